@@ -79,13 +79,9 @@ function redrivenJson(redriven: RedrivenLetter): RedrivenLetterJson {
     readAgain: records,
     updated: counted,
     windows: [
-      ...undecided.map(({namespace, entity, resource, window, start}) => ({
-        namespace,
-        entity,
-        resource,
-        window,
-        start,
-      })),
+      ...undecided.map(({namespace, entity, resource, window, start}) => {
+        return {namespace, entity, resource, window, start}
+      }),
       ...lost,
     ],
     putBack,
@@ -109,27 +105,15 @@ export function redriveLines(stack: string, letters: readonly RedrivenLetter[]):
     const those = letters.filter(letter => letter.state === state)
     if (those.length === 0) continue
     lines.push(`${formatPlural(those.length, 'message')} ${meaning}`)
-    const sum = (of: (letter: RedrivenLetter) => number) => those.reduce((total, letter) => total + of(letter), 0)
-    if (sum(({records}) => records) > 0) {
-      const [records, counted] = [sum(each => each.records), sum(each => each.counted)]
-      lines.push(`  ${formatPlural(records, 'record')} read again, ${formatPlural(counted, 'usage record')} completed`)
+    const sum = (of: 'records' | 'counted' | 'putBack' | 'uncounted') =>
+      those.reduce((total, letter) => total + letter[of], 0)
+    const [records, putBack, uncounted] = [sum('records'), sum('putBack'), sum('uncounted')]
+    if (records > 0) {
+      const completed = formatPlural(sum('counted'), 'usage record')
+      lines.push(`  ${formatPlural(records, 'record')} read again, ${completed} completed`)
     }
-    if (sum(({putBack}) => putBack) > 0) {
-      lines.push(
-        `  ${formatPlural(
-          sum(each => each.putBack),
-          'audit event',
-        )} put back, to be archived in some hours`,
-      )
-    }
-    if (sum(({uncounted}) => uncounted) > 0) {
-      lines.push(
-        `  ${formatPlural(
-          sum(each => each.uncounted),
-          'record',
-        )} can never be counted`,
-      )
-    }
+    if (putBack > 0) lines.push(`  ${formatPlural(putBack, 'audit event')} put back, to be archived in some hours`)
+    if (uncounted > 0) lines.push(`  ${formatPlural(uncounted, 'record')} can never be counted`)
     lines.push(...windowLines(those))
     for (const {error} of those) if (error) lines.push(`  ${error.message}`)
   }

@@ -6,7 +6,7 @@ import {InvalidInput, type ZaelError} from '../../core/errors.js'
 import {jsonPieces, jsonText} from '../output/json-text.js'
 import {paint, safeLine, writeLines} from '../output/lines.js'
 import {type ListFlagValues, type Listing, listingCsv, listingLines} from '../output/listing.js'
-import {type LongList, printLongList} from '../output/long-list.js'
+import {type LongList, type PrintOptions, printLongList} from '../output/long-list.js'
 import {formatIn, isRowFormat, type OutputFormat} from '../output/output-format.js'
 import type {Streamed} from '../output/results.js'
 import {leaveSignalsToCommand} from './early-signals.js'
@@ -15,14 +15,6 @@ import {foreignOrigin} from './setting-rules.js'
 import {applySettings, type FoundSettings} from './settings.js'
 
 export type FlagsOf<T extends typeof Command> = InferredFlags<T['baseFlags'] & T['flags']>
-
-export interface PrintOptions {
-  readonly format: OutputFormat
-  /** Fields that follow those of the result in a JSON document. */
-  readonly after: () => object
-  /** Call it before printing anything. */
-  readonly onBegin: () => void
-}
 
 export type ArgsOf<T extends typeof Command> = InferredArgs<T['args']>
 

@@ -6,13 +6,19 @@ import {boostedOf, type Limit} from '../../core/limits/limit.js'
 import type {Manifest} from '../../manifest/manifest.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
 import type {ConfigRecord} from '../../schema/config-record.js'
-import type {PrintOptions} from '../base/base-command.js'
 import type {StackContext} from '../base/context.js'
 import type {Settings} from '../base/settings.js'
 import {interruptible} from '../output/interrupt.js'
 import {writeDocument} from '../output/lines.js'
 import type {Listing} from '../output/listing.js'
-import {keepHeapSmall, keepHeapSmallest, type LongDocument, longJson, longYaml} from '../output/long-list.js'
+import {
+  keepHeapSmall,
+  keepHeapSmallest,
+  type LongDocument,
+  longJson,
+  longYaml,
+  type PrintOptions,
+} from '../output/long-list.js'
 import {scopeJson} from './json.js'
 
 export const manifestFlags = {

@@ -13,13 +13,18 @@ export interface LongList<Item, Row> {
   readonly listing: (items: readonly Item[], isMore: boolean) => Listing<Row>
 }
 
-export interface LongListOptions {
+export interface PrintOptions {
   readonly format: OutputFormat
+  /** Fields that follow those of the result in a JSON document. */
+  readonly after: () => object
+  /** Call it before printing anything. */
+  readonly onBegin: () => void
+}
+
+export interface LongListOptions extends PrintOptions {
   readonly flags: ListFlagValues
   /** Columns per line; `undefined`: unlimited. */
   readonly width: number | undefined
-  readonly after: () => object
-  readonly onBegin: () => void
 }
 
 /** Columns and widths follow from these items; a shorter list looks as if read in full first. */

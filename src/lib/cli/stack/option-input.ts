@@ -1,4 +1,5 @@
-import {access, readFile} from 'node:fs/promises'
+import {existsSync} from 'node:fs'
+import {readFile} from 'node:fs/promises'
 import {join} from 'node:path'
 import {ZaelError} from '../../core/errors.js'
 import type {Aws} from '../../infra/aws/clients.js'
@@ -47,8 +48,7 @@ export async function exportWithConsent(
     import('../../infra/stack/options.js'),
   ])
   checkCombination(stack, parametersOf(options))
-  const isThere = await Promise.all(EXPORTED_FILES.map(name => exists(join(folder, name))))
-  if (isThere.includes(true)) await confirm(`This overwrites the export in ${folder}`, consent)
+  await confirmOverwriting('the export', folder, EXPORTED_FILES, consent)
   return exportStack(folder, options)
 }
 
@@ -69,8 +69,8 @@ export async function exportPolicyWithConsent(
   checkCombination(stack, parametersOf(options))
   const place = await policyPlace(aws, stack, account)
   const files = deployPolicies({place, options, cloudFormationRole, templateBucket})
-  const isThere = await Promise.all(files.map(({name}) => exists(join(folder, name))))
-  if (isThere.includes(true)) await confirm(`This overwrites the policies in ${folder}`, consent)
+  const names = files.map(({name}) => name)
+  await confirmOverwriting('the policies', folder, names, consent)
   const isOpen = place.account === UNKNOWN_ACCOUNT
   return {files: await writePolicies(folder, files), warning: isOpen ? openAccount(UNKNOWN_ACCOUNT) : undefined}
 }
@@ -82,11 +82,8 @@ function openAccount(placeholder: string): string {
   )
 }
 
-async function exists(path: string): Promise<boolean> {
-  return access(path).then(
-    () => true,
-    () => false,
-  )
+async function confirmOverwriting(what: string, folder: string, names: readonly string[], consent: Consent) {
+  if (names.some(name => existsSync(join(folder, name)))) await confirm(`This overwrites ${what} in ${folder}`, consent)
 }
 
 function unreadable(file: string): (error: NodeJS.ErrnoException) => never {

@@ -80,7 +80,7 @@ export function usageListing(windows: readonly UsageWindow[], scope: UsageScope,
         value: ({overdrawn}) => overdrawn,
         isExtra: !isCsv && !windows.some(({limits}) => limits.some(isOverdrawn)),
       },
-      ...refusedColumns<ShareRow>(scope, isCsv || windows.some(isRefusing), row => row),
+      ...refusedColumns(scope, isCsv || windows.some(isRefusing)),
     ],
     empty: NOTHING_RECORDED,
   }
@@ -92,20 +92,18 @@ export const overdraftText = (writes = 0): string => (writes > 0 ? ` (overdrawn 
 export const isRefusing = ({refused}: {readonly refused: Pick<LimitRefused, 'requests'>}): boolean =>
   refused.requests > 0
 
-function refusedColumns<Row>(
-  scope: Pick<UsageScope, 'units'>,
-  isShown: boolean,
-  limitOf: (row: Row) => {readonly name?: string; readonly refused?: LimitRefused},
-): ListingColumn<Row>[] {
-  const requests = (row: Row) => limitOf(row).refused?.requests ?? 0
-  const tokens = (row: Row) => limitOf(row).refused?.tokens ?? 0
+type RefusedRow = {readonly name?: string; readonly refused?: LimitRefused}
+
+function refusedColumns(scope: Pick<UsageScope, 'units'>, isShown: boolean): ListingColumn<RefusedRow>[] {
+  const requests = ({refused}: RefusedRow) => refused?.requests ?? 0
+  const tokens = ({refused}: RefusedRow) => refused?.tokens ?? 0
   return [
     {name: 'refused', align: 'right', value: requests, isExtra: !isShown},
     {
       name: 'refused-tokens',
       header: 'REFUSED TOKENS',
       align: 'right',
-      value: row => amountCell(scope, limitOf(row).name, tokens(row)),
+      value: row => amountCell(scope, row.name, tokens(row)),
       raw: tokens,
       isExtra: !isShown,
     },
@@ -194,7 +192,7 @@ export function summaryListing(totals: readonly LimitTotal[], scope: UsageScope,
         raw: ({peak}) => peak.start,
       },
       {name: 'peak-entity', header: 'BY', value: ({peak}) => peak.entity, isExtra: scope.entity !== undefined},
-      ...refusedColumns<LimitTotal>(scope, isCsv || totals.some(isRefusing), row => row),
+      ...refusedColumns(scope, isCsv || totals.some(isRefusing)),
     ],
     empty: NOTHING_RECORDED,
   }

@@ -3,7 +3,6 @@ import {boolean, option, string as stringFlag} from '@oclif/core/flags'
 import {acquireJson, acquireLines, retryText, type TriedRequest, whyCommand} from '../lib/cli/acquire/presenter.js'
 import type {AcquireResult} from '../lib/cli/acquire/results.js'
 import {inMoney, readableUnits, tryRequest, withDefaultWait} from '../lib/cli/acquire/run.js'
-import {lineWidth} from '../lib/cli/base/base-command.js'
 import {typedFlags} from '../lib/cli/base/settings.js'
 import {StackCommand} from '../lib/cli/base/stack-command.js'
 import {nextLines} from '../lib/cli/output/text-table.js'
@@ -80,7 +79,7 @@ export default class Acquire extends StackCommand<typeof Acquire> {
   }
 
   async #report(tried: TriedRequest): Promise<AcquireResult> {
-    this.print(await acquireLines(tried, lineWidth()))
+    this.print(await acquireLines(tried, this.lineWidth))
     if (!tried.attempt.admitted) {
       process.exitCode = EXIT.negative
       const command = whyCommand(tried) + typedFlags(this.settings)

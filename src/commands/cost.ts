@@ -1,11 +1,8 @@
 import {integer} from '@oclif/core/flags'
-import {lineWidth} from '../lib/cli/base/base-command.js'
-import {StackCommand, wholeStackFlags} from '../lib/cli/base/stack-command.js'
+import {TableCommand} from '../lib/cli/base/stack-command.js'
 import type {CostResult} from '../lib/cli/cost/results.js'
 
-export default class Cost extends StackCommand<typeof Cost> {
-  static override baseFlags = wholeStackFlags
-
+export default class Cost extends TableCommand<typeof Cost> {
   static override summary = 'Show what a stack costs per day and per million decisions'
 
   static override description =
@@ -43,7 +40,7 @@ export default class Cost extends StackCommand<typeof Cost> {
     const withFlags = <N extends {readonly fix: string | null}>(note: N): N =>
       note.fix === null ? note : {...note, fix: this.onSameStack(note.fix)}
     const report = {...found, notes: found.notes.map(withFlags)}
-    this.print(await costLines(report, lineWidth()))
+    this.print(await costLines(report, this.lineWidth))
     return costJson(report)
   }
 }

@@ -1,14 +1,12 @@
 import {boolean} from '@oclif/core/flags'
-import {StackCommand, wholeStackFlags} from '../lib/cli/base/stack-command.js'
+import {TableCommand} from '../lib/cli/base/stack-command.js'
 import type {StatusResult} from '../lib/cli/stack/results.js'
 import {healthJson, statusHealthLines} from '../lib/cli/stack/status-presenter.js'
 import {EXIT, ZaelError} from '../lib/core/errors.js'
 
 const NO_ANSWER = new Set(['local.not-running', 'aws.unavailable', 'dynamo.unavailable'])
 
-export default class Status extends StackCommand<typeof Status> {
-  static override baseFlags = wholeStackFlags
-
+export default class Status extends TableCommand<typeof Status> {
   static override summary = 'Show the health of a stack'
 
   static override description =

@@ -1,4 +1,3 @@
-import {lineWidth} from '../lib/cli/base/base-command.js'
 import {StackCommand} from '../lib/cli/base/stack-command.js'
 import type {OutputFormat} from '../lib/cli/output/output-format.js'
 import type {Streamed} from '../lib/cli/output/results.js'
@@ -33,7 +32,7 @@ export default class Watch extends StackCommand<typeof Watch> {
       const {takeSnapshot} = await import('../lib/live/run.js')
       const {printSnapshot} = await import('../lib/live/lines.js')
       const watched = await takeSnapshot(this.stack, request, top)
-      await this.printAll(options => printSnapshot(watched, {...options, width: lineWidth()}))
+      await this.printAll(options => printSnapshot(watched, {...options, width: this.lineWidth}))
       return {}
     }
     if (this.format === 'yaml') {

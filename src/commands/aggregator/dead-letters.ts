@@ -1,15 +1,13 @@
 import {boolean} from '@oclif/core/flags'
 import {letterJson, letterListing, NO_LOCAL_LETTERS} from '../../lib/cli/aggregator/dead-letters.js'
 import type {AggregatorDeadLettersResult} from '../../lib/cli/aggregator/results.js'
-import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
+import {TableCommand} from '../../lib/cli/base/stack-command.js'
 import {listFlags, pageFlags} from '../../lib/cli/output/listing.js'
 
 /** Visibility timeout, in case the command dies before it releases the messages. */
 const HIDDEN_SECONDS = 30
 
-export default class AggregatorDeadLetters extends StackCommand<typeof AggregatorDeadLetters> {
-  static override baseFlags = wholeStackFlags
-
+export default class AggregatorDeadLetters extends TableCommand<typeof AggregatorDeadLetters> {
   static override summary = 'List the records that the aggregator gave up on'
 
   static override description =

@@ -1,14 +1,12 @@
 import {boolean} from '@oclif/core/flags'
 import {NO_LOCAL_LETTERS, redriveJson, redriveLines} from '../../lib/cli/aggregator/dead-letters.js'
 import type {AggregatorRedriveResult} from '../../lib/cli/aggregator/results.js'
-import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
+import {TableCommand} from '../../lib/cli/base/stack-command.js'
 import {confirm} from '../../lib/cli/output/confirm.js'
 import {withProgress} from '../../lib/cli/output/progress.js'
 import {EXIT, ZaelError} from '../../lib/core/errors.js'
 
-export default class AggregatorRedrive extends StackCommand<typeof AggregatorRedrive> {
-  static override baseFlags = wholeStackFlags
-
+export default class AggregatorRedrive extends TableCommand<typeof AggregatorRedrive> {
   static override summary = 'Count the records that the aggregator gave up on'
 
   static override description =

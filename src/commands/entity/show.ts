@@ -1,5 +1,4 @@
 import {string} from '@oclif/core/args'
-import {lineWidth} from '../../lib/cli/base/base-command.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import type {EntityShowResult} from '../../lib/cli/entity/results.js'
 
@@ -26,7 +25,7 @@ export default class EntityShow extends StackCommand<typeof EntityShow> {
       this.stack.namespace(),
     ])
     const overview = await entityOverview(namespace, this.args.id, this.stack.table.clock())
-    this.print(await entityOverviewLines(overview, lineWidth()))
+    this.print(await entityOverviewLines(overview, this.lineWidth))
     return overviewJson(overview)
   }
 }

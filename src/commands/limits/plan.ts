@@ -1,4 +1,3 @@
-import {lineWidth} from '../../lib/cli/base/base-command.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {impactFlags, impactJson, impactText, readImpact} from '../../lib/cli/limits/impact.js'
 import {manifestFlags, openManifest} from '../../lib/cli/limits/manifest-file.js'
@@ -26,7 +25,7 @@ export default class LimitsPlan extends StackCommand<typeof LimitsPlan> {
     this.print(manifestPlanLines(plan, preview))
     const changes = plan.changes.filter(change => change.kind === 'limits')
     const seen = this.flags.impact ? await readImpact(namespace, changes, this.stack.table.clock()) : undefined
-    if (seen) this.print(await impactText(seen, lineWidth()))
+    if (seen) this.print(await impactText(seen, this.lineWidth))
     return {...manifestPlanJson(plan, preview), impact: seen ? impactJson(seen.impact, seen.range) : null}
   }
 }

@@ -1,6 +1,5 @@
 import {string} from '@oclif/core/args'
 import {string as stringFlag} from '@oclif/core/flags'
-import {lineWidth} from '../../lib/cli/base/base-command.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {resolveJson, resolveLines} from '../../lib/cli/limits/resolve-presenter.js'
 import type {LimitsResolveResult} from '../../lib/cli/limits/results.js'
@@ -37,7 +36,7 @@ export default class LimitsResolve extends StackCommand<typeof LimitsResolve> {
     }
     const {resolveFamily} = await import('../../lib/insight/lookup/family-limits.js')
     const family = await resolveFamily(await this.stack.namespace(), entity, resource)
-    this.print(await resolveLines(family, lineWidth()))
+    this.print(await resolveLines(family, this.lineWidth))
     return resolveJson(family)
   }
 }

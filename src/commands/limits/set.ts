@@ -1,6 +1,5 @@
 import {string} from '@oclif/core/args'
 import {boolean, integer, option} from '@oclif/core/flags'
-import {lineWidth} from '../../lib/cli/base/base-command.js'
 import {scopeFlags, scopeOf} from '../../lib/cli/base/scope.js'
 import {typedFlags} from '../../lib/cli/base/settings.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
@@ -73,7 +72,7 @@ export default class LimitsSet extends StackCommand<typeof LimitsSet> {
     const previewed = await previewSet(namespace, request, clock())
     const {planned, preview} = previewed
     const seen = this.flags.impact ? await readImpact(namespace, [asBoosted(planned)], clock()) : undefined
-    if (seen) this.print([...(await impactText(seen, lineWidth())), ''])
+    if (seen) this.print([...(await impactText(seen, this.lineWidth)), ''])
     const asked = setQuestion(request, previewed, where)
     if (asked && !dryRun) await confirm(asked.question, {yes, instead: asked.instead})
     const {change, made}: Awaited<ReturnType<typeof setAsPreviewed>> = dryRun

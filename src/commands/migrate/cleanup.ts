@@ -1,14 +1,12 @@
 import {boolean, integer, string} from '@oclif/core/flags'
-import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
+import {TableCommand} from '../../lib/cli/base/stack-command.js'
 import type {MigrateCleanupResult} from '../../lib/cli/migrate/results.js'
 import {cleanUpWithProgress, compareWithProgress} from '../../lib/cli/migrate/run.js'
 import {cleanedJson, cleanedLines, cleanUpPlanLines, cleanUpQuestion} from '../../lib/cli/migrate/run-presenter.js'
 import {confirmByName} from '../../lib/cli/output/confirm.js'
 import {EXIT} from '../../lib/core/errors.js'
 
-export default class MigrateCleanup extends StackCommand<typeof MigrateCleanup> {
-  static override baseFlags = wholeStackFlags
-
+export default class MigrateCleanup extends TableCommand<typeof MigrateCleanup> {
   static override summary = 'Permanently delete the items of older layouts'
 
   static override description =

@@ -1,13 +1,10 @@
 import {integer} from '@oclif/core/flags'
-import {lineWidth} from '../../lib/cli/base/base-command.js'
-import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
+import {TableCommand} from '../../lib/cli/base/stack-command.js'
 import {migrationPlanJson, migrationPlanLines} from '../../lib/cli/migrate/presenter.js'
 import type {MigratePlanResult} from '../../lib/cli/migrate/results.js'
 import {surveyWithProgress} from '../../lib/cli/migrate/run.js'
 
-export default class MigratePlan extends StackCommand<typeof MigratePlan> {
-  static override baseFlags = wholeStackFlags
-
+export default class MigratePlan extends TableCommand<typeof MigratePlan> {
   static override summary = 'Show the steps of a migration, their cost and what blocks them'
 
   static override description =
@@ -34,7 +31,7 @@ export default class MigratePlan extends StackCommand<typeof MigratePlan> {
     const survey = await surveyWithProgress(table, this.config.version)
     const {DEFAULT_PACE, planMigration} = await import('../../lib/migrate/plan.js')
     const plan = planMigration(survey, this.flags['rate-limit'] ?? DEFAULT_PACE)
-    this.print(await migrationPlanLines(stack, survey, plan, lineWidth()))
+    this.print(await migrationPlanLines(stack, survey, plan, this.lineWidth))
     return migrationPlanJson(stack, survey, plan)
   }
 }

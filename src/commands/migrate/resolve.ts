@@ -1,6 +1,6 @@
 import {string as stringArg} from '@oclif/core/args'
 import {boolean, option, string} from '@oclif/core/flags'
-import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
+import {TableCommand} from '../../lib/cli/base/stack-command.js'
 import type {MigrateResolveResult} from '../../lib/cli/migrate/results.js'
 import {resolveAllWithProgress} from '../../lib/cli/migrate/run.js'
 import {conflictLines, resolvedJson, resolvedLines} from '../../lib/cli/migrate/run-presenter.js'
@@ -8,9 +8,7 @@ import {confirmByName} from '../../lib/cli/output/confirm.js'
 import {safeLine} from '../../lib/cli/output/lines.js'
 import {EXIT, InvalidInput} from '../../lib/core/errors.js'
 
-export default class MigrateResolve extends StackCommand<typeof MigrateResolve> {
-  static override baseFlags = wholeStackFlags
-
+export default class MigrateResolve extends TableCommand<typeof MigrateResolve> {
   static override summary = 'Resolve records that were changed in both the old and the new layout'
 
   static override description =

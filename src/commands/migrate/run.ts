@@ -1,6 +1,5 @@
 import {boolean, integer, option, string} from '@oclif/core/flags'
-import {lineWidth} from '../../lib/cli/base/base-command.js'
-import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
+import {TableCommand} from '../../lib/cli/base/stack-command.js'
 import {offerLimits} from '../../lib/cli/migrate/limitless-presenter.js'
 import {migrationPlanJson, migrationPlanLines} from '../../lib/cli/migrate/presenter.js'
 import type {MigrateRunResult} from '../../lib/cli/migrate/results.js'
@@ -13,9 +12,7 @@ const STEPS = ['indexes', 'namespaces', 'configuration', 'limits', 'data', 'catc
 
 type SurveyOfTable = Awaited<ReturnType<typeof surveyWithProgress>>
 
-export default class MigrateRun extends StackCommand<typeof MigrateRun> {
-  static override baseFlags = wholeStackFlags
-
+export default class MigrateRun extends TableCommand<typeof MigrateRun> {
   static override summary = 'Migrate a table to the current layout'
 
   static override description =
@@ -64,7 +61,7 @@ export default class MigrateRun extends StackCommand<typeof MigrateRun> {
     await confirm(`This writes to the table of stack "${stack}"`, {yes})
     const limitsFromBuckets = writesLimits ? {agreed: survey?.limitless, principal} : undefined
     const result = await migrateWithProgress(table, stack, {ourVersion, rateLimit, until, followMs, limitsFromBuckets})
-    this.print(await runLines(stack, result, lineWidth()))
+    this.print(await runLines(stack, result, this.lineWidth))
     if (result.conflicts.count > 0 || result.limitless.buckets > 0) process.exitCode = EXIT.negative
     return {stack, dryRun, plan, result: runJson(result)}
   }
@@ -73,7 +70,7 @@ export default class MigrateRun extends StackCommand<typeof MigrateRun> {
     const {'limits-from-buckets': limitsFromBuckets = false, 'rate-limit': rateLimit} = this.flags
     const {DEFAULT_PACE, planMigration} = await import('../../lib/migrate/plan.js')
     const plan = planMigration(survey, rateLimit ?? DEFAULT_PACE, {limitsFromBuckets})
-    this.print(await migrationPlanLines(stack, survey, plan, lineWidth()))
+    this.print(await migrationPlanLines(stack, survey, plan, this.lineWidth))
     return migrationPlanJson(stack, survey, plan)
   }
 }

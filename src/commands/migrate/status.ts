@@ -1,13 +1,10 @@
-import {lineWidth} from '../../lib/cli/base/base-command.js'
-import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
+import {TableCommand} from '../../lib/cli/base/stack-command.js'
 import {migrationStatusLines, statusJson} from '../../lib/cli/migrate/presenter.js'
 import type {MigrateStatusResult} from '../../lib/cli/migrate/results.js'
 import {surveyWithProgress} from '../../lib/cli/migrate/run.js'
 import {EXIT} from '../../lib/core/errors.js'
 
-export default class MigrateStatus extends StackCommand<typeof MigrateStatus> {
-  static override baseFlags = wholeStackFlags
-
+export default class MigrateStatus extends TableCommand<typeof MigrateStatus> {
   static override summary = 'Show which layouts a table contains, and what is pending'
 
   static override description =
@@ -25,7 +22,7 @@ export default class MigrateStatus extends StackCommand<typeof MigrateStatus> {
     const survey = await surveyWithProgress(table, this.config.version)
     const {DEFAULT_PACE, planMigration} = await import('../../lib/migrate/plan.js')
     const plan = planMigration(survey, DEFAULT_PACE)
-    this.print(await migrationStatusLines(stack, survey, plan, lineWidth()))
+    this.print(await migrationStatusLines(stack, survey, plan, this.lineWidth))
     if (plan.isPending) process.exitCode = EXIT.negative
     return statusJson(stack, survey, plan)
   }

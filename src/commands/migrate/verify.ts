@@ -1,14 +1,11 @@
 import {boolean} from '@oclif/core/flags'
-import {lineWidth} from '../../lib/cli/base/base-command.js'
-import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
+import {TableCommand} from '../../lib/cli/base/stack-command.js'
 import type {MigrateVerifyResult} from '../../lib/cli/migrate/results.js'
 import {verifyWithProgress} from '../../lib/cli/migrate/run.js'
 import {verificationJson, verificationLines} from '../../lib/cli/migrate/run-presenter.js'
 import {EXIT} from '../../lib/core/errors.js'
 
-export default class MigrateVerify extends StackCommand<typeof MigrateVerify> {
-  static override baseFlags = wholeStackFlags
-
+export default class MigrateVerify extends TableCommand<typeof MigrateVerify> {
   static override summary = 'Compare old items with new ones, one by one'
 
   static override description =
@@ -28,7 +25,7 @@ export default class MigrateVerify extends StackCommand<typeof MigrateVerify> {
   protected async work(): Promise<MigrateVerifyResult> {
     const {stack, table} = this.stack
     const verification = await verifyWithProgress(table, {ourVersion: this.config.version, all: this.flags.all})
-    this.print(await verificationLines(stack, verification, lineWidth()))
+    this.print(await verificationLines(stack, verification, this.lineWidth))
     if (!verification.clean || verification.limitless.buckets > 0) process.exitCode = EXIT.negative
     return verificationJson(stack, verification)
   }

@@ -1,11 +1,9 @@
 import {string} from '@oclif/core/args'
-import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
+import {TableCommand} from '../../lib/cli/base/stack-command.js'
 import {createdLines, namespaceJson} from '../../lib/cli/namespace/presenter.js'
 import type {NamespaceCreateResult} from '../../lib/cli/namespace/results.js'
 
-export default class NamespaceCreate extends StackCommand<typeof NamespaceCreate> {
-  static override baseFlags = wholeStackFlags
-
+export default class NamespaceCreate extends TableCommand<typeof NamespaceCreate> {
   static override summary = 'Create namespaces'
 
   static override description =

@@ -1,13 +1,11 @@
 import {string} from '@oclif/core/args'
 import {boolean} from '@oclif/core/flags'
-import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
+import {TableCommand} from '../../lib/cli/base/stack-command.js'
 import {namespaceDeletedLines, namespaceJson, namespaceTitle} from '../../lib/cli/namespace/presenter.js'
 import type {NamespaceDeleteResult} from '../../lib/cli/namespace/results.js'
 import {confirm} from '../../lib/cli/output/confirm.js'
 
-export default class NamespaceDelete extends StackCommand<typeof NamespaceDelete> {
-  static override baseFlags = wholeStackFlags
-
+export default class NamespaceDelete extends TableCommand<typeof NamespaceDelete> {
   static override summary = 'Delete a namespace; its data is kept until it is purged'
 
   static override description =

@@ -1,11 +1,9 @@
-import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
+import {TableCommand} from '../../lib/cli/base/stack-command.js'
 import {namespaceJson, namespaceListing} from '../../lib/cli/namespace/presenter.js'
 import type {NamespaceListResult} from '../../lib/cli/namespace/results.js'
 import {listFlags} from '../../lib/cli/output/listing.js'
 
-export default class NamespaceList extends StackCommand<typeof NamespaceList> {
-  static override baseFlags = wholeStackFlags
-
+export default class NamespaceList extends TableCommand<typeof NamespaceList> {
   static override summary = 'List the namespaces of a stack'
 
   static override description = 'Deleted namespaces are listed by `zael namespace orphans`.'

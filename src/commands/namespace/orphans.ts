@@ -1,12 +1,10 @@
 import {boolean} from '@oclif/core/flags'
-import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
+import {TableCommand} from '../../lib/cli/base/stack-command.js'
 import {orphanJson, orphanListing} from '../../lib/cli/namespace/presenter.js'
 import type {NamespaceOrphansResult} from '../../lib/cli/namespace/results.js'
 import {listFlags} from '../../lib/cli/output/listing.js'
 
-export default class NamespaceOrphans extends StackCommand<typeof NamespaceOrphans> {
-  static override baseFlags = wholeStackFlags
-
+export default class NamespaceOrphans extends TableCommand<typeof NamespaceOrphans> {
   static override summary = 'List deleted namespaces whose data still exists'
 
   static override description =

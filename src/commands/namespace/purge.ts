@@ -1,13 +1,11 @@
 import {string as stringArg} from '@oclif/core/args'
 import {boolean, string} from '@oclif/core/flags'
-import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
+import {TableCommand} from '../../lib/cli/base/stack-command.js'
 import {purgedLines, purgeJson, purgePlanLines, purgeWithProgress} from '../../lib/cli/namespace/presenter.js'
 import type {NamespacePurgeResult} from '../../lib/cli/namespace/results.js'
 import {kindCounts} from '../../lib/cli/output/kind-counts.js'
 
-export default class NamespacePurge extends StackCommand<typeof NamespacePurge> {
-  static override baseFlags = wholeStackFlags
-
+export default class NamespacePurge extends TableCommand<typeof NamespacePurge> {
   static override summary = 'Permanently delete all data of a deleted namespace'
 
   static override description =

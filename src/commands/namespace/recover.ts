@@ -1,11 +1,9 @@
 import {string} from '@oclif/core/args'
-import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
+import {TableCommand} from '../../lib/cli/base/stack-command.js'
 import {namespaceJson, namespaceTitle} from '../../lib/cli/namespace/presenter.js'
 import type {NamespaceRecoverResult} from '../../lib/cli/namespace/results.js'
 
-export default class NamespaceRecover extends StackCommand<typeof NamespaceRecover> {
-  static override baseFlags = wholeStackFlags
-
+export default class NamespaceRecover extends TableCommand<typeof NamespaceRecover> {
   static override summary = 'Recover a deleted namespace'
 
   static override description =

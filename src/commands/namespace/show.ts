@@ -1,13 +1,11 @@
 import {string} from '@oclif/core/args'
 import {boolean} from '@oclif/core/flags'
-import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
+import {TableCommand} from '../../lib/cli/base/stack-command.js'
 import {namespaceJson, showLines} from '../../lib/cli/namespace/presenter.js'
 import type {NamespaceShowResult} from '../../lib/cli/namespace/results.js'
 import {kindCounts} from '../../lib/cli/output/kind-counts.js'
 
-export default class NamespaceShow extends StackCommand<typeof NamespaceShow> {
-  static override baseFlags = wholeStackFlags
-
+export default class NamespaceShow extends TableCommand<typeof NamespaceShow> {
   static override summary = 'Show a namespace'
 
   static override args = {

@@ -4,7 +4,7 @@ import {settings} from '@oclif/core/settings'
 import {afterEach, beforeEach, describe, expect, inject, it, vi} from 'vitest'
 import {parse} from 'yaml'
 import type {StackContext} from '../../../src/lib/cli/base/context.js'
-import {StackCommand, wholeStackFlags} from '../../../src/lib/cli/base/stack-command.js'
+import {StackCommand, TableCommand} from '../../../src/lib/cli/base/stack-command.js'
 import {listFlags, pageFlags} from '../../../src/lib/cli/output/listing.js'
 import type {ClosableTransport} from '../../../src/lib/dynamo/transport.js'
 import {Repository} from '../../../src/lib/repository/repository.js'
@@ -54,8 +54,7 @@ class SampleLong extends StackCommand<typeof SampleLong> {
   }
 }
 
-class SampleWhole extends StackCommand<typeof SampleWhole> {
-  static override baseFlags = wholeStackFlags
+class SampleWhole extends TableCommand<typeof SampleWhole> {
   static override id = 'sample:whole'
 
   protected async work(): Promise<object> {

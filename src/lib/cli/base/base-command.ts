@@ -113,14 +113,14 @@ export abstract class BaseCommand<T extends typeof Command> extends Command {
     const flags = this.flags as unknown as ListFlagValues
     if (this.format === 'csv') return writeLines(listingCsv(listing, flags))
     // Called even when JSON is printed: it rejects unknown column names.
-    const lines = await listingLines(listing, flags, lineWidth())
+    const lines = await listingLines(listing, flags, this.lineWidth)
     if (!this.jsonEnabled()) await writeLines(lines)
   }
 
   protected async listAll<Item, Row>(list: LongList<Item, Row>): Promise<Streamed> {
     const flags = this.flags as unknown as ListFlagValues
     await this.printAll(options =>
-      printLongList(list, {...options, flags, width: lineWidth(), after: () => this.withWarnings({next: null})}),
+      printLongList(list, {...options, flags, width: this.lineWidth, after: () => this.withWarnings({next: null})}),
     )
     return {}
   }
@@ -134,6 +134,13 @@ export abstract class BaseCommand<T extends typeof Command> extends Command {
         this.#isPrinted = true
       },
     })
+  }
+
+  /** `undefined`: unlimited, as in a pipe without COLUMNS. */
+  protected get lineWidth(): number | undefined {
+    if (process.stdout.isTTY) return process.stdout.columns
+    const columns = Number(process.env.COLUMNS)
+    return columns > 0 ? columns : undefined
   }
 
   protected suggestNextPage(next: string | undefined): void {
@@ -185,11 +192,4 @@ export abstract class BaseCommand<T extends typeof Command> extends Command {
 function rowsIn(result: unknown): unknown[] {
   const rows = Object.values(result as object).find(Array.isArray)
   return 'error' in (result as object) || rows === undefined ? [result] : rows
-}
-
-/** `undefined`: unlimited, as in a pipe without COLUMNS. */
-export function lineWidth(): number | undefined {
-  if (process.stdout.isTTY) return process.stdout.columns
-  const columns = Number(process.env.COLUMNS)
-  return columns > 0 ? columns : undefined
 }

@@ -59,6 +59,11 @@ const {namespace: _, ...withoutNamespace} = StackCommand.baseFlags
 // Without --namespace. Cast: a subclass cannot have fewer statics, but oclif sees the flags that really exist.
 export const wholeStackFlags = withoutNamespace as typeof StackCommand.baseFlags
 
+/** Works on the table of a stack, whatever its namespaces. */
+export abstract class TableCommand<T extends typeof Command> extends StackCommand<T> {
+  static override baseFlags = wholeStackFlags
+}
+
 // A profile that does not exist has neither credentials nor a region.
 const PROFILE_ERRORS = new Set(['aws.credentials', 'aws.region', 'dynamo.denied'])
 

@@ -149,5 +149,5 @@ function nextOf(stack: string, letters: readonly RedrivenLetter[]): string[] {
   if (letters.some(({state}) => state === 'failed')) {
     next.push([`zael aggregator redrive -s ${stack}`, 'go on, when the cause is gone'])
   }
-  return next.length === 0 ? [] : nextLines(next)
+  return nextLines(next)
 }

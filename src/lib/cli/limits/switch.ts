@@ -87,7 +87,7 @@ function switchLines(change: LimitsChange, reach: Reach, where: string): string[
       [found.length === 0 ? 'exceptions' : 'looked at']:
         reach.problem === undefined ? lookedText(change, reach.exceptions) : undefined,
     }),
-    ...(commands.length === 0 ? [] : nextLines(commands)),
+    ...nextLines(commands),
   ]
 }
 

@@ -112,7 +112,8 @@ export function updatedText({updated, failed}: {readonly updated: number; readon
 }
 
 export function nextLines(commands: ReadonlyArray<readonly [command: string, purpose: string]>): string[] {
-  const width = Math.max(0, ...commands.map(([command]) => textWidth(printableText(command))))
+  if (commands.length === 0) return []
+  const width = Math.max(...commands.map(([command]) => textWidth(printableText(command))))
   return [
     '',
     'Next:',

@@ -60,18 +60,8 @@ export function usageListing(windows: readonly UsageWindow[], scope: UsageScope,
       {name: 'entity', value: ({entity}) => entity, isExtra: scope.entity !== undefined && !isCsv},
       {name: 'resource', value: ({resource}) => resource, isExtra: scope.resource !== undefined && !isCsv},
       {name: 'limit', value: ({name}) => name},
-      {
-        name: 'used',
-        align: 'right',
-        value: each => amountCell(scope, each.name, each.tokens),
-        raw: ({tokens}) => tokens,
-      },
-      {
-        name: 'budget',
-        align: 'right',
-        value: each => amountCell(scope, each.name, each.budget),
-        raw: ({budget}) => budget,
-      },
+      amountColumn('used', scope, ({tokens}) => tokens),
+      amountColumn('budget', scope, ({budget}) => budget),
       {name: 'share', align: 'right', value: ({share}) => percentCell(share), raw: ({share}) => share},
       {name: 'bar', header: '', fit: 'spare', value: ({share}) => shareBar(share), isExtra: isCsv},
       {name: 'requests', value: ({requests}) => requests},
@@ -95,18 +85,11 @@ export const isRefusing = ({refused}: {readonly refused: Pick<LimitRefused, 'req
 type RefusedRow = {readonly name?: string; readonly refused?: LimitRefused}
 
 function refusedColumns(scope: Pick<UsageScope, 'units'>, isShown: boolean): ListingColumn<RefusedRow>[] {
-  const requests = ({refused}: RefusedRow) => refused?.requests ?? 0
-  const tokens = ({refused}: RefusedRow) => refused?.tokens ?? 0
+  const isExtra = !isShown
+  const tokens = amountColumn<RefusedRow>('refused-tokens', scope, ({refused}) => refused?.tokens ?? 0)
   return [
-    {name: 'refused', align: 'right', value: requests, isExtra: !isShown},
-    {
-      name: 'refused-tokens',
-      header: 'REFUSED TOKENS',
-      align: 'right',
-      value: row => amountCell(scope, row.name, tokens(row)),
-      raw: tokens,
-      isExtra: !isShown,
-    },
+    {name: 'refused', align: 'right', value: ({refused}) => refused?.requests ?? 0, isExtra},
+    {...tokens, header: 'REFUSED TOKENS', isExtra},
   ]
 }
 
@@ -115,13 +98,19 @@ function refusedText({requests, byParent}: RefusedRequests): string {
   return byParent > 0 ? `${own}, ${formatCount(byParent)} refused by the parent` : own
 }
 
-function amountCell(
+/** Shows limits of a unit as money; CSV has numbers. */
+function amountColumn<Row extends {readonly name?: string}>(
+  name: string,
   {units}: Pick<UsageScope, 'units'>,
-  limit = '',
-  tokens?: number | null,
-): number | string | null | undefined {
-  const unit = units?.get(limit)
-  return unit === undefined || tokens === null || tokens === undefined ? tokens : formatTokens(Math.round(tokens), unit)
+  raw: (row: Row) => number | null | undefined,
+): ListingColumn<Row> {
+  const value = (row: Row) => {
+    const [tokens, unit] = [raw(row), units?.get(row.name ?? '')]
+    return unit === undefined || tokens === null || tokens === undefined
+      ? tokens
+      : formatTokens(Math.round(tokens), unit)
+  }
+  return {name, align: 'right', value, raw}
 }
 
 export function usageFooter(
@@ -163,27 +152,11 @@ export function summaryListing(totals: readonly LimitTotal[], scope: UsageScope,
     columns: [
       {name: 'resource', value: ({resource}) => resource},
       {name: 'limit', value: ({name}) => name},
-      {
-        name: 'tokens',
-        align: 'right',
-        value: each => amountCell(scope, each.name, each.tokens),
-        raw: ({tokens}) => tokens,
-      },
+      amountColumn('tokens', scope, ({tokens}) => tokens),
       {name: 'overdrawn', value: ({overdrawn}) => overdrawn, isExtra: !totals.some(isOverdrawn)},
       {name: 'windows', value: ({windows}) => windows},
-      {
-        name: 'average',
-        align: 'right',
-        fit: 'spare',
-        value: each => amountCell(scope, each.name, each.average),
-        raw: ({average}) => average,
-      },
-      {
-        name: 'peak',
-        align: 'right',
-        value: each => amountCell(scope, each.name, each.peak.tokens),
-        raw: ({peak}) => peak.tokens,
-      },
+      {...amountColumn('average', scope, ({average}) => average), fit: 'spare'},
+      amountColumn('peak', scope, ({peak}) => peak.tokens),
       {
         name: 'peak-at',
         fit: 'whole',

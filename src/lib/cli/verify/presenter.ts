@@ -77,8 +77,7 @@ export function verifyLines({stack, entity, report, outcomes}: Verified, {all}: 
   }
   if (oldItems > 0)
     lines.push('', `${formatPlural(oldItems, 'item')} of an older layout not checked; see \`zael migrate status\``)
-  const next = nextOf(stack, findings, outcomes)
-  return next.length === 0 ? lines : [...lines, ...nextLines(next)]
+  return [...lines, ...nextLines(nextOf(stack, findings, outcomes))]
 }
 
 function repairedOf(kind: FindingKind | undefined, outcomes: ReadonlyMap<Finding, RepairOutcome>): number {

@@ -60,6 +60,16 @@ describeOnEngine('reading without writing', () => {
     expect(await isAdmitted(limiter.acquire(request({rpm: 1, tpm: 301})))).toBe(true)
   })
 
+  it('L2 a level that would admit the request adds no wait to a check', async () => {
+    await scene.entity('user-1', 'team-1')
+    await scene.configure({level: 'entity', entity: 'team-1', resource: 'gpt-4'}, 'rpm=1k/sec:10')
+    const limiter = scene.limiter()
+    await limiter.acquire(request({rpm: 10}))
+    const {retryAfterMs} = await refusal(limiter.acquire(request({rpm: 5})))
+    expect(retryAfterMs).toBe(6)
+    expect(await limiter.check(request({rpm: 5}))).toMatchObject({admitted: false, retryAfterMs: 6})
+  })
+
   it('D-46 a check reads each item once and writes nothing', async () => {
     await scene.entity('user-1', 'team-1')
     const limiter = scene.limiter()

@@ -69,8 +69,9 @@ export async function readAvailability(
         return explainRefusal({records, amounts: asked, nowMs, source: applied.source}, level)
       })
       const statuses = answers.flatMap(answer => answer.statuses)
-      const admitted = statuses.every(status => !status.exceeded)
-      const waitMs = admitted ? 0 : Math.max(...answers.map(answer => answer.retryAfterMs))
+      const refusing = answers.filter(answer => answer.statuses.some(status => status.exceeded))
+      const admitted = refusing.length === 0
+      const waitMs = admitted ? 0 : Math.max(...refusing.map(answer => answer.retryAfterMs))
       return {
         admitted,
         retryAfterMs: Number.isFinite(waitMs) ? waitMs : null,

@@ -8,6 +8,7 @@ import type {NamespaceRepository} from '../../repository/repository.js'
 import {levelOf} from '../../schema/config-record.js'
 import {scopeWords} from '../base/scope.js'
 import {limitJson, scopeJson} from '../limits/json.js'
+import {fieldChanges} from '../limits/presenter.js'
 import {sideEffectLines, sideEffects, sideEffectsJson} from '../limits/preview.js'
 import {listenForEnd} from '../output/interrupt.js'
 import {ProgressLine, withProgress} from '../output/progress.js'
@@ -82,10 +83,7 @@ const actions = ({entities}: ImportPlan, action: 'create' | 'update') =>
 
 export function importPlanLines(file: string, plan: ImportPlan, preview: Preview): string[] {
   const [create, update] = [actions(plan, 'create').length, actions(plan, 'update')]
-  const shown = update.slice(0, MOST_SHOWN).map(({entity, before, after}) => {
-    const fields = Object.keys(after).map(name => `${name} ${valueText(before, name)} → ${valueText(after, name)}`)
-    return `  ~ ${entity}: ${fields.join(', ')}`
-  })
+  const shown = update.slice(0, MOST_SHOWN).map(change => `  ~ ${change.entity}: ${fieldChanges(change).join(', ')}`)
   const more = update.length - shown.length
   return [
     `${file}: ${formatPlural(plan.listed, 'entity', 'entities')}; ${formatCount(create)} to create, ${formatCount(update.length)} to update, ` +
@@ -110,11 +108,6 @@ function keptLines(title: string, kept: readonly KeptCopy[]): string[] {
       .map(({scope, limits}) => `  ! ${scopeWords(scope)}: ${limits.map(formatLimit).join(' ')}`),
     ...(more > 0 ? [`  … and ${formatCount(more)} more`] : []),
   ]
-}
-
-function valueText(fields: object, name: string): string {
-  const value = (fields as Record<string, unknown>)[name]
-  return value === undefined || value === null ? '(none)' : typeof value === 'string' ? value : JSON.stringify(value)
 }
 
 /** `undefined` when the import only adds. */

@@ -11,7 +11,7 @@ import {scopeWords} from '../base/scope.js'
 import {paint} from '../output/lines.js'
 import {factLines} from '../output/text-table.js'
 import {limitChangesJson, limitJson, scopeJson} from './json.js'
-import {bucketsText, cascadeText, changeText, policyText} from './presenter.js'
+import {bucketsText, cascadeText, changeText, fieldChanges, policyText} from './presenter.js'
 import {sideEffectLines, sideEffects, sideEffectsJson} from './preview.js'
 import type {
   LimitsApplyResult,
@@ -84,6 +84,11 @@ export function changeLine(change: PlannedChange): string {
   return `${paint(colour, sign)} ${what}: ${values.join(', ')}`
 }
 
+function entityWords(change: PlannedChange & {kind: 'entity'}): {what: string; values: string[]} {
+  const values = fieldChanges(change)
+  return {what: `entity ${change.entity}`, values: values.length > 0 ? values : ['a new record']}
+}
+
 function limitsWords(change: PlannedChange & {kind: 'limits'}): {what: string; values: string[]} {
   const {action, scope, before, after, onUnavailable, access, cascade, adopts} = change
   const settings = {
@@ -103,21 +108,6 @@ function limitsWords(change: PlannedChange & {kind: 'limits'}): {what: string; v
 
 function rates(action: 'create' | 'delete', before: readonly Limit[], after: readonly Limit[]): string[] {
   return (action === 'create' ? after : before).map(formatLimit)
-}
-
-function entityWords(change: PlannedChange & {kind: 'entity'}): {what: string; values: string[]} {
-  const {action, entity, before, after} = change
-  const fields = Object.keys(after) as Array<keyof typeof after>
-  const values = fields.map(field => {
-    const is = fieldText(after[field])
-    return action === 'create' ? `${field} ${is}` : `${field} ${fieldText(before[field])} → ${is}`
-  })
-  return {what: `entity ${entity}`, values: values.length > 0 ? values : ['a new record']}
-}
-
-function fieldText(value: unknown): string {
-  if (value === null || value === undefined) return '(none)'
-  return typeof value === 'string' ? value : JSON.stringify(value)
 }
 
 function countWords({create, update, delete: gone, unchanged}: PlanCounts): string {

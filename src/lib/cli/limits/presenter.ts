@@ -3,6 +3,7 @@ import {limitText, rateText} from '../../core/limits/boost-text.js'
 import {formatLimit, type LimitChange} from '../../core/limits/limit-text.js'
 import {isTroublesomeForPython} from '../../core/names.js'
 import {formatCount, formatList} from '../../core/text/text.js'
+import type {EntityRecordChange} from '../../manifest/manifest.js'
 import type {SyncResult} from '../../repository/limits/bucket-sync.js'
 import type {ConfigRecord} from '../../schema/config-record.js'
 import {scopeWords} from '../base/scope.js'
@@ -98,4 +99,16 @@ export function configListing(rows: readonly ConfigRecord[]): Listing<ConfigReco
     ],
     empty: 'No limits are configured. Set some: zael limits set --resource NAME rpm=100/min',
   }
+}
+
+export function fieldChanges({action, before, after}: EntityRecordChange): string[] {
+  return (Object.keys(after) as (keyof typeof after)[]).map(field => {
+    const is = fieldText(after[field])
+    return action === 'create' ? `${field} ${is}` : `${field} ${fieldText(before[field])} → ${is}`
+  })
+}
+
+function fieldText(value: unknown): string {
+  if (value === null || value === undefined) return NONE
+  return typeof value === 'string' ? value : JSON.stringify(value)
 }

@@ -1,5 +1,5 @@
 import {expect, it} from 'vitest'
-import {dialectHeaders, durationText} from '../../src/lib/adapters/dialects.js'
+import {dialectHeaders, durationText} from '../../src/lib/adapters/guard.js'
 
 const balance = {entity: 'user-1', level: 'entity', refillAmount: 60, refillPeriodSeconds: 60} as const
 

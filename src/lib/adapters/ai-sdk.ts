@@ -11,8 +11,7 @@ import {observedStream} from './observed-stream.js'
 import type {ProviderAnswer} from './provider.js'
 
 export type {CallDecisionOptions, CallOptions} from './call-charge.js'
-export type {HeaderStyle, LimitNames} from './dialects.js'
-export type {DecisionOptions, GuardLimiter} from './guard.js'
+export type {DecisionOptions, GuardLimiter, HeaderStyle, LimitNames} from './guard.js'
 export type {TokenEstimate} from './model-call.js'
 export type {LearningLimiter, ProviderAccount, ProviderLimit, ProviderLimitNames} from './provider.js'
 

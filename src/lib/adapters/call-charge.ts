@@ -1,7 +1,6 @@
 import type {Consumption} from '../core/limits/limit.js'
 import type {Lease} from '../limiter/lease.js'
-import type {LimitNames} from './dialects.js'
-import {createGuard, type DecisionOptions, type GuardOutcome, type RefusedRequest} from './guard.js'
+import {createGuard, type DecisionOptions, type GuardOutcome, type LimitNames, type RefusedRequest} from './guard.js'
 import type {TokenEstimate, UsageTally} from './model-call.js'
 import {warningOnce} from './problem.js'
 import {

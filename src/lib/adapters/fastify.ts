@@ -7,8 +7,7 @@
 import {CLIENT_GONE, createGuard, type GuardOptions, keepLease} from './guard.js'
 import {type NodeResponse, onAnswered, PROBLEM_TYPE, whileConnected} from './problem.js'
 
-export type {HeaderStyle, LimitNames} from './dialects.js'
-export type {DecisionOptions, GuardLimiter, GuardOptions} from './guard.js'
+export type {DecisionOptions, GuardLimiter, GuardOptions, HeaderStyle, LimitNames} from './guard.js'
 export {leaseOf} from './guard.js'
 export type {NodeResponse} from './problem.js'
 

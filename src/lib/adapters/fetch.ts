@@ -10,8 +10,7 @@ import {estimateCall, type ModelCall, readModelCall, tallyAnswer, tallyEvent, Us
 import {EventStreamReader, observedStream, type StreamObserver} from './observed-stream.js'
 
 export type {CallDecisionOptions, CallOptions} from './call-charge.js'
-export type {HeaderStyle, LimitNames} from './dialects.js'
-export type {DecisionOptions, GuardLimiter} from './guard.js'
+export type {DecisionOptions, GuardLimiter, HeaderStyle, LimitNames} from './guard.js'
 export {leaseOf} from './guard.js'
 export type {ModelCall, TokenEstimate} from './model-call.js'
 export type {LearningLimiter, ProviderAccount, ProviderLimit, ProviderLimitNames} from './provider.js'

@@ -6,8 +6,7 @@
  */
 import {createGuard, type GuardOptions, keepLease, refusalResponse} from './guard.js'
 
-export type {HeaderStyle, LimitNames} from './dialects.js'
-export type {DecisionOptions, GuardLimiter, GuardOptions} from './guard.js'
+export type {DecisionOptions, GuardLimiter, GuardOptions, HeaderStyle, LimitNames} from './guard.js'
 export {leaseOf} from './guard.js'
 
 /** The part of Hono's `Context` that the adapter needs. */

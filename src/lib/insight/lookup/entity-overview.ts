@@ -1,12 +1,11 @@
 import {availableTogether} from '../../core/buckets/shards.js'
-import {type Level, type Limit, resolveLimits} from '../../core/limits/limit.js'
+import {LEVELS, type Level, type Limit} from '../../core/limits/limit.js'
 import {DEFAULT_RESOURCE} from '../../core/names.js'
 import {toTokens} from '../../core/token-math.js'
 import {currentRecord} from '../../limiter/levels/reads.js'
 import {shareOfRecord} from '../../limiter/queue/known-bucket.js'
 import type {ShardedBucket} from '../../repository/buckets/buckets.js'
 import {entityMissing} from '../../repository/entities/errors.js'
-import type {Resolution} from '../../repository/limits/resolver.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
 import type {ConfigRecord} from '../../schema/config-record.js'
 import type {EntityRecord} from '../../schema/entity-record.js'
@@ -55,33 +54,28 @@ export async function entityOverview(
   ])
   if (!record && own.length === 0 && live.size === 0) throw entityMissing(id)
 
-  const ownLimits = limitsByResource(own)
-  const resourceLimits = limitsByResource(ofResources)
-  const policies = {own: policiesByResource(own), resources: policiesByResource(ofResources)}
-  const policyFor = (resource = ''): Resolution['cascade'] => {
-    const levels = [
-      ['entity', policies.own.get(resource)],
-      ['entity_default', policies.own.get(DEFAULT_RESOURCE)],
-      ['resource', policies.resources.get(resource)],
-    ] as const
-    for (const [level, cascade] of levels) if (cascade !== undefined) return {cascade, level}
-    return undefined
-  }
+  const ofEntity = byResource(own)
+  const ofAll = byResource(ofResources)
   const overview = (resource: string | undefined): ResourceOverview => {
-    const resolved = resolveLimits({
-      entity: ownLimits.get(resource ?? '') ?? [],
-      entity_default: ownLimits.get(DEFAULT_RESOURCE) ?? [],
-      resource: resourceLimits.get(resource ?? '') ?? [],
-      system: system?.limits ?? [],
+    const found = {
+      entity: ofEntity.get(resource ?? ''),
+      entity_default: ofEntity.get(DEFAULT_RESOURCE),
+      resource: ofAll.get(resource ?? ''),
+      system,
+    }
+    const source = LEVELS.find(level => (found[level]?.limits ?? []).length > 0)
+    const policies = LEVELS.flatMap(level => {
+      const cascade = level === 'system' ? undefined : found[level]?.cascade
+      return cascade === undefined ? [] : [{cascade, level}]
     })
     return {
       resource,
-      source: resolved?.source,
-      cascade: sharedCharge(record, policyFor(resource)),
-      ...levels(live.get(resource ?? ''), resolved?.limits ?? [], nowMs),
+      source,
+      cascade: sharedCharge(record, policies[0]),
+      ...levels(live.get(resource ?? ''), (source && found[source]?.limits) ?? [], nowMs),
     }
   }
-  const names = new Set([...ownLimits.keys(), ...resourceLimits.keys(), ...live.keys()])
+  const names = new Set([...ofEntity.keys(), ...ofAll.keys(), ...live.keys()])
   names.delete(DEFAULT_RESOURCE)
   return {
     id,
@@ -91,12 +85,8 @@ export async function entityOverview(
   }
 }
 
-function policiesByResource(records: readonly ConfigRecord[]): Map<string, boolean | undefined> {
-  return new Map(records.flatMap(({scope, cascade}) => (scope.level === 'system' ? [] : [[scope.resource, cascade]])))
-}
-
-function limitsByResource(records: readonly ConfigRecord[]): Map<string, readonly Limit[]> {
-  return new Map(records.flatMap(({scope, limits}) => (scope.level === 'system' ? [] : [[scope.resource, limits]])))
+function byResource(records: readonly ConfigRecord[]): Map<string, ConfigRecord> {
+  return new Map(records.flatMap(record => (record.scope.level === 'system' ? [] : [[record.scope.resource, record]])))
 }
 
 /** Uses the limits that apply now. A bucket gets them with its next request. */

@@ -59,15 +59,19 @@ export type {BucketView, LimitLevel, ShardView} from './repository/buckets/view.
 export type {ChangedEntity, Entities, EntityChange, MetadataChange, NewEntity} from './repository/entities/entities.js'
 export type {EntityFilter, SearchOptions, SearchProgress} from './repository/entities/search.js'
 export type {SyncOptions, SyncResult} from './repository/limits/bucket-sync.js'
-export type {ConfigChange, DeleteOptions, PolicyScope, SetOptions} from './repository/limits/change-options.js'
+export type {
+  ConfigChange,
+  DeleteOptions,
+  InheritedLimits,
+  PolicyScope,
+  SetOptions,
+} from './repository/limits/change-options.js'
 export type {SystemSettings} from './repository/limits/checks.js'
 export type {BoostedLimit, Configs} from './repository/limits/configs.js'
-export type {InheritedLimits} from './repository/limits/inherited.js'
 export type {LevelTrace, Resolution, ResolveOptions} from './repository/limits/resolver.js'
 export type {UnitsByLimit} from './repository/limits/units.js'
 export type {Namespaces, Registration} from './repository/namespaces/namespaces.js'
-export type {PurgeOptions} from './repository/namespaces/purge.js'
-export type {Namespace} from './repository/namespaces/states.js'
+export type {Namespace, PurgeOptions} from './repository/namespaces/purge.js'
 export type {OperationOptions, OperationResult} from './repository/operations/apply-operation.js'
 export type {LearntLimits, Lesson} from './repository/operations/learn.js'
 export {

@@ -11,10 +11,10 @@ import {
   isSamePosition,
   nextFiner,
   REQUESTS,
+  readRollups,
   readWindows,
   startsWithin,
-} from '../repository/usage/parts.js'
-import {readRollups} from '../repository/usage/sum.js'
+} from '../repository/usage/sum.js'
 import {type Item, n, s} from '../schema/attribute-value.js'
 import {attributes} from '../schema/attributes.js'
 import {keyOf, wireKey} from '../schema/keys.js'

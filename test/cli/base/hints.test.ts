@@ -3,7 +3,7 @@ import {openStack} from '../../../src/lib/cli/base/context.js'
 import {withNearestNames, withWhere} from '../../../src/lib/cli/base/hints.js'
 import {ZaelError} from '../../../src/lib/core/errors.js'
 import {Denied, RegionMissing, Unavailable} from '../../../src/lib/dynamo/errors.js'
-import {entityMissing} from '../../../src/lib/repository/entities/errors.js'
+import {entityMissing} from '../../../src/lib/repository/entities/lineage.js'
 import {namespaceMissing} from '../../../src/lib/repository/namespaces/errors.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'
 

@@ -11,7 +11,7 @@ import {
   showLines,
 } from '../../../src/lib/cli/namespace/presenter.js'
 import {kindCounts} from '../../../src/lib/cli/output/kind-counts.js'
-import type {Namespace} from '../../../src/lib/repository/namespaces/states.js'
+import type {Namespace} from '../../../src/lib/repository/namespaces/purge.js'
 import {listed} from '../../helpers/lines.js'
 
 const acme: Namespace = {

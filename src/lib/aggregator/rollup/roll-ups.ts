@@ -6,9 +6,15 @@ import {queryPages} from '../../dynamo/paging.js'
 import {pause} from '../../dynamo/retry.js'
 import {queryInput} from '../../repository/table/query.js'
 import {getItem, sendRepeatable, type Table} from '../../repository/table/table.js'
-import {isOfOthers} from '../../repository/usage/parts.js'
 import {AFTER_ALL} from '../../repository/usage/range.js'
-import {type CoarseUsage, isRolledUp, isSameUsage, readWithin, sumOfParts} from '../../repository/usage/sum.js'
+import {
+  type CoarseUsage,
+  isOfOthers,
+  isRolledUp,
+  isSameUsage,
+  readWithin,
+  sumOfParts,
+} from '../../repository/usage/sum.js'
 import {type Item, s} from '../../schema/attribute-value.js'
 import {attributes, keyNames} from '../../schema/attributes.js'
 import {keys, parseItemKey} from '../../schema/keys.js'

@@ -1,7 +1,7 @@
 import {ZaelError} from '../../core/errors.js'
 import {formatCount, formatSpan} from '../../core/text/text.js'
 import type {Namespaces, Registration} from '../../repository/namespaces/namespaces.js'
-import type {Namespace} from '../../repository/namespaces/states.js'
+import type {Namespace} from '../../repository/namespaces/purge.js'
 import type {CountsByKind, Removed} from '../../repository/table/kind-counter.js'
 import {confirmByName} from '../output/confirm.js'
 import {type KindCounts, kindCounts, kindLines} from '../output/kind-counts.js'

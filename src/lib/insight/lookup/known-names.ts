@@ -1,7 +1,7 @@
 import {ZaelError} from '../../core/errors.js'
 import {DEFAULT_RESOURCE} from '../../core/names.js'
 import {didYouMean, nearestNames} from '../../core/text/nearest.js'
-import {entityMissing} from '../../repository/entities/errors.js'
+import {entityMissing} from '../../repository/entities/lineage.js'
 import type {PolicyScope} from '../../repository/limits/change-options.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
 import type {ConfigScope} from '../../schema/config-record.js'

@@ -1,7 +1,7 @@
 import {boostedOf, LEVELS, type Limit} from '../../core/limits/limit.js'
 import {formatLimit} from '../../core/limits/limit-text.js'
 import type {ShardedBucket} from '../../repository/buckets/buckets.js'
-import {scopesBelow} from '../../repository/limits/inherited.js'
+import {scopesBelow} from '../../repository/limits/merge.js'
 import {scopesOf} from '../../repository/limits/resolver.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
 import {type ConfigScope, configKey} from '../../schema/config-record.js'

@@ -6,15 +6,18 @@ import {queryItems} from '../../dynamo/paging.js'
 import {
   addUp,
   amountsOf,
+  type CoarseUsage,
   isOfOthers,
+  isRolledUp,
   isSamePosition,
   nextFiner,
+  readThrough,
   readWindows,
+  readWithin,
   startsBetween,
   startsWithin,
-} from '../../repository/usage/parts.js'
-import {type CoarseUsage, isRolledUp, readThrough, readWithin} from '../../repository/usage/sum.js'
-import {wholeWindow} from '../../repository/usage/whole-windows.js'
+  wholeWindow,
+} from '../../repository/usage/sum.js'
 import {type Item, s} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
 import {type BucketRecord, readConsumption} from '../../schema/bucket-record.js'

@@ -14,8 +14,7 @@ import {type CountsByKind, KindCounter, type Removed} from '../table/kind-counte
 import {decodeRange, readAll} from '../table/query.js'
 import {getItems, type NamespaceTable} from '../table/table.js'
 import {isRefused, transact} from '../table/transact.js'
-import {entityMissing, hasChildren} from './errors.js'
-import {readChildren} from './lineage.js'
+import {entityMissing, hasChildren, readChildren} from './lineage.js'
 
 const CONFIG_ATTEMPTS = 5
 

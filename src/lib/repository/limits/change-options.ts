@@ -3,7 +3,6 @@ import type {Item} from '../../schema/attribute-value.js'
 import type {BoostRecord} from '../../schema/boost-record.js'
 import type {ConfigRecord, ConfigScope, Policies} from '../../schema/config-record.js'
 import type {SystemSettings} from './checks.js'
-import type {InheritedLimits} from './inherited.js'
 import type {UnitsByLimit} from './units.js'
 
 /** How to set limits; the settings belong to the system level. */
@@ -26,6 +25,14 @@ export interface DeleteOptions {
   readonly withPolicies?: boolean
   /** @internal As in {@link SetOptions}. */
   readonly mayRemove?: readonly string[] | undefined
+}
+
+/** The limits that apply to a scope without limits of its own. */
+export interface InheritedLimits {
+  /** Where they are set. */
+  readonly scope: ConfigScope
+  /** With their boosts. */
+  readonly limits: readonly Limit[]
 }
 
 /** The limits of a scope before and after a change. */

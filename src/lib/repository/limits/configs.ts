@@ -22,13 +22,20 @@ import {keyId, keys} from '../../schema/keys.js'
 import {hasLimitFeature} from '../../schema/peer-features.js'
 import type {Audit} from '../table/audit.js'
 import type {PageRequest, RecordPage} from '../table/query.js'
-import {type MarkedFeature, requireReaders} from '../table/required-release.js'
 import {getItem, getItems, type NamespaceTable} from '../table/table.js'
 import {isRefused, type TransactItem, transact} from '../table/transact.js'
+import {type MarkedFeature, requireReaders} from '../table/version.js'
 import {allBoosts, boostWrites, described, type ScopedLimits, withBoosts, withCopyEnd} from './boost-records.js'
 import {checkEnding, checkUntil, inOneZone, tidied, withoutBoosts} from './boosted-limits.js'
 import {ConfigCache} from './cache.js'
-import type {ConfigChange, DeleteOptions, PolicyScope, SetOptions, StoredConfig} from './change-options.js'
+import type {
+  ConfigChange,
+  DeleteOptions,
+  InheritedLimits,
+  PolicyScope,
+  SetOptions,
+  StoredConfig,
+} from './change-options.js'
 import {checkChange, checkPolicies, checkScope, missing, nameOf, notBoosted, requireRemovable} from './checks.js'
 import {
   boostEndedEvent,
@@ -43,7 +50,6 @@ import {
   updateConfig,
   updatePolicies,
 } from './config-writes.js'
-import type {InheritedLimits} from './inherited.js'
 import {configsOfEntity, entityConfigs, resourceConfigs, resourcesOfEntities, walkEntityConfigs} from './listing.js'
 import {keptCopy, mergeConfig} from './merge.js'
 import {ConfigResolver, type Resolution, type ResolveOptions} from './resolver.js'

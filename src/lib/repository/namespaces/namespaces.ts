@@ -20,8 +20,18 @@ import {decodeRange} from '../table/query.js'
 import {getItem, sendRepeatable, type Table} from '../table/table.js'
 import {checkMissing, isRefused, putNew, transact} from '../table/transact.js'
 import {nameIsId, namespaceAmbiguous, namespaceMissing, namespaceProtected, namespaceState} from './errors.js'
-import {countIndexed, countNamespace, hasRecords, type PurgeOptions, purgeNamespace, refuseActive} from './purge.js'
-import {changeState, type Namespace, nameDelete, nameElsewhere} from './states.js'
+import {
+  changeState,
+  countIndexed,
+  countNamespace,
+  hasRecords,
+  type Namespace,
+  nameDelete,
+  nameElsewhere,
+  type PurgeOptions,
+  purgeNamespace,
+  refuseActive,
+} from './purge.js'
 
 export const DEFAULT_NAMESPACE = 'default'
 

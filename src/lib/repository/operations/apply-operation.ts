@@ -11,10 +11,10 @@ import {ConfigCache} from '../limits/cache.js'
 import {nothingApplies} from '../limits/checks.js'
 import {ConfigResolver, type Resolution, requireSupportedLimits} from '../limits/resolver.js'
 import type {Audit} from '../table/audit.js'
-import {requireReaders} from '../table/required-release.js'
 import {getItem, type NamespaceTable} from '../table/table.js'
 import {type TransactItem, transact} from '../table/transact.js'
 import {requireSupported} from '../table/unsupported-feature.js'
+import {requireReaders} from '../table/version.js'
 import {
   bucketContended,
   bucketDisabled,

@@ -1,5 +1,13 @@
 import {floorDivide, MILLI} from '../../core/token-math.js'
-import {type CoarseWindow, type RollupSchedule, type Window, windowEndMs, windowStart} from '../../core/window.js'
+import {
+  type CoarseWindow,
+  type RollupSchedule,
+  WINDOWS,
+  type Window,
+  windowEndMs,
+  windowKey,
+  windowStart,
+} from '../../core/window.js'
 import {type Item, n, s} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
 import {keys, parseItemKey, sortPrefix} from '../../schema/keys.js'
@@ -11,13 +19,13 @@ import {
   decodeUsage,
   encodeFractions,
   encodeUsage,
+  overdrawnCounter,
   readProgress,
   type UsageRecord,
   usageMark,
 } from '../../schema/usage-record.js'
 import {decodeRange} from '../table/query.js'
-import {getItem, type Table} from '../table/table.js'
-import {addUp, amountsOf, isOfOthers, REQUESTS} from './parts.js'
+import {getItem, getItems, type Table} from '../table/table.js'
 import {AFTER_ALL} from './range.js'
 
 export type CoarseUsage = Pick<UsageRecord, 'namespace' | 'entity' | 'resource' | 'start'> & {
@@ -27,7 +35,7 @@ export type CoarseUsage = Pick<UsageRecord, 'namespace' | 'entity' | 'resource' 
 export const isRolledUp = (item: Item): boolean => attributes.usage.rolledUp in item
 
 /** zae-limiter's keys contain no window type. */
-export function isOwnKey(item: Item, window: Window): boolean {
+function isOwnKey(item: Item, window: Window): boolean {
   const key = parseItemKey(item)
   return key?.record === 'usage' && key.window === window
 }
@@ -116,3 +124,140 @@ export function readThrough(
   const last = `${prefix}${isoSeconds(windowEndMs(window, lastStart) - 1)}${AFTER_ALL}`
   return decodeRange(table, {partition, between: [`${prefix}${start}`, last]}, item => item, {signal})
 }
+
+/** Used like a limit's name, which is never empty. */
+export const REQUESTS = ''
+
+type Subject = Pick<UsageRecord, 'namespace' | 'entity' | 'resource'>
+
+/** Strongly consistent; missing windows are left out. */
+export async function readWindows(
+  table: Table,
+  {namespace, entity, resource}: Subject,
+  window: Window,
+  starts: readonly string[],
+  signal?: AbortSignal,
+): Promise<Item[]> {
+  const wanted = starts.map(start => keys.usage(namespace, entity, resource, window, start))
+  return [...(await getItems(table, wanted, {signal})).values()]
+}
+
+export const startsWithin = ({window, start}: Pick<UsageRecord, 'window' | 'start'>, finer: Window): string[] =>
+  startsBetween(finer, Date.parse(start), windowEndMs(window, start) - 1)
+
+export function startsBetween(window: Window, firstMs: number, lastMs: number): string[] {
+  const starts: string[] = []
+  for (let atMs = firstMs; ; ) {
+    const start = windowStart(window, Math.min(atMs, lastMs))
+    if (start !== starts.at(-1)) starts.push(start)
+    if (atMs >= lastMs) return starts
+    atMs = Math.min(lastMs, windowEndMs(window, start))
+  }
+}
+
+export function nextFiner(window: Window, among: readonly Window[] = WINDOWS): Window | undefined {
+  const finer = WINDOWS.slice(0, WINDOWS.indexOf(window))
+  return finer.findLast(each => among.includes(each))
+}
+
+/** zae-limiter's aggregator keeps a day or month in the record of its first hour, and leaves no mark. */
+export function isOfOthers(item: Item, window: Window): boolean {
+  return decodeUsage(item)?.window !== window || readProgress(item).marks.size === 0
+}
+
+/** Whether the parts have counted exactly as much of the stream as the whole. */
+export function isSamePosition(whole: Item, parts: readonly Item[]): boolean {
+  const {marks} = readProgress(whole)
+  const latest = latestMarks(parts)
+  return marks.size > 0 && marks.size === latest.size && [...marks].every(([shard, mark]) => latest.get(shard) === mark)
+}
+
+export function addUp(items: readonly Item[]): Map<string, bigint> {
+  const sum = new Map<string, bigint>()
+  for (const item of items) {
+    for (const [name, milli] of amountsOf(item)) sum.set(name, (sum.get(name) ?? 0n) + milli)
+  }
+  return sum
+}
+
+/** Millitokens by limit, and thousandths of requests and of overdrawn writes. */
+export function amountsOf(item: Item): Map<string, bigint> {
+  const record = decodeUsage(item) as UsageRecord
+  const amounts = new Map([...record.tokens].map(([name, tokens]) => [name, BigInt(tokens) * 1000n]))
+  for (const [name, writes] of record.overdrawn ?? []) amounts.set(overdrawnCounter(name), BigInt(writes) * 1000n)
+  for (const [name, milli] of readProgress(item).fractions) amounts.set(name, (amounts.get(name) ?? 0n) + milli)
+  return amounts.set(REQUESTS, BigInt(record.totalEvents) * 1000n)
+}
+
+interface KeyedRecord {
+  readonly record: UsageRecord
+  readonly key: string
+}
+
+/** A day counted with every batch is not used: an older aggregator may have begun in the middle of it. */
+export function wholeWindow(whole: CoarseUsage, items: readonly Item[]): Item | undefined {
+  const stored = items.find(
+    item => isOwnKey(item, whole.window) && isRolledUp(item) && decodeUsage(item)?.start === whole.start,
+  )
+  return stored ?? sumOfParts(whole, items)
+}
+
+/** Records of zae-limiter are shown as they are. */
+export function isOwnRolled(item: Item, {window, start}: UsageRecord, schedule: RollupSchedule): boolean {
+  if (!schedule.isRolled(window, start) || !isOwnKey(item, window)) return false
+  return isRolledUp(item) || readProgress(item).marks.size > 0
+}
+
+/** `items` are newest first and begin at the end of a window of the coarsest type. */
+export async function* withWholeWindows(
+  items: AsyncIterable<Item>,
+  schedule: RollupSchedule,
+): AsyncGenerator<KeyedRecord, void> {
+  let day: Item[] = []
+  let month: Item[] = []
+  const isOther = (window: Window, held: readonly Item[], item: Item) =>
+    held[0] !== undefined && startOf(window, held[0]) !== startOf(window, item)
+  for await (const item of items) {
+    const isNextMonth = isOther('monthly', month, item)
+    if (isNextMonth || isOther('daily', day, item)) {
+      yield* inOrder([...recordsOf(day, schedule), ...(isNextMonth ? wholes('monthly', month, schedule) : [])])
+      day = []
+    }
+    if (isNextMonth) month = []
+    day.push(item)
+    month.push(item)
+  }
+  yield* inOrder([...recordsOf(day, schedule), ...wholes('monthly', month, schedule)])
+}
+
+function startOf(window: Window, item: Item): string | undefined {
+  const key = parseItemKey(item)
+  const atMs = Date.parse(key?.record === 'usage' ? key.start : '')
+  // Any client may have written the key.
+  return Number.isNaN(atMs) ? undefined : windowStart(window, atMs)
+}
+
+function recordsOf(day: readonly Item[], schedule: RollupSchedule): KeyedRecord[] {
+  const stored = day.flatMap(item => {
+    const record = decodeUsage(item)
+    const key = parseItemKey(item)
+    if (!record || key?.record !== 'usage' || isOwnRolled(item, record, schedule)) return []
+    return [{record, key: windowKey(key.window, key.start)}]
+  })
+  return [...stored, ...wholes('daily', day, schedule)]
+}
+
+function wholes(window: CoarseWindow, items: readonly Item[], schedule: RollupSchedule): KeyedRecord[] {
+  const [first] = items
+  const key = first && parseItemKey(first)
+  if (!first || key?.record !== 'usage') return []
+  const {namespace, entity, resource} = key
+  const start = startOf(window, first)
+  if (start === undefined || !schedule.isRolled(window, start)) return []
+  const item = wholeWindow({namespace, entity, resource, window, start}, items)
+  const record = item && decodeUsage(item)
+  return record ? [{record, key: windowKey(window, start)}] : []
+}
+
+const inOrder = (records: readonly KeyedRecord[]): KeyedRecord[] =>
+  records.toSorted((a, b) => (a.key === b.key ? 0 : a.key < b.key ? 1 : -1))

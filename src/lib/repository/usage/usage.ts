@@ -5,11 +5,10 @@ import type {UsageRecord} from '../../schema/usage-record.js'
 import {badCursor, type CursorKind, decodeCursor, encodeCursor, readFromCursor} from '../table/cursor.js'
 import {checkPageLimit, type PageRequest, type RecordPage} from '../table/query.js'
 import type {NamespaceTable} from '../table/table.js'
-import type {Place, PlacedUsage} from './one-window.js'
 import {UsageRange, type UsageSelection} from './range.js'
 import {usageOfResource} from './resource-walk.js'
 import {readRollups} from './sum.js'
-import {type UsageWalk, usageOfEntity, usageOfEntityAndResource} from './walk.js'
+import {type Place, type PlacedUsage, type UsageWalk, usageOfEntity, usageOfEntityAndResource} from './walk.js'
 
 /** Consumption of one limit over several windows, in whole tokens. */
 export interface LimitUsage {

@@ -96,13 +96,10 @@ function parseKey(spelled: string): Key[] {
   const candidates = parseSpelledKey(spelled)
   if (candidates.length > 0) return candidates
   const example = spellKey(legacyKeys.entity('', 'user-1'))
-  throw new InvalidInput(
-    'migrate.key',
-    `"${spelled}" is not a key: a key has two parts, and the second begins with #.`,
-    {
-      hint: `Copy it from \`zael migrate verify\`, in quotes: zael migrate resolve '${example}' --keep new`,
-    },
-  )
+  const message = `"${spelled}" is not a key: a key has two parts, and the second begins with #.`
+  throw new InvalidInput('migrate.key', message, {
+    hint: `Copy it from \`zael migrate verify\`, in quotes: zael migrate resolve '${example}' --keep new`,
+  })
 }
 
 function noConflict(spelled: string, why: string): ZaelError {

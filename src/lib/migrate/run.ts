@@ -138,15 +138,11 @@ function indexOfStep(step: string): number {
   const index = STEP_IDS.indexOf(step as StepId)
   if (index >= 0) return index
   if (step === CLEANUP_STEP) return 0
-  throw new ZaelError(
-    'conflict',
-    'migrate.step',
-    `The migration stopped in step "${step}", which this zael does not have.`,
-    {
-      hint: 'Continue with the version of zael that started it, or a newer one.',
-      details: {step},
-    },
-  )
+  const message = `The migration stopped in step "${step}", which this zael does not have.`
+  throw new ZaelError('conflict', 'migrate.step', message, {
+    hint: 'Continue with the version of zael that started it, or a newer one.',
+    details: {step},
+  })
 }
 
 const COPYING_STEPS = STEPS.filter(({id, moves}) => moves.length > 0 && id !== 'catch-up').length

@@ -188,17 +188,13 @@ export interface Misfit {
 }
 
 function emptyTable(name: string): ZaelError {
-  return new ZaelError(
-    'conflict',
-    'deploy.table-empty',
-    `There is an empty table "${name}" that belongs to no stack.`,
-    {
-      hint:
-        'Nothing was changed: an empty table has no sign of whose it is. If nobody needs it, delete it, then run the same ' +
-        `command again: aws dynamodb delete-table --table-name ${name}`,
-      details: {stack: name},
-    },
-  )
+  const message = `There is an empty table "${name}" that belongs to no stack.`
+  return new ZaelError('conflict', 'deploy.table-empty', message, {
+    hint:
+      'Nothing was changed: an empty table has no sign of whose it is. If nobody needs it, delete it, then run the same ' +
+      `command again: aws dynamodb delete-table --table-name ${name}`,
+    details: {stack: name},
+  })
 }
 
 function foreignTable(name: string, why: string): ZaelError {
@@ -221,15 +217,11 @@ function misfittingTable(name: string, misfits: readonly Misfit[]): ZaelError {
 }
 
 function otherOption(name: string, flag: string, has: string): ZaelError {
-  return new ZaelError(
-    'conflict',
-    'deploy.adopt-differs',
-    `The table "${name}" has ${has}, and an import changes nothing.`,
-    {
-      hint: `Nothing was changed. Adopt the table as it is, without ${flag}; then change it with the same command again.`,
-      details: {stack: name, flag},
-    },
-  )
+  const message = `The table "${name}" has ${has}, and an import changes nothing.`
+  return new ZaelError('conflict', 'deploy.adopt-differs', message, {
+    hint: `Nothing was changed. Adopt the table as it is, without ${flag}; then change it with the same command again.`,
+    details: {stack: name, flag},
+  })
 }
 
 /** DynamoDB does not report whether a key is customer-managed. */

@@ -23,15 +23,11 @@ export function wouldLoseTable(stack: string, {physicalId, properties, action}: 
   const because = causes.length === 0 ? '' : ` because of ${causes.join(', ')}`
   const [would, or] =
     action === 'maybe-replace' ? ['may', ' If you rebuild the resource index, add --resource-index.'] : ['would', '']
-  return new ZaelError(
-    'conflict',
-    'deploy.replaces-table',
-    `CloudFormation ${would} replace the table "${physicalId ?? stack}"${because}: the new one would be empty.`,
-    {
-      hint: `Nothing was changed, and zael never does this. Leave that option as it is, or deploy a second stack and move there.${or}`,
-      details: {stack, properties: causes},
-    },
-  )
+  const message = `CloudFormation ${would} replace the table "${physicalId ?? stack}"${because}: the new one would be empty.`
+  return new ZaelError('conflict', 'deploy.replaces-table', message, {
+    hint: `Nothing was changed, and zael never does this. Leave that option as it is, or deploy a second stack and move there.${or}`,
+    details: {stack, properties: causes},
+  })
 }
 
 export function tableIsGone(stack: string): ZaelError {
@@ -53,18 +49,14 @@ export function needsIndexRebuild(stack: string, deployed: string, asked: string
     `2. ${deploy} --capabilities CAPABILITY_NAMED_IAM --tags ${tags.join(' ')}`,
     `3. zael deploy --stack ${stack} --resource-index ${asked}`,
   ]
-  return new ZaelError(
-    'conflict',
-    'deploy.index-rebuild',
-    `The resource index of "${stack}" is ${deployed}; changing it to ${asked} takes two updates: drop it, then create it again.`,
-    {
-      hint:
-        'Nothing was changed. Acquires continue to work meanwhile; lists and usage by resource are incomplete until the ' +
-        'index is built. Step 2 removes every tag that it does not name, so add your own tags to it:\n' +
-        steps.map(step => `  ${step}`).join('\n'),
-      details: {stack, deployed, asked, steps},
-    },
-  )
+  const message = `The resource index of "${stack}" is ${deployed}; changing it to ${asked} takes two updates: drop it, then create it again.`
+  return new ZaelError('conflict', 'deploy.index-rebuild', message, {
+    hint:
+      'Nothing was changed. Acquires continue to work meanwhile; lists and usage by resource are incomplete until the ' +
+      'index is built. Step 2 removes every tag that it does not name, so add your own tags to it:\n' +
+      steps.map(step => `  ${step}`).join('\n'),
+    details: {stack, deployed, asked, steps},
+  })
 }
 
 export function deployFailed(

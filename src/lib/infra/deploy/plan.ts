@@ -301,10 +301,9 @@ async function readThroughput({transport, name: TableName}: Table): Promise<Tabl
 
 function checkNotLowered(flag: string, given: string | undefined, current: number | null): void {
   if (!given || current === null || Number(given) >= current) return
-  throw new ZaelError(
-    'conflict',
-    'deploy.warm-throughput',
-    `${flag} is ${formatCount(Number(given))}, but the table can already serve ${formatCount(current)} units a second, which cannot be lowered.`,
-    {hint: `Nothing was changed. Omit ${flag}, or give ${current} or more.`, details: {given: Number(given), current}},
-  )
+  const message = `${flag} is ${formatCount(Number(given))}, but the table can already serve ${formatCount(current)} units a second, which cannot be lowered.`
+  throw new ZaelError('conflict', 'deploy.warm-throughput', message, {
+    hint: `Nothing was changed. Omit ${flag}, or give ${current} or more.`,
+    details: {given: Number(given), current},
+  })
 }

@@ -22,14 +22,11 @@ export type TemplateSource = {readonly TemplateBody: string} | {readonly Templat
 export function checkTemplateLength(template: string, bucket: string | undefined): void {
   const bytes = Buffer.byteLength(template)
   if (bucket !== undefined || bytes <= MAX_INLINE_BYTES) return
-  throw new InvalidInput(
-    'deploy.template-length',
-    `The template has ${bytes} bytes, but CloudFormation accepts only ${MAX_INLINE_BYTES} in a request.`,
-    {
-      hint: 'Nothing was changed. Name a bucket of yours in the same region to pass it through: --template-bucket NAME',
-      details: {bytes, maxBytes: MAX_INLINE_BYTES},
-    },
-  )
+  const message = `The template has ${bytes} bytes, but CloudFormation accepts only ${MAX_INLINE_BYTES} in a request.`
+  throw new InvalidInput('deploy.template-length', message, {
+    hint: 'Nothing was changed. Name a bucket of yours in the same region to pass it through: --template-bucket NAME',
+    details: {bytes, maxBytes: MAX_INLINE_BYTES},
+  })
 }
 
 /** The key contains the hash, so that the same template is stored once. */

@@ -75,13 +75,9 @@ function readMark<T>(item: Item | undefined, schema: z.ZodType<T>): T | undefine
   const {data, error} = schema.safeParse('S' in stored ? stored.S : undefined)
   if (!error) return data
   const key = spellKey(keyOf(item))
-  throw new ZaelError(
-    'failed',
-    'migrate.mark',
-    `The migration mark of ${key} is damaged: ${describeIssues(error.issues)}.`,
-    {
-      hint: `That item was not changed. Restore its attribute "${MIGRATION_MARK}" from a backup: without it the old record would be counted twice.`,
-      details: {key, attribute: MIGRATION_MARK},
-    },
-  )
+  const message = `The migration mark of ${key} is damaged: ${describeIssues(error.issues)}.`
+  throw new ZaelError('failed', 'migrate.mark', message, {
+    hint: `That item was not changed. Restore its attribute "${MIGRATION_MARK}" from a backup: without it the old record would be counted twice.`,
+    details: {key, attribute: MIGRATION_MARK},
+  })
 }

@@ -113,27 +113,19 @@ function parentCycle(entity: string, path: readonly string[]): ZaelError {
 }
 
 function tooDeep(entity: string, levels: number): ZaelError {
-  return new ZaelError(
-    'conflict',
-    'entity.too-deep',
-    `${JSON.stringify(entity)} would have over ${levels} ancestors.`,
-    {
-      hint: 'Only the parent itself is ever charged; give the entity a parent closer to the top.',
-      details: {entity, levels},
-    },
-  )
+  const message = `${JSON.stringify(entity)} would have over ${levels} ancestors.`
+  return new ZaelError('conflict', 'entity.too-deep', message, {
+    hint: 'Only the parent itself is ever charged; give the entity a parent closer to the top.',
+    details: {entity, levels},
+  })
 }
 
 export function hasChildren(entity: string, children: readonly string[]): ZaelError {
   const more = children.length - NAMED_CHILDREN
   const names = children.slice(0, NAMED_CHILDREN).join(', ') + (more > 0 ? ` and ${more} more` : '')
-  return new ZaelError(
-    'conflict',
-    'entity.has-children',
-    `Entity ${JSON.stringify(entity)} is the parent of ${names}.`,
-    {
-      hint: 'Delete them first, or give them another parent.',
-      details: {entity, children},
-    },
-  )
+  const message = `Entity ${JSON.stringify(entity)} is the parent of ${names}.`
+  return new ZaelError('conflict', 'entity.has-children', message, {
+    hint: 'Delete them first, or give them another parent.',
+    details: {entity, children},
+  })
 }

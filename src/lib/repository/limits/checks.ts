@@ -78,16 +78,13 @@ export function checkLimitsTogether(after: readonly Limit[], copied?: CopiedName
   const [first, ...more] = after.filter(limit => limit.timeZone !== undefined)
   const other = more.find(({timeZone}) => timeZone !== first?.timeZone)
   if (!first || !other) return
-  throw new InvalidInput(
-    'limits.zones',
-    `All limits of a scope share one time zone: "${first.name}" has ${first.timeZone}, "${other.name}" has ${other.timeZone}.`,
-    {
-      hint: [first, other].some(({name}) => copied?.names.includes(name))
-        ? `${only}. Use the same zone, or say that only the given ones shall apply.`
-        : 'Give them the same zone; change all of them at once.',
-      details: {zones: [first.timeZone, other.timeZone]},
-    },
-  )
+  const message = `All limits of a scope share one time zone: "${first.name}" has ${first.timeZone}, "${other.name}" has ${other.timeZone}.`
+  throw new InvalidInput('limits.zones', message, {
+    hint: [first, other].some(({name}) => copied?.names.includes(name))
+      ? `${only}. Use the same zone, or say that only the given ones shall apply.`
+      : 'Give them the same zone; change all of them at once.',
+    details: {zones: [first.timeZone, other.timeZone]},
+  })
 }
 
 function checkSettings(
@@ -136,27 +133,19 @@ export function missing(scope: ConfigScope, limitName?: string, others: readonly
 
 export function notBoosted(scope: ConfigScope, limitName: string | undefined, others: readonly string[]): ZaelError {
   const what = limitName === undefined ? 'No limit' : `The limit "${limitName}"`
-  return new ZaelError(
-    'notFound',
-    'boost.missing',
-    `${what} of ${nameOf(scope)} is ${limitName === undefined ? '' : 'not '}boosted.`,
-    {
-      hint: others.length > 0 ? `Boosted are ${others.join(', ')}.` : 'Nothing of it ends by itself.',
-      details: {scope, ...(limitName !== undefined && {limit: limitName})},
-    },
-  )
+  const message = `${what} of ${nameOf(scope)} is ${limitName === undefined ? '' : 'not '}boosted.`
+  return new ZaelError('notFound', 'boost.missing', message, {
+    hint: others.length > 0 ? `Boosted are ${others.join(', ')}.` : 'Nothing of it ends by itself.',
+    details: {scope, ...(limitName !== undefined && {limit: limitName})},
+  })
 }
 
 export function nothingApplies(entity: string, resource: string): ZaelError {
-  return new ZaelError(
-    'notFound',
-    'limits.missing',
-    `No limits are configured for ${entity} and ${resource}, at any level.`,
-    {
-      hint: 'Set some, for example for the resource.',
-      details: {entity, resource},
-    },
-  )
+  const message = `No limits are configured for ${entity} and ${resource}, at any level.`
+  return new ZaelError('notFound', 'limits.missing', message, {
+    hint: 'Set some, for example for the resource.',
+    details: {entity, resource},
+  })
 }
 
 export function nameOf(scope: ConfigScope): string {

@@ -152,15 +152,11 @@ function requireUnchanged(e: ExpressionBuilder, {record, exists, revision}: Seen
 }
 
 function manifestChanged(cause?: unknown): ZaelError {
-  return new ZaelError(
-    'conflict',
-    'manifest.changed',
-    'A manifest was applied to this namespace by someone else in the meantime.',
-    {
-      hint: 'Check the differences, then apply again.',
-      cause,
-    },
-  )
+  const message = 'A manifest was applied to this namespace by someone else in the meantime.'
+  return new ZaelError('conflict', 'manifest.changed', message, {
+    hint: 'Check the differences, then apply again.',
+    cause,
+  })
 }
 
 /** `undefined` if a part is missing. Reads part by part to save memory. */
@@ -223,13 +219,9 @@ async function deleteDeadParts(table: NamespaceTable, readNamed: () => Promise<N
 }
 
 function partsMissing({set, count}: PartSet): ZaelError {
-  return new ZaelError(
-    'failed',
-    'manifest.record-damaged',
-    `The record of what the manifest of this namespace manages is incomplete: of its ${count} parts (set ${set}) some are missing.`,
-    {
-      hint: 'Nothing was changed. Restore the items whose sort key begins with #PROVISIONER from a backup of the table.',
-      details: {set, parts: count},
-    },
-  )
+  const message = `The record of what the manifest of this namespace manages is incomplete: of its ${count} parts (set ${set}) some are missing.`
+  return new ZaelError('failed', 'manifest.record-damaged', message, {
+    hint: 'Nothing was changed. Restore the items whose sort key begins with #PROVISIONER from a backup of the table.',
+    details: {set, parts: count},
+  })
 }

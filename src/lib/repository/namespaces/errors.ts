@@ -17,15 +17,11 @@ export function namespaceAmbiguous(
 ): ZaelError {
   const ids = others.map(({id}) => id)
   const list = [...(active ? [`${active.id} (active)`] : []), ...ids].join(', ')
-  return new ZaelError(
-    'conflict',
-    'namespace.ambiguous',
-    `Several namespaces are or were called ${JSON.stringify(name)}: ${list}.`,
-    {
-      hint: 'Use the id instead of the name.',
-      details: {name, active: active?.id ?? null, ids},
-    },
-  )
+  const message = `Several namespaces are or were called ${JSON.stringify(name)}: ${list}.`
+  return new ZaelError('conflict', 'namespace.ambiguous', message, {
+    hint: 'Use the id instead of the name.',
+    details: {name, active: active?.id ?? null, ids},
+  })
 }
 
 export function nameIsId(name: string): ZaelError {
@@ -69,14 +65,10 @@ export function namespaceNameTaken(record: NamespaceRecord, takenBy: string | un
 }
 
 export function namespaceChanged(record: NamespaceRecord, cause: unknown): ZaelError {
-  return new ZaelError(
-    'conflict',
-    'namespace.changed',
-    `${label(record)} was changed by someone else in the meantime.`,
-    {
-      hint: 'Read it again, then try again.',
-      details: {id: record.id, name: record.name},
-      cause,
-    },
-  )
+  const message = `${label(record)} was changed by someone else in the meantime.`
+  return new ZaelError('conflict', 'namespace.changed', message, {
+    hint: 'Read it again, then try again.',
+    details: {id: record.id, name: record.name},
+    cause,
+  })
 }

@@ -109,33 +109,24 @@ export function bucketMissing(entity: string, resource: string): ZaelError {
 }
 
 export function bucketContended({entity, resource}: Whose): ZaelError {
-  return new ZaelError(
-    'conflict',
-    'bucket.contended',
-    `The bucket of "${entity}" for "${resource}" is written too often to be changed as a whole.`,
-    {hint: 'Nothing was changed. Try again in a moment.', details: {entity, resource}},
-  )
+  const message = `The bucket of "${entity}" for "${resource}" is written too often to be changed as a whole.`
+  return new ZaelError('conflict', 'bucket.contended', message, {
+    hint: 'Nothing was changed. Try again in a moment.',
+    details: {entity, resource},
+  })
 }
 
 export function tooManyShards({entity, resource}: Whose, shards: number, most: number): ZaelError {
-  return new ZaelError(
-    'conflict',
-    'bucket.too-many-shards',
-    `The bucket of "${entity}" for "${resource}" has ${shards} shards; at most ${most} can be changed at once.`,
-    {
-      hint: 'Nothing was changed. Use the bucket with a limiter of zael once: it repairs a number that is too large.',
-      details: {entity, resource, shards, most},
-    },
-  )
+  const message = `The bucket of "${entity}" for "${resource}" has ${shards} shards; at most ${most} can be changed at once.`
+  return new ZaelError('conflict', 'bucket.too-many-shards', message, {
+    hint: 'Nothing was changed. Use the bucket with a limiter of zael once: it repairs a number that is too large.',
+    details: {entity, resource, shards, most},
+  })
 }
 
 export function bucketDisabled({entity, resource}: Whose): ZaelError {
-  return new ZaelError(
-    'conflict',
-    'bucket.disabled',
-    `"${entity}" has no bucket for "${resource}" yet, and every request is refused: there is nothing to top up.`,
-    {hint: 'Enable it first.', details: {entity, resource}},
-  )
+  const message = `"${entity}" has no bucket for "${resource}" yet, and every request is refused: there is nothing to top up.`
+  return new ZaelError('conflict', 'bucket.disabled', message, {hint: 'Enable it first.', details: {entity, resource}})
 }
 
 export function unknownOutcome({entity, resource}: Whose, idempotencyKey: string, cause: unknown): ZaelError {

@@ -209,10 +209,9 @@ function describe(kind: OperationRecord['operation'], tokens: ReadonlyMap<string
 }
 
 function otherOperation({entity, resource, id}: OperationRecord, before: string): ZaelError {
-  return new ZaelError(
-    'conflict',
-    'bucket.key-used',
-    `The idempotency key "${id}" stands for ${before} of "${entity}" for "${resource}", which was applied before.`,
-    {hint: 'Nothing was changed. Use another key for another change.', details: {entity, resource, idempotencyKey: id}},
-  )
+  const message = `The idempotency key "${id}" stands for ${before} of "${entity}" for "${resource}", which was applied before.`
+  return new ZaelError('conflict', 'bucket.key-used', message, {
+    hint: 'Nothing was changed. Use another key for another change.',
+    details: {entity, resource, idempotencyKey: id},
+  })
 }

@@ -25,70 +25,47 @@ export interface Decisions {
 }
 
 export class MigrationReport {
-  readonly #differences: RecordDifference[] = []
-  readonly #unknown: string[] = []
-  readonly #counts = {differences: 0, unmovable: 0, unknown: 0, expired: 0}
+  readonly differences = {count: 0, shown: [] as RecordDifference[]}
+  readonly unknownRecords = {count: 0, shown: [] as string[]}
+  readonly decisions = {split: 0, keptAsLabelled: 0, superseded: 0}
+  readonly checked: Partial<Record<OldRecordType, number>> = {}
+  unmovable = 0
+  expired = 0
   readonly #maxListed: number
-  readonly #checked = new Map<OldRecordType, number>()
-  readonly #decisions = {split: 0, keptAsLabelled: 0, superseded: 0}
 
   constructor({all = false}: {all?: boolean | undefined} = {}) {
     this.#maxListed = all ? Infinity : LISTED
   }
 
   addChecked(type: OldRecordType, items: number): void {
-    this.#checked.set(type, (this.#checked.get(type) ?? 0) + items)
+    this.checked[type] = (this.checked[type] ?? 0) + items
   }
 
   addFinding(finding: MigrationFinding): void {
     const {type, state, reason = 'differs', sources, decision} = finding
-    if (state === 'expired') this.#counts.expired += sources.length
+    if (state === 'expired') this.expired += sources.length
     if (state === 'unknown') this.addUnknown(sources.map(({item}) => keyOf(item)))
-    if (decision === 'split') this.#decisions.split++
-    if (decision === 'kept as labelled') this.#decisions.keptAsLabelled++
-    if (decision === 'superseded') this.#decisions.superseded++
+    if (decision === 'split') this.decisions.split++
+    if (decision === 'kept as labelled') this.decisions.keptAsLabelled++
+    if (decision === 'superseded') this.decisions.superseded++
     if (state === 'behind' || state === 'conflict' || state === 'unmovable') {
       this.addDifference({type, key: findingKey(finding), state, reason})
     }
   }
 
   addDifference(difference: RecordDifference): void {
-    this.#counts.differences++
-    if (difference.state === 'unmovable') this.#counts.unmovable++
-    if (this.#differences.length < this.#maxListed) this.#differences.push(difference)
+    if (difference.state === 'unmovable') this.unmovable++
+    this.addDifferences({count: 1, shown: [difference]})
   }
 
   addDifferences({count, shown}: Sample<RecordDifference>): void {
-    this.#counts.differences += count
-    this.#differences.push(...shown.slice(0, this.#maxListed - this.#differences.length))
+    this.differences.count += count
+    this.differences.shown.push(...shown.slice(0, this.#maxListed - this.differences.shown.length))
   }
 
   addUnknown(keys: readonly Key[]): void {
-    this.#counts.unknown += keys.length
-    this.#unknown.push(...keys.slice(0, this.#maxListed - this.#unknown.length).map(spellKey))
-  }
-
-  get differences(): Sample<RecordDifference> {
-    return {count: this.#counts.differences, shown: this.#differences}
-  }
-
-  get unmovable(): number {
-    return this.#counts.unmovable
-  }
-
-  get unknownRecords(): Sample<string> {
-    return {count: this.#counts.unknown, shown: this.#unknown}
-  }
-
-  get decisions(): Decisions {
-    return this.#decisions
-  }
-
-  get expired(): number {
-    return this.#counts.expired
-  }
-
-  get checked(): Partial<Record<OldRecordType, number>> {
-    return Object.fromEntries(this.#checked)
+    const {shown} = this.unknownRecords
+    this.unknownRecords.count += keys.length
+    shown.push(...keys.slice(0, this.#maxListed - shown.length).map(spellKey))
   }
 }

@@ -1,6 +1,6 @@
 import {expect, it} from 'vitest'
+import {readString} from '../../src/lib/schema/attribute-value.js'
 import {encodeNamespaceById, encodeNamespaceByName} from '../../src/lib/schema/namespace-record.js'
-import {readString} from '../../src/lib/schema/read.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {indexedItems, putAll, scanWhere, strayItems} from '../repository/namespace-items.js'
 import {newTenant} from '../repository/namespace-table.js'

@@ -1,7 +1,7 @@
 import {beforeEach, describe, expect, it} from 'vitest'
 import type {OperationInput} from '../../src/lib/dynamo/transport.js'
 import type {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
-import {readNumber} from '../../src/lib/schema/read.js'
+import {readNumber} from '../../src/lib/schema/attribute-value.js'
 import {Scene} from '../helpers/limiter.js'
 import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 import {failure, isAdmitted, refusal, request} from './visit.js'

@@ -1,8 +1,7 @@
 import {expect, it} from 'vitest'
-import {type Item, n, s} from '../../src/lib/schema/attribute-value.js'
+import {type Item, n, readString, s} from '../../src/lib/schema/attribute-value.js'
 import {type BucketRecord, decodeBucket, encodeBucket} from '../../src/lib/schema/bucket-record.js'
 import {encodeNamespaceById, encodeNamespaceByName} from '../../src/lib/schema/namespace-record.js'
-import {readString} from '../../src/lib/schema/read.js'
 import {describeOnEngine} from '../helpers/table.js'
 import {type OldTableScene, useOldTable} from './old-table-scene.js'
 

@@ -1,8 +1,7 @@
 import {ConditionFailed} from '../../src/lib/dynamo/errors.js'
 import {ExpressionBuilder} from '../../src/lib/dynamo/expression.js'
 import type {Transport} from '../../src/lib/dynamo/transport.js'
-import {type Item, n, s} from '../../src/lib/schema/attribute-value.js'
-import {readBigInt, readNumber} from '../../src/lib/schema/read.js'
+import {type Item, n, readBigInt, readNumber, s} from '../../src/lib/schema/attribute-value.js'
 
 /** One limit of one bucket, as clients of older releases use it; keeps a ledger of what it did. */
 export interface OldClient {

@@ -1,7 +1,6 @@
 import {describe, expect, it} from 'vitest'
-import type {Item} from '../../src/lib/schema/attribute-value.js'
+import {type Item, readBigInt} from '../../src/lib/schema/attribute-value.js'
 import {type BucketRecord, decodeBucket} from '../../src/lib/schema/bucket-record.js'
-import {readBigInt} from '../../src/lib/schema/read.js'
 import {describeOnEngine} from '../helpers/table.js'
 import {earnedMilli} from '../limiter/fixtures/ledger.js'
 import {type OldTableScene, useOldTable} from './old-table-scene.js'

@@ -1,9 +1,9 @@
 import fc from 'fast-check'
 import {describe, expect, it} from 'vitest'
 import {WINDOWS, windowStart} from '../../src/lib/core/window.js'
+import {integerOf, isoSeconds} from '../../src/lib/schema/attribute-value.js'
 import {fromJson, toJson} from '../../src/lib/schema/json-attribute.js'
 import {keys, type ParsedKey, parseKey} from '../../src/lib/schema/keys.js'
-import {integerOf, isoSeconds} from '../../src/lib/schema/read.js'
 
 const namespace = fc.stringMatching(/^[A-Za-z0-9_][A-Za-z0-9_-]{10}$/)
 const entity = fc.stringMatching(/^[a-zA-Z0-9][a-zA-Z0-9_.\-:@]{0,20}$/)

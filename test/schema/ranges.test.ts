@@ -1,7 +1,7 @@
 import {describe, expect, it} from 'vitest'
+import {readString} from '../../src/lib/schema/attribute-value.js'
 import {keyNames} from '../../src/lib/schema/attributes.js'
 import {type KeyRange, ranges, startKeyOf, wireStartKey} from '../../src/lib/schema/ranges.js'
-import {readString} from '../../src/lib/schema/read.js'
 import {NS, samples} from './samples.js'
 
 describe('key ranges', () => {

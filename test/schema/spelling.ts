@@ -1,8 +1,8 @@
+import * as readers from '../../src/lib/schema/attribute-value.js'
 import {attributes, indexes, keyNames} from '../../src/lib/schema/attributes.js'
 import {LIMIT_FIELDS, limitAttribute, markAttribute} from '../../src/lib/schema/bucket-record.js'
 import {configAttribute} from '../../src/lib/schema/config-limits.js'
 import {keyParts} from '../../src/lib/schema/keys.js'
-import * as readers from '../../src/lib/schema/read.js'
 import {usageMark} from '../../src/lib/schema/usage-record.js'
 import {importLines, type SourceFile} from '../helpers/import-lines.js'
 import {type PlacedNode, type SyntaxNode, syntaxNodes} from '../helpers/sources.js'
@@ -46,7 +46,7 @@ const BUILDER = 'ExpressionBuilder'
 const BUILDER_METHODS = new Set(['name', 'set', 'setIfMissing', 'copy', 'add', 'remove', 'delete', 'project'])
 
 /** Files that import one of these read or write items. */
-const ITEM_MODULES = /^src\/lib\/(schema\/(attribute-value|attributes|read)|dynamo\/(expression|batch|transport))$/
+const ITEM_MODULES = /^src\/lib\/(schema\/(attribute-value|attributes)|dynamo\/(expression|batch|transport))$/
 
 /** Fields of requests and answers that are items. */
 const ITEM_FIELDS = new Set(['Item', 'Attributes', 'Keys', 'NewImage', 'OldImage'])

@@ -3,12 +3,12 @@ import {mkdir, open, rename, rm} from 'node:fs/promises'
 import {dirname, join} from 'node:path'
 import {promisify} from 'node:util'
 import {gzip} from 'node:zlib'
+import {isoSeconds, readString} from '../schema/attribute-value.js'
 import {attributes} from '../schema/attributes.js'
 import {type AuditRecord, auditJson, decodeAudit, isAuditKey} from '../schema/audit-record.js'
 import {keyOf} from '../schema/keys.js'
 import {modernise} from '../schema/legacy-item.js'
 import {splitNamespace} from '../schema/legacy-key.js'
-import {isoSeconds, readString} from '../schema/read.js'
 import {MalformedRecord, occurredAtMs, type StreamRecord, streamLabel} from './stream-event.js'
 
 /** Must be idempotent: a retry puts the same key again. */

@@ -1,7 +1,7 @@
 import {ZaelError} from '../core/errors.js'
 import type {Table} from '../repository/table/table.js'
+import {isoSeconds} from '../schema/attribute-value.js'
 import type {StepCounts} from '../schema/migration-record.js'
-import {isoSeconds} from '../schema/read.js'
 import {openLimiterTable} from './limiter-table.js'
 import {type Limitless, NOTHING_LIMITLESS} from './limitless/tally.js'
 import type {OldRecordType} from './records/classify.js'

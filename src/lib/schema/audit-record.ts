@@ -8,11 +8,10 @@ import {
   makeLimit,
   type ScheduleEntry,
 } from '../core/limits/limit.js'
-import {type Item, type Key, NULL, n, s, texts} from './attribute-value.js'
+import {type Item, isoSeconds, type Key, NULL, n, readNumber, readString, s, texts} from './attribute-value.js'
 import {attributes} from './attributes.js'
-import {fromJson, type Json} from './json-attribute.js'
+import {fromJson, type Json, readMap} from './json-attribute.js'
 import {indexKeys, keyParts, keys, parseItemKey, wireKey} from './keys.js'
-import {isoSeconds, readMap, readNumber, readString} from './read.js'
 
 /** One audit event: who changed what, and when. */
 export interface AuditRecord {

@@ -1,9 +1,8 @@
-import {type Item, type Key, n, s} from './attribute-value.js'
+import {type Item, isoSeconds, type Key, n, readString, s} from './attribute-value.js'
 import {attributes} from './attributes.js'
 import type {ConfigScope} from './config-record.js'
-import type {Json} from './json-attribute.js'
+import {type Json, readMap} from './json-attribute.js'
 import {keys, parseItemKey, wireKey} from './keys.js'
-import {isoSeconds, readMap, readString} from './read.js'
 import {registryIndexKeys} from './registry-records.js'
 
 export interface StoredBoost {

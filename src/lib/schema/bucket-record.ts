@@ -2,13 +2,23 @@ import {type BucketState, hasKinds, type LimitState} from '../core/buckets/bucke
 import type {Bypassable, LimitKind} from '../core/limits/limit-kind.js'
 import {WRITE_PRESSURE_LIMIT} from '../core/names.js'
 import type {Rate} from '../core/token-math.js'
-import {bool, type Item, n, s, texts} from './attribute-value.js'
+import {
+  bool,
+  type Item,
+  n,
+  readBigInt,
+  readBoolean,
+  readExpiry,
+  readNumber,
+  readString,
+  s,
+  texts,
+} from './attribute-value.js'
 import {attributes, remembering} from './attributes.js'
 import {generationAttributes, type ParentGeneration, readGeneration} from './family.js'
 import {indexKeys, keys, parseItemKey, wireKey} from './keys.js'
 import {decodeKind, encodeCalendars, encodeKindState, isKindAttribute} from './kind-attributes.js'
 import {bucketFeatures, type CarriedFeature, isForeign, unsupportedOf} from './peer-features.js'
-import {readBigInt, readBoolean, readExpiry, readNumber, readString} from './read.js'
 
 /** One shard of a bucket. Parameters in `state` are those of the whole bucket, whatever the shard count. */
 export interface BucketRecord extends Bypassable {

@@ -8,9 +8,8 @@ import {
   QUOTA_PERIOD_SECONDS,
   type ScheduleEntry,
 } from '../core/limits/limit.js'
-import {bool, type Item, n, s} from './attribute-value.js'
+import {bool, type Item, n, readBoolean, readNumber, readString, s} from './attribute-value.js'
 import {attributes} from './attributes.js'
-import {readBoolean, readNumber, readString} from './read.js'
 
 const FIELDS = {
   capacity: 'cp',

@@ -1,12 +1,22 @@
 import type {Level, Limit} from '../core/limits/limit.js'
 import {DEFAULT_RESOURCE} from '../core/names.js'
-import {type AttributeValue, bool, type Item, type Key, n, s, texts} from './attribute-value.js'
+import {
+  type AttributeValue,
+  bool,
+  type Item,
+  type Key,
+  n,
+  readBoolean,
+  readNumber,
+  readString,
+  s,
+  texts,
+} from './attribute-value.js'
 import {attributes, indexes, keyNames} from './attributes.js'
 import {encodeConfigLimits, limitAttributesIn, limitOfAttribute, readConfigLimits} from './config-limits.js'
 import type {Json} from './json-attribute.js'
 import {indexKeys, keys, parseItemKey, wireKey} from './keys.js'
 import {type CarriedFeature, configFeatures, unsupportedOf} from './peer-features.js'
-import {readBoolean, readNumber, readString} from './read.js'
 
 /** The scope of a configuration. The default of an entity has the resource `_default_`. */
 export type ConfigScope =

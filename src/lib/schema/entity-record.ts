@@ -1,9 +1,8 @@
-import {bool, type Item, NULL, n, s, texts} from './attribute-value.js'
+import {bool, type Item, NULL, n, readBoolean, readNumber, readString, s, texts} from './attribute-value.js'
 import {attributes, indexes, keyNames} from './attributes.js'
 import {generationAttributes, type ParentGeneration, readGeneration} from './family.js'
-import {fromJson, type Json} from './json-attribute.js'
+import {fromJson, type Json, readMap} from './json-attribute.js'
 import {indexKeys, keys, parseItemKey, wireKey} from './keys.js'
-import {readBoolean, readMap, readNumber, readString} from './read.js'
 
 /** A limited entity and its parent. */
 export interface EntityRecord {

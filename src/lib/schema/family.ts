@@ -1,6 +1,5 @@
-import {type Item, n, s} from './attribute-value.js'
+import {type Item, n, readNumber, readString, s} from './attribute-value.js'
 import {attributes} from './attributes.js'
-import {readNumber, readString} from './read.js'
 
 const names = attributes.bucket
 

@@ -1,4 +1,4 @@
-import type {AttributeValue} from './attribute-value.js'
+import type {AttributeValue, Item} from './attribute-value.js'
 
 export type Json = string | number | boolean | null | Json[] | {[key: string]: Json}
 
@@ -20,4 +20,9 @@ export function fromJson(value: Json): AttributeValue {
   if (value === null) return {NULL: true}
   if (Array.isArray(value)) return {L: value.map(fromJson)}
   return {M: Object.fromEntries(Object.entries(value).map(([key, each]) => [key, fromJson(each)]))}
+}
+
+export function readMap(item: Item, name: string): {[key: string]: Json} {
+  const value = item[name]
+  return value && 'M' in value ? (toJson(value) as {[key: string]: Json}) : {}
 }

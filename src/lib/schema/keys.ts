@@ -1,8 +1,7 @@
 import {REGISTRY_NAMESPACE} from '../core/names.js'
 import {parseWindowKey, WINDOWS, type Window, windowKey} from '../core/window.js'
-import {type Item, type Key, s} from './attribute-value.js'
+import {type Item, type Key, readString, s} from './attribute-value.js'
 import {attributes, keyNames} from './attributes.js'
-import {readString} from './read.js'
 
 /** Names cannot contain `#` and namespace ids cannot contain `/`, so every key parses in one way only. */
 

@@ -3,9 +3,8 @@ import {ownSchedule, shareSchedules} from '../core/calendar/stored-schedule.js'
 import {InvalidInput} from '../core/errors.js'
 import type {LimitKind, Quota} from '../core/limits/limit-kind.js'
 import {WRITE_PRESSURE_LIMIT} from '../core/names.js'
-import {type AttributeValue, type Item, n, s} from './attribute-value.js'
+import {type AttributeValue, type Item, n, readBigInt, readNumber, readString, s} from './attribute-value.js'
 import {attributes, remembering} from './attributes.js'
-import {readBigInt, readNumber, readString} from './read.js'
 
 const names = attributes.bucket
 

@@ -1,7 +1,6 @@
 import {REGISTRY_NAMESPACE} from '../core/names.js'
-import {type Item, s} from './attribute-value.js'
+import {type Item, readExpiry, readString, s} from './attribute-value.js'
 import {LITERAL_DEFAULT, legacyVersionKey, partitionPrefix, splitNamespace} from './legacy-key.js'
-import {readExpiry, readString} from './read.js'
 
 const PREFIXED_KEYS = ['PK', 'GSI1PK', 'GSI2PK', 'GSI3PK'] as const
 

@@ -1,8 +1,7 @@
 import {REGISTRY_NAMESPACE} from '../core/names.js'
-import {type Item, type Key, s, texts} from './attribute-value.js'
+import {type Item, type Key, readString, s, texts} from './attribute-value.js'
 import {attributes} from './attributes.js'
 import {indexKeys, keys, parseItemKey, wireKey} from './keys.js'
-import {readString} from './read.js'
 
 const NAMESPACE_STATUSES = ['active', 'deleted', 'purging'] as const
 

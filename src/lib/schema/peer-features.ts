@@ -1,10 +1,9 @@
 import {NO_SCHEDULE} from '../core/calendar/stored-schedule.js'
 import {WRITE_PRESSURE_LIMIT} from '../core/names.js'
-import type {Item} from './attribute-value.js'
+import {type Item, readBigInt, readString} from './attribute-value.js'
 import {attributes, indexes, keyNames} from './attributes.js'
 import {parseItemKey} from './keys.js'
 import {isLessonAttribute, KIND_SUFFIXES} from './kind-attributes.js'
-import {readBigInt, readString} from './read.js'
 import {isRefusalAttribute} from './refusal-counts.js'
 
 /**

@@ -1,9 +1,18 @@
-import {type AttributeValue, bool, type Item, n, s, texts} from './attribute-value.js'
+import {
+  type AttributeValue,
+  bool,
+  type Item,
+  n,
+  readBoolean,
+  readNumber,
+  readString,
+  s,
+  texts,
+} from './attribute-value.js'
 import {attributes} from './attributes.js'
 import {itemBytes, MAX_ITEM_BYTES} from './item-size.js'
-import {fromJson, toJson} from './json-attribute.js'
+import {fromJson, readMap, toJson} from './json-attribute.js'
 import {indexKeys, keys, parseItemKey, wireKey} from './keys.js'
-import {readBoolean, readMap, readNumber, readString} from './read.js'
 
 /** The scopes that a manifest owns, and therefore may delete. */
 export interface Managed {

@@ -1,7 +1,6 @@
-import {type Item, s} from './attribute-value.js'
+import {type Item, readString, s} from './attribute-value.js'
 import {type IndexName, indexes, keyNames} from './attributes.js'
 import {indexKeys, keyParts, keys, type ParsedKey, sortPrefix} from './keys.js'
-import {readString} from './read.js'
 
 export interface KeyRange {
   /** Absent: the table itself. */

@@ -1,6 +1,5 @@
-import {type AttributeValue, type Item, n} from './attribute-value.js'
+import {type AttributeValue, type Item, n, readBigInt, readNumber} from './attribute-value.js'
 import {attributes} from './attributes.js'
-import {readBigInt, readNumber} from './read.js'
 
 export interface LimitRefusals {
   readonly requests: number

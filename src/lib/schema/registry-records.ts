@@ -1,8 +1,7 @@
 import {RollupSchedule} from '../core/window.js'
-import {type Item, s, texts} from './attribute-value.js'
+import {type Item, readNumber, readString, s, texts} from './attribute-value.js'
 import {attributes} from './attributes.js'
 import {indexKeys, keys, parseItemKey, wireKey} from './keys.js'
-import {readNumber, readString} from './read.js'
 
 export interface ResourceRegistry {
   readonly namespace: string

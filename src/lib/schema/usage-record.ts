@@ -1,8 +1,7 @@
 import {WINDOWS, type Window} from '../core/window.js'
-import {type Item, n, s, texts} from './attribute-value.js'
+import {type Item, n, readNumber, readString, s, texts} from './attribute-value.js'
 import {attributes, indexes, keyNames} from './attributes.js'
 import {indexKeys, keys, parseItemKey, wireKey, withoutKey} from './keys.js'
-import {readNumber, readString} from './read.js'
 import {encodeUsageRefusals, type RefusalCounts, readUsageRefusals} from './refusal-counts.js'
 
 export interface UsageRecord {

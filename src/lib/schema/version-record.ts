@@ -1,8 +1,7 @@
 import {REGISTRY_NAMESPACE} from '../core/names.js'
-import {type Item, NULL, s, texts} from './attribute-value.js'
+import {type Item, NULL, readString, s, texts} from './attribute-value.js'
 import {attributes} from './attributes.js'
 import {indexKeys, keys, parseItemKey, wireKey} from './keys.js'
-import {readString} from './read.js'
 
 /** Shared with other clients: written only if absent. */
 export interface VersionRecord {

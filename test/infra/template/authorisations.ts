@@ -1,6 +1,5 @@
 import type {Operation, OperationInput, Transport} from '../../../src/lib/dynamo/transport.js'
-import type {Item} from '../../../src/lib/schema/attribute-value.js'
-import {readString} from '../../../src/lib/schema/read.js'
+import {type Item, readString} from '../../../src/lib/schema/attribute-value.js'
 
 /** What AWS checks against the policies for one call. */
 export interface Authorisation {

@@ -3,7 +3,7 @@ import {inject} from 'vitest'
 import type {StreamRecord} from '../../../src/lib/aggregator/stream-event.js'
 import type {StreamTransport} from '../../../src/lib/dynamo/transports/stream.js'
 import {latestStreamArn, listShards, openShard, readRecords} from '../../../src/lib/dynamo/transports/stream-shards.js'
-import {readString} from '../../../src/lib/schema/read.js'
+import {readString} from '../../../src/lib/schema/attribute-value.js'
 import type {TestTable} from '../../helpers/table.js'
 import {openStreams} from '../../local/stream/poll-support.js'
 

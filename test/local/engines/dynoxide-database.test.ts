@@ -9,7 +9,7 @@ import {releaseRecords} from '../../../src/lib/local/engines/dynoxide.js'
 import {type Engine, startEngine} from '../../../src/lib/local/engines/engine.js'
 import {emptyDatabase} from '../../../src/lib/local/engines/sqlite-file.js'
 import {localTransport} from '../../../src/lib/local/engines/transport.js'
-import {readNumber} from '../../../src/lib/schema/read.js'
+import {readNumber} from '../../../src/lib/schema/attribute-value.js'
 import {openStreams, testPoller, until, versions, writeVersions} from '../stream/poll-support.js'
 import {enginesUnderTest} from '../support.js'
 

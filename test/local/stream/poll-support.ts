@@ -6,7 +6,7 @@ import type {Transport} from '../../../src/lib/dynamo/transport.js'
 import {type Access, explicitAccess} from '../../../src/lib/dynamo/transports/access.js'
 import {createStreamTransport, type StreamTransport} from '../../../src/lib/dynamo/transports/stream.js'
 import {type PollerOptions, StreamPoller} from '../../../src/lib/local/stream/poller.js'
-import {readNumber, readString} from '../../../src/lib/schema/read.js'
+import {readNumber, readString} from '../../../src/lib/schema/attribute-value.js'
 
 /** A transport to the streams of a local engine. */
 export function openStreams(endpoint: string): StreamTransport {

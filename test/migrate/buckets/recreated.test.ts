@@ -1,6 +1,5 @@
 import {expect, it} from 'vitest'
-import {type Item, n, s} from '../../../src/lib/schema/attribute-value.js'
-import {readNumber} from '../../../src/lib/schema/read.js'
+import {type Item, n, readNumber, s} from '../../../src/lib/schema/attribute-value.js'
 import {describeOnEngine} from '../../helpers/table.js'
 import {oldBucketItem} from '../old-clients.js'
 import {type OldTableScene, useOldTable} from '../old-table-scene.js'

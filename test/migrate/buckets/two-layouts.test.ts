@@ -1,7 +1,6 @@
 import {expect, it} from 'vitest'
 import {bucketMarksOf} from '../../../src/lib/migrate/records/marks.js'
-import {type Item, n} from '../../../src/lib/schema/attribute-value.js'
-import {readNumber} from '../../../src/lib/schema/read.js'
+import {type Item, n, readNumber} from '../../../src/lib/schema/attribute-value.js'
 import {describeOnEngine} from '../../helpers/table.js'
 import {AddingClient, oldBucketItem, PuttingClient} from '../old-clients.js'
 import {type OldTableScene, useOldTable} from '../old-table-scene.js'

@@ -1,7 +1,6 @@
 import {beforeAll, expect, it} from 'vitest'
 import {surveyTable} from '../../../src/lib/migrate/survey.js'
-import {type Item, n, s} from '../../../src/lib/schema/attribute-value.js'
-import {readNumber} from '../../../src/lib/schema/read.js'
+import {type Item, n, readNumber, s} from '../../../src/lib/schema/attribute-value.js'
 import {describeOnEngine} from '../../helpers/table.js'
 import {AddingClient, oldBucketItem} from '../old-clients.js'
 import {keyText, type OldTableScene, useOldTable, VERSION} from '../old-table-scene.js'

@@ -1,8 +1,7 @@
 import {describe, expect, it} from 'vitest'
 import {classifyItem} from '../../../src/lib/migrate/records/classify.js'
 import {checkCompatibility} from '../../../src/lib/repository/table/version-compatibility.js'
-import {type Item, s} from '../../../src/lib/schema/attribute-value.js'
-import {readString} from '../../../src/lib/schema/read.js'
+import {type Item, readString, s} from '../../../src/lib/schema/attribute-value.js'
 import {makePopulation} from '../fixtures/make-population.js'
 import {itemsOf} from '../fixtures/old-table.js'
 

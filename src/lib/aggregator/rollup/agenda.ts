@@ -6,11 +6,10 @@ import {retrying} from '../../dynamo/retry.js'
 import {queryInput} from '../../repository/table/query.js'
 import {sendRepeatable, type Table} from '../../repository/table/table.js'
 import {AFTER_ALL} from '../../repository/usage/range.js'
-import {n, s} from '../../schema/attribute-value.js'
+import {n, readString, s} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
 import {keyId, keys, parseItemKey, sortPrefix, wireKey} from '../../schema/keys.js'
 import {ranges} from '../../schema/ranges.js'
-import {readString} from '../../schema/read.js'
 import type {UsageRecord} from '../../schema/usage-record.js'
 
 export interface ResourceWindow {

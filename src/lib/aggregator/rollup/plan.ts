@@ -3,10 +3,9 @@ import {ConditionFailed} from '../../dynamo/errors.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {getItem, sendRepeatable, type Table} from '../../repository/table/table.js'
 import {putNew} from '../../repository/table/transact.js'
-import {s} from '../../schema/attribute-value.js'
+import {isoSeconds, s} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
 import {keys, wireKey} from '../../schema/keys.js'
-import {isoSeconds} from '../../schema/read.js'
 import {decodeRollups, encodeRollups} from '../../schema/registry-records.js'
 
 /** By then no process counts by the previous settings. */

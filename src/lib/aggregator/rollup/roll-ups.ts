@@ -15,12 +15,11 @@ import {
   readWithin,
   sumOfParts,
 } from '../../repository/usage/sum.js'
-import {type Item, s} from '../../schema/attribute-value.js'
+import {type Item, isoSeconds, readNumber, readString, s} from '../../schema/attribute-value.js'
 import {attributes, keyNames} from '../../schema/attributes.js'
 import {keys, parseItemKey} from '../../schema/keys.js'
 import {MIGRATION_MARK} from '../../schema/migration-marks.js'
 import {ranges, usageSortKey} from '../../schema/ranges.js'
-import {isoSeconds, readNumber, readString} from '../../schema/read.js'
 import {type Agenda, type AgendaEntry, type ConcernedDay, isLate, type ResourceWindow, startWithin} from './agenda.js'
 
 const LOOKS = 6

@@ -1,7 +1,7 @@
 import {DescribeStacksCommand, paginateListStackResources, type Stack} from '@aws-sdk/client-cloudformation'
 import {ZaelError} from '../../core/errors.js'
 import type {OperationOutput} from '../../dynamo/transport.js'
-import {isoSeconds} from '../../schema/read.js'
+import {isoSeconds} from '../../schema/attribute-value.js'
 import type {Aws} from '../aws/clients.js'
 import {callAws} from '../aws/errors.js'
 

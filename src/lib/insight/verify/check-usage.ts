@@ -18,13 +18,12 @@ import {
   startsWithin,
   wholeWindow,
 } from '../../repository/usage/sum.js'
-import {type Item, s} from '../../schema/attribute-value.js'
+import {type Item, isoSeconds, s} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
 import {type BucketRecord, readConsumption} from '../../schema/bucket-record.js'
 import {parseItemKey} from '../../schema/keys.js'
 import {MIGRATION_MARK} from '../../schema/migration-marks.js'
 import {ranges} from '../../schema/ranges.js'
-import {isoSeconds} from '../../schema/read.js'
 import {decodeUsage, isUsageCounter, readProgress, type UsageRecord} from '../../schema/usage-record.js'
 import type {VerifyContext} from './context.js'
 import type {ItemFinding} from './finding.js'

@@ -207,31 +207,31 @@ function markOfResidue({tokensMilli}: OldResidue): LimitMark {
 /** Balances only: usage already counts consumption. The mark changes in the same write: no charge is repeated. */
 export async function applyCharges(
   context: MigrationContext,
-  current: Item,
+  stored: Item,
   old: OldBucket,
   charges: Charges,
 ): Promise<boolean> {
-  const e = chargeNew(current, charges)
+  const e = chargeNew(stored, charges)
   if (charges.toOld.size === 0) {
-    return sendConditional(context, 'UpdateItem', {Key: wireKey(keyOf(current)), ...e.update()})
+    return sendConditional(context, 'UpdateItem', {Key: wireKey(keyOf(stored)), ...e.update()})
   }
   const {UpdateExpression = '', ...fields} = e.update()
-  const Update = {TableName: context.table.name, Key: wireKey(keyOf(current)), UpdateExpression, ...fields}
+  const Update = {TableName: context.table.name, Key: wireKey(keyOf(stored)), UpdateExpression, ...fields}
   return transactConditional(context, [{Update}, ...chargeOld(context, old, charges)])
 }
 
-function chargeNew(current: Item, {toNew, marks, dependsOnRefill}: Charges): ExpressionBuilder {
+function chargeNew(stored: Item, {toNew, marks, dependsOnRefill}: Charges): ExpressionBuilder {
   const e = new ExpressionBuilder()
   for (const [limit, milli] of toNew) {
     e.add(limitAttribute(limit, 'tokens'), n(-milli))
     e.condition(`attribute_exists(${e.name(limitAttribute(limit, 'capacity'))})`)
   }
   const mark = e.name(MIGRATION_MARK)
-  const before = current[MIGRATION_MARK]
+  const before = stored[MIGRATION_MARK]
   e.condition(before ? `${mark} = ${e.value(before)}` : `attribute_not_exists(${mark})`)
   if (dependsOnRefill) {
     e.condition(
-      `${e.name(attributes.bucket.refilledAt)} = ${e.value(current[attributes.bucket.refilledAt] as AttributeValue)}`,
+      `${e.name(attributes.bucket.refilledAt)} = ${e.value(stored[attributes.bucket.refilledAt] as AttributeValue)}`,
     )
   }
   return e.set(MIGRATION_MARK, s(encodeBucketMarks(marks)))

@@ -1,11 +1,10 @@
 import type {LimitState} from '../../core/buckets/bucket.js'
 import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
-import {type Item, s} from '../../schema/attribute-value.js'
+import {type Item, readBigInt, readNumber, readString, s} from '../../schema/attribute-value.js'
 import {decodeBucket, type StoredBucket} from '../../schema/bucket-record.js'
 import {keys, parseItemKey} from '../../schema/keys.js'
 import {flatten, foldBurst} from '../../schema/legacy-item.js'
 import {type LegacyKey, PLACEHOLDER_NAMESPACE, parseLegacyKey} from '../../schema/legacy-key.js'
-import {readBigInt, readNumber, readString} from '../../schema/read.js'
 
 const PER_LIMIT_BALANCE = 'tokens_milli'
 

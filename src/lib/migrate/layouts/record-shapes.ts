@@ -1,13 +1,12 @@
 import type {Limit} from '../../core/limits/limit.js'
 import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
 import {WINDOWS, type Window} from '../../core/window.js'
-import type {Item} from '../../schema/attribute-value.js'
+import {type Item, readNumber, readString} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
 import {type ConfigScope, decodeConfigLimits, hasConfigVersion, hasSettings} from '../../schema/config-record.js'
 import {isKeyAttribute, type ParsedKey} from '../../schema/keys.js'
 import {flatten} from '../../schema/legacy-item.js'
 import {parseLegacyKey} from '../../schema/legacy-key.js'
-import {readNumber, readString} from '../../schema/read.js'
 
 export type RecordIdentity =
   | {readonly type: 'entity'; readonly entity: string}

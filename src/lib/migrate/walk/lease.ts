@@ -7,7 +7,7 @@ import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {rateLimited} from '../../dynamo/rate-limit.js'
 import {DEFAULT_NAMESPACE, Namespaces} from '../../repository/namespaces/namespaces.js'
 import {getItem, sendRepeatable, type Table, untilAborted} from '../../repository/table/table.js'
-import {type Item, n, s} from '../../schema/attribute-value.js'
+import {type Item, isoSeconds, n, s} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
 import {spellKey} from '../../schema/keys.js'
 import {LITERAL_DEFAULT} from '../../schema/legacy-key.js'
@@ -20,7 +20,6 @@ import {
   migrationRecordKey,
   scanPosition,
 } from '../../schema/migration-record.js'
-import {isoSeconds} from '../../schema/read.js'
 import {classifyItem} from '../records/classify.js'
 import type {MigrationContext} from '../records/finding.js'
 import {storedJson} from '../records/marks.js'

@@ -190,7 +190,7 @@ export function takeStored(
   {bounds, seen, supposed, shardCount, isScheduled}: RoomDemand,
   options: AdmissionOptions & {readonly returns?: Returns | undefined},
 ): AdmissionWrite {
-  const {nowMs, returns} = options
+  const {nowMs, requests, repairsPressure, returns} = options
   const [first, another] = bounds
   const limits = new Map<string, LimitWrite>()
   let takesTokens = false
@@ -214,8 +214,10 @@ export function takeStored(
     if (!limits.has(name)) limits.set(name, {countedMilli: -milli, addMilli: milli})
   // Planted fault: what has overflowed can be taken as well
   const single = [{earliestRefillMs: first?.earliestRefillMs ?? nowMs}]
+  // Field by field, which is faster than spreading.
   return {
-    ...options,
+    nowMs,
+    requests,
     limits,
     seen,
     // The revision also changes with the number of shards.
@@ -223,6 +225,8 @@ export function takeStored(
     bounds: !takesTokens ? ANY_TIME : another ? bounds : single,
     takesTokens,
     isScheduled,
+    repairsPressure,
+    returns,
   }
 }
 

@@ -2,8 +2,8 @@ import {type LimitState, refillBucket} from '../../core/buckets/bucket.js'
 import {shareOfBucket} from '../../core/buckets/shards.js'
 import {sessionEndMs} from '../../core/limits/limit-kind.js'
 import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
+import {isoMilliseconds, isoSeconds} from '../../schema/attribute-value.js'
 import {type StoredBucket, WRITE_PRESSURE_PER_WRITE} from '../../schema/bucket-record.js'
-import {isoMilliseconds, isoSeconds} from '../../schema/read.js'
 import {addressOf, type ShardedBucket} from './buckets.js'
 
 /** The current state of one limit, in tokens. A shard's share may be fractional. */

@@ -2,7 +2,7 @@ import {isDeepStrictEqual} from 'node:util'
 import {checkEntityId, DEFAULT_RESOURCE} from '../../core/names.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {pause} from '../../dynamo/retry.js'
-import {n} from '../../schema/attribute-value.js'
+import {isoSeconds, n} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
 import {
   decodeEntity,
@@ -13,7 +13,6 @@ import {
 } from '../../schema/entity-record.js'
 import type {Json} from '../../schema/json-attribute.js'
 import {keys, wireKey} from '../../schema/keys.js'
-import {isoSeconds} from '../../schema/read.js'
 import {familySync, type SyncResult, syncBuckets} from '../limits/bucket-sync.js'
 import type {Audit, AuditEvent} from '../table/audit.js'
 import type {CountsByKind, Removed} from '../table/kind-counter.js'

@@ -5,7 +5,7 @@ import {chunksOf} from '../../dynamo/concurrency.js'
 import {Aborted, ConditionFailed} from '../../dynamo/errors.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {scanPages} from '../../dynamo/paging.js'
-import {type Key, s} from '../../schema/attribute-value.js'
+import {isoSeconds, type Key, s} from '../../schema/attribute-value.js'
 import {attributes, keyNames} from '../../schema/attributes.js'
 import {isKeyIn, keyOf, keys, namespacePrefix, wireKey} from '../../schema/keys.js'
 import {
@@ -15,7 +15,6 @@ import {
   type NamespaceStatus,
 } from '../../schema/namespace-record.js'
 import {ranges} from '../../schema/ranges.js'
-import {isoSeconds} from '../../schema/read.js'
 import {type CountsByKind, KindCounter, type Removed} from '../table/kind-counter.js'
 import {readAll} from '../table/query.js'
 import {sendRepeatable, type Table} from '../table/table.js'

@@ -8,9 +8,8 @@ import {
   windowStart,
 } from '../../core/window.js'
 import type {ExpressionBuilder} from '../../dynamo/expression.js'
-import {s} from '../../schema/attribute-value.js'
+import {isoSeconds, s} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
-import {isoSeconds} from '../../schema/read.js'
 
 /** Which windows to read. */
 export interface UsageSelection {

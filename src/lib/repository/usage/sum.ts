@@ -8,11 +8,10 @@ import {
   windowKey,
   windowStart,
 } from '../../core/window.js'
-import {type Item, n, s} from '../../schema/attribute-value.js'
+import {type Item, isoSeconds, n, readNumber, s} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
 import {keys, parseItemKey, sortPrefix} from '../../schema/keys.js'
 import {ranges} from '../../schema/ranges.js'
-import {isoSeconds, readNumber} from '../../schema/read.js'
 import {addRefusals, readUsageRefusals, usageRefusals} from '../../schema/refusal-counts.js'
 import {decodeRollups} from '../../schema/registry-records.js'
 import {
@@ -166,8 +165,8 @@ export function isOfOthers(item: Item, window: Window): boolean {
 }
 
 /** Whether the parts have counted exactly as much of the stream as the whole. */
-export function isSamePosition(whole: Item, parts: readonly Item[]): boolean {
-  const {marks} = readProgress(whole)
+export function isSamePosition(item: Item, parts: readonly Item[]): boolean {
+  const {marks} = readProgress(item)
   const latest = latestMarks(parts)
   return marks.size > 0 && marks.size === latest.size && [...marks].every(([shard, mark]) => latest.get(shard) === mark)
 }

@@ -15,32 +15,42 @@ export interface Slack {
 /** Limits that another client sets arrive at all processes within this time, in ms. */
 const CACHE_MS = 30_000
 
-/** What one shard was granted in the window that its balance belongs to. */
+/** What one shard was granted in the window that its balance belongs to. In millitokens. */
 interface Holding {
   readonly definition: string
   readonly windowMs: number
   readonly endMs: number
-  /** When it would have ended before another client changed the quota, and until when processes may go by that. */
-  readonly former: {readonly endMs: number; readonly changedMs: number; readonly untilMs: number} | undefined
   /** The capacity of all shards that was in force when it was granted. */
   readonly whole: bigint
-  /** Millitokens, with what was moved here and without what was moved away. */
-  granted: bigint
-  /** Granted beyond what the window allows: by an operator, or because the limit was of another kind before. */
-  extra: bigint
-  /** Net millitokens that it has given in this window. */
-  taken: bigint
-  /** How much of that resets have granted anew. */
-  forgiven: bigint
-  /** What may still be granted by what was read before another client made a session, announced here, another kind of quota. */
-  announced: bigint
-  /** Charged when the window was over, or so shortly before that nobody knows, and before the next one began here: that one may pay for it. */
-  owed: bigint
   /** The number of shards that its part is one of. */
   readonly grantCount: number
-  /** A copy by another client of a shard that is behind the one which holds its part: that window is granted here again. */
-  readonly isBehind: boolean
+  /** With what was moved here and without what was moved away. */
+  granted: bigint
+  /** Net, in this window. */
+  taken: bigint
+  readonly allowed: Exceptions
 }
+
+/** What the rules allow besides, by the invariant that says so. In millitokens. */
+interface Exceptions {
+  /** S2: what an operator grants on top, with a top-up or a reset. */
+  byOperator: bigint
+  /** S2: how much of what was taken resets have granted anew already: they grant it once. */
+  resetUpTo: bigint
+  /** S9: a balance is kept when a limit becomes another kind of quota, so it may be more than a window grants. */
+  keptByChange: bigint
+  /** S9: a session that another shard had opened when another client made it another kind of quota may still be granted here. */
+  announced: bigint
+  /** S9: another client changed the quota; until processes know, the window may end when it would have ended before. */
+  readonly formerEnd: {readonly endMs: number; readonly changedMs: number; readonly untilMs: number} | undefined
+  /** S8: another client copied a shard of an earlier window than the one which holds its part: that window is granted here again. */
+  readonly isLateCopy: boolean
+  copiedLate: bigint
+  /** S7: charged so near the end of the window that clocks disagree about it: the next window may pay for it. */
+  chargedAtEnd: bigint
+}
+
+const beyond = ({byOperator, keptByChange, copiedLate}: Exceptions): bigint => byOperator + keptByChange + copiedLate
 
 /** A change within a window, or the grant that begins one. */
 interface Judged {
@@ -55,11 +65,19 @@ interface Judged {
 }
 
 /**
- * S2, S3 and S8 of quotas, on every write: each unit of each window exists once. A shard is granted exactly its share when
- * its balance enters a window; within the window units only move between shards, or are cut off by a lower capacity. What
- * all shards were granted in windows that overlap is at most the capacity, so what everyone is admitted for is, too. A
- * shard enters a window no earlier than the clock that is furthest ahead, and gives from it no later than the clock
- * that is furthest behind, and the way of a message: nothing else is allowed for.
+ * Quotas, on every write: each unit of each window exists once. What is allowed besides is in `Exceptions`.
+ *
+ * | oracle | what it reports |
+ * |---|---|
+ * | S1-quota | shards were granted more in windows that overlap than the capacity |
+ * | S1-quota-debt | a request was admitted into debt |
+ * | S2-lost | units are gone within a window, other than by a capacity that was lowered |
+ * | S2-short, S3-grant | a shard enters a window with less, or more, than its share |
+ * | S3-minted | units were added within a window |
+ * | S3-returned | more was returned to a window than was taken in it |
+ * | S3-window-again | a shard enters a window before the last one has ended |
+ * | S7-window-early, S7-window-late | by more than clocks and messages are off, a shard enters a window early or gives from it late |
+ * | S9-ceilings | what the shards may hold adds up to more than the allowance |
  */
 export class QuotaLedger {
   readonly #verdicts: Verdicts
@@ -152,7 +170,7 @@ export class QuotaLedger {
     const inside = group.filter(({isOpening}) => !isOpening)
     const created = group.filter(({change}) => !change.isItemBefore && change.shard > 0)
     const net = [...inside, ...created].reduce((sum, {credit}) => sum + credit, 0n)
-    const announced = inside.reduce((sum, {change}) => sum + (this.#heldBy(change)?.announced ?? 0n), 0n)
+    const announced = inside.reduce((sum, {change}) => sum + (this.#heldBy(change)?.allowed.announced ?? 0n), 0n)
     if (net > announced && created.length === 0 && deed !== 'reset' && kind !== 'python')
       this.#verdicts.report('S3-minted', subjectOf(first.change), `${tokens(net)} were added within a window`)
     if (net >= 0n || kind === 'python' || deed === 'reset') return
@@ -183,9 +201,9 @@ export class QuotaLedger {
     if (!isItemBefore) return
     const spent = isAnnounced && before.mark !== undefined ? before.consumed - before.mark : 0n
     const due = share - (spent > 0n ? spent : 0n)
-    const owed = this.#heldBy(change)?.owed ?? 0n
+    const atEnd = this.#heldBy(change)?.allowed.chargedAtEnd ?? 0n
     const began = after.tokens + taken - bought
-    if (began <= due && began >= due - owed) return
+    if (began <= due && began >= due - atEnd) return
     // What is noted after a window has ended is of no use to anybody, and takes nothing from anybody.
     if (began < due && endOf(after, windowMs) <= after.refilledAtMs) return
     const oracle = began > due ? 'S3-grant' : 'S2-short'
@@ -193,81 +211,101 @@ export class QuotaLedger {
     this.#verdicts.report(oracle, subject, message)
   }
 
-  #book({change, after, windowMs, credit, isOpening, bought}: Judged, {kind, deed}: Writer, atMs: number): void {
+  #book(judged: Judged, writer: Writer, atMs: number): void {
+    const {change, after, windowMs, isOpening} = judged
+    const held = this.#heldBy(change)
+    const isSame = held?.definition === after.definition && held.windowMs === windowMs
+    if (held && isSame && !isOpening) this.#bookWithin(held, judged, writer, atMs)
+    else this.#enter(held, judged, writer, atMs)
+  }
+
+  #bookWithin(held: Holding, {change, credit, bought}: Judged, {deed}: Writer, atMs: number): void {
+    const {allowed} = held
+    held.granted += credit + bought
+    held.taken += change.taken
+    allowed.byOperator += bought
+    const {aheadMs, lagMs} = this.#slack
+    if (change.taken > 0n && atMs + aheadMs() + lagMs() >= held.endMs) allowed.chargedAtEnd += change.taken
+    this.#checkReturned(change, held)
+    if (deed === 'reset') {
+      // The part of a shard that is still missing begins full as well, though nothing was written to it.
+      const anew = held.taken - allowed.resetUpTo
+      allowed.byOperator += credit > anew ? credit : anew
+      allowed.resetUpTo = held.taken
+    } else if (allowed.announced > 0n && credit > 0n) allowed.keptByChange += credit
+    allowed.announced = 0n
+  }
+
+  /** A shard enters a window; `last` is what it held before. */
+  #enter(last: Holding | undefined, judged: Judged, writer: Writer, atMs: number): void {
+    const {change, after, windowMs, bought, isOpening} = judged
+    const {kind, deed} = writer
     const key = keyOf(change)
     const shards = this.#holdings.get(key) ?? new Map<number, Holding>()
     this.#holdings.set(key, shards)
-    const known = shards.get(change.shard)
-    const isSame = known?.definition === after.definition && known.windowMs === windowMs
-    if (known && isSame && !isOpening) {
-      known.granted += credit + bought
-      known.extra += bought
-      known.taken += change.taken
-      // A process that is answered after the end cannot tell whether its charge arrived before it.
-      const {aheadMs, lagMs} = this.#slack
-      if (change.taken > 0n && atMs + aheadMs() + lagMs() >= known.endMs) known.owed += change.taken
-      this.#checkReturned(change, known)
-      if (deed === 'reset') {
-        // The part of a shard that is still missing begins full as well, though nothing was written to it.
-        const anew = known.taken - known.forgiven
-        known.extra += credit > anew ? credit : anew
-        known.forgiven = known.taken
-      } else if (known.announced > 0n && credit > 0n) known.extra += credit
-      known.announced = 0n
-      return
-    }
     this.#bump(key)
+    this.#checkAgain(last, judged, writer, atMs)
+    const left = this.#leftOf(key, change.shard)
+    if (last) this.#leave(key, last, left)
+    // A copy of a shard whose window is over holds nothing until it is reset, nor does a session that a reset has ended:
+    // what is left of it, with what was bought, is of the one before.
+    const isCopy = kind === 'python' && !change.isItemBefore
+    const isOver = (isCopy || (deed === 'reset' && after.resets === '')) && endOf(after, windowMs) <= atMs
+    const granted = isOver ? 0n : after.tokens + change.taken
+    const isLateCopy = isCopy && isBehindAnother(change, after, windowMs, shards)
+    const wasOther = change.isItemBefore && change.before?.definition !== after.definition
+    // A clock that was ahead had begun the next window here: the operator's fills up the one that is not over.
+    const isSetBack = deed === 'reset' && last !== undefined && windowMs < last.windowMs
+    const isFromCopy = isLateCopy || (last?.allowed.isLateCopy === true && isOpening)
+    const isBeyond = (wasOther || isSetBack || isFromCopy) && granted > 0n
+    const {definition} = after
+    const holding: Holding = {
+      definition,
+      windowMs,
+      endMs: endOf(after, windowMs),
+      whole: wholeOf(change, after, windowMs),
+      grantCount: grantCountOf(after),
+      granted,
+      taken: change.taken + (left.get(windowKey({definition, windowMs})) ?? 0n),
+      allowed: {
+        byOperator: !isBeyond ? bought : isSetBack && !wasOther ? granted : 0n,
+        resetUpTo: 0n,
+        keptByChange: isBeyond && wasOther ? granted : 0n,
+        announced: kind === 'python' ? announcedTo(change, after) : 0n,
+        formerEnd:
+          last && kind === 'python'
+            ? {endMs: last.endMs, changedMs: atMs, untilMs: atMs + CACHE_MS + this.#slack.lagMs()}
+            : undefined,
+        isLateCopy,
+        copiedLate: isBeyond && !wasOther && !isSetBack ? granted : 0n,
+        chargedAtEnd: 0n,
+      },
+    }
+    shards.set(change.shard, holding)
+    this.#checkReturned(change, holding)
+  }
+
+  /** Keeps what is known of a window that a shard leaves: other shards may still be in it. */
+  #leave(key: string, last: Holding, left: Map<string, bigint>): void {
+    left.set(windowKey(last), last.taken)
+    const surplus = beyond(last.allowed) - last.granted
+    if (surplus <= 0n) return
+    const debtKey = `${key} ${windowKey(last)}`
+    this.#debts.set(debtKey, (this.#debts.get(debtKey) ?? 0n) - surplus)
+  }
+
+  /** A window begins when the last one of the shard has ended. */
+  #checkAgain(last: Holding | undefined, {change, after, windowMs}: Judged, {deed}: Writer, atMs: number): void {
+    if (!last || change.before?.definition !== after.definition || deed === 'reset') return
     // Where no client has marked the window that the balance is of, the announcement of the next one hides it.
     const isHidden = !Number.isFinite(windowMs) && change.taken === 0n && change.gained === 0n
     const beginMs = isHidden ? (after.startMs ?? windowMs) : windowMs
     // A session that had begun before its length was changed began by the former one, whenever a shard enters it.
-    const former = known?.former
-    const isByFormer = former && (atMs < former.untilMs || beginMs < former.changedMs + this.#slack.aheadMs())
-    const isAgain = known && beginMs < Math.min(known.endMs, isByFormer ? former.endMs : Number.POSITIVE_INFINITY)
-    if (isAgain && change.before?.definition === after.definition && deed !== 'reset') {
-      const message = `the window of ${iso(beginMs)} begins before that of ${iso(known.windowMs)} has ended`
-      this.#verdicts.report('S3-window-again', subjectOf(change), message)
-    }
-    // A copy of a shard whose window is over holds nothing until it is reset, nor does a session that a reset has ended:
-    // what is left of it, with what was bought, is of the one before.
-    const isEnded = (kind === 'python' && !change.isItemBefore) || (deed === 'reset' && after.resets === '')
-    const isOver = isEnded && endOf(after, windowMs) <= atMs
-    const granted = isOver ? 0n : after.tokens + change.taken
-    const whole = wholeOf(change, after, windowMs)
-    const wasOther = change.isItemBefore && change.before?.definition !== after.definition
-    const isBehind = kind === 'python' && !change.isItemBefore && isBehindAnother(change, after, windowMs, shards)
-    // A clock that was ahead had begun the next window here: the operator's fills up the one that is not over.
-    const isSetBack = deed === 'reset' && known !== undefined && windowMs < known.windowMs
-    const isBeyond = wasOther || isBehind || isSetBack || (known?.isBehind === true && isOpening)
-    const extra = isBeyond && granted > 0n ? granted : bought
-    const {definition} = after
-    const left = this.#leftOf(key, change.shard)
-    if (known) left.set(windowKey(known), known.taken)
-    const surplus = known ? known.extra - known.granted : 0n
-    if (known && surplus > 0n) {
-      const debtKey = `${key} ${windowKey(known)}`
-      this.#debts.set(debtKey, (this.#debts.get(debtKey) ?? 0n) - surplus)
-    }
-    const holding = {
-      definition,
-      windowMs,
-      endMs: endOf(after, windowMs),
-      former:
-        known && kind === 'python'
-          ? {endMs: known.endMs, changedMs: atMs, untilMs: atMs + CACHE_MS + this.#slack.lagMs()}
-          : undefined,
-      whole,
-      granted,
-      extra,
-      taken: change.taken + (left.get(windowKey({definition, windowMs})) ?? 0n),
-      forgiven: 0n,
-      announced: kind === 'python' ? announcedTo(change, after) : 0n,
-      owed: 0n,
-      grantCount: grantCountOf(after),
-      isBehind,
-    }
-    shards.set(change.shard, holding)
-    this.#checkReturned(change, holding)
+    const {formerEnd} = last.allowed
+    const isByFormer = formerEnd && (atMs < formerEnd.untilMs || beginMs < formerEnd.changedMs + this.#slack.aheadMs())
+    if (beginMs >= Math.min(last.endMs, isByFormer ? formerEnd.endMs : Number.POSITIVE_INFINITY)) return
+    const message = `the window of ${iso(beginMs)} begins before that of ${iso(last.windowMs)} has ended`
+    this.#verdicts.report('S3-window-again', subjectOf(change), message)
   }
 
   /** What was taken in one window is not returned to another. */
@@ -293,10 +331,10 @@ export class QuotaLedger {
     )
     const granted = shards.reduce((sum, each) => sum + each.granted, 0n)
     const allowed = shards.reduce((most, {whole}) => (whole > most ? whole : most), 0n)
-    const extra = shards.reduce((sum, each) => sum + each.extra, 0n)
+    const besides = shards.reduce((sum, each) => sum + beyond(each.allowed), 0n)
     const debts = this.#debts.get(`${keyOf(change)} ${windowKey({definition: after.definition, windowMs})}`) ?? 0n
-    if (granted + debts <= allowed + extra) return
-    const message = `${tokens(granted)} were granted in the window of ${iso(windowMs)}, ${tokens(allowed + extra)} are allowed`
+    if (granted + debts <= allowed + besides) return
+    const message = `${tokens(granted)} were granted in the window of ${iso(windowMs)}, ${tokens(allowed + besides)} are allowed`
     this.#verdicts.report('S1-quota', `${change.bucket} ${change.name}`, message)
   }
 

@@ -157,6 +157,33 @@ describeOnBoth('a proxy that delivers every write twice', {timeout: 60_000}, tab
     expect(await totals()).toEqual({tokens: 459, consumed: 541})
   })
 
+  it('S6 charges once, though a request takes from several shards between the deliveries', async () => {
+    await splitInto(scene, 2)
+    let pick = 0
+    const one = scene.limiter({random: () => pick})
+    for (pick of [0, 0.5]) await one.acquire(request({rpd: 1}))
+    let deliverAgain = () => {}
+    const held = new Promise<void>(resolve => {
+      deliverAgain = resolve
+    })
+    const arrived = new Promise<void>(resolve => {
+      const send: Transport['send'] = async (operation, input, options) => {
+        const first = await table.transport.send(operation, input, options)
+        if (operation !== 'UpdateItem') return first
+        resolve()
+        await held
+        return table.transport.send(operation, input, options)
+      }
+      scene.transport = {send}
+    })
+    const small = one.acquire(request({rpd: 1}))
+    await arrived
+    await one.acquire(request({rpd: 400}))
+    deliverAgain()
+    await small
+    expect(await scene.limiter().available({entity: 'user-1', resource: 'gpt-4'})).toEqual({rpd: 96})
+  })
+
   it('S2 returns once beside a process of the same slot, though a charge may count twice there', async () => {
     const sameSlot = (stem: number) => (count: number) => new Uint8Array(count).fill(count === 1 ? 0 : stem)
     limiter = scene.limiter({settle: 'soon', randomBytes: sameSlot(1)})

@@ -49,14 +49,19 @@ describe('what is known of a bucket', () => {
     expect([bucket.isFresh(NOW), ask(11)]).toEqual([false, undefined])
   })
 
-  it('includes the mark in the slot of this process, also after a write that the queue did not send', () => {
+  it('includes the mark in the slot of this process, also after its state was forgotten', () => {
     const bucket = new KnownBucket(settings)
     bucket.learn({...encodeBucket(record(10)), wn_3: {S: 'theirs'}}, mark, NOW)
     expect(bucket.slotMark).toBe('theirs')
+    bucket.forgetState(record(20))
+    expect([bucket.slotMark, bucket.isSlotKnown, bucket.state, bucket.lastRecord]).toEqual([
+      'theirs',
+      true,
+      undefined,
+      record(20),
+    ])
     bucket.forget()
-    expect(bucket.slotMark).toBe('theirs')
-    bucket.forget(mark)
-    expect(bucket.slotMark).toBe('mine')
+    expect([bucket.slotMark, bucket.isSlotKnown]).toEqual(['theirs', false])
   })
 
   it('S9 the limits are taken as stored by the first decision, then checked every half cache period', () => {

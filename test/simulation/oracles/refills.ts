@@ -60,7 +60,7 @@ export class Refills {
 
   #check(write: TableWrite, toppedUp: ReadonlySet<string>): void {
     const {writer, shards} = write
-    for (const change of shards) this.#checkMarks(change, writer)
+    for (const change of shards) this.#checkMarks(change, write)
     for (const change of shards) this.#checkLowered(change, writer)
     if (writer.kind === 'python' || writer.kind === 'expiry' || writer.kind === 'setup') return
     for (const change of shards) this.#checkInstant(change, writer)
@@ -96,14 +96,16 @@ export class Refills {
     return `${process}.${this.#generationOf(process)} ${bucket}`
   }
 
-  #checkMarks(change: ShardChange, {kind}: Writer): void {
+  #checkMarks(change: ShardChange, {writer, isTransaction = false}: TableWrite): void {
     const {bucket, shard, before, after} = change
     // A deleted bucket shows nothing of a write that arrives again and creates it anew (S6, not covered).
     if (!after) for (const key of this.#marks) if (key.startsWith(`${bucket} ${shard} `)) this.#marks.delete(key)
     const marks = [...(after?.marks ?? [])]
-    // Every charge or return leaves its mark: where none is new, it is that of the write before.
+    // Every charge or return leaves its mark, but that of a transaction, which has a token: where none is new, it is that
+    // of the write before.
     const isUnchanged = marks.length > 0 && marks.every(([slot, mark]) => before?.marks.get(slot) === mark)
-    if (kind === 'limiter' && isUnchanged && consumedBy(change).size > 0) this.#appliedTwice(change)
+    if (writer.kind === 'limiter' && !isTransaction && isUnchanged && consumedBy(change).size > 0)
+      this.#appliedTwice(change)
     for (const [slot, mark] of marks) {
       if (before?.marks.get(slot) === mark) continue
       const key = `${bucket} ${shard} ${slot} ${mark}`

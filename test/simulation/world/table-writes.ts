@@ -67,6 +67,7 @@ export interface TableWrite {
   readonly writer: Writer
   readonly shards: readonly ShardChange[]
   readonly changes: readonly Change[]
+  readonly isTransaction?: boolean
 }
 
 export const bucketId = (namespace: string, entity: string, resource: string): string =>

@@ -164,7 +164,7 @@ export class World {
     } finally {
       const changes = this.#changes
       this.#changes = []
-      if (changes.length > 0) this.#wrote(writer, changes, isAgain)
+      if (changes.length > 0) this.#wrote(writer, operation, changes, isAgain)
       if (output !== undefined && isRide(operation, input)) this.counts.rides++
       // What is written of refusals belongs to no decision.
       if (writer.kind === 'limiter' && !isRefusalWrite(operation, input))
@@ -319,7 +319,7 @@ export class World {
     return call
   }
 
-  #wrote(writer: Writer, changes: readonly Change[], isAgain: boolean): void {
+  #wrote(writer: Writer, operation: Operation, changes: readonly Change[], isAgain: boolean): void {
     this.counts.writes++
     for (const change of changes) if (writer.kind !== 'setup') this.stream.append(change)
     const shards = changes.flatMap(change => shardChange(change) ?? [])
@@ -328,7 +328,7 @@ export class World {
       const shown = limits.map(([name, {tokens, consumed}]) => `${name} ${tokens}/${consumed}`).join(' ')
       this.note(`${nameOf(writer)} wrote${isAgain ? ' again' : ''} ${entity}#${shard} ${after ? shown : 'deleted'}`)
     }
-    this.onWrite({atMs: this.time.nowMs, writer, shards, changes})
+    this.onWrite({atMs: this.time.nowMs, writer, shards, changes, isTransaction: operation === 'TransactWriteItems'})
   }
 
   /** Runs virtual time until a promise of the set-up is settled. */

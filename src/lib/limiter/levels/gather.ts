@@ -293,16 +293,18 @@ export class ShardGatherer {
 
   /** Writes the limits in force to a shard. Ignores a lost race: the winner did so, or the next request notices. */
   async #writeLimits(plan: BucketPlan, applied: AppliedLimits): Promise<void> {
-    const {table, settings, nextMark} = this.#queues.services
-    const mark = nextMark()
+    const {table, settings} = this.#queues.services
+    const mark = this.#newMark()
     const ttlSeconds = expiryOf(plan.seen.record, applied, plannedLimits(plan), settings, table.clock())
     const update = plannedUpdate(table, plan, {amounts: new Map(), ttlSeconds, isExact: true, opens: true}, mark)
-    const sent = sendMarked(table, update, mark, {timeoutMs: settings.writeTimeoutMs})
-    const isWritten = await sent.then(
-      ({applied}) => applied,
-      () => false,
-    )
-    this.#queues.at(plan.seen.record).bucket.forget(isWritten ? mark : undefined)
+    await sendMarked(table, update, mark, {timeoutMs: settings.writeTimeoutMs}).catch(() => {})
+    this.#queues.at(plan.seen.record).bucket.forgetState()
+  }
+
+  /** Names the write; what a transaction has done its token tells. */
+  #newMark(): WriteMark {
+    const {slot, nonce} = this.#queues.services.nextMark()
+    return {slot, nonce, leavesSlot: true}
   }
 
   /** Takes from several shards or from none; `undefined` if another client wrote in between. */
@@ -312,21 +314,16 @@ export class ShardGatherer {
     parts: GatherPlan,
     applied: AppliedLimits,
   ): Promise<Grant | undefined> {
-    const {table, settings, nextMark} = this.#queues.services
+    const {table, settings} = this.#queues.services
     const nowMs = table.clock()
-    const marks = new Map<number, WriteMark>()
     const [countingShard] = parts.keys()
     const counted = (shard: number) => (shard === countingShard ? requests : 0)
     const items = [...parts].map(([shard, taken]): TransactItem => {
       const plan = plans.get(shard) as BucketPlan
       const ttlSeconds = expiryOf(plan.seen.record, applied, plannedLimits(plan), settings, nowMs)
-      // The transaction's token tells; a later mark may be of a write of the queue meanwhile.
-      const {slot, nonce} = nextMark()
-      const mark = {slot, nonce}
-      marks.set(shard, mark)
       // Planted fault: a gathered request is charged nothing
       const write = {amounts: taken, requests: counted(shard), ttlSeconds, opens: true}
-      const {ReturnValues: _, ...update} = plannedUpdate(table, plan, write, mark)
+      const {ReturnValues: _, ...update} = plannedUpdate(table, plan, write, this.#newMark())
       return {Update: update as NonNullable<TransactItem['Update']>}
     })
     const {seen} = plans.get(countingShard as number) as BucketPlan
@@ -334,15 +331,12 @@ export class ShardGatherer {
       if (!(await writeTogether(table, items, seen))) return undefined
     } catch (error) {
       // The transaction may have been applied: the known states may be wrong.
-      for (const shard of parts.keys()) this.#queues.at({entity, resource, shard}).bucket.forget()
+      for (const shard of parts.keys()) this.#queues.at({entity, resource, shard}).bucket.forgetState()
       throw error
     }
     const charged = [...plans].map(([shard, plan]) => plannedRecord(plan, parts.get(shard)))
     // The queues know the state before the transaction, maybe from an earlier quota period.
-    for (const [shard, mark] of marks) {
-      const written = charged.find(record => record.shard === shard)
-      this.#queues.at({entity, resource, shard}).bucket.forget(mark, written)
-    }
+    for (const record of charged) if (parts.has(record.shard)) this.#queues.at(record).bucket.forgetState(record)
     const holdings = [...parts].map(([shard, taken]) => {
       const {incarnation, state} = charged.find(record => record.shard === shard) as BucketRecord
       return {

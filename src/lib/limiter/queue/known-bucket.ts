@@ -118,11 +118,15 @@ export class KnownBucket {
     this.#lastRecord = record
   }
 
-  /** Forgets state and slot, which may hold an uncertain write's mark. `mark`, `written`: a write outside the queue. */
-  forget(mark?: WriteMark, written?: BucketRecord): void {
+  /** Forgets state and slot, which may hold an uncertain write's mark. */
+  forget(): void {
     this.#state = undefined
-    this.#isSlotKnown = mark !== undefined
-    if (mark) this.#slotMark = mark.nonce
+    this.#isSlotKnown = false
+  }
+
+  /** After a write outside the queue, which leaves the slot. `written`: the bucket after it, if known. */
+  forgetState(written?: BucketRecord): void {
+    this.#state = undefined
     if (written) this.#lastRecord = written
   }
 

@@ -43,6 +43,8 @@ export interface WriteMark {
   /** For a repetition: the slot must still hold this mark from before, so at most one try applies (decision 26). */
   readonly repeats?: {readonly slotMark: string | undefined}
   readonly refusals?: RefusalCounts | undefined
+  /** Leaves the slot to the queue's writes: one that is delivered twice must find its own mark there (S6). */
+  readonly leavesSlot?: boolean
 }
 
 export const MARK_SLOTS = 8
@@ -320,9 +322,9 @@ export function markedUpdate(
   mark: WriteMark,
   {isRevision = false}: {readonly isRevision?: boolean} = {},
 ): BucketUpdate {
-  const {slot, nonce, upTo, repeats, refusals} = mark
+  const {slot, nonce, upTo, repeats, refusals, leavesSlot = false} = mark
   const attribute = markAttribute(slot)
-  e.set(attribute, s(nonce))
+  if (!leavesSlot) e.set(attribute, s(nonce))
   if (refusals) countRefusals(e, refusals)
   // Planted fault: a repetition leaves the first try valid
   if (isRevision || repeats) e.set(names.limitsRevision, s(nonce))

@@ -86,7 +86,11 @@ export const MUTANTS: readonly Mutant[] = [
     ],
   ]),
   ...inFunction('admissionUpdate', [
-    ['a bypassed request is counted by a late attempt as well', 'if (seen)', 'if (seen && !isBypassed)'],
+    [
+      'a bypassed request is counted by a late attempt as well',
+      'requireLimitsRevision',
+      'isBypassed || requireLimitsRevision',
+    ],
     ['a bypass does not end'],
   ]),
   ...inFunction('adjustUpdate', [['a return goes to another bucket than the one that gave the tokens']]),

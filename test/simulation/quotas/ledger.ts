@@ -65,7 +65,7 @@ interface Judged {
 }
 
 /**
- * Quotas, on every write: each unit of each window exists once. What is allowed besides is in `Exceptions`.
+ * Judges every write to a quota: each unit of each window exists once. `Exceptions` lists what else is allowed.
  *
  * | oracle | what it reports |
  * |---|---|

@@ -50,7 +50,7 @@ const [FIRST_WAIT_MS, LONGEST_WAIT_MS] = [2, 16]
 /** Writes of refusals that may fail before they wait for the next occasion. */
 const MOST_REFUSAL_TRIES = 5
 
-/** `record` is undefined if there is no bucket. */
+/** Without a bucket, `record` is undefined. */
 export interface SeenOutcome {
   readonly outcome: WriteOutcome
   readonly record: BucketRecord | undefined
@@ -65,7 +65,7 @@ interface LimitsRead {
 
 export const isOpen = ({isSettled, isAbandoned}: PendingRequest): boolean => !isSettled && !isAbandoned
 
-/** A bucket item of which this process decides requests. Its queue calls it once at a time. */
+/** Decides requests on one bucket item. Its queue makes one call at a time. */
 export class BucketItem {
   readonly services: QueueServices
   readonly table: NamespaceTable

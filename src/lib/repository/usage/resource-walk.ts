@@ -190,7 +190,7 @@ class WaitingWindows {
     this.#isSorted = false
   }
 
-  /** Until one may come before the row, there is no need to sort. */
+  /** Sorting can wait until a record may come before this row. */
   mayComeBefore(indexSort: string): boolean {
     return indexSort < `${usageSortKey(this.start, '')}${AFTER_ALL}`
   }

@@ -132,8 +132,9 @@ export class SimulatedTransport implements Transport {
       const isToldRefused = kind !== 'twice-answered-last' && told instanceof Error
       if (isRepeat(kind) && !isToldRefused)
         time.after(fault?.delayMs ?? 0, () => {
-          // Another limiter has overwritten the mark: nothing shows the first delivery (S6, not covered).
-          if (this.#options.ownsSlot?.() === false) return
+          // Another limiter may have overwritten the mark, and nothing shows the first delivery (S6, not covered). A write
+          // with a refund requires the mark it has seen, so its second delivery is refused all the same.
+          if (kind !== 'ride-twice' && this.#options.ownsSlot?.() === false) return
           const again = this.#carryOut(exchange, operation, input, kind, true)
           if (kind === 'twice-answered-last') answer(again.settle)
         })

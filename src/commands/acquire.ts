@@ -5,8 +5,8 @@ import type {AcquireResult} from '../lib/cli/acquire/results.js'
 import {inMoney, readableUnits, tryRequest, withDefaultWait} from '../lib/cli/acquire/run.js'
 import {typedFlags} from '../lib/cli/base/settings.js'
 import {StackCommand} from '../lib/cli/base/stack-command.js'
+import {EXIT} from '../lib/cli/output/exit.js'
 import {nextLines} from '../lib/cli/output/text-table.js'
-import {EXIT} from '../lib/core/errors.js'
 
 export default class Acquire extends StackCommand<typeof Acquire> {
   static override summary = 'Consume tokens for one request, or show why it is refused'

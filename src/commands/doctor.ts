@@ -1,7 +1,7 @@
 import {BaseCommand} from '../lib/cli/base/base-command.js'
 import {wholeStackFlags} from '../lib/cli/base/stack-command.js'
+import {EXIT} from '../lib/cli/output/exit.js'
 import type {DoctorResult} from '../lib/cli/stack/results.js'
-import {EXIT} from '../lib/core/errors.js'
 
 export default class Doctor extends BaseCommand<typeof Doctor> {
   static override baseFlags = wholeStackFlags

@@ -1,8 +1,9 @@
 import {boolean} from '@oclif/core/flags'
 import {TableCommand} from '../lib/cli/base/stack-command.js'
+import {EXIT} from '../lib/cli/output/exit.js'
 import type {StatusResult} from '../lib/cli/stack/results.js'
 import {healthJson, statusHealthLines} from '../lib/cli/stack/status-presenter.js'
-import {EXIT, ZaelError} from '../lib/core/errors.js'
+import {ZaelError} from '../lib/core/errors.js'
 
 const NO_ANSWER = new Set(['local.not-running', 'aws.unavailable', 'dynamo.unavailable'])
 

@@ -2,8 +2,8 @@ import {boolean, integer, string} from '@oclif/core/flags'
 import {StackCommand} from '../lib/cli/base/stack-command.js'
 import {parseInstant} from '../lib/cli/flags/time-range.js'
 import {confirm} from '../lib/cli/output/confirm.js'
+import {EXIT} from '../lib/cli/output/exit.js'
 import type {VerifyResult} from '../lib/cli/verify/results.js'
-import {EXIT} from '../lib/core/errors.js'
 
 export default class Verify extends StackCommand<typeof Verify> {
   static override summary = 'Check that the records of a table agree with each other'

@@ -4,7 +4,7 @@
  * @packageDocumentation
  */
 export type {LimitStatus} from './core/buckets/bucket.js'
-export {type ErrorKind, EXIT, InvalidInput, ZaelError, type ZaelErrorOptions} from './core/errors.js'
+export {type ErrorKind, InvalidInput, ZaelError, type ZaelErrorOptions} from './core/errors.js'
 export type {
   CalendarCheck,
   CalendarReset,
@@ -19,24 +19,9 @@ export type {
 } from './core/limits/limit.js'
 export {type Level, type LimitsByLevel, type ResolvedLimits, resolveLimits} from './core/limits/limit.js'
 export {formatLimit, parseLimit, parseLimits} from './core/limits/limit-text.js'
+export type {BucketName} from './core/names.js'
 export type {Window} from './core/window.js'
-export {
-  Aborted,
-  BlockedByProxy,
-  type CancellationReason,
-  CertificateRefused,
-  ConditionFailed,
-  Conflict,
-  Denied,
-  RegionMissing,
-  RequestFailed,
-  TableMissing,
-  Throttled,
-  TransactionCancelled,
-  TransactionConflict,
-  Unavailable,
-  ValidationFailed,
-} from './dynamo/errors.js'
+export {Aborted, Denied, TableMissing, Unavailable} from './dynamo/errors.js'
 export type {AcquireDecision, AdmittedDecision, RefusedDecision} from './limiter/decision.js'
 export type {Lease, LeasePart} from './limiter/lease.js'
 export type {CacheStats, CacheUse} from './limiter/levels/namespace-limiter.js'
@@ -54,7 +39,7 @@ export {
 } from './limiter/refusal/errors.js'
 export type {HeaderFields, LimitBalance, LimitBalances} from './limiter/refusal/headers.js'
 export type {DecisionEvent, DecisionReason, RefusingLimit} from './limiter/request/decision-event.js'
-export type {AcquireRequest, BucketName, RateLimiterOptions, Settle} from './limiter/request/options.js'
+export type {AcquireRequest, RateLimiterOptions, Settle} from './limiter/request/options.js'
 export type {BucketView, LimitLevel, ShardView} from './repository/buckets/view.js'
 export type {ChangedEntity, Entities, EntityChange, MetadataChange, NewEntity} from './repository/entities/entities.js'
 export type {EntityFilter, SearchOptions, SearchProgress} from './repository/entities/search.js'
@@ -73,7 +58,7 @@ export type {UnitsByLimit} from './repository/limits/units.js'
 export type {Namespaces, Registration} from './repository/namespaces/namespaces.js'
 export type {Namespace, PurgeOptions} from './repository/namespaces/purge.js'
 export type {OperationOptions, OperationResult} from './repository/operations/apply-operation.js'
-export type {LearntLimits, Lesson} from './repository/operations/learn.js'
+export type {ProviderFeedback, ProviderFeedbackResult} from './repository/operations/provider-feedback.js'
 export {
   type LimitsChange,
   type NamespaceRepository,

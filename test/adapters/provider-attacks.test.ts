@@ -2,7 +2,7 @@ import {afterEach, beforeEach, describe, expect, it, vi} from 'vitest'
 import {limitedModel} from '../../src/lib/adapters/ai-sdk.js'
 import {patiently} from '../../src/lib/adapters/call-charge.js'
 import {limitedFetch} from '../../src/lib/adapters/fetch.js'
-import {type ProviderLimitNames, readRetryAfterMs, readToldLimits} from '../../src/lib/adapters/provider.js'
+import {type ProviderLimitNames, readReportedLimits, readRetryAfterMs} from '../../src/lib/adapters/provider.js'
 import type {Transport} from '../../src/lib/dynamo/transport.js'
 import type {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
 import {Scene} from '../helpers/limiter.js'
@@ -33,7 +33,7 @@ describe('fields of providers that are odd', () => {
     [`${'9'.repeat(400)}s`, undefined],
   ])('reset %j is %s ms away', (reset, resetMs) => {
     const fields = {'x-ratelimit-remaining-requests': '1', 'x-ratelimit-reset-requests': reset}
-    expect(readToldLimits(answer(fields), NOW_MS).requests?.resetMs).toBe(resetMs)
+    expect(readReportedLimits(answer(fields), NOW_MS).requests?.resetMs).toBe(resetMs)
   })
 
   it.each<[string, number | undefined]>([
@@ -196,7 +196,7 @@ describeOnEngine('a provider that answers in odd ways', () => {
     const responses = await Promise.all(limiters.map(each => call(each)))
     expect(responses.map(({status}) => status)).toEqual(limiters.map(() => 429))
     expect(await of(ACCOUNT)).toMatchObject({rpm: {consumed: 0}, tpm: {tokens: 6000, consumed: 0}})
-    // By real time some of it passes between the answer and the last lesson.
+    // By real time some of it passes between the answer and the last feedback.
     scene.nowMs += 30_000
     expect(await isAdmitted(scene.limiter())).toBe(false)
     scene.nowMs += 10_000
@@ -214,7 +214,7 @@ describeOnEngine('a provider that answers in odd ways', () => {
     const {rpm} = await of(ACCOUNT)
     expect(rpm).toEqual({tokens: 50, consumed: 0})
     scene.nowMs += 1999
-    // 100 a second: more than what comes in the real time between the answer and the lesson.
+    // 100 a second: more than what comes in the real time between the answer and the feedback.
     expect(await isAdmitted(scene.limiter(), {tpm: 300})).toBe(false)
     scene.nowMs += 1
     expect(await isAdmitted(scene.limiter(), {tpm: 110})).toBe(true)

@@ -88,7 +88,7 @@ describeOnEngine('a provider and several processes', {timeout: 300_000}, () => {
   it('what one of them is told, all of them keep to', async () => {
     expect(await Promise.all(callers.map(caller => caller.line()))).toEqual(callers.map(() => 'ready'))
     expect(await callers[0]?.call()).toBe('429')
-    // The lesson is written before the answer is passed on: from here on nobody may ask too early.
+    // The feedback is written before the answer is passed on: from here on nobody may ask too early.
     for (let round = 0; round < 2; round++)
       expect(await Promise.all(callers.map(caller => caller.call()))).toEqual(callers.map(() => '200'))
     const [, ...later] = arrivals

@@ -3,7 +3,7 @@ import type {AddressInfo} from 'node:net'
 import {afterAll, afterEach, beforeAll, beforeEach, describe, expect, it} from 'vitest'
 import {limitedModel} from '../../src/lib/adapters/ai-sdk.js'
 import {limitedFetch} from '../../src/lib/adapters/fetch.js'
-import {readRetryAfterMs, readToldLimits} from '../../src/lib/adapters/provider.js'
+import {readReportedLimits, readRetryAfterMs} from '../../src/lib/adapters/provider.js'
 import type {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
 import {Scene} from '../helpers/limiter.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
@@ -20,7 +20,7 @@ describe('fields of providers', () => {
       'x-ratelimit-remaining-tokens': '0',
       'x-ratelimit-reset-tokens': '20ms',
     }
-    expect(readToldLimits(answer(fields), NOW_MS)).toEqual({
+    expect(readReportedLimits(answer(fields), NOW_MS)).toEqual({
       requests: {left: 12, limit: 600, resetMs: 360_000},
       tokens: {left: 0, limit: undefined, resetMs: 20},
     })
@@ -34,7 +34,7 @@ describe('fields of providers', () => {
       'anthropic-ratelimit-input-tokens-remaining': '39000',
       'anthropic-ratelimit-output-tokens-remaining': '8000',
     }
-    expect(readToldLimits(answer(fields), NOW_MS)).toMatchObject({
+    expect(readReportedLimits(answer(fields), NOW_MS)).toMatchObject({
       requests: {left: 3, resetMs: 5000},
       inputTokens: {left: 39_000},
       outputTokens: {left: 8000},
@@ -42,7 +42,7 @@ describe('fields of providers', () => {
   })
 
   it.each(['-1', 'NaN', '', '1e99', '12.5', '9'.repeat(40), 'Infinity', '0x10'])('takes %j for nothing', text => {
-    expect(readToldLimits(answer({'x-ratelimit-remaining-requests': text}), NOW_MS)).toEqual({})
+    expect(readReportedLimits(answer({'x-ratelimit-remaining-requests': text}), NOW_MS)).toEqual({})
   })
 
   it.each<[Record<string, string>, number | undefined]>([

@@ -22,13 +22,13 @@ const added = (names: readonly string[], python: string): string[] => {
 }
 
 it('from-python.md lists every attribute that zael adds to records of zae-limiter', () => {
-  const {bucket, config, operation, provisioner, usage, refusals, lesson, migration} = attributes
+  const {bucket, config, operation, provisioner, usage, refusals, feedback, migration} = attributes
   const {requests, tokens, byParent, lastAt} = refusals
   const names = [
     ...added(Object.values(bucket), PYTHON.bucket),
     ...added(KIND_SUFFIXES, PYTHON.limit).map(field => `b_{limit}_${field}`),
     ...[requests, tokens].map(name => `${name}_{limit}`),
-    `${lesson.told}_{limit}`,
+    `${feedback.told}_{limit}`,
     byParent,
     lastAt,
     migration.mark,

@@ -1,4 +1,5 @@
 import {describe, expect, test} from 'vitest'
+import {EXIT} from '../../src/lib/cli/output/exit.js'
 import {InvalidInput} from '../../src/lib/core/errors.js'
 import {classifyError} from '../../src/lib/dynamo/classify.js'
 import {
@@ -50,7 +51,7 @@ describe('what a failure means', () => {
   ])('%s', (error, expected, exitCode) => {
     const failure = classifyError(error, 'UpdateItem')
     expect(failure).toBeInstanceOf(expected)
-    expect(failure.exitCode).toBe(exitCode)
+    expect(EXIT[failure.kind]).toBe(exitCode)
     expect(failure.cause).toBe(error)
   })
 

@@ -51,7 +51,7 @@ describeOnBoth('S7 a bucket that a wrong clock has refilled for years ahead', {}
 
   it.each([120_000, YEAR_MS])('is repaired by a reset, %d ms ahead', async aheadMs => {
     const scene = await empty(aheadMs)
-    await new NamespaceRepository(scene.tenant, undefined).resetBucket('user-1', 'gpt-4')
+    await new NamespaceRepository(scene.tenant, undefined).resetBucket({entity: 'user-1', resource: 'gpt-4'})
     expect(await refilledAt(scene)).toBe(scene.nowMs)
     await scene.limiter().acquire({...REQUEST, consume: {rpm: 60}})
     scene.nowMs += 40_001

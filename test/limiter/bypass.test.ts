@@ -290,7 +290,7 @@ describeOnBoth('a bypass', {timeout: 60_000}, table => {
     const limiter = await running(4)
     await bypass(ENTITY)
     const [first, second] = (await bypassed(limiter, 2, 20)) as [Lease, Lease]
-    await repository.resetBucket('user-1', 'gpt-4')
+    await repository.resetBucket({entity: 'user-1', resource: 'gpt-4'})
     await first.rollback()
     expect(await rpm()).toEqual({tokens: 10, consumed: 8 + 20})
     await repository.setLimits(RESOURCE, [{name: 'rpm', capacity: 3, refillAmount: 3, refillPeriodSeconds: 86_400}])
@@ -377,9 +377,9 @@ describeOnBoth('a bypass', {timeout: 60_000}, table => {
     await scene.configure({level: 'resource', resource: 'files'}, 'rpm=3/min')
     await repository.setAccess(RESOURCE, 'bypass')
     const limiter = scene.limiter()
-    const both = {...request({rpm: 50}), also: {files: {rpm: 2}}}
+    const both = {...request({rpm: 50}), resources: {files: {rpm: 2}}}
     const lease = await limiter.acquire(both)
-    expect([lease.bypassed, lease.of('files').bypassed]).toEqual([true, false])
+    expect([lease.bypassed, lease.resources('files').bypassed]).toEqual([true, false])
     await refusal(limiter.acquire(both))
     expect(await rpm()).toEqual({tokens: 10, consumed: 50})
   })

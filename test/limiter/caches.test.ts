@@ -136,7 +136,7 @@ describeOnEngine('the caches of a limiter', () => {
     await expect.poll(writes.isWaiting).toBe(true)
     const {transport, name: stack} = table
     const repository = new Repository({stack, transport, clock: () => scene.nowMs}).namespaceById(scene.namespace)
-    await repository.resetBucket('a', RESOURCE)
+    await repository.resetBucket({entity: 'a', resource: RESOURCE})
     limiter.invalidate()
     writes.release()
     await last

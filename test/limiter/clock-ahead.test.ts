@@ -95,7 +95,7 @@ describeOnBoth('beside a client of zae-limiter whose clock is 10 s ahead', {}, t
       expect(await python.acquire('rps', CAPACITY, scene.nowMs + AHEAD_MS)).toBe(true)
       expect((await limiter.tryAcquire(request({rps: 1}))).admitted).toBe(false)
       pass(seconds * 1000)
-      await new NamespaceRepository(scene.tenant, undefined).resetBucket('user-1', 'gpt-4')
+      await new NamespaceRepository(scene.tenant, undefined).resetBucket({entity: 'user-1', resource: 'gpt-4'})
       await scene.limiter().acquire(request({rps: CAPACITY}))
       expect((await limiter.tryAcquire(request({rps: 1}))).admitted).toBe(false)
     },

@@ -122,9 +122,9 @@ describeOnBoth('a proxy that delivers every write twice', {timeout: 60_000}, tab
     answer = heard
     const tenant = {...scene.tenant, transport: {send: deliver}}
     const repository = new NamespaceRepository(tenant, undefined)
-    await repository.topUpBucket('user-1', 'gpt-4', {rpd: 200}, {idempotencyKey: 'order-1'})
+    await repository.topUpBucket({entity: 'user-1', resource: 'gpt-4'}, {rpd: 200}, {idempotencyKey: 'order-1'})
     expect(await totals()).toEqual({tokens: 699, consumed: 501})
-    await repository.resetBucket('user-1', 'gpt-4')
+    await repository.resetBucket({entity: 'user-1', resource: 'gpt-4'})
     expect((await totals()).tokens).toBe(1000)
   })
 

@@ -286,7 +286,7 @@ describeOnBoth('whom a request is charged to', {timeout: 60_000}, (table, extent
       const limiter = scene.limiter()
       await limiter.acquire(request({rpm: 1}))
       await scene.configure({level: 'entity', entity: 'team-1', resource: 'gpt-4'}, 'rpm=2/day')
-      await new NamespaceRepository(scene.tenant, undefined).resetBucket('team-1', 'gpt-4')
+      await new NamespaceRepository(scene.tenant, undefined).resetBucket({entity: 'team-1', resource: 'gpt-4'})
       scene.nowMs += 120_000
       await scene.limiter().acquire(request({rpm: 2}, 'team-1'))
       await expect(limiter.acquire(request({rpm: 1}))).rejects.toThrow(RateLimitExceeded)

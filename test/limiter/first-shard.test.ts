@@ -117,7 +117,7 @@ describeOnEngine('S1 shard 0 outlives the other shards of its bucket', {timeout:
     expect(await expiries()).toEqual([false, true])
     const repository = new NamespaceRepository(scene.tenant, undefined)
     for (const write of [
-      () => repository.resetBucket(USER.entity, USER.resource),
+      () => repository.resetBucket(USER),
       () => repository.setLimits({level: 'resource', resource: USER.resource}, [{...rate, capacity: 20}]),
       () => admitted(limiter(rate), 20),
       async () => {

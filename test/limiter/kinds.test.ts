@@ -261,7 +261,7 @@ describeOnEngine('limits other than plain rates', {timeout: 120_000}, () => {
   it('a reset by hand starts a new period', async () => {
     const pick = processes(1, [daily(10)])
     const lease = await pick().acquire({...USER, consume: {q: 5}})
-    await new NamespaceRepository(scene.tenant, undefined).resetBucket(USER.entity, USER.resource)
+    await new NamespaceRepository(scene.tenant, undefined).resetBucket(USER)
     expect((await shards(1)).get(0)?.state.limits.get('q')?.kind?.quota?.resetNumber).toBe(1)
     await lease.release({q: 5})
     expect(await admitted(pick, 14, {q: 1})).toBe(10)

@@ -146,7 +146,7 @@ describeOnBoth('S6 attempts that DynamoDB carries out late', {timeout: 60_000}, 
       await sharing.acquire(request({input: 100}))
       holdBack()
       const tenant = {...scene.tenant, transport: scene.transport, randomBytes: sameSlot(0)}
-      await new NamespaceRepository(tenant, undefined).resetBucket('user-1', 'gpt-4')
+      await new NamespaceRepository(tenant, undefined).resetBucket({entity: 'user-1', resource: 'gpt-4'})
       await sharing.acquire(request({input: 100}))
       await arrive()
       expect([late.length, (await scene.totals('user-1', 'gpt-4', 'input')).tokens]).toEqual([1, 900])
@@ -164,7 +164,7 @@ describeOnBoth('S6 attempts that DynamoDB carries out late', {timeout: 60_000}, 
     holdBack()
     await fast.acquire(request({input: 30}))
     for (let resets = 0; resets < 2; resets++) {
-      await new NamespaceRepository(scene.tenant, undefined).resetBucket('user-1', 'gpt-4')
+      await new NamespaceRepository(scene.tenant, undefined).resetBucket({entity: 'user-1', resource: 'gpt-4'})
       scene.nowMs += 1000
       await right.acquire(request({input: 40}))
     }

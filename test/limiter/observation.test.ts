@@ -35,7 +35,7 @@ describeOnEngine('onDecision', () => {
       entity: 'user-1',
       resource: 'gpt-4',
       consume: {rpm: 2, tpm: 300},
-      also: undefined,
+      resources: undefined,
       waitedMs: 0,
       durationMs: expect.any(Number),
       calls: 1,
@@ -76,12 +76,12 @@ describeOnEngine('onDecision', () => {
     expect(last()).toMatchObject({refusedBy: {resource: 'gpt-4', limit: 'rpm', level: 'parent'}})
     await failure(limiter.acquire(request({rpm: 3})))
     expect(last()).toMatchObject({outcome: 'refused', reason: 'too-large', refusedBy: {limit: 'rpm', level: 'parent'}})
-    const both = {...request({rpm: 1}, 'user-2'), also: {search: {rpm: 1}}}
+    const both = {...request({rpm: 1}, 'user-2'), resources: {search: {rpm: 1}}}
     await limiter.acquire(both)
     await refusal(limiter.acquire(both))
     expect(last()).toMatchObject({
       resource: 'gpt-4',
-      also: {search: {rpm: 1}},
+      resources: {search: {rpm: 1}},
       refusedBy: {resource: 'search', limit: 'rpm', level: 'entity'},
     })
   })

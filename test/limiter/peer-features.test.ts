@@ -77,7 +77,7 @@ describeOnBoth('a bucket of zae-limiter 0.11 to 0.17', {timeout: 60_000}, table 
         })
       }
       const repository = new NamespaceRepository(scene.tenant, undefined)
-      expect(await failure(repository.resetBucket('user-1', 'gpt-4'))).toMatchObject(UNSUPPORTED)
+      expect(await failure(repository.resetBucket({entity: 'user-1', resource: 'gpt-4'}))).toMatchObject(UNSUPPORTED)
       expect(await failure(splitInto(scene, 2))).toMatchObject(UNSUPPORTED)
       expect(await stored()).toEqual(item)
       await lease.rollback()

@@ -112,7 +112,7 @@ describeOnEngine('allowances that existed twice', {timeout: 60_000}, () => {
       send: (...call) =>
         faults.send(...call).catch(async error => {
           if (since === 0) {
-            await new NamespaceRepository(operator, undefined).resetBucket(USER.entity, USER.resource)
+            await new NamespaceRepository(operator, undefined).resetBucket(USER)
             since = await admitted(other, 8)
           }
           throw error

@@ -198,7 +198,7 @@ describeOnBoth('charges and returns after the fact', {timeout: 60_000}, table =>
   it('S2 a return to a bucket that was reset pays for no other, while charges still count', async () => {
     const limiter = scene.limiter()
     const lease = await limiter.acquire(request({input: 100}))
-    await new NamespaceRepository(scene.tenant, undefined).resetBucket('user-1', 'gpt-4')
+    await new NamespaceRepository(scene.tenant, undefined).resetBucket({entity: 'user-1', resource: 'gpt-4'})
     await scene.limiter().acquire(request({input: 30}))
     await lease.adjust({input: -50, output: 7})
     expect(await tokens()).toBe(970)

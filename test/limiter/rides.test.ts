@@ -188,7 +188,7 @@ describeOnBoth('requests and corrections that share a write', {timeout: 60_000},
     })
 
     it('when it was reset: it is full, and the tokens are in it already (S6)', async () => {
-      await new NamespaceRepository(scene.tenant, undefined).resetBucket('user-1', 'gpt-4')
+      await new NamespaceRepository(scene.tenant, undefined).resetBucket({entity: 'user-1', resource: 'gpt-4'})
       await callsOf({tpm: -50}, {tpm: 10})
       expect(await tokens('tpm')).toBe(990)
     })

@@ -388,10 +388,10 @@ describeOnBoth('settling soon', {timeout: 60_000}, table => {
 
   it('goes to every resource of a request', async () => {
     await scene.configure({level: 'resource', resource: 'embeddings'}, 'tpm=1000/day')
-    const lease = await limiter.acquire({...soon({tpm: 100}), also: {embeddings: {tpm: 50}}})
+    const lease = await limiter.acquire({...soon({tpm: 100}), resources: {embeddings: {tpm: 50}}})
     const calls = await callsOf(async () => {
       await lease.adjust({tpm: 1})
-      await lease.of('embeddings').adjust({tpm: 2})
+      await lease.resources('embeddings').adjust({tpm: 2})
       await lease.commit()
     })
     expect(calls).toBe(2)

@@ -39,7 +39,9 @@ describeOnEngine('L5 the slowest limits that can be set', () => {
     expect((await restarted.tryAcquire(request({credits: 1}))).admitted).toBe(false)
     await restarted.available(request({}))
     await restarted.timeUntilAvailable(request({credits: 1}))
-    expect((await repository.bucket('user-1', 'gpt-4'))?.shards[0]?.expiresAt).toMatch(/^[2-9]\d{3}-/)
+    expect((await repository.bucket({entity: 'user-1', resource: 'gpt-4'}))?.shards[0]?.expiresAt).toMatch(
+      /^[2-9]\d{3}-/,
+    )
     const question = {entity: 'user-1', resource: 'gpt-4', consume: {credits: 1}}
     const explanation = await explain(repository, question, () => scene.nowMs)
     expect(whyLines(explanation).length).toBeGreaterThan(0)
@@ -71,8 +73,10 @@ describeOnEngine('L5 the slowest limits that can be set', () => {
       ExpressionAttributeValues: {':ttl': {N: '12096001700000000'}},
     })
     expect(await scene.shards('user-1', 'gpt-4')).toMatchObject([{ttlSeconds: LATEST_EXPIRY_SECONDS}])
-    expect((await repository.bucket('user-1', 'gpt-4'))?.shards[0]?.expiresAt).toBe('9999-12-31T23:59:59Z')
-    await repository.resetBucket('user-1', 'gpt-4')
+    expect((await repository.bucket({entity: 'user-1', resource: 'gpt-4'}))?.shards[0]?.expiresAt).toBe(
+      '9999-12-31T23:59:59Z',
+    )
+    await repository.resetBucket({entity: 'user-1', resource: 'gpt-4'})
     expect((await scene.limiter().tryAcquire(request({credits: 1}))).admitted).toBe(true)
   })
 })

@@ -102,7 +102,7 @@ describeOnBoth('S7 a quota and a clock that is wrong', {}, (table, extent) => {
     const {scene, right, wrong} = clients(limit, 40 * DAY_MS)
     expect(await admitted(scene, wrong, 7, 3, 1)).toBe(10)
     expect(await admitted(scene, right, 1)).toBe(0)
-    await new NamespaceRepository(scene.tenant, undefined).resetBucket(USER.entity, USER.resource)
+    await new NamespaceRepository(scene.tenant, undefined).resetBucket(USER)
     expect(await admitted(scene, right, 7, 3, 1)).toBe(10)
     scene.nowMs = NOON + 22 * DAY_MS
     expect(await admitted(scene, right, 7, 3, 1)).toBe(10)

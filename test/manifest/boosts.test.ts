@@ -133,7 +133,7 @@ describeOnEngine('a manifest and limits with an end', () => {
     expect(await apply(repository, stated)).toMatchObject({outcome: 'complete'})
     expect((await repository.configs.get(entity))?.limits).toEqual(before)
     tenant.nowMs += HOUR_MS + 60_000
-    expect((await repository.configs.resolve('user', 'gpt-4')).source).toBe('resource')
+    expect((await repository.configs.resolve({entity: 'user', resource: 'gpt-4'})).source).toBe('resource')
     expect((await diffManifest(repository, manifestOf(stated))).differences).toEqual([])
   })
 

@@ -50,7 +50,7 @@ entities:
       },
     })
     // As each entity and resource has them now.
-    expect(await repository.configs.resolve('user-1', 'gpt-4')).toMatchObject({
+    expect(await repository.configs.resolve({entity: 'user-1', resource: 'gpt-4'})).toMatchObject({
       access: {access: 'enabled', level: 'entity'},
       cascade: {cascade: true, level: 'entity_default'},
     })

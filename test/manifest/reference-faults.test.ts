@@ -33,7 +33,7 @@ describeOnEngine('declarative limits', () => {
     const {repository} = newNamespace(table)
     expect((await planManifest(repository, manifestOf(TEXT))).counts.create).toBe(5)
     expect((await apply(repository, TEXT)).outcome).toBe('complete')
-    const resolved = await repository.configs.resolve('user', 'gpt-4')
+    const resolved = await repository.configs.resolve({entity: 'user', resource: 'gpt-4'})
     expect(resolved).toMatchObject({source: 'entity', limits: parseLimits(['rpm=7/min'])})
     expect((await diffManifest(repository, manifestOf(TEXT))).differences).toEqual([])
   })

@@ -1,4 +1,5 @@
 import {describe, expect, it} from 'vitest'
+import {EXIT} from '../../src/lib/cli/output/exit.js'
 import {ZaelError} from '../../src/lib/core/errors.js'
 import {parseLimit} from '../../src/lib/core/limits/limit-text.js'
 import type {Operation, Transport} from '../../src/lib/dynamo/transport.js'
@@ -80,7 +81,7 @@ async function startClient(scene: OldTableScene, at: string, seen: Seen): Promis
     const resource = 'resource' in who ? who.resource : 'gpt-4'
     const outcome = await limiter.acquire({entity: who.entity, resource, consume: {rpm: 1}}).then(
       lease => `capacity ${lease.limits.rpm?.capacity}`,
-      error => (error instanceof ZaelError ? `${error.code} ${error.exitCode}` : String(error)),
+      error => (error instanceof ZaelError ? `${error.code} ${EXIT[error.kind]}` : String(error)),
     )
     const allowed = [
       `capacity ${who.capacity}`,

@@ -118,7 +118,7 @@ describeWithPeers.each(['0.10', '0.17'] as const)('records of zae-limiter %s and
     expect((await client.acquire('ours', 'gpt', {rpm: 1}, {times: 9})).admitted).toBe(4)
     expect(await scene.totals('ours', 'gpt', 'rpm')).toEqual({tokens: 5, consumed: 5})
     expect(await scene.totals('org', 'gpt', 'rpm')).toEqual({tokens: 0, consumed: 10})
-    expect(await repository.bucket('ours', 'gpt')).toMatchObject({parent: 'org', cascade: true})
+    expect(await repository.bucket({entity: 'ours', resource: 'gpt'})).toMatchObject({parent: 'org', cascade: true})
     expect(await client.repository('get_buckets', {entity_id: 'ours', resource: 'gpt'})).toMatchObject([
       {limit_name: 'rpm', tokens_milli: 5000, total_consumed_milli: 5000, capacity_milli: 10_000},
     ])

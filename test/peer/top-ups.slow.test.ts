@@ -40,9 +40,9 @@ describeWithPeers('resets and top-ups with zae-limiter 0.17', () => {
   const operators = {
     zael: {
       topUp: (amounts: Readonly<Record<string, number>>, idempotencyKey?: string): Promise<Done> =>
-        scene.repository.topUpBucket(user, 'gpt', amounts, {idempotencyKey}),
+        scene.repository.topUpBucket({entity: user, resource: 'gpt'}, amounts, {idempotencyKey}),
       reset: (limits?: readonly string[], idempotencyKey?: string): Promise<Done> =>
-        scene.repository.resetBucket(user, 'gpt', {limits, idempotencyKey}),
+        scene.repository.resetBucket({entity: user, resource: 'gpt'}, {limits, idempotencyKey}),
     },
     Python: {
       topUp: (amounts: Readonly<Record<string, number>>, key?: string): Promise<Done> =>

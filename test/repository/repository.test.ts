@@ -54,13 +54,13 @@ describeOnEngine('a repository as its users see it', () => {
 
   it('shows a bucket in whole tokens, without the limit that measures writes', async () => {
     const namespace = await repository.namespace()
-    expect(await namespace.bucket('user-2', 'gpt-4')).toBeUndefined()
-    await expect(namespace.bucket('', 'gpt-4')).rejects.toMatchObject({code: 'name.invalid'})
+    expect(await namespace.bucket({entity: 'user-2', resource: 'gpt-4'})).toBeUndefined()
+    await expect(namespace.bucket({entity: '', resource: 'gpt-4'})).rejects.toMatchObject({code: 'name.invalid'})
     await namespace.setLimits({level: 'system'}, parseLimits(['rpm=5']))
     const {RateLimiter} = await import('../../src/lib/limiter/rate-limiter.js')
     const limiter = new RateLimiter({stack: table.name, transport: table.transport})
     await limiter.acquire({entity: 'user-2', resource: 'gpt-4', consume: {rpm: 2}})
-    const bucket = await namespace.bucket('user-2', 'gpt-4')
+    const bucket = await namespace.bucket({entity: 'user-2', resource: 'gpt-4'})
     expect(bucket).toMatchObject({entity: 'user-2', shardCount: 1, limits: [{name: 'rpm', capacity: 5}]})
     expect(JSON.stringify(bucket)).not.toContain('wcu')
   })

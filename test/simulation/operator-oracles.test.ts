@@ -2,7 +2,7 @@ import {describe, expect, it} from 'vitest'
 import type {RefusalStatus} from '../../src/lib/limiter/refusal/errors.js'
 import {encodeOperation} from '../../src/lib/repository/operations/record.js'
 import {Families} from './oracles/families.js'
-import {Lessons} from './oracles/lessons.js'
+import {Feedback} from './oracles/feedback.js'
 import {RateTopUps} from './oracles/rate-top-ups.js'
 import {SoftLimits} from './oracles/soft-limits.js'
 import {Verdicts} from './oracles/verdicts.js'
@@ -169,15 +169,15 @@ describe('the oracle of top-ups', () => {
   })
 })
 
-describe('the oracle of lessons', () => {
+describe('the oracle of feedback', () => {
   const learnt = (tokens: bigint, leftMilli: bigint) => {
     const verdicts = new Verdicts(() => 0)
-    new Lessons(verdicts).checkLearnt({bucket: BUCKET, name: 'rpm', leftMilli}, shard(tokens), 0)
+    new Feedback(verdicts).checkApplied({bucket: BUCKET, name: 'rpm', leftMilli}, shard(tokens), 0)
     return oraclesIn(verdicts)
   }
 
   it('finds a bucket that holds more than was told, and does not count what the next refill cuts', () => {
-    expect([learnt(4000n, 3000n), learnt(4001n, 3000n)]).toEqual([[], ['L6-lesson-lost']])
-    expect([learnt(12_000n, 9000n), learnt(12_000n, 8999n)]).toEqual([[], ['L6-lesson-lost']])
+    expect([learnt(4000n, 3000n), learnt(4001n, 3000n)]).toEqual([[], ['L6-feedback-lost']])
+    expect([learnt(12_000n, 9000n), learnt(12_000n, 8999n)]).toEqual([[], ['L6-feedback-lost']])
   })
 })

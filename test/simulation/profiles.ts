@@ -1,5 +1,6 @@
 import type {Limit} from '../../src/lib/core/limits/limit.js'
 import {planFamilies} from './family-plan.js'
+import {planFeedback} from './feedback-plan.js'
 import {
   chargesAfterAnnouncement,
   firstTriesArriveLate,
@@ -8,7 +9,6 @@ import {
   rewritesArriveLate,
   topUpsInDoubt,
 } from './late-attempts.js'
-import {planLessons} from './lessons-plan.js'
 import {isAboutClocks, isAboutSplits, leasesAcrossSplits, planClockChange, planQuotas} from './quotas/plan.js'
 import {
   batchForNewBucket,
@@ -360,7 +360,7 @@ const PLANS: Record<Profile, (draws: Draws) => Planned> = {
   },
   family: planFamilies,
   quotas: planQuotas,
-  lessons: planLessons,
+  feedback: planFeedback,
 
   mixed: draws => {
     const limits = someLimits(draws, draws.int(1, 3))

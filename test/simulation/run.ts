@@ -1,4 +1,3 @@
-import {playLesson} from './deeds/learn.js'
 import {LeasePlay} from './deeds/lease-play.js'
 import {look} from './deeds/look.js'
 import {expire, operate} from './deeds/operator.js'
@@ -8,6 +7,7 @@ import {checkHealing, readAvailable} from './deeds/probes.js'
 import {playPython} from './deeds/python.js'
 import {checkCosts} from './deeds/quiet.js'
 import {checkQuotaHealing} from './deeds/quota-healing.js'
+import {playFeedback} from './deeds/report-feedback.js'
 import {Stage} from './deeds/stage.js'
 import {Oracles} from './oracles/oracles.js'
 import type {Violation} from './oracles/verdicts.js'
@@ -116,8 +116,8 @@ async function play(stage: Stage, {by, deed}: Step): Promise<void> {
       case 'available':
         if (process?.isAlive) await readAvailable(stage, by, deed.entity)
         return
-      case 'learn':
-        if (process?.isAlive) await playLesson(stage, process, deed)
+      case 'report-feedback':
+        if (process?.isAlive) await playFeedback(stage, process, deed)
         return
       case 'look':
         return await look(stage, deed.entity)

@@ -19,7 +19,7 @@ export const PROFILES = [
   'mixed',
   'quotas',
   'rollups',
-  'lessons',
+  'feedback',
 ] as const
 
 export type Profile = (typeof PROFILES)[number]
@@ -47,7 +47,7 @@ export type Deed =
   | {readonly kind: 'available'; readonly entity: string}
   /** Is told by somebody who counts the same requests what is left, and so long ago, or of a refusal. */
   | {
-      readonly kind: 'learn'
+      readonly kind: 'report-feedback'
       readonly entity: string
       readonly left?: Tokens
       readonly ageMs?: number

@@ -3,8 +3,9 @@ import {NO_LOCAL_LETTERS, redriveJson, redriveLines} from '../../lib/cli/aggrega
 import type {AggregatorRedriveResult} from '../../lib/cli/aggregator/results.js'
 import {TableCommand} from '../../lib/cli/base/stack-command.js'
 import {confirm} from '../../lib/cli/output/confirm.js'
+import {EXIT} from '../../lib/cli/output/exit.js'
 import {withProgress} from '../../lib/cli/output/progress.js'
-import {EXIT, ZaelError} from '../../lib/core/errors.js'
+import {ZaelError} from '../../lib/core/errors.js'
 
 export default class AggregatorRedrive extends TableCommand<typeof AggregatorRedrive> {
   static override summary = 'Count the records that the aggregator gave up on'

@@ -2,7 +2,7 @@ import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {manifestFlags, openManifest} from '../../lib/cli/limits/manifest-file.js'
 import {diffJson, diffLines} from '../../lib/cli/limits/manifest-presenter.js'
 import type {LimitsDiffResult} from '../../lib/cli/limits/results.js'
-import {EXIT} from '../../lib/core/errors.js'
+import {EXIT} from '../../lib/cli/output/exit.js'
 
 export default class LimitsDiff extends StackCommand<typeof LimitsDiff> {
   static override summary = 'Show differences between the table and a manifest'

@@ -1,8 +1,8 @@
 import {BaseCommand} from '../../lib/cli/base/base-command.js'
 import {openStack} from '../../lib/cli/base/context.js'
+import {EXIT} from '../../lib/cli/output/exit.js'
 import {localStatusLines, stateJson, type TableFacts} from '../../lib/cli/stack/local-presenter.js'
 import type {LocalStatusResult} from '../../lib/cli/stack/results.js'
-import {EXIT} from '../../lib/core/errors.js'
 
 export default class LocalStatus extends BaseCommand<typeof LocalStatus> {
   static override summary = 'Show the state of the local stack'

@@ -4,7 +4,7 @@ import type {MigrateCleanupResult} from '../../lib/cli/migrate/results.js'
 import {cleanUpWithProgress, compareWithProgress} from '../../lib/cli/migrate/run.js'
 import {cleanedJson, cleanedLines, cleanUpPlanLines, cleanUpQuestion} from '../../lib/cli/migrate/run-presenter.js'
 import {confirmByName} from '../../lib/cli/output/confirm.js'
-import {EXIT} from '../../lib/core/errors.js'
+import {EXIT} from '../../lib/cli/output/exit.js'
 
 export default class MigrateCleanup extends TableCommand<typeof MigrateCleanup> {
   static override summary = 'Permanently delete the items of older layouts'

@@ -5,8 +5,9 @@ import type {MigrateResolveResult} from '../../lib/cli/migrate/results.js'
 import {resolveAllWithProgress} from '../../lib/cli/migrate/run.js'
 import {conflictLines, resolvedJson, resolvedLines} from '../../lib/cli/migrate/run-presenter.js'
 import {confirmByName} from '../../lib/cli/output/confirm.js'
+import {EXIT} from '../../lib/cli/output/exit.js'
 import {safeLine} from '../../lib/cli/output/lines.js'
-import {EXIT, InvalidInput} from '../../lib/core/errors.js'
+import {InvalidInput} from '../../lib/core/errors.js'
 
 export default class MigrateResolve extends TableCommand<typeof MigrateResolve> {
   static override summary = 'Resolve records that were changed in both the old and the new layout'

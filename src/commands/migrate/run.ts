@@ -6,7 +6,7 @@ import type {MigrateRunResult} from '../../lib/cli/migrate/results.js'
 import {followMsOf, migrateWithProgress, surveyWithProgress} from '../../lib/cli/migrate/run.js'
 import {runJson, runLines} from '../../lib/cli/migrate/run-presenter.js'
 import {confirm} from '../../lib/cli/output/confirm.js'
-import {EXIT} from '../../lib/core/errors.js'
+import {EXIT} from '../../lib/cli/output/exit.js'
 
 const STEPS = ['indexes', 'namespaces', 'configuration', 'limits', 'data', 'catch-up', 'version'] as const
 

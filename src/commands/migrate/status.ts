@@ -2,7 +2,7 @@ import {TableCommand} from '../../lib/cli/base/stack-command.js'
 import {migrationStatusLines, statusJson} from '../../lib/cli/migrate/presenter.js'
 import type {MigrateStatusResult} from '../../lib/cli/migrate/results.js'
 import {surveyWithProgress} from '../../lib/cli/migrate/run.js'
-import {EXIT} from '../../lib/core/errors.js'
+import {EXIT} from '../../lib/cli/output/exit.js'
 
 export default class MigrateStatus extends TableCommand<typeof MigrateStatus> {
   static override summary = 'Show which layouts a table contains, and what is pending'

@@ -3,7 +3,7 @@ import {TableCommand} from '../../lib/cli/base/stack-command.js'
 import type {MigrateVerifyResult} from '../../lib/cli/migrate/results.js'
 import {verifyWithProgress} from '../../lib/cli/migrate/run.js'
 import {verificationJson, verificationLines} from '../../lib/cli/migrate/run-presenter.js'
-import {EXIT} from '../../lib/core/errors.js'
+import {EXIT} from '../../lib/cli/output/exit.js'
 
 export default class MigrateVerify extends TableCommand<typeof MigrateVerify> {
   static override summary = 'Compare old items with new ones, one by one'

@@ -13,7 +13,7 @@ import type {ProviderAnswer} from './provider.js'
 export type {CallDecisionOptions, CallOptions} from './call-charge.js'
 export type {DecisionOptions, GuardLimiter, HeaderStyle, LimitNames} from './guard.js'
 export type {TokenEstimate} from './model-call.js'
-export type {LearningLimiter, ProviderAccount, ProviderLimit, ProviderLimitNames} from './provider.js'
+export type {ProviderAccount, ProviderLimit, ProviderLimitNames, ReportingLimiter} from './provider.js'
 
 /** One call to a language model. */
 export interface LanguageModelCall {

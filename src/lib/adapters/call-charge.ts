@@ -4,17 +4,17 @@ import {createGuard, type DecisionOptions, type GuardOutcome, type LimitNames, t
 import type {TokenEstimate, UsageTally} from './model-call.js'
 import {warningOnce} from './problem.js'
 import {
-  type LearningLimiter,
   type ProviderAccount,
   type ProviderAnswer,
-  ProviderLessons,
   type ProviderLimitNames,
+  ProviderReporter,
   providerConsumption,
+  type ReportingLimiter,
 } from './provider.js'
 
 /** How adapters decide on calls to models. */
 export interface CallDecisionOptions extends DecisionOptions {
-  readonly limiter: DecisionOptions['limiter'] & Partial<LearningLimiter>
+  readonly limiter: DecisionOptions['limiter'] & Partial<ReportingLimiter>
   /** The provider account that each call is also charged to. Its responses lower the account's balance. */
   readonly provider?: ProviderAccount
 }
@@ -78,7 +78,8 @@ export function createCallGuard<Call>(
       resource: call => provider.resource ?? call.resource,
       consume: call => providerConsumption(call.estimate, provider.limitNames),
     })
-  const lessons = provider && limiter.learn && new ProviderLessons(limiter as LearningLimiter, provider.limitNames)
+  const reporter =
+    provider && limiter.reportProviderLimits && new ProviderReporter(limiter as ReportingLimiter, provider.limitNames)
   return async (asked, model, signal) => {
     const isOther = resource === undefined && model === undefined
     if (isOther || (await skip?.(asked))) return undefined
@@ -101,7 +102,7 @@ export function createCallGuard<Call>(
       throw error
     }
     if (atProvider.kind === 'admitted')
-      return charge(call, lease, limitNames, {lease: atProvider.lease, provider, lessons})
+      return charge(call, lease, limitNames, {lease: atProvider.lease, provider, reporter})
     await patiently(lease.rollback())
     return (atProvider.kind === 'refused' ? byProvider(atProvider) : atProvider) as CallOutcome
   }
@@ -110,7 +111,7 @@ export function createCallGuard<Call>(
 interface ProviderCharge {
   readonly lease: Lease
   readonly provider: ProviderAccount
-  readonly lessons: ProviderLessons | undefined
+  readonly reporter: ProviderReporter | undefined
 }
 
 function charge(
@@ -123,21 +124,21 @@ function charge(
   const consumed = providerConsumption(estimate, shared?.provider.limitNames)
   const sentMs = performance.now()
   /** Fixes the time of the response now; the returned function may run more than once. */
-  const lesson = (answer: ProviderAnswer) => {
+  const reportOf = (answer: ProviderAnswer) => {
     const answeredMs = performance.now()
     return async (isReturned: boolean): Promise<void> => {
-      await shared?.lessons?.learn(shared.lease, {answer, consumed, isReturned, sentMs, answeredMs})
+      await shared?.reporter?.report(shared.lease, {answer, consumed, isReturned, sentMs, answeredMs})
     }
   }
   const giveBack = async (): Promise<void> => {
     await Promise.all(leases.map(each => (each.isEnded ? undefined : each.rollback())))
   }
   const fail = async (answer?: ProviderAnswer): Promise<void> => {
-    const learn = answer && lesson(answer)
+    const report = answer && reportOf(answer)
     // Lower the balance before the refund, so that nobody takes it, and again after it: others may have refunded too.
-    if (answer?.status === 429) await learn?.(false)
+    if (answer?.status === 429) await report?.(false)
     await giveBack()
-    await learn?.(true)
+    await report?.(true)
   }
   const settle = async (used: TokenEstimate): Promise<void> => {
     const delta = used.input + used.output - (estimate.input + estimate.output)
@@ -151,7 +152,7 @@ function charge(
   return {
     kind: 'admitted',
     lease,
-    answered: answer => patiently(lesson(answer)(false)),
+    answered: answer => patiently(reportOf(answer)(false)),
     failed: answer => patiently(fail(answer)),
     settle: (tally, isBroken) => patiently(settle(tally.used(estimate, isBroken))),
   }

@@ -13,7 +13,7 @@ export type {CallDecisionOptions, CallOptions} from './call-charge.js'
 export type {DecisionOptions, GuardLimiter, HeaderStyle, LimitNames} from './guard.js'
 export {leaseOf} from './guard.js'
 export type {ModelCall, TokenEstimate} from './model-call.js'
-export type {LearningLimiter, ProviderAccount, ProviderLimit, ProviderLimitNames} from './provider.js'
+export type {ProviderAccount, ProviderLimit, ProviderLimitNames, ReportingLimiter} from './provider.js'
 
 /** Options of {@link limitedFetch}. */
 export interface LimitedFetchOptions extends CallOptions<ModelCall> {

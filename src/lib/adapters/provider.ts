@@ -16,7 +16,7 @@ export interface ProviderAccount {
 export type ProviderLimitNames = {readonly [Limit in ProviderLimit]?: string}
 
 /** The part of a limiter that takes provider feedback. */
-export type LearningLimiter = Pick<RateLimiter, 'learn'>
+export type ReportingLimiter = Pick<RateLimiter, 'reportProviderLimits'>
 
 /** Shortest time, in ms, between looks at the bucket for admitted calls: their responses say much the same. */
 const LOOK_INTERVAL_MS = 1000
@@ -51,33 +51,33 @@ export interface AnsweredCall {
   readonly answeredMs: number
 }
 
-export class ProviderLessons {
-  readonly #limiter: LearningLimiter
+export class ProviderReporter {
+  readonly #limiter: ReportingLimiter
   readonly #names: ReturnType<typeof limitsOf>
   #nextLookMs = 0
 
-  constructor(limiter: LearningLimiter, names: ProviderLimitNames = {}) {
+  constructor(limiter: ReportingLimiter, names: ProviderLimitNames = {}) {
     this.#limiter = limiter
     this.#names = limitsOf(names)
   }
 
   /** Never throws: the caller gets the response anyway, and the next response repeats the feedback. */
-  async learn(lease: Lease, {answer, consumed, isReturned, sentMs, answeredMs}: AnsweredCall): Promise<void> {
+  async report(lease: Lease, {answer, consumed, isReturned, sentMs, answeredMs}: AnsweredCall): Promise<void> {
     const passedMs = performance.now() - answeredMs
     const nowMs = Date.now() - passedMs
-    const told = readToldLimits(answer, nowMs)
+    const reported = readReportedLimits(answer, nowMs)
     const ageMs = wholeSeconds(answeredMs - sentMs)
     const left = Object.fromEntries(
-      this.#names.flatMap(([limit, name]) => (told[limit] ? [[name, told[limit].left]] : [])),
+      this.#names.flatMap(([limit, name]) => (reported[limit] ? [[name, reported[limit].left]] : [])),
     )
     const retryAfterMs = readRetryAfterMs(answer, nowMs)
-    const refused = answer.status === 429 ? this.#refused(consumed, told, retryAfterMs, passedMs) : undefined
+    const refused = answer.status === 429 ? this.#refused(consumed, reported, retryAfterMs, passedMs) : undefined
     if (!refused && !this.#isNews(lease, left)) return
     const {entity, resource} = lease
     // A refund still to come is added to the balance, so the balance after it is not known yet.
     const isHeld = refused !== undefined && !isReturned && lease.isMetered
-    const lesson = isHeld ? {refused: withoutAmounts(refused)} : {left, ageMs, ...(refused && {refused})}
-    await this.#limiter.learn({entity, resource, ...lesson}).catch(warnUntaught)
+    const feedback = isHeld ? {refused: withoutAmounts(refused)} : {left, ageMs, ...(refused && {refused})}
+    await this.#limiter.reportProviderLimits({entity, resource, ...feedback}).catch(warnUnreported)
   }
 
   /** Whether less is left than the lease shows; true at most once per `LOOK_INTERVAL_MS`. */
@@ -91,10 +91,10 @@ export class ProviderLessons {
   }
 
   /** The limits reported as too low for the call; if none, the limit of requests. */
-  #refused(consumed: Consumption, told: ToldLimits, retryAfterMs: number | undefined, passedMs: number) {
-    const short = this.#names.filter(([limit, name]) => (told[limit]?.left ?? Infinity) < (consumed[name] ?? 0))
+  #refused(consumed: Consumption, reported: ReportedLimits, retryAfterMs: number | undefined, passedMs: number) {
+    const short = this.#names.filter(([limit, name]) => (reported[limit]?.left ?? Infinity) < (consumed[name] ?? 0))
     const limits = short.length > 0 ? short : this.#names.slice(0, 1)
-    const waits = limits.map(([limit, name]) => waitMs(told[limit], consumed[name] ?? 1))
+    const waits = limits.map(([limit, name]) => waitMs(reported[limit], consumed[name] ?? 1))
     const consume = Object.fromEntries(limits.map(([, name]) => [name, consumed[name] ?? 1]))
     const fromAnswerMs = Math.min(retryAfterMs ?? Math.max(...waits), LONGEST_MS)
     return {consume, retryAfterMs: Math.max(0, fromAnswerMs - passedMs)}
@@ -115,13 +115,13 @@ function withoutAmounts<Refused extends {readonly consume: Consumption}>(refused
 const LONGEST_MS = 86_400_000
 
 /** Assumes an even refill until the reset. */
-function waitMs(told: ToldLimits[ProviderLimit], amount: number): number {
-  const {left = 0, limit = 0, resetMs} = told ?? {}
+function waitMs(reported: ReportedLimits[ProviderLimit], amount: number): number {
+  const {left = 0, limit = 0, resetMs} = reported ?? {}
   if (resetMs === undefined || limit <= left) return UNKNOWN_WAIT_MS
   return (Math.max(1, amount - left) * resetMs) / (limit - left)
 }
 
-const warnUntaught = warningOnce('ZAEL_UNTAUGHT', 'What a provider told about its limits was not written')
+const warnUnreported = warningOnce('ZAEL_PROVIDER_FEEDBACK', 'Feedback of a provider about its limits was not written')
 
 export interface ProviderAnswer {
   readonly status: number
@@ -132,13 +132,13 @@ export interface ProviderAnswer {
 /** What a limit of a provider counts. */
 export type ProviderLimit = 'requests' | 'tokens' | 'inputTokens' | 'outputTokens'
 
-export interface ToldLimit {
+export interface ReportedLimit {
   readonly left: number
   readonly limit?: number | undefined
   readonly resetMs?: number | undefined
 }
 
-export type ToldLimits = Partial<Record<ProviderLimit, ToldLimit>>
+export type ReportedLimits = Partial<Record<ProviderLimit, ReportedLimit>>
 
 const WORDS: Readonly<Record<ProviderLimit, string>> = {
   requests: 'requests',
@@ -148,17 +148,17 @@ const WORDS: Readonly<Record<ProviderLimit, string>> = {
 }
 
 /** Reads OpenAI's `x-ratelimit-*` and Anthropic's `anthropic-ratelimit-*` fields; skips invalid values. */
-export function readToldLimits(answer: ProviderAnswer, nowMs: number): ToldLimits {
-  const told: ToldLimits = {}
+export function readReportedLimits(answer: ProviderAnswer, nowMs: number): ReportedLimits {
+  const reported: ReportedLimits = {}
   for (const [limit, word] of Object.entries(WORDS) as [ProviderLimit, string][]) {
     const read = (what: string) =>
       answer.field(`anthropic-ratelimit-${word}-${what}`) ?? answer.field(`x-ratelimit-${what}-${word}`)
     const left = wholeNumber(read('remaining'))
     if (left === undefined) continue
     const reset = read('reset')
-    told[limit] = {left, limit: wholeNumber(read('limit')), resetMs: spanMs(reset) ?? untilMs(reset, answer, nowMs)}
+    reported[limit] = {left, limit: wholeNumber(read('limit')), resetMs: spanMs(reset) ?? untilMs(reset, answer, nowMs)}
   }
-  return told
+  return reported
 }
 
 export function readRetryAfterMs(answer: ProviderAnswer, nowMs: number): number | undefined {

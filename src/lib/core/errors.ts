@@ -1,19 +1,16 @@
-/** Exit codes of the CLI, by kind of outcome. Stable: scripts branch on them. */
-export const EXIT = {
-  ok: 0,
-  failed: 1,
-  usage: 2,
-  notFound: 3,
-  access: 4,
-  conflict: 5,
-  /** The command succeeded and its answer is no: refused, unhealthy, different, not clean. */
-  negative: 6,
-  interrupted: 130,
-  terminated: 143,
-} as const
-
-/** The kind of a failure; decides the exit code. */
-export type ErrorKind = Exclude<keyof typeof EXIT, 'ok'>
+/**
+ * The kind of a failure. `negative`: the operation succeeded and its answer is no, such as a refusal. `interrupted` and
+ * `terminated`: by a signal, in commands only.
+ */
+export type ErrorKind =
+  | 'failed'
+  | 'usage'
+  | 'notFound'
+  | 'access'
+  | 'conflict'
+  | 'negative'
+  | 'interrupted'
+  | 'terminated'
 
 export interface ZaelErrorOptions {
   /** The next step, in one sentence. */
@@ -37,10 +34,6 @@ export class ZaelError extends Error {
     this.code = code
     this.hint = options.hint
     this.details = options.details ?? {}
-  }
-
-  get exitCode(): number {
-    return EXIT[this.kind]
   }
 }
 

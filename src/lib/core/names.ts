@@ -97,6 +97,12 @@ export function checkConfigResource(name: string): string {
   return name === DEFAULT_RESOURCE ? name : checkResourceName(name)
 }
 
+/** Identifies a bucket: an entity's, for a resource. */
+export interface BucketName {
+  readonly entity: string
+  readonly resource: string
+}
+
 /** Opaque, but it must not break key parsing (first `/`) or look like a command-line flag. */
 export function isNamespaceId(id: string): boolean {
   return /^[A-Za-z0-9_][A-Za-z0-9_-]*$/.test(id) && id !== REGISTRY_NAMESPACE

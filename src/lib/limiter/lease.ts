@@ -104,13 +104,13 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
     await Promise.all(this.#underway)
   }
 
-  /** The part for another resource of the request (`also`), or for the first one. Throws for any other resource. */
-  of(resource: string): LeasePart<Name> {
+  /** The part for one of the request's `resources`, or for its `resource`. Throws for any other name. */
+  resources(name: string): LeasePart<Name> {
     const parts = [this, ...this.#others]
-    const part = parts.find(each => each.resource === resource)
+    const part = parts.find(({resource}) => resource === name)
     if (part) return part
-    const names = parts.map(each => each.resource)
-    throw new InvalidInput('lease.resource', `The lease has no resource "${resource}", only ${names.join(', ')}.`)
+    const names = parts.map(({resource}) => resource)
+    throw new InvalidInput('lease.resource', `The lease has no resource "${name}", only ${names.join(', ')}.`)
   }
 
   /** Whether a switch bypassed the entity's limits: counted, nothing taken. A parent may still have been charged. */

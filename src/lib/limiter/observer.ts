@@ -6,7 +6,7 @@ interface ObservedRequest<Name extends string> {
   readonly entity: string
   readonly resource: string
   readonly consume: Consumption<Name>
-  readonly also?: Readonly<Record<string, Consumption<Name>>>
+  readonly resources?: Readonly<Record<string, Consumption<Name>>>
 }
 
 export class DecisionObserver {
@@ -42,7 +42,7 @@ export class DecisionObserver {
     startedMs: number,
   ): void {
     const {outcome, reason, refusedBy, retryAfterMs, error} = summary
-    const {entity, resource, consume, also} = request
+    const {entity, resource, consume, resources} = request
     const calls = this.#calls
     this.#calls = 0
     // Field by field is faster than spreading; runs for every request.
@@ -56,7 +56,7 @@ export class DecisionObserver {
       entity,
       resource,
       consume: consume as Consumption,
-      also: also as DecisionEvent['also'],
+      resources: resources as DecisionEvent['resources'],
       waitedMs,
       durationMs: performance.now() - startedMs,
       calls,

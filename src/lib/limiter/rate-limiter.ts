@@ -1,10 +1,14 @@
 import {type Consumption, checkConsumption} from '../core/limits/limit.js'
-import {checkEntityId, checkResourceName} from '../core/names.js'
+import {type BucketName, checkEntityId, checkResourceName} from '../core/names.js'
 import {checkMs} from '../core/text/duration.js'
 import {connectionsClosed} from '../dynamo/abort.js'
 import {isUnavailability} from '../dynamo/errors.js'
 import type {Resolution} from '../repository/limits/resolver.js'
-import {type LearntLimits, type Lesson, learnBucket} from '../repository/operations/learn.js'
+import {
+  applyFeedback,
+  type ProviderFeedback,
+  type ProviderFeedbackResult,
+} from '../repository/operations/provider-feedback.js'
 import {openTable, type TableSeams} from '../repository/table/open-table.js'
 import type {Table} from '../repository/table/table.js'
 import type {OnUnavailable} from '../schema/config-record.js'
@@ -31,7 +35,6 @@ import {
 import type {Grant} from './request/grant.js'
 import {
   type AcquireRequest,
-  type BucketName,
   type LimiterSettings,
   partsOfRequest,
   type RateLimiterOptions,
@@ -142,24 +145,24 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
 
   /** The limits that apply to an entity and resource, and why. */
   async resolveLimits({entity, resource}: BucketName): Promise<Resolution> {
-    return (await this.#open()).resolver.resolve(checkEntityId(entity), checkResourceName(resource))
+    return (await this.#open()).resolver.resolve({entity: checkEntityId(entity), resource: checkResourceName(resource)})
   }
 
   /**
    * Applies provider feedback: lowers balances to what is `left`, and to where a `refused` request clears in time.
    * Never raises a balance or counts consumption. One read; one write per shard that holds more.
    */
-  async learn(lesson: Lesson<Name>): Promise<LearntLimits<Name>> {
+  async reportProviderLimits(feedback: ProviderFeedback<Name>): Promise<ProviderFeedbackResult<Name>> {
     const {table, settings, queues} = await this.#open()
     const {maxShards} = settings
-    const learning = learnBucket(table, lesson, {mostShards: maxShards})
-    void queues.background.run(learning)
-    const learnt = await learning
-    const {entity, resource} = lesson
+    const applying = applyFeedback(table, feedback, {mostShards: maxShards})
+    void queues.background.run(applying)
+    const result = await applying
+    const {entity, resource} = feedback
     // Known balances are too high now: refusals would state waits that are too short.
-    if (learnt.lowered.length > 0)
+    if (result.lowered.length > 0)
       for (let shard = 0; shard < maxShards; shard++) queues.find({entity, resource, shard})?.bucket.forget()
-    return learnt
+    return result
   }
 
   /** Remaining tokens of a resource for all entities that have used it, over all shards. Writes nothing. */
@@ -226,7 +229,10 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
   }
 
   /** One attempt or several with waits; counts only the final refusal. One function: async calls cost every request. */
-  async #decide<T>(request: AcquireRequest<Name>, told: (outcome: AcquireOutcome, waitedMs: number) => T): Promise<T> {
+  async #decide<T>(
+    request: AcquireRequest<Name>,
+    answer: (outcome: AcquireOutcome, waitedMs: number) => T,
+  ): Promise<T> {
     const parts = partsOfRequest(request)
     const {waitMs = 0} = request
     const wait = waitMs > 0 ? this.#startWait(request, waitMs) : undefined
@@ -271,7 +277,7 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
       } else {
         this.#noteRefusal(request.entity, outcome)
         this.#observer?.tell(request, summaryOf(outcome, request.entity), wait?.waitedMs ?? 0, startedMs)
-        return told(outcome, wait?.waitedMs ?? 0)
+        return answer(outcome, wait?.waitedMs ?? 0)
       }
     }
   }

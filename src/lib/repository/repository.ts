@@ -1,6 +1,6 @@
 import {InvalidInput} from '../core/errors.js'
 import type {Limit} from '../core/limits/limit.js'
-import {checkEntityId, checkResourceName, isNamespaceId} from '../core/names.js'
+import {type BucketName, checkEntityId, checkResourceName, isNamespaceId} from '../core/names.js'
 import {checkMs} from '../core/text/duration.js'
 import type {Window} from '../core/window.js'
 import type {AccessSwitch, ConfigScope} from '../schema/config-record.js'
@@ -193,7 +193,7 @@ export class NamespaceRepository {
   }
 
   /** A bucket with all its shards; `undefined` if it was never used or has expired. */
-  async bucket(entity: string, resource: string): Promise<BucketView | undefined> {
+  async bucket({entity, resource}: BucketName): Promise<BucketView | undefined> {
     const bucket = await this.buckets.find(checkEntityId(entity), checkResourceName(resource))
     return bucket && viewBucket(bucket, this.#table.clock())
   }
@@ -222,21 +222,19 @@ export class NamespaceRepository {
 
   /** Fills limits (default: all), cancels debts and starts new quota periods. Applied once per idempotency key. */
   async resetBucket(
-    entity: string,
-    resource: string,
+    bucket: BucketName,
     {limits, ...options}: OperationOptions & {readonly limits?: readonly string[] | undefined} = {},
   ): Promise<OperationResult> {
-    return operateOnBucket(this.#table, this.audit, {entity, resource}, resetOf(limits), options)
+    return operateOnBucket(this.#table, this.audit, bucket, resetOf(limits), options)
   }
 
   /** Adds whole tokens: to quotas exactly, until their reset; to others up to capacity. Once per idempotency key. */
   async topUpBucket(
-    entity: string,
-    resource: string,
+    bucket: BucketName,
     amounts: Readonly<Record<string, number>>,
     options: OperationOptions = {},
   ): Promise<OperationResult> {
-    return operateOnBucket(this.#table, this.audit, {entity, resource}, topUpOf(amounts), options)
+    return operateOnBucket(this.#table, this.audit, bucket, topUpOf(amounts), options)
   }
 
   async #synced(change: ConfigChange, options: SyncOptions): Promise<LimitsChange> {

@@ -26,7 +26,7 @@ export const attributes = {
     parentIncarnation: 'pinc',
   },
 
-  /** Plus five numbers per limit (`limitAttribute`), write marks (`markAttribute`), `refusals` and `lesson`. */
+  /** Plus five numbers per limit (`limitAttribute`), write marks (`markAttribute`), `refusals` and `feedback`. */
   bucket: {
     entity: 'entity_id',
     resource: 'resource',
@@ -68,7 +68,7 @@ export const attributes = {
   },
 
   /** In buckets, `{told}_{limit}`: provider feedback that lowered the balance. A text that other clients ignore. */
-  lesson: {told: 'told'},
+  feedback: {told: 'told'},
 
   /** Plus three to six attributes per limit: `encodeConfigLimits`. */
   config: {

@@ -118,7 +118,7 @@ export function encodeCalendars(
 }
 
 /** Provider feedback that lowered a balance. */
-export interface StoredLesson {
+export interface StoredFeedback {
   readonly atMs: number
   /** Whole tokens. */
   readonly left?: number | undefined
@@ -126,25 +126,25 @@ export interface StoredLesson {
   readonly clearsAtMs?: number | undefined
 }
 
-const PREFIX = `${attributes.lesson.told}_`
+const PREFIX = `${attributes.feedback.told}_`
 
-export const isLessonAttribute = (attribute: string): boolean => attribute.startsWith(PREFIX)
+export const isFeedbackAttribute = (attribute: string): boolean => attribute.startsWith(PREFIX)
 
-export const lessonAttribute = (limit: string): string => `${PREFIX}${limit}`
+export const feedbackAttribute = (limit: string): string => `${PREFIX}${limit}`
 
 /** `<instant>|left:<tokens>` or `<instant>|clears:<instant>`: a text, so that no client takes it for a counter. */
-export function encodeLesson({atMs, left, clearsAtMs}: StoredLesson): AttributeValue {
+export function encodeFeedback({atMs, left, clearsAtMs}: StoredFeedback): AttributeValue {
   return s(`${atMs}|${clearsAtMs === undefined ? `left:${left ?? 0}` : `clears:${clearsAtMs}`}`)
 }
 
-export function readLessons(item: Item): ReadonlyMap<string, StoredLesson> {
-  const lessons = new Map<string, StoredLesson>()
+export function readFeedback(item: Item): ReadonlyMap<string, StoredFeedback> {
+  const feedback = new Map<string, StoredFeedback>()
   for (const attribute of Object.keys(item)) {
-    if (!isLessonAttribute(attribute)) continue
+    if (!isFeedbackAttribute(attribute)) continue
     const match = /^(\d{1,15})\|(left|clears):(\d{1,16})$/.exec(readString(item, attribute) ?? '')
     if (!match) continue
     const [atMs, value] = [Number(match[1]), Number(match[3])]
-    lessons.set(attribute.slice(PREFIX.length), match[2] === 'left' ? {atMs, left: value} : {atMs, clearsAtMs: value})
+    feedback.set(attribute.slice(PREFIX.length), match[2] === 'left' ? {atMs, left: value} : {atMs, clearsAtMs: value})
   }
-  return lessons
+  return feedback
 }

@@ -3,7 +3,7 @@ import {WRITE_PRESSURE_LIMIT} from '../core/names.js'
 import {type Item, readBigInt, readString} from './attribute-value.js'
 import {attributes, indexes, keyNames} from './attributes.js'
 import {parseItemKey} from './keys.js'
-import {isLessonAttribute, KIND_SUFFIXES} from './kind-attributes.js'
+import {isFeedbackAttribute, KIND_SUFFIXES} from './kind-attributes.js'
 import {isRefusalAttribute} from './refusal-counts.js'
 
 /**
@@ -153,7 +153,7 @@ export function isForeign(name: string): boolean {
     OWN.has(name) ||
     name.startsWith(MARK_PREFIX) ||
     isRefusalAttribute(name) ||
-    isLessonAttribute(name) ||
+    isFeedbackAttribute(name) ||
     (name.startsWith('b_') && OWN_FIELDS.has(name.slice(name.lastIndexOf('_') + 1)))
   return !isOwn
 }

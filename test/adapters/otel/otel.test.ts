@@ -88,7 +88,7 @@ const EVENT: DecisionEvent = {
   entity: 'user-1',
   resource: 'gpt-4',
   consume: {rpm: 1},
-  also: undefined,
+  resources: undefined,
   waitedMs: 0,
   durationMs: 4,
   calls: 1,

@@ -41,7 +41,10 @@ describeOnEngine('a proposed command', () => {
 
   /** The values of the limit that apply to the entity at an instant. */
   async function valuesAt(atMs: number, name = 'tpm') {
-    const {limits} = await new NamespaceRepository(scene.tenant, 'tester').configs.resolve('user-1', 'gpt-4')
+    const {limits} = await new NamespaceRepository(scene.tenant, 'tester').configs.resolve({
+      entity: 'user-1',
+      resource: 'gpt-4',
+    })
     const limit = limits.find(each => each.name === name)
     if (!limit) throw new Error('no limit')
     const {capacity, refillAmount, refillPeriodSeconds} = plainAt(limit, atMs)
@@ -103,7 +106,7 @@ describeOnEngine('a proposed command', () => {
     expect(commands.at(-1)).toBe(`${prefix} tpm=16/min --until 2026-11-16T15:00Z`)
     await run(commands.at(-1))
     scene.nowMs = Date.parse('2026-11-16T15:00Z')
-    expect((await repository.configs.resolve('user-1', 'gpt-4')).source).toBe('resource')
+    expect((await repository.configs.resolve({entity: 'user-1', resource: 'gpt-4'})).source).toBe('resource')
   })
 
   it('raises what applies when a copy for a boost has ended, not the copy', async () => {

@@ -1,6 +1,7 @@
 import {afterEach, expect, it, vi} from 'vitest'
 import {fail, failureJson} from '../../../src/lib/cli/base/failure.js'
-import {type ErrorKind, EXIT, ZaelError} from '../../../src/lib/core/errors.js'
+import {EXIT} from '../../../src/lib/cli/output/exit.js'
+import {type ErrorKind, ZaelError} from '../../../src/lib/core/errors.js'
 import {schemaProblems} from '../../e2e/schemas.js'
 
 it('every kind of failure keeps to the published schema, with the spelling that scripts compare with', () => {

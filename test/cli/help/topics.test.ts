@@ -1,6 +1,6 @@
 import {describe, expect, it} from 'vitest'
 import {HELP_TOPICS} from '../../../src/lib/cli/help/topics.js'
-import {EXIT} from '../../../src/lib/core/errors.js'
+import {EXIT} from '../../../src/lib/cli/output/exit.js'
 import {formatLimit, parseLimit} from '../../../src/lib/core/limits/limit-text.js'
 
 function entriesOf(name: string) {

@@ -40,7 +40,7 @@ describeOnEngine('limits of live buckets that a change alters although nobody na
     return {name, tenant}
   }
   const capacityOf = async (tenant: NamespaceRepository, resource: string, limit: string) => {
-    const bucket = await tenant.bucket('acme', resource)
+    const bucket = await tenant.bucket({entity: 'acme', resource})
     return bucket?.limits.find(({name}) => name === limit)?.capacity
   }
   const alteredIn = (told: {altered: unknown[]}) =>

@@ -43,7 +43,7 @@ const LIMITER: Steps<RateLimiter> = {
   check: limiter => limiter.check(request('child')),
   available: limiter => limiter.available(request('child')),
   timeUntilAvailable: limiter => limiter.timeUntilAvailable(request('child')),
-  learn: limiter => limiter.learn({entity: 'child', resource: RESOURCE, left: {rpm: 0}}),
+  learn: limiter => limiter.reportProviderLimits({entity: 'child', resource: RESOURCE, left: {rpm: 0}}),
   resourceCapacity: limiter => limiter.resourceCapacity(RESOURCE),
   uncountedRefusals: async limiter => limiter.uncountedRefusals,
   cacheEntries: async limiter => limiter.cacheEntries,
@@ -71,9 +71,10 @@ const LOOKS: Steps<NamespaceRepository> = {
   'configs.get': tenant => tenant.configs.get(ofResource),
   'configs.getMany': tenant => tenant.configs.getMany([ofResource, {level: 'system'}]),
   'configs.readableLimits': tenant => tenant.configs.readableLimits([ofResource, {level: 'system'}]),
-  'configs.resolve': tenant => tenant.configs.resolve('child', RESOURCE),
+  'configs.resolve': tenant => tenant.configs.resolve({entity: 'child', resource: RESOURCE}),
   'configs.onUnavailable': tenant => tenant.configs.onUnavailable(),
-  'configs.withBoosts': async tenant => tenant.configs.withBoosts(await tenant.configs.resolve('child', RESOURCE)),
+  'configs.withBoosts': async tenant =>
+    tenant.configs.withBoosts(await tenant.configs.resolve({entity: 'child', resource: RESOURCE})),
   'configs.boosts': tenant => tenant.configs.boosts(),
   'configs.units': tenant => tenant.configs.units(),
   'configs.keepUnits': async tenant => tenant.configs.keepUnits(),
@@ -95,7 +96,7 @@ const LOOKS: Steps<NamespaceRepository> = {
   'entities.countRemoval': tenant => tenant.entities.countRemoval('child'),
   'provisioner.get': tenant => tenant.provisioner.get(),
   endedCopies: tenant => tenant.endedCopies(),
-  bucket: tenant => tenant.bucket('child', RESOURCE),
+  bucket: tenant => tenant.bucket({entity: 'child', resource: RESOURCE}),
   usageWindows: async tenant => {
     await tenant.usageWindows({entity: 'child'})
     await tenant.usageWindows({resource: RESOURCE})
@@ -142,8 +143,8 @@ const CHANGES: Steps<NamespaceRepository> = {
     await tenant.endBoosts(ofResource, undefined)
   },
   unsetLimit: tenant => tenant.unsetLimit(ofResource, 'tpm'),
-  resetBucket: tenant => tenant.resetBucket('child', RESOURCE),
-  topUpBucket: tenant => tenant.topUpBucket('child', RESOURCE, {rpm: 1}),
+  resetBucket: tenant => tenant.resetBucket({entity: 'child', resource: RESOURCE}),
+  topUpBucket: tenant => tenant.topUpBucket({entity: 'child', resource: RESOURCE}, {rpm: 1}),
   deleteLimits: tenant => tenant.deleteLimits({level: 'entity', entity: 'child', resource: RESOURCE}),
   deleteConfig: tenant => tenant.deleteConfig(ofResource),
   'provisioner.save': async tenant => {

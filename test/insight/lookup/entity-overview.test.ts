@@ -28,7 +28,7 @@ describeOnEngine('an overview of an entity', () => {
       const {resources} = await look(entity)
       expect(resources.map(({resource}) => resource)).toEqual(['a', 'b', undefined])
       for (const {resource, source, limits} of resources.slice(0, 2)) {
-        const resolved = await namespace.configs.resolve(entity, resource as string)
+        const resolved = await namespace.configs.resolve({entity, resource: resource as string})
         expect({source, limits}).toEqual({
           source: resolved.source,
           limits: resolved.limits.map(limit => ({...limit, available: undefined})),

@@ -15,7 +15,7 @@ describeOnEngine('several resources in one request', () => {
     await scene.configure({level: 'resource', resource: 'tools'}, 'calls=2/min')
   })
 
-  const both = (own: number, search: number) => ({...request({rpm: own}), also: {search: {rpm: search}}})
+  const both = (own: number, search: number) => ({...request({rpm: own}), resources: {search: {rpm: search}}})
   const consumed = async () => [
     (await scene.totals('user-1', 'gpt-4', 'rpm')).consumed,
     (await scene.totals('user-1', 'search', 'rpm')).consumed,
@@ -23,17 +23,17 @@ describeOnEngine('several resources in one request', () => {
 
   it('are all charged, each to its own bucket, with one write each', async () => {
     const limiter = scene.limiter()
-    await limiter.acquire({...both(1, 1), also: {search: {rpm: 1}, tools: {calls: 1}}})
+    await limiter.acquire({...both(1, 1), resources: {search: {rpm: 1}, tools: {calls: 1}}})
     scene.calls.length = 0
-    const lease = await limiter.acquire({...both(2, 1), also: {search: {rpm: 1}, tools: {calls: 1}}})
+    const lease = await limiter.acquire({...both(2, 1), resources: {search: {rpm: 1}, tools: {calls: 1}}})
     expect(scene.calls).toEqual(['UpdateItem', 'UpdateItem', 'UpdateItem'])
-    expect([lease.consumed, lease.of('search').consumed, lease.of('tools').consumed]).toEqual([
+    expect([lease.consumed, lease.resources('search').consumed, lease.resources('tools').consumed]).toEqual([
       {rpm: 2},
       {rpm: 1},
       {calls: 1},
     ])
-    expect(lease.of('search').limits.rpm).toMatchObject({capacity: 4, available: 2})
-    expect(lease.of('gpt-4')).toBe(lease)
+    expect(lease.resources('search').limits.rpm).toMatchObject({capacity: 4, available: 2})
+    expect(lease.resources('gpt-4')).toBe(lease)
     expect(await consumed()).toEqual([3, 2])
   })
 
@@ -79,21 +79,21 @@ describeOnEngine('several resources in one request', () => {
   it('are corrected one by one, and returned or kept together', async () => {
     const limiter = scene.limiter()
     const lease = await limiter.acquire(both(2, 2))
-    await lease.of('search').adjust({rpm: 1})
-    await lease.of('search').release({rpm: 2})
+    await lease.resources('search').adjust({rpm: 1})
+    await lease.resources('search').release({rpm: 2})
     expect(await consumed()).toEqual([2, 1])
     await lease.rollback()
     expect(await consumed()).toEqual([0, 0])
     const kept = await limiter.acquire(both(1, 1))
     await kept.commit()
-    await expect(kept.of('search').adjust({rpm: 1})).rejects.toMatchObject({code: 'lease.ended'})
+    await expect(kept.resources('search').adjust({rpm: 1})).rejects.toMatchObject({code: 'lease.ended'})
     expect(await consumed()).toEqual([1, 1])
   })
 
   it('S4 are none of them charged when the request can never fit, or names a limit that is not there', async () => {
     const limiter = scene.limiter()
     expect(await failure(limiter.acquire(both(1, 5)))).toBeInstanceOf(RequestTooLarge)
-    const unknown = limiter.acquire({...request({rpm: 1}), also: {search: {tpm: 1}}, strict: true})
+    const unknown = limiter.acquire({...request({rpm: 1}), resources: {search: {tpm: 1}}, strict: true})
     await expect(unknown).rejects.toMatchObject({
       code: 'limit.unknown',
     })
@@ -104,8 +104,8 @@ describeOnEngine('several resources in one request', () => {
   it('are let through unmetered when the table is away and the policy allows it', async () => {
     scene.transport = {send: () => Promise.reject(new Unavailable('UpdateItem', false, new Error('away')))}
     const lease = await scene.limiter({onUnavailable: 'allow', timeoutMs: 50}).acquire(both(1, 1))
-    expect([lease.isMetered, lease.of('search').isMetered]).toEqual([false, false])
-    await lease.of('search').adjust({rpm: 1})
+    expect([lease.isMetered, lease.resources('search').isMetered]).toEqual([false, false])
+    await lease.resources('search').adjust({rpm: 1})
     await lease.commit()
   })
 
@@ -114,13 +114,13 @@ describeOnEngine('several resources in one request', () => {
     ['too many', Object.fromEntries(Array.from({length: 16}, (_, i) => [`r${i}`, {rpm: 1}])), 'request.resources'],
     ['a name that is none', {'a b': {rpm: 1}}, 'name.invalid'],
     ['an amount that is none', {search: {rpm: -1}}, 'request.amount'],
-  ])('refuse %s without a call', async (_, also, code) => {
-    await expect(scene.limiter().acquire({...request({rpm: 1}), also})).rejects.toMatchObject({code})
+  ])('refuse %s without a call', async (_, resources, code) => {
+    await expect(scene.limiter().acquire({...request({rpm: 1}), resources})).rejects.toMatchObject({code})
     expect(scene.calls).toEqual([])
   })
 
   it('have no others than were asked for', async () => {
     const lease = await scene.limiter().acquire(both(1, 1))
-    expect(() => lease.of('tools')).toThrow('The lease has no resource "tools", only gpt-4, search.')
+    expect(() => lease.resources('tools')).toThrow('The lease has no resource "tools", only gpt-4, search.')
   })
 })

@@ -92,7 +92,10 @@ describeOnEngine('actions of the live view', () => {
     await cli.tell(`bucket reset ${other} --resource gpt-4 --yes`)
     expect(await eventsOf(id)).toMatchObject([{action: 'bucket_reset', details: {amounts: {rpm: 60, tpm: 60}}}])
     expect(await eventsOf(id)).toEqual(await eventsOf(other))
-    expect((await namespace.bucket(id, 'gpt-4'))?.limits).toMatchObject([{level: 100}, {level: 10_000}])
+    expect((await namespace.bucket({entity: id, resource: 'gpt-4'}))?.limits).toMatchObject([
+      {level: 100},
+      {level: 10_000},
+    ])
   })
 
   it('a boost starts from twice what applies, says until when, and is what zael limits set --for does', async () => {
@@ -160,7 +163,7 @@ describeOnEngine('actions of the live view', () => {
       `This refuses every request of ${id} for all resources, until it is lifted. Nothing is charged meanwhile.`,
     )
     await block.perform()
-    expect((await namespace.bucket(id, 'gpt-4'))?.isDisabled).toBe(true)
+    expect((await namespace.bucket({entity: id, resource: 'gpt-4'}))?.isDisabled).toBe(true)
     await cli.tell(`entity disable ${other}`)
     expect(await eventsOf(id)).toHaveLength(1)
     expect(await eventsOf(id)).toEqual(await eventsOf(other))
@@ -169,7 +172,7 @@ describeOnEngine('actions of the live view', () => {
     await unblock.perform()
     await cli.tell(`entity clear ${other}`)
     expect(await eventsOf(id)).toEqual(await eventsOf(other))
-    expect((await namespace.bucket(id, 'gpt-4'))?.isDisabled).toBe(false)
+    expect((await namespace.bucket({entity: id, resource: 'gpt-4'}))?.isDisabled).toBe(false)
     expect(await namespace.configs.ofEntity(id)).toEqual([])
   })
 
@@ -192,7 +195,7 @@ describeOnEngine('actions of the live view', () => {
       expect(command.slice(1, 6)).toEqual(['entity', 'disable', id, '--resource', 'gpt-4'])
       expect(lines[1]).toBe('Only for gpt-4, because it is enabled there by a switch of its own.')
       await perform()
-      expect((await namespace.bucket(id, 'gpt-4'))?.isDisabled).toBe(true)
+      expect((await namespace.bucket({entity: id, resource: 'gpt-4'}))?.isDisabled).toBe(true)
     })
 
     it('never becomes its contrary: what is disabled meanwhile is not enabled', async () => {
@@ -255,7 +258,10 @@ describeOnEngine('actions of the live view', () => {
     const lifted = await actions.ask('unblock', target, undefined)
     expect(lifted.command.slice(1, 6)).toEqual(['entity', 'enable', id, '--resource', 'video'])
     await lifted.perform()
-    expect((await namespace.configs.resolve(id, 'video')).access).toMatchObject({access: 'enabled', level: 'entity'})
+    expect((await namespace.configs.resolve({entity: id, resource: 'video'})).access).toMatchObject({
+      access: 'enabled',
+      level: 'entity',
+    })
   })
 
   it('what would go on refusing is said', async () => {

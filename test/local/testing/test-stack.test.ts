@@ -18,7 +18,9 @@ describe.skipIf(!isInstalled)('zael/testing', () => {
       const {lease} = (await stack.limiter.tryAcquire(request)) as {lease: {limits: unknown}}
       expect(lease.limits).toMatchObject({rpm: {available: 1, capacity: 2}})
       const namespace = await stack.repository.namespace()
-      expect(await namespace.bucket('user-1', 'gpt-4')).toMatchObject({limits: [{name: 'rpm', capacity: 2}]})
+      expect(await namespace.bucket({entity: 'user-1', resource: 'gpt-4'})).toMatchObject({
+        limits: [{name: 'rpm', capacity: 2}],
+      })
       expect(await stack.newLimiter().available(request)).toMatchObject({rpm: 1})
     }
     await expect(fetch(endpoint)).rejects.toThrow()

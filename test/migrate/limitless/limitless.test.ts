@@ -36,7 +36,7 @@ async function repositoryOf(scene: OldTableScene): Promise<NamespaceRepository> 
 }
 
 async function applied(scene: OldTableScene, entity: string, resource: string): Promise<string> {
-  const {source, limits} = await (await repositoryOf(scene)).configs.resolve(entity, resource)
+  const {source, limits} = await (await repositoryOf(scene)).configs.resolve({entity, resource})
   return [source ?? 'nothing', ...limits.map(limit => formatLimit(limit))].join(' ')
 }
 

@@ -98,7 +98,7 @@ describeWithOldReleases.each(OLD_RELEASES)('a table made by zae-limiter %s', rel
     const ask = limiter()
     const {configs} = await new Repository({stack, transport}).namespace()
     for (const [at, {entity, resource, limits}] of REQUESTS.entries()) {
-      expect((await configs.resolve(entity, resource)).limits).toEqual(
+      expect((await configs.resolve({entity, resource})).limits).toEqual(
         limits.map(({name, burst, amount, seconds}) => ({
           name,
           capacity: burst,

@@ -44,7 +44,7 @@ describeOnEngine('limits with an end', () => {
   const toldAt = async (scope: ConfigScope) => (await configs.get(scope))?.limits.map(told)
   /** What limiters read, as texts: windows included. */
   const raw = async (scope: ConfigScope) =>
-    (await configs.resolve('e1', 'gpt-4')).trace
+    (await configs.resolve({entity: 'e1', resource: 'gpt-4'})).trace
       .find(({level}) => level === (scope.level === 'entity' ? 'entity' : scope.level))
       ?.limits.map(formatLimit)
   const recordOf = async (scope: ConfigScope) => {
@@ -107,7 +107,7 @@ describeOnEngine('limits with an end', () => {
   /** What zael says at an instant: the level that applies and its limits, and what is stored for the entity. */
   const saidAt = async (ms: number) => {
     tenant.nowMs = ms
-    const {source, limits: applied} = await configs.resolve('e1', 'gpt-4')
+    const {source, limits: applied} = await configs.resolve({entity: 'e1', resource: 'gpt-4'})
     const listed = [...(await configs.ofEntity('e1')), ...(await configs.entities('gpt-4')).records]
     const [many] = await configs.getMany([entity])
     const [readable] = await configs.readableLimits([entity])
@@ -129,9 +129,9 @@ describeOnEngine('limits with an end', () => {
     expect(await saidAt(END_MS - 30_000)).toEqual(['entity', 'rpm=100', 'tpm=100000', 2, 2, 2, 2])
     expect(await saidAt(END_MS - 1)).toEqual(['entity', 'rpm=100', 'tpm=100000', 2, 2, 2, 2])
     tenant.transport.calls.length = 0
-    expect((await configs.resolve('e1', 'gpt-4', {})).source).toBe('entity')
+    expect((await configs.resolve({entity: 'e1', resource: 'gpt-4'}, {})).source).toBe('entity')
     tenant.nowMs = END_MS
-    expect((await configs.resolve('e1', 'gpt-4', {})).source).toBe('resource')
+    expect((await configs.resolve({entity: 'e1', resource: 'gpt-4'}, {})).source).toBe('resource')
     expect(tenant.transport.calls).toEqual([])
     expect(await saidAt(END_MS)).toEqual(['resource', 'rpm=7', 'tpm=100000', 'x=1', 0, 0, 0, 0])
     // Listed until it is tidied up.
@@ -212,7 +212,10 @@ describeOnEngine('limits with an end', () => {
     expect((await configs.get(entity))?.copiedUntilMs).toBe(END_MS)
     tenant.nowMs = END_MS
     expect(await configs.get(entity)).toMatchObject({limits: [], access: 'bypass'})
-    expect(await configs.resolve('e1', 'gpt-4')).toMatchObject({source: 'resource', access: {access: 'bypass'}})
+    expect(await configs.resolve({entity: 'e1', resource: 'gpt-4'})).toMatchObject({
+      source: 'resource',
+      access: {access: 'bypass'},
+    })
   })
 
   it('stay where another client has set limits of its own meanwhile', async () => {

@@ -14,7 +14,8 @@ describeOnEngine('D-40: the config cache', () => {
     const cache = new ConfigCache({clock: tenant.clock, maxEntries: 10})
     const configs = new Configs(tenant, {audit: newAudit(tenant), cache})
     await configs.set({level: 'system'}, [parseLimit('rpm=1/min')])
-    for (let user = 0; user < 30; user++) expect((await configs.resolve(`user-${user}`, 'gpt-4')).source).toBe('system')
+    for (let user = 0; user < 30; user++)
+      expect((await configs.resolve({entity: `user-${user}`, resource: 'gpt-4'})).source).toBe('system')
     expect(cache.statistics.size).toBe(10)
     expect(cache.statistics.evictions).toBeGreaterThan(0)
   })
@@ -23,15 +24,15 @@ describeOnEngine('D-40: the config cache', () => {
     const tenant = newTenant(table)
     const configs = new Configs(tenant, {audit: newAudit(tenant)})
     await configs.set({level: 'system'}, [parseLimit('rpm=1/min')])
-    await configs.resolve('known', 'gpt-4')
+    await configs.resolve({entity: 'known', resource: 'gpt-4'})
     tenant.transport.calls.length = 0
     let release = () => {}
     const gate = new Promise<void>(resolve => {
       release = resolve
     })
     tenant.transport.before = () => gate
-    const waiting = Array.from({length: 100}, () => configs.resolve('unknown', 'gpt-4'))
-    expect((await configs.resolve('known', 'gpt-4')).source).toBe('system')
+    const waiting = Array.from({length: 100}, () => configs.resolve({entity: 'unknown', resource: 'gpt-4'}))
+    expect((await configs.resolve({entity: 'known', resource: 'gpt-4'})).source).toBe('system')
     release()
     await Promise.all(waiting)
     expect(tenant.transport.calls).toEqual(['BatchGetItem'])

@@ -36,9 +36,12 @@ describeOnEngine('D-38: an incomplete config read is not used', () => {
   })
 
   it('fails while the keys stay unprocessed, and resolves rightly as soon as they are', async () => {
-    await expect(configs.resolve('user-1', 'gpt-4')).rejects.toBeInstanceOf(Throttled)
+    await expect(configs.resolve({entity: 'user-1', resource: 'gpt-4'})).rejects.toBeInstanceOf(Throttled)
     isThrottled = false
-    expect(await configs.resolve('user-1', 'gpt-4')).toMatchObject({source: 'entity', limits: [{capacity: 1}]})
+    expect(await configs.resolve({entity: 'user-1', resource: 'gpt-4'})).toMatchObject({
+      source: 'entity',
+      limits: [{capacity: 1}],
+    })
   })
 
   it('asks again for exactly the keys that are missing', async () => {
@@ -49,7 +52,7 @@ describeOnEngine('D-38: an incomplete config read is not used', () => {
       asked.push(RequestItems[tenant.name]?.Keys.length ?? 0)
       isThrottled = asked.length < 2
     }
-    expect((await configs.resolve('user-1', 'gpt-4')).source).toBe('entity')
+    expect((await configs.resolve({entity: 'user-1', resource: 'gpt-4'})).source).toBe('entity')
     expect(asked).toEqual([4, 2])
   })
 })

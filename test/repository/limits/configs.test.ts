@@ -339,37 +339,37 @@ describeOnEngine('configured limits', () => {
   describe('resolution', () => {
     it('takes the most specific level that has limits, and shows all four', async () => {
       const own = LEVELS.map((_, at) => limits(`rpm=${at + 1}/min`))
-      expect(await configs.resolve('e1', 'gpt-4')).toMatchObject({source: undefined, limits: []})
+      expect(await configs.resolve({entity: 'e1', resource: 'gpt-4'})).toMatchObject({source: undefined, limits: []})
       for (const [at, level] of (['system', 'resource', 'entity_default', 'entity'] as const).entries()) {
         await configs.set(LEVELS[3 - at] as ConfigScope, own[3 - at] as Limit[])
-        const {source, limits: found, trace} = await configs.resolve('e1', 'gpt-4')
+        const {source, limits: found, trace} = await configs.resolve({entity: 'e1', resource: 'gpt-4'})
         expect([source, found]).toEqual([level, own[3 - at]])
         expect(trace.map(({scope}) => scope)).toEqual(LEVELS)
         expect(trace.map(each => each.limits)).toEqual(own.map((each, index) => (index >= 3 - at ? each : [])))
       }
-      expect((await configs.resolve('e2', 'gpt-4')).source).toBe('resource')
-      expect((await configs.resolve('e1', 'other')).source).toBe('entity_default')
-      expect((await configs.resolve('e2', 'other')).source).toBe('system')
+      expect((await configs.resolve({entity: 'e2', resource: 'gpt-4'})).source).toBe('resource')
+      expect((await configs.resolve({entity: 'e1', resource: 'other'})).source).toBe('entity_default')
+      expect((await configs.resolve({entity: 'e2', resource: 'other'})).source).toBe('system')
     })
 
     it('sees own changes at once and those of others after a minute', async () => {
       const others = new Configs(tenant, {audit: newAudit(tenant)})
       await configs.set(system, limits('rpm=1/min'))
-      expect((await configs.resolve('e', 'r')).limits).toEqual(limits('rpm=1/min'))
+      expect((await configs.resolve({entity: 'e', resource: 'r'})).limits).toEqual(limits('rpm=1/min'))
       await others.set(system, limits('rpm=2/min'))
-      expect((await configs.resolve('e', 'r')).limits).toEqual(limits('rpm=1/min'))
+      expect((await configs.resolve({entity: 'e', resource: 'r'})).limits).toEqual(limits('rpm=1/min'))
       tenant.nowMs += 60_000
-      expect((await configs.resolve('e', 'r')).limits).toEqual(limits('rpm=2/min'))
+      expect((await configs.resolve({entity: 'e', resource: 'r'})).limits).toEqual(limits('rpm=2/min'))
       await configs.delete(system)
-      expect((await configs.resolve('e', 'r')).limits).toEqual([])
+      expect((await configs.resolve({entity: 'e', resource: 'r'})).limits).toEqual([])
     })
 
     it('costs one BatchGetItem for any number of concurrent callers, then none', async () => {
       await configs.set(resource('r'), limits('rpm=1/min'))
       tenant.transport.calls.length = 0
-      const all = await Promise.all(Array.from({length: 100}, () => configs.resolve('e', 'r')))
+      const all = await Promise.all(Array.from({length: 100}, () => configs.resolve({entity: 'e', resource: 'r'})))
       expect(new Set(all.map(({source}) => source))).toEqual(new Set(['resource']))
-      await configs.resolve('e', 'r')
+      await configs.resolve({entity: 'e', resource: 'r'})
       expect(tenant.transport.calls).toEqual(['BatchGetItem'])
     })
 
@@ -382,7 +382,7 @@ describeOnEngine('configured limits', () => {
         const {RequestItems} = input as {RequestItems: object}
         Object.assign(output as object, {Responses: {[tenant.name]: []}, UnprocessedKeys: RequestItems})
       }
-      expect((await configs.resolve('e', 'r')).source).toBe('entity')
+      expect((await configs.resolve({entity: 'e', resource: 'r'})).source).toBe('entity')
       expect(tenant.transport.count('BatchGetItem')).toBe(3)
     })
 
@@ -391,16 +391,16 @@ describeOnEngine('configured limits', () => {
       tenant.transport.before = operation => {
         if (operation === 'BatchGetItem') throw new Throttled(operation)
       }
-      await expect(configs.resolve('e', 'r')).rejects.toBeInstanceOf(Throttled)
+      await expect(configs.resolve({entity: 'e', resource: 'r'})).rejects.toBeInstanceOf(Throttled)
       tenant.transport.before = () => {}
-      expect((await configs.resolve('e', 'r')).source).toBe('entity')
+      expect((await configs.resolve({entity: 'e', resource: 'r'})).source).toBe('entity')
     })
 
     it('returns the outage policy, during an outage the last known one', async () => {
       expect(await configs.onUnavailable()).toBeUndefined()
       await configs.set(system, [], {onUnavailable: 'allow'})
       expect(await configs.onUnavailable()).toBe('allow')
-      expect((await configs.resolve('e', 'r')).onUnavailable).toBe('allow')
+      expect((await configs.resolve({entity: 'e', resource: 'r'})).onUnavailable).toBe('allow')
       tenant.nowMs += 60_000
       tenant.transport.before = operation => {
         throw new Unavailable(operation, false)
@@ -426,8 +426,8 @@ describeOnEngine('configured limits', () => {
       const here = new Configs(tenant, {audit: newAudit(tenant), cache})
       const there = new Configs(other, {audit: newAudit(other), cache})
       await here.set(system, limits('rpm=1/min'))
-      expect((await here.resolve('e', 'r')).source).toBe('system')
-      expect((await there.resolve('e', 'r')).source).toBeUndefined()
+      expect((await here.resolve({entity: 'e', resource: 'r'})).source).toBe('system')
+      expect((await there.resolve({entity: 'e', resource: 'r'})).source).toBeUndefined()
     })
   })
 

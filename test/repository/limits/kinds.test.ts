@@ -35,7 +35,7 @@ describeOnEngine('limits of all kinds in the table', () => {
     )
     await configs.set(scope, all)
     expect((await configs.get(scope))?.limits).toEqual(all)
-    expect((await configs.resolve('e1', 'gpt-4')).limits).toEqual(all)
+    expect((await configs.resolve({entity: 'e1', resource: 'gpt-4'})).limits).toEqual(all)
     const {records} = await newAudit(tenant).list({entity: '$RESOURCE:gpt-4'})
     expect(records[0]?.details).toMatchObject({
       limits: [

@@ -280,7 +280,7 @@ describeOnEngine.each(RESOURCE_INDEXES)('limits in sync, with %s in the resource
   it('does not use the cached limits of other levels', async () => {
     await putBucket(tenant, {entity: 'e', resource: 'r', limits: limits('rpm=100/min')})
     await configs.set(system, limits('rpm=100/min'))
-    await configs.resolve('e', 'r')
+    await configs.resolve({entity: 'e', resource: 'r'})
     await new Configs(tenant, {audit: newAudit(tenant)}).set(ofEntity, limits('rpm=7/min'))
     await configs.set(system, limits('rpm=50/min'))
     await syncLimits(tenant, system)

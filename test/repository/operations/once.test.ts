@@ -76,7 +76,9 @@ describeOnEngine('S6 a reset or top-up', {timeout: 60_000}, () => {
       await expect(other()).rejects.toMatchObject({code: 'bucket.key-used', exitCode: 5})
     expect([await scene.balance('q'), await scene.events()]).toMatchObject([10, {length: 2}])
     // A key belongs to a bucket.
-    expect(await scene.operator().topUpBucket('user-2', USER.resource, {q: 6}, {idempotencyKey: 'k'})).toMatchObject({
+    expect(
+      await scene.operator().topUpBucket({entity: 'user-2', resource: USER.resource}, {q: 6}, {idempotencyKey: 'k'}),
+    ).toMatchObject({
       isRepeated: false,
     })
   })
@@ -92,8 +94,8 @@ describeOnEngine('S6 a reset or top-up', {timeout: 60_000}, () => {
   describe.each(['top-up', 'reset'] as const)('a %s', which => {
     const run = (more: Parameters<OperatorScene['operator']>[0], idempotencyKey?: string) =>
       which === 'top-up'
-        ? scene.operator(more).topUpBucket(USER.entity, USER.resource, {q: 10}, {idempotencyKey})
-        : scene.operator(more).resetBucket(USER.entity, USER.resource, {idempotencyKey})
+        ? scene.operator(more).topUpBucket(USER, {q: 10}, {idempotencyKey})
+        : scene.operator(more).resetBucket(USER, {idempotencyKey})
     const action = which === 'top-up' ? 'bucket_topped_up' : 'bucket_reset'
 
     it.each([1, 5])('whose answer is lost %i times is applied once', async lost => {
@@ -226,7 +228,7 @@ describeOnEngine('S6 a reset or top-up', {timeout: 60_000}, () => {
       return table.transport.send(operation as never, input as never)
     }
     const operator = scene.operator({transport: {send} as never})
-    await expect(operator.topUpBucket(USER.entity, USER.resource, {q: 5})).rejects.toMatchObject({
+    await expect(operator.topUpBucket(USER, {q: 5})).rejects.toMatchObject({
       code: 'bucket.contended',
       exitCode: 5,
     })

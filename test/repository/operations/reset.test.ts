@@ -26,7 +26,7 @@ describeOnEngine('a bucket reset', () => {
   })
 
   const reset = (entity: string, resource: string) =>
-    new NamespaceRepository(tenant, undefined).resetBucket(entity, resource)
+    new NamespaceRepository(tenant, undefined).resetBucket({entity, resource})
   const find = (entity: string, resource: string) => new Buckets(tenant).find(entity, resource)
 
   describe.each([1, 4])('of %i shards', shardCount => {

@@ -31,11 +31,11 @@ export class OperatorScene extends Scene {
   }
 
   topUp(amounts: Readonly<Record<string, number>>, idempotencyKey?: string) {
-    return this.operator().topUpBucket(USER.entity, USER.resource, amounts, {idempotencyKey})
+    return this.operator().topUpBucket(USER, amounts, {idempotencyKey})
   }
 
   reset(limits?: readonly string[], idempotencyKey?: string) {
-    return this.operator().resetBucket(USER.entity, USER.resource, {limits, idempotencyKey})
+    return this.operator().resetBucket(USER, {limits, idempotencyKey})
   }
 
   configureUser(...limits: string[]): Promise<void> {

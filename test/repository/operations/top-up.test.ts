@@ -66,7 +66,7 @@ describeOnEngine('a top-up', {timeout: 60_000}, () => {
       const other = {entity: 'user-2', resource: USER.resource}
       await expect(idle.acquire({...other, consume: {q: 11}})).rejects.toThrow(RequestTooLarge)
       expect(await scene.shards('user-2', USER.resource)).toEqual([])
-      await scene.operator().topUpBucket('user-2', USER.resource, {q: 5})
+      await scene.operator().topUpBucket({entity: 'user-2', resource: USER.resource}, {q: 5})
       await idle.acquire({...other, consume: {q: 15}})
     })
 
@@ -205,7 +205,7 @@ describeOnEngine('a top-up', {timeout: 60_000}, () => {
       await scene.topUp({q: 5})
       const [record] = await scene.shards(USER.entity, USER.resource)
       expect([record?.isDisabled, await scene.balance('q')]).toEqual([true, 14])
-      await expect(operator.topUpBucket('user-2', USER.resource, {q: 1})).rejects.toMatchObject({
+      await expect(operator.topUpBucket({entity: 'user-2', resource: USER.resource}, {q: 1})).rejects.toMatchObject({
         code: 'bucket.disabled',
       })
     })
@@ -286,7 +286,7 @@ describeOnEngine('a top-up', {timeout: 60_000}, () => {
     const {PK, SK} = keys.bucket(scene.namespace, 'user-2', USER.resource, 0)
     const ghost = {PK: s(PK), SK: s(SK), b_q_tk: n(3000), b_q_tc: n(-3000)}
     await table.transport.send('PutItem', {TableName: table.name, Item: ghost})
-    await scene.operator().topUpBucket('user-2', USER.resource, {q: 5})
+    await scene.operator().topUpBucket({entity: 'user-2', resource: USER.resource}, {q: 5})
     expect((await scene.totals('user-2', USER.resource, 'q')).tokens).toBe(15)
   })
 

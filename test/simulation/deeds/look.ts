@@ -14,8 +14,8 @@ export async function look({world, oracles}: Stage, entity: string): Promise<voi
   const looks: readonly (() => Promise<unknown>)[] = [
     () => repository.namespaces.list(),
     () => repository.namespaces.unregistered(),
-    () => tenant.bucket(entity, RESOURCE),
-    () => tenant.configs.resolve(entity, RESOURCE),
+    () => tenant.bucket({entity, resource: RESOURCE}),
+    () => tenant.configs.resolve({entity, resource: RESOURCE}),
     () => tenant.configs.resources(),
     () => tenant.entities.list(),
     () => tenant.audit.list({entity}),

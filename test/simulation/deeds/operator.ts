@@ -58,7 +58,7 @@ async function carryOut(stage: Stage, writer: Writer, deed: Deed): Promise<void>
       await tenant.entities.update(deed.entity, {parent: deed.parent ?? null, cascade: deed.parent !== undefined})
       return
     case 'reset':
-      await tenant.resetBucket(deed.entity, RESOURCE)
+      await tenant.resetBucket({entity: deed.entity, resource: RESOURCE})
       return
     case 'top-up':
       return topUp(stage, writer, deed)
@@ -90,7 +90,7 @@ async function topUp(stage: Stage, writer: Writer, deed: Deed & {readonly kind: 
   else oracles.quotas.topUps.noteAsked(bucket, idempotencyKey, tokens)
   for (let tries = 0; ; tries++) {
     try {
-      await tenant.topUpBucket(entity, RESOURCE, {[limit ?? 'q']: tokens}, {idempotencyKey})
+      await tenant.topUpBucket({entity, resource: RESOURCE}, {[limit ?? 'q']: tokens}, {idempotencyKey})
       if (limit) return oracles.topUps.noteDone(bucket, idempotencyKey, limit)
       return oracles.quotas.topUps.noteDone(bucket, idempotencyKey)
     } catch (error) {

@@ -101,10 +101,10 @@ function standstillMs(world: World, bucket: string): number {
   return Math.max(0, Math.max(0, ...instants) - world.time.nowMs)
 }
 
-/** How long a bucket takes to repay what a lesson has taken beyond what was there. */
+/** How long a bucket takes to repay what a feedback has taken beyond what was there. */
 function repayMs(world: World, bucket: string): number {
-  const taught = storedShards(world, bucket).filter(({told}) => told.size > 0)
-  const debts = taught.flatMap(({limits, shardCount}) =>
+  const lowered = storedShards(world, bucket).filter(({told}) => told.size > 0)
+  const debts = lowered.flatMap(({limits, shardCount}) =>
     [...limits.values()].map(({tokens, amount, period}) =>
       tokens < 0n && amount > 0n ? Number((-tokens * period * BigInt(shardCount)) / amount) : 0,
     ),

@@ -20,16 +20,16 @@ export const MUTANTS: readonly Mutant[] = [
     ['a balance grows beyond the capacity', 'rate.capacityMilli', '2n * rate.capacityMilli'],
   ]),
   ...inFunction('retryAfterMs', [['retry-after is 50 ms short', '+ 1', '- 50']]),
-  ...inFunction('isAbove', [['a lesson raises', "?.kind !== 'keep') return false", ") return change.kind === 'keep'"]]),
+  ...inFunction('isAbove', [['feedback raises', "?.kind !== 'keep') return false", ") return change.kind === 'keep'"]]),
   ...inFunction('lowering', [
     [
-      'a lesson lowers twice as far',
+      'feedback lowers twice as far',
       'balance.tokensMilli - change.after.tokensMilli',
       '2n * (balance.tokensMilli - change.after.tokensMilli)',
     ],
-    ['a lesson counts as a request', 'lessons', 'requests: 1, lessons'],
+    ['feedback counts as a request', 'feedback', 'requests: 1, feedback'],
   ]),
-  ...inFunction('lowerShards', [['a lesson is forgotten', 'planned?.decision', 'undefined']]),
+  ...inFunction('lowerShards', [['feedback is forgotten', 'planned?.decision', 'undefined']]),
   ...inFunction('chooseFitting', [
     ['requests of a batch share the same tokens', '(left.get(name) ?? 0n) - milli', 'left.get(name) ?? 0n'],
   ]),

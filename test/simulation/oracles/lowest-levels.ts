@@ -43,7 +43,7 @@ export class LowestLevels {
       const key = keyOf(change, name)
       const then = before?.limits.get(name)
       const known = this.#levels.get(key)
-      // A lesson takes what it takes, fractions included.
+      // A feedback takes what it takes, fractions included.
       const isTaught = before?.told.get(name) !== after?.told.get(name)
       if (!known || !then || isTaught || !isSameRefill(then, limit, before, after))
         this.#levels.set(key, levelOf(limit, after))

@@ -7,7 +7,7 @@ import {Answers} from './answers.js'
 import {Books} from './books.js'
 import {Costs} from './costs.js'
 import {Families} from './families.js'
-import {Lessons} from './lessons.js'
+import {Feedback} from './feedback.js'
 import {CACHE_PERIOD_MS, LimitsTimeline} from './limits-timeline.js'
 import {RateBound} from './rate-bound.js'
 import {RateTopUps} from './rate-top-ups.js'
@@ -38,7 +38,7 @@ export class Oracles {
   readonly families: Families
   readonly soft: SoftLimits
   readonly topUps: RateTopUps
-  readonly lessons: Lessons
+  readonly feedback: Feedback
   /** When each bucket was last consumed from, or changed by anyone but a limiter. */
   readonly activity = new Map<string, Consumption[]>()
   /** Buckets that were deleted together with their usage. */
@@ -73,7 +73,7 @@ export class Oracles {
     this.families = new Families(world.scenario, verdicts)
     this.soft = new SoftLimits(world.scenario, verdicts)
     this.topUps = new RateTopUps(verdicts)
-    this.lessons = new Lessons(verdicts)
+    this.feedback = new Feedback(verdicts)
     const generationOf = (process: number) => world.processes[process]?.generation ?? 0
     this.refills = new Refills(rates, verdicts, {
       aheadMs: () => world.aheadMs,
@@ -92,12 +92,12 @@ export class Oracles {
     if (!this.#hasOnlyRates) this.quotas.observe(write)
     if (writer.kind === 'setup') return
     if (writer.kind === 'reader') this.verdicts.report('L8-wrote', 'a reader', 'something that only looks has written')
-    const taught = this.lessons.observe(write)
+    const lowered = this.feedback.observe(write)
     for (const {bucket, before, after} of shards) {
       const isConsumption = [...(after?.limits ?? [])].some(
         ([name, limit]) => limit.consumed > (before?.limits.get(name)?.consumed ?? 0n),
       )
-      if (!isConsumption && !taught.includes(bucket) && (writer.kind === 'limiter' || writer.kind === 'aggregator'))
+      if (!isConsumption && !lowered.includes(bucket) && (writer.kind === 'limiter' || writer.kind === 'aggregator'))
         continue
       const known = this.activity.get(bucket)
       if (known) known.push({atMs, process: writer.process})

@@ -143,13 +143,13 @@ function decisionSpans(tracer: Tracer, tellsEntity: boolean): (event: DecisionEv
 }
 
 function attributesOf(event: DecisionEvent, tellsEntity: boolean): Attributes {
-  const {namespace, entity, resource, also, outcome, reason, refusedBy, retryAfterMs, waitedMs} = event
+  const {namespace, entity, resource, resources, outcome, reason, refusedBy, retryAfterMs, waitedMs} = event
   return {
     'zael.namespace': namespace,
     'zael.resource': resource,
     'zael.outcome': outcome,
     ...(tellsEntity && {'zael.entity': entity}),
-    ...(also && {'zael.also': Object.keys(also)}),
+    ...(resources && {'zael.resources': Object.keys(resources)}),
     ...(reason && {'zael.reason': reason}),
     ...(refusedBy && {'zael.level': refusedBy.level, 'zael.refused_resource': refusedBy.resource}),
     ...(refusedBy?.limit !== undefined && {'zael.limit': refusedBy.limit}),

@@ -16,7 +16,7 @@ import {formatPlural, formatSpan, formatTokens, formatWait, shellWord} from '../
 import type {SharedCharge} from '../../insight/lookup/family-limits.js'
 import type {ExplainedLimit, Explanation, SetSwitch} from '../../insight/why/explain.js'
 import {isoMilliseconds, isoSeconds} from '../../schema/attribute-value.js'
-import type {StoredLesson} from '../../schema/kind-attributes.js'
+import type {StoredFeedback} from '../../schema/kind-attributes.js'
 import {scopeArguments, scopeWords} from '../base/scope.js'
 import {kindJson, scopeJson} from '../limits/json.js'
 import {cascadeSource, sharedChargeJson} from '../limits/resolve-presenter.js'
@@ -155,7 +155,7 @@ function toldText({told, configured: {unit}}: ExplainedLimit): string | undefine
   return `${what} (at ${isoSeconds(told.atMs)})`
 }
 
-function toldJson({atMs, left, clearsAtMs}: StoredLesson): NonNullable<WhyOneResult['limits'][number]['told']> {
+function toldJson({atMs, left, clearsAtMs}: StoredFeedback): NonNullable<WhyOneResult['limits'][number]['told']> {
   const clears = clearsAtMs === undefined ? {} : {clearsAt: isoMilliseconds(clearsAtMs)}
   return {at: isoMilliseconds(atMs), ...(left !== undefined && {left}), ...clears}
 }

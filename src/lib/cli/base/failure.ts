@@ -2,6 +2,7 @@ import {inspect, stripVTControlCharacters} from 'node:util'
 import {ExitError} from '@oclif/core/errors'
 import {InvalidInput, ZaelError} from '../../core/errors.js'
 import {printableLines} from '../../core/text/printable.js'
+import {EXIT} from '../output/exit.js'
 import {jsonText} from '../output/json-text.js'
 import {paint, safeLine} from '../output/lines.js'
 import type {ErrorResult} from '../output/results.js'
@@ -36,11 +37,12 @@ export function fail(
   failure: ZaelError,
   output: {jsonBody: object | undefined; isOneLine?: boolean; debug: boolean},
 ): never {
-  process.exitCode = failure.exitCode // before writing: a closed pipe ends the process
+  const exitCode = EXIT[failure.kind]
+  process.exitCode = exitCode // before writing: a closed pipe ends the process
   if (output.jsonBody) console.log(jsonText(output.jsonBody, output.isOneLine ? undefined : 2))
   else console.error(failureText(failure))
   if (output.debug) console.error(printableLines(inspect(failure)))
-  throw new ExitError(failure.exitCode)
+  throw new ExitError(exitCode)
 }
 
 function failureText({message, hint}: ZaelError): string {

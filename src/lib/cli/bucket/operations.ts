@@ -28,7 +28,7 @@ export async function resetBucket(
   request: ResetRequest,
 ): Promise<{readonly lines: string[]; readonly result: BucketResetResult}> {
   const {entity, resource, ...options} = request
-  const result = await namespace.resetBucket(entity, resource, options)
+  const result = await namespace.resetBucket({entity, resource}, options)
   const changed = {entity, resource, result, units: await namespace.configs.units()}
   return {lines: resetLines(changed, options.limits === undefined), result: resetJson(changed)}
 }

@@ -1,4 +1,4 @@
-import {EXIT} from '../../core/errors.js'
+import {EXIT} from '../output/exit.js'
 
 export interface HelpTopic {
   readonly name: string

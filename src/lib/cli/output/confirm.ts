@@ -1,9 +1,10 @@
 import {createInterface} from 'node:readline/promises'
 import {ExitError} from '@oclif/core/errors'
-import {EXIT, InvalidInput, ZaelError} from '../../core/errors.js'
+import {InvalidInput, ZaelError} from '../../core/errors.js'
 import {printableText} from '../../core/text/printable.js'
 import {onAbort} from '../../dynamo/abort.js'
 import {Aborted} from '../../dynamo/errors.js'
+import {EXIT} from './exit.js'
 
 export interface Terminal {
   readonly stdin: NodeJS.ReadableStream & {readonly isTTY?: boolean}

@@ -1,5 +1,6 @@
-import {EXIT, ZaelError} from '../../core/errors.js'
+import {ZaelError} from '../../core/errors.js'
 import {formatDuration} from '../../core/text/duration.js'
+import {EXIT} from './exit.js'
 
 export type MakeInterrupted = () => ZaelError
 

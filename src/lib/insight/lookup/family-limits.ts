@@ -43,7 +43,7 @@ export async function resolveFamily(
 ): Promise<FamilyLimits> {
   checkEntityId(entity)
   checkResourceName(resource)
-  const resolve = async (whose: string) => configs.withBoosts(await configs.resolve(whose, resource))
+  const resolve = async (whose: string) => configs.withBoosts(await configs.resolve({entity: whose, resource}))
   const [own, record, units] = await Promise.all([resolve(entity), entities.get(entity), configs.units()])
   if (own.source === undefined) throw nothingApplies(entity, resource)
   const cascade = sharedCharge(record, own.cascade)

@@ -194,7 +194,7 @@ async function limitsOf({configs}: NamespaceRepository, records: readonly UsageR
   for await (const chunk of chunksOf(pairs, CONCURRENT_READS)) {
     await Promise.all(
       chunk.map(async ([pair, {entity, resource}]) => {
-        limits.set(pair, (await configs.resolve(entity, resource)).limits)
+        limits.set(pair, (await configs.resolve({entity, resource})).limits)
       }),
     )
   }

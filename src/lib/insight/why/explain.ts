@@ -19,7 +19,7 @@ import {type Resolution, requireSupportedLimits} from '../../repository/limits/r
 import type {NamespaceRepository} from '../../repository/repository.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
 import type {AccessSwitch, ConfigScope} from '../../schema/config-record.js'
-import type {StoredLesson} from '../../schema/kind-attributes.js'
+import type {StoredFeedback} from '../../schema/kind-attributes.js'
 import type {UsageRecord} from '../../schema/usage-record.js'
 import {resolveFamily, type SharedCharge, sharedCharge} from '../lookup/family-limits.js'
 import {needEntity} from '../lookup/known-names.js'
@@ -43,7 +43,7 @@ export interface ExplainedLimit extends Omit<RefusalStatus, 'shard'> {
   /** In whole tokens; negative in debt. */
   readonly shards: readonly {readonly shard: number; readonly available: number; readonly capacity: number}[]
   /** The last provider feedback that lowered it. */
-  readonly told: StoredLesson | undefined
+  readonly told: StoredFeedback | undefined
   /** Requests that it had too little for, since `Explanation.refusedSince`. */
   readonly refused: LimitRefused
   /** Whole tokens of children charged to it in this hour, most first. Empty unless the limit is exceeded. */
@@ -197,8 +197,8 @@ function configuredIn(limits: readonly Limit[], name: string, nowMs: number) {
   return {configured, resetsAtMs: nextResetMs(configured, nowMs)}
 }
 
-function lastTold(bucket: ShardedBucket | undefined, name: string): StoredLesson | undefined {
-  const told = (bucket?.shards ?? []).flatMap(({lessons}) => lessons?.get(name) ?? [])
+function lastTold(bucket: ShardedBucket | undefined, name: string): StoredFeedback | undefined {
+  const told = (bucket?.shards ?? []).flatMap(({feedback}) => feedback?.get(name) ?? [])
   return told.sort((a, b) => b.atMs - a.atMs)[0]
 }
 
@@ -222,7 +222,7 @@ async function consumers(
   const charged = new Set<string>()
   await forEachConcurrently(chunksOf(used, 1), CONCURRENT_READS, async ([record]) => {
     const {entity} = record as UsageRecord
-    const {cascade} = await configs.resolve(entity, resource)
+    const {cascade} = await configs.resolve({entity, resource})
     if (sharedCharge(children.get(entity), cascade)?.charged) charged.add(entity)
   })
   return used.filter(({entity}) => charged.has(entity))

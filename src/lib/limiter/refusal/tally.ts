@@ -1,4 +1,5 @@
 import {groupBy} from '../../core/group-by.js'
+import type {BucketName} from '../../core/names.js'
 import {forEachConcurrently} from '../../dynamo/concurrency.js'
 import {isUnavailability} from '../../dynamo/errors.js'
 import {type GuardedWrite, mayHaveBeenApplied, type WriteOutcome} from '../../repository/buckets/marked-write.js'
@@ -27,11 +28,6 @@ const MOST_HASTENED = 4
 
 /** Pending buckets beyond the cache size. If the table takes no more for so long, the oldest refusals are lost. */
 const MOST_LATE = 10_000
-
-interface BucketName {
-  readonly entity: string
-  readonly resource: string
-}
 
 interface AskedLimit extends BucketName {
   readonly name: string

@@ -2,7 +2,7 @@ import type {Consumption, Level} from '../../core/limits/limit.js'
 
 /** The limit that refused a request; if several did, the one with the longest wait. */
 export interface RefusingLimit {
-  /** The request's resource, or one of `also`. */
+  /** The request's resource, or one of `resources`. */
   readonly resource: string
   /** `undefined` if a switch refuses all requests. */
   readonly limit: string | undefined
@@ -48,7 +48,7 @@ export interface DecisionEvent {
   /** As in the request. */
   readonly consume: Consumption
   /** As in the request. */
-  readonly also: Readonly<Record<string, Consumption>> | undefined
+  readonly resources: Readonly<Record<string, Consumption>> | undefined
   /** Time spent waiting for admission, in ms; 0 without `waitMs`. */
   readonly waitedMs: number
   /** From the call to the decision, in ms, waits included. */

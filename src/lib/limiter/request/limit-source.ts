@@ -82,7 +82,7 @@ export class LimitSource {
 
   /** Throws if no limits are configured. */
   async limitsOf(entity: string, resource: string, asked: AskedLimits = {}): Promise<AppliedLimits> {
-    const applied = this.#applied(await this.#options.resolver.resolve(entity, resource, asked), {entity, resource})
+    const applied = this.#applied(await this.#options.resolver.resolve({entity, resource}, asked), {entity, resource})
     if (applied) return applied
     throw nothingApplies(entity, resource)
   }

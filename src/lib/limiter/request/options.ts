@@ -1,7 +1,7 @@
 import {type Amounts, LIFETIME_MULTIPLIER} from '../../core/buckets/bucket.js'
 import {InvalidInput} from '../../core/errors.js'
 import {type Consumption, checkConsumption, type Limit} from '../../core/limits/limit.js'
-import {checkEntityId, checkNamespaceName, checkResourceName, isNamespaceId} from '../../core/names.js'
+import {type BucketName, checkEntityId, checkNamespaceName, checkResourceName, isNamespaceId} from '../../core/names.js'
 import {checkMs} from '../../core/text/duration.js'
 import {tooManyLimits} from '../../repository/limits/checks.js'
 import type {ConnectionOptions} from '../../repository/table/open-table.js'
@@ -45,18 +45,12 @@ export interface RateLimiterOptions extends ConnectionOptions {
   readonly onDecision?: (event: DecisionEvent) => void
 }
 
-/** Identifies a bucket: an entity's, for a resource. */
-export interface BucketName {
-  readonly entity: string
-  readonly resource: string
-}
-
 /** One request for admission. */
 export interface AcquireRequest<Name extends string = string> extends BucketName {
   /** Whole tokens per limit, such as `{rpm: 1, tpm: 500}`. */
   readonly consume: Consumption<Name>
   /** Further resources, charged together with the first or not at all, such as `{embeddings: {rpm: 1}}`. At most 15. */
-  readonly also?: Readonly<Record<string, Consumption<Name>>>
+  readonly resources?: Readonly<Record<string, Consumption<Name>>>
   /** Overrides the limiter's option. */
   readonly onUnavailable?: OnUnavailable
   /** Overrides the limiter's option. */
@@ -122,7 +116,7 @@ export function partsOfRequest<Name extends string>(request: AcquireRequest<Name
   const entity = checkEntityId(request.entity)
   const resource = checkResourceName(request.resource)
   const main = {entity, resource, amounts: checkConsumption(request.consume as Consumption)}
-  const others = request.also === undefined ? [] : Object.entries(request.also)
+  const others = request.resources === undefined ? [] : Object.entries(request.resources)
   if (others.length >= MOST_RESOURCES)
     throw refuse(`at most ${MOST_RESOURCES} resources can be in one request, not ${others.length + 1}`)
   if (others.some(([name]) => name === resource)) throw refuse(`"${resource}" is named twice`)

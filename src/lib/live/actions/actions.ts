@@ -189,7 +189,7 @@ function changedMeanwhile({entity, resource}: ActionTarget): ZaelError {
 /** For all resources; only for the row's if the entity has its own switch there, which takes precedence. */
 async function askBlock(source: ActionSource, {entity, resource}: ActionTarget): Promise<ActionQuestion> {
   const {namespace} = source
-  const {access, trace} = await namespace.configs.resolve(entity, resource)
+  const {access, trace} = await namespace.configs.resolve({entity, resource})
   const disabled = trace.find(({level}) => level === access?.level)
   if (disabled && access?.access === 'disabled')
     throw nothingToDo(`${entity} is disabled for ${resource} already, by the switch of ${scopeWords(disabled.scope)}.`)
@@ -213,7 +213,7 @@ async function askBlock(source: ActionSource, {entity, resource}: ActionTarget):
 /** Clears the entity's switch; if the resource's switch disables the bucket, enables the entity for the resource. */
 async function askUnblock(source: ActionSource, {entity, resource}: ActionTarget): Promise<ActionQuestion> {
   const {namespace} = source
-  const {access, trace} = await namespace.configs.resolve(entity, resource)
+  const {access, trace} = await namespace.configs.resolve({entity, resource})
   if (access?.access !== 'disabled') throw nothingToDo(`${entity} is not disabled for ${resource} any more.`)
   const {level} = access
   if (level === 'resource') {

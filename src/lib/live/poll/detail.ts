@@ -65,7 +65,7 @@ async function loadLimits(
   units: Promise<UnitsByLimit>,
 ): Promise<Detail['limits']> {
   const resolver = new ConfigResolver(table, new ConfigCache({clock: table.clock}))
-  const {source, trace} = await resolver.resolve(entity, resource)
+  const {source, trace} = await resolver.resolve({entity, resource})
   const [applied] = await withBoosts(
     table,
     trace.filter(({level}) => level === source),

@@ -1,7 +1,7 @@
 import {InvalidInput} from '../../core/errors.js'
 import {type Limit, makeLimit} from '../../core/limits/limit.js'
 import type {KindedRate} from '../../core/limits/limit-kind.js'
-import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
+import {type BucketName, WRITE_PRESSURE_LIMIT} from '../../core/names.js'
 import {MILLI} from '../../core/token-math.js'
 import {checkScope, tooManyLimits} from '../../repository/limits/checks.js'
 
@@ -158,8 +158,6 @@ export interface LimitlessBucket {
 export interface FoundBucket extends LimitlessBucket {
   readonly namespaceName: string
 }
-
-type BucketName = Pick<LimitlessBucket, 'entity' | 'resource'>
 
 /** `rates` are those of all shards together. */
 export function limitsInBucket(

@@ -6,7 +6,7 @@ import {type Item, s} from '../../schema/attribute-value.js'
 import {keyNames} from '../../schema/attributes.js'
 import {decodeBucket, type StoredBucket} from '../../schema/bucket-record.js'
 import {keys, parseItemKey} from '../../schema/keys.js'
-import {readLessons, type StoredLesson} from '../../schema/kind-attributes.js'
+import {readFeedback, type StoredFeedback} from '../../schema/kind-attributes.js'
 import {type KeyRange, ranges} from '../../schema/ranges.js'
 import {type BucketCounts, readBucketCounts} from '../../schema/refusal-counts.js'
 import type {NamespaceTable, Table} from '../table/table.js'
@@ -61,7 +61,7 @@ export async function readAddressPage(
 /** Request counts, and provider feedback by limit; absent where not read. */
 export type CountedShard = StoredBucket & {
   readonly counts?: BucketCounts | undefined
-  readonly lessons?: ReadonlyMap<string, StoredLesson> | undefined
+  readonly feedback?: ReadonlyMap<string, StoredFeedback> | undefined
 }
 
 /** Eventually consistent: half the price, a moment old at worst. Missing shards are left out. */
@@ -77,7 +77,7 @@ export async function readShardsAt(
 
 export function countedShard(item: Item): CountedShard | undefined {
   const stored = decodeBucket(item)
-  return stored && {...stored, counts: readBucketCounts(item), lessons: readLessons(item)}
+  return stored && {...stored, counts: readBucketCounts(item), feedback: readFeedback(item)}
 }
 
 function rangeOf({namespace}: NamespaceTable, scope: BucketScope): Required<KeyRange> {

@@ -18,7 +18,7 @@ import {
 import type {AccessSwitch} from '../../schema/config-record.js'
 import {type Family, generationAttributes} from '../../schema/family.js'
 import {keys, wireKey, withoutKey} from '../../schema/keys.js'
-import {encodeLesson, lessonAttribute, type StoredLesson} from '../../schema/kind-attributes.js'
+import {encodeFeedback, feedbackAttribute, type StoredFeedback} from '../../schema/kind-attributes.js'
 import {bucketRefusals, type RefusalCounts} from '../../schema/refusal-counts.js'
 import type {NamespaceTable, Table} from '../table/table.js'
 import {expiryOfPeriod, planKinds, requireEnabled, requireNumber, stampBypass} from './kind-write.js'
@@ -110,7 +110,7 @@ export interface PlannedWrite {
   readonly isOperation?: boolean
   /** The bucket is filled: tokens taken before are not refunded to it. */
   readonly isReset?: boolean
-  readonly lessons?: ReadonlyMap<string, StoredLesson>
+  readonly feedback?: ReadonlyMap<string, StoredFeedback>
   /** Require an unchanged balance: a credit that was cut at the capacity is right only for that balance. */
   readonly isExact?: boolean
 }
@@ -154,10 +154,10 @@ export function plannedUpdate(
   const {ttlSeconds = expiryOfPeriod(plan)} = write
   if (ttlSeconds !== undefined) setOrRemove(e, names.expiresAt, ttlSeconds === null ? undefined : n(ttlSeconds))
   if (write.family) storeFamily(e, write.family, record)
-  for (const [name, lesson] of write.lessons ?? []) e.set(lessonAttribute(name), encodeLesson(lesson))
+  for (const [name, feedback] of write.feedback ?? []) e.set(feedbackAttribute(name), encodeFeedback(feedback))
   // A reset or top-up voids older plans. So does feedback by a slow clock, which leaves the refill instant.
   const isStill = plan.refilledAtMs === record.state.refilledAtMs
-  const voidsPlans = write.isOperation === true || (write.lessons !== undefined && isStill)
+  const voidsPlans = write.isOperation === true || (write.feedback !== undefined && isStill)
   const isRevision = changesLimits(plan) || write.family !== undefined || voidsPlans
   return markedUpdate(table, record, e, mark, {isRevision})
 }
@@ -191,7 +191,7 @@ function guardLimit(
   name: string,
   change: PlannedLimit,
   plan: BucketPlan,
-  {amounts, isExact = false, isOperation = false, lessons}: PlannedWrite,
+  {amounts, isExact = false, isOperation = false, feedback}: PlannedWrite,
 ): void {
   if (name === WRITE_PRESSURE_LIMIT || change.kind === 'remove') return
   const {seen, refilledAtMs, nowMs} = plan
@@ -215,8 +215,8 @@ function guardLimit(
   // Under contention an operator's change gives up exactness: tokens taken meanwhile count for the new period.
   const isGranted = change.creditMilli !== 0n || beginsPeriod(stored, change.after, state.refilledAtMs, refilledAtMs)
   const isRestored = change.after.kind?.quota !== undefined && isGranted && (isExact || !isOperation)
-  const isTaught = lessons?.has(name) ?? false
-  if (stored && (isTaught || isRestored || (isMoved ? isExact && isFull : change.creditMilli !== 0n))) {
+  const isLowered = feedback?.has(name) ?? false
+  if (stored && (isLowered || isRestored || (isMoved ? isExact && isFull : change.creditMilli !== 0n))) {
     // The balance must be unchanged: a clamp without elapsed time leaves the refill instant; requests since would lose
     // the rest of a cut credit; feedback by a slow clock may have taken the same tokens.
     e.condition(`${e.name(tk)} = ${e.value(n(stored.tokensMilli))}`)

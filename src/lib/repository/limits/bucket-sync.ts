@@ -109,7 +109,7 @@ async function resolutionsOf(
   return async (pair, isAsFound, atMs) => {
     if (isAsFound && known && !signal?.aborted) return {...known(pair, atMs), readAtMs: foundAtMs}
     const readAtMs = table.clock()
-    return {...(await resolver.resolve(pair.entity, pair.resource, {signal, atMs})), readAtMs}
+    return {...(await resolver.resolve(pair, {signal, atMs})), readAtMs}
   }
 }
 

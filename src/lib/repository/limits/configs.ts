@@ -1,6 +1,7 @@
 import {isDeepStrictEqual} from 'node:util'
 import {ZaelError} from '../../core/errors.js'
 import {baseOf, isSessionReset, type Limit} from '../../core/limits/limit.js'
+import type {BucketName} from '../../core/names.js'
 import {pause} from '../../dynamo/retry.js'
 import type {Item} from '../../schema/attribute-value.js'
 import {type BoostRecord, boostKey, decodeBoosts} from '../../schema/boost-record.js'
@@ -160,8 +161,8 @@ export class Configs {
   }
 
   /** The limits that apply to an entity and resource, and why; from the cache where possible. */
-  resolve(entity: string, resource: string, options?: ResolveOptions): Promise<Resolution> {
-    return this.#resolver.resolve(entity, resource, options)
+  resolve(bucket: BucketName, options?: ResolveOptions): Promise<Resolution> {
+    return this.#resolver.resolve(bucket, options)
   }
 
   /** The stored outage policy; from the cache, and during an outage the last known one. */

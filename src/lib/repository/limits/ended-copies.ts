@@ -47,7 +47,7 @@ export class EndedCopies {
         continue
       }
       looked.add(id)
-      const {limits} = await this.#resolver.resolve(entity, resource)
+      const {limits} = await this.#resolver.resolve({entity, resource})
       const nowMs = Math.max(this.#table.clock(), shard.record.state.refilledAtMs)
       const record = limits.length === 0 ? shard.record : plannedRecord(planBucket(shard, nowMs, limits))
       found.push({...shard, record})

@@ -1,5 +1,5 @@
 import {LEVELS, type Level, type Limit} from '../../core/limits/limit.js'
-import {DEFAULT_RESOURCE} from '../../core/names.js'
+import {type BucketName, DEFAULT_RESOURCE} from '../../core/names.js'
 import {isUnavailability} from '../../dynamo/errors.js'
 import {
   type AccessSwitch,
@@ -79,7 +79,7 @@ export class ConfigResolver {
   }
 
   /** The most specific level with limits wins as a whole. */
-  async resolve(entity: string, resource: string, options: CachedResolveOptions = {}): Promise<Resolution> {
+  async resolve({entity, resource}: BucketName, options: CachedResolveOptions = {}): Promise<Resolution> {
     const scopes = scopesOf(entity, resource)
     const records = await this.#read(
       LEVELS.map(level => scopes[level]),

@@ -142,7 +142,7 @@ async function nextStep(
   // No cache: limits are written to the bucket only if they are newer than its own (decision 25).
   const resolver = new ConfigResolver(table, new ConfigCache({clock: table.clock, ttlMs: 0}))
   const resolve = async () => {
-    const resolution = await resolver.resolve(entity, resource, {signal})
+    const resolution = await resolver.resolve({entity, resource}, {signal})
     requireSupportedLimits(resolution, {entity, resource})
     return resolution
   }

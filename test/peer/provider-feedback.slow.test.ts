@@ -1,5 +1,5 @@
 import {beforeEach, describe, expect, it} from 'vitest'
-import type {Lesson} from '../../src/lib/repository/operations/learn.js'
+import type {ProviderFeedback} from '../../src/lib/repository/operations/provider-feedback.js'
 import {n} from '../../src/lib/schema/attribute-value.js'
 import {type PeerScene, usePeers} from './peers.js'
 import {describeWithPeers, limit, type Release} from './python-client.js'
@@ -9,7 +9,7 @@ const RELEASES: readonly Release[] = ['0.10', '0.17']
 /** The entity and resource of all tests, and its limit: 60 a minute. */
 const ORGANISATION = {entity: 'provider-1', resource: 'gpt'}
 
-describeWithPeers('lessons beside the Python clients', () => {
+describeWithPeers('feedback beside the Python clients', () => {
   describe.each(RELEASES)('zae-limiter %s', release => {
     const peers = usePeers(release)
     let scene: PeerScene
@@ -25,15 +25,15 @@ describeWithPeers('lessons beside the Python clients', () => {
     const python = (times: number) =>
       scene.client.acquire(ORGANISATION.entity, ORGANISATION.resource, {rpm: 1}, {times})
     const zael = (times: number) => scene.ask(ORGANISATION.entity, ORGANISATION.resource, {rpm: 1}, times)
-    const learn = async (lesson: Omit<Lesson, 'entity' | 'resource'>) => {
+    const report = async (feedback: Omit<ProviderFeedback, 'entity' | 'resource'>) => {
       await using limiter = scene.limiter({sleep: async () => {}})
-      return limiter.learn({...ORGANISATION, ...lesson})
+      return limiter.reportProviderLimits({...ORGANISATION, ...feedback})
     }
     const item = () => scene.bucketItem(ORGANISATION.entity, ORGANISATION.resource)
 
     it('admit what is left and no more, in Python and in zael, and refill from there (S2)', async () => {
       expect(await python(1)).toMatchObject({admitted: 1})
-      expect(await learn({left: {rpm: 5}})).toEqual({lowered: ['rpm']})
+      expect(await report({left: {rpm: 5}})).toEqual({lowered: ['rpm']})
       expect(await item()).toMatchObject({b_rpm_tk: n(5000), b_rpm_tc: n(1000), told_rpm: {S: expect.any(String)}})
       expect(await python(3)).toMatchObject({admitted: 3})
       expect(await zael(5)).toMatchObject({admitted: 2, refused: 3})
@@ -45,7 +45,7 @@ describeWithPeers('lessons beside the Python clients', () => {
 
     it('a debt holds Python back until the instant told', async () => {
       await python(1)
-      await learn({refused: {consume: {rpm: 1}, retryAfterMs: 5000}})
+      await report({refused: {consume: {rpm: 1}, retryAfterMs: 5000}})
       expect(await item()).toMatchObject({b_rpm_tk: n(-4000)})
       await scene.pass(4000)
       expect((await python(1)).admitted).toBe(0)
@@ -55,7 +55,7 @@ describeWithPeers('lessons beside the Python clients', () => {
 
     it('Python keeps what was told when it charges, returns and refills, and reads the bucket', async () => {
       await python(1)
-      await learn({left: {rpm: 30}})
+      await report({left: {rpm: 30}})
       const {told_rpm: told} = await item()
       await scene.client.acquire(ORGANISATION.entity, ORGANISATION.resource, {rpm: 4}, {rollBack: true})
       await scene.pass(5000)
@@ -69,12 +69,12 @@ describeWithPeers('lessons beside the Python clients', () => {
       expect(JSON.stringify(buckets)).not.toContain('told')
     })
 
-    it('a lesson after writes of Python lowers what they have left (S1)', async () => {
+    it('a feedback after writes of Python lowers what they have left (S1)', async () => {
       await python(20)
       await scene.pass(3000)
       await python(2)
-      expect(await learn({left: {rpm: 50}})).toEqual({lowered: []})
-      expect(await learn({left: {rpm: 10}})).toEqual({lowered: ['rpm']})
+      expect(await report({left: {rpm: 50}})).toEqual({lowered: []})
+      expect(await report({left: {rpm: 10}})).toEqual({lowered: ['rpm']})
       expect((await python(15)).admitted).toBe(10)
       expect(await item()).toMatchObject({b_rpm_tc: n(32_000)})
     })

@@ -1,5 +1,5 @@
 import {ZaelError} from '../../../src/lib/core/errors.js'
-import type {AskedLesson} from '../oracles/lessons.js'
+import type {AskedFeedback} from '../oracles/feedback.js'
 import {type Deed, RESOURCE} from '../scenario.js'
 import type {SimulatedProcess} from '../world/process.js'
 import {bucketId} from '../world/table-writes.js'
@@ -7,38 +7,38 @@ import {storedShards} from './probes.js'
 import type {Stage} from './stage.js'
 
 /** Somebody who counts the same requests tells a process what is left, or has refused one of them. */
-export async function playLesson(
+export async function playFeedback(
   stage: Stage,
   process: SimulatedProcess,
-  {entity, left, ageMs = 0, refused}: Extract<Deed, {kind: 'learn'}>,
+  {entity, left, ageMs = 0, refused}: Extract<Deed, {kind: 'report-feedback'}>,
 ): Promise<void> {
   const {world, oracles} = stage
   const bucket = bucketId(world.namespace, entity, RESOURCE)
   const milli = (tokens: number) => BigInt(tokens) * 1000n
-  const asked: AskedLesson[] = [
+  const asked: AskedFeedback[] = [
     ...Object.entries(left ?? {}).map(([name, tokens]) => ({bucket, name, leftMilli: milli(tokens), ageMs})),
     ...Object.entries(refused?.consume ?? {}).map(([name, tokens]) => ({bucket, name, refusedMilli: milli(tokens)})),
   ]
-  for (const lesson of asked) oracles.lessons.noteAsked(lesson)
+  for (const feedback of asked) oracles.feedback.noteAsked(feedback)
   const {generation} = process
-  const operation = stage.begin(process.number, `learn ${entity}`)
+  const operation = stage.begin(process.number, `report-feedback ${entity}`)
   const startedMs = world.time.nowMs
   try {
-    await process.limiter.learn({
+    await process.limiter.reportProviderLimits({
       ...{entity, resource: RESOURCE, ageMs},
       ...(left && {left}),
       ...(refused && {refused}),
     })
     stage.end(operation)
     if (process.wasDisturbed(operation.startedAtMs) || process.generation !== generation || world.spreadMs > 0) return
-    if (oracles.lessons.isRaised(bucket, startedMs - 5000)) return
-    for (const lesson of asked.filter(({name, leftMilli}) => leftMilli !== undefined && !refused?.consume[name]))
+    if (oracles.feedback.isRaised(bucket, startedMs - 5000)) return
+    for (const feedback of asked.filter(({name, leftMilli}) => leftMilli !== undefined && !refused?.consume[name]))
       for (const shard of storedShards(world, bucket))
-        oracles.lessons.checkLearnt(lesson, shard, world.time.nowMs - startedMs)
+        oracles.feedback.checkApplied(feedback, shard, world.time.nowMs - startedMs)
   } catch (error) {
     stage.end(operation)
-    world.note(`p${process.number} learn ${(error as Error).name}`)
+    world.note(`p${process.number} report-feedback ${(error as Error).name}`)
     // A bucket that is deleted or contended, a table that is away: nothing was learnt, which is no fault.
-    if (!(error instanceof ZaelError)) oracles.answers.failed(`learn ${entity}`, error)
+    if (!(error instanceof ZaelError)) oracles.answers.failed(`report-feedback ${entity}`, error)
   }
 }

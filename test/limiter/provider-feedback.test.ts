@@ -1,7 +1,7 @@
 import {beforeEach, expect, it} from 'vitest'
 import {Buckets} from '../../src/lib/repository/buckets/buckets.js'
 import {splitBucket} from '../../src/lib/repository/buckets/split.js'
-import type {Lesson} from '../../src/lib/repository/operations/learn.js'
+import type {ProviderFeedback} from '../../src/lib/repository/operations/provider-feedback.js'
 import {FaultTransport} from '../helpers/fault-transport.js'
 import {Scene} from '../helpers/limiter.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
@@ -10,7 +10,7 @@ import {failure, refusal} from './visit.js'
 const WHO = {entity: 'provider:anthropic:org-1', resource: 'sonnet'}
 const MINUTE_MS = 60_000
 
-describeOnEngine('learning from a provider', () => {
+describeOnEngine('provider feedback', () => {
   const table = useTable()
   let scene: Scene
   beforeEach(async () => {
@@ -21,8 +21,10 @@ describeOnEngine('learning from a provider', () => {
   const take = (limiter = scene.limiter(), consume: Record<string, number> = {rpm: 1}) =>
     limiter.acquire({...WHO, consume})
   const totals = (limit = 'rpm', count = 1) => scene.totals(WHO.entity, WHO.resource, limit, count)
-  const learn = (lesson: Omit<Lesson, 'entity' | 'resource'>, limiter = scene.limiter({sleep: async () => {}})) =>
-    limiter.learn({...WHO, ...lesson})
+  const report = (
+    feedback: Omit<ProviderFeedback, 'entity' | 'resource'>,
+    limiter = scene.limiter({sleep: async () => {}}),
+  ) => limiter.reportProviderLimits({...WHO, ...feedback})
   /** Writes sent since, by all limiters of the scene. */
   const writes = async (work: () => Promise<unknown>) => {
     scene.calls.length = 0
@@ -32,7 +34,7 @@ describeOnEngine('learning from a provider', () => {
 
   it('what is left lowers the balance in one write, and what was consumed stays', async () => {
     await take()
-    expect(await writes(async () => expect(await learn({left: {rpm: 12}})).toEqual({lowered: ['rpm']}))).toBe(1)
+    expect(await writes(async () => expect(await report({left: {rpm: 12}})).toEqual({lowered: ['rpm']}))).toBe(1)
     expect(await totals()).toEqual({tokens: 12, consumed: 1})
     expect((await totals('tpm')).tokens).toBe(60_000)
   })
@@ -40,15 +42,15 @@ describeOnEngine('learning from a provider', () => {
   it('nothing is written where no less is left than is held', async () => {
     await take()
     for (const rpm of [599, 600, 10_000, 10 ** 12])
-      expect(await writes(async () => expect(await learn({left: {rpm}})).toEqual({lowered: []}))).toBe(0)
+      expect(await writes(async () => expect(await report({left: {rpm}})).toEqual({lowered: []}))).toBe(0)
     expect((await totals()).tokens).toBe(599)
   })
 
   it('refill counts before the comparison: a balance that has grown since is lowered too', async () => {
     await take(scene.limiter(), {rpm: 600})
     scene.nowMs += MINUTE_MS / 2
-    expect(await learn({left: {rpm: 300}})).toEqual({lowered: []})
-    expect(await learn({left: {rpm: 100}})).toEqual({lowered: ['rpm']})
+    expect(await report({left: {rpm: 300}})).toEqual({lowered: []})
+    expect(await report({left: {rpm: 100}})).toEqual({lowered: ['rpm']})
     expect((await totals()).tokens).toBe(100)
     scene.nowMs += MINUTE_MS / 10
     expect(await scene.limiter().available(WHO)).toMatchObject({rpm: 160})
@@ -58,15 +60,15 @@ describeOnEngine('learning from a provider', () => {
     await take(scene.limiter(), {rpm: 600})
     for (const passedMs of [50, 49]) {
       scene.nowMs += passedMs
-      expect(await writes(async () => expect(await learn({left: {rpm: 0}})).toEqual({lowered: []}))).toBe(0)
+      expect(await writes(async () => expect(await report({left: {rpm: 0}})).toEqual({lowered: []}))).toBe(0)
     }
     scene.nowMs += 1
-    expect(await learn({left: {rpm: 0}})).toEqual({lowered: ['rpm']})
+    expect(await report({left: {rpm: 0}})).toEqual({lowered: ['rpm']})
   })
 
   it('after a refusal, a request of its size clears at the instant told and not before, for every process', async () => {
     await take()
-    expect(await learn({refused: {consume: {rpm: 1}, retryAfterMs: 2000}})).toEqual({lowered: ['rpm']})
+    expect(await report({refused: {consume: {rpm: 1}, retryAfterMs: 2000}})).toEqual({lowered: ['rpm']})
     expect((await refusal(take())).retryAfterMs).toBeLessThanOrEqual(2001)
     scene.nowMs += 1999
     await refusal(take())
@@ -77,7 +79,7 @@ describeOnEngine('learning from a provider', () => {
 
   it('clears exactly for a limit that earns a millitoken in seconds', async () => {
     await take(scene.limiter(), {rpd: 1})
-    await learn({refused: {consume: {rpd: 1}, retryAfterMs: 12_345}})
+    await report({refused: {consume: {rpd: 1}, retryAfterMs: 12_345}})
     scene.nowMs += 12_344
     await refusal(take(scene.limiter(), {rpd: 1}))
     scene.nowMs += 1
@@ -87,11 +89,11 @@ describeOnEngine('learning from a provider', () => {
   it('never raises a balance that is lower already, a debt least of all', async () => {
     await take()
     scene.nowMs += 10
-    await learn({refused: {consume: {rpm: 1}, retryAfterMs: 5000}})
+    await report({refused: {consume: {rpm: 1}, retryAfterMs: 5000}})
     const before = await totals()
     expect(before.tokens).toBe(-49)
-    expect(await learn({refused: {consume: {rpm: 1}, retryAfterMs: 1000}})).toEqual({lowered: []})
-    expect(await learn({left: {rpm: 0}})).toEqual({lowered: []})
+    expect(await report({refused: {consume: {rpm: 1}, retryAfterMs: 1000}})).toEqual({lowered: []})
+    expect(await report({left: {rpm: 0}})).toEqual({lowered: []})
     expect(await totals()).toEqual(before)
   })
 
@@ -99,14 +101,14 @@ describeOnEngine('learning from a provider', () => {
     const knowing = scene.limiter()
     await take(knowing)
     await take(knowing)
-    await learn({left: {rpm: 0}})
+    await report({left: {rpm: 0}})
     await refusal(take(knowing))
     expect(await totals()).toEqual({tokens: 0, consumed: 2})
   })
 
   it('a charge in flight keeps what it holds, and returns it', async () => {
     const lease = await take(scene.limiter(), {rpm: 10})
-    await learn({left: {rpm: 5}})
+    await report({left: {rpm: 5}})
     await lease.rollback()
     expect(await totals()).toEqual({tokens: 15, consumed: 0})
   })
@@ -119,20 +121,20 @@ describeOnEngine('learning from a provider', () => {
       const transport = new FaultTransport(table.transport)
       transport.start({kind, at: 1, operation: 'UpdateItem'})
       const limiter = scene.limiter({transport, sleep: async () => {}})
-      await learn({left: {rpm: 12}}, limiter)
+      await report({left: {rpm: 12}}, limiter)
       expect(transport.hits, kind).toBe(1)
       expect(await totals(), kind).toEqual({tokens: 12, consumed: 1})
       await limiter.close()
     }
   })
 
-  it('the same lesson to many processes at once, beside requests, lowers as one', async () => {
+  it('the same feedback to many processes at once, beside requests, lowers as one', async () => {
     const limiters = Array.from({length: 8}, () => scene.limiter({sleep: async () => {}}))
     await take()
-    await Promise.all(limiters.flatMap(limiter => [learn({left: {rpm: 100}}, limiter), take(limiter)]))
+    await Promise.all(limiters.flatMap(limiter => [report({left: {rpm: 100}}, limiter), take(limiter)]))
     const {tokens, consumed} = await totals()
     expect(consumed).toBe(9)
-    // Requests that came before the lesson are in what was told, those after it are taken from that.
+    // Requests that came before the feedback are in what was told, those after it are taken from that.
     expect(tokens).toBeGreaterThanOrEqual(92)
     expect(tokens).toBeLessThanOrEqual(100)
   })
@@ -141,8 +143,8 @@ describeOnEngine('learning from a provider', () => {
     await take(scene.limiter(), {rpm: 200})
     await splitBucket(scene.tenant, WHO.entity, WHO.resource, 1)
     await splitBucket(scene.tenant, WHO.entity, WHO.resource, 2)
-    expect(await writes(() => learn({left: {rpm: 400}}))).toBe(0)
-    expect(await writes(() => learn({left: {rpm: 100}}))).toBe(4)
+    expect(await writes(() => report({left: {rpm: 400}}))).toBe(0)
+    expect(await writes(() => report({left: {rpm: 100}}))).toBe(4)
     expect((await totals('rpm', 4)).tokens).toBe(100)
     const shards = await scene.shards(WHO.entity, WHO.resource, 4)
     expect(shards.map(({state}) => state.limits.get('rpm')?.tokensMilli)).toEqual([25_000n, 25_000n, 25_000n, 25_000n])
@@ -151,7 +153,7 @@ describeOnEngine('learning from a provider', () => {
   it('a refusal holds for all shards, and clears for a request of the whole at the instant told', async () => {
     await take(scene.limiter(), {rpm: 1})
     await splitBucket(scene.tenant, WHO.entity, WHO.resource, 1)
-    await learn({refused: {consume: {rpm: 3}, retryAfterMs: 1000}})
+    await report({refused: {consume: {rpm: 3}, retryAfterMs: 1000}})
     scene.nowMs += 999
     await refusal(take(scene.limiter(), {rpm: 3}))
     scene.nowMs += 1
@@ -162,23 +164,23 @@ describeOnEngine('learning from a provider', () => {
   it('a quota is lowered to what is left, and by no refusal: it would be empty until its reset', async () => {
     await scene.configure({level: 'entity', ...WHO}, 'rpd=1k/day@UTC')
     await take(scene.limiter(), {rpd: 1})
-    expect(await learn({refused: {consume: {rpd: 1}, retryAfterMs: 1000}})).toEqual({lowered: []})
-    expect(await learn({left: {rpd: 10}})).toEqual({lowered: ['rpd']})
+    expect(await report({refused: {consume: {rpd: 1}, retryAfterMs: 1000}})).toEqual({lowered: []})
+    expect(await report({left: {rpd: 10}})).toEqual({lowered: ['rpd']})
     expect(await totals('rpd')).toEqual({tokens: 10, consumed: 1})
   })
 
   it('a wait of more than an hour counts as an hour', async () => {
     await take()
-    await learn({refused: {consume: {rpm: 1}, retryAfterMs: 2 ** 31 - 1}})
+    await report({refused: {consume: {rpm: 1}, retryAfterMs: 2 ** 31 - 1}})
     scene.nowMs += 3_600_000
     await take()
   })
 
   it('a bucket that does not exist learns nothing, nor does a limit that it lacks', async () => {
-    expect(await writes(() => learn({left: {rpm: 0}}))).toBe(0)
+    expect(await writes(() => report({left: {rpm: 0}}))).toBe(0)
     expect(await scene.shards(WHO.entity, WHO.resource)).toEqual([])
     await take()
-    expect(await learn({left: {other: 0}, refused: {consume: {another: 1}, retryAfterMs: 9}})).toEqual({lowered: []})
+    expect(await report({left: {other: 0}, refused: {consume: {another: 1}, retryAfterMs: 9}})).toEqual({lowered: []})
   })
 
   it.each([
@@ -188,16 +190,16 @@ describeOnEngine('learning from a provider', () => {
     {refused: {consume: {rpm: 1}, retryAfterMs: -1}},
     {refused: {consume: {rpm: 1}, retryAfterMs: Number.NaN}},
     {refused: {consume: {rpm: 1}, retryAfterMs: Number.POSITIVE_INFINITY}},
-  ])('refuses %j and writes nothing', async lesson => {
+  ])('refuses %j and writes nothing', async feedback => {
     await take()
-    expect(await writes(async () => expect(await failure(learn(lesson))).toHaveProperty('kind', 'usage'))).toBe(0)
+    expect(await writes(async () => expect(await failure(report(feedback))).toHaveProperty('kind', 'usage'))).toBe(0)
   })
 
   it('waits from the instant of a clock that is ahead: the debt is no larger than the wait', async () => {
     scene.nowMs += 3000
     await take()
     scene.nowMs -= 3000
-    await learn({refused: {consume: {rpm: 1}, retryAfterMs: 5000}})
+    await report({refused: {consume: {rpm: 1}, retryAfterMs: 5000}})
     expect((await totals()).tokens).toBe(1 - 20)
     scene.nowMs += 4999
     await refusal(take())
@@ -209,7 +211,7 @@ describeOnEngine('learning from a provider', () => {
     await scene.configure({level: 'resource', resource: 'small'}, 'rpm=1/sec')
     const limiter = scene.limiter()
     await limiter.acquire({entity: WHO.entity, resource: 'small', consume: {rpm: 1}})
-    await limiter.learn({
+    await limiter.reportProviderLimits({
       entity: WHO.entity,
       resource: 'small',
       refused: {consume: {rpm: 1}, retryAfterMs: 3_600_000},
@@ -221,11 +223,11 @@ describeOnEngine('learning from a provider', () => {
   it('keeps what was told, and when, beside the limit that it lowered', async () => {
     await take()
     const toldAtMs = scene.nowMs
-    await learn({left: {rpm: 12, tpm: 70_000}})
+    await report({left: {rpm: 12, tpm: 70_000}})
     scene.nowMs += 1000
-    await learn({refused: {consume: {tpm: 500}, retryAfterMs: 2000}})
+    await report({refused: {consume: {tpm: 500}, retryAfterMs: 2000}})
     const bucket = await new Buckets(scene.tenant).find(WHO.entity, WHO.resource)
-    expect(bucket?.shards[0]?.lessons).toEqual(
+    expect(bucket?.shards[0]?.feedback).toEqual(
       new Map([
         ['rpm', {atMs: toldAtMs, left: 12}],
         ['tpm', {atMs: scene.nowMs, clearsAtMs: scene.nowMs + 2000}],

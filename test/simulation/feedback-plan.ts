@@ -6,7 +6,7 @@ import type {Draws} from './world/draws.js'
 import {OTHERS} from './world/world.js'
 
 /** A provider as an entity of its own and as the parent of others, whose answers reach several processes, late and often. */
-export function planLessons(draws: Draws): Planned {
+export function planFeedback(draws: Draws): Planned {
   const limits = someLimits(draws, draws.int(1, 3))
   const processes = draws.int(2, 4)
   const isParent = draws.chance(0.3)
@@ -22,9 +22,9 @@ export function planLessons(draws: Draws): Planned {
     patient: draws.pick([0, 0.2]),
     recycle: draws.pick([0, 0.1]),
   })
-  for (let lesson = 0; lesson < draws.int(4, 20); lesson++) {
+  for (let feedback = 0; feedback < draws.int(4, 20); feedback++) {
     const atMs = draws.int(20, untilMs)
-    const deed = someLesson(draws, provider, limits)
+    const deed = someFeedback(draws, provider, limits)
     steps.push({atMs, by: draws.int(0, processes - 1), deed})
     // The same to others at the same time, or to the same one again.
     for (let again = 0; again < draws.pick([0, 0, 1, 3]); again++)
@@ -57,14 +57,14 @@ export function planLessons(draws: Draws): Planned {
   }
 }
 
-function someLesson(draws: Draws, entity: string, limits: readonly Limit[]): Deed {
+function someFeedback(draws: Draws, entity: string, limits: readonly Limit[]): Deed {
   const some = (least: number): Tokens =>
     Object.fromEntries(
       limits.filter(() => draws.chance(0.7)).map(({name, capacity}) => [name, draws.int(least, capacity)]),
     )
   const left = draws.chance(0.7) ? some(0) : undefined
   const ageMs = draws.pick([0, 0, 1000, 20_000])
-  if (left && draws.chance(0.8)) return {kind: 'learn', entity, left, ageMs}
+  if (left && draws.chance(0.8)) return {kind: 'report-feedback', entity, left, ageMs}
   const refused = {consume: some(draws.pick([0, 1])), retryAfterMs: draws.pick([0, 1, 300, 2000, 30_000])}
-  return {kind: 'learn', entity, refused, ...(left && {left, ageMs})}
+  return {kind: 'report-feedback', entity, refused, ...(left && {left, ageMs})}
 }

@@ -5,7 +5,7 @@ import {type Consumption, checkConsumption} from '../../core/limits/limit.js'
 import {checkEntityId, checkResourceName} from '../../core/names.js'
 import {checkMs} from '../../core/text/duration.js'
 import {type Balance, balanceClearingWith, loweredTogether, toTokens} from '../../core/token-math.js'
-import type {StoredLesson} from '../../schema/kind-attributes.js'
+import type {StoredFeedback} from '../../schema/kind-attributes.js'
 import {type BucketPlan, type PlannedLimit, planBucket, plannedLimits, type SeenBucket} from '../buckets/plan.js'
 import {type Rewrite, type RewriteDecision, rewriteStoredBucket} from '../buckets/rewrite.js'
 import {readSeenShards} from '../buckets/split.js'
@@ -13,7 +13,7 @@ import type {NamespaceTable} from '../table/table.js'
 import {bucketContended} from './operation.js'
 
 /** Feedback from an external limiter of the same requests, such as a provider's response headers. */
-export interface Lesson<Name extends string = string> {
+export interface ProviderFeedback<Name extends string = string> {
   readonly entity: string
   readonly resource: string
   /** Whole tokens left, by limit. */
@@ -30,7 +30,7 @@ export interface Lesson<Name extends string = string> {
 }
 
 /** The effect of provider feedback. */
-export interface LearntLimits<Name extends string = string> {
+export interface ProviderFeedbackResult<Name extends string = string> {
   /** Limits of which the bucket held more than reported; empty if the feedback was known. */
   readonly lowered: readonly Name[]
 }
@@ -41,17 +41,17 @@ const LONGEST_WAIT_MS = 3_600_000
 const MOST_TRIES = 5
 
 /** Only lowers balances, with one conditional write per shard; a minimum makes repetitions and races harmless. */
-export async function learnBucket<Name extends string>(
+export async function applyFeedback<Name extends string>(
   table: NamespaceTable,
-  lesson: Lesson<Name>,
+  feedback: ProviderFeedback<Name>,
   options: {readonly mostShards: number},
-): Promise<LearntLimits<Name>> {
-  const entity = checkEntityId(lesson.entity)
-  const resource = checkResourceName(lesson.resource)
-  const told = toldBy(lesson, table.clock())
+): Promise<ProviderFeedbackResult<Name>> {
+  const entity = checkEntityId(feedback.entity)
+  const resource = checkResourceName(feedback.resource)
+  const reported = balancesOf(feedback, table.clock())
   const lowered = new Set<string>()
   for (let tries = 0; tries < MOST_TRIES; tries++) {
-    if (await lowerShards(table, {entity, resource}, told, options.mostShards, lowered))
+    if (await lowerShards(table, {entity, resource}, reported, options.mostShards, lowered))
       return {lowered: [...lowered].sort() as Name[]}
   }
   throw bucketContended({entity, resource})
@@ -60,8 +60,8 @@ export async function learnBucket<Name extends string>(
 /** False if a shard was split before its write: a split moves tokens. */
 async function lowerShards(
   table: NamespaceTable,
-  {entity, resource}: Pick<Lesson, 'entity' | 'resource'>,
-  told: ToldBalances,
+  {entity, resource}: Pick<ProviderFeedback, 'entity' | 'resource'>,
+  reported: ReportedBalances,
   mostShards: number,
   lowered: Set<string>,
 ): Promise<boolean> {
@@ -70,26 +70,29 @@ async function lowerShards(
   const count = Math.min(first.record.shardCount, mostShards)
   const numbers = Array.from({length: count}, (_, shard) => shard)
   const shards = count === 1 ? [first] : [...(await readSeenShards(table, entity, resource, numbers)).values()]
-  const parts = toldToShards(told, shards, table.clock())
+  const parts = divideAmongShards(reported, shards, table.clock())
   let isUnsplit = true
-  const lower = async (seen: SeenBucket, part: ToldBalances): Promise<void> => {
+  const lower = async (seen: SeenBucket, part: ReportedBalances): Promise<void> => {
     let names: readonly string[] = []
     const rewrite: Rewrite = (now, nowMs) => {
       isUnsplit &&= now.record.shardCount === seen.record.shardCount
-      const planned = isUnsplit ? planLesson(now, nowMs, part, told) : undefined
+      const planned = isUnsplit ? planFeedback(now, nowMs, part, reported) : undefined
       names = planned?.names ?? []
-      // Planted fault: a lesson is forgotten
+      // Planted fault: feedback is forgotten
       return planned?.decision
     }
     const outcome = await rewriteStoredBucket(table, {kind: 'bucket', ...seen}, rewrite)
     if (outcome === 'contended') throw bucketContended({entity, resource})
     if (outcome === 'written') for (const name of names) lowered.add(name)
   }
-  await Promise.all(shards.map((seen, at) => lower(seen, parts[at] as ToldBalances)))
+  await Promise.all(shards.map((seen, at) => lower(seen, parts[at] as ReportedBalances)))
   return isUnsplit
 }
 
-function toldBy<Name extends string>({left, ageMs, refused}: Lesson<Name>, nowMs: number): ToldBalances {
+function balancesOf<Name extends string>(
+  {left, ageMs, refused}: ProviderFeedback<Name>,
+  nowMs: number,
+): ReportedBalances {
   const waitMs = Math.min(Math.ceil(checkMs('retryAfterMs', refused?.retryAfterMs) ?? 0), LONGEST_WAIT_MS)
   return {
     left: amountsWithZeros(left ?? {}),
@@ -99,15 +102,15 @@ function toldBy<Name extends string>({left, ageMs, refused}: Lesson<Name>, nowMs
 }
 
 /** Keeps zeros: nothing left of a limit differs from nothing asked of it. */
-function amountsWithZeros(told: object): Amounts {
-  const tokens = told as Consumption
+function amountsWithZeros(asked: object): Amounts {
+  const tokens = asked as Consumption
   const amounts = checkConsumption(tokens)
   for (const name of Object.keys(tokens)) if (!amounts.has(name)) amounts.set(name, 0n)
   return amounts
 }
 
 /** Provider feedback for a bucket or one of its shards; amounts in millitokens. */
-export interface ToldBalances {
+export interface ReportedBalances {
   readonly left: Amounts
   readonly ageMs: number
   readonly refused?: {readonly amounts: Amounts; readonly clearsAtMs: number} | undefined
@@ -117,15 +120,15 @@ type Bounds = ReadonlyMap<string, Bound>
 
 interface Bound {
   readonly balance: Balance
-  readonly stored: StoredLesson
+  readonly stored: StoredFeedback
 }
 
 /** Divides `left` by what the shards hold, and refused amounts by their share of the capacity. */
-function toldToShards(
-  {left, ageMs, refused}: ToldBalances,
+function divideAmongShards(
+  {left, ageMs, refused}: ReportedBalances,
   shards: readonly SeenBucket[],
   nowMs: number,
-): readonly ToldBalances[] {
+): readonly ReportedBalances[] {
   const plans = shards.map(seen => planBucket(seen, nowMs))
   const held = (name: string) => plans.map(({changes}) => changes.get(name)?.after.tokensMilli ?? 0n)
   const capacities = (name: string) => plans.map(plan => shareOf(plan, name)?.capacityMilli ?? 0n)
@@ -147,24 +150,24 @@ function divided(
 }
 
 /** `undefined` when the shard holds no more than reported. */
-function planLesson(
+function planFeedback(
   seen: SeenBucket,
   nowMs: number,
-  part: ToldBalances,
-  whole: ToldBalances,
+  part: ReportedBalances,
+  whole: ReportedBalances,
 ): {readonly decision: RewriteDecision; readonly names: readonly string[]} | undefined {
   const plan = planBucket(seen, nowMs)
   const bounds = tooHigh(plan, boundsOf(part, plan, whole.left))
   return bounds.size === 0 ? undefined : {decision: lowering(plan, bounds), names: [...bounds.keys()]}
 }
 
-/** `told`: tokens left in the whole bucket. */
-function boundsOf({left, refused}: ToldBalances, plan: BucketPlan, told: Amounts): Bounds {
+/** `whole`: tokens left in the whole bucket. */
+function boundsOf({left, refused}: ReportedBalances, plan: BucketPlan, whole: Amounts): Bounds {
   const {nowMs, refilledAtMs} = plan
   const bounds = new Map<string, Bound>()
   for (const [name, milli] of left) {
     if (refused?.amounts.has(name)) continue
-    const stored = {atMs: nowMs, left: toTokens(told.get(name) ?? milli)}
+    const stored = {atMs: nowMs, left: toTokens(whole.get(name) ?? milli)}
     bounds.set(name, {balance: {tokensMilli: milli, remainder: 0n}, stored})
   }
   for (const [name, milli] of refused?.amounts ?? []) {
@@ -199,7 +202,7 @@ function tooHigh({changes}: BucketPlan, bounds: Bounds): Bounds {
 }
 
 function isAbove(change: PlannedLimit | undefined, {tokensMilli, remainder}: Balance): boolean {
-  // Planted fault: a lesson raises
+  // Planted fault: feedback raises
   if (change?.kind !== 'keep') return false
   const {after} = change
   return after.tokensMilli > tokensMilli || (after.tokensMilli === tokensMilli && after.remainder > remainder)
@@ -210,16 +213,16 @@ function lowering(plan: BucketPlan, bounds: Bounds): RewriteDecision {
   const changes = new Map(plan.changes)
   for (const [name, {balance}] of bounds) {
     const change = plan.changes.get(name) as PlannedLimit
-    // Planted fault: a lesson lowers twice as far
+    // Planted fault: feedback lowers twice as far
     const creditMilli = change.creditMilli + balance.tokensMilli - change.after.tokensMilli
     changes.set(name, {...change, after: {...change.after, ...balance}, creditMilli})
   }
   const lowered = {...plan, changes}
-  const lessons = new Map([...bounds].map(([name, {stored}]) => [name, stored]))
+  const feedback = new Map([...bounds].map(([name, {stored}]) => [name, stored]))
   const {ttlSeconds} = plan.seen.record
   // A bucket that is gone before its debt is repaid would start full.
   const needed = ttlSeconds === undefined ? undefined : neededUntilSeconds(plannedLimits(lowered), 1, plan.nowMs)
   const isShort = ttlSeconds !== undefined && needed !== undefined && needed > ttlSeconds
-  // Planted fault: a lesson counts as a request
-  return {plan: lowered, write: {amounts: new Map(), lessons, ...(isShort && {ttlSeconds: needed})}}
+  // Planted fault: feedback counts as a request
+  return {plan: lowered, write: {amounts: new Map(), feedback, ...(isShort && {ttlSeconds: needed})}}
 }

@@ -2,7 +2,7 @@ import {beforeEach, describe, expect, it} from 'vitest'
 import type {Transport} from '../../src/lib/dynamo/transport.js'
 import type {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
 import {splitBucket} from '../../src/lib/repository/buckets/split.js'
-import type {Lesson} from '../../src/lib/repository/operations/learn.js'
+import type {ProviderFeedback} from '../../src/lib/repository/operations/provider-feedback.js'
 import {NamespaceRepository} from '../../src/lib/repository/repository.js'
 import {Scene} from '../helpers/limiter.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
@@ -13,7 +13,7 @@ const SCOPE = {level: 'entity', ...WHO} as const
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
 
-describeOnEngine('lessons beside everything else', () => {
+describeOnEngine('feedback beside everything else', () => {
   const table = useTable()
   let scene: Scene
   beforeEach(() => {
@@ -23,8 +23,10 @@ describeOnEngine('lessons beside everything else', () => {
   const take = (consume: Record<string, number> = {rpm: 1}, limiter = scene.limiter()) =>
     limiter.acquire({...WHO, consume})
   const totals = (limit = 'rpm', count = 1) => scene.totals(WHO.entity, WHO.resource, limit, count)
-  const learn = (lesson: Omit<Lesson, 'entity' | 'resource'>, limiter = scene.limiter({sleep: async () => {}})) =>
-    limiter.learn({...WHO, ...lesson})
+  const report = (
+    feedback: Omit<ProviderFeedback, 'entity' | 'resource'>,
+    limiter = scene.limiter({sleep: async () => {}}),
+  ) => limiter.reportProviderLimits({...WHO, ...feedback})
   /** A limiter whose first write is preceded by something else that happens. */
   const overtakenBy = (event: () => Promise<unknown>): RateLimiter => {
     let hasHappened = false
@@ -45,7 +47,7 @@ describeOnEngine('lessons beside everything else', () => {
     const lease = await take({rpm: 600})
     scene.nowMs += 50_000
     // 500 are there again, and 450 are told. With what is returned meanwhile there would be 1,050.
-    await learn(
+    await report(
       {left: {rpm: 450}},
       overtakenBy(() => lease.rollback()),
     )
@@ -58,26 +60,26 @@ describeOnEngine('lessons beside everything else', () => {
     await take()
     scene.nowMs += 1000
     const other = scene.limiter()
-    await learn(
+    await report(
       {left: {rpm: 100}},
       overtakenBy(() => take({rpm: 30}, other)),
     )
     expect(await totals()).toEqual({tokens: 100, consumed: 31})
   })
 
-  it('the same lesson by a process whose clock is behind, between its read and its write, lowers as one (S6)', async () => {
+  it('the same feedback by a process whose clock is behind, between its read and its write, lowers as one (S6)', async () => {
     await scene.configure(SCOPE, 'rpm=600/min')
     await take()
     scene.nowMs += 1000
     const behind = scene.limiter({clock: () => scene.nowMs - 5000, sleep: async () => {}})
-    await learn(
+    await report(
       {left: {rpm: 100}},
-      overtakenBy(() => learn({left: {rpm: 100}}, behind)),
+      overtakenBy(() => report({left: {rpm: 100}}, behind)),
     )
     expect((await totals()).tokens).toBe(100)
   })
 
-  it('a lesson by a process whose clock is behind voids a request that another one has planned before (S2 S3)', async () => {
+  it('a feedback by a process whose clock is behind voids a request that another one has planned before (S2 S3)', async () => {
     await scene.configure(SCOPE, 'rpm=600/min')
     let event: () => Promise<unknown> = async () => {}
     const transport: Transport = {
@@ -94,16 +96,16 @@ describeOnEngine('lessons beside everything else', () => {
     scene.nowMs += 1000
     const behind = scene.limiter({clock: () => scene.nowMs - 5000, sleep: async () => {}})
     // Ten are there again, which the write of the request credits and takes.
-    event = () => learn({refused: {consume: {rpm: 1}, retryAfterMs: 30_000}}, behind)
+    event = () => report({refused: {consume: {rpm: 1}, retryAfterMs: 30_000}}, behind)
     await refusal(take({rpm: 10}, limiter))
     expect((await totals()).consumed).toBe(600)
   })
 
-  it('a lesson that a split overtakes reaches both halves (S8)', async () => {
+  it('a feedback that a split overtakes reaches both halves (S8)', async () => {
     await scene.configure(SCOPE, 'rpm=600/min')
     await take({rpm: 100})
     const split = () => splitBucket(scene.tenant, WHO.entity, WHO.resource, 1)
-    expect(await learn({left: {rpm: 100}}, overtakenBy(split))).toEqual({lowered: ['rpm']})
+    expect(await report({left: {rpm: 100}}, overtakenBy(split))).toEqual({lowered: ['rpm']})
     expect((await totals('rpm', 2)).tokens).toBe(100)
   })
 
@@ -111,7 +113,7 @@ describeOnEngine('lessons beside everything else', () => {
     await scene.configure(SCOPE, 'rpm=600/min')
     await take({rpm: 100})
     const split = () => splitBucket(scene.tenant, WHO.entity, WHO.resource, 1)
-    await learn({refused: {consume: {rpm: 1}, retryAfterMs: 2000}}, overtakenBy(split))
+    await report({refused: {consume: {rpm: 1}, retryAfterMs: 2000}}, overtakenBy(split))
     scene.nowMs += 1999
     await refusal(take())
     scene.nowMs += 1
@@ -122,8 +124,8 @@ describeOnEngine('lessons beside everything else', () => {
     await scene.configure(SCOPE, 'rpm=600/min')
     await take({rpm: 600})
     scene.nowMs += 1000
-    const reset = () => new NamespaceRepository(scene.tenant, undefined).resetBucket(WHO.entity, WHO.resource)
-    await learn({left: {rpm: 5}}, overtakenBy(reset))
+    const reset = () => new NamespaceRepository(scene.tenant, undefined).resetBucket(WHO)
+    await report({left: {rpm: 5}}, overtakenBy(reset))
     expect(await totals()).toMatchObject({tokens: 5})
   })
 
@@ -132,34 +134,34 @@ describeOnEngine('lessons beside everything else', () => {
 
     it('counts what was refilled since as left', async () => {
       await take()
-      expect(await learn({left: {rpm: 100}, ageMs: 20_000})).toEqual({lowered: ['rpm']})
+      expect(await report({left: {rpm: 100}, ageMs: 20_000})).toEqual({lowered: ['rpm']})
       expect((await totals()).tokens).toBe(300)
     })
 
     it('what is older than the bucket takes to fill teaches nothing', async () => {
       await take()
-      expect(await learn({left: {rpm: 0}, ageMs: 60_000})).toEqual({lowered: []})
+      expect(await report({left: {rpm: 0}, ageMs: 60_000})).toEqual({lowered: []})
       expect((await totals()).tokens).toBe(599)
     })
 
     it('counts over all shards once', async () => {
       await take()
       await splitBucket(scene.tenant, WHO.entity, WHO.resource, 1)
-      await learn({left: {rpm: 100}, ageMs: 20_000})
+      await report({left: {rpm: 100}, ageMs: 20_000})
       expect((await totals('rpm', 2)).tokens).toBe(300)
     })
 
     it('an older answer after a newer one changes nothing that the newer one has left', async () => {
       await take()
-      await learn({left: {rpm: 90}})
-      expect(await learn({left: {rpm: 500}, ageMs: 3000})).toEqual({lowered: []})
-      expect(await learn({left: {rpm: 60}, ageMs: 3000})).toEqual({lowered: []})
+      await report({left: {rpm: 90}})
+      expect(await report({left: {rpm: 500}, ageMs: 3000})).toEqual({lowered: []})
+      expect(await report({left: {rpm: 60}, ageMs: 3000})).toEqual({lowered: []})
       expect((await totals()).tokens).toBe(90)
     })
 
     it.each([-1, Number.NaN, Number.POSITIVE_INFINITY])('refuses %s', async ageMs => {
       await take()
-      expect(await failure(learn({left: {rpm: 0}, ageMs}))).toHaveProperty('kind', 'usage')
+      expect(await failure(report({left: {rpm: 0}, ageMs}))).toHaveProperty('kind', 'usage')
     })
   })
 
@@ -169,7 +171,7 @@ describeOnEngine('lessons beside everything else', () => {
       scene.nowMs = Date.parse('2026-03-10T09:10:00Z')
       await scene.configure(SCOPE, 'rpm=10/s,100/day@"* 9 * * *"')
       await take()
-      await learn({refused: {consume: {rpm: 1}, retryAfterMs: 777_777}})
+      await report({refused: {consume: {rpm: 1}, retryAfterMs: 777_777}})
       expect((await totals()).tokens).toBeLessThan(1)
       scene.nowMs += 700_000
       await refusal(take())
@@ -183,7 +185,7 @@ describeOnEngine('lessons beside everything else', () => {
       // One in ten seconds until ten, then one a second.
       await scene.configure(SCOPE, 'rpm=60/min:10,6/min:10@"* 9 * * *"')
       await take()
-      await learn({refused: {consume: {rpm: 1}, retryAfterMs: 20_000}})
+      await report({refused: {consume: {rpm: 1}, retryAfterMs: 20_000}})
       scene.nowMs += 19_999
       await refusal(take())
       scene.nowMs += 1
@@ -194,8 +196,8 @@ describeOnEngine('lessons beside everything else', () => {
     it('a session is lowered to what is left, and the next one begins whole', async () => {
       await scene.configure(SCOPE, 'rpm=100/5h!')
       await take()
-      expect(await learn({refused: {consume: {rpm: 1}, retryAfterMs: 1000}})).toEqual({lowered: []})
-      expect(await learn({left: {rpm: 1}})).toEqual({lowered: ['rpm']})
+      expect(await report({refused: {consume: {rpm: 1}, retryAfterMs: 1000}})).toEqual({lowered: []})
+      expect(await report({left: {rpm: 1}})).toEqual({lowered: ['rpm']})
       await take()
       await refusal(take())
       scene.nowMs += 5 * HOUR_MS
@@ -208,7 +210,7 @@ describeOnEngine('lessons beside everything else', () => {
       await scene.configure(SCOPE, 'rpm=100/day@UTC')
       await take({rpm: 90})
       scene.nowMs += 2 * HOUR_MS
-      expect(await learn({left: {rpm: 60}})).toEqual({lowered: ['rpm']})
+      expect(await report({left: {rpm: 60}})).toEqual({lowered: ['rpm']})
       expect(await totals()).toEqual({tokens: 60, consumed: 90})
       scene.nowMs += DAY_MS
       await take({rpm: 100})
@@ -217,7 +219,7 @@ describeOnEngine('lessons beside everything else', () => {
     it('a soft limit is lowered and refuses nothing', async () => {
       await scene.configure(SCOPE, 'rpm=60/min,soft')
       await take()
-      await learn({left: {rpm: 0}})
+      await report({left: {rpm: 0}})
       const lease = await take()
       expect(lease.overdrawn).toEqual(['rpm'])
       expect(await totals()).toEqual({tokens: -1, consumed: 2})
@@ -230,7 +232,7 @@ describeOnEngine('lessons beside everything else', () => {
         await take()
         const tenant = new NamespaceRepository(scene.tenant, undefined)
         await tenant.setAccess(SCOPE, access)
-        expect(await learn({left: {rpm: 3}})).toEqual({lowered: ['rpm']})
+        expect(await report({left: {rpm: 3}})).toEqual({lowered: ['rpm']})
         await tenant.setAccess(SCOPE, undefined)
         expect(await totals()).toEqual({tokens: 3, consumed: 1})
         await take({rpm: 3})
@@ -247,7 +249,7 @@ describeOnEngine('lessons beside everything else', () => {
     const ask = (limiter = scene.limiter()) =>
       limiter.acquire({entity: 'user-1', resource: WHO.resource, consume: {rpm: 1}})
     await ask()
-    await learn({refused: {consume: {rpm: 1}, retryAfterMs: 1500}})
+    await report({refused: {consume: {rpm: 1}, retryAfterMs: 1500}})
     scene.nowMs += 1499
     await refusal(ask())
     expect(await scene.totals('user-1', WHO.resource, 'rpm')).toMatchObject({consumed: 1})
@@ -262,27 +264,27 @@ describeOnEngine('lessons beside everything else', () => {
     await take({rpm: 600}, limiter)
     scene.nowMs += 10
     await refusal(take({rpm: 2}, limiter))
-    await learn({refused: {consume: {rpm: 1}, retryAfterMs: 5000}}, limiter)
+    await report({refused: {consume: {rpm: 1}, retryAfterMs: 5000}}, limiter)
     expect((await refusal(take({rpm: 2}, limiter))).retryAfterMs).toBeGreaterThan(5000)
   })
 
-  it('lessons of one namespace reach no other (S11)', async () => {
+  it('feedback of one namespace reach no other (S11)', async () => {
     const other = new Scene(table)
     for (const each of [scene, other]) {
       await each.configure(SCOPE, 'rpm=600/min')
       await each.limiter().acquire({...WHO, consume: {rpm: 1}})
     }
-    await learn({left: {rpm: 0}})
+    await report({left: {rpm: 0}})
     expect(await other.totals(WHO.entity, WHO.resource, 'rpm')).toEqual({tokens: 599, consumed: 1})
   })
 
   it('the limit that measures the writes of an item is nobody’s to teach', async () => {
     await scene.configure(SCOPE, 'rpm=600/min')
     await take()
-    expect(await failure(learn({left: {wcu: 0}}))).toHaveProperty('kind', 'usage')
+    expect(await failure(report({left: {wcu: 0}}))).toHaveProperty('kind', 'usage')
   })
 
-  it('a lesson and its repetition after a lost answer, beside requests, never make more than time earns (S1)', async () => {
+  it('a feedback and its repetition after a lost answer, beside requests, never make more than time earns (S1)', async () => {
     await scene.configure(SCOPE, 'rpm=600/min:60')
     let admitted = 0
     const limiters = Array.from({length: 3}, () => scene.limiter({denyCacheMs: 0, sleep: async () => {}}))
@@ -290,8 +292,8 @@ describeOnEngine('lessons beside everything else', () => {
     for (let step = 0; step < 120; step++) {
       const limiter = limiters[step % 3] as RateLimiter
       if (await isAdmitted(take({rpm: (step % 5) + 1}, limiter))) admitted += (step % 5) + 1
-      if (step % 7 === 0) await learn({left: {rpm: step % 60}, ageMs: (step % 4) * 100}, limiter)
-      if (step % 31 === 0) await learn({refused: {consume: {rpm: 1}, retryAfterMs: step * 3}}, limiter)
+      if (step % 7 === 0) await report({left: {rpm: step % 60}, ageMs: (step % 4) * 100}, limiter)
+      if (step % 31 === 0) await report({refused: {consume: {rpm: 1}, retryAfterMs: step * 3}}, limiter)
       scene.nowMs += 83
     }
     const {tokens, consumed} = await totals()
@@ -304,7 +306,7 @@ describeOnEngine('lessons beside everything else', () => {
     await take()
     const limiter = scene.limiter()
     await limiter.close()
-    expect(await failure(learn({left: {rpm: 0}}, limiter))).toHaveProperty('name', 'LimiterClosed')
+    expect(await failure(report({left: {rpm: 0}}, limiter))).toHaveProperty('name', 'LimiterClosed')
     expect((await totals()).tokens).toBe(599)
   })
 })

@@ -1,7 +1,7 @@
 import {readdirSync, readFileSync, statSync} from 'node:fs'
 import {join} from 'node:path'
 import {DemoStack} from '../docs/demo/stack.js'
-import {parseLimits, RateLimiter, Repository} from '../src/lib/index.js'
+import {defineLimits, RateLimiter, Repository} from '../src/lib/index.js'
 import {numberOption, option, say, short, textTable} from './report.js'
 
 /**
@@ -31,7 +31,7 @@ try {
   const {endpoint, engine: name} = await status()
   say(`${name}, ${ACQUIRES} acquires over ${BUCKETS} buckets, ${LANES} at once`)
   const repository = new Repository({stack: 'local', endpoint})
-  await (await repository.namespace()).setLimits({level: 'system'}, parseLimits(['rpm=1000/min:10M']))
+  await (await repository.namespace()).setLimits({level: 'system'}, defineLimits(['rpm=1000/min:10M']))
   const limiter = new RateLimiter({stack: 'local', endpoint, onUnavailable: 'block', timeoutMs: 30_000})
   const rows: string[][] = []
   for (let done = 0; done < ACQUIRES; done += CHUNK) {

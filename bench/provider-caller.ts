@@ -34,8 +34,7 @@ async function row({way, url, endpoint, stack, namespaceId}: CallerTask): Promis
   const limiter = new RateLimiter({stack, namespaceId, endpoint, timeoutMs: WAIT_MS})
   const entity = `caller-${process.pid}`
   const provider = {entity: ACCOUNT, limitNames: {requests: 'rpm', tokens: 'tpm'}}
-  const call = limitedFetch({
-    limiter: way === 'learning' ? limiter : {tryAcquire: request => limiter.tryAcquire(request)},
+  const call = limitedFetch(way === 'learning' ? limiter : {tryAcquire: request => limiter.tryAcquire(request)}, {
     entity,
     waitMs: WAIT_MS,
     ...(way !== 'no provider option' && {provider}),

@@ -1,5 +1,12 @@
 import {setTimeout as sleep} from 'node:timers/promises'
-import {formatLimit, type NamespaceRepository, parseLimits, RateLimiter, Repository} from '../../src/lib/index.js'
+import {
+  defineLimits,
+  formatLimit,
+  type Limit,
+  type NamespaceRepository,
+  RateLimiter,
+  Repository,
+} from '../../src/lib/index.js'
 import {pressHotKey} from './hot-key.js'
 import {bar, canView, chapter, count, paint, say, table, watching} from './screen.js'
 import {DemoStack} from './stack.js'
@@ -77,9 +84,9 @@ async function story(): Promise<void> {
 
 async function setLimits(namespace: NamespaceRepository): Promise<void> {
   chapter('Limits: system defaults, one resource, one team')
-  const forSystem = parseLimits(['rpm=120/min', 'tpm=20k/min'])
-  const forModel = parseLimits(['rpm=600/min:120', 'tpm=120k/min:40k'])
-  const forTeam = parseLimits(['tpm=180k/min:60k'])
+  const forSystem = defineLimits(['rpm=120/min', 'tpm=20k/min'])
+  const forModel = defineLimits(['rpm=600/min:120', 'tpm=120k/min:40k'])
+  const forTeam = defineLimits(['tpm=180k/min:60k'])
   await namespace.setLimits({level: 'system'}, forSystem)
   await namespace.setLimits({level: 'resource', resource: 'gpt-4'}, forModel)
   await namespace.setLimits({level: 'resource', resource: 'embeddings'}, embeddingLimits(), {replace: true})
@@ -88,7 +95,7 @@ async function setLimits(namespace: NamespaceRepository): Promise<void> {
   for (const member of ['ada', 'ben', 'cleo']) {
     await namespace.entities.create({id: member, parent: 'team-red', cascade: true})
   }
-  const spelled = (limits: Parameters<typeof formatLimit>[0][]) => limits.map(formatLimit).join('  ')
+  const spelled = (limits: readonly Limit[]) => limits.map(formatLimit).join('  ')
   table([
     ['who', 'limits'],
     ['system', spelled(forSystem)],
@@ -102,7 +109,7 @@ function embeddingLimits() {
   const kinds = ['requests', 'tokens', 'images', 'audio', 'characters', 'pages', 'files', 'bytes']
   const spans = ['s=100/sec:100k', 'm=10k/min:100k', 'h=100k/hour', 'd=1M/day', 'w=5M/7day', 'mo=20M/30day']
   // As many as a level can have.
-  return parseLimits(kinds.flatMap(kind => spans.map(span => `${kind}-p${span}`)).slice(0, 47))
+  return defineLimits(kinds.flatMap(kind => spans.map(span => `${kind}-p${span}`)).slice(0, 47))
 }
 
 /** Waits for `work`, in the live view if there is a terminal. After q the demo still waits for it; Ctrl-C ends the demo. */

@@ -9,8 +9,7 @@ type ProviderModel = Parameters<typeof wrapLanguageModel>[0]['model']
 export function perUser(model: ProviderModel, limiter: RateLimiter): LanguageModel {
   return wrapLanguageModel({
     model,
-    middleware: limitedModel({
-      limiter,
+    middleware: limitedModel(limiter, {
       entity: ({params}) => String(params.providerOptions?.zael?.user ?? 'nobody'),
       limitNames: {requests: 'rpd', tokens: 'tpd'},
     }),

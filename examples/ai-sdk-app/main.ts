@@ -1,5 +1,4 @@
 import {createServer} from 'node:http'
-import {parseLimits} from 'zael'
 import {chapter} from '../../docs/demo/screen.js'
 import {type Parts, runExample} from '../shared/example.js'
 import {listen} from '../shared/listen.js'
@@ -14,7 +13,7 @@ await runExample({
   title: 'An app on the AI SDK: requests and tokens per user and day',
   provider: {requests: 2, tokens: 100_000},
   setLimits: async namespace => {
-    await namespace.setLimits({level: 'resource', resource: MODEL}, parseLimits(['rpd=100/day', 'tpd=180/day']))
+    await namespace.setLimits({level: 'resource', resource: MODEL}, ['rpd=100/day', 'tpd=180/day'])
   },
   start: ({limiter, model}) => listen(createServer(createApp(perUser(chatModel(model.url, MODEL), limiter)))),
   story,

@@ -15,8 +15,7 @@ const RESERVED_TOKENS = 100
 export function createApi({limiter, provider}: ApiOptions): express.Express {
   const app = express()
   app.use(
-    expressLimiter<express.Request>({
-      limiter,
+    expressLimiter<express.Request>(limiter, {
       entity: request => request.get('x-user') ?? 'nobody',
       resource: 'api',
       consume: request => costOf(request.path),

@@ -1,5 +1,4 @@
 import {createServer} from 'node:http'
-import {parseLimits} from 'zael'
 import {chapter} from '../../docs/demo/screen.js'
 import {type Parts, runExample} from '../shared/example.js'
 import {listen} from '../shared/listen.js'
@@ -12,7 +11,7 @@ await runExample({
   title: 'An Express API: requests and tokens per user and day',
   provider: {requests: 1_000, tokens: 100_000},
   setLimits: async namespace => {
-    await namespace.setLimits({level: 'resource', resource: 'api'}, parseLimits(['rpd=7/day', 'tpd=5k/day']))
+    await namespace.setLimits({level: 'resource', resource: 'api'}, ['rpd=7/day', 'tpd=5k/day'])
   },
   start: ({limiter, model}) => listen(createServer(createApi({limiter, provider: model.url}))),
   story,

@@ -14,8 +14,7 @@ export interface GatewayOptions {
  * model one of requests and tokens per day (`rpd`, `tpd`).
  */
 export function createGateway({limiter, provider}: GatewayOptions): Hono {
-  const modelFetch = limitedFetch({
-    limiter,
+  const modelFetch = limitedFetch(limiter, {
     entity: ({headers}) => headers.get('x-api-key') ?? 'nobody',
     // The fields that clients of OpenAI know; those of the IETF draft are about the requests to the gateway.
     headers: 'openai',
@@ -24,8 +23,7 @@ export function createGateway({limiter, provider}: GatewayOptions): Hono {
 
   const app = new Hono()
   app.use(
-    honoLimiter({
-      limiter,
+    honoLimiter(limiter, {
       entity: c => c.req.header('x-api-key') ?? 'nobody',
       resource: 'gateway',
       consume: {rpm: 1},

@@ -1,6 +1,5 @@
 import type {Server} from 'node:http'
 import {createAdaptorServer} from '@hono/node-server'
-import {parseLimits} from 'zael'
 import {chapter} from '../../docs/demo/screen.js'
 import {type Parts, runExample} from '../shared/example.js'
 import {listen} from '../shared/listen.js'
@@ -14,8 +13,8 @@ await runExample({
   title: 'A Hono gateway: requests per key, tokens per key and model',
   provider: {requests: 3, tokens: 100_000},
   setLimits: async namespace => {
-    await namespace.setLimits({level: 'resource', resource: 'gateway'}, parseLimits(['rpm=600/min']))
-    await namespace.setLimits({level: 'resource', resource: MODEL}, parseLimits(['rpd=100/day', 'tpd=200/day']))
+    await namespace.setLimits({level: 'resource', resource: 'gateway'}, ['rpm=600/min'])
+    await namespace.setLimits({level: 'resource', resource: MODEL}, ['rpd=100/day', 'tpd=200/day'])
   },
   start: ({limiter, model}) => {
     const {fetch} = createGateway({limiter, provider: model.url})

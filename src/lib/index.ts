@@ -18,7 +18,7 @@ export type {
   SessionReset,
 } from './core/limits/limit.js'
 export {type Level, type LimitsByLevel, type ResolvedLimits, resolveLimits} from './core/limits/limit.js'
-export {formatLimit, parseLimit, parseLimits} from './core/limits/limit-text.js'
+export {defineLimits, formatLimit, type LimitName, type LimitTexts, parseLimit} from './core/limits/limit-text.js'
 export type {BucketName} from './core/names.js'
 export type {Window} from './core/window.js'
 export {Aborted, Denied, TableMissing, Unavailable} from './dynamo/errors.js'
@@ -31,6 +31,7 @@ export {RateLimiter} from './limiter/rate-limiter.js'
 export {
   LeaseEnded,
   LimiterClosed,
+  type ProblemDetails,
   RateLimitExceeded,
   RateLimiterUnavailable,
   type RefusalStatus,

@@ -28,7 +28,7 @@ describeOnEngine('models of the AI SDK', () => {
   beforeEach(async () => {
     scene = new Scene(table)
     limiter = scene.limiter({sleep: async () => {}})
-    options = {limiter, entity: 'user-1'}
+    options = {entity: 'user-1'}
     server.paths.length = 0
     await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=10/min', 'tpm=1k/min')
   })
@@ -42,7 +42,7 @@ describeOnEngine('models of the AI SDK', () => {
   describe.each(Object.entries(SDKS))('%s', (_, sdk) => {
     const call = (what: Case, more: Omit<SdkCall, 'model' | 'middleware'> = {}): SdkCall => ({
       model: testModel(sdk.specification, server.url, what),
-      middleware: limitedModel(options),
+      middleware: limitedModel(limiter, options),
       ...more,
     })
     const failure = (work: Promise<unknown>) =>
@@ -156,7 +156,7 @@ describeOnEngine('models of the AI SDK', () => {
           }
         },
       })
-      options = {...options, limiter, waitMs: 600_000, estimate: () => ({input: 0, output: 1000})}
+      options = {...options, waitMs: 600_000, estimate: () => ({input: 0, output: 1000})}
       for (let at = 0; at < 2; at++) await sdk.generate(call('no-usage'))
       expect({waits, ...(await charged())}).toEqual({waits: 1, rpm: 2, tpm: 2000})
       const aborted = await failure(sdk.generate(call('usage', {abortSignal: leaving.signal})))
@@ -175,7 +175,7 @@ describeOnEngine('models of the AI SDK', () => {
       expect(await failure(sdk.generate(call('usage')))).toMatchObject({statusCode: 503})
       faults.stop()
       limiter = scene.limiter()
-      options = {...options, limiter, resource: 'unconfigured'}
+      options = {...options, resource: 'unconfigured'}
       expect(await failure(sdk.generate(call('usage')))).toMatchObject({code: 'limits.missing'})
       expect(server.paths).toHaveLength(1)
     })
@@ -185,7 +185,6 @@ describeOnEngine('models of the AI SDK', () => {
       expect(await sdk.generate(call('usage'))).toBe(TEXT)
       expect(await scene.shards('user-1', 'gpt-4')).toEqual([])
       options = {
-        limiter,
         entity: async ({params}) => `user-${params.maxOutputTokens}`,
         resource: ({model}) => model.modelId,
       }

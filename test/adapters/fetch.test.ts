@@ -1,5 +1,5 @@
 import {afterAll, afterEach, beforeAll, beforeEach, describe, expect, it} from 'vitest'
-import {type LimitedFetchOptions, leaseOf, limitedFetch} from '../../src/lib/adapters/fetch.js'
+import {type CallLimiter, type LimitedFetchOptions, leaseOf, limitedFetch} from '../../src/lib/adapters/fetch.js'
 import {onAbort} from '../../src/lib/dynamo/abort.js'
 import type {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
 import type {AcquireRequest} from '../../src/lib/limiter/request/options.js'
@@ -37,15 +37,21 @@ describeOnEngine('fetch', () => {
   beforeEach(async () => {
     scene = new Scene(table)
     limiter = scene.limiter({sleep: async () => {}})
-    options = {limiter, entity: 'user-1'}
+    options = {entity: 'user-1'}
     server.bodies.length = 0
     server.paths.length = 0
     await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=10/min', 'tpm=1k/min')
   })
   afterEach(() => limiter.close())
 
-  function call(path: string, what: Case, init: RequestInit & {body?: string} = {}, body: object = BODY) {
-    const send = limitedFetch(options)
+  function call(
+    path: string,
+    what: Case,
+    init: RequestInit & {body?: string} = {},
+    body: object = BODY,
+    by: CallLimiter = limiter,
+  ) {
+    const send = limitedFetch(by, options)
     return send(`${server.url}${path}`, {
       method: 'POST',
       body: JSON.stringify(body),
@@ -72,14 +78,14 @@ describeOnEngine('fetch', () => {
 
   it('is settled soon where that is said', async () => {
     const asked: AcquireRequest[] = []
-    const told: LimitedFetchOptions['limiter'] = {
+    const observed: CallLimiter = {
       tryAcquire: request => {
         asked.push(request)
         return limiter.tryAcquire(request)
       },
     }
-    options = {...options, limiter: told, settle: 'soon'}
-    await (await call('/v1/chat/completions', 'usage')).text()
+    options = {...options, settle: 'soon'}
+    await (await call('/v1/chat/completions', 'usage', {}, BODY, observed)).text()
     expect(asked).toMatchObject([{settle: 'soon'}])
     await limiter.settled()
     expect(await charged()).toEqual({rpm: 1, tpm: countedBy('/v1/chat/completions')})
@@ -194,7 +200,7 @@ describeOnEngine('fetch', () => {
         }
       },
     })
-    options = {...options, limiter, waitMs: 600_000, estimate: () => ({input: 0, output: 1000})}
+    options = {...options, waitMs: 600_000, estimate: () => ({input: 0, output: 1000})}
     for (let at = 0; at < 2; at++) await (await call('/v1/responses', 'no-usage')).text()
     expect({waits, ...(await charged())}).toEqual({waits: 1, rpm: 2, tpm: 2000})
     const aborted = call('/v1/responses', 'no-usage', {signal: leaving.signal})
@@ -238,12 +244,12 @@ describeOnEngine('fetch', () => {
   })
 
   it('does not limit what names no model, unless a resource is given, nor what is skipped', async () => {
-    expect((await limitedFetch(options)(`${server.url}/v1/models`)).status).toBe(200)
+    expect((await limitedFetch(limiter, options)(`${server.url}/v1/models`)).status).toBe(200)
     expect(await scene.shards('user-1', 'gpt-4')).toEqual([])
     options = {...options, resource: 'gpt-4', skip: ({url}) => url.endsWith('/v1/models?free')}
-    expect((await limitedFetch(options)(`${server.url}/v1/models?free`)).status).toBe(200)
+    expect((await limitedFetch(limiter, options)(`${server.url}/v1/models?free`)).status).toBe(200)
     expect(await scene.shards('user-1', 'gpt-4')).toEqual([])
-    await (await limitedFetch(options)(new URL(`${server.url}/v1/models`))).text()
+    await (await limitedFetch(limiter, options)(new URL(`${server.url}/v1/models`))).text()
     expect(await charged()).toMatchObject({rpm: 1})
   })
 
@@ -258,7 +264,7 @@ describeOnEngine('fetch', () => {
       headers: {'x-user': 'user-1'},
       body: JSON.stringify({...BODY, model: 'gpt-4-mini'}),
     })
-    expect(await (await limitedFetch(options)(request)).json()).toMatchObject({id: 'c1'})
+    expect(await (await limitedFetch(limiter, options)(request)).json()).toMatchObject({id: 'c1'})
     expect(await charged()).toEqual({rpm: 1, tpm: 18})
   })
 

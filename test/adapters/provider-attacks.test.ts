@@ -85,8 +85,7 @@ describeOnEngine('a provider that answers in odd ways', () => {
         headers: {'content-type': 'application/json', ...headers},
       })
   const call = (by = limiter, limitNames?: ProviderLimitNames) =>
-    limitedFetch({
-      limiter: by,
+    limitedFetch(by, {
       entity: 'user-1',
       fetch: () => send(),
       provider: {entity: ACCOUNT, ...(limitNames && {limitNames})},
@@ -222,8 +221,7 @@ describeOnEngine('a provider that answers in odd ways', () => {
 
   it('an entity without limits is an error before anything is sent, and the caller gets back what was taken', async () => {
     let sent = 0
-    const unknown = limitedFetch({
-      limiter,
+    const unknown = limitedFetch(limiter, {
       entity: 'user-1',
       fetch: async () => {
         sent++
@@ -275,7 +273,7 @@ describeOnEngine('a provider that answers in odd ways', () => {
       send = () => out(() => Promise.reject(error))
       await expect(call(broken)).rejects.toBe(error)
       start(outages[how] as () => Promise<never>)
-      const {wrapGenerate} = limitedModel({limiter: broken, entity: 'user-1', provider: {entity: ACCOUNT}})
+      const {wrapGenerate} = limitedModel(broken, {entity: 'user-1', provider: {entity: ACCOUNT}})
       const refusal = Object.assign(new Error('no'), {statusCode: 429, responseHeaders: {'retry-after': '2'}})
       const model = {modelId: MODEL, provider: 'test'}
       const doGenerate = () => out(() => Promise.reject(refusal))

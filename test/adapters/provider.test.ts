@@ -95,7 +95,7 @@ describeOnEngine('a provider that all callers share', () => {
 
   const body = JSON.stringify({model: 'gpt-4', max_tokens: 100, messages: [{role: 'user', content: 'x'.repeat(40)}]})
   const call = async (entity = 'user-1') => {
-    const send = limitedFetch({limiter, entity, provider: {entity: ACCOUNT}})
+    const send = limitedFetch(limiter, {entity, provider: {entity: ACCOUNT}})
     const response = await send(url, {method: 'POST', body})
     return {status: response.status, body: await response.json()}
   }
@@ -136,7 +136,7 @@ describeOnEngine('a provider that all callers share', () => {
     reply = {status: 200}
     received = 0
     const other = scene.limiter({sleep: async () => {}})
-    const send = limitedFetch({limiter: other, entity: 'user-2', provider: {entity: ACCOUNT}})
+    const send = limitedFetch(other, {entity: 'user-2', provider: {entity: ACCOUNT}})
     scene.nowMs += 2999
     for (const use of [() => call(), async () => send(url, {method: 'POST', body})])
       expect((await use()).status).toBe(429)
@@ -153,7 +153,7 @@ describeOnEngine('a provider that all callers share', () => {
       scene.nowMs += ms
     }
     const patient = scene.limiter({sleep})
-    const send = limitedFetch({limiter: patient, entity: 'user-1', waitMs: 5000, provider: {entity: ACCOUNT}})
+    const send = limitedFetch(patient, {entity: 'user-1', waitMs: 5000, provider: {entity: ACCOUNT}})
     expect((await send(url, {method: 'POST', body})).status).toBe(200)
     await patient.close()
   })
@@ -166,14 +166,14 @@ describeOnEngine('a provider that all callers share', () => {
       'otpm=1k/min',
     )
     const provider = {entity: ACCOUNT, limitNames: {inputTokens: 'itpm', outputTokens: 'otpm'}}
-    const send = limitedFetch({limiter, entity: 'user-1', provider})
+    const send = limitedFetch(limiter, {entity: 'user-1', provider})
     await (await send(url, {method: 'POST', body})).text()
     expect(await scene.totals(ACCOUNT, 'gpt-4', 'itpm')).toEqual({tokens: 989, consumed: 11})
     expect(await scene.totals(ACCOUNT, 'gpt-4', 'otpm')).toEqual({tokens: 993, consumed: 7})
   })
 
   it('learns from what the AI SDK passes on, of answers and of errors', async () => {
-    const {wrapGenerate} = limitedModel({limiter, entity: 'user-1', provider: {entity: ACCOUNT}})
+    const {wrapGenerate} = limitedModel(limiter, {entity: 'user-1', provider: {entity: ACCOUNT}})
     const model = {modelId: 'gpt-4', provider: 'test'}
     const result = {content: [], usage: {inputTokens: 5, outputTokens: 5}}
     const headers = {'x-ratelimit-remaining-requests': '9'}

@@ -6,12 +6,15 @@ import fastify, {type FastifyRequest} from 'fastify'
 import {Hono} from 'hono'
 import {expressLimiter, leaseOf as leaseOfNode} from '../../src/lib/adapters/express.js'
 import {fastifyLimiter, leaseOf as leaseOfFastify} from '../../src/lib/adapters/fastify.js'
-import type {GuardOptions} from '../../src/lib/adapters/guard.js'
+import type {GuardLimiter, GuardOptions} from '../../src/lib/adapters/guard.js'
 import {honoLimiter, leaseOf as leaseOfHono} from '../../src/lib/adapters/hono.js'
 import type {Lease} from '../../src/lib/limiter/lease.js'
 
 /** How a test limits requests: who asks is in the header `x-user`, unless said otherwise by the server. */
-export type TestOptions = Omit<GuardOptions<unknown>, 'entity' | 'skip'> & {readonly skipPath?: string}
+export type TestOptions = Omit<GuardOptions<unknown>, 'entity' | 'skip'> & {
+  readonly limiter: GuardLimiter
+  readonly skipPath?: string
+}
 
 /** What the application does with an admitted request: answers with a status, or throws. */
 export type TestHandler = (path: string, lease: Lease | undefined) => Promise<{status: number; body: string}>
@@ -27,7 +30,7 @@ export const SERVERS: Readonly<Record<string, (options: TestOptions, handler: Te
     const app = new Hono()
     // Without type arguments: what `c` is comes from Hono.
     app.use(
-      honoLimiter({
+      honoLimiter(options.limiter, {
         ...options,
         entity: c => c.req.header('x-user') ?? 'nobody',
         skip: c => new URL(c.req.raw.url).pathname === options.skipPath,
@@ -47,7 +50,7 @@ export const SERVERS: Readonly<Record<string, (options: TestOptions, handler: Te
   express: async (options, handler) => {
     const app = express()
     app.use(
-      expressLimiter<express.Request>({
+      expressLimiter<express.Request>(options.limiter, {
         ...options,
         entity: request => request.get('x-user') ?? 'nobody',
         skip: request => request.path === options.skipPath,
@@ -65,7 +68,7 @@ export const SERVERS: Readonly<Record<string, (options: TestOptions, handler: Te
   },
 
   'node:http': async (options, handler) => {
-    const limit = expressLimiter({
+    const limit = expressLimiter(options.limiter, {
       ...options,
       entity: request => String(request.headers['x-user'] ?? 'nobody'),
       skip: request => request.url === options.skipPath,
@@ -89,7 +92,7 @@ export const SERVERS: Readonly<Record<string, (options: TestOptions, handler: Te
     const app = fastify({forceCloseConnections: true})
     app.addHook(
       'onRequest',
-      fastifyLimiter<FastifyRequest>({
+      fastifyLimiter<FastifyRequest>(options.limiter, {
         ...options,
         entity: request => String(request.headers['x-user'] ?? 'nobody'),
         skip: request => request.url === options.skipPath,

@@ -6,7 +6,7 @@ import {createServer} from 'node:net'
 import {join} from 'node:path'
 import {createInterface} from 'node:readline/promises'
 import {afterEach, beforeEach, describe, expect, inject, it} from 'vitest'
-import {parseLimits, RateLimiter, Repository} from '../../src/lib/index.js'
+import {defineLimits, RateLimiter, Repository} from '../../src/lib/index.js'
 import {PATIENT_MS} from '../helpers/table.js'
 import {enginesUnderTest, isRunning, untilGone, writeFakeJava} from '../local/support.js'
 import {LocalUser} from './local-stack.js'
@@ -114,7 +114,7 @@ describeWithEngine('zael local', () => {
     const options = {stack: 'local', endpoint: String(endpoint)}
     const repository = new Repository(options)
     const namespace = await repository.namespace()
-    await namespace.setLimits({level: 'system'}, parseLimits(['rpm=100/min']))
+    await namespace.setLimits({level: 'system'}, defineLimits(['rpm=100/min']))
     const limiter = new RateLimiter({...options, timeoutMs: PATIENT_MS})
     for (let request = 0; request < 5; request++) {
       await limiter.acquire({entity: 'user-1', resource: 'gpt-4', consume: {rpm: 1}})

@@ -4,13 +4,13 @@
  *
  * @packageDocumentation
  */
-import {type CallOptions, createCallGuard} from './call-charge.js'
+import {type CallLimiter, type CallOptions, createCallGuard} from './call-charge.js'
 import type {RefusedRequest} from './guard.js'
 import {isCount, recordOf, type TokenEstimate, tokensOfText, UsageTally} from './model-call.js'
 import {observedStream} from './observed-stream.js'
 import type {ProviderAnswer} from './provider.js'
 
-export type {CallDecisionOptions, CallOptions} from './call-charge.js'
+export type {CallDecisionOptions, CallLimiter, CallOptions} from './call-charge.js'
 export type {DecisionOptions, GuardLimiter, HeaderStyle, LimitNames} from './guard.js'
 export type {TokenEstimate} from './model-call.js'
 export type {ProviderAccount, ProviderLimit, ProviderLimitNames, ReportingLimiter} from './provider.js'
@@ -52,11 +52,11 @@ export interface LimitedModelMiddleware {
  *
  * @example
  * ```ts
- * const model = wrapLanguageModel({model: openai('gpt-4'), middleware: limitedModel({limiter, entity: 'team-7'})})
+ * const model = wrapLanguageModel({model: openai('gpt-4'), middleware: limitedModel(limiter, {entity: 'team-7'})})
  * ```
  */
-export function limitedModel(options: LimitedModelOptions): LimitedModelMiddleware {
-  const guard = createCallGuard(options, estimateOf)
+export function limitedModel(limiter: CallLimiter, options: LimitedModelOptions): LimitedModelMiddleware {
+  const guard = createCallGuard(limiter, options, estimateOf)
 
   async function run<Result>(
     call: LanguageModelCall,

@@ -1,6 +1,13 @@
 import type {Consumption} from '../core/limits/limit.js'
 import type {Lease} from '../limiter/lease.js'
-import {createGuard, type DecisionOptions, type GuardOutcome, type LimitNames, type RefusedRequest} from './guard.js'
+import {
+  createGuard,
+  type DecisionOptions,
+  type GuardLimiter,
+  type GuardOutcome,
+  type LimitNames,
+  type RefusedRequest,
+} from './guard.js'
 import type {TokenEstimate, UsageTally} from './model-call.js'
 import {warningOnce} from './problem.js'
 import {
@@ -12,9 +19,11 @@ import {
   type ReportingLimiter,
 } from './provider.js'
 
+/** The part of a limiter that adapters for calls to models need. */
+export type CallLimiter = GuardLimiter & Partial<ReportingLimiter>
+
 /** How adapters decide on calls to models. */
 export interface CallDecisionOptions extends DecisionOptions {
-  readonly limiter: DecisionOptions['limiter'] & Partial<ReportingLimiter>
   /** The provider account that each call is also charged to. Its responses lower the account's balance. */
   readonly provider?: ProviderAccount
 }
@@ -51,20 +60,20 @@ type CallOutcome = CallCharge | Exclude<GuardOutcome, {kind: 'admitted' | 'skipp
 
 /** Charges the caller, then the provider account. Refunds the caller if the account refuses. `undefined`: not limited. */
 export function createCallGuard<Call>(
+  limiter: CallLimiter,
   options: CallOptions<Call>,
   estimateOf: (call: Call) => TokenEstimate,
 ): (call: Call, model: string | undefined, signal?: AbortSignal | null) => Promise<CallOutcome | undefined> {
   const {entity, resource, estimate = estimateOf, skip} = options
-  const {limiter, provider, limitNames = {}, waitMs, onUnavailable, settle, headers} = options
+  const {provider, limitNames = {}, waitMs, onUnavailable, settle, headers} = options
   // Picked one by one: an adapter's `entity`, `resource` and `skip` take another call than the guard's.
   const rules = {
-    limiter,
     limitNames,
     ...(onUnavailable && {onUnavailable}),
     ...(settle && {settle}),
     ...(headers && {headers}),
   }
-  const own = createGuard<ChargedCall>({
+  const own = createGuard<ChargedCall, string>(limiter, {
     ...rules,
     entity: call => call.entity,
     resource: call => call.resource,
@@ -72,7 +81,7 @@ export function createCallGuard<Call>(
   })
   const shared =
     provider &&
-    createGuard<ChargedCall>({
+    createGuard<ChargedCall, string>(limiter, {
       ...rules,
       entity: () => provider.entity,
       resource: call => provider.resource ?? call.resource,

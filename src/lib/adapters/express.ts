@@ -4,7 +4,7 @@
  *
  * @packageDocumentation
  */
-import {createGuard, type GuardOptions, keepLease} from './guard.js'
+import {createGuard, type GuardLimiter, type GuardOptions, keepLease} from './guard.js'
 import {type NodeResponse, onAnswered, PROBLEM_TYPE, whileConnected} from './problem.js'
 
 export type {DecisionOptions, GuardLimiter, GuardOptions, HeaderStyle, LimitNames} from './guard.js'
@@ -23,13 +23,14 @@ export interface NodeRequest {
  *
  * @example
  * ```ts
- * app.use(expressLimiter({limiter, entity: request => String(request.headers['x-api-key']), resource: 'api', consume: {rpm: 1}}))
+ * app.use(expressLimiter(limiter, {entity: request => String(request.headers['x-api-key']), resource: 'api', consume: {rpm: 1}}))
  * ```
  */
-export function expressLimiter<Request extends NodeRequest = NodeRequest>(
-  options: GuardOptions<Request>,
+export function expressLimiter<Request extends NodeRequest = NodeRequest, Name extends string = string>(
+  limiter: GuardLimiter<Name>,
+  options: GuardOptions<Request, NoInfer<Name>>,
 ): (request: Request, response: NodeResponse, next: (error?: unknown) => void) => Promise<void> {
-  const guard = createGuard(options)
+  const guard = createGuard(limiter, options)
   return async (request, response, next) => {
     const outcome = await whileConnected(response, signal => guard(request, signal)).catch((error: unknown) => ({
       kind: 'failed' as const,

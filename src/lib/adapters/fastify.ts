@@ -4,7 +4,7 @@
  *
  * @packageDocumentation
  */
-import {CLIENT_GONE, createGuard, type GuardOptions, keepLease} from './guard.js'
+import {CLIENT_GONE, createGuard, type GuardLimiter, type GuardOptions, keepLease} from './guard.js'
 import {type NodeResponse, onAnswered, PROBLEM_TYPE, whileConnected} from './problem.js'
 
 export type {DecisionOptions, GuardLimiter, GuardOptions, HeaderStyle, LimitNames} from './guard.js'
@@ -31,13 +31,14 @@ export interface FastifyLikeReply {
  *
  * @example
  * ```ts
- * app.addHook('onRequest', fastifyLimiter({limiter, entity: request => request.ip, resource: 'api', consume: {rpm: 1}}))
+ * app.addHook('onRequest', fastifyLimiter(limiter, {entity: request => request.ip, resource: 'api', consume: {rpm: 1}}))
  * ```
  */
-export function fastifyLimiter<Request extends FastifyLikeRequest = FastifyLikeRequest>(
-  options: GuardOptions<Request>,
+export function fastifyLimiter<Request extends FastifyLikeRequest = FastifyLikeRequest, Name extends string = string>(
+  limiter: GuardLimiter<Name>,
+  options: GuardOptions<Request, NoInfer<Name>>,
 ): (request: Request, reply: FastifyLikeReply) => Promise<unknown> {
-  const guard = createGuard(options)
+  const guard = createGuard(limiter, options)
   return async (request, reply) => {
     const outcome = await whileConnected(reply.raw, signal => guard(request, signal))
     if (outcome.kind === 'skipped') return

@@ -4,12 +4,12 @@
  *
  * @packageDocumentation
  */
-import {type CallOptions, createCallGuard} from './call-charge.js'
+import {type CallLimiter, type CallOptions, createCallGuard} from './call-charge.js'
 import {keepLease, refusalResponse} from './guard.js'
 import {estimateCall, type ModelCall, readModelCall, tallyAnswer, tallyEvent, UsageTally} from './model-call.js'
 import {EventStreamReader, observedStream, type StreamObserver} from './observed-stream.js'
 
-export type {CallDecisionOptions, CallOptions} from './call-charge.js'
+export type {CallDecisionOptions, CallLimiter, CallOptions} from './call-charge.js'
 export type {DecisionOptions, GuardLimiter, HeaderStyle, LimitNames} from './guard.js'
 export {leaseOf} from './guard.js'
 export type {ModelCall, TokenEstimate} from './model-call.js'
@@ -27,12 +27,12 @@ export interface LimitedFetchOptions extends CallOptions<ModelCall> {
  *
  * @example
  * ```ts
- * const client = new OpenAI({fetch: limitedFetch({limiter, entity: 'team-7'})})
+ * const client = new OpenAI({fetch: limitedFetch(limiter, {entity: 'team-7'})})
  * ```
  */
-export function limitedFetch(options: LimitedFetchOptions): typeof fetch {
+export function limitedFetch(limiter: CallLimiter, options: LimitedFetchOptions): typeof fetch {
   const {fetch: send = fetch} = options
-  const guard = createCallGuard(options, estimateCall)
+  const guard = createCallGuard(limiter, options, estimateCall)
   return async (input, init) => {
     const call = await readModelCall(input, init)
     const signal = init?.signal ?? (typeof input === 'object' && 'signal' in input ? input.signal : undefined)

@@ -1,20 +1,19 @@
 import type {Consumption} from '../core/limits/limit.js'
 import {Aborted} from '../dynamo/errors.js'
-import type {AdmittedDecision, RefusedDecision} from '../limiter/decision.js'
+import {type AdmittedDecision, type RefusedDecision, refusedDecision} from '../limiter/decision.js'
 import type {Lease} from '../limiter/lease.js'
 import type {RateLimiter} from '../limiter/rate-limiter.js'
-import {LimiterClosed, RateLimiterUnavailable} from '../limiter/refusal/errors.js'
+import {LimiterClosed, type ProblemDetails, RateLimiterUnavailable} from '../limiter/refusal/errors.js'
 import type {HeaderFields, LimitBalance, LimitBalances} from '../limiter/refusal/headers.js'
 import type {Settle} from '../limiter/request/options.js'
 import type {OnUnavailable} from '../schema/config-record.js'
-import {PROBLEM_TYPE, type ProblemDetails, problemOf, UNAVAILABLE} from './problem.js'
+import {PROBLEM_TYPE} from './problem.js'
 
 /** The part of a limiter that adapters need. */
-export type GuardLimiter = Pick<RateLimiter, 'tryAcquire'>
+export type GuardLimiter<Name extends string = string> = Pick<RateLimiter<Name>, 'tryAcquire'>
 
 /** Options that all adapters share. */
 export interface DecisionOptions {
-  readonly limiter: GuardLimiter
   /** Longest wait for admission, in ms; 0 refuses at once. @default 0 */
   readonly waitMs?: number
   /** Overrides the limiter's setting: allow or block requests while the table is unavailable. */
@@ -28,13 +27,13 @@ export interface DecisionOptions {
 }
 
 /** Who is charged how much for which requests. `Request` is the framework's request or context. */
-export interface GuardOptions<Request> extends DecisionOptions {
+export interface GuardOptions<Request, Name extends string = string> extends DecisionOptions {
   /** The entity to charge, such as the user or the API key. */
   readonly entity: (request: Request) => string | Promise<string>
   /** The resource to charge. */
   readonly resource: string | ((request: Request) => string | Promise<string>)
   /** Whole tokens per limit, such as `{rpm: 1}`. */
-  readonly consume: Consumption | ((request: Request) => Consumption | Promise<Consumption>)
+  readonly consume: Consumption<Name> | ((request: Request) => Consumption<Name> | Promise<Consumption<Name>>)
   /** Returns true for requests that are not limited. */
   readonly skip?: (request: Request) => boolean | Promise<boolean>
   /** Whether a response with this status is free: refunds everything that the lease still holds. */
@@ -65,10 +64,11 @@ export interface RefusedRequest {
 }
 
 /** Does not commit the lease, so that handlers can adjust it while streaming. Throws errors such as invalid input. */
-export function createGuard<Request>(
-  options: GuardOptions<Request>,
+export function createGuard<Request, Name extends string>(
+  limiter: GuardLimiter<Name>,
+  options: GuardOptions<Request, Name>,
 ): (request: Request, signal?: AbortSignal, waitMs?: number) => Promise<GuardOutcome> {
-  const {limiter, entity, resource, consume, skip, onUnavailable, settle, refundIf} = options
+  const {entity, resource, consume, skip, onUnavailable, settle, refundIf} = options
   return async (request, signal, waitMs = options.waitMs) => {
     if (await skip?.(request)) return {kind: 'skipped'}
     const asked = {
@@ -82,11 +82,13 @@ export function createGuard<Request>(
     }
     try {
       const decision = await limiter.tryAcquire(asked)
-      return decision.admitted ? admitted(decision, options, refundIf) : refused(decision, options)
+      return decision.admitted
+        ? admitted(decision as unknown as AdmittedDecision, options, refundIf)
+        : refused(decision, options)
     } catch (error) {
       if (error instanceof Aborted && signal?.aborted) return {kind: 'gone'}
-      if (!(error instanceof RateLimiterUnavailable || error instanceof LimiterClosed)) throw error
-      return {kind: 'refused', status: 503, headers: {'Retry-After': '1'}, retryAfterMs: 1000, problem: UNAVAILABLE}
+      if (!(error instanceof LimiterClosed)) throw error
+      return refused(refusedDecision(new RateLimiterUnavailable(error), 0), options)
     }
   }
 }
@@ -108,7 +110,7 @@ function admitted(
 }
 
 function refused(decision: RefusedDecision, options: DecisionOptions): RefusedRequest {
-  const problem = problemOf(decision)
+  const problem = decision.error.toProblem()
   const retryAfter = decision.headers()['Retry-After']
   const headers = {
     ...balanceFields(decision, options),

@@ -1,48 +1,4 @@
-import type {RefusedDecision} from '../limiter/decision.js'
-import {RateLimitExceeded, RequestTooLarge} from '../limiter/refusal/errors.js'
-
-/** The body of a refusal: problem details (RFC 9457). */
-export interface ProblemDetails {
-  readonly type: string
-  readonly title: string
-  readonly status: number
-  readonly detail: string
-  readonly 'violated-policies'?: readonly string[]
-  /** The provider's shared limit was too small, not the caller's. */
-  readonly 'limited-by'?: 'provider'
-}
-
 export const PROBLEM_TYPE = 'application/problem+json'
-
-const QUOTA_EXCEEDED = 'https://iana.org/assignments/http-problem-types#quota-exceeded'
-
-/** Gives the reason, but hides whose limit it was, such as a parent's. */
-export function problemOf({error}: RefusedDecision): ProblemDetails {
-  if (error instanceof RateLimitExceeded) {
-    const names = new Set(error.statuses.filter(status => status.exceeded).map(status => status.name))
-    const seconds = Math.max(1, Math.ceil(error.retryAfterMs / 1000))
-    return tooManyRequests([...names], `Too little is left. Try again in ${seconds} second${seconds === 1 ? '' : 's'}.`)
-  }
-  if (error instanceof RequestTooLarge) {
-    const {limit, requested, capacity} = error
-    return tooManyRequests(
-      [limit],
-      `The request needs ${requested} ${limit}, and there are never more than ${capacity}.`,
-    )
-  }
-  return {type: 'about:blank', title: 'Forbidden', status: 403, detail: 'This is switched off at the moment.'}
-}
-
-export const UNAVAILABLE: ProblemDetails = {
-  type: 'about:blank',
-  title: 'Service Unavailable',
-  status: 503,
-  detail: 'The request could not be admitted now. Try again.',
-}
-
-function tooManyRequests(names: readonly string[], detail: string): ProblemDetails {
-  return {type: QUOTA_EXCEEDED, title: 'Quota exceeded', status: 429, detail, 'violated-policies': names}
-}
 
 /** The part of a `node:http` response that adapters need. */
 export interface NodeResponse {
@@ -81,6 +37,6 @@ export function warningOnce(code: string, what: string): (error: unknown) => voi
     if (hasWarned) return
     hasWarned = true
     const why = error instanceof Error ? error.message : String(error)
-    process.emitWarning(`${what} (${why}). Said once per process.`, {type: 'ZaelWarning', code})
+    process.emitWarning(`${what} (${why}). Shown once per process.`, {type: 'ZaelWarning', code})
   }
 }

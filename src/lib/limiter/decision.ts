@@ -33,18 +33,19 @@ export interface RefusedDecision<Name extends string = string> {
   readonly admitted: false
   /**
    * `exceeded`: too little is left. `contended`: it would fit, but other processes kept changing the bucket first.
-   * `too-large`: more than the limit can hold. `disabled`: by a switch (HTTP 403).
+   * `too-large`: more than the limit can hold. `disabled`: by a switch (HTTP 403). `unavailable`: the table did not
+   * answer in time and the policy blocks (HTTP 503).
    */
-  readonly reason: 'exceeded' | 'contended' | 'too-large' | 'disabled'
-  /** Without contention, waiting this long guarantees admission; `null`: waiting never helps. */
+  readonly reason: 'exceeded' | 'contended' | 'too-large' | 'disabled' | 'unavailable'
+  /** Without contention, waiting this long guarantees admission, unless `unavailable`. `null`: waiting does not help. */
   readonly retryAfterMs: number | null
   /** Balances of the requested limits; empty unless `exceeded`. */
   readonly limits: LimitBalances<Name>
   /** Time spent waiting, in ms. */
   readonly waitedMs: number
-  /** The error `acquire` throws. It has the details; its JSON is the body of an HTTP 429 or 403. */
-  readonly error: RateLimitExceeded | RequestTooLarge | ResourceDisabled
-  /** Response headers: `Retry-After` in whole seconds, `RateLimit` and `RateLimit-Policy`; none unless `exceeded`. */
+  /** The error `acquire` throws. It has the details; `toProblem()` is the body of an HTTP 429, 403 or 503. */
+  readonly error: Refusal
+  /** Response headers: `Retry-After` in whole seconds, `RateLimit` and `RateLimit-Policy`; none if waiting is useless. */
   headers(): HeaderFields
 }
 
@@ -70,23 +71,25 @@ export function admittedDecision<Name extends string>(lease: Lease<Name>, waited
 /** A request that is too large is a refusal, not an error: its size usually comes from the caller's own client. */
 export function refusedDecision<Name extends string>(error: Refusal, waitedMs: number): RefusedDecision<Name> {
   const exceeded = error instanceof RateLimitExceeded ? error : undefined
+  const passing = error instanceof RateLimiterUnavailable ? error : exceeded
   return {
     admitted: false,
     reason: refusalReason(error),
-    retryAfterMs: exceeded?.retryAfterMs ?? null,
+    retryAfterMs: passing?.retryAfterMs ?? null,
     waitedMs,
     error,
     get limits() {
       return (exceeded?.limits ?? {}) as LimitBalances<Name>
     },
-    headers: () => exceeded?.headers() ?? {},
+    headers: () => passing?.headers() ?? {},
   }
 }
 
-type Refusal = RateLimitExceeded | RequestTooLarge | ResourceDisabled
+type Refusal = RateLimitExceeded | RequestTooLarge | ResourceDisabled | RateLimiterUnavailable
 
 function refusalReason(error: Refusal): RefusedDecision['reason'] {
   if (error instanceof RateLimitExceeded) return error.contended ? 'contended' : 'exceeded'
+  if (error instanceof RateLimiterUnavailable) return 'unavailable'
   return error instanceof RequestTooLarge ? 'too-large' : 'disabled'
 }
 
@@ -116,7 +119,7 @@ const ADMITTED = admittedFor(undefined)
 const ADMITTED_UNMETERED = admittedFor('unavailable')
 const BYPASSED = admittedFor('bypassed')
 
-function refusingLimit(refusal: Refusal, entity: string): RefusingLimit | undefined {
+function refusingLimit(refusal: Exclude<Refusal, RateLimiterUnavailable>, entity: string): RefusingLimit | undefined {
   if (refusal instanceof RateLimitExceeded) {
     const worst = longestWait(refusal.statuses)
     if (!worst) return undefined

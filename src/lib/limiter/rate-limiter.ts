@@ -82,10 +82,10 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
   readonly #observer: DecisionObserver | undefined
   #hasReadPolicy = false
 
-  constructor(options?: RateLimiterOptions)
+  constructor(options?: RateLimiterOptions<Name>)
   /** @internal */
-  constructor(options: RateLimiterOptions & TableSeams)
-  constructor(options: RateLimiterOptions & TableSeams = {}) {
+  constructor(options: RateLimiterOptions<Name> & TableSeams)
+  constructor(options: RateLimiterOptions<Name> & TableSeams = {}) {
     this.#onUnavailable = options.onUnavailable
     this.#isStrict = options.strict ?? false
     this.#settings = settingsOf(options)
@@ -100,14 +100,17 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
 
   /**
    * Charges the request, or returns why not. Limits that are not configured are skipped and listed as `unlimited`,
-   * unless `strict`. Throws if there is no decision: invalid input, no limits at any level, table unavailable and the
-   * policy blocks (`RateLimiterUnavailable`), signal aborted (`Aborted`), limiter closed (`LimiterClosed`).
+   * unless `strict`. Throws only if no decision is possible: invalid input, no limits at any level, a missing table or
+   * permission, signal aborted (`Aborted`), limiter closed (`LimiterClosed`).
    */
   tryAcquire(request: AcquireRequest<Name>): Promise<AcquireDecision<Name>> {
     return this.#decide(request, decisionOf<Name>)
   }
 
-  /** Like `tryAcquire`, but throws refusals: `RateLimitExceeded`, `RequestTooLarge` or `ResourceDisabled`. */
+  /**
+   * Like `tryAcquire`, but throws refusals: `RateLimitExceeded`, `RequestTooLarge`, `ResourceDisabled` or
+   * `RateLimiterUnavailable`.
+   */
   acquire(request: AcquireRequest<Name>): Promise<Lease<Name>> {
     return this.#decide(request, leaseOf<Name>)
   }
@@ -231,7 +234,7 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
   /** One attempt or several with waits; counts only the final refusal. One function: async calls cost every request. */
   async #decide<T>(
     request: AcquireRequest<Name>,
-    answer: (outcome: AcquireOutcome, waitedMs: number) => T,
+    answer: (outcome: AcquireOutcome | RateLimiterUnavailable, waitedMs: number) => T,
   ): Promise<T> {
     const parts = partsOfRequest(request)
     const {waitMs = 0} = request
@@ -260,6 +263,7 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
           outcome = await this.#outcomeOf(error, request, parts)
         } catch (failure) {
           this.#observer?.tell(request, failureSummary(failure), wait?.waitedMs ?? 0, startedMs)
+          if (failure instanceof RateLimiterUnavailable) return answer(failure, wait?.waitedMs ?? 0)
           throw failure
         }
       } finally {
@@ -376,12 +380,15 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
   }
 }
 
-function leaseOf<Name extends string>(outcome: AcquireOutcome): Lease<Name> {
+function leaseOf<Name extends string>(outcome: AcquireOutcome | RateLimiterUnavailable): Lease<Name> {
   if (outcome instanceof Lease) return outcome as Lease<Name>
   throw outcome
 }
 
-function decisionOf<Name extends string>(outcome: AcquireOutcome, waitedMs: number): AcquireDecision<Name> {
+function decisionOf<Name extends string>(
+  outcome: AcquireOutcome | RateLimiterUnavailable,
+  waitedMs: number,
+): AcquireDecision<Name> {
   if (outcome instanceof Lease) return admittedDecision(outcome as Lease<Name>, waitedMs)
   return refusedDecision(outcome, waitedMs)
 }

@@ -1,5 +1,5 @@
 import {InvalidInput} from '../core/errors.js'
-import type {Limit} from '../core/limits/limit.js'
+import {type LimitTexts, readLimits} from '../core/limits/limit-text.js'
 import {type BucketName, checkEntityId, checkResourceName, isNamespaceId} from '../core/names.js'
 import {checkMs} from '../core/text/duration.js'
 import type {Window} from '../core/window.js'
@@ -140,10 +140,10 @@ export class NamespaceRepository {
    */
   async setLimits(
     scope: ConfigScope,
-    limits: readonly Limit[],
+    limits: LimitTexts,
     options: SetOptions & SyncOptions = {},
   ): Promise<LimitsChange> {
-    return this.#synced(await this.configs.set(scope, limits, options), options)
+    return this.#synced(await this.configs.set(scope, readLimits(limits), options), options)
   }
 
   /** Removes one limit, from live buckets too. */

@@ -1,7 +1,7 @@
 import {writeFile} from 'node:fs/promises'
 import {join} from 'node:path'
 import {afterAll, beforeAll, describe, expect, inject, it} from 'vitest'
-import {parseLimits} from '../../../src/lib/index.js'
+import {defineLimits} from '../../../src/lib/index.js'
 import {RunningProcess} from '../running-zael.js'
 import {type Story, writePage} from './page.js'
 import {countPast} from './past-usage.js'
@@ -28,8 +28,8 @@ describe.skipIf(inject('engineEndpoint') === '')('the stories of an operator', {
   beforeAll(async () => {
     stack = await StoryStack.create()
     const {namespace, endpoint} = stack
-    await namespace.setLimits({level: 'resource', resource: 'gpt-4'}, parseLimits(['rpm=600/min', 'tpm=100k/min']))
-    await namespace.setLimits({level: 'resource', resource: 'batch'}, parseLimits(['rpm=6k/min', 'tpd=200k/day']))
+    await namespace.setLimits({level: 'resource', resource: 'gpt-4'}, defineLimits(['rpm=600/min', 'tpm=100k/min']))
+    await namespace.setLimits({level: 'resource', resource: 'batch'}, defineLimits(['rpm=6k/min', 'tpd=200k/day']))
     await Promise.all(CUSTOMERS.map(id => namespace.entities.create({id, name: `Customer ${id.slice(5)}`})))
     stack.send(
       ...CUSTOMERS.map(entity => ({entity, resource: 'gpt-4', consume: {rpm: 1, tpm: 400}, pauseMs: pauseOf(entity)})),

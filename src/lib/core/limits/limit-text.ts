@@ -35,6 +35,37 @@ export function parseLimits(texts: readonly string[], calendar?: CalendarCheck):
   return readPairs(texts, SEPARATORS, refusePair).map(pair => limitOf(pair, calendar))
 }
 
+/** Limits, or their text form. */
+export type LimitTexts<Name extends string = string> = readonly (Limit<Name> | string)[]
+
+/** Parses the limits that are given as text. */
+export function readLimits(given: LimitTexts): Limit[] {
+  return given.map(limit => (typeof limit === 'string' ? parseLimit(limit) : limit))
+}
+
+type NameIn<Text extends string> = Text extends `${infer Name}=${string}`
+  ? Name
+  : Text extends `${infer Name}:${string}`
+    ? Name
+    : string
+
+/**
+ * Limits whose names the compiler knows: a limiter of these limits refuses to compile `consume: {rmp: 1}`.
+ *
+ * @example
+ * ```ts
+ * const limits = defineLimits(['rpm=60/min', 'tpm=100k/min'])
+ * await namespace.setLimits({level: 'system'}, limits)
+ * const limiter = new RateLimiter<LimitName<typeof limits>>({stack: 'prod'})
+ * ```
+ */
+export function defineLimits<const Text extends string>(texts: readonly Text[]): readonly Limit<NameIn<Text>>[] {
+  return parseLimits(texts) as Limit<NameIn<Text>>[]
+}
+
+/** The names of limits: `LimitName<typeof limits>`. */
+export type LimitName<Limits extends readonly Limit[]> = Limits[number]['name']
+
 const SEPARATORS = '=:'
 
 function refusePair(problem: PairProblem, {text, name}: Pair): InvalidInput {

@@ -9,8 +9,8 @@ import {type Rate, toMilli} from '../token-math.js'
  * `refillPeriodSeconds`. With `reset` it is a quota: it does not refill, and each reset restores the whole capacity.
  * Optional fields that do not apply are absent, never undefined or empty.
  */
-export interface Limit {
-  readonly name: string
+export interface Limit<Name extends string = string> {
+  readonly name: Name
   /** Whole tokens: the burst of a rate, the allowance of a quota. */
   readonly capacity: number
   /** Whole tokens per period; 0 for a quota. */

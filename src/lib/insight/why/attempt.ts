@@ -1,6 +1,6 @@
 import {isUnavailability} from '../../dynamo/errors.js'
 import type {RateLimiter} from '../../limiter/rate-limiter.js'
-import {type RefusalStatus, RequestTooLarge, ResourceDisabled} from '../../limiter/refusal/errors.js'
+import {RateLimitExceeded, type RefusalStatus, RequestTooLarge} from '../../limiter/refusal/errors.js'
 import type {AcquireRequest} from '../../limiter/request/options.js'
 
 export interface AcquireAttempt {
@@ -17,7 +17,7 @@ export interface AcquireAttempt {
   readonly statuses: readonly RefusalStatus[]
 }
 
-/** Keeps the charge. Throws if the request can never be admitted. */
+/** Keeps the charge. Throws if waiting cannot help, or if the table is unavailable. */
 export async function attemptAcquire(limiter: RateLimiter, request: AcquireRequest): Promise<AcquireAttempt> {
   const decision = await limiter.tryAcquire(request)
   const {waitedMs} = decision
@@ -28,7 +28,7 @@ export async function attemptAcquire(limiter: RateLimiter, request: AcquireReque
     return {admitted: true, isMetered, isBypassed, parent, waitedMs, retryAfterMs: 0, statuses}
   }
   const {error} = decision
-  if (error instanceof RequestTooLarge || error instanceof ResourceDisabled) throw error
+  if (!(error instanceof RateLimitExceeded)) throw error
   const {statuses, retryAfterMs} = error
   const parent = parentIn(statuses)
   return {admitted: false, isMetered: true, isBypassed: false, parent, waitedMs, retryAfterMs, statuses}

@@ -1,6 +1,5 @@
 import type {Amounts} from '../../core/buckets/bucket.js'
 import {withoutStack} from '../../core/errors.js'
-import type {Limit} from '../../core/limits/limit.js'
 import {Aborted} from '../../dynamo/errors.js'
 import {readRealShards} from '../../repository/buckets/split.js'
 import type {ConfigCache} from '../../repository/limits/cache.js'
@@ -31,7 +30,6 @@ interface NamespaceLimiterOptions {
   readonly cache: ConfigCache
   readonly settings: LimiterSettings
   readonly random: () => number
-  readonly defaultLimits: readonly Limit[]
 }
 
 export interface EntityRequest {
@@ -88,9 +86,9 @@ export class NamespaceLimiter {
   readonly #random: () => number
   #localRefusals = 0
 
-  constructor({table, reading = table, cache, settings, random, defaultLimits}: NamespaceLimiterOptions) {
+  constructor({table, reading = table, cache, settings, random}: NamespaceLimiterOptions) {
     const {clock} = table
-    const {configCheckMs, cacheSize} = settings
+    const {defaultLimits, configCheckMs, cacheSize} = settings
     this.table = table
     this.settings = settings
     this.#configs = cache

@@ -101,10 +101,10 @@ export class NamespaceLookup {
     })
     // After a failed lookup too: the previous limiter still holds unwritten refusals.
     if (this.#found?.table.namespace === namespace) return this.#found
-    const {defaultLimits = [], random = Math.random} = this.#options
+    const {random = Math.random} = this.#options
     const table = {...this.#table, namespace}
     const [settings, reading] = [this.#settings, untilAborted(table, this.#reads)]
-    return new NamespaceLimiter({table, reading, cache: this.#cache, settings, random, defaultLimits})
+    return new NamespaceLimiter({table, reading, cache: this.#cache, settings, random})
   }
 
   /** Checks the table layout once: a migration never reverts it. Whether a migration is running may change. */

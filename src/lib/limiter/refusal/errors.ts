@@ -17,6 +17,23 @@ export interface RefusalStatus extends LimitStatus {
   readonly refillPeriodSeconds: number
 }
 
+/** The body of a refusal: problem details (RFC 9457). Names limits, but neither entities nor resources. */
+export interface ProblemDetails {
+  readonly type: string
+  readonly title: string
+  readonly status: number
+  readonly detail: string
+  readonly 'violated-policies'?: readonly string[]
+  /** The provider's shared limit was too small, not the caller's. */
+  readonly 'limited-by'?: 'provider'
+}
+
+const QUOTA_EXCEEDED = 'https://iana.org/assignments/http-problem-types#quota-exceeded'
+
+function tooManyRequests(names: Iterable<string>, detail: string): ProblemDetails {
+  return {type: QUOTA_EXCEEDED, title: 'Quota exceeded', status: 429, detail, 'violated-policies': [...names]}
+}
+
 /** Stated if no wait can be computed: neither headers nor JSON have infinity. */
 const LONGEST_STATED_WAIT_MS = 86_400_000
 
@@ -59,8 +76,20 @@ export class RateLimitExceeded extends ZaelError {
     this.contended = worst === undefined
   }
 
-  /** The body of an HTTP 429. Other clients of the table use the same keys. */
-  toJSON(): object {
+  /** The body of an HTTP 429. */
+  toProblem(): ProblemDetails {
+    const names = new Set(this.statuses.filter(status => status.exceeded).map(status => status.name))
+    const seconds = this.#retryAfterSeconds
+    return tooManyRequests(names, `Rate limit exceeded. Try again in ${seconds} second${seconds === 1 ? '' : 's'}.`)
+  }
+
+  /** Same as `toProblem`, so that `JSON.stringify` shows callers no ids. */
+  toJSON(): ProblemDetails {
+    return this.toProblem()
+  }
+
+  /** The body that zae-limiter sends. It has the ids and capacities of entity and parent: not for tenants. */
+  toReferenceJSON(): object {
     return {
       error: 'rate_limit_exceeded',
       message: this.message,
@@ -84,6 +113,10 @@ export class RateLimitExceeded extends ZaelError {
     }
   }
 
+  get #retryAfterSeconds(): number {
+    return Math.max(1, Math.ceil(this.retryAfterMs / 1000))
+  }
+
   /** Balance of every requested limit: of the entity or its parent, whichever waits longer. */
   get limits(): LimitBalances {
     return Object.fromEntries(
@@ -98,9 +131,8 @@ export class RateLimitExceeded extends ZaelError {
   /** HTTP 429 headers: `Retry-After` (whole seconds, rounded up), and the IETF `RateLimit` and `RateLimit-Policy`. */
   headers(): HeaderFields {
     const asked = tighterStatuses(this.statuses.filter(status => status.requested > 0))
-    const seconds = Math.max(1, Math.ceil(this.retryAfterMs / 1000))
     return {
-      'Retry-After': String(seconds),
+      'Retry-After': String(this.#retryAfterSeconds),
       ...quotaHeaders(
         asked.map(status => ({...status, resetMs: status.exceeded ? status.retryAfterMs : fullAfter(status)})),
       ),
@@ -151,6 +183,17 @@ export class RequestTooLarge extends ZaelError {
     this.requested = requested
     this.capacity = capacity
   }
+
+  /** The body of an HTTP 429. */
+  toProblem(): ProblemDetails {
+    const {limit, requested, capacity} = this
+    return tooManyRequests([limit], `The request needs ${requested} ${limit}, but the limit is ${capacity}.`)
+  }
+
+  /** Same as `toProblem`, so that `JSON.stringify` shows callers no ids. */
+  toJSON(): ProblemDetails {
+    return this.toProblem()
+  }
 }
 
 /** A switch refuses every request of the entity for the resource; waiting does not help. Respond with HTTP 403. */
@@ -164,7 +207,7 @@ export class ResourceDisabled extends ZaelError {
 
   constructor(entity: string, resource: string, level: Level, hasBucket = false) {
     super('negative', 'resource.disabled', `${resource} is disabled for ${entity}${AT_LEVEL[level]}.`, {
-      hint: 'It stays so until an operator enables it.',
+      hint: 'An operator must re-enable it.',
       details: {entity, resource, level},
     })
     this.entity = entity
@@ -174,7 +217,17 @@ export class ResourceDisabled extends ZaelError {
   }
 
   /** The body of an HTTP 403. */
-  toJSON(): object {
+  toProblem(): ProblemDetails {
+    return {type: 'about:blank', title: 'Forbidden', status: 403, detail: 'Access is disabled.'}
+  }
+
+  /** Same as `toProblem`, so that `JSON.stringify` shows callers no ids. */
+  toJSON(): ProblemDetails {
+    return this.toProblem()
+  }
+
+  /** The body that zae-limiter sends. It has ids: not for tenants. */
+  toReferenceJSON(): object {
     const {entity, resource, level, message} = this
     return {error: 'resource_disabled', message, entity_id: entity, resource, level}
   }
@@ -213,19 +266,38 @@ export function warnUnlimited(
   if (warned.has(name) || warned.size >= MOST_WARNINGS) return
   warned.add(name)
   process.emitWarning(
-    `No limit "${name}" applies to ${entity} for ${resource}, so it is not limited. Said once per name; strict: true throws instead.`,
+    `No limit "${name}" applies to ${entity} for ${resource}, so it is not limited. Shown once per limit; strict: true throws instead.`,
     {type: 'ZaelWarning', code: 'ZAEL_UNLIMITED'},
   )
 }
 
 /** The table was unavailable, and the policy is to block. */
 export class RateLimiterUnavailable extends ZaelError {
+  /** When to try again. A second, as nobody knows when the table is back. */
+  readonly retryAfterMs = 1000
+
   constructor(cause: unknown) {
     const why = cause instanceof Error ? `: ${cause.message}` : ''
     super('failed', 'limiter.unavailable', `No decision could be made in time${why}`, {
-      hint: 'Try again later; to let requests through while the table is unreachable, set onUnavailable to "allow".',
+      hint: 'Try again later. To admit requests while the table is unavailable, set onUnavailable to "allow".',
       cause,
     })
+  }
+
+  /** The body of an HTTP 503. */
+  toProblem(): ProblemDetails {
+    const detail = 'The request could not be admitted now. Try again.'
+    return {type: 'about:blank', title: 'Service Unavailable', status: 503, detail}
+  }
+
+  /** Same as `toProblem`, so that `JSON.stringify` shows callers no internals. */
+  toJSON(): ProblemDetails {
+    return this.toProblem()
+  }
+
+  /** HTTP 503 headers: `Retry-After` in whole seconds. */
+  headers(): HeaderFields {
+    return {'Retry-After': String(this.retryAfterMs / 1000)}
   }
 }
 

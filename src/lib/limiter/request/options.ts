@@ -1,6 +1,7 @@
 import {type Amounts, LIFETIME_MULTIPLIER} from '../../core/buckets/bucket.js'
 import {InvalidInput} from '../../core/errors.js'
 import {type Consumption, checkConsumption, type Limit} from '../../core/limits/limit.js'
+import {type LimitTexts, readLimits} from '../../core/limits/limit-text.js'
 import {type BucketName, checkEntityId, checkNamespaceName, checkResourceName, isNamespaceId} from '../../core/names.js'
 import {checkMs} from '../../core/text/duration.js'
 import {tooManyLimits} from '../../repository/limits/checks.js'
@@ -12,7 +13,7 @@ import type {DecisionEvent} from './decision-event.js'
 export type Settle = 'now' | 'soon'
 
 /** Where the table is, and how to decide. */
-export interface RateLimiterOptions extends ConnectionOptions {
+export interface RateLimiterOptions<Name extends string = string> extends ConnectionOptions {
   /** Tenant to work in. Default: `default`. */
   readonly namespace?: string
   /** The namespace's opaque id, for deployments that use one without registering it. */
@@ -31,7 +32,7 @@ export interface RateLimiterOptions extends ConnectionOptions {
   /** When settlements of leases are written. Default: `now`. */
   readonly settle?: Settle
   /** Limits to use if none are configured at any level. */
-  readonly defaultLimits?: readonly Limit[]
+  readonly defaultLimits?: LimitTexts<Name>
   /** Idle expiry, in multiples of the fill time, at least seven days. 0: never. Default: 7. */
   readonly bucketTtlMultiplier?: number
   /** Maximum shards of a hot bucket. Default: 32. */
@@ -68,6 +69,7 @@ export interface AcquireRequest<Name extends string = string> extends BucketName
 }
 
 export interface LimiterSettings {
+  readonly defaultLimits: readonly Limit[]
   readonly denyCacheMs: number
   readonly configCheckMs: number
   readonly bucketTtlMultiplier: number
@@ -88,9 +90,11 @@ export function settingsOf(options: RateLimiterOptions): LimiterSettings {
     throw new InvalidInput('option.invalid', 'onDecision must be a function.', {details: {option: 'onDecision'}})
   }
   checkSettle(options.settle)
-  const tooMany = tooManyLimits(options.defaultLimits ?? [])
+  const defaultLimits = readLimits(options.defaultLimits ?? [])
+  const tooMany = tooManyLimits(defaultLimits)
   if (tooMany !== undefined) throw new InvalidInput('limit.too-many', `defaultLimits: ${tooMany}.`)
   return {
+    defaultLimits,
     denyCacheMs: checkMs('denyCacheMs', denyCacheMs) ?? 1000,
     // A check may use reads this old and comes this often: a change takes both, one cache period at most.
     configCheckMs: (checkMs('configCacheMs', configCacheMs) ?? 60_000) / 2,

@@ -5,7 +5,8 @@
  * @packageDocumentation
  */
 import {randomBytes, randomUUID} from 'node:crypto'
-import {parseLimits} from '../../core/limits/limit-text.js'
+import type {Limit} from '../../core/limits/limit.js'
+import {type LimitTexts, readLimits} from '../../core/limits/limit-text.js'
 import {sleepMs} from '../../dynamo/retry.js'
 import {createTable, loadTableDefinition} from '../../dynamo/table-definition.js'
 import type {ClosableTransport, Operation, SendOptions, Transport} from '../../dynamo/transport.js'
@@ -18,13 +19,16 @@ import {type Engine, startEngine} from '../engines/engine.js'
 import {localTransport} from '../engines/transport.js'
 
 /** Options of {@link startTestStack}. */
-export interface TestStackOptions extends TestSeams {
+export interface TestStackOptions<Name extends string = string> extends TestSeams {
   /** Limits of every entity for every resource, such as `rpm=60/min`. */
-  readonly limits?: readonly string[]
+  readonly limits?: LimitTexts<Name>
 }
 
 /** Options of {@link TestStack.newLimiter}. The seams default to those of the stack. */
-export type TestLimiterOptions = Omit<RateLimiterOptions, 'stack' | 'endpoint' | 'region' | 'profile' | 'client'> &
+export type TestLimiterOptions<Name extends string = string> = Omit<
+  RateLimiterOptions<Name>,
+  'stack' | 'endpoint' | 'region' | 'profile' | 'client'
+> &
   TestSeams
 
 /** A table on its own in-memory engine. */
@@ -36,7 +40,7 @@ export interface TestStack<Name extends string = string> extends AsyncDisposable
   readonly limiter: RateLimiter<Name>
   readonly repository: Repository
   /** Opens another limiter with its own caches, as in another process. */
-  newLimiter<Other extends string = Name>(options?: TestLimiterOptions): RateLimiter<Other>
+  newLimiter<Other extends string = Name>(options?: TestLimiterOptions<Other>): RateLimiter<Other>
   /** Closes the limiters and the repository, and stops the engine. May be called again. */
   close(): Promise<void>
 }
@@ -51,11 +55,11 @@ export interface TestStack<Name extends string = string> extends AsyncDisposable
  * ```
  */
 export async function startTestStack<Name extends string = string>(
-  options: TestStackOptions = {},
+  options: TestStackOptions<Name> = {},
 ): Promise<TestStack<Name>> {
   const {limits = [], ...seams} = options
   // Throws before anything is started.
-  const systemLimits = parseLimits([...limits])
+  const systemLimits = readLimits(limits)
   const engine = await startEngine({engine: 'dynoxide'})
   const direct = localTransport(engine.endpoint)
   try {
@@ -81,14 +85,14 @@ interface OpenStackInput {
   readonly engine: Engine
   readonly direct: ClosableTransport
   readonly stack: string
-  readonly systemLimits: ReturnType<typeof parseLimits>
+  readonly systemLimits: readonly Limit[]
   readonly seams: TestSeams
 }
 
 async function openStack<Name extends string>(input: OpenStackInput): Promise<TestStack<Name>> {
   const {engine, direct, stack, systemLimits, seams} = input
   const limiters: RateLimiter<string>[] = []
-  const newLimiter = <Other extends string = Name>(options: TestLimiterOptions = {}): RateLimiter<Other> => {
+  const newLimiter = <Other extends string = Name>(options: TestLimiterOptions<Other> = {}): RateLimiter<Other> => {
     const {intercept = seams.intercept, ...rest} = options
     const {intercept: _, ...common} = seams
     const limiter = new RateLimiter<Other>({...common, ...rest, stack, transport: intercepted(direct, intercept)})

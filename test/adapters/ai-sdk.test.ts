@@ -119,7 +119,7 @@ describeOnEngine('models of the AI SDK', () => {
       expect(error).toMatchObject({
         statusCode: 429,
         isRetryable: true,
-        message: 'Quota exceeded. Too little is left. Try again in 23 seconds.',
+        message: 'Quota exceeded. Rate limit exceeded. Try again in 23 seconds.',
         responseHeaders: {'retry-after': '23', ratelimit: expect.stringContaining('"tpm";r=310;t=23')},
         data: {'violated-policies': ['tpm']},
       })

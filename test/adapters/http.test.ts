@@ -82,7 +82,7 @@ describeOnEngine('adapters of HTTP servers', () => {
         type: 'https://iana.org/assignments/http-problem-types#quota-exceeded',
         title: 'Quota exceeded',
         status: 429,
-        detail: 'Too little is left. Try again in 9 seconds.',
+        detail: 'Rate limit exceeded. Try again in 9 seconds.',
         'violated-policies': ['rpm'],
       })
       expect(JSON.stringify(headers)).not.toContain('team-secret')
@@ -96,7 +96,7 @@ describeOnEngine('adapters of HTTP servers', () => {
       expect(status).toBe(429)
       expect(headers).not.toHaveProperty('retry-after')
       expect(JSON.parse(body)).toMatchObject({
-        detail: 'The request needs 8 rpm, and there are never more than 7.',
+        detail: 'The request needs 8 rpm, but the limit is 7.',
         'violated-policies': ['rpm'],
       })
     })
@@ -113,7 +113,7 @@ describeOnEngine('adapters of HTTP servers', () => {
         type: 'about:blank',
         title: 'Forbidden',
         status: 403,
-        detail: 'This is switched off at the moment.',
+        detail: 'Access is disabled.',
       })
       expect(handled).toEqual([])
     })

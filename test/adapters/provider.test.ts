@@ -1,6 +1,6 @@
 import {createServer} from 'node:http'
 import type {AddressInfo} from 'node:net'
-import {afterAll, afterEach, beforeAll, beforeEach, describe, expect, it} from 'vitest'
+import {afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi} from 'vitest'
 import {limitedModel} from '../../src/lib/adapters/ai-sdk.js'
 import {limitedFetch} from '../../src/lib/adapters/fetch.js'
 import {readReportedLimits, readRetryAfterMs} from '../../src/lib/adapters/provider.js'
@@ -128,7 +128,10 @@ describeOnEngine('a provider that all callers share', () => {
     expect(scene.calls.filter(name => name === 'BatchGetItem')).toHaveLength(0)
   })
 
-  it('after a 429 nobody asks before the instant told, through no process', async () => {
+  it('after a 429 refuses calls of every process until the reported instant', async () => {
+    // The adapter subtracts the time since the response; the scene's clock stands still meanwhile.
+    const frozen = vi.spyOn(performance, 'now').mockReturnValue(performance.now())
+    onTestFinished(() => frozen.mockRestore())
     reply = {status: 429, headers: {'retry-after': '3', 'x-ratelimit-remaining-requests': '0'}}
     expect((await call()).status).toBe(429)
     expect(await of('user-1')).toMatchObject({rpm: {consumed: 0}, tpm: {consumed: 0}})

@@ -1,4 +1,8 @@
 import {beforeEach, describe, expect, it} from 'vitest'
+import {expressLimiter} from '../../src/lib/adapters/express.js'
+import {fastifyLimiter} from '../../src/lib/adapters/fastify.js'
+import {honoLimiter} from '../../src/lib/adapters/hono.js'
+import {defineLimits, formatLimit, type LimitName} from '../../src/lib/core/limits/limit-text.js'
 import {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
 import {RateLimitExceeded, type RefusalStatus, RequestTooLarge} from '../../src/lib/limiter/refusal/errors.js'
 import {balanceHeaders, quotaHeaders} from '../../src/lib/limiter/refusal/headers.js'
@@ -69,7 +73,7 @@ describeOnEngine('decisions', () => {
     expect(await failure(limiter.acquire(request({rpm: 11})))).toBeInstanceOf(RequestTooLarge)
   })
 
-  it('throws where there is no decision: bad input, an abort, an outage', async () => {
+  it('throws for bad input and when its signal aborts', async () => {
     const patient = scene.limiter()
     await expect(patient.tryAcquire({...request({rpx: 1}), strict: true})).rejects.toMatchObject({
       code: 'limit.unknown',
@@ -77,9 +81,22 @@ describeOnEngine('decisions', () => {
     await expect(patient.tryAcquire(request({rpm: -1}))).rejects.toMatchObject({code: 'request.amount'})
     const aborted = patient.tryAcquire({...request({rpm: 1}), signal: AbortSignal.abort()})
     await expect(aborted).rejects.toMatchObject({code: 'dynamo.aborted'})
+  })
+
+  it('refuses as unavailable during an outage if the policy blocks, and admits unmetered if it allows', async () => {
     scene.transport = {send: () => new Promise(() => {})}
     const limiter = scene.limiter({timeoutMs: 20})
-    await expect(limiter.tryAcquire(request({rpm: 1}))).rejects.toMatchObject({code: 'limiter.unavailable'})
+    const blocked = await limiter.tryAcquire(request({rpm: 1}))
+    if (blocked.admitted) throw new Error('admitted')
+    expect(blocked).toMatchObject({reason: 'unavailable', retryAfterMs: 1000, limits: {}, waitedMs: 0})
+    expect(blocked.headers()).toEqual({'Retry-After': '1'})
+    expect(blocked.error.toProblem()).toEqual({
+      type: 'about:blank',
+      title: 'Service Unavailable',
+      status: 503,
+      detail: 'The request could not be admitted now. Try again.',
+    })
+    expect(await failure(limiter.acquire(request({rpm: 1})))).toMatchObject({code: 'limiter.unavailable'})
     const open = await limiter.tryAcquire({...request({rpm: 1}), onUnavailable: 'allow'})
     expect(open).toMatchObject({admitted: true, limits: {}, lease: {isMetered: false}})
     expect(open.headers()).toEqual({})
@@ -221,6 +238,7 @@ describeOnEngine('withLease', () => {
 
 describe('options', () => {
   const open = {stack: 'test', transport: {send: () => Promise.reject(new Error('nothing is sent'))}}
+  const charged = {entity: () => 'e', resource: 'r'}
   const bad = [Number.NaN, Number.POSITIVE_INFINITY, -1, 2 ** 31, '5' as unknown as number]
 
   it.each(bad)('a time of %s is refused', async ms => {
@@ -264,5 +282,25 @@ describe('options', () => {
       typed.acquire({entity: 'e', resource: 'r', consume: {rpm: 1}}).then(lease => lease.adjust({tmp: 1})),
     ]
     expect(ask).toBeTypeOf('function')
+  })
+
+  it('limits that are defined once type limiters and adapters; the compiler checks this', () => {
+    const limits = defineLimits(['rpm=60/min', 'tpm:100k/min'])
+    const limiters = [
+      new RateLimiter<LimitName<typeof limits>>(open),
+      new RateLimiter({...open, defaultLimits: limits}),
+    ]
+    const ask = (typed: (typeof limiters)[number], untyped: RateLimiter) => [
+      honoLimiter(typed, {...charged, consume: {rpm: 1}}),
+      // @ts-expect-error a typing error
+      honoLimiter(typed, {...charged, consume: {rmp: 1}}),
+      // @ts-expect-error a typing error
+      expressLimiter(typed, {...charged, consume: () => ({rmp: 1})}),
+      // @ts-expect-error a typing error
+      fastifyLimiter(typed, {...charged, consume: {rmp: 1}}),
+      honoLimiter(untyped, {...charged, consume: {anything: 1}}),
+    ]
+    expect(ask).toBeTypeOf('function')
+    expect(limits.map(formatLimit)).toEqual(['rpm=60/min', 'tpm=100k/min'])
   })
 })

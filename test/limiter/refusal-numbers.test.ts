@@ -25,9 +25,14 @@ const status = (retryAfterMs: number): RefusalStatus => ({
 
 it.each([Infinity, NaN])('L2 a wait of %d is in no header, no JSON and no message of a refusal', waitMs => {
   const error = new RateLimitExceeded([status(waitMs)], waitMs)
-  const seen = [JSON.stringify(error), JSON.stringify(error.headers()), JSON.stringify(error.details), error.message]
+  const seen = [
+    JSON.stringify([error, error.toReferenceJSON()]),
+    JSON.stringify(error.headers()),
+    JSON.stringify(error.details),
+    error.message,
+  ]
   for (const text of seen) expect(text).not.toMatch(/Infinity|NaN|null[,}]?"retry/)
-  expect(JSON.parse(JSON.stringify(error))).toMatchObject({
+  expect(error.toReferenceJSON()).toMatchObject({
     retry_after_ms: 86_400_000,
     limits: [{retry_after_seconds: 86_400}],
   })

@@ -1,4 +1,5 @@
 import {beforeEach, expect, it} from 'vitest'
+import type {RefusedDecision} from '../../src/lib/limiter/decision.js'
 import {ResourceDisabled} from '../../src/lib/limiter/refusal/errors.js'
 import {NamespaceRepository} from '../../src/lib/repository/repository.js'
 import {bool, type Item} from '../../src/lib/schema/attribute-value.js'
@@ -62,7 +63,14 @@ describeOnBoth('the switch of a resource or entity', {timeout: 60_000}, table =>
     await repository.setAccess(RESOURCE, 'disabled')
     const decision = await scene.limiter().tryAcquire({...request({rpm: 1}), waitMs: 60_000})
     expect(decision).toMatchObject({admitted: false, reason: 'disabled', retryAfterMs: null, waitedMs: 0})
-    expect(JSON.parse(JSON.stringify(decision.admitted || decision.error))).toMatchObject({
+    const {error} = decision as RefusedDecision
+    expect(JSON.parse(JSON.stringify(error))).toEqual({
+      type: 'about:blank',
+      title: 'Forbidden',
+      status: 403,
+      detail: 'Access is disabled.',
+    })
+    expect((error as ResourceDisabled).toReferenceJSON()).toMatchObject({
       error: 'resource_disabled',
       entity_id: 'user-1',
       resource: 'gpt-4',

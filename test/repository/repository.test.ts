@@ -56,7 +56,7 @@ describeOnEngine('a repository as its users see it', () => {
     const namespace = await repository.namespace()
     expect(await namespace.bucket({entity: 'user-2', resource: 'gpt-4'})).toBeUndefined()
     await expect(namespace.bucket({entity: '', resource: 'gpt-4'})).rejects.toMatchObject({code: 'name.invalid'})
-    await namespace.setLimits({level: 'system'}, parseLimits(['rpm=5']))
+    await namespace.setLimits({level: 'system'}, ['rpm=5'])
     const {RateLimiter} = await import('../../src/lib/limiter/rate-limiter.js')
     const limiter = new RateLimiter({stack: table.name, transport: table.transport})
     await limiter.acquire({entity: 'user-2', resource: 'gpt-4', consume: {rpm: 2}})

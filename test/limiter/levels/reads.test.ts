@@ -141,6 +141,13 @@ describeOnEngine('reading without writing', () => {
         expect.objectContaining({name: 'tpm', available: 990, requested: 20, exceeded: false, retryAfterMs: 0}),
       ])
       expect(JSON.parse(JSON.stringify(error))).toEqual({
+        type: 'https://iana.org/assignments/http-problem-types#quota-exceeded',
+        title: 'Quota exceeded',
+        status: 429,
+        detail: 'Rate limit exceeded. Try again in 7 seconds.',
+        'violated-policies': ['rpm'],
+      })
+      expect(error.toReferenceJSON()).toEqual({
         error: 'rate_limit_exceeded',
         contended: false,
         message: error.message,

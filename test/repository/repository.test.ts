@@ -1,5 +1,4 @@
 import {beforeAll, describe, expect, it} from 'vitest'
-import {parseLimits} from '../../src/lib/core/limits/limit-text.js'
 import {Repository} from '../../src/lib/repository/repository.js'
 import {encodeUsage} from '../../src/lib/schema/usage-record.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'

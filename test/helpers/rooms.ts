@@ -20,12 +20,12 @@ export const ROOMS: Readonly<Record<string, Room>> = {
     packages: [],
   },
   files: {
-    holds: 'files that people write: bounded reading, positions of values, problems; files of this package; folders',
+    holds: 'reading files that people write, with bounds and positions of errors; files of this package; folders',
     rooms: ['core'],
     packages: ['node:*', 'yaml', 'zod'],
   },
   schema: {
-    holds: 'every record of the table as a codec; with `migrate/layouts/` the only place that knows an attribute name',
+    holds: 'a codec for every record of the table; only this room and `migrate/layouts/` name attributes',
     rooms: ['core'],
     packages: [],
   },
@@ -41,7 +41,7 @@ export const ROOMS: Readonly<Record<string, Room>> = {
   },
   limiter: {
     holds:
-      'acquire and leases; `request/` is what a caller asks for, `queue/` writes one item, `levels/` joins shards, parents and resources, `refusal/`',
+      'acquire and leases; `request/` (options), `queue/` (writes to one item), `levels/` (shards, parents, resources), `refusal/`',
     rooms: GROUND,
     packages: ['node:*'],
   },
@@ -73,7 +73,7 @@ export const ROOMS: Readonly<Record<string, Room>> = {
     packages: ['node:*', '@aws-sdk/*', 'yaml', 'zod', 'zod/mini'],
   },
   insight: {
-    holds: 'questions of operators: `why/` `usage/` `lookup/` `preview/` `verify/` `cost/`',
+    holds: 'answers for operators: `why/` `usage/` `lookup/` `preview/` `verify/` `cost/`',
     rooms: [...GROUND, 'files', 'limiter', 'infra'],
     packages: ['node:*', 'zod'],
   },
@@ -89,7 +89,7 @@ export const ROOMS: Readonly<Record<string, Room>> = {
     packages: ['node:*', '@oclif/*', 'cli-table3', 'yaml', 'zod'],
   },
   live: {
-    holds: '`zael watch`: `poll/` `model/` `state/` `screen/` `actions/` `metrics/`; the only room that knows Ink',
+    holds: '`zael watch`: `poll/` `model/` `state/` `screen/` `actions/` `metrics/`; the only room that uses Ink',
     rooms: [...GROUND, 'infra', 'insight', 'cli'],
     packages: ['node:*', 'ink', 'react', 'react/*', '@oclif/core/flags', 'zod'],
   },

@@ -1,0 +1,108 @@
+import {mkdir, mkdtemp, readdir, rm, writeFile} from 'node:fs/promises'
+import {join} from 'node:path'
+import {type BuildOptions, build} from 'esbuild'
+import {afterAll, beforeAll, expect, inject, it} from 'vitest'
+import {Namespaces} from '../../src/lib/repository/namespaces/namespaces.js'
+import {ROOT, run} from '../e2e/zael.js'
+import {Scene} from '../helpers/limiter.js'
+import {describeOnEngine, useTable} from '../helpers/table.js'
+
+// Inside the package, so that the programs find `zael` by its name.
+let folder = ''
+beforeAll(async () => {
+  await mkdir(join(ROOT, '.cache'), {recursive: true})
+  folder = await mkdtemp(join(ROOT, '.cache', 'bundles-'))
+})
+afterAll(() => rm(folder, {recursive: true}))
+
+const node = (file: string, env: Record<string, string>) => run(process.execPath, [join(folder, file)], {env})
+
+const bundle = (contents: string, options: BuildOptions) =>
+  build({stdin: {contents, resolveDir: folder}, bundle: true, write: false, logLevel: 'silent', ...options})
+
+describeOnEngine('a bundle', () => {
+  const table = useTable()
+  beforeAll(async () => {
+    await new Namespaces(new Scene(table).tenant).register('default')
+    const program = `import {parseLimits, RateLimiter} from 'zael'
+async function main() {
+  const limiter = new RateLimiter({stack: process.env.ZAEL_STACK, defaultLimits: parseLimits(['rpm=60/day'])})
+  const lease = await limiter.acquire({entity: 'user-1', resource: 'gpt-4', consume: {rpm: 1}})
+  console.log(lease.resource)
+  await limiter.close()
+}
+main()
+`
+    await writeFile(join(folder, 'main.mjs'), program)
+  })
+
+  const environment = () => ({
+    ZAEL_STACK: table.name,
+    AWS_ENDPOINT_URL_DYNAMODB: inject('engineEndpoint'),
+    AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED: 'true',
+  })
+
+  const BANNER = `import {createRequire} from 'node:module'; const require = createRequire(import.meta.url)`
+  it.each<[string, string, BuildOptions]>([
+    ['as CommonJS', 'bundle.cjs', {format: 'cjs'}],
+    ['as ESM with a require function', 'bundle.mjs', {format: 'esm', banner: {js: BANNER}}],
+    ['as ESM with packages kept outside', 'external.mjs', {format: 'esm', packages: 'external'}],
+  ])('of esbuild %s limits requests', async (_, file, options) => {
+    const {warnings} = await build({
+      entryPoints: [join(folder, 'main.mjs')],
+      outfile: join(folder, file),
+      bundle: true,
+      platform: 'node',
+      target: 'node20',
+      minify: true,
+      logLevel: 'silent',
+      ...options,
+    })
+    expect(warnings).toEqual([])
+    expect(await node(file, environment())).toEqual({code: 0, stdout: 'gpt-4\n', stderr: ''})
+  })
+
+  it('of esbuild as ESM without a require function fails, as docs/modules.md says', async () => {
+    const outfile = join(folder, 'bare.mjs')
+    await build({
+      entryPoints: [join(folder, 'main.mjs')],
+      outfile,
+      bundle: true,
+      platform: 'node',
+      format: 'esm',
+      logLevel: 'silent',
+    })
+    expect(await node('bare.mjs', environment())).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('Dynamic require of "node:https" is not supported'),
+    })
+  })
+
+  it.each([
+    ['with zael inside', true],
+    ['with zael outside', false],
+  ])('of Vite for SSR, %s, limits requests', async (_, isInside) => {
+    const ssr = isInside ? {noExternal: true} : {external: ['zael']}
+    const config = {logLevel: 'warn', build: {ssr: 'main.mjs', outDir: `vite-${isInside}`}, ssr}
+    await writeFile(join(folder, 'vite.config.mjs'), `export default ${JSON.stringify(config)}`)
+    const built = await run(process.execPath, [join(ROOT, 'node_modules/vite/bin/vite.js'), 'build'], {cwd: folder})
+    expect(built).toEqual({code: 0, stdout: '', stderr: ''})
+    const [file = ''] = (await readdir(join(folder, config.build.outDir))).filter(name => name.startsWith('main.'))
+    expect(await node(join(config.build.outDir, file), environment())).toEqual({
+      code: 0,
+      stdout: 'gpt-4\n',
+      stderr: '',
+    })
+  })
+})
+
+it('zael/testing cannot be bundled as CommonJS: it finds its engine by import.meta.url', async () => {
+  const {warnings} = await bundle(`export * from 'zael/testing'`, {platform: 'node', format: 'cjs'})
+  expect(new Set(warnings.map(({id}) => id))).toEqual(new Set(['empty-import-meta']))
+})
+
+it('a build for a browser fails, because zael needs modules of Node', async () => {
+  await expect(bundle(`export * from 'zael'`, {platform: 'browser', format: 'esm'})).rejects.toThrow(
+    'Could not resolve "node:net"',
+  )
+})

@@ -149,7 +149,7 @@ export class BucketQueue {
     return false
   }
 
-  /** Batches requests and settlements (decision 40). If not applied, settles alone; false: requests are pending. */
+  /** Batches requests and settlements. If not applied, settles alone; false: requests are pending. */
   async #writeTogether(step: WriteStep): Promise<boolean> {
     const [requests, corrections] = [this.#takeRequests(), this.#corrections.take({all: true})]
     this.#isCorrecting = true

@@ -65,8 +65,9 @@ try {
   )
   const total = `${chosen.filter(mutant => found.has(nameOf(mutant))).length} of ${chosen.length} planted faults found`
   console.log(total)
-  const head = [`${total}.`, '', '| function | planted fault | found by |', '|---|---|---|']
-  if (values.write) await writeTable('faults', [...head, ...rows].join('\n'))
+  const head = ['<details>', '<summary>All planted faults</summary>', '', '| function | planted fault | found by |']
+  const table = [`${total}.`, '', ...head, '|---|---|---|', ...rows, '', '</details>']
+  if (values.write) await writeTable('faults', table.join('\n'))
   process.exitCode = rows.some(row => row.includes('**not found**')) ? 1 : 0
 } finally {
   for (const copy of [sound, ...copies]) await rm(copy.folder, {recursive: true, force: true})

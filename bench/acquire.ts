@@ -5,8 +5,8 @@ import {compareOneCall} from './one-call.js'
 import {machineLine, say} from './report.js'
 
 /**
- * The cost of an acquire compared with its bare calls, the limiter's part of it, and the behaviour of one contended bucket.
- * See bench/README.md for how to read it. `--quick` takes a quarter of the time and is less precise.
+ * Measures an acquire against its bare calls, the limiter alone, and one contended bucket. See bench/README.md. `--quick` takes
+ * a quarter of the time and is less precise.
  */
 const {measureStubbed} = (await importCompiled('stubbed')) as typeof import('./stubbed.js')
 

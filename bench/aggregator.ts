@@ -11,14 +11,14 @@ import {cpuSecondsOf, measure} from './measure.js'
 import {machineLine, say, short, textTable} from './report.js'
 
 /**
- * The throughput of the aggregator, and the number of its writes. See bench/README.md for how to read it. `--quick` takes a
- * quarter of the time and is less precise.
+ * Measures the throughput and the writes of the aggregator. See bench/README.md. `--quick` takes a quarter of the time and is
+ * less precise.
  */
 process.env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED ??= 'true'
 const isQuick = process.argv.includes('--quick')
 const RECORDS = isQuick ? 2_000 : 10_000
 
-/** A stream in which each bucket in turn admits one request, every 2 ms. */
+/** Each bucket in turn admits one request, every 2 ms. */
 function* stream(namespace: string, buckets: number, startMs: number): Generator<StreamRecord, void> {
   const rate = {capacityMilli: 1_000_000_000n, refillAmountMilli: 1_000_000_000n, refillPeriodMs: 60_000, remainder: 0n}
   for (let index = 0; index < RECORDS; index++) {
@@ -54,15 +54,13 @@ function* stream(namespace: string, buckets: number, startMs: number): Generator
 }
 
 interface Aggregated {
-  /** Writes per second, and what each of them costs. */
   readonly writes: Speed
-  /** The calls that were made. */
   readonly calls: readonly Call[]
 }
 
 interface Speed {
   readonly perSecond: number
-  /** Processor time of this process and of the engine for each, in µs. */
+  /** Per write, of this process and the engine, in µs. */
   readonly cpuMicros: number
 }
 
@@ -80,7 +78,6 @@ async function timed({enginePid}: BenchEnvironment, work: () => Promise<number>)
 
 type Call = Parameters<Transport['send']>
 
-/** Processes one whole stream, in batches. */
 async function aggregate(environment: BenchEnvironment, buckets: number, batchSize: number): Promise<Aggregated> {
   const calls: Call[] = []
   const transport: Transport = {
@@ -105,7 +102,7 @@ async function aggregate(environment: BenchEnvironment, buckets: number, batchSi
   return {writes, calls}
 }
 
-/** The aggregator's own updates, made before and for another namespace, and nothing in between. */
+/** Sends the aggregator's own updates, prepared before for another namespace. */
 async function repeated(environment: BenchEnvironment, calls: readonly Call[]): Promise<Speed> {
   const {namespace} = environment.newTenant()
   const updates = calls.filter(([operation]) => operation === 'UpdateItem')
@@ -115,7 +112,7 @@ async function repeated(environment: BenchEnvironment, calls: readonly Call[]): 
   )
   const waiting = elsewhere.values()
   const lane = async () => {
-    // Writes to one record overtake each other here; a condition that fails takes as long.
+    // Writes to one record may overtake each other; a failed condition takes as long.
     for (const call of waiting) await environment.transport.send(...call).catch(ignoreCondition)
   }
   return timed(environment, async () => {
@@ -128,7 +125,7 @@ function ignoreCondition(error: unknown): void {
   if (!(error instanceof ConditionFailed)) throw error
 }
 
-/** Bare UpdateItem calls, at the concurrency of the aggregator; to records with indexes, or without. */
+/** At the concurrency of the aggregator, to records with or without indexes. */
 async function bare(environment: BenchEnvironment, hasIndexes = false): Promise<Speed> {
   const {namespace, name} = environment.newTenant()
   let next = 0

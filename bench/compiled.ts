@@ -3,14 +3,14 @@ import {fileURLToPath} from 'node:url'
 import {build} from 'esbuild'
 
 /**
- * A module of this folder with everything from `src`, compiled as it ships. The loader that runs TypeScript directly wraps
- * every function to keep its name, which costs as much as some of what is measured here.
+ * Compiles a module of this folder with everything from `src`. The TypeScript loader wraps every function to keep its name,
+ * which costs as much as some of the measured work.
  */
 export function importCompiled(name: string): Promise<unknown> {
   return withCompiled(name, file => import(file))
 }
 
-/** Compiles a module of this folder likewise, and removes the file afterwards. */
+/** Also removes the compiled file afterwards. */
 export async function withCompiled<T>(name: string, use: (file: string) => Promise<T>): Promise<T> {
   const folder = new URL('../.cache/', import.meta.url)
   const outfile = fileURLToPath(new URL(`bench-${name}-${process.pid}.mjs`, folder))

@@ -16,13 +16,13 @@ import {openEnvironment} from './environment.js'
 import {machineLine, numberOption, option, say, short, textTable} from './report.js'
 
 /**
- * What decisions cost in units of DynamoDB, as the engine counts them, and in dollars: the limiter's part and the
- * aggregator's. See bench/README.md. `--quick` makes a fifth of the decisions; `--batch 500` sets the records per batch,
- * `--spread 100000` the buckets of the decisions that are spread.
+ * Measures the cost of decisions in DynamoDB units, as the engine counts them, and in dollars, for limiter and aggregator. See
+ * bench/README.md. `--quick` makes a fifth of the decisions, `--batch 500` sets the records per batch, `--spread 100000` the
+ * number of spread buckets.
  */
 process.env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED ??= 'true'
 const isQuick = process.argv.includes('--quick')
-/** By default as a new stack collects them at 100 a second: the batch is full before its 30 s are over. */
+/** Default: as in a new stack at 100 records a second, where the batch is full before its 30 s are over. */
 const BATCH = numberOption('batch', RECORDS_PER_CALL)
 const DECISIONS = isQuick ? 600 : 3000
 const BUCKETS = isQuick ? 200 : 1000
@@ -42,10 +42,10 @@ const metered = createTransport({
   onResponse: meter.observe,
 })
 
-/** The stream of a table: what each write has changed in a bucket. For requests one after the other. */
+/** Collects stream records of bucket writes. Works only for sequential requests. */
 class Stream implements Transport {
   readonly records: StreamRecord[] = []
-  /** Writes that were refused: the engines do not report their units, DynamoDB charges one for each. */
+  /** Refused writes: engines do not report their units, but DynamoDB charges one each. */
   refusedWrites = 0
   readonly #images = new Map<string, Item>()
   readonly #clock: () => number
@@ -87,13 +87,13 @@ let sequence = 1000
 
 interface Scenario {
   readonly name: string
-  /** Decisions before the measurement begins. */
+  /** Decisions before the measurement. */
   readonly warmUp: number
-  /** By default the same number for all. */
+  /** Default: the same number for all scenarios. */
   readonly decisions?: number
-  /** Between the two, an hour passes, and another limiter takes over, which knows none of the buckets. */
+  /** An hour passes before the measurement, and another limiter without known buckets takes over. */
   readonly isTakenOver?: boolean
-  /** How much later each decision is made than the one before, in ms. */
+  /** Time between two decisions, in ms. */
   readonly apartMs?: number
   readonly options?: Parameters<typeof environment.limiter>[1]
   readonly decide: (limiter: RateLimiter, number: number) => Promise<unknown>
@@ -107,7 +107,7 @@ const SCENARIOS: readonly Scenario[] = [
   {
     name: 'one bucket, every 31 s',
     warmUp: 5,
-    // Less than an hour, in which its limits are compared with the configuration each time.
+    // Stays within an hour; every decision compares the limits with the configuration.
     ...{decisions: 100, apartMs: 31_000},
     decide: limiter => limiter.acquire(ask('user')),
   },
@@ -160,7 +160,7 @@ const SCENARIOS: readonly Scenario[] = [
 
 async function play(scenario: Scenario): Promise<string[][]> {
   const {name, warmUp, decisions = DECISIONS, isTakenOver = false, apartMs = 0, options, decide, prepare} = scenario
-  // From noon on, so that no day ends within the hour: its usage would be rolled up.
+  // Starts at noon, so that no day ends and is rolled up within the hour.
   let aheadMs = isTakenOver || apartMs > 0 ? Math.floor(Date.now() / DAY_MS) * DAY_MS + DAY_MS / 2 - Date.now() : 0
   const clock = () => Date.now() + aheadMs
   const stream = new Stream(clock)
@@ -210,7 +210,7 @@ function row(
   return [name, ...[read, own, ...indexes].map(units => short(units / decisions)), `$${dollars.toFixed(2)}`]
 }
 
-/** What a bucket costs per day and month beyond its hours, whatever its traffic. */
+/** Cost of a bucket per day and month beyond its hours, independent of traffic. */
 async function rollUps(): Promise<string[] | undefined> {
   const stream = new Stream()
   const tenant = {...environment.newTenant(), transport: stream}
@@ -239,9 +239,9 @@ async function rollUps(): Promise<string[] | undefined> {
 try {
   say(machineLine(environment.engineName))
   say(`units per decision, dollars per million decisions; ${DECISIONS} decisions, ${BATCH} records per batch\n`)
-  // As `deploy` and `local up` leave a new table.
+  // As in a new table of `deploy` or `local up`.
   await rollUpFromStart(environment.newTenant(), DEFAULT_SETTINGS)
-  // First: later the agenda has the windows of all scenarios.
+  // Must run first: later the agenda has the windows of all scenarios.
   const rolled = await rollUps()
   const rows: string[][] = []
   for (const scenario of SCENARIOS) rows.push(...(await play(scenario)))

@@ -4,13 +4,13 @@ import {buffer, text} from 'node:stream/consumers'
 import {CapacityMeter} from '../src/lib/dynamo/capacity.js'
 import {capacityOf, isDataOperation, type Operation} from '../src/lib/dynamo/transport.js'
 
-/** A way to an engine on which every request is counted, also those of other processes. */
+/** Counts the requests of all processes to an engine. */
 export interface CountingProxy extends AsyncDisposable {
   readonly endpoint: string
   readonly meter: CapacityMeter
 }
 
-/** Passes requests on, asks for the capacity that each consumes, and adds it up. */
+/** Forwards requests, asks for their consumed capacity, and adds it up. */
 export async function countingProxy(engine: string): Promise<CountingProxy> {
   const meter = new CapacityMeter()
   const {hostname, port} = new URL(engine)
@@ -20,7 +20,7 @@ export async function countingProxy(engine: string): Promise<CountingProxy> {
     const sent = await text(incoming)
     const isData = isDataOperation(operation)
     const body = isData ? JSON.stringify({...JSON.parse(sent), ReturnConsumedCapacity: 'INDEXES'}) : sent
-    // The engines check that there is a signature, not that it fits.
+    // Engines require a signature but do not verify it.
     const headers = {...incoming.headers, 'content-length': Buffer.byteLength(body)}
     const onward = request({hostname, port, agent, method: 'POST', path: '/', headers}, async answer => {
       const bytes = await buffer(answer)

@@ -5,7 +5,7 @@ import {defineLimits, RateLimiter, Repository} from '../src/lib/index.js'
 import {numberOption, option, say, short, textTable} from './report.js'
 
 /**
- * A local stack over a long time: speed, memory and disk of the last acquires compared with the first ones. See
+ * Measures speed, memory and disk of a local stack over a long time. See
  * bench/README.md. `--acquires 20000` for a shorter run, `--engine NAME` for another engine.
  */
 process.env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED ??= 'true'

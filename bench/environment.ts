@@ -13,15 +13,13 @@ import type {NamespaceTable} from '../src/lib/repository/table/table.js'
 import {type ConfigScope, encodeConfig} from '../src/lib/schema/config-record.js'
 import {encodeEntity} from '../src/lib/schema/entity-record.js'
 
-/** A local engine with a new table, and limiters on it. */
 export interface BenchEnvironment {
   readonly engineName: string
-  /** Whether the table was created just now. */
+  /** False if the folder had a table. */
   readonly isNew: boolean
   readonly endpoint: string
   readonly enginePid: number
   readonly transport: Transport
-  /** A new namespace. */
   newTenant(): NamespaceTable
   limiter(tenant: NamespaceTable, options?: RateLimiterOptions & TableSeams): RateLimiter
   configure(tenant: NamespaceTable, scope: ConfigScope, ...limits: string[]): Promise<void>
@@ -29,7 +27,7 @@ export interface BenchEnvironment {
   close(): Promise<void>
 }
 
-/** Starts the engine and creates the table, unless the folder has one from before. */
+/** Reuses the table of the folder, if it has one. */
 export async function openEnvironment(options: EngineOptions = {}): Promise<BenchEnvironment> {
   const engine = await startEngine(options)
   const transport = createTransport({

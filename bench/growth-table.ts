@@ -10,10 +10,9 @@ import {encodeUsage} from '../src/lib/schema/usage-record.js'
 import {encodeEntityConfigRegistry} from '../test/schema/samples.js'
 import type {BenchEnvironment} from './environment.js'
 
-/** How much there is in the table, per entity. */
 export interface TableSize {
   readonly entities: number
-  /** Hours of usage of each entity. */
+  /** Per entity. */
   readonly usageHours: number
 }
 
@@ -21,16 +20,16 @@ const RESOURCE = 'gpt-4'
 const LIMITS = parseLimits(['rpm=6000', 'tpm=600k'])
 const ENTITIES_PER_TEAM = 1000
 const HOUR_MS = 3_600_000
-/** Nothing expires while a benchmark runs. */
+/** Late enough that nothing expires during a benchmark. */
 const TTL_SECONDS = Math.floor(Date.now() / 1000) + 30 * 86_400
 
-/** Ids of the same length, so that all items have the same size. */
+/** Fixed length, so that all items have the same size. */
 export const entityId = (at: number): string => `user-${String(at).padStart(8, '0')}`
 const teamId = (at: number): string => `team-${String(Math.floor(at / ENTITIES_PER_TEAM)).padStart(8, '0')}`
 
 /**
- * Fills a namespace "default": for each entity its record with a parent, a bucket, limits of its own and hours of usage.
- * Written past the repository, because a hundred thousand audited changes would take an hour.
+ * Fills the namespace "default": each entity gets a parent, a bucket, limits and hours of usage. Bypasses the repository,
+ * because 100,000 audited changes would take an hour.
  */
 export async function fillTable(environment: BenchEnvironment, size: TableSize): Promise<string> {
   const tenant = environment.newTenant()
@@ -69,7 +68,7 @@ function* itemsOf(namespace: string, {entities, usageHours}: TableSize): Generat
   }
 }
 
-/** Partly used, so that every level is calculated. */
+/** Partly used, so that every level is computed. */
 function bucketOf(namespace: string, entity: string, parent: string, nowMs: number): BucketRecord {
   const balance = {tokensMilli: 1000n, remainder: 0n, consumedMilli: 5000n}
   const limits = LIMITS.map(limit => [limit.name, {...rateOf(limit), ...balance}] as const)

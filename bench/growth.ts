@@ -12,18 +12,17 @@ import {machineLine, numberOption, option, say, short, textTable} from './report
 import {ZAEL} from './watch-crowd.js'
 
 /**
- * What commands read, and what they take, on a table with many entities: calls, read and write units as the engine
- * reports them, peak memory and processor time of the built command line in a process of its own. See bench/README.md.
- * `--entities 100000`, `--usage-hours 24`, `--only WORDS` for the commands that contain these words, `--seconds 600` before a
- * command is ended, `--data FOLDER` to keep the table there and use it again.
+ * Measures commands on a table with many entities: calls, units, peak memory and processor time of the built command line, in
+ * a separate process each. See bench/README.md. `--entities 100000`, `--usage-hours 24`, `--only WORDS` for matching commands,
+ * `--seconds 600` as the timeout of a command, `--data FOLDER` to keep and reuse the table.
  */
 const ENTITIES = numberOption('entities', 10_000)
 const USAGE_HOURS = numberOption('usage-hours', 0)
 const SECONDS = numberOption('seconds', 200)
 const ONLY = option('only') ?? ''
 
-/** Tells the peak memory (kB) and processor time (µs) of the process at its end, on a descriptor of its own. */
-const TELL_USAGE = `data:text/javascript,${encodeURIComponent(
+/** Writes peak memory (kB) and processor time (µs) to a separate descriptor when the process exits. */
+const REPORT_USAGE = `data:text/javascript,${encodeURIComponent(
   `import {writeSync} from 'node:fs'
    process.on('exit', () => writeSync(3, JSON.stringify(process.resourceUsage())))`,
 )}`
@@ -75,7 +74,7 @@ const COMMANDS: readonly string[] = [
   'audit list',
   'namespace show default',
   'status',
-  // Adopts everything, and plans again with the record of what is managed.
+  // Adopts everything, and plans again with the record of managed scopes.
   'limits apply -f MANIFEST --yes',
   'limits plan -f MANIFEST',
   'limits list',
@@ -83,8 +82,8 @@ const COMMANDS: readonly string[] = [
 
 async function measure(command: string, where: readonly string[], proxy: CountingProxy, file: string) {
   const before = proxy.meter.snapshot()
-  const child = spawn(process.execPath, ['--import', TELL_USAGE, ZAEL, ...command.split(' '), ...where], {
-    // Extra certificates are read at every start and slow it down.
+  const child = spawn(process.execPath, ['--import', REPORT_USAGE, ZAEL, ...command.split(' '), ...where], {
+    // Node reads extra certificates at every start, which slows it down.
     env: {PATH: process.env.PATH, HOME: tmpdir(), NO_COLOR: '1'},
     stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
   }) as ChildProcessByStdio<null, Readable, Readable>
@@ -124,7 +123,7 @@ try {
     const file = command === 'limits export' ? manifest : join(folder, 'output')
     const {calls, read, write, peakMb, cpuSeconds, outputMb, code}: Measured = await measure(
       command.replace('MANIFEST', manifest),
-      // Connects to no table.
+      // Needs no table.
       command.startsWith('limits validate') ? [] : where,
       proxy,
       file,

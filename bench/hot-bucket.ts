@@ -13,10 +13,10 @@ import {short, textTable} from './report.js'
 const RESOURCE = 'gpt-4'
 const ENTITY = 'hot'
 
-/** Added to every call, half before and half after. */
+/** Added to every call, half before and half after, in ms. */
 const ROUND_TRIP_MS = 4
 
-/** No new requests while this many are undecided: callers of an unresponsive service go away. */
+/** Maximum of undecided requests: callers of an unresponsive service give up. */
 const MAX_WAITING = 1000
 
 interface Scenario {
@@ -25,7 +25,7 @@ interface Scenario {
   /** Callers that ask again at once, or requests per second. */
   readonly load: {readonly callers: number} | {readonly perSecond: number}
   readonly limiters: number
-  /** Every admitted request is corrected once, and its caller goes on when that has resolved. */
+  /** Every admitted request is settled once, and its caller continues when that has resolved. */
   readonly settle?: Settle
 }
 
@@ -42,7 +42,6 @@ const SCENARIOS: readonly Scenario[] = [
   {name: 'demand 16×, 3 limiters', limit: SUPPLY, load: {perSecond: 16_000}, limiters: 3},
 ]
 
-/** One contended bucket. */
 export async function pressHotBucket(environment: BenchEnvironment, durationMs: number): Promise<string> {
   const rows: string[][] = []
   for (const scenario of SCENARIOS) rows.push(await press(environment, scenario, durationMs))
@@ -71,7 +70,7 @@ async function press(environment: BenchEnvironment, scenario: Scenario, duration
   )
   for (const limiter of limiters) await limiter.acquire({entity: ENTITY, resource: RESOURCE, consume: {tpm: 1}})
   const isScarce = 'perSecond' in scenario.load
-  // Empty where tokens are scarce, otherwise half full: a full bucket is written differently.
+  // Empty if tokens are scarce, otherwise half full: a full bucket takes another write.
   const tpm = isScarce ? limit.capacity - limiters.length : limit.capacity / 2
   await limiters[0]?.acquire({entity: ENTITY, resource: RESOURCE, consume: {tpm}})
 

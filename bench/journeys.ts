@@ -13,7 +13,7 @@ import {openEnvironment} from './environment.js'
 import {textTable} from './report.js'
 
 /**
- * Which files and functions of `src` run for one operation, by V8's precise coverage, and how many requests it sends.
+ * Counts the files and functions of `src` that run for one operation, by V8's precise coverage, and the requests it sends.
  * Module initialisation does not count. `--files` lists the files of each journey, `--only NAME` runs one of them.
  */
 process.env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED ??= 'true'
@@ -38,7 +38,7 @@ inspector.connect()
 await inspector.post('Profiler.enable')
 await inspector.post('Profiler.startPreciseCoverage', {callCount: true, detailed: false})
 
-/** Forwards requests to the engine and counts them, whichever transport sends them. */
+/** Counts requests to the engine, whichever transport sends them. */
 async function countingProxy(engine: string) {
   let requests = 0
   const {hostname, port} = new URL(engine)
@@ -79,7 +79,7 @@ async function measure(name: string, work: () => Promise<unknown>): Promise<void
   let functions = 0
   for (const {url, functions: seen} of result) {
     if (!url.startsWith(SOURCES)) continue
-    // The anonymous function that spans the whole file is the module itself.
+    // The anonymous function over the whole file is the module itself.
     const called = seen.filter(
       ({functionName, ranges: [range]}) =>
         range !== undefined && range.count > 0 && !(functionName === '' && range.startOffset === 0),
@@ -91,7 +91,7 @@ async function measure(name: string, work: () => Promise<unknown>): Promise<void
   journeys.push({name, files: [...files].sort(), functions, requests: proxy.count() - before})
 }
 
-/** Runs a command in this process and discards its output. */
+/** In this process, without output. */
 async function command(path: string, argv: readonly string[]): Promise<void> {
   const {default: Command} = await import(`../src/commands/${path}.js`)
   const root = fileURLToPath(new URL('..', import.meta.url))

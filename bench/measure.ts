@@ -2,7 +2,7 @@ import {readFileSync} from 'node:fs'
 
 const TICKS_PER_SECOND = 100
 
-/** Processor time of a process so far, which depends least on other load; NaN where it is unknown. */
+/** Processor time so far; depends least on other load. NaN if unknown. */
 export function cpuSecondsOf(pid: number): number {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? []
@@ -12,12 +12,11 @@ export function cpuSecondsOf(pid: number): number {
   }
 }
 
-/** The result of one measurement. */
 export interface Measured {
   readonly perSecond: number
   readonly p50Ms: number
   readonly p99Ms: number
-  /** Processor time of this process (not of the engine) per operation, in µs. */
+  /** Per operation, of this process without the engine, in µs. */
   readonly cpuMicros: number
 }
 
@@ -48,13 +47,12 @@ export async function measure(
   }
 }
 
-/** The value that this fraction of the numbers does not exceed. */
 export function percentile(numbers: readonly number[], share: number): number {
   const sorted = numbers.toSorted((a, b) => a - b)
   return sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? Number.NaN
 }
 
-/** The median by processor time: one disturbed round does not matter. */
+/** By processor time, so that one disturbed round does not matter. */
 export function median(rounds: readonly Measured[]): Measured {
   const sorted = rounds.toSorted((a, b) => a.cpuMicros - b.cpuMicros)
   return sorted[Math.floor(sorted.length / 2)] as Measured

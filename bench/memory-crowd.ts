@@ -5,12 +5,12 @@ import {idOf, stubWire} from './stub-wire.js'
 
 const RESOURCE = 'gpt-4'
 
-/** Buckets that the stubbed table remembers, more than are in use at once; older ones are as their entity has left them. */
+/** Buckets that the stubbed table remembers; more than are in use at once. */
 const REMEMBERED = 500
 
 /**
- * A table with a bucket for everybody. It forgets what was written long ago, so that what grows is the limiter: a bucket of
- * an entity that has come holds nothing, all others hold one token.
+ * Has a bucket for every entity: empty for entities seen before, with one token for all others. It forgets old writes, so that
+ * only the limiter grows.
  */
 class ForgetfulTable extends Map<string, Item> {
   #model: readonly [entity: string, item: string] | undefined
@@ -19,7 +19,7 @@ class ForgetfulTable extends Map<string, Item> {
     super()
   }
 
-  /** From now on there is a bucket like this one for everybody. */
+  /** Every entity has a bucket like this one from now on. */
   imitate(entity: string, item: Item): void {
     this.#model = [entity, JSON.stringify(item)]
   }
@@ -41,7 +41,7 @@ class ForgetfulTable extends Map<string, Item> {
   }
 }
 
-/** Entities that come one after the other, each admitted once and refused once. */
+/** A sequence of entities, each admitted once and refused once. */
 export function startCrowd(cacheSize: number) {
   let [next, admitted, refused] = [0, 0, 0]
   const come = new Set<string>()
@@ -65,7 +65,7 @@ export function startCrowd(cacheSize: number) {
     if (!(await limiter.tryAcquire(request)).admitted) refused++
   }
   return {
-    /** Has entities come until there were so many. */
+    /** Continues until this many entities were seen. */
     until: async (count: number, lanes: number): Promise<void> => {
       if (next === 0) {
         await visit(`user-${next++}`)

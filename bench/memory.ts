@@ -7,7 +7,7 @@ import {openEnvironment} from './environment.js'
 import {machineLine, numberOption, say, short, textTable} from './report.js'
 
 /**
- * What one limiter keeps of entities that it has seen: memory and entries of its caches with the wire stubbed, then
+ * Measures memory and cache entries of one limiter with the wire stubbed, then
  * descriptors and sockets against an engine. See bench/README.md. `--entities 100000` for a shorter run.
  */
 process.env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED ??= 'true'
@@ -34,7 +34,7 @@ for (const cacheSize of CACHE_SIZES) {
     await crowd.until(seen, LANES)
     const {queues, entities, seen: families, configs, refusals} = crowd.entries()
     const peak = [queues, Math.max(entities, families), configs, refusals].map(short)
-    // Two rounds: the first one runs finalisers.
+    // Twice: the first round runs finalisers.
     for (let round = 0; round < 2; round++) collect()
     const seconds = short((performance.now() - startMs) / 1000)
     rows.push([short(cacheSize), short(seen), ...memory(), ...peak, seconds])
@@ -79,7 +79,7 @@ function memory(): string[] {
   return [megabytes(heapUsed), megabytes(rss)]
 }
 
-/** Empty for one that was closed meanwhile, such as that of the listing itself. */
+/** Empty if closed meanwhile, such as the descriptor of the listing itself. */
 function linkOf(path: string): string {
   try {
     return readlinkSync(path)

@@ -17,9 +17,8 @@ import {cpuSecondsOf} from './measure.js'
 import {machineLine, numberOption, say, short, textTable} from './report.js'
 
 /**
- * Speed and memory of migrating a table of 0.8, compared with only reading and putting the same items, and with reading them
- * and making the migration's own writes. See bench/README.md.
- * `--items 200000` for more items.
+ * Measures speed and memory of migrating a table of 0.8, against bare puts of the same items and against the migration's own
+ * writes. See bench/README.md. `--items 200000` for more items.
  */
 process.env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED ??= 'true'
 const ITEMS = numberOption('items', 20_000)
@@ -95,7 +94,6 @@ interface Timed {
   readonly used: CapacityTotals
 }
 
-/** Time, requests and peak memory of some work. */
 async function timed(work: () => Promise<unknown>): Promise<Timed> {
   let peak = process.memoryUsage.rss()
   const watch = setInterval(() => {
@@ -130,13 +128,13 @@ const fill = async ({name}: Table, items: Iterable<Item>) => {
   })()
   await batchWrite(transport, name, requests, {backoff})
 }
-/** As a migration has to write what others may write too: one request for each item, where there is none. */
+/** One conditional request per item, as for records that other clients may write too. */
 const putEach = ({name: TableName}: Table, items: readonly Item[]) =>
   sendAll(items.map((Item): Call => ['PutItem', {TableName, Item, ConditionExpression: 'attribute_not_exists(PK)'}]))
 
 type Call = Parameters<Transport['send']>
 
-/** The writes of a migration of a table with the same items, in their order; transactions, of which there are few, are left out. */
+/** Records the writes of a migration of an equal table, in order. The few transactions are left out. */
 async function writesOfMigration(items: Iterable<Item>): Promise<Call[]> {
   const {name} = await makeTable('bench-recorded')
   await fill(tableOf(name), items)
@@ -151,7 +149,6 @@ async function writesOfMigration(items: Iterable<Item>): Promise<Call[]> {
   return calls
 }
 
-/** The same calls to another table. */
 function elsewhere(calls: readonly Call[], from: string, {name}: Table): Call[] {
   return calls.map(([operation, input]) => [
     operation,
@@ -159,11 +156,11 @@ function elsewhere(calls: readonly Call[], from: string, {name}: Table): Call[] 
   ])
 }
 
-/** Sixteen at once, as many as a migration makes. */
+/** At the concurrency of a migration. */
 async function sendAll(calls: readonly Call[]): Promise<void> {
   const waiting = calls.values()
   const lane = async () => {
-    // Writes of the migration's own progress overtake each other here; a condition that fails takes as long.
+    // Writes of the migration's progress may overtake each other; a failed condition takes as long.
     for (const call of waiting) await transport.send(...call).catch(ignoreCondition)
   }
   await Promise.all(Array.from({length: 16}, lane))
@@ -175,7 +172,7 @@ function ignoreCondition(error: unknown): void {
 
 const migrate = (table: Table) => migrateTable(table, {owner: 'bench', ourVersion: '0.0.0', stream: false})
 
-/** Reads all items of a table in pages; `work` is awaited before the next page is read. */
+/** Awaits `work` before it reads the next page. */
 async function scanAll({name: TableName}: Table, work: (items: Item[]) => Promise<void>): Promise<void> {
   for await (const {items} of scanPages(transport, {TableName, Limit: 500}, {backoff})) await work(items)
 }

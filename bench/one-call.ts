@@ -19,11 +19,11 @@ interface Contender {
   readonly operation: () => Promise<unknown>
   /** Before every measurement. */
   readonly begin?: () => Promise<void>
-  /** Finishes what the measured operations leave to be done later, which would disturb what is measured next. */
+  /** Finishes deferred work of the measured operations, which would disturb the next measurement. */
   readonly end?: () => Promise<void>
 }
 
-/** An acquire compared with its bare calls, on 64 buckets in turn; every round measures all of them. */
+/** Compares an acquire with its bare calls, on 64 buckets in turn. Every round measures all rows. */
 export async function compareOneCall(
   environment: BenchEnvironment,
   rounds: number,
@@ -70,7 +70,7 @@ async function prepare(environment: BenchEnvironment): Promise<{contenders: Cont
   const consume = {rpm: 1, tpm: 500}
   for (let index = 0; index < BUCKETS; index++) {
     await environment.addEntity(tenant, `child-${index}`, `parent-${index}`)
-    // Half full, like a bucket in use; a full one is written differently.
+    // Half full, like a bucket in use; a full one takes another write.
     for (const entity of ['bare', 'user', 'child'].map(name => `${name}-${index}`)) {
       await limiter.acquire({entity, resource: RESOURCE, consume: {rpm: 50_000_000, tpm: 50_000_000_000}})
     }
@@ -85,7 +85,7 @@ async function prepare(environment: BenchEnvironment): Promise<{contenders: Cont
     requestHandler: {httpAgent: {keepAlive: true, maxSockets: 128}},
   })
   const raw = rawSender(environment.endpoint)
-  /** With a limiter of its own: a second after they were made, or when it is closed, it writes refusals for each bucket. */
+  /** Needs a separate limiter: it writes refusals of each bucket after a second, or when it is closed. */
   const refusing = (name: string, options: RateLimiterOptions): Contender => {
     let asked: RateLimiter
     const operation = () =>
@@ -137,14 +137,14 @@ export function bareUpdates(tenant: NamespaceTable): () => ReturnType<typeof adm
   return () => {
     const address = {entity: `bare-${next++ % BUCKETS}`, resource: RESOURCE, shard: 0}
     const room = {bounds: [{earliestRefillMs: 0, highestMilli: new Map()}], shardCount: 1}
-    // Calls of one bucket may overtake each other here, which a queue prevents: their marks are not ordered.
+    // Unordered marks: without a queue, calls of one bucket may overtake each other.
     const {slot, nonce} = nextMark()
     const write = takeStored(amounts, room, {requests: 1, nowMs: Date.now(), repairsPressure: false})
     return admissionUpdate(tenant, address, write, {slot, nonce})
   }
 }
 
-/** Sends a JSON body to an engine over keep-alive sockets: without the SDK, with a dummy signature. */
+/** Over keep-alive sockets, without the SDK, with a dummy signature. */
 function rawSender(endpoint: string): {send(target: string, input: unknown): Promise<unknown>; close(): void} {
   const agent = new Agent({keepAlive: true, maxSockets: 128})
   const {hostname, port} = new URL(endpoint)

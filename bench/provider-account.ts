@@ -1,33 +1,29 @@
 import {createServer} from 'node:http'
 import type {AddressInfo} from 'node:net'
 
-/** The entity of the account, and what it is asked for. */
 export const ACCOUNT = 'provider:bench:org-1'
 export const MODEL = 'gpt-4'
 
-/** What an account was asked for, and what became of it. */
 export interface AccountCount {
   readonly served: number
   readonly refused: number
-  /** Requests of somebody who shares the account and does not use zael. */
+  /** Requests from outside zael on the same account. */
   readonly outside: number
-  /** Requests that the account allowed to all together: its burst, and what it has refilled since. */
+  /** Burst plus refill of the account. */
   readonly allowed: number
 }
 
-/** An account at a provider on this machine. */
 export interface ProviderAccount {
   readonly url: string
-  /** Fills the account up and counts from zero; somebody outside uses this share of it from now on. */
+  /** Fills the account and counts from zero; `outsideShare` of it is used outside zael from now on. */
   start(outsideShare: number): void
-  /** Counts no more. */
   stop(): AccountCount
   close(): Promise<void>
 }
 
 /**
- * Starts a provider with a token bucket of requests. Each answer has the fields of OpenAI; a refusal tells when to come back in
- * whole seconds, as the HTTP standard has it.
+ * Starts a provider with a token bucket of requests. Each response has OpenAI's fields; a refusal has `retry-after` in whole
+ * seconds, as in the HTTP standard.
  */
 export async function openAccount(perMinute: number, burst: number): Promise<ProviderAccount> {
   const perMs = perMinute / 60_000

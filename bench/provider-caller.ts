@@ -4,10 +4,9 @@ import {limitedFetch} from '../src/lib/adapters/fetch.js'
 import {RateLimiter} from '../src/lib/limiter/rate-limiter.js'
 import {ACCOUNT, MODEL} from './provider-account.js'
 
-/** How calls reach the provider. */
-export type Way = 'no provider option' | 'no learning' | 'learning'
+export type Way = 'no provider option' | 'no feedback' | 'feedback'
 
-/** What a caller is told: the first message prepares, the second begins, the third ends the row. */
+/** The first message prepares, the second begins, the third ends the row. */
 export type CallerMessage = CallerTask | 'go' | 'stop'
 
 export interface CallerTask {
@@ -18,7 +17,7 @@ export interface CallerTask {
   readonly url: string
 }
 
-/** Longest wait of a call for its turn, in ms. */
+/** In ms. */
 const WAIT_MS = 30_000
 
 const BODY = JSON.stringify({model: MODEL, max_tokens: 1, messages: [{role: 'user', content: 'hi'}]})
@@ -28,18 +27,18 @@ async function next(): Promise<CallerMessage> {
   return message as CallerMessage
 }
 
-/** Asks again as soon as there is an answer; after a refusal when that says, as SDKs of providers do. */
+/** Calls again after each response; after a refusal it waits `retry-after`, as SDKs of providers do. */
 async function row({way, url, endpoint, stack, namespaceId}: CallerTask): Promise<void> {
-  // Few cores for many processes: a late answer is no error here.
+  // Few cores for many processes: a late response is not an error.
   const limiter = new RateLimiter({stack, namespaceId, endpoint, timeoutMs: WAIT_MS})
   const entity = `caller-${process.pid}`
   const provider = {entity: ACCOUNT, limitNames: {requests: 'rpm', tokens: 'tpm'}}
-  const call = limitedFetch(way === 'learning' ? limiter : {tryAcquire: request => limiter.tryAcquire(request)}, {
+  const call = limitedFetch(way === 'feedback' ? limiter : {tryAcquire: request => limiter.tryAcquire(request)}, {
     entity,
     waitMs: WAIT_MS,
     ...(way !== 'no provider option' && {provider}),
   })
-  // Opens sockets and loads what is loaded late before anything is counted.
+  // Opens sockets and loads lazy modules before counting starts.
   await limiter.acquire({entity, resource: MODEL, consume: {rpm: 1}})
   process.send?.('ready')
   await next()
@@ -60,6 +59,6 @@ async function row({way, url, endpoint, stack, namespaceId}: CallerTask): Promis
   process.send?.('done')
 }
 
-// Ends with the process that has started it, however that ends.
+// Exits with its parent, however that ends.
 process.on('disconnect', () => process.exit())
 for (;;) await row((await next()) as CallerTask)

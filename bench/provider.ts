@@ -8,26 +8,26 @@ import type {CallerMessage, CallerTask, Way} from './provider-caller.js'
 import {machineLine, numberOption, say, short, textTable} from './report.js'
 
 /**
- * Processes that share the account of one provider, which somebody outside may use as well. See bench/README.md.
- * `--quick`, `--processes 40`, `--seconds 60`, `--burst 10` for what the provider lets through at once.
+ * Runs processes that share one provider account, which may also be used outside zael. See bench/README.md.
+ * `--quick`, `--processes 40`, `--seconds 60`, `--burst 10` for the burst of the provider.
  */
 const isQuick = process.argv.includes('--quick')
 const PROCESSES = numberOption('processes', isQuick ? 8 : 40)
 const SECONDS = numberOption('seconds', isQuick ? 10 : 60)
 const PER_MINUTE = 600
 const BURST = numberOption('burst', PER_MINUTE / 60)
-/** A fifth less: what is under way has left zael's bucket and not yet the provider's, which is full and refills in vain. */
+/** A fifth less: requests under way are charged in zael's bucket, but not yet in the provider's, whose refill overflows. */
 const CAPACITY = Math.floor(0.8 * BURST)
 
-const WAYS: readonly Way[] = ['no provider option', 'no learning', 'learning']
+const WAYS: readonly Way[] = ['no provider option', 'no feedback', 'feedback']
 
 process.env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED ??= 'true'
-// Node reads these certificates before anything else: processes that are started would take longer.
+// Node reads extra certificates at every start, which slows child processes down.
 delete process.env.NODE_EXTRA_CA_CERTS
 
 interface Caller {
   readonly process: ChildProcess
-  /** Aborted when the process has ended. */
+  /** Aborted when the process ends. */
   readonly ended: AbortSignal
 }
 
@@ -38,7 +38,7 @@ function startCaller(file: string): Caller {
   return {process, ended: ended.signal}
 }
 
-/** Resolves when each caller has answered. */
+/** Resolves when every caller has replied. */
 async function ask(callers: readonly Caller[], message: CallerMessage): Promise<void> {
   const answers = callers.map(caller => once(caller.process, 'message', {signal: caller.ended}))
   tell(callers, message)

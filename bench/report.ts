@@ -1,7 +1,7 @@
 import {readFileSync} from 'node:fs'
 import {availableParallelism} from 'node:os'
 
-/** A text table: the first column aligned left, the others right. */
+/** Aligns the first column left, the others right. */
 export function textTable(header: readonly string[], rows: readonly (readonly string[])[]): string {
   const widths = header.map((title, column) => Math.max(title.length, ...rows.map(row => row[column]?.length ?? 0)))
   const line = (cells: readonly string[]) =>
@@ -12,7 +12,7 @@ export function textTable(header: readonly string[], rows: readonly (readonly st
   return [line(header), line(widths.map(width => '-'.repeat(width))), ...rows.map(line)].join('\n')
 }
 
-/** A number with about three significant digits. */
+/** About three significant digits. */
 export function short(value: number): string {
   if (!Number.isFinite(value)) return '-'
   const magnitude = Math.abs(value)
@@ -20,12 +20,11 @@ export function short(value: number): string {
   return value.toFixed(magnitude >= 10 ? 1 : magnitude >= 1 ? 2 : 3)
 }
 
-/** Prints one line. */
 export function say(text = ''): void {
   process.stdout.write(`${text}\n`)
 }
 
-/** The first line of a report. When the process ends, another one tells how quiet the machine was while it ran. */
+/** Prints the first line of a report, and when the process ends, how quiet the machine was. */
 export function machineLine(engineName: string): string {
   process.once('exit', () => say(quietLine(ticksAtStart, processorTicks())))
   const machine = `${engineName}, Node ${process.versions.node}, ${availableParallelism()} cores`
@@ -35,11 +34,11 @@ export function machineLine(engineName: string): string {
 interface ProcessorTicks {
   readonly total: number
   readonly idle: number
-  /** Taken away by the host of a virtual machine. */
+  /** Taken by the host of a virtual machine. */
   readonly stolen: number
 }
 
-/** Of all processors since the machine was started; `undefined` where the system does not tell. */
+/** Of all processors since the machine started; `undefined` if the system does not report it. */
 function processorTicks(): ProcessorTicks | undefined {
   try {
     const [first = ''] = readFileSync('/proc/stat', 'utf8').split('\n')

@@ -16,7 +16,7 @@ const RESOURCE = 'gpt-4'
 const CONCURRENCIES = [1, 16]
 const CONNECTIONS = 128
 
-/** Points of a rate-limiter-flexible that nobody uses up, and the seconds in which they are counted. */
+/** Points of rate-limiter-flexible that are never used up, and their window in seconds. */
 const PLENTY = {points: 100_000_000, duration: 3600}
 
 interface Rival {
@@ -26,11 +26,11 @@ interface Rival {
 
 interface Group {
   readonly title: string
-  /** Ours is the first: what the ratios of the others refer to. */
+  /** The first row is zael, the base of the ratios. */
   readonly rivals: readonly Rival[]
 }
 
-/** Every round measures all rows; `programs` is the folder of a Python that has zae-limiter, if there is one. */
+/** Every round measures all rows. `programs`: the folder of a Python with zae-limiter, if installed. */
 export async function compareRivals(
   environment: BenchEnvironment,
   programs: string | undefined,
@@ -78,7 +78,7 @@ async function prepare(
   await environment.configure(tenant, {level: 'resource', resource: 'scarce'}, 'rpm=1/hour')
   const limiter = new RateLimiter({stack: tenant.name, namespaceId: tenant.namespace, endpoint, maxShards: 1})
   for (let index = 0; index < BUCKETS; index++) {
-    // Half full, like a bucket in use; a full one is written differently.
+    // Half full, like a bucket in use; a full one takes another write.
     for (const entity of [`bare-${index}`, `user-${index}`])
       await limiter.acquire({entity, resource: RESOURCE, consume: {rpm: 50_000_000, tpm: 50_000_000_000}})
     await limiter.acquire({entity: `user-${index}`, resource: 'scarce', consume: {rpm: 1}})
@@ -133,7 +133,7 @@ async function prepare(
   }
 }
 
-/** Resolves for admitted requests as well: the first of every bucket is. */
+/** Also resolves for admitted requests: the first request of every bucket is admitted. */
 function refusal(asked: Promise<unknown>): Promise<unknown> {
   return asked.catch(error => {
     if (!(error instanceof RateLimitExceeded || error instanceof RateLimiterRes)) throw error
@@ -145,7 +145,7 @@ interface PythonRival {
   close(): Promise<void>
 }
 
-/** Measures by itself; it must be started in the folder of the project. */
+/** Measures its own processor time. Must be started in the project folder. */
 function startPython(programs: string, endpoint: string, stack: string): PythonRival {
   const args = ['-W', 'ignore', resolve('bench/rivals.py'), endpoint, stack]
   const child = spawn(join(programs, 'python'), args, {stdio: ['pipe', 'pipe', 'inherit']})

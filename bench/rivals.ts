@@ -4,13 +4,12 @@ import {openEnvironment} from './environment.js'
 import {machineLine, say} from './report.js'
 
 /**
- * An acquire beside what others offer for the same purpose: the bare SDK call, rate-limiter-flexible and zae-limiter for
- * Python, on one engine in one run. See bench/README.md. `--quick` takes a quarter of the time and is less precise.
+ * Compares an acquire with the bare SDK call, rate-limiter-flexible and zae-limiter for Python, on one engine in one run. See bench/README.md. `--quick` takes a quarter of the time and is less precise.
  */
 const {compareRivals} = (await importCompiled('rivals-run')) as typeof import('./rivals-run.js')
 
 process.env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED ??= 'true'
-// Without Python this says so, and its rows are left out.
+// Without Python, prints a message and leaves its rows out.
 const programs = pythonEnvironment({name: 'zae-limiter-0.17', usedFor: 'The rows of zae-limiter'})
 const isQuick = process.argv.includes('--quick')
 const environment = await openEnvironment()

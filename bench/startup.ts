@@ -11,14 +11,14 @@ import {Repository} from '../src/lib/repository/repository.js'
 import {percentile} from './measure.js'
 import {machineLine, say, short, textTable} from './report.js'
 
-/** Runs of each program, in turn, so that other load affects all of them. */
+/** Programs take turns, so that other load affects all of them. */
 const ROUNDS = process.argv.includes('--quick') ? 5 : 15
 
 const bin = fileURLToPath(new URL('../bin/run.js', import.meta.url))
 if (!existsSync(new URL('../dist/commands', import.meta.url)))
   throw new Error('dist is missing: run "npm run build" first')
 
-/** Node reads the certificates of this variable before anything else, which makes every program look alike. */
+/** Node reads these certificates at every start, which hides the differences between programs. */
 const {NODE_EXTRA_CA_CERTS: _, ...env} = process.env
 
 const engine = await startEngine({})

@@ -11,16 +11,14 @@ interface Part {
   readonly isAdded: boolean
 }
 
-/** A wire that answers by itself, so that only the limiter's own work is measured. */
 export interface StubWire extends Transport {
-  /** The table. */
   readonly items: Map<string, Item>
   calls: number
 }
 
 /**
- * Knows what the writes of a bucket in use need, and nothing else: a write is refused if there is no bucket, or if it would
- * take more than a balance holds. All other conditions count as met.
+ * Answers writes to a bucket in use without a network. Refuses a write if the bucket does not exist or a balance is too low;
+ * all other conditions count as met.
  */
 export function stubWire(roundTripMs = 0, items = new Map<string, Item>()): StubWire {
   const wait = roundTripMs > 0 ? () => new Promise(resolve => setTimeout(resolve, roundTripMs)) : () => undefined
@@ -39,7 +37,6 @@ export function stubWire(roundTripMs = 0, items = new Map<string, Item>()): Stub
   return wire as StubWire
 }
 
-/** The table's key of an item, as one text. */
 export const idOf = (key: Item): string => `${text(key.PK)} ${text(key.SK)}`
 
 function applyUpdate(items: Map<string, Item>, update: Update): Item {
@@ -72,7 +69,7 @@ const refused = (Item: Item | undefined) => classifyError({name: 'ConditionalChe
 
 const parsed = new Map<string, Part[]>()
 
-/** Expressions of one kind of write are the same text. */
+/** Cached: all writes of a kind have the same expression. */
 function partsOf(expression: string): Part[] {
   let parts = parsed.get(expression)
   if (!parts) {

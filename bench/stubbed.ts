@@ -14,7 +14,7 @@ const BUCKETS = 64
 const RESOURCE = 'gpt-4'
 const NAMESPACE = 'stubbed'
 
-/** Of the wire below one hot bucket, in ms; elsewhere it answers at once. */
+/** Latency of the wire under one hot bucket, in ms; other rows have none. */
 const ROUND_TRIP_MS = 4
 
 interface Row {
@@ -23,11 +23,11 @@ interface Row {
   readonly wire: StubWire
   readonly operation: () => Promise<unknown>
   readonly goal: string
-  /** Tokens granted so far that the table has not charged, or does not have. */
+  /** Tokens granted that the table has not charged, or did not have. */
   readonly over?: () => number
 }
 
-/** The limiter's own work: every call is answered in this process, without a table behind it. Every round measures all rows. */
+/** Measures the limiter alone: every call is answered in this process. Every round measures all rows. */
 export async function measureStubbed(rounds: number, durationMs: number): Promise<string> {
   const rows = [
     ...(await usualRows()),
@@ -67,12 +67,11 @@ export async function measureStubbed(rounds: number, durationMs: number): Promis
 
 const told = {calls: 0}
 
-/** The least that an observer can do. */
 function noteDecision({calls}: DecisionEvent): void {
   told.calls += calls
 }
 
-/** Buckets in use, half full: a full one is written differently. */
+/** Half full, like buckets in use; a full one takes another write. */
 async function usualRows(options: RateLimiterOptions = {}, how = '', goal?: string): Promise<Row[]> {
   const {limiter, wire} = stubbed(['rpm=100M/hour', 'tpm=100000M/hour'], options)
   for (let index = 0; index < BUCKETS; index++) {
@@ -107,7 +106,6 @@ async function scarceRows(): Promise<Row[]> {
   return [await rowOf('refused by a call', '-', {denyCacheMs: 0}), await rowOf('refused as known', '10 µs')]
 }
 
-/** One bucket that every request asks. */
 async function hotRow(): Promise<Row> {
   const {limiter, wire} = stubbed(['tpm=100M/min'], {}, ROUND_TRIP_MS)
   let granted = 0

@@ -8,17 +8,15 @@ import {type BucketRecord, encodeBucket, freshWritePressure} from '../src/lib/sc
 import {openEnvironment} from './environment.js'
 import {short} from './report.js'
 
-/** The built command line. */
 export const ZAEL = fileURLToPath(new URL('../bin/run.js', import.meta.url))
 
 const LIMITS = ['rpm=6000', 'tpm=600k']
 const TICKS_PER_SECOND = 100
 
 process.env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED ??= 'true'
-// Node reads these certificates before anything else: programs that are started would take longer.
+// Node reads extra certificates at every start, which slows child processes down.
 delete process.env.NODE_EXTRA_CA_CERTS
 
-/** A table with many buckets. */
 export interface Crowd {
   readonly engineName: string
   /** Flags that select this table. */
@@ -37,7 +35,6 @@ export function bucketRecord(namespace: string, at: number): BucketRecord {
   return {namespace, entity: `user-${at}`, resource: `r${Math.floor(at / 200) % 8}`, ...rest}
 }
 
-/** Starts an engine and writes the buckets. */
 export async function crowdedTable(count: number): Promise<Crowd> {
   const environment = await openEnvironment()
   const tenant = environment.newTenant()
@@ -58,7 +55,7 @@ export async function crowdedTable(count: number): Promise<Crowd> {
   }
 }
 
-/** Resident memory, and processor time since the start of a process. Linux only, like the engine. */
+/** Linux only, like the engine. */
 export function processTimes(pid: number): {readonly memoryMb: number; readonly processorMs: number} {
   const pages = Number(readFileSync(`/proc/${pid}/statm`, 'utf8').split(' ')[1])
   const [user, system] = statOf(pid)
@@ -73,7 +70,7 @@ export function footprint(pid: number): [memoryMb: string, processor: string] {
   return [short(memoryMb), short((processorMs / (upMs - startMs)) * 100)]
 }
 
-/** Ticks in user and system mode, and of the start. */
+/** In ticks: user and system time, and the start. */
 function statOf(pid: number): [user: number, system: number, start: number] {
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? []
   return [stat[11], stat[12], stat[19]].map(Number) as [number, number, number]

@@ -8,20 +8,19 @@ import {numberOption, option, say, short, textTable} from './report.js'
 import {crowdedTable, processTimes, ZAEL} from './watch-crowd.js'
 
 /**
- * The live view of 10,000 buckets on a terminal of 120×40: time from a key to the bytes of its frame, memory, processor time
- * without and with keys. The terminal is that of `script` (util-linux). See bench/README.md. `--minutes 10`, `--buckets 1000`
- * and `--interval 2000` (ms) for other numbers; `--keys 0` for a view without input; `--compare PATH` also measures the
- * `bin/run.js` of another checkout, in the same run and on the same table.
+ * Measures the live view of 10,000 buckets on a terminal of 120×40, provided by `script` (util-linux): time from a key to its
+ * frame, memory, processor time with and without keys. See bench/README.md. `--minutes 10`, `--buckets 1000`, `--interval 2000`
+ * (ms), `--keys 0` for a view without input, `--compare PATH` to also measure `bin/run.js` of another checkout.
  */
 const BUCKETS = numberOption('buckets', 10_000)
 const MINUTES = numberOption('minutes', 1)
 const INTERVAL_MS = numberOption('interval', 1000)
 const HAS_KEYS = numberOption('keys', 1) > 0
 const KEY_TIMEOUT_MS = 20_000
-/** Starting takes processor time that says nothing about the view, and the first polls have read only a few buckets. */
+/** Skips the start of the program and the first polls, which read only a few buckets. */
 const WARM_UP_MS = 8000
 const SAMPLES = 6
-/** End of the last line: only changes are drawn, and this follows the name of the sort. */
+/** End of the last line. Only changes are drawn, and this text follows the name of the sort. */
 const HINTS = 'enter drill in'
 
 const crowd = await crowdedTable(BUCKETS)
@@ -37,7 +36,6 @@ try {
   await crowd.close()
 }
 
-/** A view on a terminal of its own. */
 function openView(program: string) {
   const view = [process.execPath, program, 'watch', ...crowd.flags, '--interval', `${INTERVAL_MS}ms`].join(' ')
   const terminal = spawn('script', ['-qfec', `stty cols 120 rows 40; exec ${view}`, '/dev/null'], {
@@ -54,7 +52,7 @@ function openView(program: string) {
     onOutput()
   })
   return {
-    /** Ms until a text is drawn after a key. */
+    /** Time from a key until a text is drawn, in ms. */
     async press(key: string, text: string): Promise<number> {
       output = ''
       const timeout = AbortSignal.timeout(KEY_TIMEOUT_MS)
@@ -124,7 +122,7 @@ async function measure(program: string): Promise<void> {
   say(`\n${textTable(['key to frame', 'keys', 'p50 ms', 'p99 ms', 'most ms'], keys)}`)
 }
 
-/** The process of the view: the shell of `script` has replaced itself by it. */
+/** The process that replaced the shell of `script`. */
 function viewPid(terminalPid: number): number {
   return Number(readFileSync(`/proc/${terminalPid}/task/${terminalPid}/children`, 'utf8').trim())
 }

@@ -11,16 +11,15 @@ import {numberOption, say, short, textTable} from './report.js'
 import {bucketRecord, crowdedTable, footprint, ZAEL} from './watch-crowd.js'
 
 /**
- * What it costs to watch 10,000 buckets: the arithmetic in this process, polls, memory and processor time of the built
- * command line in one of its own. See bench/README.md. `--minutes 10` for the long run, `--buckets 1000` and
- * `--interval 500` (ms) for other numbers.
+ * Measures watching 10,000 buckets: the arithmetic in this process; polls, memory and processor time of the built command line
+ * in a separate process. See bench/README.md. `--minutes 10` for the long run, `--buckets 1000`, `--interval 500` (ms).
  */
 const BUCKETS = numberOption('buckets', 10_000)
 const MINUTES = numberOption('minutes', 1)
 const INTERVAL_MS = numberOption('interval', 2000)
 const ON_SCREEN = 50
 
-/** The part of the JSON document that is used here. */
+/** The used part of the JSON document. */
 interface Poll {
   readonly durationMs: number
   readonly readUnits: number
@@ -69,7 +68,7 @@ function tellArithmetic(): void {
   )
 }
 
-/** The command in a separate process, with a little traffic on the table. */
+/** Runs the command in a separate process, with a little traffic on the table. */
 async function watch(where: readonly string[], request: (number: number) => Promise<unknown>): Promise<void> {
   const flags = [...where, '--json', '--interval', `${INTERVAL_MS}ms`, '--for', `${MINUTES * 60}s`]
   const child = spawn(process.execPath, [ZAEL, 'watch', ...flags], {

@@ -4,7 +4,8 @@ import {openEnvironment} from './environment.js'
 import {machineLine, say} from './report.js'
 
 /**
- * Compares an acquire with the bare SDK call, rate-limiter-flexible and zae-limiter for Python, on one engine in one run. See bench/README.md. `--quick` takes a quarter of the time and is less precise.
+ * Compares an acquire with the bare SDK call, rate-limiter-flexible and zae-limiter for Python, on one engine in one run.
+ * See bench/README.md. `--quick` takes a quarter of the time and is less precise.
  */
 const {compareRivals} = (await importCompiled('rivals-run')) as typeof import('./rivals-run.js')
 

@@ -30,6 +30,6 @@ it('names options that there are, and their defaults', () => {
 it('a bucket that has to be split fills a batch long before the window is over', () => {
   const fullAfterSeconds = RECORDS_PER_CALL / GROWTH_UNITS_PER_SECOND
   expect(fullAfterSeconds).toBeLessThan(defaultOf('batch-window') / 5)
-  const words = `at ${GROWTH_UNITS_PER_SECOND} writes a second, where a bucket is split, a batch of 2,530 records, the 6 MB of a call, is full after`
+  const words = `at ${GROWTH_UNITS_PER_SECOND} writes per second, where a bucket is split, a batch of 2,530 records is full after`
   expect(TEXT).toContain(`${words} ${fullAfterSeconds.toFixed(1)} s`)
 })

@@ -17,7 +17,7 @@ async function sourcesOfInfra(): Promise<string[]> {
 
 const KEY = 'arn:aws:kms:eu-west-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab'
 
-const PAGES = ['deploying.md', 'permissions.md', 'operations.md']
+const PAGES = ['deploying.md', 'permissions.md', 'operations.md', 'cost.md']
 
 const TEXT = (await Promise.all(PAGES.map(page => readFile(join(ROOT, 'docs', page), 'utf8')))).join('\n')
 
@@ -132,7 +132,7 @@ it('names all permissions of the role of the aggregator, wherever the template g
 
 it('names the page of AWS for every link to AWS, and none twice in the table', () => {
   const [before = '', section = '', after = ''] = TEXT.split(
-    /## What these pages rest on\n|(?=## Findings of checkov\n)/,
+    /## Sources and test status\n|(?=## Findings of checkov\n)/,
   )
   const addresses = (text: string) =>
     [...text.matchAll(/\]\((https:\/\/docs\.aws\.amazon\.com\/[^)]+)\)/g)].map(([, to]) => to)

@@ -1,7 +1,7 @@
 import {readFileSync} from 'node:fs'
 import {join} from 'node:path'
 import {describe, expect, it} from 'vitest'
-import {type ErrorKind, EXIT} from '../../src/lib/core/errors.js'
+import {type ErrorKind, EXIT} from '../../src/lib/cli/output/exit.js'
 import {ROOT} from '../helpers/run-command.js'
 import {readSources} from '../helpers/sources.js'
 

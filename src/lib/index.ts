@@ -3,7 +3,6 @@
  * Limit requests with {@link RateLimiter}; manage limits and entities with {@link Repository}.
  * @packageDocumentation
  */
-export type {LimitStatus} from './core/buckets/bucket.js'
 export {type ErrorKind, InvalidInput, ZaelError, type ZaelErrorOptions} from './core/errors.js'
 export type {
   CalendarCheck,
@@ -18,6 +17,7 @@ export type {
   SessionReset,
 } from './core/limits/limit.js'
 export {type Level, type LimitsByLevel, type ResolvedLimits, resolveLimits} from './core/limits/limit.js'
+export type {LimitState, LimitStates} from './core/limits/limit-state.js'
 export {defineLimits, formatLimit, type LimitName, type LimitTexts, parseLimit} from './core/limits/limit-text.js'
 export type {BucketName} from './core/names.js'
 export type {Window} from './core/window.js'
@@ -25,7 +25,7 @@ export {Aborted, Denied, TableMissing, Unavailable} from './dynamo/errors.js'
 export type {AcquireDecision, AdmittedDecision, RefusedDecision} from './limiter/decision.js'
 export type {Lease, LeasePart} from './limiter/lease.js'
 export type {CacheStats, CacheUse} from './limiter/levels/namespace-limiter.js'
-export type {CapacityOfLimit, CheckResult, ResourceCapacity} from './limiter/levels/reads.js'
+export type {CheckResult, ResourceCapacity} from './limiter/levels/reads.js'
 export type {PingOptions, PingResult} from './limiter/ping.js'
 export {RateLimiter} from './limiter/rate-limiter.js'
 export {
@@ -34,14 +34,13 @@ export {
   type ProblemDetails,
   RateLimitExceeded,
   RateLimiterUnavailable,
-  type RefusalStatus,
   RequestTooLarge,
   ResourceDisabled,
 } from './limiter/refusal/errors.js'
-export type {HeaderFields, LimitBalance, LimitBalances} from './limiter/refusal/headers.js'
+export type {HeaderFields} from './limiter/refusal/headers.js'
 export type {DecisionEvent, DecisionReason, RefusingLimit} from './limiter/request/decision-event.js'
 export type {AcquireRequest, RateLimiterOptions, Settle} from './limiter/request/options.js'
-export type {BucketView, LimitLevel, ShardView} from './repository/buckets/view.js'
+export type {BucketView, ShardView} from './repository/buckets/view.js'
 export type {ChangedEntity, Entities, EntityChange, MetadataChange, NewEntity} from './repository/entities/entities.js'
 export type {EntityFilter, SearchOptions, SearchProgress} from './repository/entities/search.js'
 export type {SyncOptions, SyncResult} from './repository/limits/bucket-sync.js'

@@ -1,7 +1,17 @@
 import {expect, it} from 'vitest'
 import {dialectHeaders, durationText} from '../../src/lib/adapters/guard.js'
 
-const balance = {entity: 'user-1', level: 'entity', refillAmount: 60, refillPeriodSeconds: 60} as const
+const balance = {
+  ...{
+    name: 'rpm',
+    entity: 'user-1',
+    resource: 'r',
+    level: 'entity' as const,
+    refillAmount: 60,
+    refillPeriodSeconds: 60,
+  },
+  ...{requested: 0, exceeded: false, retryAfterMs: 0},
+}
 
 it.each([
   [0, '0ms'],

@@ -57,7 +57,7 @@ import type {MigrationResult} from '../../src/lib/migrate/run.js'
 import type {SurveyCounts} from '../../src/lib/migrate/survey.js'
 import type {Verification} from '../../src/lib/migrate/verify-migration.js'
 import type {RecordDifference, Sample} from '../../src/lib/migrate/walk/report.js'
-import type {BucketView} from '../../src/lib/repository/buckets/view.js'
+import type {BucketLevels} from '../../src/lib/repository/buckets/view.js'
 import type {SyncResult} from '../../src/lib/repository/limits/bucket-sync.js'
 import {RESULTS} from '../../src/lib/results.js'
 import {ROOT} from '../e2e/zael.js'
@@ -95,7 +95,7 @@ describe('the types of results', () => {
   /** TypeScript finds extra keys only in object literals; these objects come from other rooms and are passed on whole. */
   it('equal the types of what is passed on unchanged', () => {
     type Item<T> = NonNullable<T> extends readonly (infer Each)[] ? Each : never
-    expectTypeOf<BucketView>().toEqualTypeOf<BucketListResult['buckets'][number]>()
+    expectTypeOf<BucketLevels>().toEqualTypeOf<BucketListResult['buckets'][number]>()
     expectTypeOf<KindCounts>().toEqualTypeOf<EntityDeleteResult['counts']>()
     expectTypeOf<SyncResult>().toEqualTypeOf<NonNullable<LimitsSetResult['buckets']>>()
     expectTypeOf<Plan['counts']>().toEqualTypeOf<LimitsPlanResult['counts']>()

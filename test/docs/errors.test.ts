@@ -1,7 +1,8 @@
 import {readFileSync} from 'node:fs'
 import {join} from 'node:path'
 import {describe, expect, it} from 'vitest'
-import {type ErrorKind, EXIT} from '../../src/lib/cli/output/exit.js'
+import {EXIT} from '../../src/lib/cli/output/exit.js'
+import type {ErrorKind} from '../../src/lib/core/errors.js'
 import {ROOT} from '../helpers/run-command.js'
 import {readSources} from '../helpers/sources.js'
 

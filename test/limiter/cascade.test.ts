@@ -35,7 +35,7 @@ describeOnEngine('cascade', () => {
       const error = await refusal(limiter.acquire({...request({rpm: 5}), onUnavailable: 'allow'}))
       expect(error.retryAfterMs).toBe(30_001)
       expect(error.statuses.filter(({exceeded}) => exceeded)).toMatchObject([
-        {entity: 'team-1', level: 'parent', name: 'rpm', available: 0, requested: 5, capacity: 10, deficit: 5},
+        {entity: 'team-1', level: 'parent', name: 'rpm', available: 0, requested: 5, capacity: 10},
       ])
       expect(JSON.stringify([error.statuses, error, error.message, error.details, error.headers()])).not.toContain(
         'wcu',

@@ -2,9 +2,10 @@ import {beforeEach, describe, expect, it} from 'vitest'
 import {expressLimiter} from '../../src/lib/adapters/express.js'
 import {fastifyLimiter} from '../../src/lib/adapters/fastify.js'
 import {honoLimiter} from '../../src/lib/adapters/hono.js'
+import type {LimitState} from '../../src/lib/core/limits/limit-state.js'
 import {defineLimits, formatLimit, type LimitName} from '../../src/lib/core/limits/limit-text.js'
 import {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
-import {RateLimitExceeded, type RefusalStatus, RequestTooLarge} from '../../src/lib/limiter/refusal/errors.js'
+import {RateLimitExceeded, RequestTooLarge} from '../../src/lib/limiter/refusal/errors.js'
 import {balanceHeaders, quotaHeaders} from '../../src/lib/limiter/refusal/headers.js'
 import {Scene} from '../helpers/limiter.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
@@ -166,9 +167,9 @@ describeOnEngine('decisions', () => {
 })
 
 describe('header fields', () => {
-  const status = (more: Partial<RefusalStatus>): RefusalStatus => ({
-    ...{name: 'rpm', entity: 'e', resource: 'r', level: 'entity', shard: 0, source: 'resource'},
-    ...{capacity: 10, refillAmount: 10, refillPeriodSeconds: 60, available: 0, requested: 1, deficit: 1},
+  const status = (more: Partial<LimitState>): LimitState => ({
+    ...{name: 'rpm', entity: 'e', resource: 'r', level: 'entity', source: 'resource'},
+    ...{capacity: 10, refillAmount: 10, refillPeriodSeconds: 60, available: 0, requested: 1, fullAfterMs: 60_000},
     ...{exceeded: true, retryAfterMs: 6001},
     ...more,
   })
@@ -190,7 +191,10 @@ describe('header fields', () => {
       expect(RateLimit).toMatch(/^"rpm";r=0(;t=\d+)?$/)
     }
     expect(balanceHeaders({})).toEqual({})
-    const neverFull = new RateLimitExceeded([status({refillAmount: 0, exceeded: false, retryAfterMs: 0})], 1)
+    const neverFull = new RateLimitExceeded(
+      [status({refillAmount: 0, fullAfterMs: null, exceeded: false, retryAfterMs: 0})],
+      1,
+    )
     expect(neverFull.headers().RateLimit).toBe('"rpm";r=0')
     expect(neverFull.limits.rpm?.fullAfterMs).toBeNull()
   })

@@ -1,22 +1,22 @@
 import {expect, it} from 'vitest'
 import {acquireJson} from '../../src/lib/cli/acquire/presenter.js'
 import {acquireResult} from '../../src/lib/cli/acquire/results.js'
+import type {LimitState} from '../../src/lib/core/limits/limit-state.js'
 import {explainRefusal} from '../../src/lib/limiter/queue/refuse.js'
-import {RateLimitExceeded, type RefusalStatus} from '../../src/lib/limiter/refusal/errors.js'
+import {RateLimitExceeded} from '../../src/lib/limiter/refusal/errors.js'
 import type {BucketRecord} from '../../src/lib/schema/bucket-record.js'
 import {milli} from '../helpers/limiter.js'
 
-const status = (retryAfterMs: number): RefusalStatus => ({
+const status = (retryAfterMs: number): LimitState => ({
   name: 'rpm',
   entity: 'user-1',
   resource: 'gpt-4',
   level: 'entity',
-  shard: 0,
   source: undefined,
   capacity: 100,
   available: 0,
   requested: 1,
-  deficit: 1,
+  fullAfterMs: 60_000,
   exceeded: true,
   retryAfterMs,
   refillAmount: 100,

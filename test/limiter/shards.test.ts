@@ -266,7 +266,7 @@ describeOnEngine('shards', () => {
     const limiter = scene.limiter()
     expect(await admittedUntilRefused(limiter, {rpd: 600}, 10)).toBe(2)
     const error = await refusal(limiter.acquire(request({rpd: 600})))
-    expect(error.statuses).toMatchObject([{name: 'rpd', available: 297, requested: 600, shard: undefined}])
+    expect(error.statuses).toMatchObject([{name: 'rpd', available: 297, requested: 600}])
     scene.nowMs += error.retryAfterMs
     await limiter.acquire(request({rpd: 600}))
   })

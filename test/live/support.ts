@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import type {LimitState} from '../../src/lib/core/buckets/bucket.js'
+import type {BucketLimit} from '../../src/lib/core/buckets/bucket.js'
 import {type Limit, rateOf} from '../../src/lib/core/limits/limit.js'
 import {WRITE_PRESSURE_LIMIT} from '../../src/lib/core/names.js'
 import {shareOfRate} from '../../src/lib/core/token-math.js'
@@ -40,7 +40,7 @@ export interface ShardSketch {
 export function shardOf(id: string, shard: number, sketch: ShardSketch): StoredBucket {
   const [entity = '', resource = ''] = id.split('#')
   const {shardCount = 1, refilledAtMs = READ_AT_MS, writes = 0, parent} = sketch
-  const limits = new Map<string, LimitState>()
+  const limits = new Map<string, BucketLimit>()
   for (const [name, limit] of Object.entries(sketch.limits)) {
     const {capacity, refillPerSecond = capacity / 10, left, consumed = 0, refillPeriodMs = 1000, remainder = 0} = limit
     const rate = {

@@ -1,5 +1,5 @@
 import {afterAll, beforeAll, expect, it} from 'vitest'
-import {type BucketState, type LimitState, tryConsumeBucket} from '../../src/lib/core/buckets/bucket.js'
+import {type BucketLimit, type BucketState, tryConsumeBucket} from '../../src/lib/core/buckets/bucket.js'
 import {shareOfBucket} from '../../src/lib/core/buckets/shards.js'
 import {kindedRateOf} from '../../src/lib/core/calendar/kind-definition.js'
 import type {Limit} from '../../src/lib/core/limits/limit.js'
@@ -128,11 +128,11 @@ function ourAnswers({limit, shards, steps, ...stored}: Case): Answer[] {
     }
     const bucket: BucketState = shareOfBucket({refilledAtMs, limits: new Map([['q', state]])}, 0, shards)
     const decision = tryConsumeBucket(bucket, new Map([['q', BigInt(amount) * 1000n]]), ms)
-    const after = decision.bucket.limits.get('q') as LimitState
+    const after = decision.bucket.limits.get('q') as BucketLimit
     if (decision.admitted) {
       refilledAtMs = decision.bucket.refilledAtMs
       // Records have the parameters of the whole.
-      const {share: _, ...kind} = after.kind as NonNullable<LimitState['kind']>
+      const {share: _, ...kind} = after.kind as NonNullable<BucketLimit['kind']>
       state = {...after, ...kindedRateOf(limit, ms), kind}
     }
     const {session, grantCount, topUpMilli} = (after.kind as {quota: Quota}).quota
@@ -147,7 +147,7 @@ function ourAnswers({limit, shards, steps, ...stored}: Case): Answer[] {
   })
 }
 
-function changed(limit: LimitState, change: (quota: Quota) => Quota): LimitState {
+function changed(limit: BucketLimit, change: (quota: Quota) => Quota): BucketLimit {
   const {kind} = limit
   return kind?.quota ? {...limit, kind: {...kind, quota: change(kind.quota)}} : limit
 }

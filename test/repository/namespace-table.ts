@@ -1,5 +1,5 @@
 import {randomBytes} from 'node:crypto'
-import type {LimitState} from '../../src/lib/core/buckets/bucket.js'
+import type {BucketLimit} from '../../src/lib/core/buckets/bucket.js'
 import {type Limit, rateOf} from '../../src/lib/core/limits/limit.js'
 import {shareOfRate, toMilli} from '../../src/lib/core/token-math.js'
 import {sleepMs} from '../../src/lib/dynamo/retry.js'
@@ -95,7 +95,7 @@ export async function putBucket(tenant: TestTenant, sketch: BucketSketch): Promi
   const {entity, resource, shardCount = 1, ttlSeconds} = sketch
   const consumedMilli = toMilli(sketch.consumed ?? 0)
   for (const shard of sketch.shards ?? Array.from({length: shardCount}, (_, at) => at)) {
-    const limits = new Map<string, LimitState>()
+    const limits = new Map<string, BucketLimit>()
     for (const limit of sketch.limits) {
       const rate = rateOf(limit)
       const tokensMilli = shareOfRate(limit.name, rate, shard, shardCount).capacityMilli - consumedMilli

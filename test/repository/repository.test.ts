@@ -60,7 +60,11 @@ describeOnEngine('a repository as its users see it', () => {
     const limiter = new RateLimiter({stack: table.name, transport: table.transport})
     await limiter.acquire({entity: 'user-2', resource: 'gpt-4', consume: {rpm: 2}})
     const bucket = await namespace.bucket({entity: 'user-2', resource: 'gpt-4'})
-    expect(bucket).toMatchObject({entity: 'user-2', shardCount: 1, limits: [{name: 'rpm', capacity: 5}]})
+    const state = {name: 'rpm', entity: 'user-2', resource: 'gpt-4', level: 'entity', capacity: 5}
+    const rate = {refillAmount: 5, refillPeriodSeconds: 60, requested: 0, exceeded: false, retryAfterMs: 0}
+    expect(bucket).toMatchObject({entity: 'user-2', shardCount: 1, limits: [{...state, ...rate}]})
+    expect(bucket?.shards).toMatchObject([{shard: 0, limits: [{...state, ...rate}]}])
+    expect(bucket?.limits[0]?.fullAfterMs).toBeGreaterThan(0)
     expect(JSON.stringify(bucket)).not.toContain('wcu')
   })
 })

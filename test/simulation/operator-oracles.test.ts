@@ -1,5 +1,5 @@
 import {describe, expect, it} from 'vitest'
-import type {RefusalStatus} from '../../src/lib/limiter/refusal/errors.js'
+import type {LimitState} from '../../src/lib/core/limits/limit-state.js'
 import {encodeOperation} from '../../src/lib/repository/operations/record.js'
 import {Families} from './oracles/families.js'
 import {Feedback} from './oracles/feedback.js'
@@ -35,7 +35,7 @@ describe('the oracle of families', () => {
     steps: [move, off].map(deed => ({atMs: 0, by: -2, deed})),
   } satisfies Scenario
   const asked = (startedMs: number) => ({entity: 'c0', bucket: BUCKET, startedMs})
-  const byTeam = [{level: 'parent', entity: 'team'}] as unknown as RefusalStatus[]
+  const byTeam = [{level: 'parent', entity: 'team'}] as unknown as LimitState[]
 
   it('demands the new parent of a bucket that was there as soon as the move has returned', () => {
     const verdicts = new Verdicts(() => 0)

@@ -1,6 +1,7 @@
 import {describe, expect, it} from 'vitest'
+import type {LimitState} from '../../src/lib/core/limits/limit-state.js'
 import {ValidationFailed} from '../../src/lib/dynamo/errors.js'
-import {RateLimitExceeded, type RefusalStatus, RequestTooLarge} from '../../src/lib/limiter/refusal/errors.js'
+import {RateLimitExceeded, RequestTooLarge} from '../../src/lib/limiter/refusal/errors.js'
 import {type Item, n, s} from '../../src/lib/schema/attribute-value.js'
 import {encodeConfig} from '../../src/lib/schema/config-record.js'
 import type {Change} from '../helpers/memory-table/table.js'
@@ -415,7 +416,7 @@ describe('L2, L3, L4, L6: what is told', () => {
   it('lets a parent that could not be read have no part in a refusal, and one that is named', () => {
     const {verdicts, timeline, found} = judges()
     const answers = new Answers(timeline, verdicts)
-    const named = new RateLimitExceeded([{...({} as RefusalStatus), entity: 'u0', resource: RESOURCE}], 5)
+    const named = new RateLimitExceeded([{...({} as LimitState), entity: 'u0', resource: RESOURCE}], 5)
     answers.refused([BUCKET], {rpm: 11}, refusal(5), 1, () => false, true)
     expect(found()).toEqual([])
     answers.refused([BUCKET], {rpm: 11}, named, 1, () => false, true)

@@ -1,10 +1,11 @@
 import type {Consumption} from '../core/limits/limit.js'
+import type {LimitState, LimitStates} from '../core/limits/limit-state.js'
 import {Aborted} from '../dynamo/errors.js'
 import {type AdmittedDecision, type RefusedDecision, refusedDecision} from '../limiter/decision.js'
 import type {Lease} from '../limiter/lease.js'
 import type {RateLimiter} from '../limiter/rate-limiter.js'
 import {LimiterClosed, type ProblemDetails, RateLimiterUnavailable} from '../limiter/refusal/errors.js'
-import type {HeaderFields, LimitBalance, LimitBalances} from '../limiter/refusal/headers.js'
+import type {HeaderFields} from '../limiter/refusal/headers.js'
 import type {Settle} from '../limiter/request/options.js'
 import type {OnUnavailable} from '../schema/config-record.js'
 import {PROBLEM_TYPE} from './problem.js'
@@ -163,7 +164,7 @@ export interface LimitNames {
 /** Only the limits that count requests and tokens have `x-ratelimit-*` or `anthropic-ratelimit-*` fields. */
 export function dialectHeaders(
   style: 'openai' | 'anthropic',
-  limits: LimitBalances,
+  limits: LimitStates,
   {requests = 'rpm', tokens = 'tpm'}: LimitNames,
   nowMs: number,
 ): HeaderFields {
@@ -174,7 +175,7 @@ export function dialectHeaders(
   }
 }
 
-function openaiFields(what: string, {capacity, available, fullAfterMs}: LimitBalance): HeaderFields {
+function openaiFields(what: string, {capacity, available, fullAfterMs}: LimitState): HeaderFields {
   return {
     [`x-ratelimit-limit-${what}`]: String(capacity),
     [`x-ratelimit-remaining-${what}`]: String(Math.max(0, available)),
@@ -182,7 +183,7 @@ function openaiFields(what: string, {capacity, available, fullAfterMs}: LimitBal
   }
 }
 
-function anthropicFields(what: string, {capacity, available, fullAfterMs}: LimitBalance, nowMs: number): HeaderFields {
+function anthropicFields(what: string, {capacity, available, fullAfterMs}: LimitState, nowMs: number): HeaderFields {
   const prefix = `anthropic-ratelimit-${what}`
   return {
     [`${prefix}-limit`]: String(capacity),

@@ -1,14 +1,14 @@
-import {type Amounts, type BucketState, instantAt, type LimitState, refillBucket} from '../core/buckets/bucket.js'
+import {type Amounts, type BucketLimit, type BucketState, instantAt, refillBucket} from '../core/buckets/bucket.js'
 import {waitUntilFull} from '../core/buckets/kind-refill.js'
 import {availableTogether, shareOfBucket} from '../core/buckets/shards.js'
 import {wholeRateAt} from '../core/limits/limit-kind.js'
+import type {LimitState, LimitStates} from '../core/limits/limit-state.js'
 import {WRITE_PRESSURE_LIMIT} from '../core/names.js'
 import {retryAfterMs, toTokens} from '../core/token-math.js'
-import type {LimitBalance, LimitBalances} from './refusal/headers.js'
 import type {Grant} from './request/grant.js'
 
 /** Balances of the entity's limits, computed from its writes; of the parent where it has less of the same limit. */
-export function balancesOf([own, shared]: readonly Grant[], nowMs: number): LimitBalances {
+export function balancesOf([own, shared]: readonly Grant[], nowMs: number): LimitStates {
   if (!own) return {}
   const balances = levelBalances(own, 'entity', nowMs)
   for (const [name, theirs] of shared ? levelBalances(shared, 'parent', nowMs) : []) {
@@ -47,31 +47,36 @@ function less(bucket: BucketState, takenMilli: Amounts): BucketState {
   return {...bucket, limits}
 }
 
-function levelBalances(grant: Grant, level: LimitBalance['level'], nowMs: number): Map<string, LimitBalance> {
-  const {entity, state} = grant.record
+function levelBalances(grant: Grant, level: LimitState['level'], nowMs: number): Map<string, LimitState> {
+  const {entity, resource, state} = grant.record
   const shares = lessAccepted(
     grant,
     sharesOf(grant).map(share => refillBucket(share, nowMs)),
   )
-  const balances = new Map<string, LimitBalance>()
+  const balances = new Map<string, LimitState>()
   for (const [name, stored] of state.limits) {
     if (name === WRITE_PRESSURE_LIMIT) continue
     const limit = {...stored, ...wholeRateAt(stored, instantAt(state, nowMs)).rate}
     balances.set(name, {
+      name,
       entity,
+      resource,
       level,
       capacity: toTokens(limit.capacityMilli),
       available: toTokens(wholeBalance(shares, name, limit)),
       fullAfterMs: fullAfter(shares, name, nowMs),
       refillAmount: toTokens(limit.refillAmountMilli),
       refillPeriodSeconds: limit.refillPeriodMs / 1000,
+      requested: 0,
+      exceeded: false,
+      retryAfterMs: 0,
     })
   }
   return balances
 }
 
 /** Assumes that unseen shards are as full as the seen ones. */
-function wholeBalance(shares: readonly BucketState[], name: string, {capacityMilli}: LimitState): bigint {
+function wholeBalance(shares: readonly BucketState[], name: string, {capacityMilli}: BucketLimit): bigint {
   const heldMilli = availableTogether(shares, name)
   const seenMilli = shares.reduce((sum, {limits}) => sum + (limits.get(name)?.capacityMilli ?? 0n), 0n)
   const wholeMilli = heldMilli <= 0n || seenMilli === 0n ? heldMilli : (heldMilli * capacityMilli) / seenMilli

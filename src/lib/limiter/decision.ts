@@ -1,3 +1,4 @@
+import type {LimitStates} from '../core/limits/limit-state.js'
 import {Aborted} from '../dynamo/errors.js'
 import {Lease} from './lease.js'
 import {
@@ -8,7 +9,7 @@ import {
   RequestTooLarge,
   type ResourceDisabled,
 } from './refusal/errors.js'
-import type {HeaderFields, LimitBalances} from './refusal/headers.js'
+import type {HeaderFields} from './refusal/headers.js'
 import type {DecisionReason, DecisionSummary, RefusingLimit} from './request/decision-event.js'
 import type {AcquireOutcome} from './waiting.js'
 
@@ -19,7 +20,7 @@ export interface AdmittedDecision<Name extends string = string> {
   /** As of the lease: a switch bypassed the limits; the request is counted, and nothing was taken. */
   readonly bypassed: boolean
   /** Remaining balances; empty if the table was unavailable and the policy allowed the request. */
-  readonly limits: LimitBalances<Name>
+  readonly limits: LimitStates<Name>
   /** Requested limits that are not configured, so not limited; empty in strict mode, which throws. */
   readonly unlimited: readonly Name[]
   /** Time spent waiting, in ms. */
@@ -40,7 +41,7 @@ export interface RefusedDecision<Name extends string = string> {
   /** Without contention, waiting this long guarantees admission, unless `unavailable`. `null`: waiting does not help. */
   readonly retryAfterMs: number | null
   /** Balances of the requested limits; empty unless `exceeded`. */
-  readonly limits: LimitBalances<Name>
+  readonly limits: LimitStates<Name>
   /** Time spent waiting, in ms. */
   readonly waitedMs: number
   /** The error `acquire` throws. It has the details; `toProblem()` is the body of an HTTP 429, 403 or 503. */
@@ -79,7 +80,7 @@ export function refusedDecision<Name extends string>(error: Refusal, waitedMs: n
     waitedMs,
     error,
     get limits() {
-      return (exceeded?.limits ?? {}) as LimitBalances<Name>
+      return (exceeded?.limits ?? {}) as LimitStates<Name>
     },
     headers: () => passing?.headers() ?? {},
   }

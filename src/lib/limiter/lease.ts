@@ -1,12 +1,13 @@
 import {type Amounts, negateAmounts} from '../core/buckets/bucket.js'
 import {InvalidInput} from '../core/errors.js'
 import {type Consumption, checkConsumption, signedAmountsOf} from '../core/limits/limit.js'
+import type {LimitStates} from '../core/limits/limit-state.js'
 import {toTokens} from '../core/token-math.js'
 import {visibleLimits} from '../repository/buckets/buckets.js'
 import {mayHaveBeenApplied} from '../repository/buckets/marked-write.js'
 import {balancesOf, noteCharge} from './balance.js'
 import {LeaseEnded, unknownLimit, warnUnlimited} from './refusal/errors.js'
-import {balanceHeaders, type HeaderFields, type LimitBalances} from './refusal/headers.js'
+import {balanceHeaders, type HeaderFields} from './refusal/headers.js'
 import {
   accept,
   book,
@@ -128,9 +129,9 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
   }
 
   /** Balances by this lease's writes, refilled to now: the lower of entity and parent. No call. Empty if unmetered. */
-  get limits(): LimitBalances<Name> {
+  get limits(): LimitStates<Name> {
     if (!this.#actions) return {}
-    return balancesOf(this.#grants, this.#actions.clock()) as LimitBalances<Name>
+    return balancesOf(this.#grants, this.#actions.clock()) as LimitStates<Name>
   }
 
   /** Overdrawn soft limits, of the entity or its parent. */

@@ -6,7 +6,7 @@ import type {Window} from '../core/window.js'
 import type {AccessSwitch, ConfigScope} from '../schema/config-record.js'
 import type {UsageRecord} from '../schema/usage-record.js'
 import {Buckets} from './buckets/buckets.js'
-import {type BucketView, viewBucket} from './buckets/view.js'
+import {type BucketView, viewStates} from './buckets/view.js'
 import {Entities} from './entities/entities.js'
 import {familySync, type SyncOptions, type SyncResult, switchSync, syncBuckets} from './limits/bucket-sync.js'
 import type {ConfigChange, DeleteOptions, PolicyScope, SetOptions} from './limits/change-options.js'
@@ -195,7 +195,7 @@ export class NamespaceRepository {
   /** A bucket with all its shards; `undefined` if it was never used or has expired. */
   async bucket({entity, resource}: BucketName): Promise<BucketView | undefined> {
     const bucket = await this.buckets.find(checkEntityId(entity), checkResourceName(resource))
-    return bucket && viewBucket(bucket, this.#table.clock())
+    return bucket && viewStates(bucket, this.#table.clock())
   }
 
   /** @internal Buckets that keep the limits of an ended boost until their next request. */

@@ -1,4 +1,4 @@
-import {type BucketState, hasKinds, type LimitState} from '../core/buckets/bucket.js'
+import {type BucketLimit, type BucketState, hasKinds} from '../core/buckets/bucket.js'
 import type {Bypassable, LimitKind} from '../core/limits/limit-kind.js'
 import {WRITE_PRESSURE_LIMIT} from '../core/names.js'
 import type {Rate} from '../core/token-math.js'
@@ -205,7 +205,7 @@ export function bucketIndexKeys({
   }
 }
 
-export function freshWritePressure(): LimitState {
+export function freshWritePressure(): BucketLimit {
   return {...WRITE_PRESSURE_RATE, tokensMilli: WRITE_PRESSURE_RATE.capacityMilli, remainder: 0n, consumedMilli: 0n}
 }
 
@@ -248,7 +248,7 @@ function addForeign(record: Mutable<BucketRecord>, item: Item, foreign: Item): v
   if (unsupported.length > 0) record.unsupported = unsupported
 }
 
-function encodeLimit(item: Item, name: string, limit: LimitState): void {
+function encodeLimit(item: Item, name: string, limit: BucketLimit): void {
   item[limitAttribute(name, 'tokens')] = n(limit.tokensMilli)
   item[limitAttribute(name, 'capacity')] = n(limit.capacityMilli)
   item[limitAttribute(name, 'refillAmount')] = n(limit.refillAmountMilli)
@@ -257,7 +257,7 @@ function encodeLimit(item: Item, name: string, limit: LimitState): void {
 }
 
 function decodeLimits(item: Item, {limits: stored, mayHaveKinds}: ItemTraits, refilledAtMs: number | undefined) {
-  const limits = new Map<string, LimitState>()
+  const limits = new Map<string, BucketLimit>()
   const incomplete = new Map<string, Residue>()
   for (const name of stored) {
     const field = attributesOf(name)

@@ -1,22 +1,21 @@
 import {describe, expect, it} from 'vitest'
 import {acquireJson, acquireLines, amountWords, retryText, whyCommand} from '../../../src/lib/cli/acquire/presenter.js'
 import {withDefaultWait} from '../../../src/lib/cli/acquire/run.js'
+import type {LimitState} from '../../../src/lib/core/limits/limit-state.js'
 import type {AcquireAttempt} from '../../../src/lib/insight/why/attempt.js'
-import type {RefusalStatus} from '../../../src/lib/limiter/refusal/errors.js'
 
-const status = (change: Partial<RefusalStatus>): RefusalStatus => ({
+const status = (change: Partial<LimitState>): LimitState => ({
   name: 'rpm',
   entity: 'user-1',
   resource: 'gpt-4',
   level: 'entity',
-  shard: 0,
   source: 'resource',
   capacity: 100,
   refillAmount: 100,
   refillPeriodSeconds: 60,
   available: 99,
   requested: 1,
-  deficit: 0,
+  fullAfterMs: 60_000,
   exceeded: false,
   retryAfterMs: 0,
   ...change,

@@ -20,9 +20,11 @@ const configured = ({name, capacity, refillAmount, refillPeriodSeconds}: Limit):
   ...{name, capacity, refillAmount, refillPeriodSeconds},
 })
 
+const RPM = parseLimit('rpm=100/min')
+
 const limit = (change: Partial<ExplainedLimit> = {}): ExplainedLimit => ({
-  ...parseLimit('rpm=100/min'),
-  configured: configured({...parseLimit('rpm=100/min'), ...change}),
+  ...RPM,
+  configured: configured({...RPM, ...(change as Partial<Limit>)}),
   resetsAtMs: undefined,
   copiedUntilMs: undefined,
   toppedUp: 0,
@@ -33,7 +35,7 @@ const limit = (change: Partial<ExplainedLimit> = {}): ExplainedLimit => ({
   scope: {level: 'resource', resource: 'gpt-4'},
   available: 100,
   requested: 1,
-  deficit: 0,
+  fullAfterMs: 0,
   exceeded: false,
   retryAfterMs: 0,
   isBypassed: false,
@@ -63,7 +65,7 @@ const explanation = (limits: ExplainedLimit[], change: Partial<Explanation> = {}
   ...change,
 })
 
-const empty = {available: 0, deficit: 1, exceeded: true, retryAfterMs: 1500}
+const empty = {available: 0, exceeded: true, retryAfterMs: 1500}
 
 describe('an explanation', () => {
   it('says that a request is admitted', () => {

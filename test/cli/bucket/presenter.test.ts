@@ -1,6 +1,6 @@
 import {expect, it} from 'vitest'
 import {bucketListing, bucketTitle, shardListing} from '../../../src/lib/cli/bucket/presenter.js'
-import type {BucketView, ShardView} from '../../../src/lib/repository/buckets/view.js'
+import type {BucketLevels, ShardLevels} from '../../../src/lib/repository/buckets/view.js'
 import {listed, listedCsv} from '../../helpers/lines.js'
 
 const NOW = Date.UTC(2026, 10, 15)
@@ -13,7 +13,7 @@ const level = (value: number) => ({
   debt: Math.max(0, -value),
   refillPerSecond: 0.5,
 })
-const shard = (number: number, value: number, rest: Partial<ShardView> = {}): ShardView => ({
+const shard = (number: number, value: number, rest: Partial<ShardLevels> = {}): ShardLevels => ({
   shard: number,
   isGhost: false,
   limits: [level(value)],
@@ -25,7 +25,7 @@ const shard = (number: number, value: number, rest: Partial<ShardView> = {}): Sh
   expiresAt: new Date(NOW + 120_000).toISOString(),
   ...rest,
 })
-const bucket: BucketView = {
+const bucket: BucketLevels = {
   entity: 'user-1',
   resource: 'gpt-4',
   parent: 'team-1',

@@ -2,11 +2,11 @@ import fc from 'fast-check'
 import {describe, expect, it} from 'vitest'
 import {
   type Amounts,
+  type BucketLimit,
   type BucketState,
   chooseFitting,
   expiresAtSeconds,
   LATEST_EXPIRY_SECONDS,
-  type LimitState,
   lifetimeSeconds,
   neededUntilSeconds,
   negateAmounts,
@@ -21,7 +21,7 @@ import {anyRate, anyTokensMilli} from '../arbitraries.js'
 
 const T0 = 1_700_000_000_000
 
-function full(rate: Rate): LimitState {
+function full(rate: Rate): BucketLimit {
   return {...rate, tokensMilli: rate.capacityMilli, remainder: 0n, consumedMilli: 0n}
 }
 
@@ -39,7 +39,7 @@ const slowAndFast = () => bucketOf({rpd: PER_DAY, rps: PER_SECOND})
 /** Charges (or returns, when negative) whatever the balance, as corrections do. */
 function correct(bucket: BucketState, amounts: Amounts, nowMs: number): BucketState {
   const {refilledAtMs, limits} = refillBucket(bucket, nowMs)
-  const charged = [...limits].map(([name, limit]): [string, LimitState] => {
+  const charged = [...limits].map(([name, limit]): [string, BucketLimit] => {
     const milli = amounts.get(name) ?? 0n
     return [name, {...limit, tokensMilli: limit.tokensMilli - milli, consumedMilli: limit.consumedMilli + milli}]
   })
@@ -67,7 +67,7 @@ class RationalOracle {
   }
 }
 
-const exactLevel = (limit: LimitState): bigint => limit.tokensMilli * BigInt(limit.refillPeriodMs) + limit.remainder
+const exactLevel = (limit: BucketLimit): bigint => limit.tokensMilli * BigInt(limit.refillPeriodMs) + limit.remainder
 
 /** One event: time passes (perhaps backward, as on a skewed clock) and something is asked for, charged whatever the balance, or returned. */
 const anyEvent = fc.record({

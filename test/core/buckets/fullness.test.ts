@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import {describe, expect, it} from 'vitest'
-import {type BucketState, type LimitState, refillBucket} from '../../../src/lib/core/buckets/bucket.js'
+import {type BucketLimit, type BucketState, refillBucket} from '../../../src/lib/core/buckets/bucket.js'
 import {
   boundsOfFullness,
   boundsOfRoom,
@@ -13,7 +13,7 @@ import {
 
 const NOW = 1_700_000_000_000
 
-const limitState: fc.Arbitrary<LimitState> = fc
+const limitState: fc.Arbitrary<BucketLimit> = fc
   .record({
     capacityMilli: fc.bigInt(1n, 10_000_000n),
     refillAmountMilli: fc.bigInt(0n, 10_000_000n),
@@ -83,7 +83,7 @@ describe('bounds of fullness', () => {
 
 describe('a shared take', () => {
   /** Empty or full, or nearly so, as the buckets are that several processes compete for. */
-  const scarce: fc.Arbitrary<LimitState> = fc
+  const scarce: fc.Arbitrary<BucketLimit> = fc
     .record({
       capacityMilli: fc.constantFrom(100_000n, 1_000_000n, 100_000_000n),
       refillAmountMilli: fc.constantFrom(0n, 60_000n, 1_000_000n, 100_000_000n),
@@ -161,7 +161,7 @@ describe('a shared take', () => {
 
 describe('overflow', () => {
   /** 10 a second, up to 100; so many tokens as of a second ago. */
-  const limit = (tokens: number): LimitState => ({
+  const limit = (tokens: number): BucketLimit => ({
     capacityMilli: 100_000n,
     refillAmountMilli: 10_000n,
     refillPeriodMs: 1000,
@@ -169,13 +169,13 @@ describe('overflow', () => {
     remainder: 0n,
     consumedMilli: 0n,
   })
-  const share = (limits: Record<string, LimitState>): BucketState => ({
+  const share = (limits: Record<string, BucketLimit>): BucketState => ({
     refilledAtMs: NOW - 1000,
     limits: new Map(Object.entries(limits)),
   })
 
   it('a bucket has room while no limit asked for can have reached its capacity since the last refill', () => {
-    const hasRoom = (limits: Record<string, LimitState>, names: string[], nowMs = NOW) =>
+    const hasRoom = (limits: Record<string, BucketLimit>, names: string[], nowMs = NOW) =>
       boundsOfRoom(share(limits), names, nowMs).length > 0
     expect(hasRoom({rpm: limit(90)}, ['rpm'])).toBe(false)
     expect(hasRoom({rpm: limit(89)}, ['rpm'])).toBe(true)

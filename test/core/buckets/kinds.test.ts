@@ -1,9 +1,9 @@
 import fc from 'fast-check'
 import {describe, expect, it} from 'vitest'
 import {
+  type BucketLimit,
   type BucketState,
   isCurrentAt,
-  type LimitState,
   lifetimeSeconds,
   nextBoundary,
   refillBucket,
@@ -44,7 +44,7 @@ const inTurn = (pieces: readonly {readonly rate: Rate; readonly lengthMs: number
   },
 })
 
-const quotaOf = (capacityMilli: bigint, quota: Quota, tokensMilli = capacityMilli): LimitState => ({
+const quotaOf = (capacityMilli: bigint, quota: Quota, tokensMilli = capacityMilli): BucketLimit => ({
   capacityMilli,
   refillAmountMilli: 0n,
   refillPeriodMs: 1000,
@@ -54,7 +54,7 @@ const quotaOf = (capacityMilli: bigint, quota: Quota, tokensMilli = capacityMill
   kind: {definition: 'quota', quota},
 })
 
-const bucketOf = (limit: LimitState, refilledAtMs = T0): BucketState => ({
+const bucketOf = (limit: BucketLimit, refilledAtMs = T0): BucketState => ({
   refilledAtMs,
   limits: new Map([['q', limit]]),
 })
@@ -83,7 +83,7 @@ describe('a limit with a schedule', () => {
         (turns, start, elapsedMs) => {
           const schedule = inTurn(turns)
           const base = (turns[0] as (typeof turns)[number]).rate
-          const limit: LimitState = {
+          const limit: BucketLimit = {
             ...base,
             tokensMilli: start,
             remainder: 0n,
@@ -115,7 +115,7 @@ describe('a limit with a schedule', () => {
         fc.integer({min: 1, max: 300}),
         (turns, firstMs, secondMs) => {
           const base = (turns[0] as (typeof turns)[number]).rate
-          const limit: LimitState = {
+          const limit: BucketLimit = {
             ...base,
             tokensMilli: 0n,
             remainder: 0n,
@@ -135,7 +135,7 @@ describe('a limit with a schedule', () => {
     fc.assert(
       fc.property(pieces, fc.bigInt({min: 1n, max: 400n}), fc.integer({min: 0, max: 200}), (turns, needed, atMs) => {
         const base = (turns[0] as (typeof turns)[number]).rate
-        const limit: LimitState = {
+        const limit: BucketLimit = {
           ...base,
           tokensMilli: 0n,
           remainder: 0n,
@@ -163,7 +163,7 @@ describe('a limit with a schedule', () => {
       {rate: low, lengthMs: 60_000},
       {rate: high, lengthMs: 60_000},
     ])
-    const limit: LimitState = {
+    const limit: BucketLimit = {
       ...high,
       tokensMilli: 0n,
       remainder: 0n,
@@ -295,7 +295,7 @@ describe('a calendar quota', () => {
         let shards: BucketState[] = [bucketOf({...first, kind: {definition: 'quota', quota, schedule}})]
         let nowMs = T0
         const limitsNow = () =>
-          shards.map(({limits}, shard) => shareOfLimit('q', limits.get('q') as LimitState, shard, shards.length))
+          shards.map(({limits}, shard) => shareOfLimit('q', limits.get('q') as BucketLimit, shard, shards.length))
         const ceilingsNow = () => limitsNow().map(limit => rateAt(limit, nowMs).rate.capacityMilli)
         const usableNow = () => {
           const ceilings = ceilingsNow()
@@ -358,8 +358,8 @@ describe('a calendar quota', () => {
 
 /** A share as it is stored: with the parameters of the whole, and the kind without the share. */
 function storedAgain(share: BucketState, stored: BucketState, deltaMilli: bigint): BucketState {
-  const limit = share.limits.get('q') as LimitState
-  const {capacityMilli, refillAmountMilli, refillPeriodMs} = stored.limits.get('q') as LimitState
+  const limit = share.limits.get('q') as BucketLimit
+  const {capacityMilli, refillAmountMilli, refillPeriodMs} = stored.limits.get('q') as BucketLimit
   const kind = limit.kind && {...limit.kind, share: undefined}
   const tokensMilli = limit.tokensMilli + deltaMilli
   return bucketOf({...limit, capacityMilli, refillAmountMilli, refillPeriodMs, tokensMilli, kind}, share.refilledAtMs)
@@ -368,7 +368,7 @@ function storedAgain(share: BucketState, stored: BucketState, deltaMilli: bigint
 function splitAgain(shards: readonly BucketState[], nowMs: number): BucketState[] {
   const moves = planSplit(shards, nowMs)
   const count = shards.length * 2
-  const given = (tokensMilli: bigint) => (limit: LimitState) => {
+  const given = (tokensMilli: bigint) => (limit: BucketLimit) => {
     const {kind, ...rest} = grantedFor({...limit, tokensMilli, consumedMilli: 0n}, count)
     return {...rest, kind: kind && {...kind, quota: {...kind.quota, topUpMilli: undefined}}}
   }
@@ -385,11 +385,11 @@ function splitAgain(shards: readonly BucketState[], nowMs: number): BucketState[
 const sum = (amounts: readonly bigint[]): bigint => amounts.reduce((a, b) => a + b, 0n)
 const lesser = (a: bigint, b: bigint): bigint => (a < b ? a : b)
 
-function changed(stored: BucketState, change: (limit: LimitState) => LimitState): BucketState {
-  return bucketOf(change(stored.limits.get('q') as LimitState), stored.refilledAtMs)
+function changed(stored: BucketState, change: (limit: BucketLimit) => BucketLimit): BucketState {
+  return bucketOf(change(stored.limits.get('q') as BucketLimit), stored.refilledAtMs)
 }
 
-function topped(limit: LimitState, milli: bigint): LimitState {
+function topped(limit: BucketLimit, milli: bigint): BucketLimit {
   const quota = {...limit.kind?.quota, topUpMilli: (limit.kind?.quota?.topUpMilli ?? 0n) + milli}
   return {...limit, tokensMilli: limit.tokensMilli + milli, kind: {definition: 'quota', ...limit.kind, quota}}
 }
@@ -435,7 +435,7 @@ describe('a session quota', () => {
 })
 
 describe('a soft limit', () => {
-  const soft = (softUntilMs: number): LimitState => ({
+  const soft = (softUntilMs: number): BucketLimit => ({
     ...quotaOf(1000n, {resets: every(1000)}, 0n),
     kind: {definition: '', softUntilMs, quota: {resets: every(1000)}},
   })

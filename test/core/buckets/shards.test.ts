@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import {describe, expect, it} from 'vitest'
 import {
+  type BucketLimit,
   type BucketState,
-  type LimitState,
   refillBucket,
   tryConsumeBucket,
 } from '../../../src/lib/core/buckets/bucket.js'
@@ -22,7 +22,7 @@ const counts = Array.from({length: 64}, (_, index) => index + 1)
 const anyMilli = fc.bigInt({min: 0n, max: 10n ** 16n})
 
 function bucket(limits: Record<string, Rate & {tokensMilli: bigint}>): BucketState {
-  const entries = Object.entries(limits).map(([name, limit]): [string, LimitState] => [
+  const entries = Object.entries(limits).map(([name, limit]): [string, BucketLimit] => [
     name,
     {remainder: 0n, consumedMilli: 0n, ...limit},
   ])
@@ -76,7 +76,7 @@ describe('shares', () => {
         (rate, count, elapsedMs) => {
           const debt = -(10n ** 30n)
           const level = (state: BucketState) => {
-            const limit = state.limits.get('x') as LimitState
+            const limit = state.limits.get('x') as BucketLimit
             return limit.tokensMilli * BigInt(limit.refillPeriodMs) + limit.remainder
           }
           const gained = (state: BucketState) => level(refillBucket(state, elapsedMs)) - level(state)

@@ -37,7 +37,7 @@ describeOnEngine('reading without writing', () => {
       admitted: false,
       statuses: [
         {name: 'rpm', exceeded: false},
-        {name: 'tpm', exceeded: true, available: 750, requested: 800, deficit: 50},
+        {name: 'tpm', exceeded: true, available: 750, requested: 800},
       ],
     })
     expect(await limiter.timeUntilAvailable({...bucket, consume: {tpm: 800}})).toBe(check.retryAfterMs)
@@ -127,14 +127,13 @@ describeOnEngine('reading without writing', () => {
           entity: 'user-1',
           resource: 'gpt-4',
           level: 'entity',
-          shard: 0,
           source: 'resource',
           capacity: 100,
           refillAmount: 100,
           refillPeriodSeconds: 60,
           available: 40,
           requested: 50,
-          deficit: 10,
+          fullAfterMs: 36_000,
           exceeded: true,
           retryAfterMs: 6001,
         },

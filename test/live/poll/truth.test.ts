@@ -6,7 +6,7 @@ import {pollLine} from '../../../src/lib/live/lines.js'
 import {rowAt} from '../../../src/lib/live/model/status.js'
 import {resourcesAt, totalsAt} from '../../../src/lib/live/model/totals.js'
 import {BucketPoller} from '../../../src/lib/live/poll/poller.js'
-import {type BucketView, viewBucket} from '../../../src/lib/repository/buckets/view.js'
+import {type BucketLevels, viewBucket} from '../../../src/lib/repository/buckets/view.js'
 import {Repository} from '../../../src/lib/repository/repository.js'
 import {describeOnEngine, PATIENT_MS, useTable} from '../../helpers/table.js'
 import {newTenant, putBucket} from '../../repository/namespace-table.js'
@@ -52,7 +52,7 @@ describeOnEngine('L6 the data of a watch after real traffic', () => {
     const {readings, known, lastPoll} = await poll()
 
     for (const nowMs of [tenant.nowMs, tenant.nowMs + 700, tenant.nowMs + 31_000, tenant.nowMs + 3_600_000]) {
-      const views: BucketView[] = []
+      const views: BucketLevels[] = []
       for await (const bucket of names.buckets.ofNamespace()) views.push(viewBucket(bucket, nowMs))
       expect(views).toHaveLength(5)
       for (const view of views) {
@@ -60,7 +60,7 @@ describeOnEngine('L6 the data of a watch after real traffic', () => {
         if (!reading) throw new Error(`nothing of ${view.entity}`)
         expect(rowAt(reading, nowMs).view).toEqual(view)
       }
-      const refuses = ({entity, resource, shards, limits}: BucketView) =>
+      const refuses = ({entity, resource, shards, limits}: BucketLevels) =>
         limits.some(({name}) => {
           const levels = shards.flatMap(shard => shard.limits.filter(limit => limit.name === name))
           const asked = REQUESTS[`${entity}#${resource}`]?.[name] ?? 1

@@ -4,7 +4,7 @@ import {formatShortNumber, formatShortPercent} from '../../../src/lib/core/text/
 import {RateLimiter} from '../../../src/lib/limiter/rate-limiter.js'
 import {openWatch} from '../../../src/lib/live/poll/watch.js'
 import type {ShardedBucket} from '../../../src/lib/repository/buckets/buckets.js'
-import {type BucketView, viewBucket} from '../../../src/lib/repository/buckets/view.js'
+import {type BucketLevels, viewBucket} from '../../../src/lib/repository/buckets/view.js'
 import {type NamespaceRepository, Repository} from '../../../src/lib/repository/repository.js'
 import {writeUnitsOf} from '../../../src/lib/schema/item-size.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'
@@ -22,7 +22,7 @@ async function allBuckets(names: NamespaceRepository): Promise<ShardedBucket[]> 
 }
 
 /** A row of the screen, read back. */
-function rowOf(screen: string, {entity, resource}: BucketView) {
+function rowOf(screen: string, {entity, resource}: BucketLevels) {
   const line = screen.split('\n').find(each => new RegExp(`^.. ${entity} +${resource} `).test(each)) ?? ''
   const [, mark, limit = '', used, writes] =
     /^.(.) .*?\S\/\S+ +(\S+) +(\S+) +\S+ [▁▂▃▄▅▆▇█·]+ +\S+ +(?:▲ )?(\S+) +\S+$/.exec(line) ?? []

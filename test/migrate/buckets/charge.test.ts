@@ -1,5 +1,5 @@
 import {describe, expect, it} from 'vitest'
-import type {LimitState} from '../../../src/lib/core/buckets/bucket.js'
+import type {BucketLimit} from '../../../src/lib/core/buckets/bucket.js'
 import {computeCharges} from '../../../src/lib/migrate/buckets/charge.js'
 import type {OldBucket, OldLimit} from '../../../src/lib/migrate/buckets/old-bucket.js'
 import {bucketMarksOf} from '../../../src/lib/migrate/records/marks.js'
@@ -17,7 +17,7 @@ const NOW = 1_700_000_000_000
 /** 100 tokens, one a second. */
 const rate = {capacityMilli: 100_000n, refillAmountMilli: 60_000n, refillPeriodMs: 60_000}
 
-const state = (tokensMilli: bigint, consumedMilli: bigint): LimitState => ({
+const state = (tokensMilli: bigint, consumedMilli: bigint): BucketLimit => ({
   ...rate,
   tokensMilli,
   consumedMilli,

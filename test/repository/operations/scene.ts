@@ -1,4 +1,4 @@
-import type {LimitState} from '../../../src/lib/core/buckets/bucket.js'
+import type {BucketLimit} from '../../../src/lib/core/buckets/bucket.js'
 import {Unavailable} from '../../../src/lib/dynamo/errors.js'
 import type {Operation, OperationInput, Transport} from '../../../src/lib/dynamo/transport.js'
 import type {RateLimiter} from '../../../src/lib/limiter/rate-limiter.js'
@@ -69,7 +69,7 @@ export class OperatorScene extends Scene {
     for (let at = 0; at < times; at++) await splitBucket(this.tenant, USER.entity, USER.resource, 2 ** at)
   }
 
-  async limits(name: string, count = 1): Promise<LimitState[]> {
+  async limits(name: string, count = 1): Promise<BucketLimit[]> {
     return (await this.shards(USER.entity, USER.resource, count)).flatMap(({state}) => state.limits.get(name) ?? [])
   }
 

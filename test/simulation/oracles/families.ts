@@ -1,5 +1,5 @@
+import type {LimitState} from '../../../src/lib/core/limits/limit-state.js'
 import {DEFAULT_RESOURCE} from '../../../src/lib/core/names.js'
-import type {RefusalStatus} from '../../../src/lib/limiter/refusal/errors.js'
 import {type Deed, RESOURCE, type Scenario} from '../scenario.js'
 import type {TableWrite} from '../world/table-writes.js'
 import {CACHE_PERIOD_MS} from './limits-timeline.js'
@@ -99,7 +99,7 @@ export class Families {
   }
 
   /** A request was refused, by these limits. */
-  refused(answer: Answer, statuses: readonly RefusalStatus[]): void {
+  refused(answer: Answer, statuses: readonly LimitState[]): void {
     const expected = this.parentOf(answer.entity)
     if (!this.#isSettled(answer, DENY_CACHE_MS)) return
     const other = statuses.find(({level, entity}) => level === 'parent' && entity !== expected)

@@ -1,4 +1,5 @@
-import type {RefusalStatus, ResourceDisabled} from '../../../src/lib/limiter/refusal/errors.js'
+import type {LimitState} from '../../../src/lib/core/limits/limit-state.js'
+import type {ResourceDisabled} from '../../../src/lib/limiter/refusal/errors.js'
 import {bucketId, refusedBy, type TableWrite} from '../world/table-writes.js'
 import type {Verdicts} from './verdicts.js'
 
@@ -25,7 +26,7 @@ export class Refusals {
   }
 
   /** A caller was told that a request of an entity is refused. */
-  told(namespace: string, entity: string, {statuses}: {readonly statuses: readonly RefusalStatus[]}): void {
+  told(namespace: string, entity: string, {statuses}: {readonly statuses: readonly LimitState[]}): void {
     // No limit refuses a contended request, so no bucket counts it.
     const misfits = statuses.filter(({exceeded}) => exceeded)
     const refusing = new Set(misfits.map(idOf))
@@ -40,7 +41,7 @@ export class Refusals {
       if (byOthers && !refusing.has(own)) add(this.#told, `${own} by parent`, 1n)
     }
 
-    function idOf({entity: refusingEntity, resource}: RefusalStatus): string {
+    function idOf({entity: refusingEntity, resource}: LimitState): string {
       return bucketId(namespace, refusingEntity, resource)
     }
   }

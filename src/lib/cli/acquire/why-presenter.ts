@@ -214,7 +214,7 @@ export function whyJson(explanation: Explanation, where = ''): WhyOneResult {
       ...(limit.told && {told: toldJson(limit.told)}),
       available: limit.available,
       requested: limit.requested,
-      deficit: limit.deficit,
+      deficit: missing(limit),
       exceeded: limit.exceeded,
       retryAfterMs: wait(limit.retryAfterMs),
       clearsAt: clears(limit.retryAfterMs),
@@ -306,8 +306,11 @@ function raisedFrom({configured: {reset, schedule}, retryAfterMs}: ExplainedLimi
   return isPlain ? `; clears in ${formatWait(Math.ceil(retryAfterMs / 2))}` : ''
 }
 
-function topUp({entity, resource, name, deficit, configured}: ExplainedLimit, where: string): Remedy {
-  const amount = shellWord(`${name}=${formatAmount(deficit, configured.unit)}`)
+const missing = ({exceeded, requested, available}: ExplainedLimit): number => (exceeded ? requested - available : 0)
+
+function topUp(limit: ExplainedLimit, where: string): Remedy {
+  const {entity, resource, name, configured} = limit
+  const amount = shellWord(`${name}=${formatAmount(missing(limit), configured.unit)}`)
   return [
     `zael bucket top-up ${shellWord(entity)} ${shellWord(resource)} ${amount}${where}`,
     'add what is missing until the reset',

@@ -1,5 +1,5 @@
 import {formatSpan, formatTokens} from '../../core/text/text.js'
-import {type BucketView, type LimitLevel, type ShardView, switchWord} from '../../repository/buckets/view.js'
+import {type BucketLevels, type LimitLevel, type ShardLevels, switchWord} from '../../repository/buckets/view.js'
 import type {Listing, ListingColumn} from '../output/listing.js'
 import {percentCell} from '../output/text-table.js'
 import type {LimitUnits} from '../usage/presenter.js'
@@ -8,11 +8,11 @@ interface LevelRow extends Partial<LimitLevel> {
   readonly entity: string
   readonly resource: string
   readonly shard: number | 'all'
-  readonly view: ShardView | undefined
+  readonly view: ShardLevels | undefined
   readonly access: string
 }
 
-export function bucketTitle(entity: string, buckets: readonly BucketView[]): string {
+export function bucketTitle(entity: string, buckets: readonly BucketLevels[]): string {
   const [bucket] = buckets
   if (!bucket || buckets.length > 1) return `Buckets of ${entity}`
   const {resource, shardCount, parent, cascade} = bucket
@@ -23,7 +23,7 @@ export function bucketTitle(entity: string, buckets: readonly BucketView[]): str
 }
 
 export function shardListing(
-  buckets: readonly BucketView[],
+  buckets: readonly BucketLevels[],
   nowMs: number,
   isCsv: boolean,
   units: LimitUnits = new Map(),
@@ -61,7 +61,7 @@ export function shardListing(
 
 /** `isMore`: more buckets follow, so show optional columns that none of these needs. */
 export function bucketListing(
-  buckets: readonly BucketView[],
+  buckets: readonly BucketLevels[],
   nowMs: number,
   units: LimitUnits = new Map(),
   isMore = false,
@@ -87,7 +87,7 @@ const shownIf = <Row>(isMore: boolean, column: ListingColumn<Row>): ListingColum
   isMore ? {...column, isExtra: false} : column
 
 /** Limits in `units` are shown as money; CSV has numbers. */
-function levelColumns(units: LimitUnits, buckets: readonly BucketView[]) {
+function levelColumns(units: LimitUnits, buckets: readonly BucketLevels[]) {
   const amount = (name: 'level' | 'capacity' | 'debt' | 'toppedUp') => ({
     name,
     align: 'right' as const,
@@ -123,12 +123,12 @@ function levelColumns(units: LimitUnits, buckets: readonly BucketView[]) {
   ]
 }
 
-function rowOf(bucket: BucketView, view: ShardView | undefined, limit?: LimitLevel): LevelRow {
+function rowOf(bucket: BucketLevels, view: ShardLevels | undefined, limit?: LimitLevel): LevelRow {
   const {entity, resource} = bucket
   return {entity, resource, shard: view?.shard ?? 'all', view, access: switchWord(bucket) ?? 'enabled', ...limit}
 }
 
-function resetsColumn(buckets: readonly BucketView[], nowMs: number) {
+function resetsColumn(buckets: readonly BucketLevels[], nowMs: number) {
   const value = ({quota, resetsAt}: LevelRow) => {
     if (!quota) return undefined
     const when = resetsAt === undefined ? 'with next use' : `in ${formatSpan(Date.parse(resetsAt) - nowMs)}`
@@ -138,7 +138,7 @@ function resetsColumn(buckets: readonly BucketView[], nowMs: number) {
   return {name: 'resets', isExtra, value, raw: ({resetsAt}: LevelRow) => resetsAt}
 }
 
-function accessColumn(buckets: readonly BucketView[]) {
+function accessColumn(buckets: readonly BucketLevels[]) {
   const isExtra = buckets.every(bucket => switchWord(bucket) === undefined)
   return {name: 'access', isExtra, value: ({access}: LevelRow) => access}
 }
@@ -149,11 +149,11 @@ function fullness({level, capacity}: LevelRow): number | undefined {
   return Math.max(0, level) / capacity
 }
 
-function ageOf(view: ShardView | undefined): string | undefined {
+function ageOf(view: ShardLevels | undefined): string | undefined {
   return view?.refillAgeMs === null || view === undefined ? undefined : formatSpan(view.refillAgeMs)
 }
 
-function expiryOf(view: ShardView | undefined, nowMs: number): string | undefined {
+function expiryOf(view: ShardLevels | undefined, nowMs: number): string | undefined {
   if (!view || view.isGhost) return undefined
   if (view.expiresAt === null) return 'never'
   const leftMs = Date.parse(view.expiresAt) - nowMs

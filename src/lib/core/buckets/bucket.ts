@@ -14,13 +14,13 @@ import {
   withRateAt,
 } from './kind-refill.js'
 
-export type LimitState = KindedLimit
+export type BucketLimit = KindedLimit
 
 /** All limits of one entity, resource and shard. They share one refill instant, which is also the optimistic lock. */
 export interface BucketState {
   /** Epoch ms up to which every limit has been credited. */
   readonly refilledAtMs: number
-  readonly limits: ReadonlyMap<string, LimitState>
+  readonly limits: ReadonlyMap<string, BucketLimit>
 }
 
 /** Millitokens per limit name. */
@@ -106,19 +106,19 @@ export function refillBucket(bucket: BucketState, nowMs: number, opensSessions =
   const isAhead = elapsedMs < -MAX_AHEAD_MS
   if (elapsedMs <= 0 && !isAhead && !hasKinds(bucket)) return bucket
   const untilMs = instantAt(bucket, nowMs)
-  const limits = new Map<string, LimitState>()
+  const limits = new Map<string, BucketLimit>()
   for (const [name, limit] of bucket.limits)
     limits.set(name, refillLimit(limit, refilledAtMs, untilMs, nowMs, opensSessions))
   return {refilledAtMs: untilMs, limits}
 }
 
 function refillLimit(
-  limit: LimitState,
+  limit: BucketLimit,
   refilledAtMs: number,
   untilMs: number,
   nowMs: number,
   opensSessions: boolean,
-): LimitState {
+): BucketLimit {
   const isAhead = untilMs < refilledAtMs
   if (limit.kind) {
     const held = sessionSetBack(isAhead ? setBack(limit, refilledAtMs, untilMs) : limit, nowMs, MAX_AHEAD_MS)
@@ -130,9 +130,9 @@ function refillLimit(
 
 /** Field by field, which is faster than spreading. Runs for every refusal. */
 function withBalance(
-  {capacityMilli, refillAmountMilli, refillPeriodMs, consumedMilli}: LimitState,
+  {capacityMilli, refillAmountMilli, refillPeriodMs, consumedMilli}: BucketLimit,
   {tokensMilli, remainder}: Balance,
-): LimitState {
+): BucketLimit {
   return {capacityMilli, refillAmountMilli, refillPeriodMs, tokensMilli, consumedMilli, remainder}
 }
 
@@ -153,7 +153,7 @@ function setBackTo({refilledAtMs, limits}: BucketState, nowMs: number): number {
 }
 
 /** Any positive balance may be credit of a wrong clock, whatever rates it used. */
-function setBack(limit: LimitState, refilledAtMs: number, untilMs: number): LimitState {
+function setBack(limit: BucketLimit, refilledAtMs: number, untilMs: number): BucketLimit {
   if (limit.kind?.quota) return quotaSetBack(limit, refilledAtMs, untilMs)
   return limit.tokensMilli <= 0n ? limit : {...limit, tokensMilli: 0n, remainder: 0n}
 }
@@ -224,7 +224,7 @@ export function wouldAdmit(bucket: BucketState, amounts: Amounts, nowMs: number)
 }
 
 /** A limit with no amount is not checked, even in debt. */
-function isExceeded(limit: LimitState, milli: bigint, nowMs: number): boolean {
+function isExceeded(limit: BucketLimit, milli: bigint, nowMs: number): boolean {
   return milli > 0n && limit.tokensMilli < milli && !isSoftAt(limit, nowMs)
 }
 
@@ -346,7 +346,7 @@ function chargeBucket(bucket: BucketState, amounts: Amounts): BucketState {
   return {...bucket, limits}
 }
 
-function knownLimit(bucket: BucketState, name: string): LimitState {
+function knownLimit(bucket: BucketState, name: string): BucketLimit {
   const limit = bucket.limits.get(name)
   if (limit) return limit
   throw new InvalidInput(

@@ -3,11 +3,11 @@ import {WRITE_PRESSURE_LIMIT} from '../names.js'
 import type {Rate} from '../token-math.js'
 import {
   type Amounts,
+  type BucketLimit,
   type BucketState,
   inForceAt,
   instantAt,
   isCurrentAt,
-  type LimitState,
   refillBucket,
 } from './bucket.js'
 import {greatestDivisor} from './kind-refill.js'
@@ -199,7 +199,7 @@ export function sharedTake(
   const sinceMs = nowMs - seen.refilledAtMs
   if (sinceMs < 0 || !isCurrentAt(seen, nowMs)) return undefined
   const limits = [...inForceAt(seen, nowMs).limits].filter(([name]) => name !== WRITE_PRESSURE_LIMIT)
-  const mayOverflow = (limit: LimitState) => limit.tokensMilli > limit.capacityMilli - earnedMilli(limit, sinceMs)
+  const mayOverflow = (limit: BucketLimit) => limit.tokensMilli > limit.capacityMilli - earnedMilli(limit, sinceMs)
   const missing = limits.map(([name, limit]) => {
     const needsNone = mayOverflow(limit) || limit.kind?.softUntilMs !== undefined
     return {limit, asked: needsNone ? 0n : (amounts.get(name) ?? 0n)}
@@ -254,7 +254,7 @@ export function sharedTake(
  * if that is longer.
  */
 function stepFor(
-  takes: readonly {readonly limit: LimitState; readonly asked: bigint}[],
+  takes: readonly {readonly limit: BucketLimit; readonly asked: bigint}[],
   laggingMs: number,
 ): number | undefined {
   let quantumMs = 1n

@@ -3,11 +3,11 @@ import {WRITE_PRESSURE_LIMIT} from '../names.js'
 import {floorDivide, MILLI, type Rate, shareOf, shareOfRate} from '../token-math.js'
 import {
   type Amounts,
+  type BucketLimit,
   type BucketState,
   hasKinds,
   inForceAt,
   instantAt,
-  type LimitState,
   nextBoundary,
   refillBucket,
   tryConsumeBucket,
@@ -18,13 +18,13 @@ import {isInPeriod} from './kind-refill.js'
 
 export function shareOfBucket(bucket: BucketState, shard: number, count: number): BucketState {
   if (count <= 1 && !hasKinds(bucket)) return bucket
-  const limits = new Map<string, LimitState>()
+  const limits = new Map<string, BucketLimit>()
   for (const [name, limit] of bucket.limits) limits.set(name, shareOfLimit(name, limit, shard, count))
   return {...bucket, limits}
 }
 
 /** A limit with a kind keeps the whole's parameters too, because its schedule applies to those. */
-export function shareOfLimit(name: string, limit: LimitState, shard: number, count: number): LimitState {
+export function shareOfLimit(name: string, limit: BucketLimit, shard: number, count: number): BucketLimit {
   const share = {...limit, ...shareOfRate(name, limit, shard, count)}
   if (!limit.kind) return share
   const {capacityMilli, refillAmountMilli, refillPeriodMs} = limit
@@ -66,7 +66,7 @@ export function planSplit(shards: readonly BucketState[], nowMs: number): SplitM
 }
 
 /** The part of a quota that a shard may hold is that of one of `count` shards. */
-export function grantedFor(limit: LimitState, count: number): LimitState {
+export function grantedFor(limit: BucketLimit, count: number): BucketLimit {
   const {kind} = limit
   return kind?.quota ? {...limit, kind: {...kind, quota: {...kind.quota, grantCount: count}}} : limit
 }
@@ -133,7 +133,7 @@ const HORIZON_MS = 10 * 365 * 86_400_000
 /** The next write cuts off the excess over the capacities, so no wait may count on it. */
 export function withoutExcess(bucket: BucketState, nowMs: number): BucketState {
   if (!hasKinds(bucket) && !isAboveCapacity(bucket)) return bucket
-  const limits = new Map<string, LimitState>()
+  const limits = new Map<string, BucketLimit>()
   for (const [name, limit] of inForceAt(bucket, instantAt(bucket, nowMs)).limits) {
     const {capacityMilli, tokensMilli} = limit
     limits.set(name, tokensMilli > capacityMilli ? {...limit, tokensMilli: capacityMilli, remainder: 0n} : limit)

@@ -1,6 +1,6 @@
 import {checkEntityId} from '../../core/names.js'
 import type {BucketListing, ShardedBucket} from '../../repository/buckets/buckets.js'
-import {type BucketView, viewBucket} from '../../repository/buckets/view.js'
+import {type BucketLevels, viewBucket} from '../../repository/buckets/view.js'
 import {bucketMissing} from '../../repository/operations/operation.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
 import {badCursor, decodeCursor, encodeCursor} from '../../repository/table/cursor.js'
@@ -13,14 +13,14 @@ export async function bucketsOf(
   entity: string,
   resource: string | undefined,
   nowMs: number,
-): Promise<BucketView[]> {
+): Promise<BucketLevels[]> {
   if (resource !== undefined) {
     const bucket = await repository.buckets.find(entity, resource)
     if (bucket) return [await (await viewInForce(repository, nowMs))(bucket)]
     await needEntity(repository, entity)
     throw bucketMissing(entity, resource)
   }
-  const found: BucketView[] = []
+  const found: BucketLevels[] = []
   const view = await viewInForce(repository, nowMs)
   for await (const bucket of repository.buckets.ofEntity(entity)) found.push(await view(bucket))
   if (found.length === 0) await needEntity(repository, entity)
@@ -33,10 +33,10 @@ export async function bucketsFor(
   resource: string,
   {limit, cursor}: PageRequest,
   nowMs: number,
-): Promise<RecordPage<BucketView>> {
+): Promise<RecordPage<BucketLevels>> {
   const most = checkPageLimit(limit)
   const after = cursor === undefined ? undefined : entityIn(cursor)
-  const records: BucketView[] = []
+  const records: BucketLevels[] = []
   // One extra shows that there is a next page.
   for await (const bucket of walkBuckets(repository, resource, nowMs, {after, wanted: most + 1})) {
     const last = records.length === most ? records.at(-1) : undefined
@@ -51,7 +51,7 @@ export async function* walkBuckets(
   resource: string,
   nowMs: number,
   {after, wanted}: Pick<BucketListing, 'after' | 'wanted'> = {},
-): AsyncGenerator<BucketView, void> {
+): AsyncGenerator<BucketLevels, void> {
   let isEmpty = true
   const view = await viewInForce(repository, nowMs)
   for await (const bucket of repository.buckets.ofResource(resource, {after, wanted, isEventual: true})) {
@@ -72,7 +72,7 @@ async function viewInForce(repository: NamespaceRepository, nowMs: number): Prom
   }
 }
 
-type ViewInForce = (bucket: ShardedBucket) => Promise<BucketView>
+type ViewInForce = (bucket: ShardedBucket) => Promise<BucketLevels>
 
 function entityIn(cursor: string): string {
   const [entity = ''] = decodeCursor('buckets', cursor)

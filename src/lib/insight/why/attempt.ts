@@ -1,6 +1,7 @@
+import type {LimitState} from '../../core/limits/limit-state.js'
 import {isUnavailability} from '../../dynamo/errors.js'
 import type {RateLimiter} from '../../limiter/rate-limiter.js'
-import {RateLimitExceeded, type RefusalStatus, RequestTooLarge} from '../../limiter/refusal/errors.js'
+import {RateLimitExceeded, RequestTooLarge} from '../../limiter/refusal/errors.js'
 import type {AcquireRequest} from '../../limiter/request/options.js'
 
 export interface AcquireAttempt {
@@ -14,7 +15,7 @@ export interface AcquireAttempt {
   /** 0: admitted. */
   readonly retryAfterMs: number
   /** Every requested limit: the balance after admission, or the reason of the refusal. */
-  readonly statuses: readonly RefusalStatus[]
+  readonly statuses: readonly LimitState[]
 }
 
 /** Keeps the charge. Throws if waiting cannot help, or if the table is unavailable. */
@@ -35,10 +36,10 @@ export async function attemptAcquire(limiter: RateLimiter, request: AcquireReque
 }
 
 /** The charge is made: a failure to read the balances must not hide that. */
-async function remainingTokens(limiter: RateLimiter, request: AcquireRequest): Promise<RefusalStatus[]> {
+async function remainingTokens(limiter: RateLimiter, request: AcquireRequest): Promise<LimitState[]> {
   try {
     const {statuses} = await limiter.check(request)
-    return statuses.map(status => ({...status, exceeded: false, deficit: 0, retryAfterMs: 0}))
+    return statuses.map(status => ({...status, exceeded: false, retryAfterMs: 0}))
   } catch (error) {
     if (isUnavailability(error)) return []
     throw error
@@ -53,6 +54,6 @@ export async function previewAcquire(limiter: RateLimiter, request: AcquireReque
   return {admitted, isMetered: true, isBypassed, parent, waitedMs: 0, retryAfterMs: retryAfterMs ?? 0, statuses}
 }
 
-function parentIn(statuses: readonly RefusalStatus[]): string | undefined {
+function parentIn(statuses: readonly LimitState[]): string | undefined {
   return statuses.find(({level}) => level === 'parent')?.entity
 }

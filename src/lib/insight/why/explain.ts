@@ -3,6 +3,7 @@ import {nextResetMs} from '../../core/calendar/kind-definition.js'
 import {ZaelError} from '../../core/errors.js'
 import {type Consumption, checkConsumption, type Limit} from '../../core/limits/limit.js'
 import {isBypassedAt} from '../../core/limits/limit-kind.js'
+import type {LimitState} from '../../core/limits/limit-state.js'
 import {DEFAULT_RESOURCE} from '../../core/names.js'
 import {toTokens} from '../../core/token-math.js'
 import {windowStart} from '../../core/window.js'
@@ -11,7 +12,6 @@ import {asSwitched, checkKnown, currentRecord, untouched} from '../../limiter/le
 import {topUpsOf} from '../../limiter/queue/apply-limits.js'
 import {shareOfRecord} from '../../limiter/queue/known-bucket.js'
 import {explainRefusal} from '../../limiter/queue/refuse.js'
-import type {RefusalStatus} from '../../limiter/refusal/errors.js'
 import type {ShardedBucket} from '../../repository/buckets/buckets.js'
 import {averageRequest} from '../../repository/buckets/view.js'
 import {nothingApplies} from '../../repository/limits/checks.js'
@@ -29,7 +29,7 @@ const MOST_CONSUMERS = 5
 
 const CONCURRENT_READS = 8
 
-export interface ExplainedLimit extends Omit<RefusalStatus, 'shard'> {
+export interface ExplainedLimit extends LimitState {
   readonly scope: ConfigScope
   readonly configured: Limit
   /** Epoch ms at which limits copied for a boost end. `undefined`: not copied. */
@@ -148,7 +148,7 @@ interface LevelQuestion {
   readonly resolution: Resolution
   readonly amounts: Amounts
   readonly atMs: number
-  readonly level: RefusalStatus['level']
+  readonly level: LimitState['level']
   readonly state?: Awaited<ReturnType<typeof readLevel>>
 }
 
@@ -178,7 +178,7 @@ async function explainLevel(namespace: NamespaceRepository, question: LevelQuest
   const {statuses} = explainRefusal({records, amounts, nowMs, source}, level)
   const exceeded = statuses.filter(status => status.exceeded).map(({name}) => name)
   const drained = exceeded.length === 0 ? [] : await consumers(namespace, entity, resource, nowMs)
-  return statuses.map(({shard: _, ...status}) => ({
+  return statuses.map(status => ({
     ...status,
     scope,
     copiedUntilMs,

@@ -1,8 +1,9 @@
-import type {Amounts, LimitState} from '../../core/buckets/bucket.js'
+import type {Amounts, BucketLimit} from '../../core/buckets/bucket.js'
 import {availableTogether} from '../../core/buckets/shards.js'
 import {kindedRateOf} from '../../core/calendar/kind-definition.js'
 import type {Limit} from '../../core/limits/limit.js'
 import {isBypassedAt, STAMP_MS} from '../../core/limits/limit-kind.js'
+import type {LimitState} from '../../core/limits/limit-state.js'
 import {toTokens} from '../../core/token-math.js'
 import {Buckets, visibleLimits} from '../../repository/buckets/buckets.js'
 import {planBucket, type SeenBucket, startingLimit} from '../../repository/buckets/plan.js'
@@ -14,7 +15,7 @@ import type {BucketRecord} from '../../schema/bucket-record.js'
 import {chargedParent} from '../../schema/family.js'
 import {shareOfRecord} from '../queue/known-bucket.js'
 import {explainRefusal} from '../queue/refuse.js'
-import {type RefusalStatus, ResourceDisabled, unknownLimit} from '../refusal/errors.js'
+import {ResourceDisabled, unknownLimit} from '../refusal/errors.js'
 import type {AppliedLimits} from '../request/limit-source.js'
 import {knownAmounts} from '../request/pending-request.js'
 import type {NamespaceLimiter} from './namespace-limiter.js'
@@ -26,7 +27,7 @@ export interface CheckResult {
   readonly retryAfterMs: number | null
   /** A switch bypasses the limits: the request would be counted, and nothing taken. */
   readonly bypassed: boolean
-  readonly statuses: readonly RefusalStatus[]
+  readonly statuses: readonly LimitState[]
   /** Requested limits that are not configured, so they don't count. */
   readonly unlimited: readonly string[]
 }
@@ -37,7 +38,7 @@ export interface Availability {
 }
 
 interface Level {
-  readonly level: RefusalStatus['level']
+  readonly level: LimitState['level']
   readonly applied: AppliedLimits
   /** All shards, refilled to now and updated to the limits in force. */
   readonly records: readonly BucketRecord[]
@@ -144,7 +145,7 @@ export function untouched(
   inForce: readonly Limit[],
   nowMs: number,
 ): BucketRecord {
-  const limits = new Map<string, LimitState>()
+  const limits = new Map<string, BucketLimit>()
   for (const limit of inForce) {
     limits.set(
       limit.name,
@@ -164,34 +165,27 @@ function heldTokens(records: readonly BucketRecord[], name: string): number {
   )
 }
 
-/** Whole tokens of one limit. */
-export interface CapacityOfLimit {
-  readonly capacity: number
-  /** Negative in debt. */
-  readonly available: number
-}
-
 /** Remaining tokens of a resource, for all entities that have used it. */
 export interface ResourceCapacity {
   readonly resource: string
   readonly entities: ReadonlyArray<{
     readonly entity: string
-    readonly limits: Readonly<Record<string, CapacityOfLimit>>
+    readonly limits: Readonly<Record<string, Pick<LimitState, 'capacity' | 'available'>>>
   }>
   /** Sums over all entities. */
-  readonly totals: Readonly<Record<string, CapacityOfLimit>>
+  readonly totals: Readonly<Record<string, Pick<LimitState, 'capacity' | 'available'>>>
 }
 
 export async function resourceCapacity(table: NamespaceTable, resource: string): Promise<ResourceCapacity> {
   const nowMs = table.clock()
-  const entities: {entity: string; limits: Record<string, CapacityOfLimit>}[] = []
+  const entities: ResourceCapacity['entities'][number][] = []
   const totals = new Map<string, {capacity: number; available: number}>()
   for await (const bucket of new Buckets(table).ofResource(resource)) {
     const live = bucket.shards.filter(shard => shard.kind === 'bucket')
     const [first] = live
     if (!first) continue
     const states = live.map(shard => shareOfRecord(currentRecord(shard, nowMs)))
-    const limits = new Map<string, CapacityOfLimit>()
+    const limits = new Map<string, {capacity: number; available: number}>()
     for (const [name, {capacityMilli}] of visibleLimits(first.record)) {
       const one = {capacity: toTokens(capacityMilli), available: toTokens(availableTogether(states, name))}
       limits.set(name, one)

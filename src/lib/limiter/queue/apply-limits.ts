@@ -1,4 +1,4 @@
-import {type Amounts, chooseFitting, type LimitState, sumAmounts} from '../../core/buckets/bucket.js'
+import {type Amounts, type BucketLimit, chooseFitting, sumAmounts} from '../../core/buckets/bucket.js'
 import {boughtMilli} from '../../core/buckets/kind-refill.js'
 import {kindedRateOf} from '../../core/calendar/kind-definition.js'
 import {type Limit, rateOf} from '../../core/limits/limit.js'
@@ -121,7 +121,7 @@ function planCreation(
   {table, address, inForce, settings, nowMs, isCertain, bypassUntilMs}: LimitStepInput,
 ): QueueStep {
   const isBypassed = bypassUntilMs !== undefined
-  const limits = new Map<string, LimitState>()
+  const limits = new Map<string, BucketLimit>()
   const balances = new Map<string, bigint>()
   for (const limit of inForce.applied.limits) {
     const full = startingLimit(limit.name, kindedRateOf(limit, nowMs), {shard: 0, shardCount: 1}, nowMs, !isBypassed)
@@ -239,7 +239,7 @@ export function isUpToDate(
 export function expiryOf(
   shard: Pick<BucketRecord, 'shard' | 'shardCount'>,
   {source}: AppliedLimits,
-  limits: Iterable<LimitState>,
+  limits: Iterable<BucketLimit>,
   {bucketTtlMultiplier}: LimiterSettings,
   nowMs: number,
 ): number | null {

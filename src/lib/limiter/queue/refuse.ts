@@ -9,13 +9,13 @@ import {
 } from '../../core/buckets/bucket.js'
 import {availableTogether, shareOfBucket, timeUntilTogether, withoutExcess} from '../../core/buckets/shards.js'
 import {isBypassedAt, wholeRateAt} from '../../core/limits/limit-kind.js'
+import type {LimitState} from '../../core/limits/limit-state.js'
 import {LONGEST_WAIT_MS, type Rate, toTokens} from '../../core/token-math.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
-import type {RefusalStatus} from '../refusal/errors.js'
 import type {AppliedLimits} from '../request/limit-source.js'
 
 export interface Refusal {
-  readonly statuses: readonly RefusalStatus[]
+  readonly statuses: readonly LimitState[]
   /** Until all limits hold enough at once: longer than any status's wait if a schedule lowers a limit meanwhile. */
   readonly retryAfterMs: number
 }
@@ -30,10 +30,7 @@ interface RefusalGrounds {
 /** In ms. Some round trips, so that the faster processes are done. */
 const CONTENDED_WAIT_MS = 20
 
-export function explainRefusal(
-  {records, amounts, nowMs, source}: RefusalGrounds,
-  level: RefusalStatus['level'],
-): Refusal {
+export function explainRefusal({records, amounts, nowMs, source}: RefusalGrounds, level: LimitState['level']): Refusal {
   // A shard that is behind gains less once it learns the shard count: no wait may assume more.
   const count = Math.max(...records.map(({shardCount}) => shardCount))
   const shares = records.map(({state, shard}) => withoutExcess(shareOfBucket(state, shard, count), nowMs))
@@ -41,7 +38,7 @@ export function explainRefusal(
   const first = records[0] as BucketRecord
   const isBypassed = records.some(record => isBypassedAt(record, nowMs))
   const isPlain = !shares.some(hasKinds)
-  const statuses = [...amounts].map(([name, milli]): RefusalStatus => {
+  const statuses = [...amounts].map(([name, milli]): LimitState => {
     const availableMilli = availableTogether(refilled, name)
     const limit = first.state.limits.get(name)
     const rate = limit && wholeRateAt(limit, instantAt(first.state, nowMs)).rate
@@ -49,19 +46,21 @@ export function explainRefusal(
     // Soft limits never count as exceeded: even a lapsed one must be renewed before it refuses.
     const exceeded = availableMilli < milli && !isBypassed && limit?.kind?.softUntilMs === undefined
     const [available, requested] = [toTokens(availableMilli), toTokens(milli)]
+    const capacity = toTokens((rate?.capacityMilli ?? 0n) + boughtMilli)
+    const refillAmount = toTokens(rate?.refillAmountMilli ?? 0n)
+    const refillPeriodSeconds = (rate?.refillPeriodMs ?? 0) / 1000
     return {
       name,
       entity: first.entity,
       resource: first.resource,
       level,
-      shard: records.length === 1 ? first.shard : undefined,
       source,
-      capacity: toTokens((rate?.capacityMilli ?? 0n) + boughtMilli),
-      refillAmount: toTokens(rate?.refillAmountMilli ?? 0n),
-      refillPeriodSeconds: (rate?.refillPeriodMs ?? 0) / 1000,
+      capacity,
+      refillAmount,
+      refillPeriodSeconds,
       available,
+      fullAfterMs: fullAfter(capacity - available, refillAmount, refillPeriodSeconds),
       requested,
-      deficit: exceeded ? requested - available : 0,
       exceeded,
       retryAfterMs: exceeded ? waitFor({shares, refilled, isPlain}, name, milli, rate, nowMs) : 0,
     }
@@ -75,6 +74,11 @@ export function explainRefusal(
   const isAlone = hard.size <= 1
   const togetherMs = isAlone || !Number.isFinite(longestMs) ? 0 : timeUntilTogether(shares, hard, nowMs, longestMs)
   return {statuses, retryAfterMs: Number.isFinite(togetherMs) ? Math.max(longestMs, togetherMs) : longestMs}
+}
+
+/** In ms, rounded up; `null`: never. */
+function fullAfter(missing: number, refillAmount: number, refillPeriodSeconds: number): number | null {
+  return refillAmount > 0 ? Math.ceil((Math.max(0, missing) * refillPeriodSeconds * 1000) / refillAmount) : null
 }
 
 interface BucketShares {

@@ -1,4 +1,4 @@
-import {type Amounts, type LimitState, negateAmounts, sumAmounts} from '../../core/buckets/bucket.js'
+import {type Amounts, type BucketLimit, negateAmounts, sumAmounts} from '../../core/buckets/bucket.js'
 import {isSamePeriod, type QuotaPeriod} from '../../core/buckets/kind-refill.js'
 import type {Returns} from '../../repository/buckets/consume-write.js'
 import {ceilingOf} from '../../repository/buckets/plan.js'
@@ -43,7 +43,7 @@ export function ridersOf(
       if (!period) continue
       periods.set(name, period)
       if (shardCount === 1) continue
-      const fitsIn = ceilingOf(name, limit as LimitState, record, nowMs) - (amounts.get(name) ?? 0n)
+      const fitsIn = ceilingOf(name, limit as BucketLimit, record, nowMs) - (amounts.get(name) ?? 0n)
       // Other shards take a part.
       if (limit && limit.tokensMilli > fitsIn) return undefined
       highestMilli.set(name, fitsIn)

@@ -1,21 +1,7 @@
-import type {LimitStatus} from '../../core/buckets/bucket.js'
 import {InvalidInput, ZaelError} from '../../core/errors.js'
 import type {Level} from '../../core/limits/limit.js'
-import {type HeaderFields, type LimitBalances, quotaHeaders} from './headers.js'
-
-/** The status of one limit of a refused request. Counts are whole tokens. */
-export interface RefusalStatus extends LimitStatus {
-  readonly entity: string
-  readonly resource: string
-  /** Whether the limit is the entity's own or its parent's. */
-  readonly level: 'entity' | 'parent'
-  /** `undefined` if all shards together held too little. */
-  readonly shard: number | undefined
-  /** Where the limit is configured; `undefined` if the refusal needed no configuration read. */
-  readonly source: Level | 'default' | undefined
-  readonly refillAmount: number
-  readonly refillPeriodSeconds: number
-}
+import type {LimitState, LimitStates} from '../../core/limits/limit-state.js'
+import {type HeaderFields, quotaHeaders} from './headers.js'
 
 /** The body of a refusal: problem details (RFC 9457). Names limits, but neither entities nor resources. */
 export interface ProblemDetails {
@@ -39,13 +25,13 @@ const LONGEST_STATED_WAIT_MS = 86_400_000
 
 const finiteWait = (ms: number): number => (Number.isFinite(ms) ? ms : LONGEST_STATED_WAIT_MS)
 
-function stated(status: RefusalStatus): RefusalStatus {
+function stated(status: LimitState): LimitState {
   const {retryAfterMs} = status
   return Number.isFinite(retryAfterMs) ? status : {...status, retryAfterMs: finiteWait(retryAfterMs)}
 }
 
-export function longestWait(statuses: readonly RefusalStatus[]): RefusalStatus | undefined {
-  let worst: RefusalStatus | undefined
+export function longestWait(statuses: readonly LimitState[]): LimitState | undefined {
+  let worst: LimitState | undefined
   for (const status of statuses)
     if (status.exceeded && (!worst || status.retryAfterMs > worst.retryAfterMs)) worst = status
   return worst
@@ -54,13 +40,13 @@ export function longestWait(statuses: readonly RefusalStatus[]): RefusalStatus |
 /** The request does not fit now; nothing was charged. */
 export class RateLimitExceeded extends ZaelError {
   /** Every requested limit, of the entity and of its parent. */
-  readonly statuses: readonly RefusalStatus[]
+  readonly statuses: readonly LimitState[]
   /** Without contention, waiting this long guarantees admission. Positive and finite. */
   readonly retryAfterMs: number
   /** No limit was exceeded: other processes changed the bucket faster than this one could charge it. */
   readonly contended: boolean
 
-  constructor(asked: readonly RefusalStatus[], waitMs: number) {
+  constructor(asked: readonly LimitState[], waitMs: number) {
     const statuses = asked.map(stated)
     const retryAfterMs = finiteWait(waitMs)
     const worst = longestWait(statuses)
@@ -117,15 +103,9 @@ export class RateLimitExceeded extends ZaelError {
     return Math.max(1, Math.ceil(this.retryAfterMs / 1000))
   }
 
-  /** Balance of every requested limit: of the entity or its parent, whichever waits longer. */
-  get limits(): LimitBalances {
-    return Object.fromEntries(
-      tighterStatuses(this.statuses).map(status => {
-        const {name, entity, level, capacity, available, refillAmount, refillPeriodSeconds} = status
-        const fullAfterMs = fullAfter(status)
-        return [name, {entity, level, capacity, available, fullAfterMs, refillAmount, refillPeriodSeconds}]
-      }),
-    )
+  /** Every requested limit by name: of the entity or its parent, whichever waits longer. */
+  get limits(): LimitStates {
+    return Object.fromEntries(tighterStatuses(this.statuses).map(status => [status.name, status]))
   }
 
   /** HTTP 429 headers: `Retry-After` (whole seconds, rounded up), and the IETF `RateLimit` and `RateLimit-Policy`. */
@@ -134,14 +114,14 @@ export class RateLimitExceeded extends ZaelError {
     return {
       'Retry-After': String(this.#retryAfterSeconds),
       ...quotaHeaders(
-        asked.map(status => ({...status, resetMs: status.exceeded ? status.retryAfterMs : fullAfter(status)})),
+        asked.map(status => ({...status, resetMs: status.exceeded ? status.retryAfterMs : status.fullAfterMs})),
       ),
     }
   }
 }
 
-function tighterStatuses(statuses: readonly RefusalStatus[]): RefusalStatus[] {
-  const tighter = new Map<string, RefusalStatus>()
+function tighterStatuses(statuses: readonly LimitState[]): LimitState[] {
+  const tighter = new Map<string, LimitState>()
   for (const status of statuses) {
     const other = tighter.get(status.name)
     if (!other || isTighter(status, other)) tighter.set(status.name, status)
@@ -149,13 +129,7 @@ function tighterStatuses(statuses: readonly RefusalStatus[]): RefusalStatus[] {
   return [...tighter.values()]
 }
 
-/** In ms, rounded up; `null`: never. */
-function fullAfter({capacity, available, refillAmount, refillPeriodSeconds}: RefusalStatus): number | null {
-  if (refillAmount <= 0) return null
-  return Math.ceil((Math.max(0, capacity - available) * refillPeriodSeconds * 1000) / refillAmount)
-}
-
-function isTighter(a: RefusalStatus, b: RefusalStatus): boolean {
+function isTighter(a: LimitState, b: LimitState): boolean {
   return a.retryAfterMs === b.retryAfterMs ? a.available < b.available : a.retryAfterMs > b.retryAfterMs
 }
 

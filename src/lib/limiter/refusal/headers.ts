@@ -1,22 +1,7 @@
+import type {LimitStates} from '../../core/limits/limit-state.js'
+
 /** HTTP header fields by name. */
 export type HeaderFields = Record<string, string>
-
-/** Balance of one limit, in whole tokens. */
-export interface LimitBalance {
-  /** The owner of the tighter limit: the entity or its parent. */
-  readonly entity: string
-  readonly level: 'entity' | 'parent'
-  readonly capacity: number
-  /** Negative in debt. For a bucket with several shards, estimated from the charged shards. */
-  readonly available: number
-  /** Until the limit is full again without further use, in ms; `null`: never. */
-  readonly fullAfterMs: number | null
-  readonly refillAmount: number
-  readonly refillPeriodSeconds: number
-}
-
-/** Balances by limit; unknown limits are absent. */
-export type LimitBalances<Name extends string = string> = {readonly [Limit in Name]?: LimitBalance}
 
 /** One limit as in the IETF draft "RateLimit header fields for HTTP" (version 09). */
 interface Quota {
@@ -28,10 +13,8 @@ interface Quota {
   readonly resetMs: number | null
 }
 
-export function balanceHeaders(limits: LimitBalances): HeaderFields {
-  return quotaHeaders(
-    Object.entries(limits).flatMap(([name, limit]) => (limit ? [{...limit, name, resetMs: limit.fullAfterMs}] : [])),
-  )
+export function balanceHeaders(limits: LimitStates): HeaderFields {
+  return quotaHeaders(Object.values(limits).flatMap(limit => (limit ? [{...limit, resetMs: limit.fullAfterMs}] : [])))
 }
 
 /** All numbers are whole, as the draft requires; seconds are rounded up. */

@@ -1,16 +1,16 @@
 import type {Amounts} from '../../core/buckets/bucket.js'
+import type {LimitState} from '../../core/limits/limit-state.js'
 import {onAbort} from '../../dynamo/abort.js'
 import {Aborted, Unavailable} from '../../dynamo/errors.js'
 import type {BucketAddress} from '../../repository/buckets/writes.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
-import type {RefusalStatus} from '../refusal/errors.js'
 import type {AppliedLimits} from './limit-source.js'
 
 export interface Demand {
   /** The full request, including limits that the bucket lacks. */
   readonly asked: Amounts
   amounts: Amounts
-  readonly level: RefusalStatus['level']
+  readonly level: LimitState['level']
   readonly isStrict: boolean
 }
 

@@ -1,4 +1,4 @@
-import {hasKinds, type LimitState} from '../../core/buckets/bucket.js'
+import {type BucketLimit, hasKinds} from '../../core/buckets/bucket.js'
 import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
 import {type Balance, type Rate, refill, retryAfterMs, shareOfRate} from '../../core/token-math.js'
 import type {ShardedBucket} from '../../repository/buckets/buckets.js'
@@ -116,7 +116,7 @@ function sharesOf(bucket: ShardedBucket): Shares {
   return found
 }
 
-function shareOf(name: string, limit: LimitState, shard: number, shardCount: number): Rate & Balance {
+function shareOf(name: string, limit: BucketLimit, shard: number, shardCount: number): Rate & Balance {
   return {...limit, ...shareOfRate(name, limit, shard, shardCount)}
 }
 

@@ -1,6 +1,6 @@
 import type {ShardedBucket} from '../../repository/buckets/buckets.js'
 import type {BucketScope} from '../../repository/buckets/pages.js'
-import type {BucketView, LimitLevel} from '../../repository/buckets/view.js'
+import type {BucketLevels, LimitLevel} from '../../repository/buckets/view.js'
 import type {AuditRecord} from '../../schema/audit-record.js'
 import type {RequestCounts} from './request-counts.js'
 
@@ -58,7 +58,7 @@ export interface Row {
   readonly id: string
   readonly entity: string
   readonly resource: string
-  readonly view: BucketView
+  readonly view: BucketLevels
   /** The worst status, then the least fraction left; `undefined`: no usable limit. */
   readonly tightest: LimitLevel | undefined
   readonly ratePerSecond: number | null

@@ -1,5 +1,5 @@
 import {isBypassedAt} from '../../core/limits/limit-kind.js'
-import {type BucketView, type LimitLevel, viewBucket} from '../../repository/buckets/view.js'
+import {type BucketLevels, type LimitLevel, viewBucket} from '../../repository/buckets/view.js'
 import {visitLevels} from './levels.js'
 import type {FindReading, Reading, RefusedBy, Row, RowStatus} from './model.js'
 import {isBeingRefused} from './request-counts.js'
@@ -152,7 +152,7 @@ export function rowAt(reading: Reading, nowMs: number, find?: FindReading): Row 
   }
 }
 
-function imbalanceOf({shards}: BucketView, {name}: LimitLevel): number {
+function imbalanceOf({shards}: BucketLevels, {name}: LimitLevel): number {
   const fractions = shards.flatMap(({limits}) =>
     limits.flatMap(limit => (limit.name === name && limit.capacity > 0 ? [limit.level / limit.capacity] : [])),
   )

@@ -1,4 +1,4 @@
-import {hasKinds, type LimitState} from '../../core/buckets/bucket.js'
+import {type BucketLimit, hasKinds} from '../../core/buckets/bucket.js'
 import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
 import type {Rate} from '../../core/token-math.js'
 import {addressOf, type ShardedBucket} from '../../repository/buckets/buckets.js'
@@ -224,7 +224,7 @@ class CompactBucket implements ShardedBucket {
     return [{kind: 'bucket', record, incomplete: NO_RESIDUE}]
   }
 
-  #balance(at: number): Omit<LimitState, keyof Rate> {
+  #balance(at: number): Omit<BucketLimit, keyof Rate> {
     const from = OWN_FIELDS + at * LIMIT_FIELDS
     const [tokensMilli = 0n, remainder = 0n, consumedMilli = 0n] = this.#numbers
       .slice(from, from + LIMIT_FIELDS)

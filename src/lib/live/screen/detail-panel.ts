@@ -9,7 +9,7 @@ import {
   formatShortSpan,
 } from '../../core/text/text.js'
 import {textStart, textWidth} from '../../core/text/text-width.js'
-import {type LimitLevel, type ShardView, switchWord} from '../../repository/buckets/view.js'
+import {type LimitLevel, type ShardLevels, switchWord} from '../../repository/buckets/view.js'
 import {type Detail, type Reading, type Row, USAGE_HOURS, type WatchData} from '../model/model.js'
 import {rowAt} from '../model/status.js'
 import type {Frame} from './frame.js'
@@ -208,7 +208,7 @@ function usageText({counters, requests, refused}: Detail['usage'][number], units
 }
 
 function shardLines(
-  shards: readonly ShardView[],
+  shards: readonly ShardLevels[],
   writePressures: Reading['writePressures'],
   columns: number,
   space: Pick<LimitSpace, 'glyphs' | 'units'>,
@@ -225,7 +225,7 @@ function shardLines(
 }
 
 function shardPieces(
-  {limits, incomplete}: ShardView,
+  {limits, incomplete}: ShardLevels,
   pressure: number | undefined,
   space: Pick<LimitSpace, 'glyphs' | 'units'>,
 ): Line[] {

@@ -1,4 +1,4 @@
-import type {LimitState} from '../../core/buckets/bucket.js'
+import type {BucketLimit} from '../../core/buckets/bucket.js'
 import {groupBy} from '../../core/group-by.js'
 import {refill, shareOfRate} from '../../core/token-math.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
@@ -169,7 +169,7 @@ interface MergedBucket {
 /** At the latest refill instant, so no limit goes back in time. Consumption starts at 0: usage already counts it. */
 export function mergeBucket(old: OldBucket, target: BucketTarget): MergedBucket {
   const refilledAtMs = Math.max(...[...old.limits.values()].map(limit => limit.refilledAtMs))
-  const limits = new Map<string, LimitState>()
+  const limits = new Map<string, BucketLimit>()
   const marks = new Map<string, Map<string, LimitMark>>()
   for (const [name, limit] of old.limits) {
     const residues = old.residue.get(name) ?? []

@@ -1,4 +1,4 @@
-import type {LimitState} from '../../core/buckets/bucket.js'
+import type {BucketLimit} from '../../core/buckets/bucket.js'
 import {groupBy} from '../../core/group-by.js'
 import type {KindedRate} from '../../core/limits/limit-kind.js'
 import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
@@ -145,7 +145,7 @@ async function readLiteralShards(
 }
 
 export interface OldLimit {
-  readonly state: LimitState
+  readonly state: BucketLimit
   /** Over all shards, existing or not. */
   readonly whole: KindedRate
   readonly refilledAtMs: number

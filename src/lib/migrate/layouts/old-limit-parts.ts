@@ -1,4 +1,4 @@
-import type {LimitState} from '../../core/buckets/bucket.js'
+import type {BucketLimit} from '../../core/buckets/bucket.js'
 import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
 import {type Item, readBigInt, readNumber, readString, s} from '../../schema/attribute-value.js'
 import {decodeBucket, type StoredBucket} from '../../schema/bucket-record.js'
@@ -15,7 +15,7 @@ interface PerLimitBucket {
   readonly resource: string
   readonly limit: string
   readonly refilledAtMs: number
-  readonly state: LimitState
+  readonly state: BucketLimit
   /** No item did before 0.5. */
   readonly countsConsumption: boolean
   readonly ttlSeconds: number | undefined

@@ -1,4 +1,4 @@
-import type {LimitState} from '../../core/buckets/bucket.js'
+import type {BucketLimit} from '../../core/buckets/bucket.js'
 import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
 import {batchGet} from '../../dynamo/batch.js'
 import {queryItems} from '../../dynamo/paging.js'
@@ -46,7 +46,7 @@ export interface BucketListing extends WalkOptions {
   readonly isEventual?: boolean | undefined
 }
 
-export function visibleLimits(record: BucketRecord): Map<string, LimitState> {
+export function visibleLimits(record: BucketRecord): Map<string, BucketLimit> {
   return new Map([...record.state.limits].filter(([name]) => name !== WRITE_PRESSURE_LIMIT))
 }
 

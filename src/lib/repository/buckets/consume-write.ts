@@ -1,4 +1,4 @@
-import {type Amounts, inForceAt, type LimitState} from '../../core/buckets/bucket.js'
+import {type Amounts, type BucketLimit, inForceAt} from '../../core/buckets/bucket.js'
 import type {FullnessBounds, RoomBounds, SharedTake} from '../../core/buckets/fullness.js'
 import {shareOfBucket} from '../../core/buckets/shards.js'
 import {isSoftAt} from '../../core/limits/limit-kind.js'
@@ -282,7 +282,7 @@ export function takeShared(
   const {stepMs, earliestRefillMs, latestRefillMs} = take
   const limits = new Map<string, LimitWrite>()
   for (const [name, limit] of take.limits) {
-    const rate = seen.state.limits.get(name) as LimitState
+    const rate = seen.state.limits.get(name) as BucketLimit
     const countedMilli = amounts.get(name) ?? 0n
     const isSoft = countedMilli > 0n && isSoftAt(rate, options.nowMs)
     limits.set(name, {...limit, countedMilli, rate, needsRefill: true, isSoft})

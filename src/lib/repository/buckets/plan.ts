@@ -1,10 +1,10 @@
 import {
   type Amounts,
+  type BucketLimit,
   type BucketState,
   expiresAtSeconds,
   hasKinds,
   LIFETIME_MULTIPLIER,
-  type LimitState,
   refillBucket,
 } from '../../core/buckets/bucket.js'
 import {isInPeriod, withRateAt} from '../../core/buckets/kind-refill.js'
@@ -39,7 +39,7 @@ export interface SeenBucket {
 export interface PlannedLimit {
   readonly kind: 'keep' | 'init' | 'remove'
   /** Undivided parameters, as stored. */
-  readonly after: LimitState
+  readonly after: BucketLimit
   /** Millitokens added to the stored balance by time (or clamping, then negative), before consumption. */
   readonly creditMilli: bigint
   readonly parametersChanged: boolean
@@ -81,7 +81,7 @@ export function planBucket(
   const changes = new Map<string, PlannedLimit>()
 
   for (const [name, stored] of record.state.limits) {
-    const advanced = refilled.limits.get(name) as LimitState
+    const advanced = refilled.limits.get(name) as BucketLimit
     const rate = name === WRITE_PRESSURE_LIMIT ? stored : wanted ? wanted.get(name) : stored
     if (!rate) {
       changes.set(name, {kind: 'remove', after: stored, creditMilli: 0n, parametersChanged: false})
@@ -144,11 +144,11 @@ export function startingLimit(
   {shard, shardCount}: Pick<BucketRecord, 'shard' | 'shardCount'>,
   nowMs: number,
   opensSession: boolean,
-): LimitState {
+): BucketLimit {
   const {kind} = rate
   const quota = kind?.quota && {...kind.quota, grantCount: shardCount}
   const session = quota?.session && opensSession ? {...quota.session, startMs: nowMs, appliedMs: nowMs} : quota?.session
-  const started: LimitState = {
+  const started: BucketLimit = {
     ...parametersOf(rate),
     ...(kind && {kind: {...kind, ...(quota && {quota: {...quota, ...(session && {session})}})}}),
     tokensMilli: 0n,
@@ -160,7 +160,7 @@ export function startingLimit(
 
 export function ceilingOf(
   name: string,
-  limit: LimitState,
+  limit: BucketLimit,
   {shard, shardCount}: Pick<BucketRecord, 'shard' | 'shardCount'>,
   nowMs: number,
 ): bigint {
@@ -168,23 +168,26 @@ export function ceilingOf(
 }
 
 /** A plan follows the rules of the refill instant, but a session begins by those of its first use. */
-export function rulesAt({kind}: LimitState, {nowMs, refilledAtMs}: Pick<BucketPlan, 'nowMs' | 'refilledAtMs'>): number {
+export function rulesAt(
+  {kind}: BucketLimit,
+  {nowMs, refilledAtMs}: Pick<BucketPlan, 'nowMs' | 'refilledAtMs'>,
+): number {
   return kind?.quota?.session?.startMs === nowMs ? nowMs : refilledAtMs
 }
 
 function openedAnew(
   name: string,
-  after: LimitState,
+  after: BucketLimit,
   record: BucketRecord,
   nowMs: number,
-): Pick<LimitState, 'tokensMilli' | 'kind'> | undefined {
+): Pick<BucketLimit, 'tokensMilli' | 'kind'> | undefined {
   return after.kind?.quota?.session ? startingLimit(name, after, record, nowMs, true) : undefined
 }
 
 /** Changed resets and sessions apply as they are now; resets only in the old calendar are not made up for. */
 function withCalendarsOf(state: BucketState, wanted: ReadonlyMap<string, KindedRate>, nowMs: number): BucketState {
   if (!hasKinds(state)) return state
-  const limits = new Map<string, LimitState>()
+  const limits = new Map<string, BucketLimit>()
   for (const [name, limit] of state.limits) {
     const rate = wanted.get(name)
     const changed = rate && withCalendarOf(limit, rate)
@@ -196,7 +199,7 @@ function withCalendarsOf(state: BucketState, wanted: ReadonlyMap<string, KindedR
 }
 
 /** `undefined` if the limit is no quota, or becomes another kind of quota. */
-function withCalendarOf(limit: LimitState, {kind: wanted}: KindedRate): KindedQuota | undefined {
+function withCalendarOf(limit: BucketLimit, {kind: wanted}: KindedRate): KindedQuota | undefined {
   const {kind} = limit
   const {resets, session} = wanted?.quota ?? {}
   if (kind?.quota?.resets && resets) return {...limit, kind: {...kind, quota: {...kind.quota, resets}}}
@@ -205,9 +208,9 @@ function withCalendarOf(limit: LimitState, {kind: wanted}: KindedRate): KindedQu
   return {...limit, kind: {...kind, quota: {...kind.quota, session: changed}}}
 }
 
-type KindedQuota = LimitState & {readonly kind: LimitKind}
+type KindedQuota = BucketLimit & {readonly kind: LimitKind}
 
-function withStateOf(kind: LimitKind, before: LimitState, shardCount: number, atMs: number): LimitKind {
+function withStateOf(kind: LimitKind, before: BucketLimit, shardCount: number, atMs: number): LimitKind {
   const {share: _, ...whole} = kind
   const {quota} = whole
   if (!quota) return whole
@@ -225,9 +228,9 @@ function withStateOf(kind: LimitKind, before: LimitState, shardCount: number, at
 
 function limitWith(
   {capacityMilli, refillAmountMilli, refillPeriodMs}: Rate,
-  {tokensMilli, remainder, consumedMilli}: Pick<LimitState, 'tokensMilli' | 'remainder' | 'consumedMilli'>,
+  {tokensMilli, remainder, consumedMilli}: Pick<BucketLimit, 'tokensMilli' | 'remainder' | 'consumedMilli'>,
   kind: LimitKind | undefined,
-): LimitState {
+): BucketLimit {
   const plain = {capacityMilli, refillAmountMilli, refillPeriodMs, tokensMilli, remainder, consumedMilli}
   return kind ? {...plain, kind} : plain
 }
@@ -251,7 +254,7 @@ export function isFull(plan: BucketPlan): boolean {
 
 const WHATEVER_IS_ASKED = 10n ** 30n
 
-export function givableMilli(limit: LimitState, atMs: number): bigint {
+export function givableMilli(limit: BucketLimit, atMs: number): bigint {
   return isSoftAt(limit, atMs) ? WHATEVER_IS_ASKED : limit.tokensMilli
 }
 
@@ -267,10 +270,10 @@ export function changesLimits({refilledAtMs, seen, changes}: BucketPlan): boolea
 }
 
 /** Epoch ms; 0 without a session. */
-const startOf = (limit: LimitState | undefined): number => limit?.kind?.quota?.session?.startMs ?? 0
+const startOf = (limit: BucketLimit | undefined): number => limit?.kind?.quota?.session?.startMs ?? 0
 
 /** With this shard's share of the rates: a shard repays a debt at its own share. */
-export function plannedLimits({seen, changes}: BucketPlan): LimitState[] {
+export function plannedLimits({seen, changes}: BucketPlan): BucketLimit[] {
   const {shard, shardCount} = seen.record
   return [...changes].flatMap(([name, {kind, after}]) =>
     kind === 'remove' || name === WRITE_PRESSURE_LIMIT ? [] : [shareOfLimit(name, after, shard, shardCount)],
@@ -278,13 +281,13 @@ export function plannedLimits({seen, changes}: BucketPlan): LimitState[] {
 }
 
 /** Cuts a credit at full minus what was taken, but never below the stored balance. */
-function below(fullMilli: bigint, takenMilli: bigint, stored: LimitState, refilled: LimitState): LimitState {
+function below(fullMilli: bigint, takenMilli: bigint, stored: BucketLimit, refilled: BucketLimit): BucketLimit {
   const ceiling = fullMilli - takenMilli
   if (takenMilli <= 0n || refilled.tokensMilli <= ceiling) return refilled
   return {...refilled, tokensMilli: ceiling > stored.tokensMilli ? ceiling : stored.tokensMilli, remainder: 0n}
 }
 
-const stateOfResidue = (residue: Residue): LimitState => ({
+const stateOfResidue = (residue: Residue): BucketLimit => ({
   ...residue,
   capacityMilli: 0n,
   refillAmountMilli: 0n,
@@ -296,7 +299,7 @@ const parametersOf = ({
   capacityMilli,
   refillAmountMilli,
   refillPeriodMs,
-}: Pick<LimitState, 'capacityMilli' | 'refillAmountMilli' | 'refillPeriodMs'>) => ({
+}: Pick<BucketLimit, 'capacityMilli' | 'refillAmountMilli' | 'refillPeriodMs'>) => ({
   capacityMilli,
   refillAmountMilli,
   refillPeriodMs,
@@ -309,7 +312,7 @@ export const isFirstOfSeveral = ({shard, shardCount}: Pick<BucketRecord, 'shard'
 interface Lifetime {
   readonly source: Level | 'default' | undefined
   /** With the shard's share of the rates. */
-  readonly limits: Iterable<LimitState>
+  readonly limits: Iterable<BucketLimit>
   /** Idle expiry, in multiples of the fill time; 0: never. */
   readonly multiplier?: number
   readonly nowMs: number

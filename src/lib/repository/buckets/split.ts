@@ -1,4 +1,4 @@
-import type {LimitState} from '../../core/buckets/bucket.js'
+import type {BucketLimit} from '../../core/buckets/bucket.js'
 import {isInPeriod} from '../../core/buckets/kind-refill.js'
 import {
   grantedFor,
@@ -123,7 +123,7 @@ async function divideGrants(table: NamespaceTable, records: readonly BucketRecor
     requireShardCount(e, shardCount)
     requireLimitsRevision(e, record)
     for (const name of divided) {
-      const limit = state.limits.get(name) as LimitState
+      const limit = state.limits.get(name) as BucketLimit
       const tk = e.name(limitAttribute(name, 'tokens'))
       e.condition(`${tk} <= ${e.value(n(limit.tokensMilli))}`)
       requireNumber(e, kindAttribute(name, 'grantCount'), limit.kind?.quota?.grantCount)
@@ -188,7 +188,7 @@ function setShardCount(table: NamespaceTable, record: BucketRecord, count: numbe
 }
 
 /** Without this mark, the shard would seem to have been granted its part for the new number of shards. */
-function keepGrant(e: ExpressionBuilder, name: string, limit: LimitState, {shard, shardCount}: BucketRecord): void {
+function keepGrant(e: ExpressionBuilder, name: string, limit: BucketLimit, {shard, shardCount}: BucketRecord): void {
   if (limit.kind?.quota?.grantCount !== undefined) return
   const share = shareOfLimit(name, limit, shard, shardCount)
   storeGrant(e, name, grantedFor(limit, grantCountOf(share, limit.capacityMilli)))
@@ -277,7 +277,7 @@ function moveTokens(
     give.add(tk, n(-milli))
     if (milli > 0n) give.condition(`${give.name(tk)} >= ${give.value(n(milli))}`)
   }
-  const limits = new Map<string, LimitState>()
+  const limits = new Map<string, BucketLimit>()
   for (const [name, limit] of donor.state.limits) {
     const tokensMilli = movedMilli.get(name) ?? grantedMilli.get(name) ?? 0n
     // Planted fault: a new shard counts what its donor has counted
@@ -318,7 +318,7 @@ function ignoreRefusal(error: unknown): void {
 
 function grantOfShard(
   name: string,
-  limit: LimitState,
+  limit: BucketLimit,
   records: readonly BucketRecord[],
   shard: number,
   count: number,
@@ -338,7 +338,7 @@ function grantOfShard(
 }
 
 /** Top-ups stay with the donor. */
-function newlyGranted(limit: LimitState, grantCount: number): LimitState {
+function newlyGranted(limit: BucketLimit, grantCount: number): BucketLimit {
   const {kind, ...rest} = grantedFor(limit, grantCount)
   if (!kind?.quota) return limit
   const session = kind.quota.session && {...kind.quota.session, consumedMarkMilli: undefined}
@@ -346,7 +346,7 @@ function newlyGranted(limit: LimitState, grantCount: number): LimitState {
   return {...rest, kind: {...kind, quota}}
 }
 
-function storeGrant(e: ExpressionBuilder, name: string, {kind}: LimitState): void {
+function storeGrant(e: ExpressionBuilder, name: string, {kind}: BucketLimit): void {
   const grantCount = kind?.quota?.grantCount
   if (grantCount !== undefined) e.set(kindAttribute(name, 'grantCount'), n(grantCount))
 }

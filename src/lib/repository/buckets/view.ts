@@ -1,12 +1,13 @@
-import {type LimitState, refillBucket} from '../../core/buckets/bucket.js'
+import {type BucketLimit, refillBucket} from '../../core/buckets/bucket.js'
 import {shareOfBucket} from '../../core/buckets/shards.js'
 import {sessionEndMs} from '../../core/limits/limit-kind.js'
+import type {LimitState} from '../../core/limits/limit-state.js'
 import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
 import {isoMilliseconds, isoSeconds} from '../../schema/attribute-value.js'
 import {type StoredBucket, WRITE_PRESSURE_PER_WRITE} from '../../schema/bucket-record.js'
 import {addressOf, type ShardedBucket} from './buckets.js'
 
-/** The current state of one limit, in tokens. A shard's share may be fractional. */
+/** The level of one limit, in tokens, as commands and the live view show it. A shard's share may be fractional. */
 export interface LimitLevel {
   readonly name: string
   /** Negative in debt; above the capacity after the capacity was lowered. */
@@ -25,11 +26,11 @@ export interface LimitLevel {
 }
 
 /** One shard now, including the refill since its last write. */
-export interface ShardView {
+export interface ShardView<State = LimitState> {
   readonly shard: number
   /** A deleted shard of which only refunds remain; it counts for nothing. */
   readonly isGhost: boolean
-  readonly limits: readonly LimitLevel[]
+  readonly limits: readonly State[]
   /** Limits without parameters; the next request repairs them. */
   readonly incomplete: readonly string[]
   /** Used fraction of the 1,000 writes per second that an item takes; `null` for a ghost. */
@@ -43,7 +44,7 @@ export interface ShardView {
 }
 
 /** A bucket as it is now. */
-export interface BucketView {
+export interface BucketView<State = LimitState> {
   readonly entity: string
   readonly resource: string
   readonly parent: string | null
@@ -54,14 +55,17 @@ export interface BucketView {
   /** ISO 8601, UTC: until when a bypass holds before the configuration is reread; `null` while limits apply. */
   readonly bypassedUntil: string | null
   /** The sum over all shards. */
-  readonly limits: readonly LimitLevel[]
-  readonly shards: readonly ShardView[]
+  readonly limits: readonly State[]
+  readonly shards: readonly ShardView<State>[]
 }
+
+export type BucketLevels = BucketView<LimitLevel>
+export type ShardLevels = ShardView<LimitLevel>
 
 export function switchWord({
   isDisabled,
   bypassedUntil,
-}: Pick<BucketView, 'isDisabled' | 'bypassedUntil'>): string | undefined {
+}: Pick<BucketLevels, 'isDisabled' | 'bypassedUntil'>): string | undefined {
   if (isDisabled) return 'disabled'
   return bypassedUntil === null ? undefined : 'bypassed'
 }
@@ -86,7 +90,36 @@ export function averageRequest(bucket: ShardedBucket, admitted: number): Map<str
   )
 }
 
-export function viewBucket(bucket: ShardedBucket, nowMs: number): BucketView {
+/** The same with complete states of limits. */
+export function viewStates(bucket: ShardedBucket, nowMs: number): BucketView {
+  const levels = viewBucket(bucket, nowMs)
+  const {entity, resource} = levels
+  const stored = bucket.shards.flatMap(shard => (shard.kind === 'bucket' ? [...shard.record.state.limits] : []))
+  const periods = new Map(stored.map(([name, {refillPeriodMs}]) => [name, refillPeriodMs / 1000]))
+  const statesOf = (limits: readonly LimitLevel[], parts: readonly LimitLevel[]): LimitState[] =>
+    limits.map(({name, level, capacity, debt: _, refillPerSecond: rate, ...quota}) => {
+      const refillPeriodSeconds = periods.get(name) ?? 0
+      // The rate of all shards is rounded, which a month would multiply.
+      const perSecond = parts.reduce((sum, part) => sum + (part.name === name ? part.refillPerSecond : 0), 0)
+      return {
+        ...{...quota, name, entity, resource, level: 'entity', capacity, available: level},
+        ...{refillAmount: Math.round(perSecond * refillPeriodSeconds * 1000) / 1000, refillPeriodSeconds},
+        fullAfterMs: fullAfter(capacity - level, rate, quota.resetsAt, nowMs),
+        ...{requested: 0, exceeded: false, retryAfterMs: 0},
+      }
+    })
+  const shards = levels.shards.map(shard => ({...shard, limits: statesOf(shard.limits, shard.limits)}))
+  const parts = levels.shards.flatMap(({limits}) => limits)
+  return {...levels, limits: statesOf(levels.limits, parts), shards}
+}
+
+function fullAfter(missing: number, perSecond: number, resetsAt: string | undefined, nowMs: number): number | null {
+  if (missing <= 0) return 0
+  if (resetsAt !== undefined) return Date.parse(resetsAt) - nowMs
+  return perSecond > 0 ? Math.ceil((missing * 1000) / perSecond) : null
+}
+
+export function viewBucket(bucket: ShardedBucket, nowMs: number): BucketLevels {
   const {entity, resource, shardCount} = bucket
   const shards = bucket.shards.map(shard => viewShard(shard, nowMs))
   const records = bucket.shards.flatMap(shard => (shard.kind === 'bucket' ? [shard.record] : []))
@@ -105,7 +138,7 @@ export function viewBucket(bucket: ShardedBucket, nowMs: number): BucketView {
   }
 }
 
-function viewShard(stored: StoredBucket, nowMs: number): ShardView {
+function viewShard(stored: StoredBucket, nowMs: number): ShardLevels {
   const {shard} = addressOf(stored)
   if (stored.kind === 'ghost') {
     const nothing = {writePressure: null, writes: 0, refilledAt: null, refillAgeMs: null, expiresAt: null}
@@ -132,7 +165,7 @@ function viewShard(stored: StoredBucket, nowMs: number): ShardView {
 }
 
 /** Reads the stored limit: in a refilled one, an ended session would seem open again. */
-function quotaLevel(stored: LimitState | undefined, nowMs: number): Pick<LimitLevel, 'quota' | 'resetsAt'> {
+function quotaLevel(stored: BucketLimit | undefined, nowMs: number): Pick<LimitLevel, 'quota' | 'resetsAt'> {
   const quota = stored?.kind?.quota
   if (!stored || !quota) return {}
   const atMs = quota.resets ? quota.resets.nextMs(nowMs) : sessionEndMs(stored)
@@ -142,7 +175,7 @@ function quotaLevel(stored: LimitState | undefined, nowMs: number): Pick<LimitLe
   }
 }
 
-function levelOf(name: string, limit: LimitState, quota: Pick<LimitLevel, 'quota' | 'resetsAt'>): LimitLevel {
+function levelOf(name: string, limit: BucketLimit, quota: Pick<LimitLevel, 'quota' | 'resetsAt'>): LimitLevel {
   const topUpMilli = limit.kind?.quota?.topUpMilli ?? 0n
   return {
     ...quota,
@@ -157,7 +190,7 @@ function levelOf(name: string, limit: LimitState, quota: Pick<LimitLevel, 'quota
   }
 }
 
-function together(shards: readonly ShardView[]): LimitLevel[] {
+function together(shards: readonly ShardLevels[]): LimitLevel[] {
   const sums = new Map<string, LimitLevel>()
   for (const limit of shards.flatMap(({limits}) => limits)) {
     const soFar = sums.get(limit.name)

@@ -1,4 +1,4 @@
-import type {Amounts, LimitState} from '../../core/buckets/bucket.js'
+import type {Amounts, BucketLimit} from '../../core/buckets/bucket.js'
 import {isSoftAt, STAMP_MS} from '../../core/limits/limit-kind.js'
 import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
 import type {Rate} from '../../core/token-math.js'
@@ -236,7 +236,7 @@ export function requireCapacity(e: ExpressionBuilder, name: string, {capacityMil
 }
 
 /** Refunds to the previous period must not be carried into the new one. */
-function beginsPeriod(before: LimitState | undefined, {kind}: LimitState, fromMs: number, toMs: number): boolean {
+function beginsPeriod(before: BucketLimit | undefined, {kind}: BucketLimit, fromMs: number, toMs: number): boolean {
   const {session, resets} = kind?.quota ?? {}
   if (session) return session.appliedMs !== before?.kind?.quota?.session?.appliedMs
   return (resets?.lastMs(toMs) ?? fromMs) > fromMs

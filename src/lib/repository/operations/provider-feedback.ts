@@ -1,4 +1,4 @@
-import {type Amounts, type LimitState, neededUntilSeconds} from '../../core/buckets/bucket.js'
+import {type Amounts, type BucketLimit, neededUntilSeconds} from '../../core/buckets/bucket.js'
 import {earnedBetween} from '../../core/buckets/kind-refill.js'
 import {divideByWeight, shareOfLimit} from '../../core/buckets/shards.js'
 import {type Consumption, checkConsumption} from '../../core/limits/limit.js'
@@ -186,7 +186,7 @@ function boundsOf({left, refused}: ReportedBalances, plan: BucketPlan, whole: Am
   return bounds
 }
 
-function shareOf({seen, changes}: BucketPlan, name: string): LimitState | undefined {
+function shareOf({seen, changes}: BucketPlan, name: string): BucketLimit | undefined {
   const change = changes.get(name)
   const {shard, shardCount} = seen.record
   return change && shareOfLimit(name, change.after, shard, shardCount)

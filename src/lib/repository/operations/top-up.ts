@@ -1,4 +1,4 @@
-import {expiresAtSeconds, LIFETIME_MULTIPLIER, type LimitState} from '../../core/buckets/bucket.js'
+import {type BucketLimit, expiresAtSeconds, LIFETIME_MULTIPLIER} from '../../core/buckets/bucket.js'
 import {divideByRoom, divideByWeight, shareOfLimit} from '../../core/buckets/shards.js'
 import {kindedRateOf} from '../../core/calendar/kind-definition.js'
 import type {Limit} from '../../core/limits/limit.js'
@@ -96,14 +96,14 @@ function openedFor(
 }
 
 /** Parts of the allowance granted to a shard; several if it was granted its part before the last splits. */
-function slotsOf(name: string, after: LimitState, {shard, shardCount}: BucketRecord, nowMs: number): bigint {
+function slotsOf(name: string, after: BucketLimit, {shard, shardCount}: BucketRecord, nowMs: number): bigint {
   const slots = Math.floor(shardCount / grantOf(name, after, {shard, shardCount}, nowMs))
   return BigInt(Math.max(1, slots))
 }
 
 function grantOf(
   name: string,
-  after: LimitState,
+  after: BucketLimit,
   {shard, shardCount}: Pick<BucketRecord, 'shard' | 'shardCount'>,
   nowMs: number,
 ): number {
@@ -111,7 +111,7 @@ function grantOf(
 }
 
 /** Millitokens up to the shard's capacity. */
-function roomOf(name: string, after: LimitState, record: BucketRecord, nowMs: number): bigint {
+function roomOf(name: string, after: BucketLimit, record: BucketRecord, nowMs: number): bigint {
   const room = ceilingOf(name, after, record, nowMs) - after.tokensMilli
   return room > 0n ? room : 0n
 }
@@ -169,7 +169,7 @@ export function createToppedUp(
   const {entity, resource, resolution, readAtMs, owner, residue, nowMs} = input
   requireKnown([...asked.keys()], new Set(resolution.limits.map(({name}) => name)))
   const amounts = new Map([...asked.keys()].map(name => [name, 0]))
-  const limits = new Map<string, LimitState>()
+  const limits = new Map<string, BucketLimit>()
   for (const limit of resolution.limits) {
     const {name} = limit
     const tokens = asked.get(name) ?? 0
@@ -203,7 +203,7 @@ export function createToppedUp(
   }
 }
 
-function toppedUp(limit: LimitState, tokens: number): LimitState {
+function toppedUp(limit: BucketLimit, tokens: number): BucketLimit {
   const {kind} = limit
   if (!kind?.quota || tokens === 0) return limit
   const topUpMilli = toMilli(tokens)

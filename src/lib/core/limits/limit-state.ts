@@ -1,0 +1,40 @@
+import type {Level} from './limit.js'
+
+/** One limit of a bucket and its balance, in whole tokens. Those of one shard may be fractional. */
+export interface LimitState {
+  readonly name: string
+  /** The owner of the limit: the entity of the request, or its parent. */
+  readonly entity: string
+  readonly resource: string
+  readonly level: 'entity' | 'parent'
+  /** Tokens bought for a quota included. */
+  readonly capacity: number
+  /**
+   * Negative in debt; above the capacity after the capacity was lowered. A lease estimates it from the charged shards of
+   * a bucket.
+   */
+  readonly available: number
+  readonly refillAmount: number
+  readonly refillPeriodSeconds: number
+  /** Until the limit is full again without further use, in ms; `null`: never. */
+  readonly fullAfterMs: number | null
+  /** Tokens that the request asked for; 0 without a request. */
+  readonly requested: number
+  /** Whether the limit refused the request. */
+  readonly exceeded: boolean
+  /** Until the request fits, in ms; 0 if not exceeded. */
+  readonly retryAfterMs: number
+  /** Where the limit is configured. Absent if no configuration was read. */
+  readonly source?: Level | 'default' | undefined
+  /** Set for soft limits, which meter but never refuse. */
+  readonly soft?: true | undefined
+  /** How a quota resets: by the calendar, or as a session from first use. Absent for rates. */
+  readonly quota?: 'calendar' | 'session' | undefined
+  /** When a quota is full again, ISO 8601 in UTC. Absent for rates, and for sessions that are not open. */
+  readonly resetsAt?: string | undefined
+  /** Tokens added to a quota's capacity until its reset. Absent if there are none. */
+  readonly toppedUp?: number | undefined
+}
+
+/** States by limit; unknown limits are absent. */
+export type LimitStates<Name extends string = string> = {readonly [Limit in Name]?: LimitState}

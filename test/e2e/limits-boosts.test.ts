@@ -214,7 +214,7 @@ describeOnEngine('limits with an end', () => {
     })
     expect((await cli.fail(`limits set ${words} rpm=60/min --for 24h`)).error).toMatchObject({
       code: 'until.same',
-      hint: 'Give the amounts that shall apply until the end.',
+      hint: 'Give different amounts to apply until the end.',
     })
     expect((await cli.fail(`limits set ${words} tpd=300k/day --until 24h`)).error).toMatchObject({
       message: '--until: "24h" is a time span, not an instant.',

@@ -123,7 +123,7 @@ describeOnEngine('zael namespace', () => {
     expect(await cli.run('namespace show amce')).toEqual({
       code: 3,
       stdout: '',
-      stderr: 'Error: There is no namespace "amce".\nTry: Did you mean "acme"?\n',
+      stderr: 'Error: Namespace "amce" does not exist.\nTry: Did you mean "acme"?\n',
     })
     const verbs = ['delete', 'recover', 'purge']
     for (const {code, error} of await Promise.all(verbs.map(verb => cli.fail(`namespace ${verb} nowhere-near`)))) {

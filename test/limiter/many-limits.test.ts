@@ -60,7 +60,7 @@ describeOnEngine('as many limits as can be set', () => {
 
   it('are as many as can be the default of a limiter', () => {
     const defaultLimits = parseLimits(Array.from({length: 48}, (_, at) => `limit-${at}=1/min`))
-    const refused = {code: 'limit.too-many', message: 'defaultLimits: 48 limits are too many: a bucket can have 47.'}
+    const refused = {code: 'limit.too-many', message: 'defaultLimits: 48 limits are too many: the maximum is 47.'}
     expect(() => new Scene(table).limiter({defaultLimits})).toThrow(expect.objectContaining(refused))
   })
 })

@@ -73,7 +73,7 @@ describeOnBoth('a bucket of zae-limiter 0.11 to 0.17', {timeout: 60_000}, table 
           expect(await failure(limiter.acquire(request({rpm: amount})))).toMatchObject(UNSUPPORTED)
         expect(await failure(limiter.check(request({rpm: 1})))).toMatchObject({
           ...UNSUPPORTED,
-          message: expect.stringContaining(`"${attribute}" of the limit "rpm"`),
+          message: expect.stringContaining(`"${attribute}" for the limit "rpm"`),
         })
       }
       const repository = new NamespaceRepository(scene.tenant, undefined)

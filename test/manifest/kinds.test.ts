@@ -53,7 +53,7 @@ describe('limits of all kinds in a manifest', () => {
     ['5/day@UTC\n      r: 5/day@Asia/Tokyo', 'share one time zone'],
     [
       ['1/min', ...Array.from({length: 47}, (_, at) => `limit-${at}: 1/min`)].join('\n      '),
-      '48 limits are too many: a bucket can have 47',
+      '48 limits are too many: the maximum is 47',
     ],
   ])('%s is refused', (written, why) => {
     expect(problem(manifest(written))).toContain(why)

@@ -20,7 +20,7 @@ describeOnEngine('a table of an older layout is refused', () => {
     const refusal = expect.objectContaining({
       code: 'schema.needs-migration',
       exitCode: 5,
-      hint: 'Migrate it.',
+      hint: 'Migrate the table.',
     })
 
     it('by the repository', async () => {

@@ -30,7 +30,7 @@ it.each([
     namespaceNameTaken({...record, id: 'a;b', name: "o'hara"}, 'n2'),
     `\`zael namespace delete 'o'\\''hara'\`, then recover 'a;b'.`,
   ],
-  [namespaceState(record, 'is active', 'none'), 'There is nothing to recover.'],
+  [namespaceState(record, 'is active', 'none'), 'Nothing to recover.'],
   [entityExists('user-1'), 'zael entity update user-1'],
   [needsMigration('0.9.0'), 'zael migrate run'],
 ])('the command line adds the command that helps: %s', (error, command) => {

@@ -73,7 +73,7 @@ describeOnEngine('an error about a missing name', () => {
     expect(await told(namespaceMissing('acm'))).toMatchObject({
       code: 'namespace.missing',
       exitCode: 3,
-      message: 'There is no namespace "acm".',
+      message: 'Namespace "acm" does not exist.',
       hint: 'Did you mean "acme"?',
       details: {namespace: 'acm', nearest: ['acme']},
     })

@@ -26,7 +26,7 @@ describeOnEngine('C-2 a namespace that does not exist', () => {
     const refusal = {
       code: 3,
       stdout: '',
-      stderr: 'Error: There is no namespace "amce".\nTry: Did you mean "acme"?\n',
+      stderr: 'Error: Namespace "amce" does not exist.\nTry: Did you mean "acme"?\n',
     }
     expect(outcomes).toEqual(commands.map(() => refusal))
     expect(await everything()).toEqual(before)

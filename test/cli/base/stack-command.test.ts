@@ -142,7 +142,7 @@ describeOnEngine('a command on a stack', () => {
     expect(await work(needNamespace, '-n', 'acem')).toEqual({
       exit: 3,
       stdout: '',
-      stderr: 'Error: There is no namespace "acem".\nTry: Did you mean "acme"?\n',
+      stderr: 'Error: Namespace "acem" does not exist.\nTry: Did you mean "acme"?\n',
     })
     for (const format of ['json', 'yaml']) {
       const {exit, stdout, stderr} = await work(needNamespace, '-n', 'acem', '--output', format)

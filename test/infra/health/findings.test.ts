@@ -117,7 +117,7 @@ describe('a stack', () => {
   })
 
   it('that must be migrated is degraded, with the command', () => {
-    const problem = {message: 'The layout of the table is 0.8.0: that is too old.', fix: 'zael migrate'}
+    const problem = {message: "The table's layout (0.8.0) is too old.", fix: 'zael migrate'}
     const {findings} = healthWith({versions: {...WELL.versions, isMigrationDue: true, problem}})
     expect(findings).toEqual([{severity: 'problem', part: 'versions', ...problem}])
   })

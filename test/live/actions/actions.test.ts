@@ -126,10 +126,10 @@ describeOnEngine('actions of the live view', () => {
     ['tpm=30k/min --for', 'A boost needs limits and one end.'],
     ['tpm=30k/min --for 1h --until 2030-01-01', 'A boost needs limits and one end.'],
     ['tpm=30k/min --only --for 1h', 'A boost needs limits and one end.'],
-    ['--for 1h', 'There is nothing to set'],
+    ['--for 1h', 'No limits are given'],
     ['tpm=fast --for 1h', 'Cannot read the limit'],
     ['tpm=30k/min --for soon', '"soon" is not a duration'],
-    ['xyz=30k/min --for 1h', 'There is no limit xyz'],
+    ['xyz=30k/min --for 1h', 'Limit xyz does not exist'],
     ['tpm=30k/min --until 2001-01-01', 'is not in the future'],
   ])('the text "%s" is refused, and nothing is written', async (text, why) => {
     await expect(actions.ask('boost', rowOf(id), text)).rejects.toThrow(why)

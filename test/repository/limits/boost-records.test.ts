@@ -314,7 +314,7 @@ describeOnEngine('limits with an end', () => {
     await boost(entity, ['tpm=400k/min', 'rpm=200/min'])
     await expect(configs.endBoosts(entity, ['x'])).rejects.toMatchObject({
       code: 'boost.missing',
-      hint: 'Boosted are rpm, tpm.',
+      hint: 'Temporary limits: rpm, tpm.',
     })
     await configs.endBoosts(entity, ['tpm'])
     expect(await toldAt(entity)).toEqual(['rpm=200/min until 2026-11-17T14:37, then rpm=100/min', 'tpm=100k/min'])
@@ -413,7 +413,7 @@ describeOnEngine('limits with an end', () => {
   it('tell how to write a limit of another kind', async () => {
     await configs.set(resource, limits('rpd=10k/day@Europe/Berlin'))
     await expect(boost(resource, ['rpd=20k'])).rejects.toMatchObject({
-      hint: 'Write it like that, for example rpd=20k/day@Europe/Berlin.',
+      hint: 'Use the same form, for example rpd=20k/day@Europe/Berlin.',
     })
   })
 

@@ -101,8 +101,8 @@ describeOnEngine('limits set where none are', () => {
     for (const method of ['preview', 'set'] as const) {
       await expect(configs[method](own, limits('one-more=1/min'))).rejects.toMatchObject({
         code: 'limit.too-many',
-        message: '48 limits are too many: a bucket can have 47.',
-        hint: expect.stringContaining('47 of them apply there now and would be kept, from resource "batch"'),
+        message: '48 limits are too many: the maximum is 47.',
+        hint: expect.stringContaining('47 of them apply there now and would be copied from resource "batch"'),
         details: {limits: 48, most: 47, copied: 47},
       })
     }
@@ -115,7 +115,7 @@ describeOnEngine('limits set where none are', () => {
     await configs.set(batch, limits('rpd=10/day@Europe/Berlin'))
     await expect(configs.set(own, limits('xpd=10/day@Asia/Tokyo'))).rejects.toMatchObject({
       code: 'limits.zones',
-      hint: expect.stringContaining('1 of them apply there now and would be kept, from resource "batch"'),
+      hint: expect.stringContaining('1 of them apply there now and would be copied from resource "batch"'),
     })
   })
 

@@ -21,7 +21,7 @@ describe('the stack to work on', () => {
     expect(open).toThrow(
       expect.objectContaining({
         code: 'stack.missing',
-        message: 'No stack is named.',
+        message: 'No stack is given.',
         hint: "Pass its name, such as {stack: 'prod'}, or set ZAEL_STACK.",
       }),
     )

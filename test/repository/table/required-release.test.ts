@@ -85,7 +85,7 @@ describeOnEngine('the release that Python clients need', () => {
     const setting = limits.setLimits({level: 'system'}, parseLimits(['session=10/5h!']))
     await expect(setting).rejects.toMatchObject({
       ...{code: 'aggregator.too-old', exitCode: 5, details: {lambdaVersion: '0.14.2', needed: '0.15.0'}},
-      message: expect.stringContaining('is of zae-limiter 0.14.2, which cannot keep a record that has a session quota'),
+      message: expect.stringContaining('zae-limiter 0.14.2. A record that has a session quota needs'),
     })
     expect(await limits.configs.get({level: 'system'})).toBeUndefined()
     expect(await least(tenant)).toEqual(s('0.0.0'))

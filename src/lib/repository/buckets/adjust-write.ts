@@ -22,7 +22,7 @@ import {
 const names = attributes.bucket
 
 export interface ReturnTarget {
-  /** As last seen in the slot of this process. */
+  /** The mark last seen in this process's slot. */
   readonly slotMark: string | undefined
   readonly incarnation: string | undefined
   readonly periods: ReadonlyMap<string, QuotaPeriod>
@@ -92,17 +92,17 @@ export function requireReturnTarget(
   }
 }
 
-/** The write changes its slot for good: whoever delivers it twice returns nothing twice. A repetition demands it anyway. */
+/** A second delivery finds the slot changed, so it refunds nothing. A repetition requires the slot anyway. */
 function requireSlot(e: ExpressionBuilder, {slotMark}: ReturnTarget, {slot, repeats}: WriteMark): void {
   if (!repeats) requireText(e, markAttribute(slot), slotMark)
 }
 
-/** Otherwise a limit removed meanwhile would come back as counters without parameters. */
+/** Otherwise the write would restore a removed limit as counters without parameters. */
 function requireLimit(e: ExpressionBuilder, name: string): void {
   e.condition(`attribute_exists(${e.name(limitAttribute(name, 'capacity'))})`)
 }
 
-/** Another client may have turned the rate into a quota without a new revision; its allowance gave no tokens. */
+/** Another client may have turned the rate into a quota without a new revision. That quota did not give the tokens. */
 function requireRate(e: ExpressionBuilder, name: string): void {
   e.condition(`${e.name(limitAttribute(name, 'refillAmount'))} > ${e.value(n(0n))}`)
 }

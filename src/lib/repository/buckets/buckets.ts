@@ -10,7 +10,7 @@ import {getItem, type NamespaceTable} from '../table/table.js'
 import {addressQuery, type CountedShard, countedShard} from './pages.js'
 import type {BucketAddress} from './writes.js'
 
-/** A larger shard count is another client's fault (D-1); then the index shows which shards exist. */
+/** A larger shard count is another client's fault (D-1); then the index lists the existing shards. */
 export const MAX_SHARDS = 1024
 
 /** Bounds the memory of listing a whole namespace. */
@@ -40,7 +40,7 @@ interface WalkOptions {
 
 export interface BucketListing extends WalkOptions {
   readonly after?: string | undefined
-  /** Reads about this many buckets; all if absent. */
+  /** Stop after about this many buckets. Default: read all. */
   readonly wanted?: number | undefined
   /** Eventually consistent reads, at half the price. */
   readonly isEventual?: boolean | undefined

@@ -28,7 +28,6 @@ import {
 
 const names = attributes.bucket
 
-/** A write that admits requests: what it changes, and what must hold for it to be applied. */
 export interface AdmissionWrite {
   readonly nowMs: number
   readonly requests: number
@@ -39,9 +38,9 @@ export interface AdmissionWrite {
   readonly shardCount?: number | undefined
   /** The state lies within one of these. */
   readonly bounds: readonly StateBounds[]
-  /** If so, no calendar and no other client may have changed the limits up to now. */
+  /** Requires that no calendar and no other client has changed the limits up to now. */
   readonly takesTokens: boolean
-  /** A limit has a calendar, so a stored instant up to which it was evaluated is required. */
+  /** A limit has a calendar, so the item must store the instant up to which it was evaluated. */
   readonly isScheduled?: boolean | undefined
   /** Only counts: the bucket must be bypassed still. */
   readonly isBypassed?: boolean
@@ -51,7 +50,7 @@ export interface AdmissionWrite {
   readonly ttlSeconds?: number | null | undefined
   /** Fills the balance of the write pressure, which other clients spend. */
   readonly repairsPressure: boolean
-  /** Refunded in the same write; the balance must cover the amounts without it. */
+  /** Refunded in the same write. The balance must cover the amounts without the refund. */
   readonly returns?: Returns | undefined
 }
 
@@ -65,11 +64,11 @@ interface LimitWrite {
   /** Bounds of the balance before the write. */
   readonly lowestMilli?: bigint | undefined
   readonly highestMilli?: bigint | undefined
-  /** Must be unchanged: other clients change it without a new revision, and leave the balance (S9). */
+  /** Must be unchanged: other clients change it without a new revision, and keep the balance (S9). */
   readonly rate?: Rate | undefined
-  /** The refill of the rate must be unchanged as well as its capacity. */
+  /** The refill rate must be unchanged too, not only the capacity. */
   readonly needsRefill?: boolean
-  /** Must be soft still: it may go into debt. */
+  /** Must still be soft: only a soft limit may go into debt. */
   readonly isSoft?: boolean
 }
 
@@ -181,10 +180,10 @@ interface AdmissionOptions {
   readonly repairsPressure: boolean
 }
 
-/** If no tokens are taken, the refill instant does not matter. */
+/** Without a charge, any refill instant will do. */
 const ANY_TIME: readonly StateBounds[] = [{earliestRefillMs: 0}]
 
-/** Takes stored tokens, also from an unread bucket: the only request of an admitted acquire. */
+/** Takes stored tokens, also from an unread bucket. Usually the only request of an admitted acquire. */
 export function takeStored(
   amounts: Amounts,
   {bounds, seen, supposed, shardCount, isScheduled}: RoomDemand,
@@ -233,7 +232,7 @@ export function takeStored(
 /** Counts requests on a bypassed bucket. Takes no tokens, so balances and calendars don't matter. */
 export function countBypassed(amounts: Amounts, seen: BucketRecord, options: AdmissionOptions): AdmissionWrite {
   const limits = new Map<string, LimitWrite>()
-  // With its rate: a limit that another client removed would come back as a counter without parameters.
+  // With its rate: otherwise a limit that another client removed would come back as a counter without parameters.
   for (const [name, countedMilli] of amounts)
     if (countedMilli !== 0n) limits.set(name, {countedMilli, addMilli: 0n, rate: seen.state.limits.get(name)})
   return {...options, limits, seen, bounds: [], takesTokens: false, isBypassed: true}
@@ -272,7 +271,7 @@ export function takeFromFull(
   return {nowMs, requests, ttlSeconds, limits, seen, shardCount, bounds, takesTokens: true, refill, repairsPressure}
 }
 
-/** Takes so that it holds for every state that others can have left since the bucket was seen. */
+/** Valid for every state that other clients can have written since the bucket was read. */
 export function takeShared(
   amounts: Amounts,
   seen: BucketRecord,

@@ -37,7 +37,7 @@ export async function writeTogether(table: NamespaceTable, items: TransactItem[]
 const isContended = (error: unknown): boolean =>
   error instanceof TransactionCancelled && (error.hasConditionFailure || (error.isPassing && !error.isThrottling))
 
-/** A transaction that stays blocked is an outage to callers. */
+/** Callers see a transaction that stays blocked as an outage. */
 function asOutage(error: unknown): unknown {
   const isPassing = error instanceof TransactionCancelled && error.isPassing
   return isPassing || error instanceof TransactionConflict ? new Throttled('TransactWriteItems', error) : error

@@ -83,7 +83,7 @@ function planKind(e: ExpressionBuilder, name: string, {kind, after}: PlannedLimi
   if (!before && !after.kind) return
   const session = before?.quota?.session
   if (session) {
-    // Another shard may have opened a window since, or another client changed the kind of quota.
+    // Another shard may have opened a window since, or another client may have changed the kind of quota.
     requireNumber(e, kindAttribute(name, 'sessionStart'), session.startMs)
     requireNumber(e, kindAttribute(name, 'sessionSeconds'), session.lengthMs / 1000)
   }
@@ -93,7 +93,7 @@ function planKind(e: ExpressionBuilder, name: string, {kind, after}: PlannedLimi
   }
 }
 
-/** It is unknown for which limits a schedule is stored, so its attribute is listed if any limit has one. */
+/** The record does not show which limits have a stored schedule, so the attribute is listed if any limit has one. */
 function storedKind(name: string, kind: LimitKind, {limits}: BucketState): string[] {
   const kinds = [...limits.values()].map(limit => limit.kind)
   return [
@@ -118,7 +118,7 @@ export function requireNumber(e: ExpressionBuilder, attribute: string, value: nu
   e.condition(value === undefined ? `attribute_not_exists(${stored})` : `${stored} = ${e.value(n(value))}`)
 }
 
-/** No calendar has changed the bucket up to now, and no client asks for a write that reads the configuration. */
+/** No calendar has changed the bucket up to now, and no client asks zael to read the configuration first. */
 export function requireValidity(
   e: ExpressionBuilder,
   nowMs: number,
@@ -137,7 +137,9 @@ export function requireEnabled(e: ExpressionBuilder, seen?: Pick<BucketRecord, '
   if (seen?.bypassUntilMs === undefined) e.condition(`attribute_not_exists(${e.name(names.bypass)})`)
 }
 
-/** `untilMs` was read after the bucket; undefined removes the stamp. Refused if others set or removed it since. */
+/**
+ * `untilMs` was read after the bucket; undefined removes the stamp. Refused if another client set or removed it since.
+ */
 export function stampBypass(
   e: ExpressionBuilder,
   seen: BucketRecord,
@@ -157,7 +159,7 @@ export function stampBypass(
   e.condition(isLive ? `${stored} = ${e.value(n(seen.bypassUntilMs))}` : `NOT (${stored} > ${e.value(n(nowMs))})`)
 }
 
-/** Also requires unchanged validity and bypass instants: a copy of the bucket would be wrong otherwise. */
+/** Also requires unchanged validity and bypass instants: otherwise a copy of the bucket would be wrong. */
 export function requireOpen(
   e: ExpressionBuilder,
   seen: Pick<BucketRecord, 'validUntilMs' | 'isDisabled' | 'bypassUntilMs'>,

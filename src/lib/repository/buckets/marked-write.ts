@@ -15,7 +15,7 @@ import {planBucket} from './plan.js'
 import {type BucketUpdate, carriesMark, markIn, plannedUpdate, type WriteMark} from './writes.js'
 
 export type WriteOutcome =
-  /** `isFound`: found by its mark after a lost response, so others may have written since. */
+  /** `isFound`: the item carries the mark of a write whose response was lost. Others may have written since. */
   | {readonly applied: true; readonly item: Item; readonly isFound?: true}
   /** Refused. `isInDoubt`: an earlier, unanswered attempt may have been applied and its mark overwritten since. */
   | {readonly applied: false; readonly item: Item | undefined; readonly isInDoubt: boolean}
@@ -59,7 +59,7 @@ export async function sendMarked(
     } catch (error) {
       if (error instanceof ConditionFailed) {
         const {oldItem} = error
-        // Also without a lost answer: a proxy that repeats requests passes on the last answer.
+        // Also without a lost response: a proxy that repeats requests returns the last response.
         // Planted fault: a refused repetition counts as applied
         // Planted fault: what a proxy has delivered twice counts as refused
         if (oldItem && carriesMark(oldItem, mark)) return {applied: true, item: oldItem, isFound: true}
@@ -79,7 +79,7 @@ export async function sendMarked(
     if (timeoutMs === undefined) continue
     leftMs = deadlineMs - performance.now()
     // A deadline that passes between two attempts is an outage, like one during an attempt.
-    if (leftMs <= 0) throw new Unavailable('UpdateItem', maybeApplied, new Error(`no answer within ${timeoutMs} ms`))
+    if (leftMs <= 0) throw new Unavailable('UpdateItem', maybeApplied, new Error(`no response within ${timeoutMs} ms`))
   }
 }
 
@@ -89,7 +89,7 @@ function untilDeadline(backoff: Backoff, deadlineMs: number): Backoff {
   return {...backoff, sleep}
 }
 
-/** Errors after which an earlier attempt of the same write may have been applied. */
+/** Errors of writes that an earlier attempt may have applied. */
 const inDoubt = new WeakSet<object>()
 
 export function mayHaveBeenApplied(error: unknown): boolean {
@@ -107,7 +107,7 @@ function withEarlierAttempts(error: unknown, maybeApplied: boolean): unknown {
   return error
 }
 
-/** The part of a write's condition that another write can change, so that no attempt is applied any more. */
+/** The part of a write's condition that another write can change to rule out every pending attempt. */
 export type WriteBasis =
   | {readonly kind: 'revision'; readonly revision: string | undefined}
   /** Refilled no later than this, in epoch ms. */

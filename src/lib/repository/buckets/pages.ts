@@ -64,7 +64,7 @@ export type CountedShard = StoredBucket & {
   readonly feedback?: ReadonlyMap<string, StoredFeedback> | undefined
 }
 
-/** Eventually consistent: half the price, a moment old at worst. Missing shards are left out. */
+/** Eventually consistent: half the price, slightly stale at worst. Missing shards are left out. */
 export async function readShardsAt(
   {transport, name, backoff, namespace}: NamespaceTable,
   addresses: readonly ShardAddress[],

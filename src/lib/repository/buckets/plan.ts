@@ -94,8 +94,8 @@ export function planBucket(
     // A limit with a kind may have had a higher capacity in force than the stored one.
     const isLowered = rate.capacityMilli < stored.capacityMilli || kind !== undefined || stored.kind !== undefined
     const rulesMs = rulesAt(after, {nowMs, refilledAtMs: refilled.refilledAtMs})
-    // Otherwise another client may have lowered the stored capacity, and left the balance; or divided the bucket, and
-    // left this shard what others are missing.
+    // Otherwise another client may have lowered the stored capacity but kept the balance. Or it split the bucket, and
+    // this shard still holds the other shards' tokens.
     const ceiling = ceilingOf(name, after, isLowered ? record : {shard: 0, shardCount: 1}, rulesMs)
     const isClamped = credited.tokensMilli > ceiling
     // Planted fault: a raised limit fills the bucket
@@ -184,7 +184,7 @@ function openedAnew(
   return after.kind?.quota?.session ? startingLimit(name, after, record, nowMs, true) : undefined
 }
 
-/** Changed resets and sessions apply as they are now; resets only in the old calendar are not made up for. */
+/** Changed resets and sessions apply as of now. Resets that exist only in the old calendar are not replayed. */
 function withCalendarsOf(state: BucketState, wanted: ReadonlyMap<string, KindedRate>, nowMs: number): BucketState {
   if (!hasKinds(state)) return state
   const limits = new Map<string, BucketLimit>()
@@ -198,7 +198,7 @@ function withCalendarsOf(state: BucketState, wanted: ReadonlyMap<string, KindedR
   return {...state, limits}
 }
 
-/** `undefined` if the limit is no quota, or becomes another kind of quota. */
+/** `undefined` if the limit is not a quota, or becomes another kind of quota. */
 function withCalendarOf(limit: BucketLimit, {kind: wanted}: KindedRate): KindedQuota | undefined {
   const {kind} = limit
   const {resets, session} = wanted?.quota ?? {}
@@ -217,7 +217,7 @@ function withStateOf(kind: LimitKind, before: BucketLimit, shardCount: number, a
   const stored = before.kind?.quota
   if (!stored) return {...whole, quota: {...quota, grantCount: shardCount}}
   const {resetNumber} = stored
-  // Marked by the capacity of before: a balance above a lowered one would seem to be that of fewer shards.
+  // Marked with the old capacity: a balance above a lowered capacity would look like that of fewer shards.
   const grantCount = grantCountOf(before, wholeRateAt(before, atMs).rate.capacityMilli)
   const session = quota.session && {...stored.session, lengthMs: quota.session.lengthMs}
   // A top-up for a calendar period does not carry into a session, which starts with its whole allowance.
@@ -235,7 +235,7 @@ function limitWith(
   return kind ? {...plain, kind} : plain
 }
 
-/** Millitokens that this shard can give after the plan; a soft limit gives any amount. */
+/** Millitokens available in this shard after the plan; a soft limit gives any amount. */
 export function plannedTokens(plan: BucketPlan): Map<string, bigint> {
   const tokens = new Map<string, bigint>()
   for (const [name, {kind, after}] of plan.changes)
@@ -272,7 +272,7 @@ export function changesLimits({refilledAtMs, seen, changes}: BucketPlan): boolea
 /** Epoch ms; 0 without a session. */
 const startOf = (limit: BucketLimit | undefined): number => limit?.kind?.quota?.session?.startMs ?? 0
 
-/** With this shard's share of the rates: a shard repays a debt at its own share. */
+/** With this shard's share of the rates: a shard repays a debt from its own share. */
 export function plannedLimits({seen, changes}: BucketPlan): BucketLimit[] {
   const {shard, shardCount} = seen.record
   return [...changes].flatMap(([name, {kind, after}]) =>
@@ -305,7 +305,7 @@ const parametersOf = ({
   refillPeriodMs,
 })
 
-/** Such a shard never expires: without it, the next request would start a whole second bucket beside the others. */
+/** Never expires: without this shard, the next request would start a second whole bucket beside the others. */
 export const isFirstOfSeveral = ({shard, shardCount}: Pick<BucketRecord, 'shard' | 'shardCount'>): boolean =>
   shard === 0 && shardCount > 1
 
@@ -327,7 +327,7 @@ export function shardExpiry(
   return expiresAtSeconds(limits, multiplier, nowMs)
 }
 
-/** A rate over a longer time says little about the present. */
+/** An average over a longer time says little about the present. */
 const LONGEST_OBSERVATION_MS = 10_000
 
 /** How long a bucket counts as shared after another client's write. */
@@ -359,7 +359,9 @@ export class PressureGauge {
     return rate
   }
 
-  /** Only other clients spend the pressure limit; if zael split the bucket, those of 0.10 would over-credit shard 0. */
+  /**
+   * Only other clients spend the pressure limit. If zael split the bucket, clients of 0.10 would over-credit shard 0.
+   */
   isShared(nowMs: number): boolean {
     return nowMs - this.#sharedAtMs < SHARED_MS
   }

@@ -90,7 +90,7 @@ export async function splitBucket(
 }
 
 /**
- * Creates missing shards from the others' tokens, as splits would. Then no shard may hold the part of another any more.
+ * Creates missing shards from the others' tokens, as splits would. Afterwards no shard holds another shard's part.
  * Resolves to the shard count; 0 without a bucket.
  */
 export async function fillMissingShards(
@@ -113,7 +113,9 @@ export async function fillMissingShards(
   return count
 }
 
-/** Other clients leave a donor the ceiling that it had before a split, so all ceilings were more than the allowance. */
+/**
+ * Other clients let a donor keep its ceiling from before a split, so the ceilings add up to more than the allowance.
+ */
 async function divideGrants(table: NamespaceTable, records: readonly BucketRecord[]): Promise<void> {
   for (const record of records) {
     const {entity, resource, shard, shardCount, state} = record
@@ -136,7 +138,7 @@ async function divideGrants(table: NamespaceTable, records: readonly BucketRecor
   }
 }
 
-/** Takes the tokens from the shard that a split would have made it from. */
+/** Takes the tokens from the shard that a split would have used as donor. */
 async function fillShard(
   table: NamespaceTable,
   entity: string,
@@ -187,7 +189,7 @@ function setShardCount(table: NamespaceTable, record: BucketRecord, count: numbe
   return {Update: {TableName: table.name, Key, ...e.update()} as NonNullable<TransactItem['Update']>}
 }
 
-/** Without this mark, the shard would seem to have been granted its part for the new number of shards. */
+/** Without this mark, the shard would seem to hold the part for the new number of shards. */
 function keepGrant(e: ExpressionBuilder, name: string, limit: BucketLimit, {shard, shardCount}: BucketRecord): void {
   if (limit.kind?.quota?.grantCount !== undefined) return
   const share = shareOfLimit(name, limit, shard, shardCount)

@@ -38,7 +38,10 @@ export type BucketUpdate = OperationInput<'UpdateItem'>
 export interface WriteMark {
   readonly slot: number
   readonly nonce: string
-  /** Above all marks of the process. They increase: from `nonce` up to here are this write and later ones (decision 8). */
+  /**
+   * Greater than all marks of the process. Marks increase: from `nonce` up to here are this write and later ones
+   * (decision 8).
+   */
   readonly upTo?: string
   /** For a repetition: the slot must still hold this mark from before, so at most one try applies (decision 26). */
   readonly repeats?: {readonly slotMark: string | undefined}
@@ -129,7 +132,7 @@ export function plannedUpdate(
   requireShardCount(e, record.shardCount)
   // Planted fault: a rewrite does not check whether the limits have changed
   requireLimitsRevision(e, record)
-  // Tokens may be taken for a request that was counted elsewhere: on another shard, or before.
+  // The tokens may belong to a request that was counted elsewhere: on another shard, or earlier.
   const takesTokens = [...write.amounts.values()].some(milli => milli > 0n)
   const isUsed = takesTokens || (write.requests ?? 0) > 0 || write.isCompared === true
   if (isUsed) requireEnabled(e, record)
@@ -185,7 +188,9 @@ function planLimit(
   else if (countedMilli !== 0n || change.kind === 'init') e.add(limitAttribute(name, 'consumed'), n(countedMilli))
 }
 
-/** Conditions under which a limit's part of a plan still holds. Write pressure is only a signal and needs none. */
+/**
+ * Conditions under which a limit's part of a plan still holds. Write pressure is only a signal and needs no condition.
+ */
 function guardLimit(
   e: ExpressionBuilder,
   name: string,
@@ -217,8 +222,8 @@ function guardLimit(
   const isRestored = change.after.kind?.quota !== undefined && isGranted && (isExact || !isOperation)
   const isLowered = feedback?.has(name) ?? false
   if (stored && (isLowered || isRestored || (isMoved ? isExact && isFull : change.creditMilli !== 0n))) {
-    // The balance must be unchanged: a clamp without elapsed time leaves the refill instant; requests since would lose
-    // the rest of a cut credit; feedback by a slow clock may have taken the same tokens.
+    // The balance must be unchanged. A clamp without elapsed time keeps the refill instant, requests since would lose
+    // the rest of a cut credit, and feedback from a slow clock may have taken the same tokens.
     e.condition(`${e.name(tk)} = ${e.value(n(stored.tokensMilli))}`)
     return
   }
@@ -255,7 +260,7 @@ export function addConsumption(e: ExpressionBuilder, name: string, milli: bigint
   e.add(limitAttribute(name, 'tokens'), n(-milli)).add(limitAttribute(name, 'consumed'), n(milli))
 }
 
-/** Two readings of the count give the write rate. The limit's balance is left to the clients that spend it. */
+/** Two readings of the count give the write rate. Only the clients that spend the limit change its balance. */
 export function countWrite(e: ExpressionBuilder): void {
   e.add(limitAttribute(WRITE_PRESSURE_LIMIT, 'consumed'), n(WRITE_PRESSURE_PER_WRITE))
 }
@@ -341,7 +346,9 @@ export function markedUpdate(
   }
 }
 
-/** Delivered again, the write finds itself or a later one of its process. Only processes that share the slot hide that. */
+/**
+ * A second delivery finds its own mark or a later one of its process. Another process that shares the slot may hide it.
+ */
 function refuseLater(e: ExpressionBuilder, attribute: string, nonce: string, upTo: string): void {
   const stored = e.name(attribute)
   e.condition(`attribute_not_exists(${stored}) OR ${stored}<${e.value(s(nonce))} OR ${stored}>${e.value(s(upTo))}`)

@@ -26,7 +26,7 @@ import {type EntityFilter, entitiesWanted, type SearchOptions, searchEntities, s
 // Each concurrent change costs the others one attempt.
 const ATTEMPTS = 10
 
-/** A new entity. */
+/** An entity to create. */
 export interface NewEntity {
   readonly id: string
   /** Display name. Default: the id. */

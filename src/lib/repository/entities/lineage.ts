@@ -40,7 +40,7 @@ export function readChildren(table: NamespaceTable, parent: string): Promise<Ent
   return decodeRange(table, ranges.children(table.namespace, parent), decodeEntity)
 }
 
-/** Returns checks for the transaction that sets the parent, so that concurrent moves cannot create a cycle either. */
+/** Returns checks for the transaction that sets the parent. They also stop concurrent moves from creating a cycle. */
 export async function checkParent(table: NamespaceTable, entity: string, parent: string): Promise<TransactItem[]> {
   if (parent === entity) throw selfParent(entity)
   const ancestors = await climb(table, parent)
@@ -68,21 +68,21 @@ function requireParent(table: NamespaceTable, {entity, record}: Ancestor): Trans
 const NAMED_CHILDREN = 5
 
 export function entityMissing(entity: string): ZaelError {
-  return new ZaelError('notFound', 'entity.missing', `There is no entity ${JSON.stringify(entity)}.`, {
+  return new ZaelError('notFound', 'entity.missing', `Entity ${JSON.stringify(entity)} does not exist.`, {
     hint: 'Check the spelling, or create it.',
     details: {entity},
   })
 }
 
 export function entityExists(entity: string): ZaelError {
-  return new ZaelError('conflict', 'entity.exists', `Entity ${JSON.stringify(entity)} exists already.`, {
+  return new ZaelError('conflict', 'entity.exists', `Entity ${JSON.stringify(entity)} already exists.`, {
     hint: 'Update it instead.',
     details: {entity},
   })
 }
 
 export function entityChanged(entity: string, expected: number, version: number): ZaelError {
-  const reason = `Entity ${JSON.stringify(entity)} has version ${version}, not ${expected}: someone else changed it.`
+  const reason = `Entity ${JSON.stringify(entity)} has version ${version}, not ${expected}: another client changed it.`
   return new ZaelError('conflict', 'entity.version', reason, {
     hint: 'Read it again, then try again.',
     details: {entity, expected, version},
@@ -90,9 +90,9 @@ export function entityChanged(entity: string, expected: number, version: number)
 }
 
 function parentMissing(entity: string, parent: string): ZaelError {
-  const reason = `Entity ${JSON.stringify(entity)} cannot have the parent ${JSON.stringify(parent)}: it does not exist.`
+  const reason = `The parent of entity ${JSON.stringify(entity)}, ${JSON.stringify(parent)}, does not exist.`
   return new ZaelError('notFound', 'entity.parent-missing', reason, {
-    hint: 'Create it first.',
+    hint: 'Create the parent first.',
     details: {entity, parent},
   })
 }
@@ -107,15 +107,15 @@ function selfParent(entity: string): InvalidInput {
 function parentCycle(entity: string, path: readonly string[]): ZaelError {
   const reason = `Entity ${JSON.stringify(entity)} cannot have that parent: the parents would form a cycle`
   return new ZaelError('conflict', 'entity.cycle', `${reason} (${path.join(' → ')}).`, {
-    hint: 'Choose another parent, or remove the parent of one of them.',
+    hint: 'Choose another parent, or first remove a parent from one of these entities.',
     details: {entity, path},
   })
 }
 
 function tooDeep(entity: string, levels: number): ZaelError {
-  const message = `${JSON.stringify(entity)} would have over ${levels} ancestors.`
+  const message = `Entity ${JSON.stringify(entity)} would have more than ${levels} ancestors.`
   return new ZaelError('conflict', 'entity.too-deep', message, {
-    hint: 'Only the parent itself is ever charged; give the entity a parent closer to the top.',
+    hint: 'Requests are charged only to the direct parent. Choose a parent closer to the top.',
     details: {entity, levels},
   })
 }

@@ -11,7 +11,7 @@ import {getItems, type NamespaceTable} from '../table/table.js'
 
 // The maximum of one BatchGetItem.
 const ENTITIES_PER_READ = 100
-/** Four such requests at once. */
+/** Four concurrent requests for a hundred keys each. */
 const MOST_PER_STEP = 400
 
 // A suggestion costs one request; the first letters are rarely mistyped.
@@ -49,7 +49,7 @@ function matches({prefix = '', text = '', parent, metadata = {}}: EntityFilter, 
 export interface SearchProgress {
   /** Entities read. */
   readonly read: number
-  /** Matching entities. */
+  /** Entities that match. */
   readonly found: number
 }
 
@@ -100,7 +100,6 @@ export async function searchEntities(
   return {records: found, next: undefined}
 }
 
-/** Whether entities may be read that don't match. */
 const isFilter = ({text, metadata}: EntityFilter): boolean => text !== undefined || metadata !== undefined
 
 function entityIn({namespace}: NamespaceTable, cursor: string): string {
@@ -137,7 +136,7 @@ interface EntityStep {
   readonly last: string | undefined
 }
 
-/** Returns about `wanted` entities, perhaps none although more follow. */
+/** Returns about `wanted` entities. May return none although more follow. */
 type TakeStep = (walk: EntityWalk, wanted: number) => Promise<EntityStep>
 
 /** Rows (~150 bytes) in one eventually consistent 4 KB read. Beyond that, restarting after the entity is cheaper. */
@@ -145,7 +144,7 @@ const ROWS_PER_UNIT = 25
 const MOST_ROWS = 1000
 /** Initial guess: an entity's record and its own limits. */
 const LIKELY_ROWS = 2
-/** Four concurrent requests of a hundred keys. */
+/** Four concurrent requests for a hundred keys each. */
 const ENTITIES_PER_STEP = 400
 /** Bytes; DynamoDB refuses a query for more. */
 const LONGEST_SORT_KEY = 1024

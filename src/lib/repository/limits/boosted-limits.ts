@@ -29,7 +29,7 @@ export function checkUntil(until: Date, nowMs: number): number {
       'until.far',
       `The end, ${isoMinute(untilMs)}, is more than ${LONGEST_UNTIL_DAYS} days away.`,
       {
-        hint: 'Set the limits without an end, or with an earlier one.',
+        hint: 'Choose an earlier end, or set permanent limits.',
         details: {until: isoMinute(untilMs), days: LONGEST_UNTIL_DAYS},
       },
     )
@@ -42,11 +42,11 @@ export function checkEnding(
 ): void {
   const problem =
     limits.length === 0
-      ? 'Only limits can end by themselves, and none is given.'
+      ? 'Only limits can be temporary, and none is given.'
       : options.hasSettings
-        ? 'Outage policy, audit retention, switch and cascade policy do not end by themselves: set them without an end.'
+        ? 'Outage policy, audit retention, switch and cascade policy cannot be temporary. Set them without an end.'
         : options.replace
-          ? 'Limits with an end leave the others as they are: they cannot be the only ones.'
+          ? 'Temporary limits keep all other limits, so they cannot replace them.'
           : undefined
   if (problem !== undefined) throw new InvalidInput('until.only-limits', problem)
 }
@@ -62,8 +62,8 @@ export function boosted(
   if (unknown.length > 0)
     throw new InvalidInput(
       'until.missing',
-      `There is no limit ${formatList(unknown)} for ${nameOf(scope)}, so there is nothing that could apply after the end.`,
-      {hint: 'Set it without an end first.', details: {scope, limits: unknown}},
+      `Limit ${formatList(unknown)} does not exist for ${nameOf(scope)}, so no value could apply after the end.`,
+      {hint: 'Set a permanent limit first.', details: {scope, limits: unknown}},
     )
   const values = new Map(given.map(limit => [limit.name, limit]))
   const zone = zoneOf(present)
@@ -80,8 +80,8 @@ function checkSameKind(scope: ConfigScope, limit: Limit, given: Limit): void {
   const base = baseOf(limit)
   const {name} = base
   if (given.schedule)
-    throw new InvalidInput('until.windows', `The limit "${name}" cannot have windows and an end at once.`, {
-      hint: 'Give its values for the time until the end; windows that it has apply again after that.',
+    throw new InvalidInput('until.windows', `A temporary value of the limit "${name}" cannot have windows.`, {
+      hint: 'Give one value until the end. Its existing windows apply again afterwards.',
     })
   const {capacity, refillAmount, refillPeriodSeconds} = given
   const {schedule: _, ...plain} = base
@@ -95,21 +95,21 @@ function checkSameKind(scope: ConfigScope, limit: Limit, given: Limit): void {
   if (!isDeepStrictEqual(wanted, given))
     throw new InvalidInput(
       'until.kind',
-      `The limit "${name}" is ${formatLimit(base)}: until an end only its amounts can be others.`,
+      `The limit "${name}" is ${formatLimit(base)}. A temporary value can change only its amounts.`,
       {
-        hint: `Write it like that, for example ${formatLimit(base.reset ? wanted : {...rest, capacity: 2 * base.capacity, refillAmount: 2 * base.refillAmount})}.`,
+        hint: `Use the same form, for example ${formatLimit(base.reset ? wanted : {...rest, capacity: 2 * base.capacity, refillAmount: 2 * base.refillAmount})}.`,
         details: {limit: name, is: formatLimit(base), given: formatLimit(given)},
       },
     )
-  // If the limit has windows of its own, its value without them is already a change.
+  // If the limit has its own windows, its plain value is already a change.
   const isSame =
     !base.schedule &&
     (['capacity', 'refillAmount', 'refillPeriodSeconds'] as const).every(key => base[key] === given[key])
   if (isSame)
-    throw new InvalidInput('until.same', `The limit "${name}" is ${formatLimit(base)} without an end already.`, {
+    throw new InvalidInput('until.same', `The limit "${name}" is already ${formatLimit(base)}, permanently.`, {
       hint: limit.boost
-        ? 'To end its boost now, end it instead of setting what applies after it.'
-        : 'Give the amounts that shall apply until the end.',
+        ? 'To end the temporary value now, end the boost.'
+        : 'Give different amounts to apply until the end.',
       details: {scope, limit: name, boosted: limit.boost !== undefined},
     })
 }

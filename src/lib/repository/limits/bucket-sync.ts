@@ -120,7 +120,7 @@ function idOf(stored: StoredBucket): string {
 
 type Outcome = 'written' | 'unchanged' | 'failed' | 'unaffected'
 
-/** Unsupported features are left to a client that supports them. */
+/** Skips buckets with unsupported features: a client that supports them updates them. */
 async function outcomeOf(aligning: ReturnType<AlignShard>): Promise<Outcome> {
   try {
     const outcome = await aligning
@@ -168,7 +168,7 @@ const alignFamily: AlignShard = async ({table, resolve, signal}, shard) => {
 
 export const familySync: BucketSync = {align: alignFamily, isThorough: true}
 
-/** Requests read here whom to charge. The new revision voids older plans; a deleted bucket is not created again. */
+/** Requests read the charged parent here. The new revision voids older plans; a deleted bucket is not recreated. */
 function familyUpdate(table: NamespaceTable, record: BucketRecord, family: Family, mark: WriteMark): BucketUpdate {
   const e = new ExpressionBuilder()
   storeFamily(e, family, record)
@@ -177,7 +177,7 @@ function familyUpdate(table: NamespaceTable, record: BucketRecord, family: Famil
   return markedUpdate(table, record, e, mark, {isRevision: true})
 }
 
-/** The switch that applies may be set at another level. */
+/** Another level may set the switch that applies. */
 const stampSwitch: AlignShard = async ({table, resolve, signal}, shard) => {
   const address = addressOf(shard)
   const {entity, resource} = address

@@ -47,7 +47,7 @@ export interface CachedReadOptions {
   readonly signal?: AbortSignal | undefined
 }
 
-/** Slower reads are not joined: the next caller reads again. */
+/** Nobody joins a slower read: the next caller reads again. */
 const LONGEST_FLIGHT_MS = 2_000
 
 /** May serve several namespaces. Shared reads never delay cached keys (D-40); only complete reads are cached (D-38). */
@@ -117,7 +117,7 @@ export class ConfigCache {
     return this.#lastSystem.get(keyId(key))?.record
   }
 
-  /** Default: all keys. A pending read may have seen the old record, so its result is not cached either. */
+  /** Default: all keys. A pending read may hold the old record, so its result is not cached either. */
   invalidate(key?: Key): void {
     if (key === undefined) {
       this.#known.clear()

@@ -11,9 +11,9 @@ export interface SetOptions extends SystemSettings {
   readonly replace?: boolean | undefined
   /** When the values expire, rounded up to the minute, at most 300 days ahead. The limits must already exist. */
   readonly until?: Date | undefined
-  /** @internal The given limits are those without boosts; current boosts continue. */
+  /** @internal The given limits exclude boosts; current boosts continue. */
   readonly keepsBoosts?: boolean | undefined
-  /** @internal Limits that may be removed; if others would be, nothing is changed. Default: all. */
+  /** @internal Limits that may be removed. If the change would remove others, it changes nothing. Default: all. */
   readonly mayRemove?: readonly string[] | undefined
   /** @internal Set in the same write; omitted policies are kept. */
   readonly policies?: Policies | undefined
@@ -44,7 +44,7 @@ export interface ConfigChange {
   readonly previous: ConfigRecord | undefined
   /** The configuration now; `undefined` if it was deleted. */
   readonly record: ConfigRecord | undefined
-  /** Limits copied from the level where they applied before; later changes there do not reach the copy. */
+  /** Limits copied from the level where they applied before. Later changes there do not update the copy. */
   readonly copied?: InheritedLimits | undefined
 }
 
@@ -53,7 +53,7 @@ export type PolicyScope = Exclude<ConfigScope, {level: 'system'}>
 
 export interface StoredConfig {
   readonly item: Item | undefined
-  /** The configuration in force, as if ended boosts were tidied up. */
+  /** The configuration in force, as if ended boosts were already removed. */
   readonly before: ConfigRecord | undefined
   readonly untidied: ConfigRecord | undefined
   readonly boosts: BoostRecord | undefined

@@ -26,10 +26,13 @@ export function checkChange(
   return checked
 }
 
-/** The requests of a namespace have no common switch or parent. */
+/** A namespace as a whole has no switch and no parent. */
 export function checkPolicies(scope: ConfigScope, {access, cascade}: Policies): void {
   if (scope.level === 'system' && (access !== undefined || cascade !== undefined))
-    throw new InvalidInput('limits.policies', 'A switch or a cascade policy is set for a resource or an entity.')
+    throw new InvalidInput(
+      'limits.policies',
+      'Switches and cascade policies belong to a resource or an entity, not to the system level.',
+    )
 }
 
 /** Refuses names that cannot be stored before anything is written (D-43). */
@@ -55,10 +58,10 @@ const MOST_ATTRIBUTES = 3 * MOST_LIMITS
 
 /** `undefined` if one bucket can have all these limits. */
 export function tooManyLimits(limits: readonly Limit[]): string | undefined {
-  if (limits.length > MOST_LIMITS) return `${limits.length} limits are too many: a bucket can have ${MOST_LIMITS}`
+  if (limits.length > MOST_LIMITS) return `${limits.length} limits are too many: the maximum is ${MOST_LIMITS}`
   const attributes = limits.reduce((sum, limit) => sum + configAttributeCount(limit), 0)
   if (attributes <= MOST_ATTRIBUTES) return undefined
-  return `${limits.length} limits with resets and schedules are too many: ${attributes} attributes, where ${MOST_ATTRIBUTES} are possible`
+  return `${limits.length} limits with resets and schedules are too many: they need ${attributes} attributes, and the maximum is ${MOST_ATTRIBUTES}`
 }
 
 interface CopiedNames {
@@ -67,11 +70,11 @@ interface CopiedNames {
 }
 
 export function checkLimitsTogether(after: readonly Limit[], copied?: CopiedNames): void {
-  const only = copied && `${copied.names.length} of them apply there now and would be kept, from ${copied.from}`
+  const only = copied && `${copied.names.length} of them apply there now and would be copied from ${copied.from}`
   const reason = tooManyLimits(after)
   if (reason !== undefined) {
     throw new InvalidInput('limit.too-many', `${reason}.`, {
-      ...(only !== undefined && {hint: `${only}; to leave them out, say that only the given ones shall apply.`}),
+      ...(only !== undefined && {hint: `${only}. To drop them, replace all limits with the given ones.`}),
       details: {limits: after.length, most: MOST_LIMITS, copied: copied?.names.length ?? 0},
     })
   }
@@ -81,8 +84,8 @@ export function checkLimitsTogether(after: readonly Limit[], copied?: CopiedName
   const message = `All limits of a scope share one time zone: "${first.name}" has ${first.timeZone}, "${other.name}" has ${other.timeZone}.`
   throw new InvalidInput('limits.zones', message, {
     hint: [first, other].some(({name}) => copied?.names.includes(name))
-      ? `${only}. Use the same zone, or say that only the given ones shall apply.`
-      : 'Give them the same zone; change all of them at once.',
+      ? `${only}. Use the same zone, or replace all limits with the given ones.`
+      : 'Set all of them at once, with the same zone.',
     details: {zones: [first.timeZone, other.timeZone]},
   })
 }
@@ -96,14 +99,14 @@ function checkSettings(
   if (hasSettings && scope.level !== 'system')
     throw new InvalidInput('limits.settings', 'Outage policy and audit retention are settings of the system level.')
   if (!isMoreGiven && !hasSettings)
-    throw new InvalidInput('limits.empty', `There is nothing to set for ${nameOf(scope)}.`, {
-      hint: 'Give at least one limit, for example rpm=100/min; to remove limits, delete them.',
+    throw new InvalidInput('limits.empty', `No limits are given for ${nameOf(scope)}.`, {
+      hint: 'Give at least one limit, for example rpm=100/min. To remove limits, delete them.',
     })
   if (auditRetentionDays !== undefined && !(Number.isSafeInteger(auditRetentionDays) && auditRetentionDays > 0))
     throw new InvalidInput('limits.retention', `Audit events cannot be kept for ${auditRetentionDays} days.`)
 }
 
-/** Others may have added limits since the removal was confirmed. */
+/** Other clients may have added limits since the user confirmed the removal. */
 export function requireRemovable(
   scope: ConfigScope,
   {before = [], after = []}: {readonly before?: readonly Limit[] | undefined; readonly after?: readonly Limit[]},
@@ -112,9 +115,9 @@ export function requireRemovable(
   const allowed = new Set([...(mayRemove ?? []), ...after.map(({name}) => name)])
   const added = before.flatMap(({name}) => (allowed.has(name) ? [] : [name]))
   if (mayRemove === undefined || added.length === 0) return
-  const message = `Others have added ${formatList(added)} to the limits of ${nameOf(scope)} meanwhile.`
+  const message = `Another client has since added ${formatList(added)} to the limits of ${nameOf(scope)}.`
   throw new ZaelError('conflict', 'limits.changed', message, {
-    hint: 'Nothing was changed; look at them and try again.',
+    hint: 'Nothing was changed. Check the new limits and try again.',
     details: {scope, added},
   })
 }
@@ -135,15 +138,15 @@ export function notBoosted(scope: ConfigScope, limitName: string | undefined, ot
   const what = limitName === undefined ? 'No limit' : `The limit "${limitName}"`
   const message = `${what} of ${nameOf(scope)} is ${limitName === undefined ? '' : 'not '}boosted.`
   return new ZaelError('notFound', 'boost.missing', message, {
-    hint: others.length > 0 ? `Boosted are ${others.join(', ')}.` : 'Nothing of it ends by itself.',
+    hint: others.length > 0 ? `Temporary limits: ${others.join(', ')}.` : 'It has no temporary limits.',
     details: {scope, ...(limitName !== undefined && {limit: limitName})},
   })
 }
 
 export function nothingApplies(entity: string, resource: string): ZaelError {
-  const message = `No limits are configured for ${entity} and ${resource}, at any level.`
+  const message = `No level has limits for entity ${entity} and resource ${resource}.`
   return new ZaelError('notFound', 'limits.missing', message, {
-    hint: 'Set some, for example for the resource.',
+    hint: 'Set limits, for example for the resource.',
     details: {entity, resource},
   })
 }

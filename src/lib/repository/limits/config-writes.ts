@@ -89,7 +89,7 @@ export function clearConfig(table: NamespaceTable, before: Item, {namespace, sco
   return revisedUpdate(table, {namespace, scope}, e)
 }
 
-/** Refused if it changed since it was read, or has a policy that it was read without. */
+/** Refused if the item changed since it was read, or got a policy. */
 export function deleteConfig(table: NamespaceTable, before: Item, {namespace, scope}: ConfigRecord): TransactItem {
   const e = new ExpressionBuilder()
   requireUnchanged(e, before)
@@ -149,7 +149,7 @@ export function deletedEvent(before: ConfigRecord, removed: Policies): AuditEven
   return {...subjectOf(before.scope), action: 'limits_deleted', details}
 }
 
-/** `after` is empty where a copy ended with the boost. */
+/** `after` is empty if a copy ended with the boost. */
 export function boostEndedEvent(before: ConfigRecord, after: readonly Limit[]): AuditEvent {
   const details = {limits: limitDetails(after), before: limitDetails(before.limits)}
   return {...subjectOf(before.scope), action: 'limits_boost_ended', details}
@@ -161,7 +161,7 @@ function subjectOf(scope: ConfigScope): Pick<AuditEvent, 'entity' | 'resource'> 
   return {entity: scope.level === 'entity' ? scope.entity : resourceSubject(resource), resource}
 }
 
-/** Registries list resources with limits and count entities per resource. Sharing the transaction keeps them exact. */
+/** Registries list resources with limits and count entities per resource. The shared transaction keeps them exact. */
 export function registerConfig(table: NamespaceTable, scope: ConfigScope, before: Item | undefined): TransactItem[] {
   if (scope.level === 'system' || (scope.level === 'entity' && isIndexedConfig(before))) return []
   const e = new ExpressionBuilder()
@@ -170,7 +170,7 @@ export function registerConfig(table: NamespaceTable, scope: ConfigScope, before
   return [registryUpdate(table, scope, e)]
 }
 
-/** With the last entity of a resource, its count is removed. */
+/** Removes a resource's count with its last entity. */
 export async function unregisterConfig(
   table: NamespaceTable,
   scope: ConfigScope,

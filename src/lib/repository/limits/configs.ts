@@ -65,7 +65,7 @@ interface ChangePlan {
   readonly previous?: ConfigRecord | undefined
 }
 
-/** A temporary limit, active, or ended but not tidied up yet. */
+/** A temporary limit: active, or expired but not removed yet. */
 export interface BoostedLimit {
   readonly scope: ConfigScope
   /** With its boost. */
@@ -73,7 +73,7 @@ export interface BoostedLimit {
   /** When the boost was set, ISO 8601. */
   readonly since: string
   readonly by: string | undefined
-  /** The scope has limits only during the boost; after it, another level applies again. */
+  /** The scope has limits only during the boost. When it ends, another level applies again. */
   readonly isForBoost: boolean
 }
 
@@ -146,7 +146,7 @@ export class Configs {
     return {...resolution, trace, limits: applied?.limits ?? resolution.limits}
   }
 
-  /** All temporary limits of the namespace; ended ones are listed until they are tidied up. */
+  /** All temporary limits of the namespace, including expired ones that are not removed yet. */
   async boosts(): Promise<BoostedLimit[]> {
     const stored = await allBoosts(this.#table)
     const records = await this.#storedMany(stored.map(({scope}) => scope))
@@ -177,7 +177,7 @@ export class Configs {
     return this.#units
   }
 
-  /** @internal For a short-lived process: reads keep the units found first. Changes use the stored units. */
+  /** @internal For a short-lived process: keeps the units of the first read. Changes use the stored units. */
   keepUnits(): void {
     this.#keepsUnits = true
   }
@@ -245,7 +245,7 @@ export class Configs {
     return this.#setPolicies(scope, {cascade})
   }
 
-  /** Creates a missing configuration without limits; deletes one that then holds nothing. */
+  /** Creates a missing configuration without limits. Deletes one that is then empty. */
   async #setPolicies(scope: PolicyScope, policies: Policies): Promise<ConfigChange> {
     checkScope(scope)
     checkPolicies(scope, policies)
@@ -281,10 +281,10 @@ export class Configs {
     })
   }
 
-  /** Ends temporary limits now (default: all of the scope), with limits that were copied for them. */
+  /** Ends temporary limits now, and removes limits copied for them. Default: all of the scope. */
   async endBoosts(scope: ConfigScope, limitNames?: readonly string[]): Promise<ConfigChange> {
     return this.#change(scope, async stored => {
-      // An ended boost can be removed as well.
+      // An ended boost can be removed too.
       const {untidied: before} = stored
       const boostedNames = (before?.limits ?? []).flatMap(({name, boost}) => (boost ? [name] : []))
       const unknown = limitNames?.find(name => !boostedNames.includes(name))
@@ -369,7 +369,7 @@ export class Configs {
     const stored = readConfigLimits(item ?? {}, () => {})
     const spelled = (among: readonly Limit[], name: string) =>
       encodeConfigLimits(among.filter(each => each.name === name))
-    // Keep unchanged limits as another client may have written them.
+    // Keep unchanged limits exactly as another client wrote them.
     const isReplaced = (name: string) =>
       isGiven(name) || !isDeepStrictEqual(spelled(stored, name), spelled(limits, name))
     return [
@@ -387,7 +387,7 @@ export class Configs {
     return boostWrites(this.#table, before, {scope, limits, by})
   }
 
-  /** Leaves out unreadable limits, which can be replaced or deleted. */
+  /** Skips unreadable limits, which can be replaced or deleted. */
   async #stored(scope: ConfigScope): Promise<StoredConfig> {
     const {namespace} = this.#table
     const wanted = [configKey(namespace, scope), keys.units(namespace), boostKey(namespace, scope)]
@@ -408,7 +408,7 @@ export class Configs {
     return {item, before, untidied, boosts, units, hasLimits}
   }
 
-  /** Starts again if another write came in between, so changes are serialised. */
+  /** Starts again if another write came first, so changes are serialised. */
   async #change(scope: ConfigScope, decide: (stored: StoredConfig) => Promise<ChangePlan>): Promise<ConfigChange> {
     const key = configKey(this.#table.namespace, scope)
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
@@ -425,8 +425,8 @@ export class Configs {
       }
       await pause(attempt, this.#table.backoff)
     }
-    throw new ZaelError('conflict', 'limits.contended', `Others keep changing the limits of ${nameOf(scope)}.`, {
-      hint: 'Nothing was changed; try again in a moment.',
+    throw new ZaelError('conflict', 'limits.contended', `Other clients keep changing the limits of ${nameOf(scope)}.`, {
+      hint: 'Nothing was changed. Try again in a moment.',
     })
   }
 

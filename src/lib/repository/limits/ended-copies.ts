@@ -10,7 +10,7 @@ import {allBoosts} from './boost-records.js'
 import {ConfigCache} from './cache.js'
 import {ConfigResolver, scopesOf} from './resolver.js'
 
-/** Scopes whose copied limits are over. Shows their buckets as the next request finds them, not as stored. */
+/** Scopes whose copied limits have expired. Shows their buckets as the next request will find them, not as stored. */
 export class EndedCopies {
   readonly #table: NamespaceTable
   readonly #scopes: ReadonlySet<string>

@@ -114,7 +114,7 @@ async function everything(configs: Configs, {limit, cursor}: PageRequest): Promi
   return page
 }
 
-/** Leaves out empty records, such as that of a system whose limits were deleted. */
+/** Skips empty records, such as that of a system whose limits were deleted. */
 function whole(found: readonly (ConfigRecord | undefined)[]): RecordPage<ConfigRecord> {
   const records = found.flatMap(record => (record && !isEmpty(record) ? [record] : []))
   return {records, next: undefined}

@@ -20,7 +20,8 @@ const alignLimits: AlignShard = async ({table, scope, resolve, signal}, shard) =
   let isAffectedHere = true
   const align: Rewrite = async (seen, nowMs) => {
     const atMs = Math.max(nowMs, seen.record.state.refilledAtMs)
-    // While the limits are as found, the first read is newer. Under traffic, each read would make the attempt too late.
+    // While the limits are as found, the first read is newer. Under traffic, another read would make each attempt too
+    // late.
     const resolution = await resolve({entity, resource}, hasSameLimits(seen, shard), atMs)
     isAffectedHere = isAffected(levelOf(scope), resolution.source)
     if (!isAffectedHere) return undefined
@@ -33,7 +34,7 @@ const alignLimits: AlignShard = async ({table, scope, resolve, signal}, shard) =
 
 export const limitSync: BucketSync = {align: alignLimits, isThorough: false}
 
-/** Compares limits too, because other clients change no revision. */
+/** Compares limits too, because other clients do not change the revision. */
 function hasSameLimits({record}: SeenBucket, found: StoredBucket): boolean {
   if (found.kind !== 'bucket' || record.limitsRevision !== found.record.limitsRevision) return false
   const [now, before] = [record.state.limits, found.record.state.limits]
@@ -60,12 +61,14 @@ export function alignWith({limits, source}: Resolution, seen: SeenBucket, nowMs:
   return {plan, write: {amounts: new Map(), ttlSeconds, isCompared: true}}
 }
 
-/** Long enough ago for all clocks. */
+/** The margin allows for clocks that differ. */
 export function isTidyDue({boosts}: Pick<BoostRecord, 'boosts'>, nowMs: number): boolean {
   return [...boosts.values()].some(({untilMs}) => untilMs + TIDY_AFTER_MS <= nowMs)
 }
 
-/** Removes leftovers of ended boosts; due before their windows reopen a year later. Resolves to the scope count. */
+/**
+ * Removes leftovers of ended boosts. Must run before their windows reopen a year later. Resolves to the scope count.
+ */
 export async function tidyBoosts(
   table: NamespaceTable,
   {principal, signal}: {readonly principal?: string | undefined; readonly signal?: AbortSignal | undefined} = {},
@@ -75,7 +78,7 @@ export async function tidyBoosts(
   return due.length
 }
 
-/** Updates live buckets; those not reached follow with their next request. */
+/** Updates live buckets; a later request updates those that failed. */
 export async function tidyScope(
   table: NamespaceTable,
   {scope}: Pick<BoostRecord, 'scope'>,

@@ -8,7 +8,7 @@ import {decodeRange, type PageRequest, type RecordPage, readAll, readPage} from 
 import {getItem, getItems, type NamespaceTable} from '../table/table.js'
 import {Provisioner} from './provisioner.js'
 
-/** Four requests of a hundred keys. */
+/** Four concurrent requests for a hundred keys each. */
 const CONFIGS_PER_STEP = 400
 
 /** By name. The registry may lack resources: Python writes it in a second step, its declarative tool never (D-44). */
@@ -100,7 +100,7 @@ export async function resourcesOfEntities(table: NamespaceTable): Promise<string
   return [...names].sort()
 }
 
-/** Python's declarative tool writes no index keys. If very many are managed, indexed ones are left out first. */
+/** Python's declarative tool writes no index keys. If it manages very many limits, indexed ones are skipped first. */
 async function unlistedConfigs(table: NamespaceTable, resource: string): Promise<ConfigRecord[]> {
   const {record} = await new Provisioner(table).get()
   const wanted = new Set<string>()

@@ -42,7 +42,7 @@ export async function mergeConfig(
   const nowMs = table.clock()
   const present = before?.limits ?? []
   const wasCopy = before?.copiedUntilMs !== undefined
-  // A configuration without limits does not end a copy, which ends with its boosts.
+  // A configuration without limits does not end a copy: the copy ends with its boosts.
   const isLeft = keepsBoosts && wasCopy && limits.length === 0
   const kept = replace && !isLeft ? [] : present.filter(limit => !names.has(limit.name))
   const given = keepsBoosts ? rebased(limits, present) : limits
@@ -73,7 +73,7 @@ export async function mergeConfig(
   return {record, copied, checks}
 }
 
-/** Limits that were copied for a boost and now stay; they no longer follow the returned scope. */
+/** Limits that were copied for a boost and become permanent; they no longer follow the returned scope. */
 export async function keptCopy(
   table: NamespaceTable,
   scope: ConfigScope,
@@ -107,7 +107,7 @@ export function scopesBelow(scope: ConfigScope): ConfigScope[] {
   return [ofEntity, {level: 'resource', resource}, system]
 }
 
-/** `checks` require that the limits still apply. Throws on an unsupported feature, which a copy would lose. */
+/** `checks` require that the limits still apply. Throws on an unsupported feature, because a copy would lose it. */
 async function readInherited(
   table: NamespaceTable,
   scope: ConfigScope,

@@ -26,10 +26,10 @@ import {getItem, type NamespaceTable, sendRepeatable} from '../table/table.js'
 
 const names = attributes.provisioner
 
-/** Reads again if the record is replaced while its parts are read. */
+/** Attempts: another client may replace the record while its parts are read. */
 const MOST_READS = 20
 
-/** Without a record nothing is managed. */
+/** Without a record, the manifest manages nothing. */
 export interface SeenProvisioner {
   readonly record: ProvisionerRecord
   readonly exists: boolean
@@ -39,7 +39,7 @@ export interface SeenProvisioner {
   readonly parts: PartSet | undefined
 }
 
-/** Which configurations a manifest owns. A write fails if the record has changed since it was read. */
+/** Configurations that a manifest owns. A write fails if the record has changed since it was read. */
 export class Provisioner {
   readonly #table: NamespaceTable
 
@@ -61,7 +61,7 @@ export class Provisioner {
     throw manifestChanged()
   }
 
-  /** With a hash, also stores that a manifest was just applied as a whole. Parts are written first (decision 39). */
+  /** With a hash, also records that the whole manifest was just applied. Parts are written first (decision 39). */
   async save(managed: Managed, seen: SeenProvisioner, appliedHash?: string): Promise<SeenProvisioner> {
     const {namespace, randomBytes} = this.#table
     const {lastApplied, appliedHash: hash} =
@@ -88,7 +88,7 @@ export class Provisioner {
     const {namespace, name} = this.#table
     const e = new ExpressionBuilder()
     requireUnchanged(e, seen)
-    // Only our own attributes: other tools keep theirs in the same item.
+    // Only zael's attributes: other tools keep theirs in the same item.
     for (const [attribute, value] of Object.entries(withoutKey(item))) e.set(attribute, value)
     const request = {
       TableName: name,
@@ -100,7 +100,7 @@ export class Provisioner {
       await sendRepeatable(this.#table, 'UpdateItem', request)
     } catch (error) {
       if (!(error instanceof ConditionFailed)) throw error
-      // Our revision: an earlier attempt wrote it, and its response was lost.
+      // Has zael's revision: an earlier attempt wrote it, and its response was lost.
       if (!error.oldItem || revisionOf(error.oldItem) !== id) throw manifestChanged(error)
     }
   }
@@ -152,7 +152,7 @@ function requireUnchanged(e: ExpressionBuilder, {record, exists, revision}: Seen
 }
 
 function manifestChanged(cause?: unknown): ZaelError {
-  const message = 'A manifest was applied to this namespace by someone else in the meantime.'
+  const message = 'Another client applied a manifest to this namespace meanwhile.'
   return new ZaelError('conflict', 'manifest.changed', message, {
     hint: 'Check the differences, then apply again.',
     cause,
@@ -219,7 +219,7 @@ async function deleteDeadParts(table: NamespaceTable, readNamed: () => Promise<N
 }
 
 function partsMissing({set, count}: PartSet): ZaelError {
-  const message = `The record of what the manifest of this namespace manages is incomplete: of its ${count} parts (set ${set}) some are missing.`
+  const message = `The list of limits managed by this namespace's manifest is incomplete: some of its ${count} parts (set ${set}) are missing.`
   return new ZaelError('failed', 'manifest.record-damaged', message, {
     hint: 'Nothing was changed. Restore the items whose sort key begins with #PROVISIONER from a backup of the table.',
     details: {set, parts: count},

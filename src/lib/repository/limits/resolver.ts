@@ -28,7 +28,7 @@ export interface Resolution {
   readonly cascade?: {readonly cascade: boolean; readonly level: Level} | undefined
   /** Features that zael does not support: the limits must not be used. Absent if there are none. */
   readonly unsupported?: readonly CarriedFeature[] | undefined
-  /** Epoch ms: the limits were copied for a boost, and from then on those of the next level apply. */
+  /** Epoch ms: the limits were copied for a boost. From this instant, the next level's limits apply. */
   readonly copiedUntilMs?: number | undefined
   /** Every level that was read, most specific first. */
   readonly trace: readonly LevelTrace[]
@@ -182,7 +182,7 @@ function resolutionOf(
   }
 }
 
-/** All but the system, most specific first. */
+/** All levels except the system, most specific first. */
 const POLICY_LEVELS = LEVELS.slice(0, -1)
 
 /** The most specific policy decides, whichever level the limits come from. */

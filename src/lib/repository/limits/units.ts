@@ -20,7 +20,7 @@ export function unitsIn(item: Item | undefined): UnitsByLimit {
   return (item && decodeUnits(item)?.units) ?? new Map()
 }
 
-/** The unit decides only how amounts are shown. */
+/** The unit only decides how amounts are displayed. */
 export function withUnits<T extends Limit>(limits: readonly T[], units: UnitsByLimit): T[] {
   return limits.map(limit => {
     const unit = units.get(limit.name)
@@ -74,12 +74,12 @@ async function requireUnused(table: NamespaceTable, changed: readonly Limit[], u
     const [was, is] = [units.get(name) ?? 'tokens', unit ?? 'tokens']
     throw new InvalidInput(
       'limit.unit',
-      `The limit "${name}" is counted in ${was} in this namespace, so it cannot be set in ${is}.`,
+      `The limit "${name}" is counted in ${was} in this namespace, so it cannot use ${is}.`,
       {
         hint:
           was === 'tokens'
-            ? 'Use another name for the limit in money, or remove this one everywhere first.'
-            : `Write an amount of money such as 5${was}; to change the unit, remove the limit everywhere first.`,
+            ? 'Use another name for the limit in money, or first remove this one at every level.'
+            : `Give an amount of money, such as 5${was}. To change the unit, first remove the limit at every level.`,
         details: {limit: name, was, is},
       },
     )

@@ -4,7 +4,7 @@ import type {NamespaceRecord} from '../../schema/namespace-record.js'
 const label = ({name, id}: NamespaceRecord): string => `Namespace ${JSON.stringify(name)} (${id})`
 
 export function namespaceMissing(nameOrId: string): ZaelError {
-  return new ZaelError('notFound', 'namespace.missing', `There is no namespace ${JSON.stringify(nameOrId)}.`, {
+  return new ZaelError('notFound', 'namespace.missing', `Namespace ${JSON.stringify(nameOrId)} does not exist.`, {
     hint: 'Check the spelling, or register it.',
     details: {namespace: nameOrId},
   })
@@ -36,7 +36,7 @@ const REMEDIES = {
   delete: 'Delete it first.',
   purge: 'Purge it to delete its data too.',
   'finish purge': 'Finish the purge.',
-  none: 'There is nothing to recover.',
+  none: 'Nothing to recover.',
 } as const
 
 export function namespaceState(record: NamespaceRecord, why: string, remedy: keyof typeof REMEDIES): ZaelError {
@@ -49,7 +49,7 @@ export function namespaceState(record: NamespaceRecord, why: string, remedy: key
 
 /** Otherwise the next client to open the table would get a new, empty `default`, and orphan all data (C-5). */
 export function namespaceProtected(record: NamespaceRecord): ZaelError {
-  const why = 'cannot be deleted: clients that name no namespace use it'
+  const why = 'cannot be deleted: clients use it by default'
   return new ZaelError('conflict', 'namespace.protected', `${label(record)} ${why}.`, {
     hint: 'Delete its entities and limits instead.',
     details: {id: record.id, name: record.name},
@@ -59,13 +59,13 @@ export function namespaceProtected(record: NamespaceRecord): ZaelError {
 export function namespaceNameTaken(record: NamespaceRecord, takenBy: string | undefined): ZaelError {
   const why = `cannot be recovered: its name now belongs to ${takenBy ?? 'another namespace'}`
   return new ZaelError('conflict', 'namespace.name-taken', `${label(record)} ${why}.`, {
-    hint: 'Delete the namespace that has the name, then recover this one.',
+    hint: 'Delete the namespace that now has the name, then recover this one.',
     details: {id: record.id, name: record.name, takenBy},
   })
 }
 
 export function namespaceChanged(record: NamespaceRecord, cause: unknown): ZaelError {
-  const message = `${label(record)} was changed by someone else in the meantime.`
+  const message = `Another client changed ${label(record)} meanwhile.`
   return new ZaelError('conflict', 'namespace.changed', message, {
     hint: 'Read it again, then try again.',
     details: {id: record.id, name: record.name},

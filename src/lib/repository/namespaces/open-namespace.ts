@@ -16,8 +16,8 @@ export interface OpenedNamespace {
 }
 
 /**
- * Reads the version too: in an older layout everything would look empty and every bucket would start full. During a
- * migration an older version is fine once all limits are copied: consumption is then charged to both layouts.
+ * Reads the version too: an older layout would look empty, so every bucket would start full. During a migration an
+ * older version is fine once all limits are copied: consumption is then charged to both layouts.
  */
 export async function openNamespace(table: Table, name: string): Promise<OpenedNamespace> {
   const [found, refusal] = await Promise.all([new Namespaces(table).resolve(name), layoutRefusal(table)])
@@ -49,8 +49,8 @@ async function layoutRefusal(table: Table): Promise<ZaelError | undefined> {
 }
 
 function stillCopyingLimits(): ZaelError {
-  const message = 'The table is being migrated, and not all limits are copied yet: no request can be decided.'
-  return new ZaelError('conflict', 'schema.migrating', message, {hint: 'Wait until the migration has copied them.'})
+  const message = 'The table is being migrated. Requests fail until all limits are copied.'
+  return new ZaelError('conflict', 'schema.migrating', message, {hint: 'Wait for the migration to copy the limits.'})
 }
 
 /** Tables from before namespaces have their version record under another key. */

@@ -80,7 +80,7 @@ export async function countIndexed(table: Table, id: string, signal?: AbortSigna
   return counter.byKind
 }
 
-/** Searches the namespace index; for ids of the shape that is drawn, the whole table. */
+/** Searches the namespace index. Scans the whole table for ids in the format that zael generates. */
 export async function hasRecords(table: Table, id: string): Promise<boolean> {
   for await (const _ of indexedKeys(table, id)) return true
   if (!/^[\w-]{11}$/.test(id)) return false
@@ -101,7 +101,7 @@ async function begin(table: Table, seen: Namespace): Promise<Namespace> {
   return changeState(table, seen, 'purging', seen.halfDeleted ? nameElsewhere(table, seen) : undefined)
 }
 
-/** So that an interrupted purge of an unregistered id is found again. */
+/** Lets a later run find an interrupted purge of an unregistered id. */
 async function registerForPurge(table: Table, {id, name}: Namespace): Promise<Namespace> {
   const now = isoSeconds(table.clock())
   const record: NamespaceRecord = {id, name, status: 'purging', createdAt: now, deletedAt: now}
@@ -110,7 +110,7 @@ async function registerForPurge(table: Table, {id, name}: Namespace): Promise<Na
     await sendRepeatable(table, 'PutItem', Put)
   } catch (error) {
     const found = error instanceof ConditionFailed && error.oldItem ? decodeNamespace(error.oldItem) : undefined
-    // Its own response may have been lost; anything else is an earlier registration.
+    // A lost response explains zael's own record; any other record is an earlier registration.
     if (found?.status !== 'purging' || found.createdAt !== now) throw error
   }
   return {...record, halfDeleted: false}
@@ -124,7 +124,7 @@ async function* indexedKeys(table: Table, id: string, signal?: AbortSignal): Asy
   }
 }
 
-/** A scan: the index lacks some items of other clients (provisioner, audit retention, ghosts; D-31, D-33). */
+/** A scan: the index lacks some items from other clients (provisioner, audit retention, ghosts; D-31, D-33). */
 async function* allKeys(table: Table, id: string, signal?: AbortSignal): AsyncGenerator<Key, void> {
   if (!isNamespaceId(id)) throw new InvalidInput('namespace.id', `${JSON.stringify(id)} is not a namespace id.`)
   const e = new ExpressionBuilder()
@@ -155,7 +155,7 @@ const names = attributes.namespace
 export interface Namespace extends NamespaceRecord {
   /** Active by id, without its name: a client crashed deleting it (D-31). Can be recovered, deleted or purged. */
   readonly halfDeleted: boolean
-  /** Only records exist: a client wrote them after a purge, or with an id that was never registered. */
+  /** Records without a registration: a client wrote them after a purge, or with an id that was never registered. */
   readonly isUnregistered?: true
 }
 

@@ -72,7 +72,7 @@ export class Audit {
     return putNew(this.#table, encodeAudit(await this.#stamp(event)))
   }
 
-  /** Writes an event by itself, for changes that no transaction can hold. */
+  /** Writes an event on its own, for changes that no transaction can hold. */
   async record(event: AuditEvent): Promise<AuditRecord> {
     const record = await this.#stamp(event)
     const {Put} = putNew(this.#table, encodeAudit(record))
@@ -91,7 +91,7 @@ export class Audit {
     return item && decodeAudit(item)
   }
 
-  /** One event by its id; `complete` is false if the search stopped early in a namespace with very many. */
+  /** One event by its id. `complete` is false if the search stopped early, in a namespace with very many events. */
   async find(eventId: string): Promise<{record: AuditRecord | undefined; complete: boolean}> {
     const {namespace, transport, backoff} = this.#table
     const e = new ExpressionBuilder().project(...keyNames())

@@ -39,7 +39,7 @@ export function decodeCursor(kind: CursorKind, text: string): string[] {
   return key
 }
 
-/** Without the cursor the query is valid, so DynamoDB rejects the cursor: made up, or outside of the selection. */
+/** The query is valid without the cursor. If DynamoDB refuses it, the cursor is made up, or outside the selection. */
 export async function readFromCursor<T>(cursor: string | undefined, read: () => Promise<T>): Promise<T> {
   try {
     return await read()
@@ -55,7 +55,7 @@ const MAX_SHOWN_CURSOR = 100
 export function badCursor(cursor: string): InvalidInput {
   const shown = cursor.length > MAX_SHOWN_CURSOR ? `${cursor.slice(0, MAX_SHOWN_CURSOR)}…` : cursor
   return new InvalidInput('page.cursor', `${JSON.stringify(shown)} is not a cursor of this listing.`, {
-    hint: 'Pass the cursor of the previous page as it is, with the same selection, or start without one.',
+    hint: "Pass the previous page's cursor unchanged, with the same selection, or start without a cursor.",
   })
 }
 

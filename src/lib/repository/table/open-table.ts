@@ -22,7 +22,7 @@ export interface ConnectionOptions {
   readonly client?: DynamoDBClient
 }
 
-/** Replaced by tests. */
+/** Tests replace these. */
 export interface TableSeams {
   readonly transport?: Transport
   /** Epoch milliseconds. Default: the server's time. */
@@ -63,7 +63,7 @@ export function openTable(options: OpenTableOptions): OpenTable {
 function stackFromEnvironment(): string {
   const {ZAEL_STACK: stack} = process.env
   if (stack) return stack
-  throw new InvalidInput('stack.missing', 'No stack is named.', {
+  throw new InvalidInput('stack.missing', 'No stack is given.', {
     hint: "Pass its name, such as {stack: 'prod'}, or set ZAEL_STACK.",
   })
 }

@@ -57,7 +57,6 @@ export function readAll(
   return queryItems(table.transport, queryInput(table, query, e), {backoff: table.backoff, signal})
 }
 
-/** All that `decode` accepts. */
 export async function decodeRange<T>(
   table: Table,
   query: RangeQuery,
@@ -72,7 +71,7 @@ export async function decodeRange<T>(
   return records
 }
 
-/** Returns `limit` matches of the filter, however many items lie between them. */
+/** Returns `limit` matches of the filter, however many items lie between the matches. */
 export async function readPage(
   table: Table,
   query: PagedQuery,
@@ -105,7 +104,7 @@ export function cursorAfter(item: Item, {kind, index}: PagedQuery): string {
 export function checkPageLimit(limit: number | undefined): number {
   if (limit === undefined) return Infinity
   if (Number.isInteger(limit) && limit > 0) return limit
-  throw new InvalidInput('page.limit', `A page cannot have ${limit} records: the number must be whole and at least 1.`)
+  throw new InvalidInput('page.limit', `A page cannot have ${limit} records. Use a whole number of at least 1.`)
 }
 
 /** Refuses a cursor of another partition, perhaps another namespace's (S11). */

@@ -54,7 +54,7 @@ export function getItems(
   return batchGet(transport, name, wanted, {consistent: true, ...options, backoff})
 }
 
-/** Retries even if the request may have been applied, so repeating it must be harmless. */
+/** Retries even if DynamoDB may have applied the request, so repeating it must be harmless. */
 export function sendRepeatable<O extends Operation>(
   {transport, backoff}: Pick<Table, 'transport' | 'backoff'>,
   operation: O,
@@ -71,7 +71,7 @@ export async function isEmptyTable(table: Table): Promise<boolean> {
   return Items.length === 0
 }
 
-/** `undefined`: no table. */
+/** `undefined` if the table does not exist. */
 export async function describeTable({transport, name: TableName}: Table) {
   try {
     return (await transport.send('DescribeTable', {TableName})).Table ?? {}
@@ -81,7 +81,7 @@ export async function describeTable({transport, name: TableName}: Table) {
   }
 }
 
-/** Projection of the table's resource index; `null`: no such index; `undefined`: no table. */
+/** Projection of the table's resource index; `null` without the index; `undefined` without the table. */
 export async function readResourceIndex(table: Table): Promise<string | null | undefined> {
   const found = await describeTable(table)
   const index = found?.GlobalSecondaryIndexes?.find(({IndexName}) => IndexName === indexes.resource)

@@ -13,11 +13,11 @@ interface TransactOptions {
   readonly signal?: AbortSignal | undefined
   /** Token of an earlier call with the same items: if it was applied, nothing is written. Default: a new one. */
   readonly token?: string
-  /** Called for an unanswered attempt: it may be applied now or later, even if the last one is cancelled. */
+  /** Called for an unanswered attempt: DynamoDB may apply it now or later, even if the last attempt is cancelled. */
   readonly onDoubt?: () => void
 }
 
-/** All or nothing. DynamoDB recognises the token, so a request whose response was lost is sent again. */
+/** All or nothing. Resends a request whose response was lost: DynamoDB recognises the token. */
 export async function transact(table: Table, items: TransactItem[], options: TransactOptions = {}): Promise<void> {
   const {signal, token = newRequestToken(table), onDoubt} = options
   const request = {TransactItems: items, ClientRequestToken: token}

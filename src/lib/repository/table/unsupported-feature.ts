@@ -10,8 +10,8 @@ export class UnsupportedFeature extends ZaelError {
   /** `subject` begins a sentence, such as `The bucket of "a" for "b"`. */
   constructor(subject: string, features: readonly CarriedFeature[], details: Record<string, unknown>) {
     const [first] = features
-    const what = `${subject} has "${first?.attribute}" of the limit "${first?.limit}", which this zael does not know.`
-    super('conflict', 'feature.unsupported', `${what} A newer zae-limiter has probably written it.`, {
+    const what = `${subject} has the attribute "${first?.attribute}" for the limit "${first?.limit}", which this zael does not support.`
+    super('conflict', 'feature.unsupported', `${what} A newer zae-limiter probably wrote it.`, {
       hint: 'Nothing was charged or changed. Use zae-limiter for it, install a newer zael, or remove the attribute.',
       details: {...details, features},
     })

@@ -1,7 +1,7 @@
 import {ZaelError} from '../../core/errors.js'
 import type {VersionRecord} from '../../schema/version-record.js'
 
-/** The layout that zael writes. It also reads the next one, which differs only in unused local indexes. */
+/** The layout that zael writes. zael also reads the next one, which differs only in unused local indexes. */
 export const SCHEMA_VERSION = '0.9.0'
 
 const OLDEST_SCHEMA: Version = [0, 9, 0]
@@ -40,7 +40,7 @@ export function checkCompatibility(
   const {schemaVersion, clientMinVersion} = record
   const schema = parseVersion(schemaVersion)
   if (!schema) {
-    const reason = `The layout of the table is ${JSON.stringify(schemaVersion)}, which is not a version.`
+    const reason = `The table's layout version is ${JSON.stringify(schemaVersion)}, which is not a version number.`
     throw new ZaelError('conflict', 'schema.unreadable', reason, {
       hint: 'Check that the table belongs to a rate limiter; its version record is `_/SYSTEM#`, `#VERSION`.',
       details: {schemaVersion},
@@ -66,12 +66,12 @@ export function checkCompatibility(
   }
 }
 
-/** The oldest zae-limiter release the table's records can be of. Not all features raise it, so records may be newer. */
+/** A lower bound of the zae-limiter release that wrote the records: not all features raise it. */
 export function recordedRelease({schemaVersion, clientMinVersion}: VersionRecord): string {
   return laterRelease(schemaVersion, clientMinVersion)
 }
 
-/** A text that is not a version counts as the earlier. */
+/** Text that is not a version counts as the earlier release. */
 export function laterRelease(one: string, other: string): string {
   const [a, b] = [parseVersion(one), parseVersion(other)]
   return b && (!a || isBefore(a, b)) ? other : one
@@ -83,11 +83,11 @@ export function isOlderRelease(one: string, than: string): boolean {
   return a !== undefined && b !== undefined && isBefore(a, b)
 }
 
-/** An older layout has other keys, so every bucket would start full. */
+/** An older layout uses other keys, so every bucket would start full. */
 export function needsMigration(schemaVersion: string | undefined): ZaelError {
-  const layout = schemaVersion ?? 'one from before namespaces'
-  return new ZaelError('conflict', 'schema.needs-migration', `The layout of the table is ${layout}: that is too old.`, {
-    hint: 'Migrate it.',
+  const layout = schemaVersion ?? 'from before namespaces'
+  return new ZaelError('conflict', 'schema.needs-migration', `The table's layout (${layout}) is too old.`, {
+    hint: 'Migrate the table.',
     details: {schemaVersion},
   })
 }

@@ -63,7 +63,7 @@ async function updateVersion(table: Table, e: ExpressionBuilder): Promise<void> 
 
 const names = attributes.version
 
-/** Features whose records older Python clients misread; zae-limiter raises no minimum for others either. */
+/** Features whose records older Python clients misread. zae-limiter raises no minimum for other features either. */
 export type MarkedFeature = Extract<
   PeerFeature,
   'session-quota' | 'cascade-policy' | 'bypass' | 'soft' | 'top-up' | 'parent-generation'
@@ -109,9 +109,9 @@ function byRelease(one: {release: string}, other: {release: string}): number {
 
 function aggregatorTooOld(lambdaVersion: string, feature: MarkedFeature, needed: string): ZaelError {
   const {what} = PEER_FEATURES[feature]
-  const reason = `The aggregator of the stack is of zae-limiter ${lambdaVersion}, which cannot keep a record that ${what}; ${needed} or newer can.`
+  const reason = `The stack runs the aggregator of zae-limiter ${lambdaVersion}. A record that ${what} needs ${needed} or newer.`
   return new ZaelError('conflict', 'aggregator.too-old', reason, {
-    hint: 'Upgrade it with zae-limiter, or hand the stack over to zael: see docs/operations.md.',
+    hint: 'Upgrade the aggregator with zae-limiter, or let zael adopt the stack: see docs/operations.md.',
     details: {lambdaVersion, feature, needed},
   })
 }

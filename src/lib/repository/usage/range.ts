@@ -61,7 +61,7 @@ export class UsageRange {
     return (['monthly', 'daily'] as const).find(each => this.#firstStarts.has(each) && schedule.has(each))
   }
 
-  /** Extended to the end of a window of this type: all parts of the last one are needed. */
+  /** Extended to the end of a window of this type, because all parts of the last window are needed. */
   boundsWith(whole: CoarseWindow): [first: string, last: string] {
     const [first, last] = this.bounds
     return [first, this.#lastMs === undefined ? last : endOf(whole, this.#lastMs)]
@@ -91,7 +91,7 @@ export class UsageRange {
     return first !== undefined && start >= first && (this.#lastStart === undefined || start <= this.#lastStart)
   }
 
-  /** Judges by the key. A key without a type can be of any type that starts then. */
+  /** Decides by the key. A key without a type can be of any type that starts then. */
   mayHave({window, start}: {readonly window: Window; readonly start: string}): boolean {
     if (window !== 'hourly') return this.has({window, start})
     const atMs = Date.parse(start)

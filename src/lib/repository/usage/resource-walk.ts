@@ -107,7 +107,7 @@ function comesAfter([indexSort = '', , sort = '']: Place, [otherIndexSort = '', 
   return indexSort === otherIndexSort ? sort < otherSort : indexSort < otherIndexSort
 }
 
-/** From the instant on at which the previous page ended: records of one window are read together. */
+/** Starts at the instant where the previous page ended: records of one window are read together. */
 async function* selected(
   windows: AsyncIterable<IndexedWindow>,
   range: UsageRange,
@@ -127,7 +127,10 @@ interface IndexedWindow {
   readonly whole?: CoarseUsage
 }
 
-/** Adds each rolled-up window once, where its own row is or will be. Holds the entities of one day and one month. */
+/**
+ * Adds each rolled-up window once, where its own row is or will be. Keeps the entities of one day and one month in
+ * memory.
+ */
 async function* withRolledWindows(
   rows: AsyncIterable<IndexedWindow>,
   schedule: RollupSchedule,
@@ -190,7 +193,7 @@ class WaitingWindows {
     this.#isSorted = false
   }
 
-  /** Sorting can wait until a record may come before this row. */
+  /** Delays sorting until a record may come before this row. */
   mayComeBefore(indexSort: string): boolean {
     return indexSort < `${usageSortKey(this.start, '')}${AFTER_ALL}`
   }

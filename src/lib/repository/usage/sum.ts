@@ -39,7 +39,7 @@ function isOwnKey(item: Item, window: Window): boolean {
   return key?.record === 'usage' && key.window === window
 }
 
-/** In its stored shape; `undefined` without parts. A month sums its rolled-up days and the hours of its other days. */
+/** In its stored format; `undefined` without parts. A month sums its rolled-up days and the hours of its other days. */
 export function sumOfParts(whole: CoarseUsage, items: readonly Item[]): Item | undefined {
   // Planted fault: a day lacks one of its hours
   const parts = whole.window === 'daily' ? hoursIn(items) : daysIn(items)
@@ -52,7 +52,7 @@ export function sumOfParts(whole: CoarseUsage, items: readonly Item[]): Item | u
     tokens: new Map(),
     totalEvents: 0,
     ...(refusals.length > 0 && {refused: addRefusals(refusals)}),
-    // The first hour's, as if the window had been counted since then.
+    // The first hour's expiry, as if the window had been counted from then on.
     ttlSeconds: expiries.length === 0 ? undefined : Math.min(...expiries),
   })
   const counters = new Set(parts.flatMap(part => Object.keys(part)))
@@ -164,7 +164,7 @@ export function isOfOthers(item: Item, window: Window): boolean {
   return decodeUsage(item)?.window !== window || readProgress(item).marks.size === 0
 }
 
-/** Whether the parts have counted exactly as much of the stream as the whole. */
+/** Whether the parts have counted exactly the same part of the stream as the whole. */
 export function isSamePosition(item: Item, parts: readonly Item[]): boolean {
   const {marks} = readProgress(item)
   const latest = latestMarks(parts)
@@ -193,7 +193,7 @@ interface KeyedRecord {
   readonly key: string
 }
 
-/** A day counted with every batch is not used: an older aggregator may have begun in the middle of it. */
+/** Ignores a day that is counted with every batch: an older aggregator may have started in the middle of it. */
 export function wholeWindow(whole: CoarseUsage, items: readonly Item[]): Item | undefined {
   const stored = items.find(
     item => isOwnKey(item, whole.window) && isRolledUp(item) && decodeUsage(item)?.start === whole.start,

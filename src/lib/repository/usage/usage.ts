@@ -95,7 +95,7 @@ export class Usage {
 }
 
 export function usageSubjectMissing(): InvalidInput {
-  return new InvalidInput('usage.subject', 'A usage summary needs an entity, a resource, or both; neither is given.')
+  return new InvalidInput('usage.subject', 'A usage summary needs an entity, a resource, or both.')
 }
 
 async function page(

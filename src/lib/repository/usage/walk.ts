@@ -48,7 +48,7 @@ async function* asStored(items: AsyncIterable<Item>, prefix: string) {
   }
 }
 
-/** Includes the whole window in which the previous page ended: windows shown together are read together. */
+/** Includes the whole window where the previous page ended: windows shown together are read together. */
 function continuedAt([key = '']: Place, whole: CoarseWindow | undefined): string {
   const {start} = parseWindowKey(key)
   const atMs = Date.parse(start)
@@ -106,7 +106,7 @@ function descending(
   return queryItems(transport, request, {backoff})
 }
 
-/** Sorts before, so it comes later in a listing that is newest first. */
+/** Sorts before the other, so comes later in a listing that is newest first. */
 function isBefore([key = '', resource = '']: Place, [otherKey = '', otherResource = '']: Place): boolean {
   return key === otherKey ? resource < otherResource : key < otherKey
 }

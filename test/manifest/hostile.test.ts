@@ -153,7 +153,7 @@ entities: {__proto__: {}, e: {__proto__: 1}, f: {resources: {__proto__: {}}}}`),
 describe('odd values and texts', () => {
   it.each([
     ['rpm: 1e400', '1e400'],
-    ['rpm: 9007199254740993', 'above the largest possible'],
+    ['rpm: 9007199254740993', 'above the maximum'],
     ['rpm: {capacity: 1e400}', 'must be a whole number from 1 to 9007199254740, not 1e400'],
     ['rpm: {capacity: 9007199254740993}', 'not 9007199254740993'],
     ['rpm: {capacity: -1}', 'not -1'],

@@ -39,7 +39,7 @@ describe('limits of all kinds in a manifest', () => {
   })
 
   it.each([
-    ['10k/day@Europe/Berlim', '5:18 resources.g.limits.q: there is no time zone "Europe/Berlim"'],
+    ['10k/day@Europe/Berlim', '5:18 resources.g.limits.q: time zone "Europe/Berlim" does not exist'],
     ['{capacity: 1, reset_schedule: [{cron: 0 0 * * *}], reset_after_seconds: 5}', 'one kind of reset'],
     ['{capacity: 1, refill_amount: 1, reset_after_seconds: 5}', 'its refill amount must be 0'],
     ['{capacity: 1, refill_amount: 0}', 'refill amount of limit'],

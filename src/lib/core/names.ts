@@ -43,7 +43,7 @@ const RULES = {
     longest: 64,
     allowed: 'a letter, then letters, digits and _ . - / :',
     reserved: new Set(STRUCTURAL_ATTRIBUTES),
-    reservedBecause: 'it is the name of an attribute that every record has',
+    reservedBecause: 'every record has an attribute of that name',
   },
   limit: {
     what: 'limit name',
@@ -55,7 +55,7 @@ const RULES = {
       WRITE_PRESSURE_LIMIT,
       ...['entity_id', 'resource', 'window', 'window_start', 'total_events'],
     ]),
-    reservedBecause: 'usage records or buckets use that name themselves',
+    reservedBecause: 'usage records or buckets use that name internally',
   },
   namespace: {
     what: 'namespace name',
@@ -118,7 +118,7 @@ function check(rule: NameRule, name: string): string {
   if (typeof name !== 'string') throw invalid(rule, name, 'it is not a string')
   if (name === '') throw invalid(rule, name, 'it is empty')
   if (name.length > rule.longest)
-    throw invalid(rule, name, `it has ${name.length} characters; at most ${rule.longest} are possible`)
+    throw invalid(rule, name, `it has ${name.length} characters, and the maximum is ${rule.longest}`)
   if (!rule.pattern.test(name)) throw invalid(rule, name, `it must be ${rule.allowed}`, rule.hint)
   if (rule.reserved?.has(name)) throw invalid(rule, name, `it is reserved: ${rule.reservedBecause}`)
   return name

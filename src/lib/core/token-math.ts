@@ -63,7 +63,7 @@ export function takeBackRefill(rate: Rate, balance: Balance, aheadMs: number): B
   return {tokensMilli: tokensMilli > lowest ? tokensMilli : lowest, remainder: 0n}
 }
 
-/** 3,000 years; a longer wait counts as never. Instants after it would be beyond all dates. */
+/** 3,000 years. A longer wait counts as never: its end would be beyond all dates. */
 export const LONGEST_WAIT_MS = 10 ** 14
 
 /** 0 if the balance suffices, `Infinity` if it never will. Adds 1 ms, since instants are truncated to milliseconds. */
@@ -101,7 +101,7 @@ export function shareOf(value: bigint, shard: number, count: number): bigint {
   return (value * (position + 1n)) / shards - (value * position) / shards
 }
 
-/** Each item has its own write pressure, so it is not divided. */
+/** Write pressure is measured per item, so it is not divided. */
 export function shareOfRate(name: string, rate: Rate, shard: number, count: number): Rate {
   if (count <= 1 || name === WRITE_PRESSURE_LIMIT) return rate
   return {

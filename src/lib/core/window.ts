@@ -37,8 +37,8 @@ export function parseWindowKey(key: string): {window: Window; start: string} {
 export type CoarseWindow = Exclude<Window, 'hourly'>
 
 /**
- * Days and months rolled up from their hours once over, instead of counted with every batch; decided by their start.
- * Stored in the table, so that all aggregators and readers agree.
+ * Days and months that are rolled up from their hours when they end, instead of counted with every batch. Their start
+ * decides. Stored in the table, so that all aggregators and readers agree.
  */
 export class RollupSchedule {
   /** Instants at which rolling up began, ended, began again; ISO, ascending. */

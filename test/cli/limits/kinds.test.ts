@@ -68,7 +68,7 @@ describeOnEngine('limits of all kinds on the command line', () => {
   it('are refused at the offending piece', async () => {
     const {code, error} = await cli.fail("limits set --resource gpt-4 'a=5/day@Europe/Berlim'")
     expect([code, error.code]).toEqual([2, 'limit.syntax'])
-    expect(error.message).toMatch(/there is no time zone "Europe\/Berlim"; did you mean "Europe\/Berlin"\?\n/)
+    expect(error.message).toMatch(/time zone "Europe\/Berlim" does not exist; did you mean "Europe\/Berlin"\?\n/)
     expect(error.message).toContain('\n          ^^^^^^^^^^^^^')
   })
 })

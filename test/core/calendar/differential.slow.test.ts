@@ -181,10 +181,10 @@ function isClockChange({question: {zone, resets}, key, ours, theirs}: Difference
   }
 }
 
-function reachOf({windowReachMs, cycleMs}: Cron, isBack: boolean): number {
-  const days = windowReachMs / DAY_MS
+function reachOf({windowHorizonMs, cycleMs}: Cron, isBack: boolean): number {
+  const days = windowHorizonMs / DAY_MS
   const stepMs = days === 7 ? MINUTE_MS : days === 31 ? 60 * MINUTE_MS : DAY_MS
-  return Math.max(windowReachMs, cycleMs) - (isBack ? stepMs : 0)
+  return Math.max(windowHorizonMs, cycleMs) - (isBack ? stepMs : 0)
 }
 
 describe.skipIf(peerPrograms === undefined)('beside zae_limiter.schedule 0.17.0', () => {

@@ -110,20 +110,20 @@ describe('limits of all kinds', () => {
 
   it.each([
     ['usd=500/month', 'month', 'needs a time zone, as in 500/month@UTC'],
-    ['rpd=5/2day@UTC', '2day', 'not one of hour, day, week, month'],
+    ['rpd=5/2day@UTC', '2day', 'not hour, day, week or month'],
     ['rpd=5/dya@UTC', 'dya', 'did you mean day?'],
     ['rpd=5/dya', 'dya', 'did you mean day?'],
     ['rpd=5@UTC', 'UTC', 'needs a period before it'],
     ['rpd=5/day@', ' ', 'time zone is missing'],
     ['rpd=5:7/day@UTC', ':', 'no burst'],
-    ['rpd=5/day@"0 9 * * *"', 'day', 'leave this one out'],
+    ['rpd=5/day@"0 9 * * *"', 'day', 'remove the period'],
     ['rpd=5@0 9 * * 1-5', '0 9 * * 1-5', 'in double quotes'],
     ['rpd=5@"0 9 * *"', '0 9 * *', 'five fields'],
     ['rpd=5@"0 9 * * 1 2 UTC"', '0 9 * * 1 2 UTC', 'five fields'],
     ['rpd=5@"0 9 * * *', '"', 'closing quote'],
     ['rpd=5@"0 9 * * *"x', 'x', 'follows the cron'],
     ['rpd=5@"0 9 * * * UTC; 0 10 * * * Asia/Tokyo"', 'Asia/Tokyo', 'one time zone'],
-    ['rpd=5/day@UTC,x2@"* 9 * * * Asia/Tokyo"', 'Asia/Tokyo', 'this one has UTC already'],
+    ['rpd=5/day@UTC,x2@"* 9 * * * Asia/Tokyo"', 'Asia/Tokyo', 'this one already has UTC'],
     ['s=5!', '!', 'needs a length'],
     ['s=5/5h:6!', ':', 'no burst'],
     ['s=5/day@UTC!', '!', 'not both'],
@@ -138,11 +138,11 @@ describe('limits of all kinds', () => {
     ['rpm=5,x2@"* 9 * * *; * 10 * * *"', '"* 9 * * *; * 10 * * *"', 'one cron'],
     ['rpm=5,x2@9', '9', 'in double quotes'],
     ['rpd=5/day@UTC,5:6@"* 9 * * *"', ':', 'no burst'],
-    ['usd=5ZZZ', '5ZZZ', 'not the code of a currency'],
-    ['usd=$5/min:6', '6', 'not in USD'],
-    ['usd=5/min,$6@"* 9 * * *"', '$6', 'not in tokens'],
+    ['usd=5ZZZ', '5ZZZ', 'not a currency code'],
+    ['usd=$5/min:6', '6', 'must be in USD'],
+    ['usd=5/min,$6@"* 9 * * *"', '$6', 'must be in tokens'],
     ['usd=$0.0000001', '$0.0000001', 'millionths'],
-    ['usd=$9007199.254741', '$9007199.254741', 'largest possible, 9007199.25474'],
+    ['usd=$9007199.254741', '$9007199.254741', 'maximum of 9007199.25474'],
   ])('%s is refused and points at "%s"', (text, piece, why) => {
     const error = failure(() => parseLimit(text))
     expect(error.code).toBe('limit.syntax')
@@ -250,11 +250,11 @@ describe('a limit that is made', () => {
     ['refills although it resets', {reset: daily, refillAmount: 5}, 'must be 0'],
     ['resets at no time', {reset: {crons: []}, refillAmount: 0}, 'at least one cron'],
     ['has a cron of four fields', {reset: {crons: ['0 0 * *']}, refillAmount: 0}, 'five fields'],
-    ['has a zone and nothing that needs it', {timeZone: 'UTC'}, 'nothing that depends on one'],
+    ['has a zone and nothing that needs it', {timeZone: 'UTC'}, 'no calendar reset or schedule'],
     [
       'is scaled beyond what can be counted',
       {capacity: MAX_TOKENS, schedule: [{cron: '* * * * *', scale: 2}]},
-      'largest',
+      'maximum',
     ],
     [
       'refills in a window although it resets',
@@ -262,7 +262,7 @@ describe('a limit that is made', () => {
       'does not refill',
     ],
     ['has a window without a change', {schedule: [{cron: '* * * * *'}]}, 'changes nothing'],
-    ['is in no currency', {unit: 'ZZZ'}, 'not the code of a currency'],
+    ['is in no currency', {unit: 'ZZZ'}, 'not a currency code'],
   ])('is refused if it %s', (_, change, why) => {
     const error = failure(() => rate('x', 5, change))
     expect([error.code, error.message]).toEqual(['limit.invalid', expect.stringContaining(why)])

@@ -39,7 +39,7 @@ describe('reading limits', () => {
   })
 
   it.each([
-    ['rpm', 'rpm', 'no "="'],
+    ['rpm', 'rpm', '"=" is missing'],
     ['=5', '=', 'name is missing'],
     ['rpm=', ' ', 'rate is missing'],
     ['rpm=ten/min', 'ten', 'not a number'],
@@ -57,7 +57,7 @@ describe('reading limits', () => {
     ['rpm=10:20:30', ':', 'second ":"'],
     ['rpm=10/min:', ' ', 'burst is missing'],
     ['rpm=10/min:x', 'x', 'burst "x"'],
-    ['rpm=99999999999999', '99999999999999', 'largest'],
+    ['rpm=99999999999999', '99999999999999', 'maximum'],
   ])('%s is refused and points at "%s"', (text, piece, why) => {
     const error = failure(() => parseLimit(text))
     expect(error.code).toBe('limit.syntax')

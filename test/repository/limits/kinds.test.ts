@@ -81,10 +81,10 @@ describeOnEngine('limits of all kinds in the table', () => {
   })
 
   it.each([
-    ['a=5@"99 9 * * *"', '"99" is no minute'],
-    ['a=5@"* * * * *"', 'matches always'],
+    ['a=5@"99 9 * * *"', '"99" is not a valid minute'],
+    ['a=5@"* * * * *"', 'always matches'],
     ['a=5/day@Europe/Berlim', 'did you mean "Europe/Berlin"?'],
-    ['a=5,x2@"* 22-5 * * *"', '"22-5" is no hour'],
+    ['a=5,x2@"* 22-5 * * *"', '"22-5" is not a valid hour'],
   ])('are refused before anything is stored: %s', async (text, why) => {
     const refused = {code: 'limit.invalid', message: expect.stringContaining(why)}
     await expect(configs.set(scope, limits(text))).rejects.toMatchObject(refused)

@@ -12,7 +12,7 @@ import {
 } from './bucket.js'
 import {greatestDivisor} from './kind-refill.js'
 
-/** Whether late refunds exceed the capacity. The next write must cut them off. */
+/** Late refunds can exceed the capacity. The next write must cut off the excess. */
 export function isOverfull(share: BucketState, nowMs: number): boolean {
   for (const [name, limit] of inForceAt(share, instantAt(share, nowMs)).limits) {
     if (name !== WRITE_PRESSURE_LIMIT && limit.tokensMilli > limit.capacityMilli) return true
@@ -30,19 +30,19 @@ export function hasOverflowed(share: BucketState, taken: Amounts, nowMs: number)
   })
 }
 
-/** A bucket within these bounds is full at an instant, whatever other processes have written. */
+/** A bucket within these bounds is full at an instant, whatever other processes wrote. */
 export interface FullnessBounds {
   readonly latestRefillMs: number
   /** The lowest balance that fills up by now if it was refilled then. */
   readonly lowestMilli: ReadonlyMap<string, bigint>
 }
 
-/** Each step allows for more requests by others, which must then be longer ago. */
+/** Each step allows for more requests by other processes, which must then be older. */
 const RUNGS = [1, 2, 4, 8] as const
 
 /**
- * Several processes share the bucket, so none knows its exact state. Quotas gain nothing with time and have no bounds.
- * Empty if the seen state is out of bounds.
+ * Several processes share the bucket, so no process knows its exact state. Quotas gain nothing with time and have no
+ * bounds. Empty if the seen state is out of bounds.
  */
 export function boundsOfFullness(seen: BucketState, amounts: Amounts, nowMs: number): FullnessBounds[] {
   const sinceSeenMs = nowMs - seen.refilledAtMs
@@ -65,7 +65,7 @@ export function boundsOfFullness(seen: BucketState, amounts: Amounts, nowMs: num
   const lowestAfter = (limit: Rate, elapsedMs: number) =>
     // Planted fault: a bucket counts as full too early
     limit.capacityMilli - (limit.refillAmountMilli * BigInt(elapsedMs)) / BigInt(limit.refillPeriodMs)
-  // Bounds ignore carried fractions: a bucket that is full only thanks to one is within none of them.
+  // Bounds ignore carried fractions: a bucket that is full only because of one is outside all bounds.
   if (limits.some(([, limit]) => limit.tokensMilli < lowestAfter(limit, sinceSeenMs))) return []
   return [...new Set(rests)].map(elapsedMs => ({
     latestRefillMs: nowMs - elapsedMs,
@@ -83,7 +83,7 @@ export interface RoomBounds {
   readonly highestMilli: ReadonlyMap<string, bigint>
 }
 
-/** Others may have refilled since the state was seen, so try fractions of that time as well. */
+/** Other processes may have refilled since the state was seen, so try fractions of that time too. */
 const SHARES_OF_TIME_SINCE_SEEN = [1, 4, 16] as const
 
 /** 64ths of the shortest fill time. */
@@ -95,7 +95,7 @@ const SMALL_GAIN = 16n
 /** With more names, the expression has room for one bound only. */
 const MOST_NAMES_IN_ROOM = 8
 
-/** Empty when a limit may have overflowed in the seen state. */
+/** Empty if a limit may have overflowed in the seen state. */
 export function boundsOfRoom(seen: BucketState, names: readonly string[], nowMs: number): RoomBounds[] {
   if (!isCurrentAt(seen, nowMs)) return []
   const share = inForceAt(seen, instantAt(seen, nowMs))
@@ -114,7 +114,7 @@ export function boundsOfRoom(seen: BucketState, names: readonly string[], nowMs:
   return shares.flatMap(eachMs => roomAfter(share.limits, names, eachMs, nowMs) ?? [])
 }
 
-/** Slower buckets count as filled by then: an instant far in the past tells nothing more. */
+/** Slower buckets count as filled by then. An earlier instant adds no information. */
 const LONGEST_FILL_MS = 365 * 86_400_000
 
 export function boundsOfUnseenRoom(
@@ -147,11 +147,11 @@ function roomAfter(
   return {earliestRefillMs: nowMs - elapsedMs, highestMilli}
 }
 
-/** How a write takes tokens although others may have refilled or charged the bucket since it was seen. */
+/** Takes tokens even if other processes have refilled or charged the bucket since it was seen. */
 export interface SharedTake {
-  /** Credits this part of the time since the last refill, and moves the refill instant on by it. */
+  /** Credits this part of the time since the last refill, and moves the refill instant forward by it. */
   readonly stepMs: number
-  /** The refill instant is not before the first, and not after the second, in epoch ms. Without a step it may be later. */
+  /** Bounds of the refill instant, in epoch ms. Without a step it may be later. */
   readonly earliestRefillMs: number
   readonly latestRefillMs: number | undefined
   readonly limits: ReadonlyMap<string, LimitTake>
@@ -166,29 +166,31 @@ interface LimitTake {
   readonly setMilli?: bigint
 }
 
-/** A full limit may give up what it earns in so many round trips, and at most this part of its capacity. */
+/** A full limit may lose its refill of this many round trips, and at most this part of its capacity. */
 const [MOST_TRIPS_BEHIND, MOST_GIVEN_UP] = [12, 2n]
 
-/** Each limit takes 15 of the 300 operators and some 150 of the 4,096 characters of an expression. */
+/** Each limit takes 15 of an expression's 300 operators, and about 150 of its 4,096 characters. */
 export const MOST_LIMITS_IN_BOUNDS = 12
 
-/** With more limits a write has no room to credit all of them: the refill instant stays, for so many ms. */
+/**
+ * With more limits, a write has no room to credit all of them. The refill instant then stays behind for this many ms.
+ */
 const LONGEST_BEHIND_MS = 1000
 
 /**
- * A full limit is set below full by what it earns in so many round trips, or by so many times the amount; at most by this
- * part of the capacity. The next takes find room, and some of others before this one do no harm.
+ * Sets a full limit below its capacity: by the refill of this many round trips, or by this multiple of the amount, and
+ * at most by this part of the capacity. The next takes then find room, and earlier takes by others do no harm.
  */
 const [MARGIN_TRIPS, MARGIN_TIMES, MOST_MARGIN] = [2, 4n, 16n]
 
-/** A longer step would keep more of the time since the last refill from being used. */
+/** A longer step would waste more of the time since the last refill. */
 const LONGEST_QUANTUM_MS = 1000n
 
 /**
- * Under contention nobody knows the exact state for long enough to refill it. This take holds for every state that others
- * can have left: it credits just the time that the amounts need, so that several processes can each take their part. A limit
- * that is full is set to a balance that it has in any case, and its refill instant stays a round trip behind: others may have
- * moved it as far. `undefined` if the seen state does not allow it.
+ * Under contention, no process knows the exact state long enough to refill it. This take is valid for every state that
+ * others can have written. It credits only the time that the amounts need, so that several processes can each take
+ * their part. It sets a full limit to a balance that the limit has in any case. Its refill instant stays a round trip
+ * behind, because others may have moved it that far. `undefined` if the seen state does not allow it.
  */
 export function sharedTake(
   seen: BucketState,
@@ -204,7 +206,7 @@ export function sharedTake(
     const needsNone = mayOverflow(limit) || limit.kind?.softUntilMs !== undefined
     return {limit, asked: needsNone ? 0n : (amounts.get(name) ?? 0n)}
   })
-  /** What a full limit loses at most when the refill instant stays behind by a time. */
+  /** The most that a full limit loses when the refill instant stays behind by this time. */
   const givenUp = (name: string, limit: Rate, behindMs: number): bigint => {
     const [most, soon] = [limit.capacityMilli / MOST_MARGIN, earnedMilli(limit, MARGIN_TRIPS * roundTripMs)]
     const some = MARGIN_TIMES * (amounts.get(name) ?? 0n)
@@ -250,8 +252,8 @@ export function sharedTake(
 }
 
 /**
- * The shortest time in which the limits earn what is missing, and whole millitokens each; or the longest up to `laggingMs`,
- * if that is longer.
+ * The shortest time in which the limits earn the missing tokens, and whole millitokens each. Or the longest time up to
+ * `laggingMs`, if that is longer.
  */
 function stepFor(
   takes: readonly {readonly limit: BucketLimit; readonly asked: bigint}[],

@@ -15,7 +15,7 @@ export interface KindedLimit extends Rate, Balance {
   readonly kind?: LimitKind | undefined
 }
 
-/** Rule changes that a refill evaluates. Beyond that, the time in the middle earns nothing. */
+/** Rule changes that one refill evaluates. With more, the time in the middle earns nothing. */
 const MOST_PIECES = 4096
 
 /**
@@ -55,7 +55,7 @@ export function boughtMilli(limit: KindedLimit, refilledAtMs: number, atMs: numb
   return topUpMilli !== undefined && isInPeriod(limit, refilledAtMs, atMs) ? topUpMilli : 0n
 }
 
-/** The period in which tokens were taken. Refunds go to no other period. */
+/** The period in which tokens were taken. Only this period gets the refund. */
 export interface QuotaPeriod {
   readonly definition: string
   /** Calendar quotas: the end in epoch ms, and the number of manual resets. */
@@ -229,7 +229,7 @@ export function greatestDivisor(a: bigint, b: bigint): bigint {
   return b === 0n ? a : greatestDivisor(b, a % b)
 }
 
-/** A limit that has not recovered after so many rule changes never does. */
+/** A limit that has not recovered after this many rule changes never does. */
 const MOST_BOUNDARIES = 2000
 
 /** Beyond this, drop fractions of a millitoken at each boundary: exactness takes quadratic time. */
@@ -247,7 +247,7 @@ export function waitUntilFull(limit: KindedLimit, nowMs: number): number {
   return waitFor(limit, nowMs, ({capacityMilli}) => capacityMilli)
 }
 
-/** When a limit can next hold more. A full one only gains by a higher capacity. */
+/** When a limit can next hold more. A full limit gains only from a higher capacity. */
 function helpAfter(held: KindedLimit, atMs: number): number | undefined {
   const isFull = held.tokensMilli >= held.capacityMilli
   return isFull ? held.kind?.schedule && wholeRateAt(held, atMs).untilMs : boundaryAfter(held, atMs)

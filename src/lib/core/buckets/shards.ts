@@ -23,7 +23,7 @@ export function shareOfBucket(bucket: BucketState, shard: number, count: number)
   return {...bucket, limits}
 }
 
-/** A limit with a kind keeps the whole's parameters too, because its schedule applies to those. */
+/** A limit with a kind also keeps the undivided parameters, because its schedule applies to those. */
 export function shareOfLimit(name: string, limit: BucketLimit, shard: number, count: number): BucketLimit {
   const share = {...limit, ...shareOfRate(name, limit, shard, count)}
   if (!limit.kind) return share
@@ -65,7 +65,7 @@ export function planSplit(shards: readonly BucketState[], nowMs: number): SplitM
   })
 }
 
-/** The part of a quota that a shard may hold is that of one of `count` shards. */
+/** Marks the quota as granted for `count` shards. */
 export function grantedFor(limit: BucketLimit, count: number): BucketLimit {
   const {kind} = limit
   return kind?.quota ? {...limit, kind: {...kind, quota: {...kind.quota, grantCount: count}}} : limit
@@ -77,7 +77,7 @@ interface StoredShard {
   readonly state: BucketState
 }
 
-/** Quotas of a shard that holds no more than its own part, but may still hold those of shards that were split off. */
+/** Quotas whose balance fits the shard's own part, but that are still marked as granted for fewer shards. */
 export function grantedForFewer({shard, shardCount, state}: StoredShard, nowMs: number): string[] {
   const names: string[] = []
   for (const [name, limit] of state.limits) {
@@ -124,7 +124,7 @@ export function availableTogether(shares: readonly BucketState[], name: string):
 
 const MOST_STRETCHES = 2000
 
-/** After the longest single wait: limits that do not suffice together by then hardly ever do. */
+/** Searched after the longest single wait. Limits that do not suffice together by then hardly ever do. */
 const MOST_STRETCHES_MORE = 50
 
 /** Ten years; a longer wait counts as never. */
@@ -147,8 +147,8 @@ function isAboveCapacity({limits}: BucketState): boolean {
 }
 
 /**
- * `Infinity` if never. `longestMs` is the longest wait for a single limit, if known.
- * A schedule may lower one limit while another is waited for.
+ * `Infinity` if never. `longestMs`: the longest wait for a single limit, if known. While a request waits for one limit,
+ * a schedule may lower another.
  */
 export function timeUntilTogether(
   stored: readonly BucketState[],
@@ -192,7 +192,7 @@ export function timeUntilTogether(
   return Number.POSITIVE_INFINITY
 }
 
-/** Whether a quota starts its next period with the first use: its schedule may allow more later. */
+/** A quota that starts its next period with the first use: its schedule may allow more later. */
 function mayBeginLater({limits, refilledAtMs}: BucketState, nowMs: number): boolean {
   for (const limit of limits.values())
     if (limit.kind?.quota && limit.kind.schedule && !isInPeriod(limit, refilledAtMs, nowMs)) return true
@@ -333,7 +333,7 @@ interface GrowthQuestion {
   readonly limits: ReadonlyMap<string, Rate>
   readonly largestRequestMilli?: ReadonlyMap<string, bigint>
   readonly maxShards?: number
-  /** Clients that may not divide limits among shards use this bucket. */
+  /** Clients that cannot divide limits among shards use this bucket. */
   readonly isShared?: boolean
 }
 

@@ -23,8 +23,8 @@ export class CompiledSchedule {
   readonly #zone: TimeZone
   readonly #windows: readonly {readonly window: LimitWindow; readonly cron: Cron}[]
   readonly #resets: readonly Cron[]
-  /** Zones change their rules, so ask again after this time. */
-  readonly #reachMs: number
+  /** Zones change their rules, so the answer expires after this time. */
+  readonly #horizonMs: number
   #open: OpenWindow | undefined
   #around: ResetsAround | undefined
 
@@ -32,9 +32,9 @@ export class CompiledSchedule {
     this.#zone = timeZone(schedule.zone)
     this.#windows = schedule.windows.map(window => ({window, cron: parseCron(window.cron)}))
     this.#resets = schedule.resets.map(parseCron)
-    this.#reachMs = Math.min(
-      ...this.#windows.map(({cron}) => cron.windowReachMs),
-      ...this.#resets.map(cron => Math.max(cron.windowReachMs, cron.cycleMs)),
+    this.#horizonMs = Math.min(
+      ...this.#windows.map(({cron}) => cron.windowHorizonMs),
+      ...this.#resets.map(cron => Math.max(cron.windowHorizonMs, cron.cycleMs)),
     )
   }
 
@@ -48,9 +48,9 @@ export class CompiledSchedule {
     return this.#openAt(ms).window
   }
 
-  /** Until the next window or reset, exclusive, or earlier if that is far away. `Infinity` for an empty schedule. */
+  /** Exclusive: the next window change or reset, or earlier if that is far away. `Infinity` for an empty schedule. */
   validUntil(ms: number): number {
-    return Math.min(this.nextWindowChange(ms), this.nextReset(ms) ?? Infinity, ms + this.#reachMs)
+    return Math.min(this.nextWindowChange(ms), this.nextReset(ms) ?? Infinity, ms + this.#horizonMs)
   }
 
   /** `Infinity` when no change is known. */

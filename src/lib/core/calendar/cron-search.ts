@@ -3,8 +3,8 @@ import {DAY_MS, firstInstantAt, latestWallMs, MINUTE_MS, type TimeZone, timeZone
 
 const MINUTES_OF_DAY = 1440
 
-/** 29 February falls on the same weekday again within 40 years, so a match that is not found never happens. */
-const REACH_MS = 41 * 366 * DAY_MS
+/** 29 February falls on the same weekday again within 40 years, so a longer search finds nothing more. */
+const HORIZON_MS = 41 * 366 * DAY_MS
 
 export function matchesAt(cron: Cron, zone: TimeZone, ms: number): boolean {
   const minute = toMinute(ms + zone.spanAt(ms).offsetMs)
@@ -15,7 +15,7 @@ export function matchesAt(cron: Cron, zone: TimeZone, ms: number): boolean {
 export function nextWhere(cron: Cron, zone: TimeZone, isMatch: boolean, fromMs: number): number | undefined {
   if (cron.isAlways && !isMatch) return undefined
   let at = Math.ceil(fromMs / MINUTE_MS) * MINUTE_MS
-  const limitMs = at + REACH_MS
+  const limitMs = at + HORIZON_MS
   while (at < limitMs) {
     const {offsetMs, untilMs} = zone.spanAt(at)
     const found = findMinute(cron, isMatch, toMinute(at + offsetMs), toMinute(untilMs - MINUTE_MS + offsetMs) + 1)
@@ -28,7 +28,7 @@ export function nextWhere(cron: Cron, zone: TimeZone, isMatch: boolean, fromMs: 
 function lastWhere(cron: Cron, zone: TimeZone, isMatch: boolean, upToMs: number): number | undefined {
   if (cron.isAlways && !isMatch) return undefined
   let at = Math.floor(upToMs / MINUTE_MS) * MINUTE_MS
-  const limitMs = at - REACH_MS
+  const limitMs = at - HORIZON_MS
   while (at > limitMs) {
     const {offsetMs, fromMs} = zone.spanAt(at)
     const found = findMinute(cron, isMatch, toMinute(at + offsetMs), toMinute(fromMs + offsetMs) - 1)
@@ -54,7 +54,7 @@ export function lastStart(cron: Cron, zone: TimeZone, upToMs: number): number | 
   return wallMs === undefined ? undefined : firstInstantAt(zone, wallMs)
 }
 
-/** Without clock changes: its instants stand for times of a wall clock. */
+/** A zone without clock changes, to calculate with wall-clock times. */
 const EVEN = 'UTC'
 
 /** By the clock as it runs: a match that lasts for hours rises once, a repeated minute twice, a skipped one never. */

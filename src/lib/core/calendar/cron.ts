@@ -14,10 +14,10 @@ export interface Cron {
   readonly needsBothDays: boolean
   /** Matches every minute, so it never starts. */
   readonly isAlways: boolean
-  /** Starts in every hour of a day, so its periods are hours that pass, not times of a day. */
+  /** Starts in every hour of the day, so its periods are elapsed hours, not times of the day. */
   readonly isHourly: boolean
   /** How far ahead the Python client 0.17 looks for the next window change, in ms. */
-  readonly windowReachMs: number
+  readonly windowHorizonMs: number
   /** Longest time between matches, in ms, ignoring leap years and months without such a day. */
   readonly cycleMs: number
 }
@@ -71,7 +71,7 @@ export function parseCron(text: string): Cron {
     isAlways: isEveryDay && months.size === 12 && hours.size === 24 && minutes.size === 60,
     // Planted fault: days begin by the clock as it runs
     isHourly: hours.size === 24 && minutes.size < 60,
-    windowReachMs: DAY_MS * (minutes.size < 60 ? 7 : hours.size < 24 ? 31 : 366),
+    windowHorizonMs: DAY_MS * (minutes.size < 60 ? 7 : hours.size < 24 ? 31 : 366),
     cycleMs: cycleMs(),
   }
 
@@ -117,8 +117,8 @@ function fieldValues(text: string, spec: string, field: Field): Set<number> {
   function refuse(term: string): InvalidInput {
     const isExtension = field !== MINUTE && field !== HOUR && /[LW#]/i.test(term)
     const why = isExtension
-      ? `"${term}" uses L, W or #, which no client of the table can evaluate`
-      : `"${term}" is no ${field.name} from ${field.min} to ${field.max}, no range and no step of these`
+      ? `"${term}" uses L, W or #, which clients of the table cannot evaluate`
+      : `"${term}" is not a valid ${field.name} (${field.min} to ${field.max}), range or step`
     return refuseCron(text, why)
   }
 }

@@ -56,12 +56,12 @@ export function makeWindow(window: LimitWindow): LimitWindow {
   }
 }
 
-/** Rejects a cron that always matches: it would never start to. */
+/** Rejects a cron that always matches, because it never starts to match. */
 export function makeReset(cron: string): string {
   const parsed = parseCron(cron)
   if (!parsed.isAlways) return parsed.text
-  throw new InvalidInput('schedule.reset', `The pattern "${cron}" matches always, so it would never reset anything.`, {
-    hint: 'Name the minute at which a period begins, for example "0 0 * * *" for midnight.',
+  throw new InvalidInput('schedule.reset', `The cron "${cron}" always matches, so it would never reset anything.`, {
+    hint: 'Give the minute when a period begins, for example "0 0 * * *" for midnight.',
   })
 }
 

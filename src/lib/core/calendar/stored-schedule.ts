@@ -18,10 +18,10 @@ export class ScheduleNotHonoured extends ZaelError {
   readonly problem: ScheduleProblem
 
   constructor(problem: ScheduleProblem, text: string, why: string, cause?: unknown) {
-    super('conflict', 'schedule.not-honoured', `The stored schedule "${text}" cannot be honoured: ${why}.`, {
+    super('conflict', 'schedule.not-honoured', `The stored schedule "${text}" cannot be applied: ${why}.`, {
       hint:
         problem === 'newer-version'
-          ? 'It was written by a newer client: upgrade this one.'
+          ? 'A newer client wrote it. Install a newer zael.'
           : 'Set the limit again to replace its schedule.',
       details: {text, problem},
       cause,
@@ -82,7 +82,12 @@ export function parseStoredSchedule(stored: StoredSchedule): LimitSchedule {
   try {
     checkTimeZoneName(zone)
   } catch (error) {
-    throw new ScheduleNotHonoured('unknown-zone', windows || resets, `there is no time zone "${zone}" here`, error)
+    throw new ScheduleNotHonoured(
+      'unknown-zone',
+      windows || resets,
+      `the time zone "${zone}" is unknown on this system`,
+      error,
+    )
   }
   return schedule
 }
@@ -139,15 +144,15 @@ function parseEntries<T>(text: string, read: (tokens: ReadonlyMap<string, string
   if (text === '') return []
   const [, version, body = ''] = /^([0-9]*)(.*)$/s.exec(text) as RegExpExecArray
   if (version === '') throw new ScheduleNotHonoured('malformed', text, 'it does not begin with a version')
-  if (body === '') throw new ScheduleNotHonoured('malformed', text, 'there is nothing after the version')
+  if (body === '') throw new ScheduleNotHonoured('malformed', text, 'it is empty after the version')
   if (Number(version) > Number(VERSION)) {
     throw new ScheduleNotHonoured(
       'newer-version',
       text,
-      `its version is ${version}, and ${VERSION} is the newest known`,
+      `its version is ${version}, and the newest supported version is ${VERSION}`,
     )
   }
-  if (Number(version) < 1) throw new ScheduleNotHonoured('malformed', text, `there is no version ${version}`)
+  if (Number(version) < 1) throw new ScheduleNotHonoured('malformed', text, `version ${version} does not exist`)
   return body.split(';').map(entry => {
     try {
       return read(tokensOf(entry))
@@ -165,9 +170,9 @@ function tokensOf(entry: string): Map<string, string> {
     TOKEN.lastIndex = at
     const [token, tag, value] = TOKEN.exec(entry) ?? []
     if (token === undefined || tag === undefined || value === undefined) {
-      throw new Error(`"${entry.slice(at)}" is not known`)
+      throw new Error(`"${entry.slice(at)}" is unknown`)
     }
-    if (tokens.has(tag)) throw new Error(`"${tag}" is there twice`)
+    if (tokens.has(tag)) throw new Error(`"${tag}" appears twice`)
     tokens.set(tag, value)
     at += token.length
   }

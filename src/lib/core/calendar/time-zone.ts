@@ -73,7 +73,8 @@ export class TimeZone {
 
   #offsetMs(ms: number): number {
     const match = /GMT(?:([+-])(\d\d):(\d\d)(?::(\d\d))?)?$/.exec(this.#format.format(ms))
-    if (!match) throw new Error(`Intl prints the offset of ${this.name} in an unknown way: ${this.#format.format(ms)}`)
+    if (!match)
+      throw new Error(`Intl prints the offset of ${this.name} in an unknown format: ${this.#format.format(ms)}`)
     const [, sign, hours = 0, minutes = 0, seconds = 0] = match
     const offsetMs = (Number(hours) * 3600 + Number(minutes) * 60 + Number(seconds)) * 1000
     return sign === '-' ? -offsetMs : offsetMs
@@ -122,8 +123,8 @@ export function timeZone(name: string): TimeZone {
 export function checkTimeZoneName(name: string): string {
   if (timeZoneNames().has(name)) return name
   const hint = didYouMean(similarZones(name))
-  throw new InvalidInput('zone.unknown', `There is no time zone "${name}".`, {
-    hint: hint ?? 'Write a name of the time zone database such as Europe/Berlin, America/New_York or UTC.',
+  throw new InvalidInput('zone.unknown', `Time zone "${name}" does not exist.`, {
+    hint: hint ?? 'Use a name from the time zone database, such as Europe/Berlin, America/New_York or UTC.',
     details: {zone: name},
   })
 }

@@ -2,7 +2,7 @@ import {InvalidInput} from '../errors.js'
 import {CompiledSchedule} from './compiled-schedule.js'
 import {DAY_MS, MINUTE_MS, type TimeZone, timeZone} from './time-zone.js'
 
-/** Crons have no year, so the windows recur. An end further away could not be told from one in the next year. */
+/** Crons have no year, so the windows recur. A later end would look like one in the next year. */
 export const LONGEST_UNTIL_DAYS = 300
 
 const LEAST_REST_MS = 30 * DAY_MS
@@ -17,7 +17,7 @@ export interface WindowsUntil {
 /** Throws if the wall clock is ambiguous at the end. Afterwards the windows are closed for at least a month. */
 export function windowsUntil(zoneName: string, nowMs: number, untilMs: number): WindowsUntil {
   const zone = timeZone(zoneName)
-  if (untilMs % MINUTE_MS !== 0) throw new RangeError(`${untilMs} is no whole minute`)
+  if (untilMs % MINUTE_MS !== 0) throw new RangeError(`${untilMs} is not a whole minute`)
   // The end is rounded up to its minute.
   if (!(untilMs > nowMs) || untilMs - nowMs >= LONGEST_UNTIL_DAYS * DAY_MS + MINUTE_MS)
     throw new RangeError(`${untilMs} is not within ${LONGEST_UNTIL_DAYS} days after ${nowMs}`)
@@ -27,7 +27,7 @@ export function windowsUntil(zoneName: string, nowMs: number, untilMs: number): 
   const span = zone.spanAt(untilMs)
   throw new InvalidInput(
     'until.ambiguous',
-    `In ${zoneName}, the time zone of these limits, the clock shows the minute of the end more than once around ${isoMinute(untilMs)}.`,
+    `The end is ambiguous: in ${zoneName}, the time zone of these limits, clocks change around ${isoMinute(untilMs)}.`,
     {
       hint: `Choose an end some hours earlier or later, for example ${isoMinute(hoursLater(span.untilMs, untilMs))}.`,
       details: {zone: zoneName, until: isoMinute(untilMs)},

@@ -47,7 +47,7 @@ function money(written: WrittenAmount, unit: string, ...digits: Array<string | u
   if (!knownCurrencies().has(unit)) {
     const near = nearestNames(unit, [...knownCurrencies()])
     const meant = near.length === 1 ? `, did you mean ${near[0]}?` : ''
-    throw written.problem(`"${unit}" is not the code of a currency${meant}`)
+    throw written.problem(`"${unit}" is not a currency code${meant}`)
   }
   return {tokens: shiftedTokens({...written, unitZeros: MONEY_DECIMALS}, ...digits), unit}
 }
@@ -70,7 +70,7 @@ function shiftedTokens(
   if (value === 0) throw problem(`the ${what} must be more than 0`)
   if (value > MAX_TOKENS) {
     const largest = isMoney ? `${MAX_TOKENS / 10 ** unitZeros}` : MAX_TOKENS
-    throw problem(`the ${what} is above the largest possible, ${largest}`)
+    throw problem(`the ${what} is above the maximum of ${largest}`)
   }
   return value
 }
@@ -97,7 +97,7 @@ export function parseAmounts(texts: readonly string[]): Map<string, Amount> {
 
 function unreadable(text: string, why: string): InvalidInput {
   return new InvalidInput('request.syntax', asSentence(`Cannot read the amount "${text}": ${why}`), {
-    hint: 'Write an amount for each limit, for example rpm=1 tpm=5k usd=$0.05.',
+    hint: 'Give an amount for each limit, for example rpm=1 tpm=5k usd=$0.05.',
     details: {text},
   })
 }
@@ -114,7 +114,7 @@ export function tokensIn(
         ? `The limit "${name}" is counted in tokens, not in ${unit}.`
         : `The limit "${name}" is counted in ${wanted}, not in ${unit ?? 'tokens'}.`
     throw new InvalidInput('limit.unit', reason, {
-      hint: wanted === undefined ? `Write ${name}=5000.` : `Write an amount of money such as ${name}=5${wanted}.`,
+      hint: wanted === undefined ? `Write ${name}=5000.` : `Give an amount of money, such as ${name}=5${wanted}.`,
       details: {limit: name, unit: unit ?? null, wanted: wanted ?? null},
     })
   }

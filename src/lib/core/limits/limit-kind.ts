@@ -35,7 +35,7 @@ export interface LimitKind {
   readonly definition: string
   readonly schedule?: RateSchedule | undefined
   readonly quota?: Quota | undefined
-  /** Soft until this instant, in epoch ms: metered, but never a reason to refuse. */
+  /** Soft until this instant, in epoch ms: counted, but never refuses a request. */
   readonly softUntilMs?: number | undefined
   /** Absent if the parameters are those of the whole. */
   readonly share?: Share | undefined
@@ -134,7 +134,7 @@ function shareOfParameters(rate: Rate, shard: number, count: number): Rate {
 /** How long softness or a bypass lasts unless the configuration confirms it, in ms. Other clients use the same time. */
 export const STAMP_MS = 54_000
 
-/** Requests renew a bypass that ends within this time, in ms, so that a bypass in use never runs out. */
+/** Requests renew a bypass that expires within this time, in ms, so a bypass in use never expires. */
 const BYPASS_RENEWAL_MS = 15_000
 
 export interface Bypassable {

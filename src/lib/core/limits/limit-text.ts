@@ -72,7 +72,7 @@ function refusePair(problem: PairProblem, {text, name}: Pair): InvalidInput {
   if (problem === 'duplicate') return new InvalidInput('limit.duplicate', `The limit "${name}" is given twice.`)
   return problem === 'no-name'
     ? syntaxError({whole: text, text: text.slice(0, 1), at: 0}, 'the name is missing')
-    : syntaxError({whole: text, text, at: 0}, 'there is no "=" between name and rate')
+    : syntaxError({whole: text, text, at: 0}, '"=" is missing between name and rate')
 }
 
 function limitOf({text, name, value, valueAt}: Pair, calendar?: CalendarCheck): Limit {
@@ -126,7 +126,7 @@ function parseSession(head: Piece, period: Piece | undefined): number {
 /** `day@Europe/Berlin`, or crons without a period. */
 function parseResets(when: Piece, period: Piece | undefined, zone: ZoneReader): readonly string[] {
   if (isCronText(when)) {
-    if (period) throw syntaxError(period, 'the cron is the period; leave this one out')
+    if (period) throw syntaxError(period, 'a cron replaces the period; remove the period')
     return parseCrons(when, 'reset', zone)
   }
   if (/\s/.test(when.text)) throw syntaxError(when, 'a cron must be in double quotes, as in @"0 9 * * 1-5"')
@@ -155,7 +155,7 @@ export interface LimitChange {
   readonly after: Limit | undefined
 }
 
-/** Every limit of either side, changed or not, by name. */
+/** Every limit of either list, changed or not, by name. */
 export function limitChanges(before: readonly Limit[], after: readonly Limit[]): LimitChange[] {
   const names = [...new Set([...before, ...after].map(({name}) => name))].sort()
   const find = (limits: readonly Limit[], name: string) => limits.find(limit => limit.name === name)
@@ -193,7 +193,7 @@ function parseWindow(piece: Piece, context: ModifierContext): ScheduleEntry {
     throw syntaxError(piece, `"${piece.text}" is neither soft nor a window such as x0.5@"* 9-16 * * 1-5"${near}`)
   }
   const [cron, second] = parseCrons(when, 'window', context.zone)
-  if (second !== undefined) throw syntaxError(when, 'a window has one cron; write a window for each')
+  if (second !== undefined) throw syntaxError(when, 'a window has one cron; add a window for each cron')
   return parameters.text.startsWith('x')
     ? {cron, scale: parseScale(slicePiece(parameters, 1))}
     : {cron, ...parseParameters(parameters, context)}
@@ -201,9 +201,9 @@ function parseWindow(piece: Piece, context: ModifierContext): ScheduleEntry {
 
 function parseScale(piece: Piece): number {
   if (!/^\d+(\.\d{1,3})?$/.test(piece.text))
-    throw syntaxError(piece, 'a factor is a number with at most three decimals, as in x0.5')
+    throw syntaxError(piece, 'a factor must be a number with at most three decimals, as in x0.5')
   const scale = Number(piece.text)
-  if (scale === 0 || scale > MAX_SCALE) throw syntaxError(piece, `a factor is above 0 and at most ${MAX_SCALE}`)
+  if (scale === 0 || scale > MAX_SCALE) throw syntaxError(piece, `a factor must be above 0 and at most ${MAX_SCALE}`)
   return scale
 }
 
@@ -228,7 +228,7 @@ function parseParameters(piece: Piece, {isQuota, unit}: ModifierContext): Omit<R
 function amountIn(unit: string | undefined, piece: Piece, what: string): number {
   const amount = parseAmount(piece, what)
   if (amount.unit === unit) return amount.tokens
-  throw syntaxError(piece, `the ${what} "${piece.text}" is not in ${unit ?? 'tokens'} like the amount of the limit`)
+  throw syntaxError(piece, `the ${what} "${piece.text}" must be in ${unit ?? 'tokens'}, like the amount of the limit`)
 }
 
 function formatWindow(entry: ScheduleEntry, {reset, unit}: Limit, zone: string | undefined): string {
@@ -258,7 +258,7 @@ function parsePeriod(piece: Piece): number {
   const ms = durationMs(text)
   if (ms === undefined) {
     if (CRON_OF_PERIOD.has(text))
-      throw syntaxError(piece, `a ${text} of the calendar needs a time zone, as in 500/${text}@UTC`)
+      throw syntaxError(piece, `a calendar ${text} needs a time zone, as in 500/${text}@UTC`)
     throw syntaxError(
       piece,
       `the period "${text}" is not one of sec, min, hour, day, with an optional count${meant(text, UNITS)}`,
@@ -278,7 +278,7 @@ function parseCalendarPeriod(piece: Piece): string {
   const cron = CRON_OF_PERIOD.get(piece.text)
   if (cron !== undefined) return cron
   const names = [...CRON_OF_PERIOD.keys()]
-  const why = `the period "${piece.text}" is not one of hour, day, week, month, as a quota of the calendar needs`
+  const why = `the period "${piece.text}" is not hour, day, week or month, which a calendar quota needs`
   throw syntaxError(piece, why + meant(piece.text, names))
 }
 
@@ -297,7 +297,7 @@ export interface ZoneReader {
   readonly given: () => string | undefined
 }
 
-/** All parts of a limit share one zone. It may be given at any of them, or repeated. */
+/** All parts of a limit share one zone. Any of them may name it, and several may repeat it. */
 function zoneReader(calendar: CalendarCheck | undefined): ZoneReader {
   let zone: string | undefined
   return {
@@ -307,7 +307,7 @@ function zoneReader(calendar: CalendarCheck | undefined): ZoneReader {
       const problem = piece.text === '' ? 'the time zone is missing' : calendar?.zone(piece.text)
       if (problem !== undefined) throw syntaxError(piece, problem)
       if (zone !== undefined && zone !== piece.text)
-        throw syntaxError(piece, `a limit has one time zone, and this one has ${zone} already`)
+        throw syntaxError(piece, `a limit has one time zone, and this one already has ${zone}`)
       zone = piece.text
     },
   }

@@ -23,11 +23,11 @@ export interface Limit<Name extends string = string> {
   readonly schedule?: readonly ScheduleEntry[]
   /** IANA time zone of resets and schedule; present if and only if there are any. */
   readonly timeZone?: string
-  /** Counted, but never a reason to refuse. */
+  /** Counted, but never refuses a request. */
   readonly soft?: true
-  /** Currency code; the tokens are millionths of it. Stored apart from the numbers. */
+  /** Currency code; the tokens are millionths of it. Stored separately from the numbers. */
   readonly unit?: string
-  /** The temporary limit that the first windows belong to, if boosts were read. Stored apart from the numbers. */
+  /** The temporary limit that owns the first windows, if boosts were read. Stored separately from the numbers. */
   readonly boost?: LimitBoost
 }
 
@@ -43,7 +43,7 @@ export interface LimitBoost {
   readonly endsCopy?: true
 }
 
-/** A quota that is restored when one of the crons (five fields) starts to match. */
+/** A quota restored when one of the crons (five fields) starts to match. */
 export interface CalendarReset {
   readonly crons: readonly string[]
 }
@@ -62,7 +62,7 @@ export interface ScaledWindow {
   readonly scale: number
 }
 
-/** Absent parameters stay as they are; at least one is present. */
+/** Absent parameters keep their values; at least one is present. */
 export interface ReplacedWindow {
   readonly cron: string
   readonly capacity?: number
@@ -113,11 +113,11 @@ export function makeLimit(limit: LimitInput, calendar?: CalendarCheck): Limit {
     checkWhole(name, 'refill amount', refillAmount, MAX_TOKENS)
     checkWhole(name, 'refill period (seconds)', refillPeriodSeconds, MAX_PERIOD_SECONDS)
   } else if (refillAmount !== 0) {
-    throw invalid(name, 'a quota does not refill between its resets: its refill amount must be 0')
+    throw invalid(name, 'a quota does not refill between resets, so its refill amount must be 0')
   }
-  if (unit !== undefined && !knownCurrencies().has(unit)) throw invalid(name, `"${unit}" is not the code of a currency`)
+  if (unit !== undefined && !knownCurrencies().has(unit)) throw invalid(name, `"${unit}" is not a currency code`)
   const usesZone = isCalendarReset(reset) || schedule.length > 0
-  if (!usesZone && timeZone !== undefined) throw invalid(name, 'it has a time zone, but nothing that depends on one')
+  if (!usesZone && timeZone !== undefined) throw invalid(name, 'it has a time zone, but no calendar reset or schedule')
   const zoneProblem = usesZone ? calendar?.zone(timeZone ?? DEFAULT_ZONE) : undefined
   if (zoneProblem !== undefined) throw invalid(name, zoneProblem)
   return {
@@ -207,7 +207,7 @@ function checkedEntry({name, capacity, reset}: LimitInput, entry: ScheduleEntry,
     const {scale} = entry
     if (!(scale > 0 && scale <= MAX_SCALE)) throw invalid(name, `a scale must be above 0 and at most ${MAX_SCALE}`)
     if (capacity * scale > MAX_TOKENS)
-      throw invalid(name, `${capacity} scaled by ${scale} is above the largest possible, ${MAX_TOKENS}`)
+      throw invalid(name, `${capacity} scaled by ${scale} is above the maximum of ${MAX_TOKENS}`)
     return {cron, scale: roundedScale(scale)}
   }
   const replaced = Object.entries({
@@ -221,7 +221,7 @@ function checkedEntry({name, capacity, reset}: LimitInput, entry: ScheduleEntry,
   })
   if (replaced.length === 0) throw invalid(name, `the window "${cron}" changes nothing`)
   if (reset !== undefined && entry.refillAmount !== undefined)
-    throw invalid(name, 'a quota does not refill, not in a window either')
+    throw invalid(name, 'a quota does not refill, so a window cannot set a refill')
   return {cron, ...Object.fromEntries(replaced)} as ReplacedWindow
 }
 
@@ -293,7 +293,7 @@ export function checkConsumption(consume: Consumption): Map<string, bigint> {
   const amounts = signedAmountsOf(consume)
   for (const [name, milli] of amounts) {
     if (milli < 0n)
-      throw invalidAmount(name, consume[name] as number, 'must not be negative; use release() to give tokens back')
+      throw invalidAmount(name, consume[name] as number, 'must be at least 0', 'Use release() to refund tokens.')
   }
   return amounts
 }
@@ -310,8 +310,12 @@ export function signedAmountsOf(deltas: Consumption): Map<string, bigint> {
   return amounts
 }
 
-function invalidAmount(name: string, tokens: number, why: string): InvalidInput {
-  return new InvalidInput('request.amount', `The amount of "${name}" ${why}, not ${tokens}.`)
+function invalidAmount(name: string, tokens: number, why: string, hint?: string): InvalidInput {
+  return new InvalidInput(
+    'request.amount',
+    `The amount of "${name}" ${why}, not ${tokens}.`,
+    hint === undefined ? {} : {hint},
+  )
 }
 
 /** Where limits can be configured, most specific first. Other clients use the same spelling. */

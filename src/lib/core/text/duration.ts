@@ -30,7 +30,7 @@ export function parseDuration(text: string): number {
 
 const LONGEST_TIMEOUT_MS = 2 ** 31 - 1
 
-/** Rejects `NaN`, `Infinity` and more than 24 days: a timer of Node would fire at once. */
+/** Rejects `NaN`, `Infinity` and more than 24 days, because Node's timers fire at once for longer times. */
 export function checkTimeoutMs(name: string, ms: number): number {
   if (ms >= 0 && ms <= LONGEST_TIMEOUT_MS) return ms
   throw new InvalidInput('timeout.invalid', `${name} must be from 0 to ${LONGEST_TIMEOUT_MS} ms, not ${ms}.`, {
@@ -44,7 +44,7 @@ export function formatDuration(ms: number): string {
   return `${ms / unitMs}${names.at(-1)}`
 }
 
-/** A longer timer of Node fires at once. */
+/** Node's timers fire at once for longer times. */
 const LONGEST_MS = 2 ** 31 - 1
 
 export function checkMs(option: string, ms: number | undefined): number | undefined {

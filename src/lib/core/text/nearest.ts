@@ -13,7 +13,7 @@ export function nearestNames(typed: string, names: readonly string[]): string[] 
   )
 }
 
-/** Longer matches win. Words typed beyond a candidate count as its arguments. */
+/** Longer matches win. Extra words count as the candidate's arguments. */
 export function nearestPhrases(typed: readonly string[], candidates: readonly PhraseCandidate[]): string[] {
   const near = candidates.flatMap(({words, type}) => {
     const distance = phraseDistance(typed, words)

@@ -135,8 +135,8 @@ describeOnEngine('zael migrate', () => {
         "stdout": "Stack "STACK": 6 old items compared, 2 differences
 
       Differences:
-        ENTITY#user-1 #META: was changed in the old place and in the new one
-        ENTITY#user-2 #META: was changed in the old place
+        ENTITY#user-1 #META: changed in both layouts
+        ENTITY#user-2 #META: changed in the old layout
 
       1 item of unknown format; not changed:
         LOCK#deploy #META

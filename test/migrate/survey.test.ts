@@ -103,7 +103,7 @@ describeOnEngine('a survey', () => {
       await writeItems(table, [entity('ENTITY#e', 'Ada'), entity(`${namespace.id}/ENTITY#e`, 'Grace')])
       const found = await survey(table)
       expect(found.old).toMatchObject([{type: 'entity', items: 1, pending: 0, conflicts: 1}])
-      expect(found.conflicts).toEqual([{key: 'ENTITY#e #META', reason: expect.stringContaining('new place')}])
+      expect(found.conflicts).toEqual([{key: 'ENTITY#e #META', reason: expect.stringContaining('new layout')}])
       expect(planMigration(found, 100)).toMatchObject({isPending: true, conflicts: 1, blockers: [{blocks: 'cleanup'}]})
     })
   })

@@ -54,7 +54,7 @@ export function wholeTable(): Survey {
       row('version', 4, {items: 1, bytes: 200, pending: 1, releases: '0.8–0.9'}),
     ],
     unknown: {items: 23, keys: ['LOCK#deploy #META', 'ENTITY#user-1 #NOTE']},
-    conflicts: [{key: 'ENTITY#user-1 #META', reason: 'was changed in the old place and in the new one'}],
+    conflicts: [{key: 'ENTITY#user-1 #META', reason: 'changed in both layouts'}],
     schema: {current: undefined, legacy: '0.8.0', isAccepted: false},
     missing: {indexes: ['GSI4'], stream: false, expiry: true},
     run: {

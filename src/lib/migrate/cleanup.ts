@@ -46,7 +46,7 @@ export async function compareForCleanUp(table: Table, options: VerifyOptions): P
   return verification
 }
 
-/** Needs a clean comparison of the table, and compares each record again. Unknown and unmovable records stay. */
+/** Needs a clean comparison of the table, and compares each record again. Keeps unknown and unmovable records. */
 export async function cleanUp(table: Table, options: CleanUpOptions): Promise<CleanUpResult> {
   const verification = await compareForCleanUp(table, options)
   if (Object.keys(verification.checked).length === 0) {
@@ -78,7 +78,8 @@ async function deleteOld(
   const deleteFinding = async (finding: MigrationFinding): Promise<void> => {
     if (finding.state === 'unknown' || finding.state === 'unmovable') return report.addFinding(finding)
     const outcome = await deleteRecord(context, finding)
-    if (outcome === 'changed') return report.addFinding({...finding, state: 'behind', reason: 'was changed just now'})
+    if (outcome === 'changed')
+      return report.addFinding({...finding, state: 'behind', reason: 'changed during the clean-up'})
     if (outcome !== 'deleted') return report.addFinding({...finding, state: 'unmovable', reason: outcome.cannot})
     total += finding.sources.length
     // Records of several kinds may have become one.
@@ -102,7 +103,7 @@ async function deleteOld(
 function notClean({differences, unmovable}: Verification): ZaelError {
   const message = `${differences.count - unmovable} old records differ from their copies; nothing was deleted.`
   return new ZaelError('negative', 'migrate.not-clean', message, {
-    hint: 'Run `zael migrate run`, then `zael migrate verify` to see what is left.',
+    hint: 'Run `zael migrate run`, then list the remaining differences: `zael migrate verify`.',
     // The key `says` is part of the JSON output.
     details: {
       differences: differences.count,
@@ -117,7 +118,7 @@ const MAX_TRANSACTION_ITEMS = 100
 /** Per condition: DynamoDB allows 300 operators and 4 KB of text. */
 const MAX_COMPARISONS = 140
 
-/** `changed`: an item changed since it was compared, and still exists. */
+/** `changed`: the item changed since it was compared, and still exists. */
 export type Deletion = 'deleted' | 'changed' | {readonly cannot: string}
 
 /** Retries a change once, because two old records may share a copy. */
@@ -128,7 +129,7 @@ async function deleteRecord(context: MigrationContext, finding: MigrationFinding
   return again ? deleteSeen(context, again) : 'deleted'
 }
 
-/** All items at once: a part of a day or of a bucket would have another meaning. */
+/** All items at once: a part of a day or of a bucket would mean something else. */
 async function deleteSeen(context: MigrationContext, finding: MigrationFinding): Promise<Deletion> {
   const {state, sources, onDelete = []} = finding
   if (state !== 'same' && state !== 'expired') return 'changed'

@@ -17,7 +17,9 @@ interface OpenOptions {
   readonly signal?: AbortSignal | undefined
 }
 
-/** Read-only. Throws unless the table is a limiter's, of a known layout: a typo must not add indexes or expiry. */
+/**
+ * Read-only. Throws unless this is a limiter's table of a known layout: a mistyped name must not add indexes or expiry.
+ */
 export async function openLimiterTable(
   table: Table,
   {ourVersion, signal}: OpenOptions = {},
@@ -40,7 +42,7 @@ async function refuseOtherKeys(table: Table, signal: AbortSignal | undefined): P
       ({AttributeName, AttributeType}) => AttributeName === name && AttributeType === 'S',
     )
   if (names.join() === KEY_NAMES.join() && names.every(isString)) return
-  throw notALimiterTable(table, `its key is ${names.join(' and ')}, not the strings ${KEY_NAMES.join(' and ')}`)
+  throw notALimiterTable(table, `its key is ${names.join(' and ')}, not ${KEY_NAMES.join(' and ')} (strings)`)
 }
 
 async function isEmptyOrKnown(context: MigrationContext): Promise<boolean> {
@@ -55,9 +57,9 @@ async function isEmptyOrKnown(context: MigrationContext): Promise<boolean> {
 }
 
 function notALimiterTable({name}: Table, why: string): ZaelError {
-  const message = `Table "${name}" is not the table of a rate limiter: ${why}. Nothing was written.`
+  const message = `Table "${name}" is not a rate limiter's table: ${why}. Nothing was written.`
   return new ZaelError('conflict', 'migrate.not-a-limiter-table', message, {
-    hint: 'Check the name of the stack, the region and the endpoint; `zael list` shows the existing stacks.',
+    hint: 'Check the stack name, the region and the endpoint. List the stacks: `zael list`.',
     details: {table: name},
   })
 }

@@ -23,7 +23,7 @@ interface Blocker {
 
 export interface MigrationPlan {
   readonly steps: readonly PlannedStep[]
-  /** Work for a run, or for a person who resolves conflicts or configures limits. */
+  /** Work for a run, or for a user who resolves conflicts or configures limits. */
   readonly isPending: boolean
   readonly items: number
   readonly conflicts: number
@@ -33,7 +33,7 @@ export interface MigrationPlan {
   readonly seconds: number
   readonly writeUnitsPerSecond: number
   readonly blockers: readonly Blocker[]
-  /** Buckets without limits at any level. A person decides whether to write limits from the buckets. */
+  /** Buckets without limits at any level. The user decides whether to write limits from the buckets. */
   readonly limitless: number
   /** Old items that `cleanup` may delete after the copy. */
   readonly leftovers: number
@@ -118,7 +118,7 @@ function readsTable(
 ): boolean {
   if (id === 'limits') return items > 0
   if (id === 'catch-up') return copies
-  // It stops at the first data without a namespace.
+  // The step stops at the first data without a namespace.
   if (id === 'namespaces') return hasWork && !hasDefault && !registersDefault
   return hasWork && isCopyingStep(id)
 }
@@ -151,7 +151,7 @@ function blockersOf({run, isRunning}: Survey, conflicts: number): Blocker[] {
     blockers.push({
       blocks: 'cleanup',
       code: 'conflicts',
-      reason: `conflicts in ${conflicts} old items have to be resolved`,
+      reason: `conflicts in ${conflicts} old items must be resolved`,
     })
   }
   return blockers
@@ -160,7 +160,7 @@ function blockersOf({run, isRunning}: Survey, conflicts: number): Blocker[] {
 const BYTES_PER_READ_UNIT = 4096
 const BYTES_PER_WRITE_UNIT = 1024
 
-/** Of a copy: its keys contain the namespace, and it has a mark. */
+/** A copy is larger: its keys contain the namespace, and it has a mark. */
 const GROWTH = 1.5
 
 /** With indexes. Limits are also added to a registry, in the same transaction. */

@@ -30,7 +30,7 @@ export type MigrationConflict = MigrationFinding & {readonly keep: NonNullable<M
 
 const ATTEMPTS = 5
 
-/** `old` replaces the new record. `new` ignores the change of the old one. */
+/** `old` replaces the new record. `new` ignores the change of the old record. */
 export async function resolveConflict(
   table: Table,
   spelled: string,
@@ -44,7 +44,7 @@ export async function resolveConflict(
   throw new ZaelError('conflict', 'migrate.contended', message, {hint: 'Try again in a moment.'})
 }
 
-/** True: resolved, by this call or by another client. `false`: others keep changing the record. */
+/** True: resolved, by this call or by another client. False: other clients keep changing the record. */
 async function keepSide(context: MigrationContext, first: MigrationConflict, side: Side): Promise<boolean> {
   let conflict: MigrationFinding | undefined = first
   for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
@@ -60,7 +60,7 @@ const isConflict = (finding: MigrationFinding | undefined): finding is Migration
 
 async function findConflict(context: MigrationContext, spelled: string): Promise<MigrationConflict> {
   const items = [...(await readItems(context, parseKey(spelled))).values()]
-  if (items.length === 0) throw noConflict(spelled, 'There is no such item.')
+  if (items.length === 0) throw noConflict(spelled, 'The item does not exist.')
   const named = items.flatMap(item => oldItemOf(context, item) ?? [])
   if (named.length === 0) throw noConflict(spelled, 'It is not a record of an older layout.')
   for (const one of named) {
@@ -73,7 +73,7 @@ async function findConflict(context: MigrationContext, spelled: string): Promise
       if (conflict) return conflict
     }
   }
-  throw noConflict(spelled, 'The old and the new record do not contradict each other.')
+  throw noConflict(spelled, 'The old and the new record do not conflict.')
 }
 
 /** Includes items of its partition and under other namespace prefixes. */
@@ -91,20 +91,20 @@ async function readRelated(context: MigrationContext, old: OldItem): Promise<Old
   return [...found.values()]
 }
 
-/** Throws if the text spells no key. */
+/** Throws if the text is not a key. */
 function parseKey(spelled: string): Key[] {
   const candidates = parseSpelledKey(spelled)
   if (candidates.length > 0) return candidates
   const example = spellKey(legacyKeys.entity('', 'user-1'))
-  const message = `"${spelled}" is not a key: a key has two parts, and the second begins with #.`
+  const message = `"${spelled}" is not a key. A key has two parts, and the second begins with #.`
   throw new InvalidInput('migrate.key', message, {
-    hint: `Copy it from \`zael migrate verify\`, in quotes: zael migrate resolve '${example}' --keep new`,
+    hint: `Copy the key from \`zael migrate verify\`, in quotes: zael migrate resolve '${example}' --keep new`,
   })
 }
 
 function noConflict(spelled: string, why: string): ZaelError {
   return new ZaelError('notFound', 'migrate.no-conflict', `No conflict at ${spelled}: ${why}`, {
-    hint: '`zael migrate verify --all` lists the conflicts.',
+    hint: 'List the conflicts: `zael migrate verify --all`.',
     details: {key: spelled},
   })
 }

@@ -138,20 +138,20 @@ function indexOfStep(step: string): number {
   const index = STEP_IDS.indexOf(step as StepId)
   if (index >= 0) return index
   if (step === CLEANUP_STEP) return 0
-  const message = `The migration stopped in step "${step}", which this zael does not have.`
+  const message = `The migration stopped in step "${step}", which this version of zael does not know.`
   throw new ZaelError('conflict', 'migrate.step', message, {
-    hint: 'Continue with the version of zael that started it, or a newer one.',
+    hint: 'Continue with the zael version that started the migration, or a newer one.',
     details: {step},
   })
 }
 
 const COPYING_STEPS = STEPS.filter(({id, moves}) => moves.length > 0 && id !== 'catch-up').length
 
-/** Whether this run read all old records from the beginning and found every copy up to date. */
+/** This run read all old records from the beginning, and every copy was up to date. */
 const areUpToDate = (passes: readonly Pass[]): boolean =>
   passes.length === COPYING_STEPS && passes.every(({isUpToDate}) => isUpToDate)
 
-/** The last pass has seen all items of unknown shape. */
+/** The last pass has seen all items of unknown format. */
 function joinPasses(passes: readonly Pass[]): Pass {
   const last = passes.at(-1) as Pass
   for (const {report} of passes.slice(0, -1)) last.report.addDifferences(report.differences)

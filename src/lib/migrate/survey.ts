@@ -32,12 +32,12 @@ export interface Survey extends SurveyCounts {
   /** Release of zae-limiter that the records show. `undefined`: an older layout. */
   readonly release: string | undefined
   readonly missing: MissingParts
-  /** Whether data without a namespace needs `default` to be registered. */
+  /** Data without a namespace needs `default`, which is not registered. */
   readonly registersDefault: boolean
   readonly hasDefault: boolean
   readonly run: MigrationRecord | undefined
   readonly isRunning: boolean
-  /** Empty for a table that never had an older layout, where clients may have limits of their own. */
+  /** Empty for a table that never had an older layout: there, clients may define their own limits. */
   readonly limitless: Limitless
 }
 
@@ -111,7 +111,7 @@ const LISTED = 20
 export interface SurveyRow {
   readonly type: OldRecordType
   readonly generation: OldGeneration
-  /** Python releases that wrote this shape. */
+  /** Python releases that wrote this format. */
   readonly releases: string
   readonly items: number
   /** Records in the current layout. Limits with an item each share one. */

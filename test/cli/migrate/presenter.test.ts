@@ -34,7 +34,7 @@ describe('migrate status', () => {
       version record  0.8–0.9            4      1        1          0        0
 
       2 old items in conflict with new records, 1 shown:
-        ENTITY#user-1 #META: was changed in the old place and in the new one
+        ENTITY#user-1 #META: changed in both layouts
 
       23 items of unknown format; not changed, 2 shown:
         LOCK#deploy #META
@@ -138,7 +138,7 @@ describe('migrate plan', () => {
 
       \`zael migrate run\` is blocked: ops@bastion is migrating the table, in step data.
 
-      \`zael migrate cleanup\` is blocked: conflicts in 2 old items have to be resolved.
+      \`zael migrate cleanup\` is blocked: conflicts in 2 old items must be resolved.
 
       Next:
         zael migrate status -s prod  show its progress

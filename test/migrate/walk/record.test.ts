@@ -81,7 +81,7 @@ describeOnEngine('a table whose migration record is unusable', () => {
     await expect(scene.migrate()).rejects.toMatchObject({
       code: 'migrate.step',
       exitCode: 5,
-      message: 'The migration stopped in step "compact", which this zael does not have.',
+      message: 'The migration stopped in step "compact", which this version of zael does not know.',
     })
     expect(await scene.items()).toContainEqual(newer)
   })

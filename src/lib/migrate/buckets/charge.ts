@@ -29,7 +29,7 @@ export interface Charges {
   /** Consumption of the new bucket, charged at the location used last. */
   readonly toOld: ReadonlyMap<string, bigint>
   readonly marks: BucketMarks
-  /** A charge was computed from the new bucket's refill instant and is wrong at any other. */
+  /** A charge was computed from the new bucket's refill instant, and is wrong for any other. */
   readonly dependsOnRefill: boolean
 }
 
@@ -49,7 +49,7 @@ export function computeCharges(old: OldBucket, shards: readonly BucketRecord[], 
     for (const limit of latest ? [latest, ...(old.others.get(name) ?? [])] : []) {
       const mark = known?.get(limit.location)
       if (mark) oldConsumption += consumedSince(mark, limit)
-      // At first only the one used last determines the balance. One that appears later was created since.
+      // At first only the location used last determines the balance. A location that appears later was created since.
       else if (limit === latest || known) oldConsumption += initialDeficit(limit, current)
       if (!mark) dependsOnRefill = true
       after.set(limit.location, markOf(limit, mark?.charged))
@@ -86,7 +86,7 @@ function consumedSince(mark: LimitMark, {state, refilledAtMs, countsConsumption,
   const earned = (BigInt(elapsedMs) * refillAmountMilli) / BigInt(refillPeriodMs) + ROUNDING
   const couldBeSame = tokensMilli <= mark.oldTokens + earned - consumed
   const couldBeNew = consumedMilli >= 0n && tokensMilli + consumedMilli <= capacityMilli + earned
-  // A client that writes whole items may undo our charge, which leaves too much in the same bucket.
+  // A client that writes whole items may undo zael's charge, which leaves too much in the same bucket.
   if (consumed >= 0n) return couldBeSame || isPerLimit || !couldBeNew ? consumed : consumedMilli
   // Buckets expire long after they are full, so a lower count then means a new bucket rather than a refund.
   const couldHaveExpired = elapsedMs > 0 && unused >= capacityMilli
@@ -149,7 +149,8 @@ function consumedFromNew(charged: ChargedBucket | undefined, current: CurrentLim
     const isRefund = current.tokensMilli >= (restored < capacityMilli ? restored : capacityMilli)
     if (isRefund) return cappedRefund(consumed, limit)
   }
-  // The count is unusable. Assume that the old bucket was created full, and charge what the new one lacked then.
+  // The count is unusable. Assume that the old bucket was created full, and charge the new bucket's deficit at that
+  // time.
   const deficit = current.deficitAt(createdAtMs(limit.state, limit, limit.refilledAtMs))
   return deficit > 0n ? deficit : 0n
 }
@@ -199,7 +200,7 @@ function markOf({state, refilledAtMs, countsConsumption}: OldLimit, charged: Cha
   }
 }
 
-/** The new bucket includes residue, which is never refilled or charged. */
+/** The new bucket includes the residue, which is never refilled or charged. */
 function markOfResidue({tokensMilli}: OldResidue): LimitMark {
   return {oldConsumed: undefined, oldTokens: tokensMilli, oldRefilledAtMs: 0, charged: undefined}
 }

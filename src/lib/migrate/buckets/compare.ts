@@ -31,7 +31,7 @@ interface BucketSources {
 
 interface ReadForBuckets {
   readonly firstShards: ReadonlyMap<string, Item>
-  /** Further shards of existing buckets, entities of missing ones. */
+  /** Other shards of existing buckets, and entities of missing buckets. */
   readonly related: ReadonlyMap<string, Item>
 }
 
@@ -148,7 +148,7 @@ function compareReplicas(context: MigrationContext, {sources, old, current, shar
   const common = {type: 'bucket', sources, decision: decisionOn(old)} as const
   const write = () => applyCharges(context, current, old, charges)
   if (charges.toNew.size > 0 || hasNewLocation(charges.marks, before)) {
-    return {...common, state: 'behind', reason: 'was used in the old place', write}
+    return {...common, state: 'behind', reason: 'was used in the old layout', write}
   }
   const onDelete = current[MIGRATION_MARK] === undefined ? [] : [removeMark(context, current)]
   // Only clients of the old bucket need a charge to it, so the old items may be deleted without it.

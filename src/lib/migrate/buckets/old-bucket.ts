@@ -18,7 +18,7 @@ import {decodeCompositeBucket, decodePerLimitBucket, isReadableBucket} from '../
 import {isOfType, oldItemOf, queryOldItems, readItems} from '../records/conditional.js'
 import {LITERAL_PREFIX, type MigrationContext, type OldItem, oldPrefixes} from '../records/finding.js'
 
-/** Counters that adjustments left. Millitokens, negative if more was taken than refunded. */
+/** Counters that adjustments left behind. Millitokens, negative if more was taken than refunded. */
 export interface OldResidue {
   readonly location: string
   readonly tokensMilli: bigint
@@ -78,7 +78,7 @@ function addLimit(byLocation: Map<string, Map<string, OldLimit>>, name: string, 
   byLocation.set(name, known.set(limit.location, sibling ? addShard(sibling, limit) : limit))
 }
 
-/** A location of its own: another shard in the same place may be live. */
+/** A separate location: another shard in the same place may be live. */
 const residueLocation = ({record}: OldItem<'bucket'>): string => `${locationOf(record)}/rest`
 
 function addResidue(residue: Map<string, OldResidue[]>, name: string, added: OldResidue): void {
@@ -159,7 +159,7 @@ interface BucketParts {
   /** `undefined` for the item of a single limit, and for residue. */
   readonly record: BucketRecord | undefined
   readonly limits: ReadonlyMap<string, OldLimit>
-  /** Counters that adjustments left of a deleted limit or bucket. */
+  /** Counters that adjustments left behind for a deleted limit or bucket. */
   readonly residue: ReadonlyMap<string, Residue>
 }
 

@@ -8,7 +8,7 @@ import {type LegacyKey, PLACEHOLDER_NAMESPACE, parseLegacyKey} from '../../schem
 
 const PER_LIMIT_BALANCE = 'tokens_milli'
 
-/** From releases in which each limit was an item with its own refill instant. */
+/** From releases that stored each limit as an item with its own refill instant. */
 interface PerLimitBucket {
   readonly namespace: string | undefined
   readonly entity: string
@@ -16,7 +16,7 @@ interface PerLimitBucket {
   readonly limit: string
   readonly refilledAtMs: number
   readonly state: BucketLimit
-  /** No item did before 0.5. */
+  /** False before 0.5. */
   readonly countsConsumption: boolean
   readonly ttlSeconds: number | undefined
 }

@@ -93,7 +93,7 @@ export const isPerLimitBucket = (item: Item): boolean =>
 export const isLimitConfig = (item: Item): boolean =>
   hasNumbers(item, 'capacity', 'refill_amount', 'refill_period_seconds')
 
-/** From 0.9 on, clients copied it from the entity. */
+/** Since 0.9, clients copy it from the entity. */
 export const knowsCascade = (item: Item): boolean => 'cascade' in item
 
 /** As in releases with namespaces. */
@@ -107,7 +107,10 @@ const hasStrings = (item: Item, ...names: string[]): boolean =>
 const hasNumbers = (item: Item, ...names: string[]): boolean =>
   names.every(name => readNumber(item, name) !== undefined)
 
-/** Attributes that clients change and the copy is made of. A condition on all could exceed DynamoDB's limits. */
+/**
+ * Attributes that clients change and that the copy contains. A condition on all attributes could exceed DynamoDB's
+ * limits.
+ */
 export function changingAttributes(item: Item, type: RecordIdentity['type']): readonly string[] {
   const names = Object.keys(item).filter(name => !isKeyAttribute(name))
   switch (type) {
@@ -142,7 +145,7 @@ function isBucketState(item: Item, name: string): boolean {
 const isReplacedByBurst = (item: Item, name: string): boolean =>
   name.endsWith('_cp') && name.replace(/cp$/, 'bx') in item
 
-/** From releases in which each limit was an item of its own. */
+/** From releases that stored each limit as an item. */
 interface LimitConfigItem {
   readonly namespace: string | undefined
   readonly scope: ConfigScope

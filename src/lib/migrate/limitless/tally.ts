@@ -120,13 +120,13 @@ function summaryOf({namespace, namespaceName, resource, buckets, entities, sets,
   }
 }
 
-/** Limits of the resource that the bucket lacks were not used lately. An exception would leave them unlimited. */
+/** Resource limits that the bucket lacks were not used lately. A separate configuration would leave them unlimited. */
 export function isCoveredBy(limits: readonly Limit[], common: readonly Limit[] | undefined): boolean {
   const ofResource = new Set(common?.map(limit => JSON.stringify(limit)))
   return limits.every(limit => ofResource.has(JSON.stringify(limit)))
 }
 
-/** Ties: more limits first, then lower ones, so that nobody gets more by chance. */
+/** Ties: more limits first, then lower ones, so that no tie grants extra capacity. */
 function commonFirst(a: LimitSet, b: LimitSet): number {
   const bySize = b.buckets - a.buckets || b.limits.length - a.limits.length
   return bySize || compareLimits(a.limits, b.limits)

@@ -21,7 +21,7 @@ export type Generation = 1 | 2 | 3 | 4 | 5 | 6
 
 export type OldGeneration = Exclude<Generation, 6>
 
-/** If later layouts kept its shape, `generation` is the one that introduced it. */
+/** If later layouts kept its format, `generation` is the layout that introduced it. */
 export type OldRecord = {
   readonly kind: 'old'
   readonly generation: OldGeneration
@@ -47,7 +47,7 @@ interface ClassifyOptions {
   readonly literalDefaultMoves?: boolean
 }
 
-/** By key and shape. The version record is ignored: some releases wrote it wrong (C-8). */
+/** By key and attributes. Ignores the version record: some releases wrote it wrong (C-8). */
 export function classifyItem(item: Item, options: ClassifyOptions = {}): ClassifiedRecord {
   const key = keyOf(item)
   if (spellKey(key) === spellKey(migrationRecordKey)) {

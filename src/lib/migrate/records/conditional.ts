@@ -50,7 +50,7 @@ export async function putAbsent(context: MigrationContext, item: Item): Promise<
   return sendConditional(context, 'PutItem', input)
 }
 
-/** Unconditional: only for items of which nobody writes another version. */
+/** Unconditional: only for items that no other client writes differently. */
 export async function putAll({table, signal}: MigrationContext, items: readonly Item[]): Promise<void> {
   for (const Item of items) refusePlaceholder({Item})
   const requests = items.map(put => ({put}))

@@ -30,7 +30,7 @@ export async function compareEntities(
     const record = decodeEntity(modern)
     return record ? {...encodeEntity(record), ...modern} : modern
   }
-  // Two old items of one entity are handled together, at the older one.
+  // Two old items of one entity are handled together, with the older one.
   const isFirst = (old: OldItem) => old.record.namespace === undefined || !duplicateOf(old)
   return compareCopies(context, entities.filter(isFirst), {
     convert: modernEntity,
@@ -82,7 +82,7 @@ export async function compareVersions(
   if (versions.length === 0) return []
   const item = (await readItems(context, [keys.version()])).get(keyId(keys.version()))
   const state = isAcceptedVersion(item && decodeVersion(item)) ? 'same' : 'behind'
-  return versions.map(old => ({type: 'version', sources: [old], state, reason: 'is not moved yet'}))
+  return versions.map(old => ({type: 'version', sources: [old], state, reason: 'is not replaced yet'}))
 }
 
 export function isAcceptedVersion(record: VersionRecord | undefined): boolean {
@@ -166,7 +166,9 @@ interface RecordCopy {
   readonly create?: (marked: Item) => Promise<boolean>
 }
 
-/** The copy follows the old item until another client changes it. If both changed, a person must resolve it. */
+/**
+ * The copy follows the old item until another client changes it. If both changed, the user must resolve the conflict.
+ */
 export function compareCopy(
   context: MigrationContext,
   {type, sources, copy, current, isEquivalent, create}: RecordCopy,
@@ -194,10 +196,8 @@ export function compareCopy(
   const isUpToDate = mark ? mark.source === source : (isEquivalent?.(current) ?? digest([content]) === digest([copy]))
   if (isUpToDate) return {type, sources, state: 'same'}
   const overwrite = (item: Item) => replaceSeen(context, current, item)
-  if (mark?.copy === digest([content])) return behind('was changed in the old place', overwrite)
-  const reason = mark
-    ? 'was changed in the old place and in the new one'
-    : 'exists in the new place already, with different content'
+  if (mark?.copy === digest([content])) return behind('changed in the old layout', overwrite)
+  const reason = mark ? 'changed in both layouts' : 'already exists in the new layout with different content'
   const keep = {old: () => overwrite(marked()), new: () => setMark(context, current, markOf(content))}
   return {type, sources, state: 'conflict', reason, keep}
 }

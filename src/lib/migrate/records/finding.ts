@@ -71,7 +71,7 @@ export function isSingleItem(context: MigrationContext, kind: ScatteredKind, nam
   return context.locations?.mayHaveParts(kind) === false && oldPrefixes(context, kind, namespace).length === 1
 }
 
-/** A record that spans pages is handled once, where its first item is. */
+/** A record that spans pages is handled once, on the page of its first item. */
 export function startsAmong(page: readonly OldItem[]): (sources: readonly OldItem[]) => boolean {
   const onPage = new Set(page.map(({item}) => keyId(keyOf(item))))
   return ([first]) => first !== undefined && onPage.has(keyId(keyOf(first.item)))
@@ -114,7 +114,7 @@ export class OldLocations {
     this.#isComplete = true
   }
 
-  /** Items taken for current ones may be old from now on. */
+  /** Items classified as current may be old from now on. */
   markIncomplete(): void {
     this.#isComplete = false
   }

@@ -77,7 +77,7 @@ function readMark<T>(item: Item | undefined, schema: z.ZodType<T>): T | undefine
   const key = spellKey(keyOf(item))
   const message = `The migration mark of ${key} is damaged: ${describeIssues(error.issues)}.`
   throw new ZaelError('failed', 'migrate.mark', message, {
-    hint: `That item was not changed. Restore its attribute "${MIGRATION_MARK}" from a backup: without it the old record would be counted twice.`,
+    hint: `The item was not changed. Restore its attribute "${MIGRATION_MARK}" from a backup. Without it, the old record would be counted twice.`,
     details: {key, attribute: MIGRATION_MARK},
   })
 }

@@ -29,7 +29,7 @@ import {type SeriesDays, seriesReader, type UsageSeries} from './series.js'
 
 type OldUsageItem = OldItem<'usage'>
 
-/** Records of one day belong together: midnight's may count the other hours (D-11). */
+/** Records of one day belong together: the midnight record may count the other hours (D-11). */
 interface OldDay extends UsageSeries {
   readonly sources: readonly OldItem[]
   readonly records: readonly UsageRecord[]
@@ -37,7 +37,7 @@ interface OldDay extends UsageSeries {
   readonly merged: UsageDay
 }
 
-/** New records get what the old ones counted, minus what they got before. */
+/** New records get the counts of the old ones, minus the counts added before. */
 export async function compareUsage(
   context: MigrationContext,
   items: readonly OldUsageItem[],
@@ -76,7 +76,10 @@ function daysOf(series: UsageSeries, {days, daily}: SeriesDays): OldDay[] {
   })
 }
 
-/** Evidence may expire, so a midnight record stays split, or kept as labelled until it or its day changes. */
+/**
+ * Evidence may expire, so a midnight record keeps its decision (split, or kept as labelled) until it or its day
+ * changes.
+ */
 function keepDecision(day: OldDay, seen: ReadonlyMap<string, Item>): OldDay {
   const midnightOf = (window: Window) => {
     const target = day.merged.targets.find(each => each.window === window && each.start.endsWith('T00:00:00Z'))
@@ -143,7 +146,10 @@ function removeShare(context: MigrationContext, day: OldDay, current: Item): Tra
   return [removeMark(context, current, Object.keys(others).length === 0 ? undefined : encodeUsageMarks(others))]
 }
 
-/** A put if there is no record, which is cheaper, else an ADD. The condition keeps a repeated write from adding. */
+/**
+ * A put if there is no record, which is cheaper, else an ADD. The condition prevents a repeated write from adding
+ * twice.
+ */
 function writeChange(
   context: MigrationContext,
   day: OldDay,

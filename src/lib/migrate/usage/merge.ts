@@ -50,7 +50,7 @@ export function mergeUsageDay(records: readonly UsageRecord[], daily: DailyWindo
   const isSplittable = daily === 'counted' && midnight.window === 'hourly' && !isFirstOfMonth(midnight)
   const firstHour = isSplittable ? computeFirstHour(midnight, others) : undefined
   if (!firstHour) {
-    // Subtracts what an earlier pass added to the day when it split the record before the day was over.
+    // Subtracts the amount that an earlier pass added to the day when it split the record before the day was over.
     const noDay = targetOf(midnight, 'daily', {}, others.length)
     return {targets: [...targets, asLabelled, noDay], decision: 'kept as labelled'}
   }
@@ -90,7 +90,6 @@ export function computeFirstHour(midnight: UsageRecord, hours: readonly UsageRec
   return first
 }
 
-/** Omits equal counters. */
 export function subtractCounters(from: Counters, subtracted: Counters): Counters {
   const difference: Record<string, number> = {}
   for (const name of new Set([...Object.keys(from), ...Object.keys(subtracted)])) {

@@ -31,7 +31,7 @@ interface SeriesSummary {
   readonly first: string
 }
 
-/** Of the previous page: a series that spans pages is read whole only once per pass, in bounded memory. */
+/** Summaries from the previous page: a series that spans pages is read whole only once per pass, in bounded memory. */
 const summaries = new WeakMap<MigrationContext, Map<string, SeriesSummary>>()
 
 export function seriesReader(context: MigrationContext, isOnPage: (key: string) => boolean) {

@@ -91,7 +91,7 @@ export class MigrationLease {
         await lease.abandon()
         throw error
       }
-      // If only the response was lost, the record is ours already.
+      // If only the response was lost, the record is already this run's.
       const now = await readMigration(table, signal)
       if (!(error instanceof ConditionFailed) || !now) throw error
       if (now.runId !== runId) throw leaseHeld(now, nowMs)
@@ -137,7 +137,7 @@ export class MigrationLease {
     try {
       await this.#end(change, deadline.signal)
     } catch {
-      // The caller throws the cause of the end. The lease expires.
+      // The caller throws the original error. The lease expires.
     } finally {
       clearTimeout(timer)
     }
@@ -183,16 +183,16 @@ export class MigrationLease {
 
 function leaseHeld({owner, leaseUntilMs}: MigrationRecord, nowMs: number): ZaelError {
   const seconds = Math.max(1, Math.ceil((leaseUntilMs - nowMs) / 1000))
-  return new ZaelError('conflict', 'migrate.running', `The table is being migrated by ${owner}.`, {
-    hint: `Wait until that run ends. If it has crashed, its lease expires in ${seconds} s, and another run can resume.`,
+  return new ZaelError('conflict', 'migrate.running', `${owner} is already migrating the table.`, {
+    hint: `Wait for that run to finish. If it crashed, its lease expires in ${seconds} s. Then run the command again.`,
     details: {owner, leaseUntil: new Date(leaseUntilMs).toISOString()},
   })
 }
 
 function leaseLost(now: MigrationRecord | undefined): ZaelError {
-  const by = now ? `: ${now.owner} has taken over` : ''
-  return new ZaelError('conflict', 'migrate.lease-lost', `This run has lost its lease${by}.`, {
-    hint: 'Let the other run finish; `zael migrate status` shows its progress.',
+  const by = now ? ` to ${now.owner}` : ''
+  return new ZaelError('conflict', 'migrate.lease-lost', `This run lost its lease${by}.`, {
+    hint: 'Let the other run finish. See its progress: `zael migrate status`.',
   })
 }
 
@@ -200,7 +200,7 @@ const count = z.int().min(0)
 
 const optionalText = z.string().optional()
 
-/** Ignores attributes of newer versions. Attributes that older versions did not write have defaults. */
+/** Ignores attributes of newer versions. Attributes that older versions omit have defaults. */
 const recordSchema = z.object({
   runId: z.string().min(1),
   owner: z.string(),
@@ -229,8 +229,8 @@ export function decodeMigration(item: Item): MigrationRecord {
   const key = spellKey(migrationRecordKey)
   throw new ZaelError('failed', 'migrate.record', `The migration record is damaged: ${describeIssues(error.issues)}.`, {
     hint:
-      `Nothing was changed. Make sure that no run is active, delete the item ${key}, and run zael migrate run: ` +
-      'it starts at the first step, and copies nothing twice.',
+      `Nothing was changed. Make sure that no run is active, delete the item ${key}, then run \`zael migrate run\`. ` +
+      'It starts at the first step and copies nothing twice.',
     details: {key},
   })
 }
@@ -243,10 +243,10 @@ const ABSENT = {
   verifiedAt: undefined,
 }
 
-/** For throttled requests: a migration can wait, and other traffic goes first. */
+/** For throttled requests: a migration can wait, so other traffic goes first. */
 const LONG_RETRIES = {attempts: 12, maxMs: 20_000}
 
-/** Settings that the table already has win. */
+/** The table's own settings win. */
 export function withLongRetries(table: Table): Table {
   return {...table, backoff: {...LONG_RETRIES, ...table.backoff}}
 }

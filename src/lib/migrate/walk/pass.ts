@@ -76,11 +76,11 @@ export async function runPass(step: MigrationStep, run: RunContext): Promise<Pas
       const compared = await comparePage(context, step, page)
       await written
       written = write(context, page, compared, read)
-      // It is thrown when the next page is compared.
+      // Comparing the next page throws this error.
       written.catch(() => {})
     }
   } finally {
-    // Before a failure is thrown: nothing may be written after the lease is released.
+    // Before throwing a failure: nothing may be written after the lease is released.
     await written
   }
   if (readsWholeTable) context.locations?.markComplete()
@@ -119,7 +119,7 @@ async function comparePage(
   return {copied, data: await Promise.all(DATA.map(async type => [type, await compare(type)] as const))}
 }
 
-/** All writes end before the first failure is thrown. */
+/** Waits for all writes before it throws the first failure. */
 async function writePage(context: MigrationContext, {copied, data}: ComparedPage): Promise<CopyOutcome[]> {
   const outcomes = [...copied]
   const write = async ([type, findings]: ComparedPage['data'][number]) => {

@@ -117,7 +117,10 @@ export async function writeGroup(
   return outcomes
 }
 
-/** Unconditional: an event never changes, and nobody else writes its id. If one is rejected, each is written alone. */
+/**
+ * Unconditional: an event never changes, and no other client writes its id. If the batch is rejected, each event is
+ * written alone.
+ */
 async function putBatch(context: MigrationContext, findings: readonly MigrationFinding[]): Promise<CopyOutcome[]> {
   try {
     await putAll(
@@ -146,7 +149,7 @@ async function writeCopy(context: MigrationContext, first: MigrationFinding): Pr
     finding = again
   }
   throw new ZaelError('conflict', 'migrate.contended', `Other clients keep changing ${findingKey(finding)}.`, {
-    hint: 'Run `zael migrate run` again; it resumes where this run stopped.',
+    hint: 'Resume: `zael migrate run`.',
   })
 }
 
@@ -154,7 +157,7 @@ export async function compareAgain(
   context: MigrationContext,
   {sources}: MigrationFinding,
 ): Promise<MigrationFinding | undefined> {
-  // In all locations: with known ones a comparison would trust that the old items still exist.
+  // In all locations: with known locations, the comparison would assume that the old items still exist.
   const anywhere = {...context, locations: undefined}
   const items = await readItems(
     anywhere,

@@ -3,7 +3,7 @@ import {keyOf, spellKey} from '../../schema/keys.js'
 import type {OldRecordType} from '../records/classify.js'
 import {findingKey, type MigrationFinding} from '../records/finding.js'
 
-/** Keys listed of each kind by default. All are counted. */
+/** Keys listed per kind by default. All are counted. */
 const LISTED = 20
 
 export interface RecordDifference {

@@ -93,7 +93,7 @@ async function follow(step: MigrationStep, run: RunContext, followMs: number): P
   }
 }
 
-/** Starts at the beginning even after a crash: the result has to cover the whole table. */
+/** Starts at the beginning even after a crash: the result must cover the whole table. */
 async function runWholePass(step: MigrationStep, run: RunContext): Promise<Pass> {
   await run.lease.save({position: undefined, passWrites: 0})
   return runPass(step, run)

@@ -19,7 +19,7 @@ export interface TablePage {
 
 interface ScanOptions {
   readonly position?: Key | undefined
-  /** Sort key prefixes of items to filter out. */
+  /** Sort key prefixes. */
   readonly leaveOut?: readonly string[]
   /** Read the next page early. It may be stale when it is processed. */
   readonly ahead?: boolean
@@ -42,7 +42,7 @@ export async function* tablePages(
   let page = await read(position)
   for (;;) {
     const following = ahead && page.next ? read(page.next) : undefined
-    // It is thrown when its page is requested. A caller that stops earlier must not get an unhandled rejection.
+    // Requesting the page throws this error. A caller that stops earlier must not get an unhandled rejection.
     following?.catch(() => {})
     yield page
     if (!page.next) return

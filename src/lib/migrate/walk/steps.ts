@@ -11,7 +11,10 @@ export interface MigrationStep {
   readonly moves: readonly OldRecordType[]
 }
 
-/** Clients need it before they create a bucket, so it comes first. The rest shares a scan, which reads every item. */
+/**
+ * Clients need the configuration before they create a bucket, so it comes first. The rest shares a scan, which reads
+ * every item.
+ */
 export const CONFIGURATION: readonly OldRecordType[] = ['entity', 'limits', 'settings', 'registry']
 
 export const DATA: readonly OldRecordType[] = ['bucket', 'usage', 'audit']

@@ -25,7 +25,7 @@ import {tablePages} from './scan.js'
 import {countStep, type MigrationStep, sortKeysLeftOut} from './steps.js'
 
 export interface WriteLimitsOptions {
-  /** Shown to a person. Default: the buckets are counted first. */
+  /** Limits that the user confirmed. Default: the buckets are counted first. */
   readonly agreed?: Limitless | undefined
   readonly principal?: Principal | undefined
 }
@@ -35,7 +35,7 @@ export interface LimitsWritten {
   readonly entities: number
 }
 
-/** Single entities first, then whole resources: a run that was killed then finds the same common limits again. */
+/** Single entities first, then whole resources: after a crash, the next run finds the same common limits. */
 export async function writeLimitsFromBuckets(
   step: MigrationStep,
   run: RunContext,
@@ -87,7 +87,7 @@ async function countBuckets(step: MigrationStep, run: RunContext): Promise<Limit
   return tally.limitless
 }
 
-/** From the beginning, also after a crash. `work` resolves to the number of items written. */
+/** Starts at the beginning, also after a crash. `work` resolves to the number of items written. */
 async function eachPage(
   step: MigrationStep,
   {open, lease, onProgress}: RunContext,
@@ -141,7 +141,7 @@ async function configureWhereNone(
     if (isWritten) return true
     await pause(attempt, table.backoff, context.signal)
   }
-  throw new ZaelError('conflict', 'migrate.contended', `Others keep changing the limits of ${nameOf(scope)}.`, {
-    hint: 'Run `zael migrate run --limits-from-buckets` again; it resumes where this run stopped.',
+  throw new ZaelError('conflict', 'migrate.contended', `Other clients keep changing the limits of ${nameOf(scope)}.`, {
+    hint: 'Resume: `zael migrate run --limits-from-buckets`.',
   })
 }

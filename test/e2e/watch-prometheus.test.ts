@@ -118,7 +118,7 @@ describeOnEngine('zael watch --prometheus', () => {
     const source = await metricsSource(stack, {scope: {kind: 'namespace'}, intervalMs: 0}, place, ended.signal)
     await source()
     const unanswered = proxy.silence()
-    const reading = expect(source()).rejects.toThrow('the server of metrics has ended')
+    const reading = expect(source()).rejects.toThrow('the metrics server has stopped')
     await unanswered
     ended.abort()
     await reading
@@ -156,7 +156,7 @@ describeOnEngine('zael watch --prometheus', () => {
     try {
       const reading = expect(source()).rejects.toMatchObject({
         code: 'watch.unanswered',
-        message: `Table ${table.name} was not read within 9 seconds, so there are no metrics now.`,
+        message: `Reading table ${table.name} took more than 9 seconds, so no metrics are available now.`,
         hint: expect.stringContaining('zael doctor'),
       })
       await unanswered

@@ -127,7 +127,7 @@ describe.skipIf(isTmuxMissing())('the live view on a terminal', () => {
       await terminal.until(/3 of 3 buckets/)
       isDeaf = true
       await terminal.press('R')
-      await terminal.until(/Looking up what it would change/)
+      await terminal.until(/Loading the effect/)
       await terminal.press('q')
       await terminal.until(/exit code 0/)
     })

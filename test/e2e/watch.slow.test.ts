@@ -75,7 +75,7 @@ describeOnEngine('zael watch', () => {
       "
     `)
     expect(await cli.show('watch --once --entity idle', 80)).toMatchInlineSnapshot(`
-      "There are no buckets: nothing has been consumed yet, or all have expired.
+      "No buckets: nothing was consumed yet, or all have expired.
       "
     `)
   })

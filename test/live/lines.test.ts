@@ -219,11 +219,11 @@ describe('a snapshot', () => {
 
   it('says why there are no buckets', async () => {
     expect(await lines(told([]), 80)).toMatchInlineSnapshot(`
-      "There are no buckets: nothing has been consumed yet, or all have expired.
+      "No buckets: nothing was consumed yet, or all have expired.
       "
     `)
     expect(await lines(told(ALL), 80, {...EVERYTHING, filter: 'nobody'})).toMatchInlineSnapshot(`
-      "None of 3 buckets matches the filter.
+      "None of 3 buckets match the filter.
       "
     `)
   })
@@ -235,12 +235,12 @@ describe('a snapshot', () => {
       ok      zoe     search   rpm       60        60  100%      -1         -        0
 
       1 bucket, 0 over, 0 near; 2.5 read units
-      Only 1 of 100 or more buckets were read; to read all: --all
+      Only 1 of 100 or more buckets were read. To read all, add --all.
       "
     `)
     expect(await lines(told(ALL, {known}), 80, {...EVERYTHING, filter: 'nobody'})).toMatchInlineSnapshot(`
-      "None of 3 buckets matches the filter.
-      Only 3 of 100 or more buckets were read; to read all: --all
+      "None of 3 buckets match the filter.
+      Only 3 of 100 or more buckets were read. To read all, add --all.
       "
     `)
   })

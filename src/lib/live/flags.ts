@@ -12,11 +12,11 @@ const LONGEST_RUN_MS = 24 * 86_400_000
 export const watchFlags = {
   resource: string({
     char: 'r',
-    description: 'Only buckets of this resource.',
+    description: 'Show only buckets of this resource.',
     exclusive: ['entity'],
     helpValue: 'NAME',
   }),
-  entity: string({char: 'e', description: 'Only buckets of this entity.', helpValue: 'ID'}),
+  entity: string({char: 'e', description: 'Show only buckets of this entity.', helpValue: 'ID'}),
   interval: string({description: 'Time between polls.', default: '2s', helpValue: 'DURATION'}),
   top: integer({description: 'Maximum number of buckets to show.', min: 1, helpValue: 'N'}),
   sort: string({
@@ -34,31 +34,30 @@ export const watchFlags = {
   }),
   once: boolean({
     description:
-      'Show what one poll reads, then exit: about 90 buckets, or all where there are no more. To sort by rate, empty or ' +
-      'pressure it reads them again after --interval.',
+      'Poll once, print the result and exit. Reads about 90 buckets, or all if there are fewer. Sorting by rate, empty or ' +
+      'pressure reads them again after --interval.',
   }),
   all: boolean({
-    description: 'With --once: read every bucket, at half a read unit or more per shard.',
+    description: 'With --once: read every bucket. Costs at least half a read unit per shard.',
     dependsOn: ['once'],
   }),
   prometheus: boolean({
-    description:
-      'Print what one poll reads as metrics in the text format of Prometheus, by resource and never by entity.',
+    description: 'Poll once and print metrics in the Prometheus text format, by resource and never by entity.',
     exclusive: ['once', 'actions', 'top', 'filter', 'sort', 'reverse'],
   }),
   listen: string({
     description:
-      'With --prometheus: serve the metrics at http://HOST:PORT/metrics until Ctrl-C; the host is 127.0.0.1 unless given. ' +
-      'Each scrape is one poll, or none within --interval of the last.',
+      'With --prometheus: serve the metrics at http://HOST:PORT/metrics until Ctrl-C. Default host: 127.0.0.1. ' +
+      'A scrape polls once, unless the last poll is more recent than --interval.',
     dependsOn: ['prometheus'],
     helpValue: 'HOST:PORT',
   }),
-  for: string({description: 'Exit after this time, at most 24d; with --once, a timeout.', helpValue: 'DURATION'}),
+  for: string({description: 'Exit after this time, at most 24d. With --once: the timeout.', helpValue: 'DURATION'}),
   ascii: boolean({description: 'Draw without block characters.'}),
   actions: boolean({
     description:
-      'Allow keys of the live view to change the selected row, each after a question: R resets the bucket, B boosts its ' +
-      'limits for a time, X blocks the entity. Without it nothing can be written.',
+      'Enable keys that change the selected row, each after confirmation: R resets the bucket, B sets temporary ' +
+      'limits, X blocks the entity. Without this flag, the live view cannot write.',
   }),
 }
 
@@ -101,7 +100,7 @@ function intervalOf(text: string): number {
   const ms = parseDuration(text)
   if (ms >= SHORTEST_INTERVAL_MS && ms <= LONGEST_INTERVAL_MS) return ms
   throw new InvalidInput('watch.interval', `--interval: ${text} is not between 500ms and 1h.`, {
-    hint: 'Every poll costs up to 50 read units; 2s is a good value.',
+    hint: 'Every poll costs up to 50 read units. Default: 2s.',
     details: {interval: text},
   })
 }
@@ -140,7 +139,7 @@ function sortOf(text: string): SortKey {
   const sort = SORT_KEYS.find(key => key === text)
   if (sort) return sort
   throw new InvalidInput('watch.sort', `--sort: "${text}" is not a sort key.`, {
-    hint: `The sort keys are ${SORT_KEYS.join(', ')}; --reverse reverses the order.`,
+    hint: `The sort keys are ${SORT_KEYS.join(', ')}. To reverse the order, add --reverse.`,
     details: {sort: text, keys: SORT_KEYS},
   })
 }

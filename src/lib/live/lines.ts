@@ -39,7 +39,7 @@ function closingLines({head, count}: Pick<WatchedBuckets, 'head' | 'count'>): st
 function sampleLines({sampled, bucketsWatched, known}: Head): string[] {
   if (!sampled) return []
   const all = `${formatCount(known.count)}${known.isComplete ? '' : ' or more'}`
-  return [`Only ${formatCount(bucketsWatched)} of ${all} buckets were read; to read all: --all`]
+  return [`Only ${formatCount(bucketsWatched)} of ${all} buckets were read. To read all, add --all.`]
 }
 
 const columnsOf = (
@@ -113,8 +113,8 @@ function emptyText(document: Head): string {
   const {known, bucketsWatched} = document
   const none =
     known.count === 0
-      ? 'There are no buckets: nothing has been consumed yet, or all have expired.'
-      : `None of ${formatCount(bucketsWatched)} buckets matches the filter.`
+      ? 'No buckets: nothing was consumed yet, or all have expired.'
+      : `None of ${formatCount(bucketsWatched)} buckets match the filter.`
   return known.unreadable === 0 ? none : `${none} ${formatCount(known.unreadable)} unreadable.`
 }
 

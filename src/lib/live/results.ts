@@ -10,40 +10,43 @@ const watchedBucketSchema = strictObject({
   refusedBy: z
     .enum(['entity', 'parent'])
     .nullable()
-    .describe('Where the status is over: whether its own limits refuse, or only those of its parent.'),
-  limit: textOrNull.describe('The limit that is worst off; rate and times are about it.'),
-  ratePerSecond: z.number().nullable().describe('Tokens consumed per second, net; null until it was read twice.'),
+    .describe('If the status is over: whether its own limits refuse requests, or only the limits of its parent.'),
+  limit: textOrNull.describe('The tightest limit; rate and times refer to it.'),
+  ratePerSecond: z.number().nullable().describe('Tokens consumed per second, net; null until the second reading.'),
   refusedPerSecond: z
     .number()
     .nullable()
     .describe(
-      'Requests refused per second in the last ten seconds, by itself or by its parent; null until it was read twice.',
+      'Requests refused per second in the last ten seconds, by its own limits or its parent; null until the second reading.',
     ),
   refused: strictObject({
-    requests: z.number().describe('By its own limits, since the bucket exists; of a parent, those of its children too'),
-    byParent: z.number().describe('By its parent alone'),
-    lastAt: textOrNull.describe('UTC, ISO 8601; null when there is none'),
-  }).describe('Requests that limiters of zael refused.'),
+    requests: z
+      .number()
+      .describe(
+        'Refused by its own limits since the bucket was created; for a parent, including requests of its children',
+      ),
+    byParent: z.number().describe('Refused only by its parent'),
+    lastAt: textOrNull.describe('Last refusal: UTC, ISO 8601; null if there was none'),
+  }).describe('Requests that zael refused.'),
   emptyInMs: z.number().nullable(),
   fullInMs: z.number().nullable(),
   shardCount: z.int(),
-  imbalance: z.number().describe("Difference of the fullest and the emptiest shard, as part of a shard's share."),
+  imbalance: z
+    .number()
+    .describe("Difference between the fullest and the emptiest shard, as a fraction of a shard's capacity."),
   writePressure: z
     .number()
-    .describe('Of the 1,000 write units per second that an item takes, the part in use on the busiest shard.'),
+    .describe('Fraction of the 1,000 write units per second that an item allows, on the busiest shard.'),
   ageMs: z.number().describe('Time since it was read.'),
   limits: listOf({
     name: z.string(),
-    level: z.number().describe('Tokens at that instant; below zero in debt.'),
+    level: z.number().describe('Tokens at that instant; negative in debt.'),
     capacity: z.number(),
     debt: z.number(),
     refillPerSecond: z.number(),
     ...quotaLevelShape,
-    ratePerSecond: z
-      .number()
-      .nullable()
-      .describe('Tokens consumed per second, net; null until the bucket was read twice.'),
-    typical: z.int().min(1).describe('Tokens that the average request takes, by what the bucket has counted.'),
+    ratePerSecond: z.number().nullable().describe('Tokens consumed per second, net; null until the second reading.'),
+    typical: z.int().min(1).describe('Tokens of the average request, from the counters of the bucket.'),
     unit: limitKindShape.unit,
   }).describe('All shards together.'),
 }).meta({id: 'WatchedBucket'})
@@ -51,17 +54,15 @@ export type WatchedBucketJson = ResultOf<typeof watchedBucketSchema>
 
 export const watchResult = strictObject({
   at: z.string().describe('The instant for which all levels are computed; server time.'),
-  poll: z.int().min(1).describe('Number of the last poll that went well.'),
+  poll: z.int().min(1).describe('Number of the last successful poll.'),
   readUnits: z.number().describe('Read units of that poll, as reported by DynamoDB; with --once, the total.'),
   calls: z.int(),
   durationMs: z.number(),
-  dataAgeMs: z.number().describe('Time since the last poll that went well.'),
+  dataAgeMs: z.number().describe('Time since the last successful poll.'),
   known: strictObject({
     count: z.int(),
-    isComplete: z.boolean().describe('The index was walked to its end at least once.'),
-    unreadable: z
-      .int()
-      .describe('Additional buckets that have only items without a state; they are not included in any other number.'),
+    isComplete: z.boolean().describe('The index was read to its end at least once.'),
+    unreadable: z.int().describe('Additional buckets whose items have no state; not included in any other number.'),
   }),
   bucketsRead: z.int().describe('Buckets that the last poll read.'),
   bucketsWatched: z.int().describe('Buckets that have been read, regardless of --filter.'),

@@ -50,7 +50,7 @@ function canDraw({isJson}: WatchSurface): boolean {
 
 export function actionsUnavailable(): InvalidInput {
   return new InvalidInput('watch.actions', '--actions needs the live view on a terminal.', {
-    hint: 'Omit --once, --json and --output, and redirect neither input nor output; or omit --actions.',
+    hint: 'Omit --actions, or omit --once, --json and --output and do not redirect input or output.',
   })
 }
 
@@ -63,7 +63,7 @@ async function draw(
   const {showLiveView} = await import('./screen/live-view.js')
   const {stdin, stdout} = process
   const place = {stack: stack.stack, namespace, where: whereOf(settings), typedFlags: typedFlags(settings)}
-  // Without the flag, no code that can write is loaded.
+  // Without --actions, no code that can write is loaded.
   const ended = new AbortController()
   const actions = canAct
     ? (await import('./actions/actions.js')).bucketActions(stack, settings, ended.signal)

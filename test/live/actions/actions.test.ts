@@ -122,10 +122,10 @@ describeOnEngine('actions of the live view', () => {
   })
 
   it.each([
-    ['tpm=30k/min', 'A boost needs limits and one end.'],
-    ['tpm=30k/min --for', 'A boost needs limits and one end.'],
-    ['tpm=30k/min --for 1h --until 2030-01-01', 'A boost needs limits and one end.'],
-    ['tpm=30k/min --only --for 1h', 'A boost needs limits and one end.'],
+    ['tpm=30k/min', 'A boost needs limits and exactly one end.'],
+    ['tpm=30k/min --for', 'A boost needs limits and exactly one end.'],
+    ['tpm=30k/min --for 1h --until 2030-01-01', 'A boost needs limits and exactly one end.'],
+    ['tpm=30k/min --only --for 1h', 'A boost needs limits and exactly one end.'],
     ['--for 1h', 'No limits are given'],
     ['tpm=fast --for 1h', 'Cannot read the limit'],
     ['tpm=30k/min --for soon', '"soon" is not a duration'],
@@ -160,7 +160,7 @@ describeOnEngine('actions of the live view', () => {
     const block = await actions.ask('block', rowOf(id), undefined)
     expect(block.command.join(' ')).toBe(`zael entity disable ${id} ${where()}`)
     expect(block.lines[0]).toBe(
-      `This refuses every request of ${id} for all resources, until it is lifted. Nothing is charged meanwhile.`,
+      `This refuses every request of ${id} for all resources until you unblock it. Refused requests are not charged.`,
     )
     await block.perform()
     expect((await namespace.bucket({entity: id, resource: 'gpt-4'}))?.isDisabled).toBe(true)
@@ -184,16 +184,18 @@ describeOnEngine('actions of the live view', () => {
       await namespace.entities.create({id: `${id}-child`, parent: id})
       await namespace.setAccess({level: 'entity', entity: id, resource: 'batch'}, 'bypass')
       const {lines} = await actions.ask('block', rowOf(id), undefined)
-      expect(lines).toContain('It has buckets for search too. Only for gpt-4: add --resource gpt-4 to the command.')
-      expect(lines).toContain('Not for batch (bypass): switches of its own count there.')
-      expect(lines).toContain('It has 1 child: requests that are charged to it too are refused as well.')
+      expect(lines).toContain(
+        'It also has buckets for search. To block only gpt-4, run the command with --resource gpt-4.',
+      )
+      expect(lines).toContain('It keeps its own switches for batch (bypass).')
+      expect(lines).toContain('It has 1 child. Requests of children that are charged to it are refused too.')
     })
 
     it('is set for the resource where the entity has a switch of its own for it: that one counts', async () => {
       await namespace.setAccess({level: 'entity', entity: id, resource: 'gpt-4'}, 'enabled')
       const {command, lines, perform} = await actions.ask('block', rowOf(id), undefined)
       expect(command.slice(1, 6)).toEqual(['entity', 'disable', id, '--resource', 'gpt-4'])
-      expect(lines[1]).toBe('Only for gpt-4, because it is enabled there by a switch of its own.')
+      expect(lines[1]).toBe('It applies only to gpt-4, where the entity has its own switch (enabled).')
       await perform()
       expect((await namespace.bucket({entity: id, resource: 'gpt-4'}))?.isDisabled).toBe(true)
     })
@@ -201,11 +203,11 @@ describeOnEngine('actions of the live view', () => {
     it('never becomes its contrary: what is disabled meanwhile is not enabled', async () => {
       await namespace.setAccess({level: 'entity', entity: id, resource: '_default_'}, 'disabled')
       await expect(actions.ask('block', rowOf(id), undefined)).rejects.toThrow(
-        `${id} is disabled for gpt-4 already, by the switch of entity ${id} for every resource.`,
+        `${id} is already disabled for gpt-4, by the switch of entity ${id} for every resource.`,
       )
       await namespace.setAccess({level: 'entity', entity: id, resource: '_default_'}, undefined)
       await expect(actions.ask('unblock', rowOf(id), undefined)).rejects.toThrow(
-        `${id} is not disabled for gpt-4 any more.`,
+        `${id} is no longer disabled for gpt-4.`,
       )
     })
   })
@@ -232,7 +234,7 @@ describeOnEngine('actions of the live view', () => {
 
   it('nothing is done where somebody else has changed what was asked about', async () => {
     const own = {level: 'entity', entity: id, resource: 'gpt-4'} as const
-    const changed = `Somebody has changed ${id} for gpt-4 since the question.`
+    const changed = `Another client changed ${id} for gpt-4 after you were asked.`
     const boost = await actions.ask('boost', rowOf(id), 'tpm=200k/min --for 1h')
     await namespace.setLimits(own, parseLimits(['tpm=5M/min']))
     await expect(boost.perform()).rejects.toThrow(changed)
@@ -243,7 +245,7 @@ describeOnEngine('actions of the live view', () => {
     await namespace.setAccess(own, 'disabled')
     const unblock = await actions.ask('unblock', rowOf(id), undefined)
     await namespace.setAccess(own, 'bypass')
-    await expect(unblock.perform()).rejects.toThrow(`${id} is not disabled for gpt-4 any more.`)
+    await expect(unblock.perform()).rejects.toThrow(`${id} is no longer disabled for gpt-4.`)
     expect((await namespace.configs.get(own))?.access).toBe('bypass')
   })
 
@@ -253,7 +255,7 @@ describeOnEngine('actions of the live view', () => {
     await namespace.setAccess({level: 'entity', entity: id, resource: 'video'}, 'disabled')
     const own = await actions.ask('unblock', target, undefined)
     expect(own.command.slice(1, 6)).toEqual(['entity', 'clear', id, '--resource', 'video'])
-    expect(own.lines).toContain('But not for video: the switch of resource video still refuses them.')
+    expect(own.lines).toContain('Requests for video stay refused, by the switch of resource video.')
     await own.perform()
     const lifted = await actions.ask('unblock', target, undefined)
     expect(lifted.command.slice(1, 6)).toEqual(['entity', 'enable', id, '--resource', 'video'])
@@ -267,8 +269,8 @@ describeOnEngine('actions of the live view', () => {
   it('what would go on refusing is said', async () => {
     const {lines} = await actions.ask('reset', rowOf(id, {isDisabled: true, refusingParent: 'team-1'}), undefined)
     expect(lines.slice(-2)).toEqual([
-      `${id} is disabled: requests stay refused until X lifts that.`,
-      'Requests are refused by its parent team-1 now; this changes nothing about the parent.',
+      `${id} is disabled. Its requests are refused until you unblock it with X.`,
+      'The parent team-1 refuses its requests now. This action does not change the parent.',
     ])
   })
 

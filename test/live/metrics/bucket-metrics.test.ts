@@ -24,7 +24,7 @@ const BEN = readingOf(bucketOf('ben#gpt-4', {limits: {rpm: {capacity: 100, refil
 describe('metrics of buckets', () => {
   it('have these names and labels: resources and limits, no entities', () => {
     expect(expositionText(measured([ADA, BEN]))).toMatchInlineSnapshot(`
-      "# HELP zael_buckets Buckets that were read, by status.
+      "# HELP zael_buckets Buckets read, by status.
       # TYPE zael_buckets gauge
       zael_buckets{namespace="default",resource="gpt-4",status="ok"} 0
       zael_buckets{namespace="default",resource="gpt-4",status="overdrawn"} 0
@@ -34,25 +34,25 @@ describe('metrics of buckets', () => {
       # HELP zael_buckets_known Buckets that the index lists.
       # TYPE zael_buckets_known gauge
       zael_buckets_known{namespace="default"} 3
-      # HELP zael_buckets_read Buckets that the other figures are about.
+      # HELP zael_buckets_read Buckets included in the other metrics.
       # TYPE zael_buckets_read gauge
       zael_buckets_read{namespace="default"} 2
-      # HELP zael_buckets_unreadable Buckets that the index lists and whose items cannot be read; in no other figure.
+      # HELP zael_buckets_unreadable Listed buckets with unreadable items, included in no other metric.
       # TYPE zael_buckets_unreadable gauge
       zael_buckets_unreadable{namespace="default"} 4
       # HELP zael_resources_unlisted Resources beyond the 200 with most buckets.
       # TYPE zael_resources_unlisted gauge
       zael_resources_unlisted{namespace="default"} 0
-      # HELP zael_tokens_available Tokens left, over all buckets that were read.
+      # HELP zael_tokens_available Tokens left in all buckets read.
       # TYPE zael_tokens_available gauge
       zael_tokens_available{namespace="default",resource="gpt-4",limit="rpm"} 60
-      # HELP zael_tokens_capacity Capacity, over all buckets that were read.
+      # HELP zael_tokens_capacity Capacity of all buckets read.
       # TYPE zael_tokens_capacity gauge
       zael_tokens_capacity{namespace="default",resource="gpt-4",limit="rpm"} 200
-      # HELP zael_tokens_debt Tokens below zero, over all buckets that were read.
+      # HELP zael_tokens_debt Tokens below zero in all buckets read.
       # TYPE zael_tokens_debt gauge
       zael_tokens_debt{namespace="default",resource="gpt-4",limit="rpm"} 20
-      # HELP zael_fill_ratio_min What is left in the emptiest bucket, as a fraction of its capacity.
+      # HELP zael_fill_ratio_min Fraction of the capacity left in the emptiest bucket.
       # TYPE zael_fill_ratio_min gauge
       zael_fill_ratio_min{namespace="default",resource="gpt-4",limit="rpm"} -0.2
       # HELP zael_tokens_consumed_per_second Consumption between the last two readings.
@@ -61,7 +61,7 @@ describe('metrics of buckets', () => {
       # HELP zael_requests_refused_per_second Refused requests, over ten seconds or the time between two readings.
       # TYPE zael_requests_refused_per_second gauge
       zael_requests_refused_per_second{namespace="default",resource="gpt-4"} 0.5
-      # HELP zael_aggregator_lag_seconds Age of the oldest change that is not counted as usage yet.
+      # HELP zael_aggregator_lag_seconds Age of the oldest change not yet counted as usage.
       # TYPE zael_aggregator_lag_seconds gauge
       zael_aggregator_lag_seconds 1.5
       # HELP zael_reading_age_seconds Age of the oldest reading of a bucket.

@@ -209,7 +209,7 @@ describeOnEngine('a watch', () => {
     await settled()
     timers.advance(5000)
     await until(watch, () => watch.data().why !== first)
-    expect(watch.data().why?.lines).toEqual(['Cannot be explained now: throttled'])
+    expect(watch.data().why?.lines).toEqual(['Cannot explain the bucket now: throttled'])
     await settled()
     watch.setWhy(undefined)
     expect(watch.data().why).toBeUndefined()

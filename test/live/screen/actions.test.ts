@@ -78,16 +78,16 @@ describe('a view with actions', () => {
       '',
       'This refills everything: tpm 12 → 100,000',
       '',
-      'The same as a command:',
+      'Equivalent command:',
       'zael reset team-research --resource gpt-4 --stack prod',
       '',
-      'Do this now? y/N',
+      'Continue? y/N',
       '',
     ])
-    expect(view.statusLine).toBe('y do it · any other key cancels')
+    expect(view.statusLine).toBe('y continue · any other key cancels')
     expect(actions.performed).toEqual([])
     await view.press('y')
-    expect(view.terminal.screen).toContain('Doing it.')
+    expect(view.terminal.screen).toContain('Running.')
     await view.press('y', 'R', KEY.enter, 'X')
     expect(actions.performed).toEqual(['reset team-research gpt-4'])
     const polls = view.watch.calls.filter(call => call === 'poll').length
@@ -98,7 +98,7 @@ describe('a view with actions', () => {
       '',
       'The bucket is full: tpm +99,988',
       '',
-      'The command that it stands for:',
+      'Equivalent command:',
       'zael reset team-research --resource gpt-4 --stack prod',
     ])
     expect(view.watch.calls.filter(call => call === 'poll')).toHaveLength(polls + 1)
@@ -113,7 +113,9 @@ describe('a view with actions', () => {
   it('lists its keys in the help', async () => {
     const view = await show()
     await view.press('?')
-    expect(view.terminal.screen).toMatch(/R reset the bucket \(asks\)[\s\S]*B boost limits[\s\S]*X block, unblock/)
+    expect(view.terminal.screen).toMatch(
+      /R reset the bucket \(asks\)[\s\S]*B set temporary limits[\s\S]*X block, unblock/,
+    )
   })
 
   it('acts on the row of the question, whatever row is under the cursor by then', async () => {
@@ -167,7 +169,7 @@ describe('a view with actions', () => {
     actions.problem = undefined
     await view.press(KEY.backspace, '300k --for 2h', KEY.left, KEY.left, KEY.enter)
     expect(actions.asked.map(({text}) => text)).toEqual(['tpm=x', 'tpm=300k --for 2h'])
-    expect(view.terminal.screen).toContain('Do this now? y/N')
+    expect(view.terminal.screen).toContain('Continue? y/N')
     await view.press('y')
     expect(actions.performed).toEqual(['boost team-research gpt-4'])
   })
@@ -205,7 +207,7 @@ describe('a view with actions', () => {
     const view = await show()
     await view.press('R', 'y', key)
     expect(view.terminal.isAlternate).toBe(true)
-    expect(view.terminal.screen).toContain('Doing it; the view ends with the answer.')
+    expect(view.terminal.screen).toContain('Running. The view closes when it is done.')
     actions.answer('full')
     await view.pass(100)
     expect(await view.result).toMatchObject({exitCode, performed: [expect.stringMatching(/: done$/)]})
@@ -216,7 +218,7 @@ describe('a view with actions', () => {
     await view.press('R', 'y', KEY.ctrlC, KEY.ctrlC)
     expect(await view.result).toMatchObject({
       exitCode: 130,
-      performed: [expect.stringContaining('it may have been made or not; see the audit events of user-debt')],
+      performed: [expect.stringContaining('the outcome is unknown. Check the audit events of user-debt.')],
     })
   })
 
@@ -243,7 +245,7 @@ describe('a view with actions', () => {
     const view = await show([reading], {columns: 60})
     await view.press('R')
     const lines = view.terminal.lines
-    const from = lines.indexOf('The same as a command:') + 1
+    const from = lines.indexOf('Equivalent command:') + 1
     expect(lines.slice(from, lines.indexOf('', from)).join('\n').replaceAll('\\\n', '')).toBe(
       "zael reset \\x1b[2Jevil --resource r --stack a-stack-with-a-long-name --endpoint-url http://127.0.0.1:8000 --profile 'a b'",
     )
@@ -257,7 +259,7 @@ describe('a view with actions', () => {
     await view.press('R')
     expect(view.terminal.lines[2]).toMatch(/^Reset user-debt · gpt-4 {2}lines 1-2 of/)
     await view.press('y')
-    expect(view.statusLine).toContain('scroll down (j, G)')
+    expect(view.statusLine).toContain('scroll down to the end')
     view.terminal.resize(39, 7)
     await view.pass(100)
     await view.press('G', 'y')
@@ -265,7 +267,7 @@ describe('a view with actions', () => {
     await view.pass(100)
     expect(actions.performed).toEqual([])
     await view.press('G')
-    expect(view.terminal.screen).toContain('Do this now? y/N')
+    expect(view.terminal.screen).toContain('Continue? y/N')
     await view.press('y')
     expect(actions.performed).toEqual(['reset user-debt gpt-4'])
   })

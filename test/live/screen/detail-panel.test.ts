@@ -14,7 +14,7 @@ describe('the drill-in', () => {
     }
     const text = draw({columns: 80, rows: 40, ageMs: 500, state: inDetail(DETAIL.id), data})
     expect(text).toContain('data <1s old')
-    for (const title of ['Effective limits and their source', 'Usage', 'Changes']) {
+    for (const title of ['Limits in force and their source', 'Usage', 'Changes']) {
       expect(text).toContain(`${title}  read 12s ago\n`)
     }
   })
@@ -91,7 +91,7 @@ describe('the drill-in', () => {
   it('keeps counting ages while it is paused', () => {
     const state = {...inDetail(DETAIL.id), pausedAtMs: READ_AT_MS + 1000}
     const text = draw({columns: 100, rows: 40, ageMs: 9000, state, data: {detail: DETAIL}})
-    expect(text).toContain('charged to org-1 too, read 9s ago')
+    expect(text).toContain('also charged to org-1, read 9s ago')
     expect(text).toContain('Usage  read 9s ago')
   })
 

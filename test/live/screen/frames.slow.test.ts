@@ -34,7 +34,7 @@ describe('ten thousand buckets', () => {
       ['/', '/_'],
       ['9', '/9_'],
       [KEY.enter, '/9  3,439 buckets · esc clears it'],
-      ['?', 'Keys here'],
+      ['?', 'Keys'],
     ] as const
     for (const [key, text] of steps) {
       view.keyboard.press(key)

@@ -9,7 +9,7 @@ describe('other panels', () => {
       "
       zael watch · prod/default · eu-west-1                                  [overview] resources  health
       data 1s old · 12.5 read units/poll · 5 of 5 buckets · every 2s
-      ▲ team-research · gpt-4  1 shard, charged to org-1 too, read 1s ago  ↓8s
+      ▲ team-research · gpt-4  1 shard, also charged to org-1, read 1s ago  ↓8s
 
       Limits
         rpm          ████████████████▊░░░░░░░░░░░ 36 of 60  refills 6/s
@@ -22,7 +22,7 @@ describe('other panels', () => {
       Parent org-1
         tpm          ███████████▏░░░░░░░░░░░░░░░░ 400,001 of 1,000,000
 
-      Effective limits and their source  read 1s ago
+      Limits in force and their source  read 1s ago
         rpm 60/min  system
         tpm 100000/min  entity
 
@@ -57,7 +57,7 @@ describe('other panels', () => {
           0 rps █████████░ 910/1k  writes 86%
           1 rps ███░░░░░░░ 310/1k  writes 14%
 
-      Loading the rest.
+      Loading details.
 
       5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · used rps 14/s, tpm 2.5k/s · 6 s…
       esc back · q quit · y why · ? help · r refresh
@@ -72,7 +72,7 @@ describe('other panels', () => {
 
   it('detail of a deleted bucket', () => {
     const state = {mode: 'detail' as const, detailId: 'deleted#nothing'}
-    expect(draw({rows: 8, state})).toContain('no longer exists; esc goes back')
+    expect(draw({rows: 8, state})).toContain('no longer exists. Esc goes back')
   })
 
   it('detail, scrolled past its end', () => {
@@ -127,8 +127,8 @@ describe('other panels', () => {
       "
       zael watch · prod/default · eu-west-1              [overview] resources  health
       data 1s old · 12.5 read units/poll · 5 of 5 buckets · every 2s
-      Keys here
-      Ctrl-C quit                             y why it is refused, or not
+      Keys
+      Ctrl-C quit                             y explain refusals
       Ctrl-Z suspend; fg resumes              / filter as you type
       q quit                                  s S next sort, reverse
       ? this help                             1-8 sort by column; again: reverse
@@ -139,14 +139,14 @@ describe('other panels', () => {
       Ctrl-u Ctrl-d half a page               + - poll more often, less often
       enter drill in                          c show a command for this bucket
 
-      Filters:  gpt part of a name  !gpt all others  status:over
-      resource:gpt-4 or entity:ada exactly that one
+      Filters:  gpt part of a name  !gpt excludes it  status:over
+      resource:gpt-4 or entity:ada exact match
 
-      ● ok  ▲ below a fifth, or empty within a minute  ✖ refusing
-      ↑ parent its parent is  ◆ soft and empty  ⊘ disabled  ○ gone
+      ● ok  ▲ below 20 %, or empty within a minute  ✖ refusing
+      ↑ parent its parent refuses  ◆ soft and empty  ⊘ disabled  ○ gone
       ◂ in debt  ▸ above its capacity  ↓ empty in  ↑ full in
       4±30% shards and their imbalance
-      ~ not read for three polls, because polls sample
+      ~ not read in the last three polls (each poll reads a sample)
       5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · used rps 14/s, tpm 2.5k/s · 6 s…
       esc back · q quit
       "

@@ -282,7 +282,7 @@ describe('the overview', () => {
       zael watch · prod/default · eu-west-1              [overview] resources  health
       data 1s old · 12.5 read units/poll · 0 of 5 buckets · every 2s
          ENTITY        RESOURCE LEVEL    LEFT/CAP↑     LIMIT  USED/S REFUSED/S   UNTIL
-         Nothing matches "no-one"; esc clears the filter.
+         No buckets match "no-one". Esc clears the filter.
 
       0 of 5 buckets · ✖ 0 over · ▲ 0 near · ◂ 0 in debt · 0 shards
       /no-one  0 buckets · esc clears it

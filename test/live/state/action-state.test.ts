@@ -161,7 +161,7 @@ describe('a question', () => {
   it('that does not fit on the screen must be read to its end before', () => {
     const long = {...EXTENT, text: {length: 30, height: 10}}
     const early = press(asking, 'y', {}, long)
-    expect(early).toMatchObject({mode: 'asking', steps: 1, note: 'scroll down (j, G) and read to the end first'})
+    expect(early).toMatchObject({mode: 'asking', steps: 1, note: 'scroll down to the end first (j, G)'})
     const read = press(early, 'G', {}, long)
     expect(read.action?.top).toBe(20)
     expect(press(read, 'y', {}, long).mode).toBe('running')
@@ -184,7 +184,7 @@ describe('while it runs', () => {
     const left = press(waiting, 'c', CTRL)
     expect(left).toMatchObject({mode: 'running', exitCode: 130, endsAtOnce: true})
     expect(unansweredText(left)).toEqual([
-      'zael bucket reset ada: no answer yet, so it may have been made or not; see the audit events of ada',
+      'zael bucket reset ada: no response yet, so the outcome is unknown. Check the audit events of ada.',
     ])
     expect(unansweredText(done(left))).toEqual([])
     expect(screenReducer(running, {type: 'end', exitCode: 143}, () => EXTENT)).toMatchObject({

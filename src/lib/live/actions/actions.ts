@@ -29,7 +29,7 @@ import {untilAborted} from '../../repository/table/table.js'
 import type {AccessSwitch} from '../../schema/config-record.js'
 import type {ActionQuestion, ActionTarget, BucketActions} from '../state/actions.js'
 
-/** Uses the commands' own functions and principal. Reads everything anew to ask, and again to act. */
+/** Uses the commands' functions and principal. Reads everything anew to ask, and again to act. */
 export function bucketActions(stack: StackContext, settings: Settings, signal: AbortSignal): BucketActions {
   const {principal, table} = stack
   const {transport, backoff} = untilAborted(table, signal)
@@ -53,7 +53,7 @@ export function bucketActions(stack: StackContext, settings: Settings, signal: A
       explained(async () => {
         const question = await ask[kind](await source(), target, text ?? '')
         const {command, lines} = question
-        /** Somebody may have thrown a switch since; that may call for another command. */
+        /** Another client may have changed a switch since. Then a different command may be needed. */
         const stillAsked = async () => {
           const now = kind === 'block' || kind === 'unblock' ? await ask[kind](await source(), target) : question
           if (now.command.join(' ') !== command.join(' ')) throw changedMeanwhile(target)
@@ -71,11 +71,13 @@ export function bucketActions(stack: StackContext, settings: Settings, signal: A
 function otherReasons(kind: string, {entity, isDisabled, refusingParent}: ActionTarget): string[] {
   if (kind === 'block') return []
   const disabled =
-    isDisabled && kind !== 'unblock' ? [`${entity} is disabled: requests stay refused until X lifts that.`] : []
+    isDisabled && kind !== 'unblock'
+      ? [`${entity} is disabled. Its requests are refused until you unblock it with X.`]
+      : []
   const parent =
     refusingParent === undefined
       ? []
-      : [`Requests are refused by its parent ${refusingParent} now; this changes nothing about the parent.`]
+      : [`The parent ${refusingParent} refuses its requests now. This action does not change the parent.`]
   const reasons = [...disabled, ...parent]
   return reasons.length === 0 ? [] : ['', ...reasons]
 }
@@ -90,7 +92,7 @@ async function askReset({namespace, nowMs}: ActionSource, {entity, resource}: Ac
     command: ['bucket', 'reset', entity, '--resource', resource],
     lines: [
       ...factLines(`${resetQuestion({entity, resource})}:`, Object.fromEntries(levels)),
-      ...(bucket?.limits.some(({quota}) => quota) ? ['A quota starts a new period, without what was topped up.'] : []),
+      ...(bucket?.limits.some(({quota}) => quota) ? ['A quota starts a new period. Its top-ups expire.'] : []),
       'Recorded usage does not change.',
     ],
     perform: async () => (await resetBucket(namespace, {entity, resource})).lines,
@@ -100,7 +102,7 @@ async function askReset({namespace, nowMs}: ActionSource, {entity, resource}: Ac
 function levelChange({level, capacity}: LimitLevel, unit: string | undefined): string {
   const text = (tokens: number) =>
     unit === undefined ? formatNumber(tokens, 'down') : formatTokens(Math.floor(tokens), unit)
-  return level === capacity ? `${text(level)}, full already` : `${text(level)} → ${text(capacity)}`
+  return level === capacity ? `${text(level)}, already full` : `${text(level)} → ${text(capacity)}`
 }
 
 async function boostDraft({namespace, nowMs}: ActionSource, {entity, resource, limit}: ActionTarget): Promise<string> {
@@ -143,10 +145,10 @@ async function askBoost(
   }
 }
 
-/** Compared as text: the windows of a boost depend on the hour it is made in, but mean the same. */
+/** Compared as text: the windows of a boost depend on the hour when it is set, but mean the same. */
 const shownIn = ({before, after}: ConfigChange): string[][] => [before.map(limitText), after.map(limitText)]
 
-/** Temporary limits have no windows: uses the values in force now, perhaps those of an open window. */
+/** Temporary limits have no windows, so this uses the values in force now, perhaps those of an open window. */
 function doubled(limit: Limit, nowMs: number): Limit {
   const present = plainAt(limit, nowMs)
   return {
@@ -168,8 +170,8 @@ function boostWords(words: readonly string[]): {
   const [flag, value] = at < 0 ? [] : words.slice(at, at + 2)
   const other = limits.find(word => word.startsWith('--'))
   if ((flag !== '--for' && flag !== '--until') || value === undefined || other !== undefined) {
-    throw new InvalidInput('watch.boost', 'A boost needs limits and one end.', {
-      hint: 'Write it like tpm=200k/min --for 1h, or with --until 2026-12-01.',
+    throw new InvalidInput('watch.boost', 'A boost needs limits and exactly one end.', {
+      hint: 'For example: tpm=200k/min --for 1h, or tpm=200k/min --until 2026-12-01.',
     })
   }
   return {limits, flags: flag === '--for' ? {for: value} : {until: value}}
@@ -179,9 +181,9 @@ function changedMeanwhile({entity, resource}: ActionTarget): ZaelError {
   return new ZaelError(
     'conflict',
     'watch.changed',
-    `Somebody has changed ${entity} for ${resource} since the question.`,
+    `Another client changed ${entity} for ${resource} after you were asked.`,
     {
-      hint: 'Nothing was done; press the key again to see what it would do now.',
+      hint: 'Nothing was changed. Press the key again to see the current effect.',
     },
   )
 }
@@ -192,7 +194,7 @@ async function askBlock(source: ActionSource, {entity, resource}: ActionTarget):
   const {access, trace} = await namespace.configs.resolve({entity, resource})
   const disabled = trace.find(({level}) => level === access?.level)
   if (disabled && access?.access === 'disabled')
-    throw nothingToDo(`${entity} is disabled for ${resource} already, by the switch of ${scopeWords(disabled.scope)}.`)
+    throw nothingToDo(`${entity} is already disabled for ${resource}, by the switch of ${scopeWords(disabled.scope)}.`)
   const own = accessAt(trace, 'entity')
   const only = own === undefined ? undefined : resource
   const notes = only === undefined ? await entityNotes(namespace, entity, resource) : []
@@ -200,11 +202,11 @@ async function askBlock(source: ActionSource, {entity, resource}: ActionTarget):
   return {
     command: ['entity', 'disable', entity, ...resourceFlag(only)],
     lines: [
-      `This refuses every request of ${entity} ${which}, until it is lifted. Nothing is charged meanwhile.`,
-      ...(own === undefined ? [] : [`Only for ${resource}, because it is ${own} there by a switch of its own.`]),
+      `This refuses every request of ${entity} ${which} until you unblock it. Refused requests are not charged.`,
+      ...(own === undefined ? [] : [`It applies only to ${resource}, where the entity has its own switch (${own}).`]),
       ...notes,
       '',
-      'To lift it: X again on this row.',
+      'To unblock: press X again on this row.',
     ],
     perform: () => switched(source, entityScope(entity, only), 'disabled'),
   }
@@ -214,14 +216,12 @@ async function askBlock(source: ActionSource, {entity, resource}: ActionTarget):
 async function askUnblock(source: ActionSource, {entity, resource}: ActionTarget): Promise<ActionQuestion> {
   const {namespace} = source
   const {access, trace} = await namespace.configs.resolve({entity, resource})
-  if (access?.access !== 'disabled') throw nothingToDo(`${entity} is not disabled for ${resource} any more.`)
+  if (access?.access !== 'disabled') throw nothingToDo(`${entity} is no longer disabled for ${resource}.`)
   const {level} = access
   if (level === 'resource') {
     return {
       command: ['entity', 'enable', entity, '--resource', resource],
-      lines: [
-        `This admits requests of ${entity} for ${resource} again, although ${resource} is disabled for all others.`,
-      ],
+      lines: [`This admits requests of ${entity} for ${resource} again. For all others, ${resource} stays disabled.`],
       perform: () => switched(source, entityScope(entity, resource), 'enabled'),
     }
   }
@@ -231,9 +231,9 @@ async function askUnblock(source: ActionSource, {entity, resource}: ActionTarget
   return {
     command: ['entity', 'clear', entity, ...resourceFlag(only)],
     lines: [
-      `This removes the switch of ${scopeWords(scope)}: requests are admitted again, within the limits.`,
+      `This removes the switch of ${scopeWords(scope)}. Its limits apply again.`,
       ...(next?.access === 'disabled'
-        ? [`But not for ${resource}: the switch of ${scopeWords(next.scope)} still refuses them.`]
+        ? [`Requests for ${resource} stay refused, by the switch of ${scopeWords(next.scope)}.`]
         : []),
     ],
     perform: () => switched(source, entityScope(entity, only), undefined),
@@ -261,12 +261,14 @@ async function entityNotes(namespace: NamespaceRepository, entity: string, resou
   return [
     ...(others.length === 0
       ? []
-      : [`It has buckets for ${listed(others)} too. Only for ${resource}: add --resource ${resource} to the command.`]),
-    ...(exempt.length === 0 ? [] : [`Not for ${listed(exempt)}: switches of its own count there.`]),
+      : [
+          `It also has buckets for ${listed(others)}. To block only ${resource}, run the command with --resource ${resource}.`,
+        ]),
+    ...(exempt.length === 0 ? [] : [`It keeps its own switches for ${listed(exempt)}.`]),
     ...(children.length === 0
       ? []
       : [
-          `It has ${formatPlural(children.length, 'child', 'children')}: requests that are charged to it too are refused as well.`,
+          `It has ${formatPlural(children.length, 'child', 'children')}. Requests of children that are charged to it are refused too.`,
         ]),
   ]
 }

@@ -5,7 +5,7 @@ import {statusAt} from '../model/status.js'
 import {resourcesAt} from '../model/totals.js'
 import type {PollResult} from '../poll/poller.js'
 
-/** Those with most buckets are kept: users of the service may choose the names. */
+/** Keeps the resources with most buckets. Callers of a service may choose resource names, so the number is bounded. */
 const MOST_RESOURCES = 200
 
 /** By resource and limit, never by entity. docs/observing.md lists the metrics. `lagMs` is `undefined` if unknown. */
@@ -27,35 +27,33 @@ export function bucketMetrics(
   const oldestMs = live.reduce((age, {readAtMs}) => Math.max(age, nowMs - readAtMs), 0)
   const isRated = live.some(({requests}) => requests.refusedPerSecond)
   return [
-    family('zael_buckets', 'Buckets that were read, by status.', statusSamples(live, nowMs, find, named, of)),
+    family('zael_buckets', 'Buckets read, by status.', statusSamples(live, nowMs, find, named, of)),
     family('zael_buckets_known', 'Buckets that the index lists.', [of({}, known.count)]),
-    family('zael_buckets_read', 'Buckets that the other figures are about.', [of({}, live.length)]),
-    family(
-      'zael_buckets_unreadable',
-      'Buckets that the index lists and whose items cannot be read; in no other figure.',
-      [of({}, known.unreadable)],
-    ),
+    family('zael_buckets_read', 'Buckets included in the other metrics.', [of({}, live.length)]),
+    family('zael_buckets_unreadable', 'Listed buckets with unreadable items, included in no other metric.', [
+      of({}, known.unreadable),
+    ]),
     family('zael_resources_unlisted', `Resources beyond the ${MOST_RESOURCES} with most buckets.`, [
       of({}, new Set(live.map(({bucket}) => bucket.resource)).size - named.size),
     ]),
     family(
       'zael_tokens_available',
-      'Tokens left, over all buckets that were read.',
+      'Tokens left in all buckets read.',
       perLimit(({level}) => level),
     ),
     family(
       'zael_tokens_capacity',
-      'Capacity, over all buckets that were read.',
+      'Capacity of all buckets read.',
       perLimit(({capacity}) => capacity),
     ),
     family(
       'zael_tokens_debt',
-      'Tokens below zero, over all buckets that were read.',
+      'Tokens below zero in all buckets read.',
       perLimit(({debt}) => debt),
     ),
     family(
       'zael_fill_ratio_min',
-      'What is left in the emptiest bucket, as a fraction of its capacity.',
+      'Fraction of the capacity left in the emptiest bucket.',
       emptiest(live, nowMs, named).map(({resource, limit, ratio}) => of({resource, limit}, ratio)),
     ),
     family(
@@ -72,7 +70,7 @@ export function bucketMetrics(
     ),
     family(
       'zael_aggregator_lag_seconds',
-      'Age of the oldest change that is not counted as usage yet.',
+      'Age of the oldest change not yet counted as usage.',
       lagMs === undefined ? [] : [{labels: {}, value: lagMs / 1000}],
     ),
     family('zael_reading_age_seconds', 'Age of the oldest reading of a bucket.', [
@@ -99,7 +97,7 @@ function statusSamples(
     const byStatus = counts.get(resource) ?? new Map<string, number>()
     counts.set(resource, byStatus.set(status, (byStatus.get(status) ?? 0) + 1))
   }
-  // Includes statuses without buckets: a series that comes and goes cannot be compared.
+  // Includes statuses without buckets: a series that comes and goes is hard to compare.
   const statuses = ROW_STATUSES.filter(status => status !== 'gone')
   return [...named].flatMap(resource =>
     statuses.map(status => of({resource, status}, counts.get(resource)?.get(status) ?? 0)),

@@ -22,7 +22,7 @@ export function listenAddress(text: string): ListenAddress {
   const port = Number(digits)
   if (digits !== '' && port <= 65_535) return {host: bracketed ?? plain ?? '127.0.0.1', port}
   throw new InvalidInput('watch.listen', `--listen: "${text}" is not an address.`, {
-    hint: 'Give a port or HOST:PORT, such as 127.0.0.1:9464; port 0 takes a free one.',
+    hint: 'Give a port or HOST:PORT, such as 127.0.0.1:9464. Port 0 picks a free port.',
     details: {listen: text},
   })
 }
@@ -45,7 +45,7 @@ export interface MetricsServer {
 export async function serveMetrics(source: MetricsSource, {host, port}: ListenAddress): Promise<MetricsServer> {
   const server = createServer((request, response) => {
     const path = request.url?.split('?')[0]
-    if (path !== '/metrics') return end(response, 404, 'Only /metrics is here.\n')
+    if (path !== '/metrics') return end(response, 404, 'Not found. Metrics are at /metrics.\n')
     if (request.method !== 'GET' && request.method !== 'HEAD') {
       response.setHeader('Allow', 'GET, HEAD')
       return end(response, 405, 'Only GET.\n')
@@ -83,7 +83,7 @@ function listening(server: Server, {host, port}: ListenAddress): Promise<void> {
       const why = REASONS[error.code ?? ''] ?? error.message
       reject(
         new ZaelError('failed', 'watch.listen', `Cannot listen on ${host}:${port}: ${why}.`, {
-          hint: 'Choose another address or port, or a free port of this machine: zael watch --prometheus --listen 127.0.0.1:0',
+          hint: 'Choose another address or port. To pick a free port: zael watch --prometheus --listen 127.0.0.1:0',
           details: {host, port},
           cause: error,
         }),
@@ -95,9 +95,9 @@ function listening(server: Server, {host, port}: ListenAddress): Promise<void> {
 
 const REASONS: Readonly<Record<string, string>> = {
   EADDRINUSE: 'the port is in use',
-  EADDRNOTAVAIL: 'this machine has no such address',
+  EADDRNOTAVAIL: 'this machine does not have that address',
   EACCES: 'the port is reserved',
-  ENOTFOUND: 'there is no such host',
+  ENOTFOUND: 'the host does not exist',
 }
 
 interface MetricsPlace {
@@ -126,7 +126,7 @@ export async function runMetricsServer(
   const over = new AbortController()
   const startedAt = performance.now()
   try {
-    // Until then a signal ends the process at once: there is no scrape to finish.
+    // Until then a signal ends the process at once: no scrape is in progress.
     const source = await withinTime(request.forMs, async () => {
       const opened = await metricsSource(stack, request, place, over.signal)
       await opened()
@@ -135,9 +135,9 @@ export async function runMetricsServer(
     const server = await serveMetrics(source, address)
     const end = listenForEnd(request.forMs && Math.max(0, request.forMs - (performance.now() - startedAt)))
     try {
-      log(`Serving ${server.url}; Ctrl-C ends it.`)
+      log(`Serving ${server.url}. Press Ctrl-C to stop.`)
       if (!isOwnMachine(address.host))
-        warn('Whoever reaches this address can read the metrics: nobody is asked for a password.')
+        warn('The metrics have no password. Anyone who can connect to this address can read them.')
       return await end.reached
     } finally {
       end.stop()
@@ -157,7 +157,7 @@ const LAG_MS = 60_000
 /** Concurrent reads, and reads within `intervalMs` of the last, share one result. */
 type MetricsSource = () => Promise<string>
 
-/** Reads on demand, at most the cost of one poll. `ended` aborts the read in flight. */
+/** Reads on demand, at most at the cost of one poll. `ended` aborts the read in flight. */
 export async function metricsSource(
   stack: StackContext,
   {scope, intervalMs}: Pick<WatchRequest, 'scope' | 'intervalMs'>,
@@ -168,7 +168,7 @@ export async function metricsSource(
   const {table} = stack
   const poller = new BucketPoller({...table, namespace: repository.id}, scope)
   const flight = new SharedFlight<string>(LONGEST_READ_MS)
-  onAbort(ended, () => flight.abandon(new Error('the server of metrics has ended')))
+  onAbort(ended, () => flight.abandon(new Error('the metrics server has stopped')))
   const lag = rememberedLag(stack, ourVersion)
   let last: {readonly text: string; readonly readAtMs: number} | undefined
   return async () => {
@@ -189,9 +189,9 @@ export async function metricsSource(
 }
 
 function unanswered(table: string, cause: Error): ZaelError {
-  const message = `Table ${table} was not read within ${LONGEST_READ_MS / 1000} seconds, so there are no metrics now.`
+  const message = `Reading table ${table} took more than ${LONGEST_READ_MS / 1000} seconds, so no metrics are available now.`
   return new ZaelError('failed', 'watch.unanswered', message, {
-    hint: 'The next scrape tries again. If it lasts, run zael doctor where this server runs.',
+    hint: 'The next scrape tries again. If it keeps failing, run zael doctor on this machine.',
     cause,
   })
 }

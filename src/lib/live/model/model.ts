@@ -118,7 +118,7 @@ export interface Totals {
   readonly refusedPerSecond: number
   readonly shards: number
   readonly worst: Reading | undefined
-  /** Of all readings, deleted buckets included; `null`: there are none. */
+  /** Of all readings, including deleted buckets; `null` without readings. */
   readonly oldestAgeMs: number | null
 }
 
@@ -145,7 +145,7 @@ export type HealthSource = (signal: AbortSignal) => Promise<readonly HealthLine[
 export interface Detail {
   readonly id: string
   readonly loadedAtMs: number
-  /** `undefined`: no parent, or the parent has no bucket for the resource. */
+  /** `undefined` without a parent, or if the parent has no bucket for the resource. */
   readonly parent: Reading | undefined
   readonly limits: readonly {readonly name: string; readonly text: string; readonly source: string}[]
   readonly units: ReadonlyMap<string, string>

@@ -2,10 +2,10 @@ import {addressOf} from '../../repository/buckets/buckets.js'
 import type {CountedShard} from '../../repository/buckets/pages.js'
 import type {BucketCounts} from '../../schema/refusal-counts.js'
 
-/** Limiters write to a bucket that only refuses at most this often; a shorter window would show bursts. */
+/** Limiters write to a bucket that refuses everything at most this often. A shorter window would show bursts. */
 const WINDOW_MS = 10_000
 
-/** Until the next refusal would be visible: `WINDOW_MS`, and time to read it. */
+/** After this time another refusal would be visible: `WINDOW_MS` plus the time to read it. */
 const RECENT_MS = 12_000
 
 /** An instant further ahead comes from a client with a wrong clock. */
@@ -33,7 +33,7 @@ export interface RequestCounts {
   readonly admitted: number
   /** By its own limits; at a parent, including its children's requests. */
   readonly refused: number
-  /** Its own limits would have admitted these. */
+  /** Refused by the parent; its own limits would have admitted these requests. */
   readonly refusedByParent: number
   /** Epoch ms; 0: never. */
   readonly lastRefusedAtMs: number
@@ -76,7 +76,7 @@ export function nextRequestCounts(
     refused += counts.refused
     refusedByParent += counts.refusedByParent
     lastRefusedAtMs = Math.max(lastRefusedAtMs, counts.lastRefusedAtMs)
-    // A shard seen for the first time counted these earlier, or another client copied them.
+    // A new shard counted these earlier, or another client copied them.
     if (!before) continue
     own += Math.max(0, counts.refused - (isNewItem(before, counts) ? 0 : before.refused))
     byParent += Math.max(0, counts.refusedByParent - (isNewItem(before, counts) ? 0 : before.refusedByParent))
@@ -121,7 +121,7 @@ function withinWindow(samples: readonly RefusalSample[]): RefusalSample[] {
   return samples.slice(Math.max(0, first))
 }
 
-/** Too low in the first seconds: divides by the whole window. */
+/** Divides by the whole window, so it is too low in the first seconds. */
 function ratesOf(samples: readonly RefusalSample[]): RefusalRates {
   const [from, to] = [samples[0], samples.at(-1)]
   if (!from || !to || (from.own === to.own && from.byParent === to.byParent)) return NO_RATES

@@ -53,7 +53,7 @@ function refusedByAt(
   const parent = chargedTo === undefined ? undefined : find(chargedTo)
   const isRefusing = parent && !parent.isGone && (parent.isDisabled || !fitsInto(parent, reading, nowMs))
   if (isRefusing) return 'parent'
-  // The level may admit the next request already, but not the current request rate.
+  // The level may already admit the next request, but not the current request rate.
   if (!isBeingRefused(requests, readAtMs)) return undefined
   const {own, byParent} = requests.refusedPerSecond ?? {own: 0, byParent: 0}
   const [more, less] = own + byParent > 0 ? [byParent, own] : [requests.refusedByParent, requests.refused]
@@ -62,7 +62,7 @@ function refusedByAt(
   return isBypassedAt(reading, nowMs) ? undefined : 'entity'
 }
 
-/** A request is charged to the parent only for limits that both have. */
+/** Only limits that both have are charged to the parent. */
 function fitsInto(parent: Reading, child: Reading, nowMs: number): boolean {
   if (isBypassedAt(parent, nowMs)) return true
   const asked = typicalByName(child, nowMs)
@@ -80,7 +80,7 @@ function typicalByName({bucket, typical}: Reading, nowMs: number): Map<string, n
   return byName
 }
 
-/** A request takes from all shards, so one shard's debt does not hide another's tokens. */
+/** A request takes tokens from all shards, so one shard's debt does not hide another's tokens. */
 const hasTokens = (level: number, debt: number, tokens: number): boolean =>
   Math.round((level + debt) * 1000) >= tokens * 1000
 

@@ -11,7 +11,7 @@ const TOP_CONSUMERS = 3
 
 export type BucketConsumption = Pick<Reading, 'id' | 'chargedTo' | 'ratePerSecond'>
 
-/** Skips deleted buckets. Keeps no reading but the worst, to save memory. */
+/** Skips deleted buckets. To save memory, it keeps only the worst reading. */
 export function totalsAt(readings: Iterable<Reading>, nowMs: number, find?: FindReading): Totals {
   const count = {buckets: 0, over: 0, near: 0, overdrawn: 0, disabled: 0, inDebt: 0, shards: 0}
   const rated: BucketConsumption[] = []
@@ -72,7 +72,7 @@ export function totalConsumption(readings: Iterable<BucketConsumption>): Map<str
   return sums
 }
 
-/** A watched parent has counted the requests that it refused its children. */
+/** A watched parent already counts the requests that it refused its children. */
 function refusedOf({requests, chargedTo}: Reading, find: FindReading | undefined): number {
   const {own = 0, byParent = 0} = requests.refusedPerSecond ?? {}
   const parent = chargedTo === undefined ? undefined : find?.(chargedTo)

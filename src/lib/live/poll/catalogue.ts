@@ -9,14 +9,14 @@ import {bucketId, compactRecord, nextReading} from './reading.js'
 const NONE: ReadonlySet<number> = new Set()
 const ONLY_FIRST: readonly number[] = [0]
 
-/** Implements the candidate itself: each poll considers all of ten thousand. */
+/** Also the candidate itself, because each poll considers all of ten thousand entries. */
 class CatalogueEntry implements PollCandidate {
   readonly id: string
   readonly entity: string
   readonly resource: string
   /** Shards to read. The index lags; shard 0 has the current count. */
   numbers: readonly number[] = ONLY_FIRST
-  /** Shards that were not found; only the index can bring them back. */
+  /** Shards that were not found; only the index can restore them. */
   absent: ReadonlySet<number> = NONE
   reading: Reading | undefined = undefined
   /** Epoch ms of the last read, if no item had a state. */

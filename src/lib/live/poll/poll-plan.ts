@@ -7,7 +7,7 @@ export const POLL_UNITS = 50
 /** Part of `POLL_UNITS`, for listing buckets from an index. */
 const LISTING_UNITS = 10
 
-/** Reserved for buckets neither visible nor active, so that every bucket is read in turn. */
+/** Reserved for buckets that are neither visible nor active, so that every bucket is read in turn. */
 const ROTATION_FRACTION = 0.25
 const ROTATION_FRACTION_WHILE_UNREAD = 0.5
 

@@ -184,7 +184,7 @@ export interface SnapshotOptions {
   readonly isWhole?: boolean | undefined
 }
 
-/** Retries as usual: no later poll makes up for a failed one. The facts cover all requests. */
+/** Retries as usual, because no later poll follows. The facts cover all requests. */
 export async function takeReadings(
   repository: NamespaceRepository,
   table: Table,

@@ -178,7 +178,7 @@ const OWN_FIELDS = 2
 /** Numbers per limit: tokensMilli, remainder, consumedMilli. */
 const LIMIT_FIELDS = 3
 
-/** A third of the memory. Leaves buckets with several shards, quotas, switches or huge balances unchanged. */
+/** Needs a third of the memory. Buckets with several shards, quotas, switches or huge balances stay unchanged. */
 export function compactRecord(bucket: ShardedBucket): ShardedBucket {
   const [stored] = bucket.shards
   if (bucket.shards.length !== 1 || stored?.kind !== 'bucket' || stored.incomplete.size > 0) return bucket
@@ -190,7 +190,7 @@ export function compactRecord(bucket: ShardedBucket): ShardedBucket {
   return isExact ? new CompactBucket(bucket, sharedFieldsOf(stored.record), numbers) : bucket
 }
 
-/** The fields of a compact bucket, computed once: for buckets that are not kept. */
+/** The fields of a compact bucket, computed once: for buckets that are not stored. */
 export function trimmedRecord(bucket: ShardedBucket): ShardedBucket {
   const {entity, resource, shardCount, shards} = compactRecord(bucket)
   return {entity, resource, shardCount, shards}

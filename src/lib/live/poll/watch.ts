@@ -17,7 +17,7 @@ export interface WatchOptions {
   readonly timers?: Timers
 }
 
-/** Health comes from half a dozen services; some bill each request. */
+/** Health comes from six services, and some bill each request. */
 const HEALTH_INTERVAL_MS = 15_000
 
 /** Per request: a failed poll is repeated soon anyway. */
@@ -101,7 +101,7 @@ class RunningWatch implements Watch {
 
   setIntervalMs(intervalMs: number): void {
     this.#change({intervalMs})
-    // While throttled, the throttling sets the pause.
+    // While throttled, the throttling determines the pause.
     if (!this.#isPolling && !this.#data.problem?.isThrottled) this.#schedule(intervalMs)
   }
 
@@ -199,7 +199,7 @@ class RunningWatch implements Watch {
     try {
       const result = await this.#poller.poll(this.#focus, this.#stopped.signal)
       this.#stats.recordSuccess()
-      // Levels matter more than their currencies.
+      // Levels matter more than currencies, so a failure is ignored.
       await this.#poller.loadFacts(this.#stopped.signal).catch(() => {})
       this.#change({...result, units: this.#poller.currencies, problem: undefined})
     } finally {
@@ -221,7 +221,7 @@ class RunningWatch implements Watch {
     }
   }
 
-  /** The only place that schedules polls; keeps `problem.nextTryAtMs` in step. `undefined`: no automatic poll. */
+  /** The only place that schedules polls. Keeps `problem.nextTryAtMs` in step. `undefined`: no automatic poll. */
   #schedule(delayMs: number | undefined): void {
     this.#timers.clearTimeout(this.#pollTimer)
     const isScheduled = delayMs !== undefined && !this.#isStopped && !this.#data.isPaused
@@ -239,7 +239,7 @@ class RunningWatch implements Watch {
 }
 
 const problemLines = (error: unknown) => [
-  `Cannot be explained now: ${error instanceof Error ? error.message : String(error)}`,
+  `Cannot explain the bucket now: ${error instanceof Error ? error.message : String(error)}`,
 ]
 
 const unknownHealth = (error: unknown) => [

@@ -33,24 +33,24 @@ export function actionLines(frame: Frame, action: OpenAction): Line[] {
       return [
         ...textLines(frame, action.question?.lines ?? []),
         [],
-        [seg('The same as a command:', 'dim')],
+        [seg('Equivalent command:', 'dim')],
         ...commandLines(action, columns),
         [],
         state.mode === 'asking'
-          ? [seg('Do this now? y/N', 'strong')]
-          : [seg(state.exitCode === undefined ? 'Doing it.' : 'Doing it; the view ends with the answer.', 'strong')],
+          ? [seg('Continue? y/N', 'strong')]
+          : [seg(state.exitCode === undefined ? 'Running.' : 'Running. The view closes when it is done.', 'strong')],
       ]
     case 'over':
       return outcomeLines(frame, action)
     default:
-      return [[seg('Looking up what it would change.', 'dim')]]
+      return [[seg('Loading the effect.', 'dim')]]
   }
 }
 
 function editorLines({input, outcome}: OpenAction, columns: number): Line[] {
   const {before, after} = input ?? {before: '', after: ''}
   return [
-    [seg('Limits, and for how long, as in zael limits set:', 'dim')],
+    [seg('Limits and their end, as in zael limits set:', 'dim')],
     [],
     // A character, because a terminal without colours has no other way to show the cursor.
     [seg(`> ${before}`, 'strong'), seg('_', 'near'), seg(after, 'strong')],
@@ -71,9 +71,7 @@ function outcomeLines(frame: Frame, action: OpenAction): Line[] {
   return [
     ...textLines(frame, [mark + first], isFailed ? 'over' : 'strong'),
     ...textLines(frame, rest),
-    ...(question
-      ? [[], [seg('The command that it stands for:', 'dim')], ...commandLines(action, frame.size.columns)]
-      : []),
+    ...(question ? [[], [seg('Equivalent command:', 'dim')], ...commandLines(action, frame.size.columns)] : []),
   ]
 }
 

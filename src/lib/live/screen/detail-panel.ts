@@ -25,7 +25,7 @@ const INDENT = 6
 export function detailLines(frame: Frame): Line[] {
   const {state, data, levelsAtMs, nowMs, settings, size} = frame
   const reading = state.detailId === undefined ? undefined : data.readings.get(state.detailId)
-  if (!reading) return [[seg('This bucket no longer exists; esc goes back.', 'near')]]
+  if (!reading) return [[seg('This bucket no longer exists. Esc goes back.', 'near')]]
   const row = rowAt(reading, levelsAtMs, id => data.readings.get(id))
   const {glyphs} = settings
   const detail = data.detail?.id === row.id ? data.detail : undefined
@@ -42,7 +42,7 @@ export function detailLines(frame: Frame): Line[] {
     ...section('Shards', shardLines(row.view.shards, reading.writePressures, size.columns, space)),
     ...(detail
       ? [...parentLines(withLatestParent(detail, data), levelsAtMs, size.columns, drawn), ...loadedLines(detail, frame)]
-      : [[], [seg('Loading the rest.', 'dim')]]),
+      : [[], [seg('Loading details.', 'dim')]]),
   ]
 }
 
@@ -71,7 +71,7 @@ function section(title: string, lines: readonly Line[], age?: string): Line[] {
 function titleLines(row: Row, name: string | undefined, age: string, columns: number, glyphs: GlyphSet): Line[] {
   const {view, status, shardCount, refusedBy} = row
   const refused = refusedBy === 'parent' ? ', refused by its parent' : ''
-  const charged = view.cascade && view.parent !== null ? `, charged to ${view.parent} too` : ''
+  const charged = view.cascade && view.parent !== null ? `, also charged to ${view.parent}` : ''
   const access = switchWord(view)
   const [until, tone] = untilText(row, glyphs)
   const mark = seg(`${glyphs.status[status]} `, TONE_OF_STATUS[status])
@@ -111,7 +111,7 @@ function limitLines({view: {limits}}: Row, reading: Reading, levelsAtMs: number,
 function refillText({quota, resetsAt, refillPerSecond}: LimitLevel, unit: string | undefined, nowMs: number): string {
   if (!quota) return `refills ${amountText(refillPerSecond, unit, formatRate)}/s`
   if (resetsAt !== undefined) return `resets in ${formatShortSpan(Date.parse(resetsAt) - nowMs)}`
-  return 'starts with its next use'
+  return 'starts with the next use'
 }
 
 function levelPieces({name, level, capacity, debt, soft}: LimitLevel, space: LimitSpace): Line {
@@ -159,7 +159,7 @@ function drainLines({id, tightest}: Row, data: WatchData, glyphs: GlyphSet): Lin
     ]
   })
   const more = children.length - shown.length
-  const since = basis === 'rate' ? 'used now' : 'used since their buckets exist'
+  const since = basis === 'rate' ? 'used now' : 'used so far'
   return section(
     `Children, share of ${tightest.name} ${since}`,
     more > 0 ? [...shown, [seg(`  and ${formatCount(more)} more`, 'dim')]] : shown,
@@ -171,7 +171,7 @@ function loadedLines({limits, units, usage, audit, problems, loadedAtMs}: Detail
   const age = agoText(loadedAtMs, frame.nowMs)
   return [
     ...section(
-      'Effective limits and their source',
+      'Limits in force and their source',
       limits.map(({name, text, source}) => [seg(`  ${name} ${text}`), seg(`  ${source}`, 'dim')]),
       age,
     ),
@@ -254,7 +254,7 @@ function shardLevel(
   ]
 }
 
-/** The basis is the total since the buckets exist if nothing is consumed now. */
+/** Based on the total since the buckets exist if nothing is consumed now. */
 export function drainOf({readings}: Pick<WatchData, 'readings'>, parentId: string, limit: string) {
   const children = [...readings.values()].filter(({chargedTo, isGone}) => chargedTo === parentId && !isGone)
   const rates = children.map(({ratePerSecond}) => Math.max(0, ratePerSecond.get(limit) ?? 0))

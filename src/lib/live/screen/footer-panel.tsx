@@ -128,7 +128,7 @@ function hints({state}: Frame): Line[] {
 const ACTION_HINTS: Readonly<Record<ActionMode, readonly string[]>> = {
   looking: ['esc cancel', 'q quit'],
   editing: ['enter continue', 'esc cancel', 'Ctrl-u erase'],
-  asking: ['y do it', 'any other key cancels'],
-  running: ['waiting for the answer', 'q quits after it', 'twice at once'],
+  asking: ['y continue', 'any other key cancels'],
+  running: ['running', 'q quits when done', 'q again quits now'],
   over: ['esc back', 'q quit'],
 }

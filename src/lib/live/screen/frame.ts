@@ -63,7 +63,7 @@ export interface Frame {
 
 type FrameInput = Pick<Frame, 'settings' | 'size' | 'state' | 'data' | 'ranking' | 'nowMs'>
 
-/** A manual poll during a pause moves the instant on. */
+/** A manual poll during a pause moves the instant forward. */
 export function levelsInstant(state: ScreenState, data: WatchData, nowMs: number): number {
   return state.pausedAtMs === undefined ? nowMs : Math.max(state.pausedAtMs, data.lastPoll?.atMs ?? 0)
 }
@@ -86,7 +86,7 @@ export function buildFrame(input: FrameInput): Frame {
 
 const knownRows = new WeakMap<Reading, {readonly atMs: number; readonly row: Row}>()
 
-/** The same object for the same instant, so that its line is not drawn again. */
+/** Returns the same object for the same instant, so that its line is not redrawn. */
 function knownRowAt(reading: Reading, atMs: number, {readings}: WatchData): Row {
   const known = knownRows.get(reading)
   if (known?.atMs === atMs) return known.row

@@ -27,9 +27,9 @@ function keyCell({label, description}: KeyBinding, arrows: string): Line {
 const FILTERS: readonly Line[] = [
   [seg('Filters:')],
   [seg('gpt', 'strong'), seg(' part of a name')],
-  [seg('!gpt', 'strong'), seg(' all others')],
+  [seg('!gpt', 'strong'), seg(' excludes it')],
   [seg('status:over', 'strong')],
-  [seg('resource:gpt-4', 'strong'), seg(' or '), seg('entity:ada', 'strong'), seg(' exactly that one')],
+  [seg('resource:gpt-4', 'strong'), seg(' or '), seg('entity:ada', 'strong'), seg(' exact match')],
 ]
 
 function legend(glyphs: Frame['settings']['glyphs']): Line[][] {
@@ -37,9 +37,9 @@ function legend(glyphs: Frame['settings']['glyphs']): Line[][] {
   return [
     [
       [seg(`${status.ok} ok`, 'ok')],
-      [seg(`${status.near} below a fifth, or empty within a minute`, 'near')],
+      [seg(`${status.near} below 20 %, or empty within a minute`, 'near')],
       [seg(`${status.over} refusing`, 'over')],
-      [seg(`${fills} parent its parent is`, 'over')],
+      [seg(`${fills} parent its parent refuses`, 'over')],
       [seg(`${status.overdrawn} soft and empty`, 'near')],
       [seg(`${status.disabled} disabled`, 'disabled')],
       [seg(`${status.gone} gone`, 'dim')],
@@ -51,6 +51,6 @@ function legend(glyphs: Frame['settings']['glyphs']): Line[][] {
       [seg(`${fills} full in`)],
       [seg(`4${plusMinus}30% shards and their imbalance`)],
     ],
-    [[seg(`${old} not read for three polls, because polls sample`)]],
+    [[seg(`${old} not read in the last three polls (each poll reads a sample)`)]],
   ]
 }

@@ -26,7 +26,7 @@ export interface LiveViewOptions extends Omit<ViewSettings, 'glyphs'> {
   readonly ascii: boolean
   readonly selection: Selection
   readonly forMs: number | undefined
-  /** Absent: the view cannot write. */
+  /** If absent, the view cannot write. */
   readonly actions?: BucketActions | undefined
   readonly stdin: NodeJS.ReadStream
   readonly stdout: NodeJS.WriteStream
@@ -158,7 +158,7 @@ function useActions(
   })
 }
 
-/** Not for the first value. */
+/** Skips the first value. */
 function useChange<T>(value: T, effect: (value: T) => void): void {
   const last = useRef(value)
   useEffect(() => {
@@ -182,14 +182,14 @@ function onExitSignal(end: (exitCode: ExitCode) => void): () => void {
 /** Returns when the process continues. Does nothing on Windows, which has no job control. */
 function stopProcess(): void {
   if (process.platform === 'win32') return
-  // The whole process group, like the terminal: the shell waits for the process that started this one.
+  // The whole process group, as the terminal does: the shell waits for the process that started this one.
   process.kill(0, 'SIGTSTP')
   // A stopped process gets no resize events.
   process.kill(process.pid, 'SIGWINCH')
 }
 
 const SECOND_MS = 1000
-/** Ticks wait this long for a poll that is due about now: one frame instead of two. */
+/** A tick waits this long for a poll that is due, which saves a frame. */
 const POLL_GRACE_MS = 300
 
 interface Snapshot {

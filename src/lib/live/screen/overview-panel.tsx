@@ -180,7 +180,7 @@ export function Overview({frame}: {readonly frame: Frame}) {
 }
 
 function emptyText({data, state}: Frame): string {
-  if (data.readings.size > 0) return `Nothing matches "${state.selection.filter}"; esc clears the filter.`
+  if (data.readings.size > 0) return `No buckets match "${state.selection.filter}". Esc clears the filter.`
   return data.lastPoll ? 'No buckets: nothing was consumed yet, or all have expired.' : 'Loading.'
 }
 

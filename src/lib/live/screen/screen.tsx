@@ -57,10 +57,9 @@ interface ScrolledText {
   readonly top: number
 }
 
-/** Text in place of a list. */
 function scrolledText(frame: Frame): ScrolledText | undefined {
   const {mode, action, whyId, whyTop, detailId, detailTop, helpTop} = frame.state
-  if (mode === 'help') return {fixed: [[seg('Keys here', 'title')]], lines: helpLines(frame), top: helpTop}
+  if (mode === 'help') return {fixed: [[seg('Keys', 'title')]], lines: helpLines(frame), top: helpTop}
   if (action) return {fixed: [actionTitle(frame, action), []], lines: actionLines(frame, action), top: action.top}
   if (whyId !== undefined) return {fixed: [], lines: explanationLines(frame), top: whyTop}
   return detailId === undefined ? undefined : {fixed: [], lines: detailLines(frame), top: detailTop}
@@ -105,7 +104,7 @@ function healthLines({data, cursor, heights, settings}: Frame): Line[] {
   const {glyphs} = settings
   const {health} = data
   if (!health) return [[seg('  Loading.', 'dim')]]
-  if (health.length === 0) return [[seg('  There is no health information for this stack.', 'dim')]]
+  if (health.length === 0) return [[seg('  No health information for this stack.', 'dim')]]
   return health.slice(cursor.top, cursor.top + heights.body).map(({name, state, text}, position) => {
     const status = STATUS_OF_STATE[state]
     const isSelected = cursor.top + position === cursor.index

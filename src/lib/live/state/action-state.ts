@@ -62,7 +62,7 @@ export function scrolledAction(
   return {...state, action: {...state.action, top: scroll(state.action.top, how, text.length, text.height)}}
 }
 
-/** Ignores answers to an action that was closed or restarted. */
+/** Ignores responses to an action that was closed or restarted. */
 export function answered(state: ScreenState, event: ActionEvent): ScreenState {
   const {action} = state
   if (!action || event.step !== state.steps || (state.mode !== 'looking' && state.mode !== 'running')) return state
@@ -85,17 +85,17 @@ export function answered(state: ScreenState, event: ActionEvent): ScreenState {
 export function unansweredText({mode, action}: ScreenState): string[] {
   if (mode !== 'running' || !action?.question) return []
   const command = action.question.command.join(' ')
-  return [`${command}: no answer yet, so it may have been made or not; see the audit events of ${action.target.entity}`]
+  return [`${command}: no response yet, so the outcome is unknown. Check the audit events of ${action.target.entity}.`]
 }
 
 function started(state: ScreenState, mode: 'looking' | 'running', action: OpenAction): ScreenState {
   return {...state, mode, action, steps: state.steps + 1}
 }
 
-/** The question must have been scrolled to its end. */
+/** Accepts the confirmation only after the question was scrolled to its end. */
 function confirmed(state: ScreenState, action: OpenAction, {text}: ViewContext): ScreenState {
   if (text.height <= 0 || action.top + text.height < text.length)
-    return {...state, note: 'scroll down (j, G) and read to the end first'}
+    return {...state, note: 'scroll down to the end first (j, G)'}
   return started(state, 'running', action)
 }
 

@@ -1,6 +1,6 @@
 export type ActionKind = 'reset' | 'boost' | 'block' | 'unblock'
 
-/** As it was when the key was pressed; does not follow the cursor. */
+/** The row when the key was pressed; does not follow the cursor. */
 export interface ActionTarget {
   readonly entity: string
   readonly resource: string
@@ -29,7 +29,7 @@ export function problemLines(error: unknown): string[] {
   return [error.message, ...hint].flatMap(text => text.split('\n'))
 }
 
-/** Look up what to ask, edit a boost, ask, perform, show the outcome. */
+/** In order: look up the change, edit a boost, ask, perform, show the outcome. */
 export type ActionMode = 'looking' | 'editing' | 'asking' | 'running' | 'over'
 
 const ACTION_MODES: ReadonlySet<string> = new Set<ActionMode>(['looking', 'editing', 'asking', 'running', 'over'])
@@ -54,7 +54,7 @@ export type ActOnAction =
   | {readonly type: 'act-edit'; readonly edit: TextEdit}
   | {readonly type: 'act-submit' | 'act-confirm' | 'act-close'}
 
-/** `step`: the step that it answers. */
+/** `step`: the step that the event answers. */
 export type ActionEvent =
   | {readonly type: 'drafted'; readonly step: number; readonly text: string}
   | {readonly type: 'asked'; readonly step: number; readonly question: ActionQuestion}

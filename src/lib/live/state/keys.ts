@@ -89,7 +89,7 @@ export const BINDINGS: readonly KeyBinding[] = [
   {label: 'esc', description: 'back, or clear the filter', isValid: outsideFilter, keys: {escape: {type: 'back'}}},
   ...MOVE_BINDINGS.map(binding => ({...binding, isValid: outsideFilter})),
   {label: 'enter', description: 'drill in', isValid: canDrillIn, keys: {return: {type: 'open'}}},
-  {label: 'y', description: 'why it is refused, or not', isValid: canExplain, keys: {y: {type: 'why'}}},
+  {label: 'y', description: 'explain refusals', isValid: canExplain, keys: {y: {type: 'why'}}},
   {label: '/', description: 'filter as you type', isValid: inList, keys: {'/': {type: 'filter'}}},
   {
     label: 's S',
@@ -115,7 +115,7 @@ const act = (kind: ActionKey): ActOnAction => ({type: 'act', kind})
 
 const ACTION_BINDINGS: readonly KeyBinding[] = [
   {label: 'R', description: 'reset the bucket (asks)', isValid: hasBucket, keys: {R: act('reset')}},
-  {label: 'B', description: 'boost limits for a time (asks)', isValid: hasBucket, keys: {B: act('boost')}},
+  {label: 'B', description: 'set temporary limits (asks)', isValid: hasBucket, keys: {B: act('boost')}},
   {label: 'X', description: 'block, unblock the entity (asks)', isValid: hasBucket, keys: {X: act('switch')}},
 ]
 
@@ -157,7 +157,7 @@ const CONTROL_STROKES: ReadonlyMap<string, KeyStroke> = new Map([
   ['\u001b', {input: '', key: {escape: true}}],
 ])
 
-/** Keys that were typed fast, or pasted, arrive together and as bare characters. */
+/** Keys that are typed fast or pasted arrive together, as bare characters. */
 export function keyStrokesOf(input: string, key: KeyPress): KeyStroke[] {
   return input.length <= 1 ? [{input, key}] : Array.from(input, strokeOf)
 }
@@ -184,7 +184,7 @@ export function actionOf(
 export const bindingsOf = (canAct: boolean): readonly KeyBinding[] =>
   canAct ? [...BINDINGS, ...ACTION_BINDINGS] : BINDINGS
 
-/** In a question, any key but y and those that scroll declines. */
+/** In a question, every key except y and the scroll keys declines. */
 function actionKey(name: string, input: string, mode: ActionMode): ScreenAction | undefined {
   const keys = ACTION_KEYS[mode]
   if (Object.hasOwn(keys, name)) return keys[name]

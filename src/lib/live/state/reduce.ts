@@ -145,7 +145,7 @@ function acted(state: ScreenState, kind: ActionKey, context: ViewContext): Scree
   return selected.id === undefined ? state : openAction(withCursor(state, selected), kind, selected.id, context)
 }
 
-/** Not copied: the clipboard would be that of the machine zael runs on, which may be remote. */
+/** Not copied: the clipboard would belong to the machine that runs zael, which may be remote. */
 function withCommand(state: ScreenState, {ids, height, typedFlags}: ViewContext): ScreenState {
   const id = state.whyId ?? state.detailId ?? move(state.cursors[state.tab], {by: 0}, ids, height).id
   if (id === undefined) return state
@@ -163,10 +163,10 @@ export type ScreenEvent =
   | {readonly type: 'end'; readonly exitCode: ExitCode}
   | ActionEvent
 
-/** Keys that arrive together need it after each of them, because each may change the list. */
+/** Needed again after each of several keys that arrive together, because each may change the list. */
 export type Extent = Omit<ViewContext, 'atMs'>
 
-/** Pure. Each key acts in the mode that the keys before it led to. */
+/** Pure. Each key acts in the mode that the previous keys selected. */
 export function screenReducer(
   state: ScreenState,
   event: ScreenEvent,

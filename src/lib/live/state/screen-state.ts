@@ -6,14 +6,14 @@ export type Tab = 'overview' | 'resources' | 'health'
 
 export const TABS: readonly Tab[] = ['overview', 'resources', 'health']
 
-/** Determines what keys mean. `help` and actions are overlays. */
+/** Determines the meaning of keys. `help` and actions are overlays. */
 export type Mode = 'list' | 'filter' | Layer | 'help' | ActionMode
 
 export type Layer = 'detail' | 'why'
 
 export type ExitCode = 0 | 130 | 143
 
-/** Effects bring the watch and the terminal in line with it. */
+/** Effects update the watch and the terminal to match it. */
 export interface ScreenState {
   readonly mode: Mode
   readonly canAct: boolean
@@ -37,9 +37,9 @@ export interface ScreenState {
   readonly intervalMs: number
   readonly refreshes: number
   readonly suspensions: number
-  /** The view ends once it is set, but first waits for a running action. */
+  /** Ends the view once it is set, after a running action. */
   readonly exitCode: ExitCode | undefined
-  /** Asked to end a second time: does not wait. */
+  /** The user asked to end a second time: does not wait. */
   readonly endsAtOnce: boolean
   readonly note: string | undefined
 }

@@ -88,6 +88,6 @@ describeOnEngine('boosts that have ended', () => {
       expect({errors: counts.errors, failures}).toEqual({errors: 0, failures: []})
       scene.nowMs += 6 * MINUTE_MS
     }
-    expect(aggregator.lines.filter(({message}) => message.startsWith('boosts are not tidied up'))).toHaveLength(1)
+    expect(aggregator.lines.filter(({message}) => message.startsWith('expired boosts are not removed'))).toHaveLength(1)
   })
 })

@@ -132,7 +132,7 @@ describeOnEngine('the function that AWS runs', () => {
   it('returns what it has not counted before its time is over', async () => {
     const record = streamRecord(undefined, bucketImage({namespace: 'late', tc: {tpm: 7000}}), {sequence: 4712})
     const lines = linesOf(await invoke([record], {}, {leftMs: 0}))
-    expect(lines[0]).toMatchObject({level: 'warn', message: 'the time of the run is over', redelivered: 1})
+    expect(lines[0]).toMatchObject({level: 'warn', message: 'the run reached its time limit', redelivered: 1})
     expect(lines.at(-1)).toEqual({response: {batchItemFailures: [{itemIdentifier: '4712'}]}})
     expect(await usageOf(table, 'late')).toEqual({})
   })

@@ -47,7 +47,7 @@ describeOnEngine('a run whose time is over', () => {
     expect(failures.at(-1)).toBe(numbers.at(-1))
     expect(stored).toEqual([])
     expect(lines.filter(({level}) => level !== 'info')).toEqual([
-      expect.objectContaining({level: 'warn', message: 'the time of the run is over', redelivered: failures.length}),
+      expect.objectContaining({level: 'warn', message: 'the run reached its time limit', redelivered: failures.length}),
     ])
 
     const first = numbers.indexOf(failures[0] ?? '')

@@ -32,7 +32,7 @@ describe('a record of the stream', () => {
 
 describe('an event', () => {
   it.each([undefined, null, 'x', {}, [], {Records: null}, {Records: {}}])('that is %j is refused', event => {
-    expect(() => readEvent(event)).toThrow('the event is not one of a DynamoDB stream: it has no list of Records')
+    expect(() => readEvent(event)).toThrow('the event is not from a DynamoDB stream: it has no list of Records')
   })
 
   it('with entries that are not records counts them as malformed and processes the others', async () => {

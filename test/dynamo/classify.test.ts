@@ -61,9 +61,7 @@ describe('what a failure means', () => {
   ])('a web page with status %i is named as what it is', (httpStatusCode, words) => {
     const page = {$metadata: {httpStatusCode}, $response: {headers: {'content-type': 'text/html'}}}
     const {message} = classifyError(named('SyntaxError', {...page, message: "Unexpected token '<'"}), 'GetItem')
-    expect(message).toBe(
-      `${words}not AWS but a proxy or a web page in between answered (HTTP status ${httpStatusCode})`,
-    )
+    expect(message).toBe(`${words}a proxy or a web page responded instead of AWS (HTTP status ${httpStatusCode})`)
   })
 
   test('an error of our own is returned unchanged', () => {

@@ -162,7 +162,7 @@ describe('deploy --export', () => {
   it.each([
     [join(ROOT, 'package.json', 'x'), 'a part of the path is a file'],
     // Node's own recursive mkdir never returns there.
-    ['/proc/x/y', 'no folder can be created there'],
+    ['/proc/x/y', 'a folder cannot be created there'],
   ])('says that %s cannot be written', async (path, why) => {
     const {code, stderr} = await zael(['deploy', '--export', path])
     expect({code, stderr}).toEqual({

@@ -35,7 +35,7 @@ describe('comma-separated values', () => {
   it.each([
     ['a,b\n"open,1\n2', 2, 'not closed'],
     ['a\nx"y', 2, 'inside a field'],
-    ['a\n"x"y', 2, 'text after a quote'],
+    ['a\n"x"y', 2, 'text follows a closing quote'],
   ])('%j is refused with its line', (text, line, message) => {
     const problem = (): unknown => {
       try {

@@ -142,7 +142,7 @@ entities:
     ['', ['1:1 [] the file is empty; it needs at least "namespace"']],
     ['- a', ['1:1 [] a manifest must be a mapping, not a list']],
     ['namespace: a\n---\nnamespace: b', ['2:1 [] a second document begins here; a file is for one namespace']],
-    ['namespace: *x', ['1:12 [] there is no anchor &x before this']],
+    ['namespace: *x', ['1:12 [] the anchor &x is not defined before this alias']],
     ['namespace: !x a', ['1:12 [] Unresolved tag: !x']],
     ['namespace: a/b', [expect.stringContaining('1:12 [namespace] "a/b" is not a valid namespace name')]],
     ['namespace: a\nx y: 1', ['2:1 [] "x y" is not a key here; allowed: namespace, system, resources, entities']],
@@ -165,7 +165,7 @@ entities:
     ],
     ['namespace: a\nentities: {a: {parent: a}}', ['2:24 [entities.a.parent] the parents form a cycle: a → a']],
     ['namespace: a\nentities: {? [x] : {}}', ['2:14 [entities] a key must be a name, not a list']],
-    ['namespace: a\nresources: &r {<<: *r}', ['2:20 [] *r is part of what it stands for']],
+    ['namespace: a\nresources: &r {<<: *r}', ['2:20 [] the alias *r refers to itself']],
     [
       'namespace: a\nentities: {a: {limits: {r: 1}, resources: {_default_: {limits: {r: 1}}}}}',
       [expect.stringContaining('[entities.a.resources._default_] "limits" of the entity already sets _default_')],
@@ -231,7 +231,7 @@ entities:
     const bomb = ['&a0 [1, 1]', ...Array.from({length: 40}, (_, at) => `&a${at + 1} [*a${at}, *a${at}]`)]
     const lines = bomb.map((line, at) => `      k${at}: ${line}`).join('\n')
     expect(problemsOf(`namespace: a\nentities:\n  e:\n    metadata:\n${lines}`)).toEqual([
-      '23:17 [] this has more than 1,000,000 values, aliases written out',
+      '23:17 [] this has more than 1,000,000 values after expanding aliases',
     ])
     const large = bomb.slice(0, 11)
     const fewer = large.map((line, at) => `      k${at}: ${line}`).join('\n')
@@ -239,6 +239,6 @@ entities:
       expect.stringContaining('5:7 [entities.e.metadata] there is more metadata than an entity can have'),
     ])
     const itself = 'namespace: a\nentities: {e: {metadata: &m {x: *m}}}'
-    expect(problemsOf(itself)).toEqual(['2:33 [] *m is part of what it stands for'])
+    expect(problemsOf(itself)).toEqual(['2:33 [] the alias *m refers to itself'])
   })
 })

@@ -21,8 +21,8 @@ export interface AggregatorOptions {
 
 export interface Aggregator {
   /**
-   * Idempotent: a batch may be redelivered, whole or from a failed record on. Returns failed records, throws none. The
-   * signal ends the run: what is not done by then has failed. Runs with a signal must follow one another.
+   * Idempotent: Lambda may redeliver a batch, whole or from a failed record on. Returns failed records and never
+   * throws. The signal ends the run: unfinished records have failed. Runs with a signal must follow one another.
    */
   handle(event: StreamEvent, signal?: AbortSignal): Promise<BatchResult>
   /** Rolls up ended windows, at most once in a while. Never throws. */
@@ -88,7 +88,7 @@ function withinRun(table: Table, run: {readonly signal: AbortSignal | undefined}
 /** Between checks of a namespace's boosts. */
 const EVERY_MS = 5 * 60_000
 
-/** Time limit for updating live buckets; the rest follow with their next request. */
+/** Time limit for updating live buckets. The next request updates the others. */
 const SYNC_MS = 10_000
 
 const PRINCIPAL = 'aggregator'
@@ -115,7 +115,7 @@ class BoostKeeper {
     return due
   }
 
-  /** One query if nothing has expired. A role older than boosts does not permit it: others tidy up then. */
+  /** One query if nothing has expired. A role older than boosts does not permit the clean-up; then clients do it. */
   async tidy(namespace: string): Promise<void> {
     const signal = AbortSignal.timeout(SYNC_MS)
     try {
@@ -126,7 +126,7 @@ class BoostKeeper {
       this.#isDenied = true
       this.#log({
         level: 'warn',
-        message: 'boosts are not tidied up: the role does not permit it',
+        message: 'expired boosts are not removed: the role does not permit it',
         reason: error.message,
       })
     }

@@ -9,14 +9,14 @@ import {type Batch, each} from './batch.js'
 /** Until an unarchived event expires again; DynamoDB may remove it later. */
 export const EXPIRES_AGAIN_SECONDS = 6 * 3600
 
-/** Without an attempt after a failure: a hanging archive delays one batch a minute, not every batch. */
+/** Pause after a failure: a hanging archive then delays one batch a minute, not every batch. */
 const PAUSE_MS = 60_000
 
-/** Puts unarchived events back into the table, to expire again: none is lost, and none holds up the stream. */
+/** Puts unarchived events back into the table, to expire again. No event is lost, and none blocks the stream. */
 export function createArchiver(table: Table, sink: ArchiveSink): (batch: Batch) => Promise<void> {
   let nextAttemptMs = Number.NEGATIVE_INFINITY
 
-  /** Call after the steps that may fail records: their failures decide which events are archived now. */
+  /** Call after the steps that may fail records: only events before the first failure are archived now. */
   return async batch => {
     const events = batch.takeExpired()
     if (events.length === 0) return

@@ -53,11 +53,14 @@ export function readExpiredEvent(record: StreamRecord): ExpiredEvent | undefined
   if (!dynamodb.OldImage) throw new MalformedRecord('it has no image of the expired event')
   const {namespace} = splitNamespace(readString(dynamodb.Keys, attributes.key.partition) ?? '')
   const event = decodeAudit(modernise({...dynamodb.OldImage, ...dynamodb.Keys}, 'none'))
-  if (!event) throw new MalformedRecord('its key is not that of an audit event')
+  if (!event) throw new MalformedRecord('its key does not belong to an audit event')
   return {record, namespace, event}
 }
 
-/** Named by position and content: a redelivered batch replaces its object. In other portions, an `event_id` repeats. */
+/**
+ * Named by position and content: a redelivered batch replaces its object. Split into other batches, an `event_id`
+ * repeats.
+ */
 export async function archiveEvents(sink: ArchiveSink, events: readonly ExpiredEvent[]): Promise<void> {
   const [first] = events
   if (!first) return

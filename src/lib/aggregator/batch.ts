@@ -37,7 +37,7 @@ export class Batch {
   readonly #signal: AbortSignal | undefined
   #newestMs = Number.NEGATIVE_INFINITY
 
-  /** The signal ends the run: later failures are not errors, and optional steps are left out. */
+  /** The signal ends the run: later failures are not errors, and optional steps are skipped. */
   constructor(records: readonly StreamRecord[], log: Log, signal?: AbortSignal) {
     this.#records = records
     this.#log = log
@@ -49,7 +49,7 @@ export class Batch {
     if (limits.length > 0)
       log({
         level: 'warn',
-        message: 'limits named like attributes of usage records are not counted',
+        message: 'limits with the name of a usage record attribute are not counted',
         limits: some(limits),
       })
     for (const {sequenceNumber, namespace, entity, resource, shard, uncounted} of this.changes) {
@@ -81,7 +81,7 @@ export class Batch {
   /** Logs records that no retry can count, in whole or for some limits, and continues. */
   setAside(sequenceNumbers: readonly string[], subject: object, limits: readonly string[], error?: unknown): void {
     for (const number of sequenceNumbers) this.#uncounted.add(number)
-    const cause = error ?? new Error('more, larger or longer-named figures than a usage record can hold')
+    const cause = error ?? new Error('the counters exceed the size of a usage record')
     const [first, last] = [sequenceNumbers[0], sequenceNumbers.at(-1)]
     this.#logError('counting', {...subject, limits: some(limits), records: sequenceNumbers.length, first, last}, cause)
   }
@@ -109,7 +109,7 @@ export class Batch {
     counts.failed = failures.length
     if (this.#isOver && failures.length > 0) {
       const hint = 'Raise --lambda-timeout or --lambda-memory, or lower --batch-size.'
-      this.#log({level: 'warn', message: 'the time of the run is over', redelivered: failures.length, hint})
+      this.#log({level: 'warn', message: 'the run reached its time limit', redelivered: failures.length, hint})
     }
     const done = new Set(this.#beforeFailures().map(({dynamodb}) => dynamodb?.SequenceNumber))
     for (const {sequenceNumber, refused} of this.changes)

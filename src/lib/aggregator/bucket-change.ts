@@ -64,7 +64,7 @@ export function readBucketChange(record: StreamRecord): BucketChange | undefined
   const stored = decodeBucket({...after, ...dynamodb.Keys})
   if (!stored) throw new MalformedRecord('its images and its keys belong to different items')
   if (stored.kind === 'bucket' && !hasExactNumbers(stored.record))
-    throw new MalformedRecord('its numbers are not those of a bucket')
+    throw new MalformedRecord('its numbers are not valid for a bucket')
   const {namespace, entity, resource, shard} = key
   const {consumedMilli, uncounted} = difference(before, after)
   // A new shard other than the first comes from a split, or copies another shard's counters.
@@ -95,7 +95,7 @@ function hasExactNumbers({state, shardCount, ttlSeconds = 0}: BucketRecord): boo
   return numbers.every(Number.isSafeInteger) && Number.isSafeInteger(shardCount) && shardCount >= 1
 }
 
-/** A removed limit gives nothing back: its consumption happened. */
+/** A removed limit refunds nothing: its consumption happened. */
 function difference(before: Item, after: Item): Pick<BucketChange, 'consumedMilli' | 'uncounted'> {
   const known = readConsumption(before)
   const consumedMilli = new Map<string, bigint>()

@@ -27,7 +27,7 @@ const wordsOf = (text: string): string[] => text.split(',').map(word => word.tri
 
 const isWindowList = (text: string): boolean => wordsOf(text).every(word => WINDOWS.some(window => window === word))
 
-/** Messages complete "it must be …". AWS's own variables are ignored. */
+/** Messages complete "it must be …". Ignores AWS's own variables. */
 const environmentSchema = z
   .object({
     TABLE_NAME: z.string('the name of the table'),
@@ -42,7 +42,7 @@ const environmentSchema = z
     z.refine(env => env.ENABLE_ARCHIVAL !== 'true' || env.ARCHIVE_BUCKET_NAME !== undefined, {
       path: ['ARCHIVE_BUCKET_NAME'],
       error: 'the name of a bucket, because ENABLE_ARCHIVAL is true',
-      // Also if another variable is wrong: report all problems at once.
+      // Also if another variable is wrong, to report all problems at once.
       when: () => true,
     }),
   )

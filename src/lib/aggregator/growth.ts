@@ -29,7 +29,7 @@ export class PressureMonitor {
 
   constructor(clock: () => number) {
     this.#clock = clock
-    // Nothing expires by age: an old reading only lowers the rate.
+    // Entries never expire by age: an old reading only lowers the rate.
     this.#tracked = new Lru({maxEntries: MAX_GAUGES, ttlMs: Number.POSITIVE_INFINITY, clock: () => 0})
   }
 
@@ -78,7 +78,7 @@ export class PressureMonitor {
 /** `completed`: shards were created or the count corrected after another client raised it. */
 type GrowthOutcome = 'split' | 'completed' | 'unchanged'
 
-/** Doubles the shards of a busy bucket, moving its tokens. Also creates shards that another client only announced. */
+/** Doubles the shards of a busy bucket and moves its tokens. Also creates shards that another client only announced. */
 export async function growBucket(table: Table, candidate: GrowthCandidate, maxShards: number): Promise<GrowthOutcome> {
   const {namespace, entity, resource, record, unitsPerSecond, hasGrown, largestRequestMilli, isShared} = candidate
   const {shardCount, state} = record

@@ -16,7 +16,7 @@ const aggregator = createAggregator({
   log: print,
 })
 
-/** Kept free at the end of a run to answer: at most so long, and at most a tenth of the run. */
+/** Time kept free at the end of a run for the response, in ms, but at most a tenth of the run. */
 const RESERVE_MS = 5_000
 
 interface LambdaContext {
@@ -45,7 +45,9 @@ function endOf(context: LambdaContext): AbortSignal {
   return AbortSignal.timeout(Math.floor(leftMs - Math.min(RESERVE_MS, leftMs / 10)))
 }
 
-/** For code uploaded without a deployment. Without the mark, Python clients refuse some features; the batch is fine. */
+/**
+ * For code uploaded without a deployment. Without the mark, Python clients refuse some features; batches still work.
+ */
 async function mark(): Promise<void> {
   try {
     await markAggregator(table)

@@ -6,7 +6,7 @@ export function noCounts() {
     legacy: 0,
     /** Records that no retry can repair; skipped. */
     malformed: 0,
-    /** Records never counted, in whole or in part; malformed ones included. */
+    /** Records never counted, in whole or in part, including malformed ones. */
     uncounted: 0,
     failed: 0,
     /** Usage records written. */
@@ -17,7 +17,7 @@ export function noCounts() {
     refills: 0,
     splits: 0,
     archived: 0,
-    /** Audit events the archive did not take; back in the table, they expire later. */
+    /** Audit events that could not be archived. They are back in the table and expire later. */
     unarchived: 0,
     errors: 0,
     /** Age of the newest record when the batch was done. */

@@ -24,7 +24,10 @@ export interface ActiveShard extends ShardId {
   readonly spentMilli: ReadonlyMap<string, bigint>
 }
 
-/** Refill if the balance lasts fewer batches: it must arrive before a client plans its own, which would conflict. */
+/**
+ * Refill if the balance lasts fewer batches: the refill must arrive before a client plans its own, which would
+ * conflict.
+ */
 const BATCHES_AHEAD = 2n
 
 export function activeShards(changes: readonly BucketChange[]): ActiveShard[] {
@@ -51,7 +54,7 @@ export async function refillShard(
   const nowMs = table.clock()
   const {ttlSeconds} = active.seen.record
   const isExpired = ttlSeconds !== undefined && ttlSeconds * 1000 <= nowMs
-  // A switch that zael cannot honour: its clients refill it.
+  // The bucket has a switch that zael does not support: other clients refill it.
   if (active.seen.record.unsupported) return false
   if (nowMs - active.atMs > FRESH_MS || isExpired || waitsForClient(active.seen, nowMs)) return false
   const plan = planBucket(active.seen, nowMs)
@@ -90,7 +93,7 @@ function gains(plan: BucketPlan, limit: string): boolean {
   return (plan.changes.get(limit)?.creditMilli ?? 0n) > 0n
 }
 
-/** Touches nothing else: traffic changes balances faster than a stream delivers. `undefined`: nothing to fill. */
+/** Changes nothing else: traffic changes balances faster than a stream delivers. `undefined`: nothing to fill. */
 function pressureRepair(table: NamespaceTable, record: BucketRecord, mark: WriteMark): BucketUpdate | undefined {
   const pressure = record.state.limits.get(WRITE_PRESSURE_LIMIT)
   if (!pressure || pressure.tokensMilli >= pressure.capacityMilli) return undefined

@@ -37,7 +37,7 @@ export interface ReplayOutcome {
   readonly records: number
   readonly changes: number
   readonly counted: number
-  /** Usage records that counted later changes: they don't show whether these were counted. */
+  /** Usage records that counted later changes, so they don't show whether these were counted. */
   readonly undecided: readonly ReplayedWindow[]
   /** Audit events put back into the table, to expire and be archived. */
   readonly putBack: number
@@ -45,8 +45,9 @@ export interface ReplayOutcome {
 }
 
 /**
- * Counts records of one range that an aggregator gave up on, exactly once. If later changes were counted, hours stay
- * undecided; days and months are completed from their parts. Throws if the table is unavailable; done work stays.
+ * Counts the records of one range that an aggregator gave up on, exactly once. If later changes were counted, hours
+ * stay undecided; days and months are completed from their parts. Throws if the table is unavailable. Finished work
+ * stays.
  */
 export async function replay(
   table: Table,
@@ -93,7 +94,7 @@ export async function replay(
   return {records, changes, counted, undecided, putBack: unarchived, uncounted}
 }
 
-/** A sum of hours proves nothing about the day if one is in doubt. */
+/** If one hour is undecided, the sum of hours proves nothing about the day. */
 function hasUndecidedPart(undecided: readonly ReplayedWindow[], whole: ReplayedWindow): boolean {
   const isFiner = (window: Window) => WINDOWS.indexOf(window) < WINDOWS.indexOf(whole.window)
   return undecided.some(
@@ -108,7 +109,7 @@ type UsageWindow = Pick<UsageGroup, 'namespace' | 'entity' | 'resource' | 'windo
 
 /**
  * Adds `changes` to a day or month that lacks exactly these compared with its parts, both at the same stream position.
- * `complete`: it is their sum. `unknown`: any other difference, or no stable parts by zael; nothing is written.
+ * `complete`: it equals their sum. `unknown`: any other difference, or no stable parts by zael; nothing is written.
  */
 async function addFromParts(
   table: Table,
@@ -121,7 +122,7 @@ async function addFromParts(
   const due = amountsIn(changes)
   for (let look = 0; look < LOOKS; look++) {
     if (look > 0) await pause(look, table.backoff)
-    // Read the whole first: a batch counted in between puts the parts ahead, and leads to another look.
+    // Read the whole first: a batch counted in between puts the parts ahead, and causes another attempt.
     const [item] = await readWindows(table, whole, whole.window, [whole.start])
     const parts = await readWindows(table, whole, finer, startsWithin(whole, finer))
     if (!item || isOfOthers(item, whole.window) || parts.some(part => isOfOthers(part, finer))) return 'unknown'
@@ -174,6 +175,6 @@ async function write(
   const text = encodeFractions(rest)
   setAsRead(attributes.usage.fractions, text === undefined ? undefined : s(text))
   const update = {TableName: table.name, Key: wireKey(keyOf(item)), ...e.update()}
-  // False may be a lost response: the next look shows it.
+  // False may mean a lost response: the next attempt shows it.
   return isApplied(sendRepeatable(table, 'UpdateItem', update))
 }

@@ -23,7 +23,7 @@ export interface StreamEvent {
   readonly Records: readonly StreamRecord[]
 }
 
-/** At least as many as the longest sequence number has. */
+/** At least the number of digits in the longest sequence number. */
 const SEQUENCE_DIGITS = 40
 
 export class MalformedRecord extends Error {
@@ -44,7 +44,7 @@ export function occurredAtMs({dynamodb}: StreamRecord): number {
   return Math.floor(dynamodb.ApproximateCreationDateTime * 1000)
 }
 
-/** Required fields. The images are read by tolerant readers. */
+/** Required fields. Tolerant readers decode the images. */
 const recordSchema = z.looseObject({
   eventSourceARN: z.string('it does not name its stream').check(z.minLength(1, 'it does not name its stream')),
   dynamodb: z.looseObject(
@@ -62,7 +62,7 @@ const eventSchema = z.looseObject({Records: z.array(z.catch(z.looseObject({}), {
 
 export function readEvent(event: unknown): StreamEvent {
   const {success, data} = eventSchema.safeParse(event)
-  if (!success) throw new MalformedRecord('the event is not one of a DynamoDB stream: it has no list of Records')
+  if (!success) throw new MalformedRecord('the event is not from a DynamoDB stream: it has no list of Records')
   return data as unknown as StreamEvent
 }
 

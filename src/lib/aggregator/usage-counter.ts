@@ -11,7 +11,7 @@ import {addUsage, groupUsage, limitsOf, type UsageGroup} from './usage.js'
 
 const DAY_SECONDS = 86_400
 
-/** Bounds the remembered records; forgotten ones are described again with the next write. */
+/** Bounds the remembered records. The next write describes a forgotten one again. */
 const MOST_BEGUN = 100_000
 
 export class UsageCounter {
@@ -63,7 +63,7 @@ export class UsageCounter {
     })
   }
 
-  /** Before counting: usage counted but not on the agenda would never be rolled up. */
+  /** Before counting: usage that is counted but not on the agenda would never be rolled up. */
   async #enter(batch: Batch, groups: readonly UsageGroup[], schedule: RollupSchedule): Promise<void> {
     await each(agendaEntries(groups, schedule, this.#table.clock()), async ({entry, groups: concerned}) => {
       try {
@@ -109,7 +109,7 @@ function canSucceedLater(error: unknown): boolean {
   return error instanceof ZaelError && !isInvalid(error)
 }
 
-/** Per resource and process: one index key takes 1,000 a second, and requests for new buckets share it. */
+/** Per resource and process. One index key takes 1,000 a second, shared with requests for new buckets. */
 const PER_SECOND = 250
 
 /** After the full hour, new records are paced for this long; later they come one by one. */

@@ -33,7 +33,7 @@ export interface UsageGroup {
 /** The marks of more shards would exceed the 4 KB of one expression. */
 const SHARDS_PER_WRITE = 32
 
-/** Keeps the expression within 4 KB; clients cannot use buckets with as many limits. */
+/** Keeps the expression within 4 KB. Clients cannot use buckets with that many limits. */
 const LIMITS_PER_WRITE = 100
 
 const ATTEMPTS = 10
@@ -90,8 +90,9 @@ function inStreamOrder(changes: readonly BucketChange[]): BucketChange[] {
 }
 
 /**
- * Counts each change exactly once. The first attempt reads nothing: it requires that no change as late was counted and
- * no fraction is held. If it fails, the returned record shows what to leave out. A repetition fails on its own marks.
+ * Counts each change exactly once. The first attempt reads nothing: it requires that no equally late change was counted
+ * and no fraction is stored. If it fails, the returned record shows the changes to skip. A repetition fails on its own
+ * marks.
  */
 export async function addUsage(table: Table, group: UsageGroup, recording: UsageRecording): Promise<UsageOutcome> {
   let stored: UsageProgress | undefined
@@ -128,7 +129,7 @@ function overtakenBy(stored: UsageProgress | undefined, {changes}: UsageGroup): 
   return [...changes].flatMap(([shard, ofShard]) => (isPast(shard, ofShard.at(-1)) ? ofShard : []))
 }
 
-/** Limits with complete parameters come first: the others are not the bucket's. */
+/** Limits with complete parameters come first: the bucket does not have the others. */
 function countedLimits(pending: UsageGroup['changes']): {counted: Set<string>; leftOut: string[]} {
   const names = limitsOf({changes: pending}).filter(isUsageCounter)
   if (names.length <= LIMITS_PER_WRITE) return {counted: new Set(names), leftOut: []}

@@ -45,7 +45,7 @@ export async function unlessStopped<T>(work: Promise<T>, {signal, deadlineMs}: W
     if (signal) unsubscribe = onAbort(signal, () => reject(signal.reason))
     if (deadlineMs === undefined) return
     timer = setTimeout(
-      () => reject(new TimeoutError('nothing happened in time')),
+      () => reject(new TimeoutError('no response in time')),
       Math.max(0, deadlineMs - performance.now()),
     )
   })

@@ -31,7 +31,9 @@ type BatchWriteRequest = {put: Item} | {delete: Key}
 
 type WireRequest = NonNullable<OperationInput<'BatchWriteItem'>['RequestItems']>[string][number]
 
-/** A partial response would pass for "not there" (D-38), so it throws. Items by `keyId`, in the order of `keys`. */
+/**
+ * Throws on a partial response, which would look like missing items (D-38). Items by `keyId`, in the order of `keys`.
+ */
 export async function batchGet(
   transport: Transport,
   table: string,
@@ -62,7 +64,9 @@ export async function batchGet(
   return ordered
 }
 
-/** Completed writes stay after a failure. Repeats requests without a response, so nobody else may write the items. */
+/**
+ * Completed writes stay after a failure. Repeats requests without a response, so no other client may write the items.
+ */
 export async function batchWrite(
   transport: Transport,
   table: string,

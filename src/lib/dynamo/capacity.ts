@@ -80,7 +80,7 @@ export function meteredTransport(inner: Transport, meter: CapacityMeter, clock: 
   }
 }
 
-/** Only transactions report read and write units; otherwise the operation decides. */
+/** Only transactions report read and write units separately; otherwise the operation decides. */
 function unitsOf(capacity: Capacity, operation: Operation): Units {
   const {ReadCapacityUnits, WriteCapacityUnits, CapacityUnits = 0} = capacity
   if (ReadCapacityUnits !== undefined || WriteCapacityUnits !== undefined) {

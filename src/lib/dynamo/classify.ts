@@ -63,13 +63,13 @@ const BY_NAME: ReadonlyMap<string, Make> = new Map(
 
 const OUTAGE_NAMES = new Set(['InternalServerError', 'InternalFailure', 'ServiceUnavailable', 'TimeoutError'])
 
-// Without certificate and protocol errors: those are wrong settings, not outages.
+// Excludes certificate and protocol errors, which mean wrong settings, not outages.
 const NETWORK_CODES = new Set(
   `ECONNREFUSED ECONNRESET ECONNABORTED EPIPE ESHUTDOWN ETIMEDOUT ENOTFOUND EAI_AGAIN EHOSTUNREACH EHOSTDOWN ENETUNREACH
   ENETDOWN EADDRNOTAVAIL ERR_STREAM_PREMATURE_CLOSE ERR_NOT_HTTP`.split(/\s+/),
 )
 
-/** Responses of the service come first: they are certain even if a signal fired as well. */
+/** Checks responses of the service first: they are certain even if a signal fired too. */
 export function classifyError(error: unknown, operation: Operation, context: ClassifyContext = {}): ZaelError {
   if (error instanceof ZaelError) return error
   const evidence: Evidence = typeof error === 'object' && error !== null ? error : {}
@@ -119,12 +119,12 @@ function isWebPage({$response, contentType}: Evidence, status: number): boolean 
   return status === 407 || /^text\/html/.test(contentType ?? $response?.headers?.['content-type'] ?? '')
 }
 
-/** A page about an outage counts as one; a page that forbids access or asks to log in does not. */
+/** A page about an outage counts as an outage. A page that forbids access or asks for a login does not. */
 function fromProxy(status: number, operation: Operation, maybeApplied: boolean, cause: unknown): ZaelError {
-  const reason = `not AWS but a proxy or a web page in between answered (HTTP status ${status})`
-  const told = new Error(reason, {cause})
+  const reason = `a proxy or a web page responded instead of AWS (HTTP status ${status})`
+  const explained = new Error(reason, {cause})
   const isOutage = status >= 500 || (status >= 200 && status < 300)
-  return isOutage ? new Unavailable(operation, maybeApplied, told) : new BlockedByProxy(operation, told)
+  return isOutage ? new Unavailable(operation, maybeApplied, explained) : new BlockedByProxy(operation, explained)
 }
 
 function isNetworkCode(code: string | undefined): boolean {

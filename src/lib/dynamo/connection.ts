@@ -7,7 +7,7 @@ export interface ConnectionInput {
   endpointUrl?: string | undefined
 }
 
-/** The SDK resolves undefined settings. */
+/** The SDK resolves settings that are undefined. */
 export interface Connection {
   region: string | undefined
   profile: string | undefined
@@ -18,7 +18,7 @@ export interface Connection {
 
 type Environment = Readonly<Record<string, string | undefined>>
 
-// With any of these the user has chosen an identity, even for a tunnel or proxy on loopback.
+// Any of these means that the user chose an identity, even for a tunnel or proxy on loopback.
 const IDENTITY_VARIABLES = [
   'AWS_ACCESS_KEY_ID',
   'AWS_PROFILE',

@@ -1,6 +1,6 @@
 import {capacityOf, isRead, type Operation, type OperationOutput, type Transport} from './transport.js'
 
-/** After a pause, units of this many seconds may be used at once. */
+/** Seconds of unused units that may be spent at once after a pause. */
 const BURST_SECONDS = 1
 
 /** Assumed cost until the response; a rejected request does not report its cost. */

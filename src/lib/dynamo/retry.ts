@@ -14,7 +14,7 @@ export interface Backoff {
 }
 
 interface RetryOptions extends Backoff {
-  /** By default, failures that certainly applied nothing. */
+  /** Default: failures that certainly applied nothing. */
   retryable?: (error: unknown) => boolean
   signal?: AbortSignal | undefined
 }
@@ -38,7 +38,7 @@ export async function sleepMs(ms: number, signal?: AbortSignal): Promise<void> {
 export async function pause(attempt: number, backoff: Backoff, signal?: AbortSignal): Promise<void> {
   const {random, sleep, baseMs = 25, maxMs = 2_000} = backoff
   await sleep(Math.floor(random() * Math.min(maxMs, baseMs * 2 ** attempt)), signal)
-  if (signal?.aborted === true) throw new Aborted('Waiting to try again', false, signal.reason)
+  if (signal?.aborted === true) throw new Aborted('Waiting to retry', false, signal.reason)
 }
 
 export async function retrying<T>(fn: () => Promise<T>, options: RetryOptions): Promise<T> {

@@ -51,7 +51,7 @@ export class ServerClock {
     else {
       known = isTimeRefused ? sample : intersect(this.#contrary ?? NOTHING, sample)
       this.#contrary = sample
-      // A single response, perhaps of another server, proves nothing: the next one must agree.
+      // A single response, perhaps from another server, proves nothing: the next one must agree.
       if (known.lowMs > known.highMs) return
       // A clock has jumped, so earlier evidence no longer holds.
       this.#previous = ANYTHING

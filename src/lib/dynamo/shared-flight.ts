@@ -1,6 +1,6 @@
 import {TimeoutError} from './abort.js'
 
-/** Callers share the work in flight. Work that hangs is abandoned: its callers fail, and the next starts again. */
+/** Callers share the work in flight. If it hangs, its callers fail, and the next caller starts again. */
 export class SharedFlight<T> {
   readonly #longestMs: number
   #current: {readonly result: Promise<T>; readonly abandon: (reason: Error) => void} | undefined

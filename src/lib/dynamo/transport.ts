@@ -99,7 +99,7 @@ export interface ResponseInfo {
   receivedAtMs: number
   /** The `Date` header, in whole seconds; undefined if missing or malformed. */
   serverDateMs: number | undefined
-  /** The service refused the request's time, so its own date is right, however far off. */
+  /** The service refused the request's time, so its date is right, however far off. */
   isTimeRefused?: boolean
   /** One entry per table; empty unless capacity is metered. */
   capacity: readonly ConsumedCapacity[]
@@ -146,7 +146,7 @@ export function leftMs(timeoutMs: number): number {
   return checkTimeoutMs('timeoutMs', Math.max(0, timeoutMs))
 }
 
-/** A response may stall, but not again and again. */
+/** A response may stall, but not repeatedly. */
 export function longestExchangeMs(options: Timeouts): number {
   const {connectTimeoutMs, requestTimeoutMs} = timeoutsOf(options)
   return connectTimeoutMs + 3 * requestTimeoutMs

@@ -13,7 +13,7 @@ export class CsvProblem extends Error {
   }
 }
 
-/** RFC 4180, also with the semicolons of some countries' spreadsheets. Skips blank lines. Saves a dependency. */
+/** RFC 4180, also with semicolons, as some spreadsheets write. Skips blank lines. Saves a dependency. */
 export function* csvRecords(text: string): Generator<CsvRecord, void> {
   const [firstLine = ''] = text.split(/\r?\n/, 1)
   const separator = !firstLine.includes(',') && firstLine.includes(';') ? ';' : ','
@@ -43,7 +43,7 @@ export function* csvRecords(text: string): Generator<CsvRecord, void> {
     if (!end)
       throw new CsvProblem(
         line,
-        text[at] === '"' ? 'a quote is not closed, or stands inside a field' : 'there is text after a quote',
+        text[at] === '"' ? 'a quote is not closed, or is inside a field' : 'text follows a closing quote',
       )
     at += end[0].length
     line++

@@ -19,7 +19,7 @@ export function reportIssues(
   }
   for (const issue of issues) {
     const path = [...above, ...issue.path]
-    // A misspelled key explains what the mapping lacks.
+    // A misspelled key explains why another key is missing.
     if (issue.code === 'unrecognized_keys' || misspelled.has(JSON.stringify(path))) continue
     if (issue.code === 'invalid_key') {
       source.report(path, issue.issues[0]?.message ?? issue.message, {at: 'key'})

@@ -33,7 +33,7 @@ export function notOneOf(what: string, name: string, allowed: readonly string[])
   return nearest ? `${problem}; did you mean "${nearest}"?` : `${problem}; allowed: ${allowed.join(', ')}`
 }
 
-/** Contents of a foreign file must not control the terminal. */
+/** The file may contain control characters, which must not control the terminal. */
 function printable(line: string): string {
   return line.replaceAll(/[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\p{Bidi_Control}]/gu, sign => {
     return sign === '\t' ? sign : `\\u${sign.charCodeAt(0).toString(16).padStart(4, '0')}`

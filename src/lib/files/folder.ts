@@ -22,7 +22,7 @@ export function describePathError(error: unknown): string {
   if (code === 'EISDIR') return 'it is a folder, not a file'
   if (code === 'EACCES' || code === 'EPERM') return 'permission denied'
   if (code === 'EROFS') return 'the file system is read-only'
-  if (code === 'ENOENT') return 'no folder can be created there'
+  if (code === 'ENOENT') return 'a folder cannot be created there'
   if (code === 'ENOSPC' || code === 'EDQUOT') return 'no space left'
   return message
 }

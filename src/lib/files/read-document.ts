@@ -47,7 +47,7 @@ export async function readPieces({file, code, maxBytes, hint, accept}: TextReque
       if (accept && !accept(stats)) return undefined
       if (stats.isDirectory()) throw accept ? new Error('it is a folder') : refuse('it is a folder')
       if (accept && !stats.isFile()) throw new Error('it is not a regular file')
-      // Read an accepted file from this handle: its name may mean another file later.
+      // Read an accepted file from this handle: its name may refer to another file later.
       isRegular = !accept && stats.isFile() && stats.size <= maxBytes
       bytes = isRegular ? stats.size : 0
     }

@@ -36,7 +36,7 @@ interface Field {
 type Path = readonly PropertyKey[]
 
 export interface ProblemPlace {
-  /** `key`: at the key of the last entry. The problem's path is then that of the mapping. */
+  /** `key`: at the key of the last entry. The problem's path is then the mapping's path. */
   readonly at?: 'key' | 'value'
   /** Characters into a plain scalar. */
   readonly offset?: number
@@ -102,13 +102,13 @@ export class Source {
     return {here, key, depth}
   }
 
-  /** Must run in the order of the text: an alias means the last anchor of its name before it. */
+  /** Must run in the order of the text: an alias refers to the last anchor of that name before it. */
   #locate(node: Node, path: Path): Located {
     if (isAlias(node)) return {...this.#target(node), node}
     if (node.anchor !== undefined) this.#anchors.set(node.anchor, node)
     const located = isMap(node) ? this.#mapping(node, path) : isSeq(node) ? this.#list(node, path) : scalarOf(node)
     if (located.size > MAX_VALUES) {
-      throw new Unreadable(node, `this has more than ${formatCount(MAX_VALUES)} values, aliases written out`)
+      throw new Unreadable(node, `this has more than ${formatCount(MAX_VALUES)} values after expanding aliases`)
     }
     this.#located.set(node, located)
     return located
@@ -116,9 +116,9 @@ export class Source {
 
   #target(alias: Alias): Located {
     const anchor = this.#anchors.get(alias.source)
-    if (!anchor) throw new Unreadable(alias, `there is no anchor &${alias.source} before this`)
+    if (!anchor) throw new Unreadable(alias, `the anchor &${alias.source} is not defined before this alias`)
     const target = this.#located.get(anchor)
-    if (!target) throw new Unreadable(alias, `*${alias.source} is part of what it stands for`)
+    if (!target) throw new Unreadable(alias, `the alias *${alias.source} refers to itself`)
     return target
   }
 
@@ -154,7 +154,7 @@ export class Source {
     if (at.items.length <= MAX_MERGE_LIST) return at.items
     throw new Unreadable(
       at.node,
-      `<< merges ${formatCount(at.items.length)} mappings; at most ${MAX_MERGE_LIST} can be merged`,
+      `<< merges ${formatCount(at.items.length)} mappings; the maximum is ${MAX_MERGE_LIST}`,
     )
   }
 
@@ -215,7 +215,7 @@ export interface Composed {
   position(offset: number): {line: number; column: number}
 }
 
-// DynamoDB allows 32 levels of metadata. The composer recurses: thousands of levels would crash the process.
+// DynamoDB allows 32 levels of metadata. The composer is recursive: thousands of levels would crash the process.
 const MAX_DEPTH = 64
 
 /** Like yaml's `parseDocument`, but too deep nesting is an error. JSON is a subset of YAML. */
@@ -264,7 +264,10 @@ const DEEPEST_PLAIN = 10
 /** YAML refuses longer keys on the line of their value. */
 const LONGEST_KEY = 1024
 
-/** With the same values as `Source`, 14 times as fast. `undefined` unless the text has the form of `plainYaml`, without lists. */
+/**
+ * Returns the same values as `Source`, 14 times as fast. `undefined` unless the text has the form of `plainYaml`,
+ * without lists.
+ */
 export function readPlainYaml(text: string): Mapping | undefined {
   const lines = text.split('\n')
   if (lines.pop() !== '') return undefined

@@ -44,7 +44,9 @@ const LONGEST = 60
 
 const DEEPEST = 10
 
-/** With the same text as the `yaml` package, 6 times as fast. `undefined` for values that are not simple, or empty. */
+/**
+ * Returns the same text as the `yaml` package, 6 times as fast. `undefined` for values that are empty or not simple.
+ */
 export function plainYaml(value: unknown): string | undefined {
   return block(value, '', new Set())
 }

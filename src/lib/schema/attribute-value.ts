@@ -40,7 +40,7 @@ export function n(value: number | bigint): {N: string} {
   return {N: String(value)}
 }
 
-/** Tolerant, as all readers here: an attribute of another type counts as absent. */
+/** Tolerant, like all readers here: an attribute of another type counts as absent. */
 export function readString(item: Item, name: string): string | undefined {
   const value = item[name]
   return value && 'S' in value ? value.S : undefined

@@ -1,4 +1,4 @@
-/** Code outside this folder uses these constants and never spells a name: test/schema/spelling.test.ts. */
+/** Code outside this folder uses these constants instead of attribute names: test/schema/spelling.test.ts. */
 
 export const indexes = {
   parent: 'GSI1',
@@ -67,7 +67,7 @@ export const attributes = {
     lastAt: 'xl',
   },
 
-  /** In buckets, `{told}_{limit}`: provider feedback that lowered the balance. A text that other clients ignore. */
+  /** In buckets, `{told}_{limit}`: provider feedback that lowered the balance. Text, so other clients ignore it. */
   feedback: {told: 'told'},
 
   /** Plus three to six attributes per limit: `encodeConfigLimits`. */
@@ -77,7 +77,7 @@ export const attributes = {
     resource: 'resource',
     onUnavailable: 'on_unavailable',
     auditRetentionDays: 'audit_retention_days',
-    /** Unique per write. Clients that put whole items drop it, which is a change as well. */
+    /** Unique per write. Clients that put whole items drop it, which also counts as a change. */
     revision: 'rev',
     /** `BOOL true`, `BOOL false` or the text `bypass`; absent if the next level decides. */
     disabled: 'disabled',

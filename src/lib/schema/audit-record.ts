@@ -120,7 +120,7 @@ export function limitBoostOfDetails(value: Json): {readonly limit: Limit; readon
   return limit && typeof until === 'string' ? {limit, until} : undefined
 }
 
-/** As manifests and audit events of all clients spell it. */
+/** The form that manifests and audit events of all clients use. */
 export function kindForm({
   reset,
   schedule,

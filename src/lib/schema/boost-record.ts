@@ -14,7 +14,7 @@ export interface StoredBoost {
   readonly by: string | undefined
 }
 
-/** Tells temporary windows in a configuration from those that recur every year. Limiters do not read it. */
+/** Distinguishes temporary windows in a configuration from windows that recur every year. Limiters do not read it. */
 export interface BoostRecord {
   readonly namespace: string
   readonly scope: ConfigScope

@@ -20,7 +20,7 @@ import {indexKeys, keys, parseItemKey, wireKey} from './keys.js'
 import {decodeKind, encodeCalendars, encodeKindState, isKindAttribute} from './kind-attributes.js'
 import {bucketFeatures, type CarriedFeature, isForeign, unsupportedOf} from './peer-features.js'
 
-/** One shard of a bucket. Parameters in `state` are those of the whole bucket, whatever the shard count. */
+/** One shard of a bucket. `state` has the undivided parameters, whatever the shard count. */
 export interface BucketRecord extends Bypassable {
   readonly namespace: string
   readonly entity: string
@@ -45,9 +45,9 @@ export interface BucketRecord extends Bypassable {
   readonly isDisabled?: true | undefined
   /** The generation of `parent` and `cascade`; absent if no client counts moves. */
   readonly parentGeneration?: ParentGeneration | undefined
-  /** Features that zael cannot honour: the bucket must not be used. Absent when there are none. */
+  /** Features that zael does not support: the bucket must not be used. Absent if there are none. */
   readonly unsupported?: readonly CarriedFeature[] | undefined
-  /** Attributes of other clients, which a copy of the item keeps. Absent when there are none. */
+  /** Attributes of other clients, which a copy of the item keeps. Absent if there are none. */
   readonly foreign?: Item | undefined
 }
 

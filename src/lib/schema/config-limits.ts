@@ -23,7 +23,7 @@ const FIELDS = {
 
 const LIMIT_PREFIX = 'l_'
 
-/** For session quotas, so that clients that don't know them find nothing. A limit uses only one of the prefixes. */
+/** For session quotas: clients that don't know them find nothing. A limit uses only one of the prefixes. */
 const SESSION_PREFIX = 'w_'
 
 type Field = keyof typeof FIELDS
@@ -79,7 +79,7 @@ export function configAttributeCount({reset, schedule, soft}: Limit): number {
   return 3 + [reset, schedule, soft].filter(each => each !== undefined).length
 }
 
-/** Sorted by name. Limits whose schedule cannot be evaluated go to `refuse`. */
+/** Sorted by name. Calls `refuse` for limits whose schedule cannot be evaluated. */
 export function readConfigLimits(item: Item, refuse: (limit: string, error: unknown) => void): Limit[] {
   const zone = readString(item, attributes.config.timeZone) || DEFAULT_ZONE
   const limits: Limit[] = []
@@ -110,7 +110,7 @@ function readLimit(item: Item, prefix: string, name: string, zone: string): Limi
     name,
     capacity,
     refillAmount: readNumber(item, at('refillAmount')) ?? (reset ? 0 : capacity),
-    // Some clients store another period for a quota, where it means nothing.
+    // Some clients store another period for a quota, where it has no meaning.
     refillPeriodSeconds: reset ? QUOTA_PERIOD_SECONDS : (readNumber(item, at('refillPeriod')) ?? 60),
     ...(reset && {reset}),
     ...(schedule.length > 0 && {schedule}),

@@ -31,7 +31,7 @@ export interface ConfigRecord {
   readonly scope: ConfigScope
   /** Sorted by name. */
   readonly limits: readonly Limit[]
-  /** System level only: what to do when the table is unavailable. */
+  /** System level only: the policy when the table is unavailable. */
   readonly onUnavailable: OnUnavailable | undefined
   /** System level only: how long audit events are kept. */
   readonly auditRetentionDays: number | undefined
@@ -41,7 +41,7 @@ export interface ConfigRecord {
   readonly cascade?: boolean | undefined
   /** The limits are copies for a boost and expire at this instant, in epoch ms. */
   readonly copiedUntilMs?: number | undefined
-  /** Features of its limits that zael cannot honour. Absent when there are none. */
+  /** Features of its limits that zael does not support. Absent if there are none. */
   readonly unsupported?: readonly CarriedFeature[] | undefined
 }
 
@@ -50,7 +50,7 @@ export type AccessSwitch = 'disabled' | 'enabled' | 'bypass'
 
 const names = attributes.config
 
-/** A configuration with one of these stays when its last limit is removed. */
+/** A configuration with one of these is kept when its last limit is removed. */
 export const POLICY_ATTRIBUTES: readonly string[] = [names.disabled, names.cascade]
 
 /** Whether more than `limits` is left: a policy, or limits that cannot be read. */
@@ -135,7 +135,10 @@ export function decodeConfig(item: Item, readLimits = decodeConfigLimits): Confi
   }
 }
 
-/** Whether the limits were copied for boosts that have all ended. Then the next level applies, even before cleanup. */
+/**
+ * Whether the limits were copied for boosts that have all expired. Then the next level applies, even before the
+ * clean-up.
+ */
 export const isCopyOver = ({copiedUntilMs}: Pick<ConfigRecord, 'copiedUntilMs'>, atMs: number): boolean =>
   copiedUntilMs !== undefined && copiedUntilMs <= atMs
 

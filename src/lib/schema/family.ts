@@ -7,7 +7,7 @@ const names = attributes.bucket
 export interface ParentGeneration {
   /** Starts at the creation instant (epoch ms), or at 0 if the creating client does not count. */
   readonly moves: number
-  /** Identifies the creation. Counts of different creations do not compare. */
+  /** Identifies the creation. Counts of different creations cannot be compared. */
   readonly incarnation: string | undefined
 }
 
@@ -23,7 +23,9 @@ interface FamilyMember extends Family {
 
 const UNKNOWN_INCARNATION = '-'
 
-/** `policy` is the configuration's and overrides the entity's own setting. An entity without a record has no parent. */
+/**
+ * `policy` comes from the configuration and overrides the entity's setting. An entity without a record has no parent.
+ */
 export function familyOf(entity: FamilyMember | undefined, policy: boolean | undefined): Family {
   if (!entity) return {cascade: false, parent: undefined}
   const {parent, cascade, createdAt, parentGeneration} = entity

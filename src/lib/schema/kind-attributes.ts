@@ -90,7 +90,7 @@ export function encodeKindState(limit: string, kind: LimitKind | undefined): Map
   )
 }
 
-/** One shared text for most limits, and own texts where they differ. All limits share one zone. */
+/** One shared text for most limits, and separate texts for the others. All limits share one zone. */
 export function encodeCalendars(
   kinds: ReadonlyMap<string, LimitKind | undefined>,
 ): Map<string, AttributeValue | undefined> {
@@ -100,7 +100,7 @@ export function encodeCalendars(
   if (zones.size > 1)
     throw new InvalidInput(
       'limit.zones',
-      `The limits of one bucket must share a time zone; these have ${[...zones].join(', ')}.`,
+      `The limits of a bucket must share one time zone, but these have ${[...zones].join(', ')}.`,
     )
   const [zone] = zones
   const stored = new Map<string, AttributeValue | undefined>([
@@ -122,7 +122,7 @@ export interface StoredFeedback {
   readonly atMs: number
   /** Whole tokens. */
   readonly left?: number | undefined
-  /** After a refusal by the provider: epoch ms at which a request of that size clears. */
+  /** After the provider refused a request: epoch ms when a request of that size is admitted. */
   readonly clearsAtMs?: number | undefined
 }
 
@@ -132,7 +132,7 @@ export const isFeedbackAttribute = (attribute: string): boolean => attribute.sta
 
 export const feedbackAttribute = (limit: string): string => `${PREFIX}${limit}`
 
-/** `<instant>|left:<tokens>` or `<instant>|clears:<instant>`: a text, so that no client takes it for a counter. */
+/** `<instant>|left:<tokens>` or `<instant>|clears:<instant>`. Text, so that no client reads it as a counter. */
 export function encodeFeedback({atMs, left, clearsAtMs}: StoredFeedback): AttributeValue {
   return s(`${atMs}|${clearsAtMs === undefined ? `left:${left ?? 0}` : `clears:${clearsAtMs}`}`)
 }

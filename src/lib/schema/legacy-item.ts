@@ -4,7 +4,7 @@ import {LITERAL_DEFAULT, legacyVersionKey, partitionPrefix, splitNamespace} from
 
 const PREFIXED_KEYS = ['PK', 'GSI1PK', 'GSI2PK', 'GSI3PK'] as const
 
-/** Converts records whose shape did not change to the current layout. Its decoders can read the result. */
+/** Converts records whose format did not change to the current layout. Current decoders can read the result. */
 export function modernise(item: Item, namespace: string): Item {
   const flat = foldBurst(flatten(item))
   const {namespace: present} = splitNamespace(readString(flat, 'PK') ?? '')

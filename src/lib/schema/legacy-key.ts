@@ -2,7 +2,7 @@ import type {Key} from './attribute-value.js'
 import {type ConfigScope, configKey} from './config-record.js'
 import {keys, type ParsedKey, parseKey} from './keys.js'
 
-/** Before namespaces, keys had no prefix, and buckets were in their entity's partition, at first an item per limit. */
+/** Before namespaces, keys had no prefix. Buckets were in their entity's partition, at first one item per limit. */
 export type LegacyKey =
   | {record: 'per-limit-bucket'; namespace: string | undefined; entity: string; resource: string; limit: string}
   | {record: 'composite-bucket'; namespace: string | undefined; entity: string; resource: string}

@@ -82,10 +82,10 @@ export function migrationFields(item: Item): Partial<Record<keyof MigrationRecor
   return Object.fromEntries(fields)
 }
 
-/** In a first run, limits are still missing in the new place during these steps. */
+/** In a first run, limits are still missing in the new layout during these steps. */
 export const STEPS_BEFORE_LIMITS: readonly string[] = ['indexes', 'namespaces', 'configuration', 'limits']
 
-/** `copying-limits`: an absent configuration may still be copied. `open`: changes of old clients are carried over. */
+/** `copying-limits`: a missing configuration may still be copied. `open`: changes by old clients are copied too. */
 export type MigrationStage = 'copying-limits' | 'open' | 'finished'
 
 export function migrationStage(item: Item): MigrationStage {

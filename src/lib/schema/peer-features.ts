@@ -7,21 +7,22 @@ import {isFeedbackAttribute, KIND_SUFFIXES} from './kind-attributes.js'
 import {isRefusalAttribute} from './refusal-counts.js'
 
 /**
- * The schema version of zae-limiter did not change, so only attributes tell. `since` is the feature's first release.
- * zael refuses records with `unknown`, an attribute that no release up to 0.17 has, but keeps their attributes.
+ * zae-limiter added these without changing its schema version, so only attributes show them. `since` is the feature's
+ * first release. zael refuses records with `unknown`, an attribute that no release up to 0.17 has, but keeps their
+ * attributes.
  */
 export const PEER_FEATURES = {
   disabled: {since: '0.12', what: 'is disabled'},
   schedule: {since: '0.14', what: 'has a schedule'},
   'calendar-quota': {since: '0.14', what: 'has a calendar quota'},
   'session-quota': {since: '0.15', what: 'has a session quota'},
-  grants: {since: '0.15', what: 'has the grants of a quota'},
+  grants: {since: '0.15', what: 'has grants of a quota'},
   'cascade-policy': {since: '0.16', what: 'has a cascade policy'},
   bypass: {since: '0.17', what: 'bypasses its limits'},
   soft: {since: '0.17', what: 'has a soft limit'},
   'top-up': {since: '0.17', what: 'has a quota that was topped up or reset'},
   'parent-generation': {since: '0.17', what: 'counts moves between parents'},
-  unknown: {since: '0.18', what: 'has an attribute that zael does not know'},
+  unknown: {since: '0.18', what: 'has an attribute that zael does not support'},
 } as const satisfies Record<string, {since: string; what: string}>
 
 export type PeerFeature = keyof typeof PEER_FEATURES
@@ -80,7 +81,7 @@ export function bucketFeatures(item: Item): CarriedFeature[] {
   return [...found, ...limitFeatures(item, ['b_'])]
 }
 
-/** Without the access switch, which all levels decide together: `ConfigRecord.access`. */
+/** Without the access switch, because all levels together decide it: `ConfigRecord.access`. */
 export function configFeatures(item: Item): CarriedFeature[] {
   const found: CarriedFeature[] = config.cascade in item ? [{feature: 'cascade-policy'}] : []
   return [...found, ...limitFeatures(item, ['l_', 'w_'])]

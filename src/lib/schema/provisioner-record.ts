@@ -133,7 +133,9 @@ export interface PartIdentity extends Pick<PartSet, 'set'> {
   readonly base: string
 }
 
-/** Older clients must fail rather than read "manages nothing": on a resource that is not a text, or on the revision. */
+/**
+ * Makes older clients fail instead of reading "manages nothing": on a resource that is not text, or on the revision.
+ */
 export function encodeDividedProvisioner(record: ProvisionerRecord, {set, count}: PartSet, revision: string): Item {
   return {
     ...encodeProvisioner({...record, ...NOTHING}),
@@ -148,7 +150,7 @@ export function partSetOf(record: Item): PartSet | undefined {
   if (!revision || !('M' in revision)) return undefined
   const set = readString(revision.M, names.set)
   const count = readNumber(revision.M, names.parts)
-  // Neither is ever missing. An unreadable set must not pass for a whole record.
+  // Neither is ever missing. An unreadable set must not look like a whole record.
   return {set: set ?? '', count: count ?? 1}
 }
 

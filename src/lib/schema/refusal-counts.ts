@@ -27,8 +27,8 @@ interface Spelling {
 }
 
 /**
- * Buckets: top-level numbers, because only those can be incremented without reading the item.
- * Usage records: one map, because other clients take every top-level number for a counter of a limit.
+ * Buckets: top-level numbers, because only those can be incremented without reading the item. Usage records: one map,
+ * because other clients read every top-level number as a limit's counter.
  */
 const BUCKET: Spelling = {
   requests: names.requests,

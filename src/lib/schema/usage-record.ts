@@ -23,7 +23,7 @@ export interface UsageRecord {
 
 const names = attributes.usage
 
-/** Every other number is a counter of a limit, so zael's own marks are strings. */
+/** Every other number is a limit's counter, so zael's own marks are strings. */
 const OTHER_NUMBERS: ReadonlySet<string> = new Set([names.totalEvents, names.expiresAt])
 
 /** zael rejects limits with these names, but other clients may not. */
@@ -94,7 +94,7 @@ export function usageIdentity(record: Omit<UsageRecord, 'tokens' | 'overdrawn' |
   return identity
 }
 
-/** Stored as text, since other clients take every number for a counter. Names of limits do not start with `_`. */
+/** Stored as text, because other clients read every number as a counter. Limit names do not start with `_`. */
 export interface UsageProgress {
   /** Stream position of the last counted change, per bucket shard. */
   readonly marks: ReadonlyMap<number, string>
@@ -109,7 +109,7 @@ const MARK_PREFIX = '_seq_'
 
 export const usageMark = (shard: number): string => `${MARK_PREFIX}${shard}`
 
-/** `undefined` when nothing is left over. Remove the attribute then. */
+/** `undefined` if no fraction is left. Then remove the attribute. */
 export function encodeFractions(fractions: ReadonlyMap<string, bigint>): string | undefined {
   const parts = [...fractions].filter(([, milli]) => milli !== 0n).map(([limit, milli]) => `${limit}:${milli}`)
   return parts.length === 0 ? undefined : parts.sort().join(',')

@@ -27,7 +27,7 @@ export interface AgendaEntry extends ResourceWindow {
 /** Bounds the remembered entries; forgotten ones are entered again. */
 const MOST_KNOWN = 100_000
 
-/** Until another process may take an entry: longer than a turn and the wait for the next one. */
+/** Time until another process may take an entry: longer than a turn and the wait for the next one. */
 const LEASE_MS = 180_000
 
 const names = attributes.rollupAgenda
@@ -154,7 +154,10 @@ export function concernedDays<T extends Counted>(groups: readonly T[]): (Concern
   return [...byDay.values()].flatMap(members => (members[0] ? [{...dayOf(members[0]), groups: members}] : []))
 }
 
-/** Ms after its end until a window is swept; after `LATE_MS`, whoever counts rolls up. The gap covers clock skew. */
+/**
+ * Ms after its end until a window is swept. After `LATE_MS`, the process that counts also rolls up. The gap covers
+ * clock skew.
+ */
 const SWEPT_MS: Readonly<Record<CoarseWindow, number>> = {daily: 5 * 60_000, monthly: 60 * 60_000}
 const LATE_MS: Readonly<Record<CoarseWindow, number>> = {daily: 60_000, monthly: 30 * 60_000}
 

@@ -8,7 +8,7 @@ import {attributes} from '../../schema/attributes.js'
 import {keys, wireKey} from '../../schema/keys.js'
 import {decodeRollups, encodeRollups} from '../../schema/registry-records.js'
 
-/** By then no process counts by the previous settings. */
+/** By then no process uses the previous settings. */
 const NOTICE_MS = 3_600_000
 
 /** How long a process trusts its last read: well within the notice. */
@@ -21,7 +21,7 @@ interface RollupSettings {
   readonly retentionDays: number
 }
 
-/** Days to keep hours so that they outlive their day, and days their month, and the sweep after it. */
+/** Days to keep records: hours must outlive their day, days their month, and both the sweep after it. */
 const KEPT_DAYS: Readonly<Record<CoarseWindow, number>> = {daily: 2, monthly: 33}
 
 export function rollsUp(window: CoarseWindow, {windows, retentionDays}: RollupSettings): boolean {
@@ -37,7 +37,7 @@ export function countedWindows(schedule: RollupSchedule, windows: readonly Windo
   return [...(needsHours ? ['hourly' as const] : []), ...direct]
 }
 
-/** Only for a table that is still empty: nobody has counted, so the running day and month need no notice. */
+/** Only for a table that is still empty: nothing is counted yet, so the running day and month need no notice. */
 export async function rollUpFromStart(table: Table, settings: RollupSettings): Promise<void> {
   const since = [windowStart('monthly', table.clock())]
   const schedule = new RollupSchedule({

@@ -26,7 +26,10 @@ const LOOKS = 6
 
 const {rolledUp, expiresAt} = attributes.usage
 
-/** Resolves to whether it wrote. Reads the whole before the parts, writes if unchanged: the last write is current. */
+/**
+ * Resolves to whether it wrote. Reads the whole before the parts and writes only if it is unchanged, so the last write
+ * is current.
+ */
 async function rollUp(table: Table, whole: CoarseUsage): Promise<boolean> {
   const {namespace, entity, resource, window, start} = whole
   const key = keys.usage(namespace, entity, resource, window, start)
@@ -40,7 +43,7 @@ async function rollUp(table: Table, whole: CoarseUsage): Promise<boolean> {
       await write(table, sum, stored)
       return true
     } catch (error) {
-      // Maybe a lost response: the next look shows it.
+      // May be a lost response: the next attempt shows it.
       if (!(error instanceof ConditionFailed) || look >= LOOKS) throw error
     }
     await pause(look, table.backoff)
@@ -78,7 +81,7 @@ export class RollUps {
     this.schedule = schedule
   }
 
-  /** Rolls up a window that no sweep will. Checks lateness after counting, so that it follows a sweep under way. */
+  /** Rolls up a window that no sweep will. Checks lateness after counting, so that it follows a running sweep. */
   async afterCounting(batch: RollupBatch, {day, ...subject}: ConcernedDay): Promise<void> {
     const schedule = await this.schedule()
     const month = startWithin('monthly', day)
@@ -118,7 +121,7 @@ export class RollUps {
 const IDLE_MS = 60_000
 const BUSY_MS = 5_000
 
-/** Windows per turn and its longest time: spreads midnight's work over many batches and holds none up for long. */
+/** Windows per turn, and the longest time of a turn. Spreads midnight's work over many batches. */
 const PER_TURN = 500
 const TURN_MS = 3_000
 

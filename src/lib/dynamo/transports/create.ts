@@ -11,8 +11,8 @@ import {createSdkTransport, type SdkTransportOptions} from './sdk.js'
 const LONGEST_CHOICE_MS = 30_000
 
 /**
- * Lean for operations on items, unless a caller's client is not plain; the SDK for those on tables.
- * With complete connection settings, operations on items do not load the SDK.
+ * Lean for item operations, unless a caller's client has other settings. The SDK for table operations. With complete
+ * connection settings, item operations do not load the SDK.
  */
 export function createTransport(options: SdkTransportOptions): ClosableTransport {
   const sdk = createSdkTransport(options)
@@ -60,7 +60,7 @@ export function createTransport(options: SdkTransportOptions): ClosableTransport
   }
 }
 
-/** Whether a client has only identity, region and endpoint: its owner set anything else for a reason. */
+/** Whether a client has only identity, region and endpoint. Its owner set any other option for a reason. */
 export async function isPlainClient(client: DynamoDBClient): Promise<boolean> {
   try {
     const Client = client.constructor as new (config: object) => DynamoDBClient

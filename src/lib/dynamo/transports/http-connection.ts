@@ -9,7 +9,7 @@ interface ConnectionEvents {
   onClosed(reason: Error | undefined): void
 }
 
-/** One request at a time, and none after anything unusual. */
+/** Handles one request at a time, and none after an error or an unusual response. */
 export class HttpConnection {
   hasConnected = false
   idleSinceMs = 0
@@ -59,14 +59,14 @@ export class HttpConnection {
     this.#events.onClosed(this.hasConnected ? undefined : error)
   }
 
-  /** After a timeout or abort, a late response must not be taken for that of the next request. */
+  /** After a timeout or abort, a late response must not count as the response to the next request. */
   readonly #onFailure = (): void => this.destroy()
 
   readonly #onData = (bytes: Buffer): void => {
     const exchange = this.#exchange
     const reader = this.#reader
     try {
-      if (!exchange || !reader) throw new NotHttp('an answer without a request')
+      if (!exchange || !reader) throw new NotHttp('a response without a request')
       const answer = reader.push(bytes)
       if (answer === undefined) {
         if (reader.hasHead) exchange.notePart()
@@ -90,7 +90,7 @@ export class HttpConnection {
 }
 
 function cutOff(): Error {
-  return Object.assign(new Error('the connection ended before the answer'), {code: 'ECONNRESET'})
+  return Object.assign(new Error('the connection ended before the response'), {code: 'ECONNRESET'})
 }
 
 export function postMessage(headers: SignedHeaders, body: string): string {
@@ -199,7 +199,7 @@ export class AnswerReader {
       const end = this.#rest.indexOf(HEAD_END)
       if (end > LARGEST_HEAD || (end < 0 && this.#rest.length > LARGEST_HEAD)) throw new NotHttp('the head has no end')
       if (end < 0) {
-        if (!startsLikeHttp(this.#rest)) throw new NotHttp('not an HTTP answer')
+        if (!startsLikeHttp(this.#rest)) throw new NotHttp('not an HTTP response')
         return undefined
       }
       const head = parseHead(this.#rest.toString('latin1', 0, end))
@@ -208,7 +208,7 @@ export class AnswerReader {
       if (head.status >= 200) this.#head = head
     }
     const {length} = this.#head
-    if (typeof length === 'number' && length > LARGEST_BODY) throw new NotHttp('the answer is too long')
+    if (typeof length === 'number' && length > LARGEST_BODY) throw new NotHttp('the response is too long')
     return length === 'chunked' ? this.#readChunks(this.#head) : this.#readLength(this.#head, length)
   }
 
@@ -265,7 +265,7 @@ export class AnswerReader {
 
   #keep(part: Buffer): void {
     this.#size += part.length
-    if (this.#size > LARGEST_BODY) throw new NotHttp('the answer is too long')
+    if (this.#size > LARGEST_BODY) throw new NotHttp('the response is too long')
     if (part.length > 0) this.#parts.push(part)
   }
 
@@ -284,7 +284,7 @@ function parseHead(text: string): Head {
   const [first = '', ...lines] = text.split('\r\n')
   const found = /^HTTP\/1\.([01]) (\d{3})(?: |$)/.exec(first)
   const status = Number(found?.[2])
-  if (found === null || status === 101) throw new NotHttp('not an HTTP answer')
+  if (found === null || status === 101) throw new NotHttp('not an HTTP response')
   const headers = new Map<string, string>()
   for (const line of lines) {
     const colon = line.indexOf(':')
@@ -303,11 +303,11 @@ function lengthOf(status: number, headers: ReadonlyMap<string, string>): Head['l
   const coding = headers.get('transfer-encoding')
   const length = headers.get('content-length')
   if (coding !== undefined) {
-    if (coding.toLowerCase() !== 'chunked' || length !== undefined) throw new NotHttp('an answer of unclear length')
+    if (coding.toLowerCase() !== 'chunked' || length !== undefined) throw new NotHttp('a response of unclear length')
     return 'chunked'
   }
   if (status < 200 || status === 204 || status === 304) return 0
   if (length === undefined) return undefined
-  if (!/^\d{1,12}$/.test(length)) throw new NotHttp('an answer of unclear length')
+  if (!/^\d{1,12}$/.test(length)) throw new NotHttp('a response of unclear length')
   return Number(length)
 }

@@ -15,7 +15,7 @@ interface HttpPoolOptions {
 // A hot process has dozens of buckets in flight.
 const MAX_CONNECTIONS = 128
 
-// Load balancers and NAT drop idle connections after some minutes, not always with a notice.
+// Load balancers and NAT drop idle connections after some minutes, sometimes silently.
 const LONGEST_IDLE_MS = 60_000
 
 /** An exchange is one request on one keep-alive connection and is never retried. */

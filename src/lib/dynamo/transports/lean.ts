@@ -38,9 +38,9 @@ interface Route {
 
 const TARGET = 'DynamoDB_20120810.'
 
-// As the SDK does.
+// The SDK renews as early.
 const RENEW_AHEAD_MS = 300_000
-// Bounds how often credentials are requested while there are no newer ones.
+// Bounds how often credentials are requested while no newer ones are available.
 const RENEW_PAUSE_MS = 1_000
 // A credentials provider may start a program or ask a server.
 const LONGEST_RENEWAL_MS = 30_000
@@ -162,14 +162,14 @@ function readSuccess(answer: HttpAnswer): unknown {
   const {body, headers} = answer
   const checksum = headers.get('x-amz-crc32')
   if (checksum !== undefined && Number(checksum) !== crc32(body)) {
-    throw unreadable(answer, 'the answer does not match its checksum')
+    throw unreadable(answer, 'the response does not match its checksum')
   }
   let output: unknown
   try {
     output = fromWire(body.toString())
   } catch {
-    throw unreadable(answer, 'the answer is not JSON')
+    throw unreadable(answer, 'the response is not JSON')
   }
-  if (typeof output !== 'object' || output === null) throw unreadable(answer, 'the answer is not a JSON object')
+  if (typeof output !== 'object' || output === null) throw unreadable(answer, 'the response is not a JSON object')
   return output
 }

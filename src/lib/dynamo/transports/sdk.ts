@@ -23,7 +23,7 @@ interface OwnClientOptions extends TransportOptions, Timeouts {
 }
 
 interface GivenClientOptions extends TransportOptions {
-  /** Keeps its own timeouts. Neither changed nor closed; its retries do not apply. */
+  /** Keeps its own timeouts. Neither changed nor closed; its retry settings are ignored. */
   client: DynamoDBClient
 }
 
@@ -74,8 +74,8 @@ export function createSdkTransport(options: SdkTransportOptions): SdkTransport {
         observe(command, operation, options, () => {
           sent = true
         })
-        // Options, even empty ones, keep a client with `cacheMiddleware` from mixing our commands with its owner's.
-        // The SDK's timeouts end with the head of a response; this bounds the body too.
+        // Options, even empty ones, keep a client with `cacheMiddleware` from mixing zael's commands with its owner's.
+        // The SDK's timeouts end with the head of a response; this also bounds the body.
         return (await unlessStopped(client.send(command, {abortSignal: signal}), {signal})) as never
       } catch (error) {
         throw classifyError(error, operation, {signal, sent})

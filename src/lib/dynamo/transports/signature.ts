@@ -85,6 +85,6 @@ export class Signer {
 /** A line break in a key, for example from a file, would end the header. */
 function checkPrintable({accessKeyId, sessionToken = 'none'}: Credentials): void {
   if ([accessKeyId, sessionToken].every(text => /^[\x21-\x7e]+$/.test(text))) return
-  const error = new Error('the access key or the session token is empty or has characters that no header can carry')
+  const error = new Error('the access key or the session token is empty or has characters that are invalid in a header')
   throw Object.assign(error, {name: 'CredentialsProviderError'})
 }

@@ -64,7 +64,7 @@ export async function readRecords(
 
 const EXPIRY_IDENTITY = {type: 'Service', principalId: 'dynamodb.amazonaws.com'}
 
-/** DynamoDB Local has no event name for an expiry, and only for that. */
+/** DynamoDB Local omits the event name for an expiry, and only then. */
 function repairExpiry(record: RawRecord): RawRecord {
   if (record.eventName !== 'UNKNOWN_TO_SDK_VERSION') return record
   return {...record, eventName: 'REMOVE', userIdentity: EXPIRY_IDENTITY}

@@ -11,7 +11,7 @@ import {fromWire, type ServiceError, serviceError, toWire} from './wire.js'
 
 export interface ShardDescription {
   ShardId: string
-  /** Read it first; it may be gone already. */
+  /** Read the parent first; it may already be gone. */
   ParentShardId?: string
 }
 
@@ -115,7 +115,7 @@ function streamFailure(error: unknown, operation: string, signal: AbortSignal | 
 export class IteratorExpired extends ZaelError {
   constructor(cause?: unknown) {
     super('failed', 'stream.iterator-expired', 'The shard iterator has expired', {
-      hint: 'Request a new one by its sequence number.',
+      hint: 'Request a new iterator by its sequence number.',
       cause,
     })
   }

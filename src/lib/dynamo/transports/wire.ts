@@ -1,7 +1,7 @@
 import {withoutStack} from '../../core/errors.js'
 import type {HttpAnswer} from './http-connection.js'
 
-/** In the shape of the SDK's errors, for `classifyError`. */
+/** Has the fields of the SDK's errors, for `classifyError`. */
 export class ServiceError extends Error {
   override readonly name: string
   readonly $metadata: {readonly httpStatusCode: number; readonly requestId: string | undefined}
@@ -16,7 +16,7 @@ export class ServiceError extends Error {
   }
 }
 
-/** Without a readable body, such as from a proxy, the error has the status only. */
+/** If the body is unreadable, as from a proxy, the error has only the status. */
 export function serviceError(answer: HttpAnswer): ServiceError {
   const body = bodyOf(answer)
   const type = answer.headers.get('x-amzn-errortype') ?? body.code ?? body.__type

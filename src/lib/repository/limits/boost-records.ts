@@ -51,12 +51,12 @@ export function described<T extends ScopedLimits>(scoped: T, record: BoostRecord
 
 export function withCopyEnd<T extends ScopedLimits>(scoped: T): T {
   const {limits, copiedUntilMs} = scoped
-  const told = (limit: Limit): Limit => {
+  const marked = (limit: Limit): Limit => {
     const {endsCopy = false, ...boost} = limit.boost ?? {untilMs: undefined}
     if (boost.untilMs === undefined || endsCopy === (boost.untilMs === copiedUntilMs)) return limit
     return {...limit, boost: endsCopy ? boost : {...boost, endsCopy: true}}
   }
-  return {...scoped, limits: limits.map(told)}
+  return {...scoped, limits: limits.map(marked)}
 }
 
 /** The number of the boost's windows; `undefined` if the limit does not begin with them. */

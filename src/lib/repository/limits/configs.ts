@@ -462,7 +462,7 @@ function changeOf(
   record: ConfigRecord | undefined,
   copied: InheritedLimits | undefined,
 ): ConfigChange {
-  const told = record && withCopyEnd(record)
-  const [before, after] = [previous?.limits ?? [], told?.limits ?? []]
-  return {scope, before, after, previous, record: told, ...(copied && {copied})}
+  const current = record && withCopyEnd(record)
+  const [before, after] = [previous?.limits ?? [], current?.limits ?? []]
+  return {scope, before, after, previous, record: current, ...(copied && {copied})}
 }

@@ -21,7 +21,6 @@ export class UsageCounter {
   readonly #plan: RollupPlan
   readonly #agenda: Agenda
   readonly #rollUps: RollUps
-  /** Rolls up ended windows, some per batch. */
   readonly sweep: (batch: Batch) => Promise<void>
   readonly #pace: NewRecordPace
   readonly #begun = new Set<string>()

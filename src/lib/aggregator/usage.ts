@@ -142,7 +142,6 @@ function countedLimits(pending: UsageGroup['changes']): {counted: Set<string>; l
 interface UsageAddition {
   readonly pending: UsageGroup['changes']
   readonly counted: ReadonlySet<string>
-  /** `undefined`: the record was not read. */
   readonly stored: UsageProgress | undefined
 }
 

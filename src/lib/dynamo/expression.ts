@@ -86,7 +86,6 @@ export class ExpressionBuilder {
     return this
   }
 
-  /** The item must have the map. */
   setWithin(map: string, entry: string, value: AttributeValue): this {
     this.#set = appended(this.#set, `${this.name(map)}.${this.name(entry)}=${this.value(value)}`)
     return this

@@ -1,5 +1,4 @@
 export interface CsvRecord {
-  /** From 1. */
   readonly line: number
   readonly fields: readonly string[]
 }

@@ -2,7 +2,6 @@ import {nearestNames} from '../core/text/nearest.js'
 import {formatCount} from '../core/text/text.js'
 
 export interface Problem {
-  /** From 1. */
   readonly line: number
   /** From 1, in characters. */
   readonly column: number

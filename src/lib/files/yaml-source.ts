@@ -70,7 +70,6 @@ export class Source {
     }
   }
 
-  /** `undefined` when the text is not YAML. */
   get value(): unknown {
     return this.#root?.value
   }
@@ -211,7 +210,6 @@ type Token = ReturnType<Parser['parse']> extends Iterable<infer T> ? T : never
 export interface Composed {
   readonly document: Document.Parsed | undefined
   readonly errors: ReadonlyArray<{readonly offset: number; readonly code: string; readonly message: string}>
-  /** From 1. */
   position(offset: number): {line: number; column: number}
 }
 

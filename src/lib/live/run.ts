@@ -132,7 +132,6 @@ function whereOf({stack, endpointUrl, region, profile}: Settings): string {
   return region.value ?? (profile.value ? `profile ${profile.value}` : 'AWS')
 }
 
-/** A scope without buckets is fine if its name exists. */
 export async function needScope(
   repository: NamespaceRepository,
   scope: WatchScope,

@@ -112,7 +112,6 @@ function notClean({differences, unmovable}: Verification): ZaelError {
   })
 }
 
-/** DynamoDB's limit. */
 const MAX_TRANSACTION_ITEMS = 100
 
 /** Per condition: DynamoDB allows 300 operators and 4 KB of text. */

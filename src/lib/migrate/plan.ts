@@ -35,7 +35,6 @@ export interface MigrationPlan {
   readonly blockers: readonly Blocker[]
   /** Buckets without limits at any level. The user decides whether to write limits from the buckets. */
   readonly limitless: number
-  /** Old items that `cleanup` may delete after the copy. */
   readonly leftovers: number
 }
 

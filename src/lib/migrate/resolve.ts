@@ -91,7 +91,6 @@ async function readRelated(context: MigrationContext, old: OldItem): Promise<Old
   return [...found.values()]
 }
 
-/** Throws if the text is not a key. */
 function parseKey(spelled: string): Key[] {
   const candidates = parseSpelledKey(spelled)
   if (candidates.length > 0) return candidates
@@ -110,7 +109,6 @@ function noConflict(spelled: string, why: string): ZaelError {
 }
 
 export interface ResolveAllOptions extends ResolveConflictOptions {
-  /** Called before the first conflict is resolved. Throws to stop. */
   readonly confirm: (conflicts: Sample<RecordDifference>) => Promise<void>
   readonly onProgress?: ((conflicts: number) => void) | undefined
 }
@@ -121,7 +119,6 @@ export interface ResolveAllResult {
   readonly left: Sample<RecordDifference>
 }
 
-/** Without conflicts, `confirm` is not called. */
 export async function resolveAll(table: Table, side: Side, options: ResolveAllOptions): Promise<ResolveAllResult> {
   const context = await openLimiterTable(table, options)
   const found = new MigrationReport()

@@ -41,7 +41,6 @@ interface StepResult extends StepCounts {
 export interface MigrationResult {
   readonly runId: string
   readonly resumed: boolean
-  /** False: stopped at `until`. */
   readonly finished: boolean
   readonly steps: readonly StepResult[]
   readonly added: readonly string[]
@@ -50,7 +49,6 @@ export interface MigrationResult {
   readonly decisions: Decisions
   /** Records without a copy after an earlier run had finished: old clients created them, or the copy was deleted. */
   readonly copiedAgain: Partial<Record<OldRecordType, number>>
-  /** Whether the last pass found nothing to catch up with. */
   readonly settled: boolean
   /** `undefined`: not requested, or done before. */
   readonly limitsWritten: LimitsWritten | undefined

@@ -119,7 +119,6 @@ export interface SurveyRow {
   /** Groups that are compared together, such as the usage of one day. */
   readonly groups: number
   readonly bytes: number
-  /** Items not copied yet, or changed since. */
   readonly pending: number
   readonly conflicts: number
   readonly expired: number

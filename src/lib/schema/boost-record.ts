@@ -42,7 +42,6 @@ export function encodeBoosts({namespace, scope, boosts, revision}: BoostRecord):
   }
 }
 
-/** Skips boosts that it cannot read. */
 export function decodeBoosts(item: Item): BoostRecord | undefined {
   const key = parseItemKey(item)
   if (key?.record !== 'boost') return undefined

@@ -117,7 +117,6 @@ export function encodeCalendars(
   return stored
 }
 
-/** Provider feedback that lowered a balance. */
 export interface StoredFeedback {
   readonly atMs: number
   /** Whole tokens. */

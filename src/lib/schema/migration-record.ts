@@ -7,7 +7,6 @@ import {indexKeys, keys, wireKey} from './keys.js'
 export interface StepCounts {
   readonly checked: number
   readonly written: number
-  /** Not copied. */
   readonly expired: number
   readonly conflicts: number
 }

@@ -71,7 +71,6 @@ const OWN_FIELDS: ReadonlySet<string> = new Set(['tk', 'cp', 'ra', 'rp', 'tc', .
 /** The burst, which has no meaning since 0.10. */
 const KNOWN_FIELDS: ReadonlySet<string> = new Set([...OWN_FIELDS, 'bx'])
 
-/** Ignores leftovers of removed limits. */
 export function bucketFeatures(item: Item): CarriedFeature[] {
   const found: CarriedFeature[] = []
   for (const name of Object.keys(item)) {

@@ -69,7 +69,6 @@ function encodeManaged({managesSystem, resources, entities}: Managed): Item {
   }
 }
 
-/** Lazy: a part has thousands. */
 function* encodeEntities(entities: ManagedEntities): Generator<[string, AttributeValue], void> {
   for (const [entity, resources] of entities) yield [entity, fromJson([...resources].sort())]
 }
@@ -144,7 +143,6 @@ export function encodeDividedProvisioner(record: ProvisionerRecord, {set, count}
   }
 }
 
-/** `undefined` when the record is whole. */
 export function partSetOf(record: Item): PartSet | undefined {
   const revision = record[names.revision]
   if (!revision || !('M' in revision)) return undefined
@@ -154,7 +152,6 @@ export function partSetOf(record: Item): PartSet | undefined {
   return {set: set ?? '', count: count ?? 1}
 }
 
-/** `undefined` when another client wrote the record. */
 export function revisionOf(record: Item): string | undefined {
   const revision = record[names.revision]
   return revision && 'M' in revision ? readString(revision.M, names.revisionId) : readString(record, names.revision)

@@ -3,7 +3,6 @@ import {type IndexName, indexes, keyNames} from './attributes.js'
 import {indexKeys, keyParts, keys, type ParsedKey, sortPrefix} from './keys.js'
 
 export interface KeyRange {
-  /** Absent: the table itself. */
   readonly index?: IndexName
   readonly partition: string
   readonly prefix?: string

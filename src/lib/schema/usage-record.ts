@@ -16,7 +16,6 @@ export interface UsageRecord {
   /** By soft limit: writes that left it in debt. Absent if there were none. */
   readonly overdrawn?: ReadonlyMap<string, number>
   readonly totalEvents: number
-  /** Absent if no refusal was counted. */
   readonly refused?: RefusalCounts | undefined
   readonly ttlSeconds: number | undefined
 }

@@ -20,7 +20,6 @@ export interface ResourceWindow {
 }
 
 export interface AgendaEntry extends ResourceWindow {
-  /** Where to continue, in the order of the resource index. */
   readonly cursor: string | undefined
 }
 

@@ -65,7 +65,6 @@ export function planSplit(shards: readonly BucketState[], nowMs: number): SplitM
   })
 }
 
-/** Marks the quota as granted for `count` shards. */
 export function grantedFor(limit: BucketLimit, count: number): BucketLimit {
   const {kind} = limit
   return kind?.quota ? {...limit, kind: {...kind, quota: {...kind.quota, grantCount: count}}} : limit
@@ -95,7 +94,6 @@ export interface QuotaSibling {
   readonly isCurrent: boolean
 }
 
-/** Moved from a donor, or newly granted if there is none. */
 export interface QuotaGrant {
   readonly donor: number | undefined
   readonly tokensMilli: bigint
@@ -361,7 +359,6 @@ export function shouldGrow(question: GrowthQuestion): GrowthAnswer {
   return {grow: true, shardCount}
 }
 
-/** Shares differ by at most one milli. */
 function smallestShare(value: bigint, count: number): bigint {
   return value / BigInt(count)
 }

@@ -53,7 +53,6 @@ export class CompiledSchedule {
     return Math.min(this.nextWindowChange(ms), this.nextReset(ms) ?? Infinity, ms + this.#horizonMs)
   }
 
-  /** `Infinity` when no change is known. */
   nextWindowChange(ms: number): number {
     return this.#openAt(ms).untilMs
   }

@@ -133,7 +133,6 @@ function windowOf(entry: ScheduleEntry): LimitWindow {
   return {cron, scalePerMille: scaleToPerMille(scale)}
 }
 
-/** Index of the open schedule entry. */
 export function openWindow({schedule = [], timeZone}: Limit, atMs: number): number | undefined {
   const at = schedule.findIndex(
     entry => compileStored({zone: timeZone, windows: formatWindows([windowOf(entry)])}).windowAt(atMs) !== undefined,

@@ -16,7 +16,6 @@ export interface LimitWindow {
 
 export interface LimitSchedule {
   readonly zone: string
-  /** The first open window applies. */
   readonly windows: readonly LimitWindow[]
   /** Crons; the limit is restored whenever one starts to match. */
   readonly resets: readonly string[]

@@ -80,7 +80,6 @@ function cronsBetween(from: WallClock, until: WallClock): string[] {
 
 const range = (from: number, to: number): string => (from === to ? String(from) : `${from}-${to}`)
 
-/** `end` is exclusive and may be in the next year. */
 function monthList(from: number, end: number): string {
   if (from < end) return range(from, end - 1)
   return [range(from, 12), ...(end > 1 ? [range(1, end - 1)] : [])].join(',')

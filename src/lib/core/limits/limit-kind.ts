@@ -154,9 +154,7 @@ export function isRenewalDue(bucket: Bypassable, nowMs: number): boolean {
 }
 
 export interface ResetClock {
-  /** At or before `atMs`; `undefined` when there was none. */
   lastMs(atMs: number): number | undefined
-  /** After `atMs`; `undefined` when there will be none. */
   nextMs(atMs: number): number | undefined
 }
 

@@ -148,14 +148,12 @@ export function formatLimit(of: Limit): string {
   return [`${name}=${formatMain(limit)}`, ...windows, ...(soft ? [SOFT] : [])].join(',')
 }
 
-/** At least one of the two exists. */
 export interface LimitChange {
   readonly name: string
   readonly before: Limit | undefined
   readonly after: Limit | undefined
 }
 
-/** Every limit of either list, changed or not, by name. */
 export function limitChanges(before: readonly Limit[], after: readonly Limit[]): LimitChange[] {
   const names = [...new Set([...before, ...after].map(({name}) => name))].sort()
   const find = (limits: readonly Limit[], name: string) => limits.find(limit => limit.name === name)

@@ -119,7 +119,6 @@ export function formatShortSpan(ms: number): string {
   return hours < 24 * 10_000 ? `${Math.floor(hours / 24)}d` : '>9999d'
 }
 
-/** `22:13:20Z`. */
 export function formatTimeOfDay(epochMs: number): string {
   return `${new Date(epochMs).toISOString().slice(11, 19)}Z`
 }

@@ -9,7 +9,6 @@ export interface Access {
   readonly credentials: Credentials
 }
 
-/** `undefined` if the SDK must resolve a part of it. */
 export function explicitAccess({endpoint, region, credentials}: Connection): Access | undefined {
   if (endpoint === undefined || region === undefined || credentials === undefined) return undefined
   return {endpoint: new URL(endpoint), region, credentials}

@@ -101,7 +101,6 @@ export function postMessage(headers: SignedHeaders, body: string): string {
 
 export class Exchange {
   readonly answer: Promise<HttpAnswer>
-  /** Epoch ms; undefined if nothing was sent. */
   sentAtMs: number | undefined
   isSettled = false
   onFailure: (() => void) | undefined

@@ -4,7 +4,6 @@ import {IteratorExpired, type RawRecord, RecordsTrimmed, type ShardDescription, 
 
 export interface StreamPage {
   readonly records: RawRecord[]
-  /** `undefined` at the end of a closed shard. */
   readonly next: string | undefined
 }
 
@@ -82,7 +81,6 @@ const PAGE = 1_000
 /** DynamoDB returns empty pages where nothing was written for a while. */
 const EMPTY_PAGES = 1_000
 
-/** `undefined` when the stream no longer has all of them. */
 export async function readRange(
   stream: StreamTransport,
   range: StreamRange,

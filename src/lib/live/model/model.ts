@@ -39,7 +39,6 @@ export interface Reading {
   readonly isGone: boolean
 }
 
-/** By id. */
 export type Readings = Pick<ReadonlyMap<string, Reading>, 'size' | 'has' | 'get' | 'keys' | 'values'>
 
 export type FindReading = (id: string) => Reading | undefined
@@ -184,7 +183,6 @@ export interface WatchData {
   readonly known: Known
   /** By entity, for entities on the screen whose name differs from their id. */
   readonly names: ReadonlyMap<string, string>
-  /** Currency by limit, for limits counted in money. */
   readonly units: ReadonlyMap<string, string>
   readonly lastPoll: PollFacts | undefined
   readonly problem: PollProblem | undefined

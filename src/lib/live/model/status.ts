@@ -119,7 +119,6 @@ function emptyInMs(level: number, refillPerSecond: number, ratePerSecond: number
   return (level / (ratePerSecond - refillPerSecond)) * 1000
 }
 
-/** Worst first. */
 export function bySeverity(a: LimitSummary, b: LimitSummary): number {
   const severity = SEVERITY[b.status] - SEVERITY[a.status]
   return severity || a.left - b.left || (b.ratePerSecond ?? 0) - (a.ratePerSecond ?? 0)

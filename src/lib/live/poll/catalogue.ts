@@ -132,7 +132,6 @@ export class Catalogue {
   }
 }
 
-/** After a single reading: whether the bucket is not full. */
 function isInUse({ratePerSecond, used}: Reading): boolean {
   if (ratePerSecond.size === 0) return (used.at(-1) ?? 0) > 0
   for (const rate of ratePerSecond.values()) if (rate !== 0) return true

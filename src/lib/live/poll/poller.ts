@@ -211,7 +211,6 @@ const INTERVAL_MS = 30_000
 class NamespaceFacts {
   readonly #table: NamespaceTable
   #loadedAtMs = Number.NEGATIVE_INFINITY
-  /** The same object until it changes. */
   units: UnitsByLimit = new Map()
   /** Shows buckets of ended boosts under the limits in force; `undefined` before the first load. */
   copies: EndedCopies | undefined

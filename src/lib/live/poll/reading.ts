@@ -175,7 +175,6 @@ const sharedFields = new Map<string, SharedFields>()
 
 /** Numbers before those of the limits: refilledAtMs, ttlSeconds (NaN: no expiry). */
 const OWN_FIELDS = 2
-/** Numbers per limit: tokensMilli, remainder, consumedMilli. */
 const LIMIT_FIELDS = 3
 
 /** Needs a third of the memory. Buckets with several shards, quotas, switches or huge balances stay unchanged. */

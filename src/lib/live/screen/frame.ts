@@ -17,7 +17,6 @@ export interface ViewSettings {
   /** Region or endpoint. */
   readonly where: string
   readonly typedFlags?: string
-  /** Maximum number of rows; `undefined`: all. */
   readonly top: number | undefined
   readonly glyphs: GlyphSet
 }
@@ -41,7 +40,6 @@ export interface Ranking {
   readonly rateLimit: string | undefined
   /** Of all buckets that match the filter, also beyond `top`. */
   readonly totals: Totals
-  /** Regardless of the filter. */
   readonly all: number
   readonly resources: readonly ResourceRow[]
 }
@@ -63,7 +61,6 @@ export interface Frame {
 
 type FrameInput = Pick<Frame, 'settings' | 'size' | 'state' | 'data' | 'ranking' | 'nowMs'>
 
-/** A manual poll during a pause moves the instant forward. */
 export function levelsInstant(state: ScreenState, data: WatchData, nowMs: number): number {
   return state.pausedAtMs === undefined ? nowMs : Math.max(state.pausedAtMs, data.lastPoll?.atMs ?? 0)
 }

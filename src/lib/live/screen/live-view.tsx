@@ -26,7 +26,6 @@ export interface LiveViewOptions extends Omit<ViewSettings, 'glyphs'> {
   readonly ascii: boolean
   readonly selection: Selection
   readonly forMs: number | undefined
-  /** If absent, the view cannot write. */
   readonly actions?: BucketActions | undefined
   readonly stdin: NodeJS.ReadStream
   readonly stdout: NodeJS.WriteStream

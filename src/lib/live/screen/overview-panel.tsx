@@ -315,7 +315,6 @@ export interface ColumnRule<K extends string> {
   readonly key: K
   readonly title: string
   readonly least: number
-  /** Minimum screen width. */
   readonly from?: number
 }
 

@@ -16,7 +16,6 @@ import {Overview, TONE_OF_STATUS} from './overview-panel.js'
 import {Resources} from './resources-panel.js'
 import {CanvasContext, ScreenLine, ScreenLines} from './screen-line.js'
 
-/** Exactly as many lines as the terminal has, none wider than it. */
 export function Screen({frame, palette}: {readonly frame: Frame; readonly palette: Palette}) {
   const {size, settings, heights} = frame
   const {columns, rows} = size

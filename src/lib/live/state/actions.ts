@@ -10,7 +10,6 @@ export interface ActionTarget {
 }
 
 export interface ActionQuestion {
-  /** The equivalent shell command, word by word. */
   readonly command: readonly string[]
   readonly lines: readonly string[]
   readonly perform: () => Promise<readonly string[]>
@@ -54,7 +53,6 @@ export type ActOnAction =
   | {readonly type: 'act-edit'; readonly edit: TextEdit}
   | {readonly type: 'act-submit' | 'act-confirm' | 'act-close'}
 
-/** `step`: the step that the event answers. */
 export type ActionEvent =
   | {readonly type: 'drafted'; readonly step: number; readonly text: string}
   | {readonly type: 'asked'; readonly step: number; readonly question: ActionQuestion}

@@ -28,7 +28,6 @@ export interface KeyBinding {
   readonly keys: Readonly<Record<string, ScreenAction>>
 }
 
-/** For the digits: the columns from left to right. */
 const COLUMN_SORTS: readonly SortKey[] = [
   'entity',
   'resource',

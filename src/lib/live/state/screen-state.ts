@@ -108,7 +108,6 @@ export interface Cursor {
   readonly id: string | undefined
   /** Last index of the selected line; kept if the line disappears. */
   readonly index: number
-  /** First line on the screen. */
   readonly top: number
 }
 

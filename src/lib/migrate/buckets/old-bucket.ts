@@ -165,7 +165,6 @@ interface BucketParts {
 
 const NO_RESIDUE: ReadonlyMap<string, Residue> = new Map()
 
-/** The item must be readable. */
 function decodeParts({item, record: identity}: OldItem<'bucket'>): BucketParts {
   const location = locationOf(identity)
   const single = decodePerLimitBucket(item)

@@ -96,7 +96,6 @@ export const isLimitConfig = (item: Item): boolean =>
 /** Since 0.9, clients copy it from the entity. */
 export const knowsCascade = (item: Item): boolean => 'cascade' in item
 
-/** As in releases with namespaces. */
 export const hasWindowInKey = (item: Item): boolean => /#(daily|monthly)$/.test(readString(item, 'SK') ?? '')
 
 export const readSchemaVersion = (item: Item): string | undefined => readString(flatten(item), 'schema_version')

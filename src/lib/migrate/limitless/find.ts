@@ -28,7 +28,6 @@ const MOST_REMEMBERED = 10_000
 export class LimitlessFinder {
   readonly #options: FinderOptions
   readonly #shared = new Set<string>()
-  /** Names by id. */
   #active: Promise<ReadonlyMap<string, string>> | undefined
 
   constructor(options: FinderOptions = {}) {

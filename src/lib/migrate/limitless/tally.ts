@@ -159,7 +159,6 @@ export interface FoundBucket extends LimitlessBucket {
   readonly namespaceName: string
 }
 
-/** `rates` are those of all shards together. */
 export function limitsInBucket(
   bucket: BucketName,
   rates: Iterable<readonly [string, KindedRate]>,

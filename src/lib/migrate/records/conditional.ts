@@ -38,7 +38,6 @@ export async function transactConditional({table, signal}: MigrationContext, ite
   return isApplied(transact(table, items, {signal}))
 }
 
-/** A record without a registered namespace must never be written. */
 function refusePlaceholder({Item, Key}: {readonly Item?: Item | undefined; readonly Key?: Item | undefined}): void {
   const partition = partitionOf(keyOf(Item ?? Key ?? {}))
   if (splitNamespace(partition).namespace === PLACEHOLDER_NAMESPACE)
@@ -102,7 +101,6 @@ function canonical(value: unknown): string {
   return `{${parts.sort().join(',')}}`
 }
 
-/** Strongly consistent, by `keyId`. */
 export function readItems({table, signal}: MigrationContext, wanted: Iterable<Key>): Promise<Map<string, Item>> {
   return getItems(table, wanted, {signal})
 }

@@ -162,7 +162,6 @@ interface RecordCopy {
   readonly current: Item | undefined
   /** For a new item that the migration did not write. Default: all attributes are equal. */
   readonly isEquivalent?: (current: Item) => boolean
-  /** Writes a first copy. Default: a put if there is no item. */
   readonly create?: (marked: Item) => Promise<boolean>
 }
 

@@ -50,7 +50,6 @@ export interface MigrationFinding {
 export const findingKey = ({sources}: Pick<MigrationFinding, 'sources'>): string =>
   spellKey(keyOf((sources[0] as OldItem).item))
 
-/** The placeholder while `default` is not registered. */
 export function targetNamespace(context: MigrationContext, {namespace}: Pick<OldRecord, 'namespace'>): string {
   const isDefault = namespace === undefined || (namespace === LITERAL_DEFAULT && context.literalDefaultMoves)
   return isDefault ? (context.defaultNamespace ?? PLACEHOLDER_NAMESPACE) : namespace

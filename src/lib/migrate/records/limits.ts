@@ -40,7 +40,6 @@ interface OldConfig {
   readonly sources: readonly OldItem[]
 }
 
-/** The limits of one scope become one item. */
 export async function compareLimits(
   context: MigrationContext,
   items: readonly OldConfigItem[],
@@ -73,7 +72,6 @@ export async function hasOldLimits(context: MigrationContext, namespace: string,
 const scopeOf = (record: OldConfigItem['record']): ConfigScope =>
   record.type === 'limits' ? record.scope : {level: 'system'}
 
-/** An item with the current key is current, not old. */
 function compositeKeys(context: MigrationContext, namespace: string, scope: ConfigScope): Key[] {
   const elsewhere = oldPrefixes(context, 'limits', namespace).filter(prefix => prefix !== partitionPrefix(namespace))
   return elsewhere.map(prefix => legacyKeys.config(prefix, scope))

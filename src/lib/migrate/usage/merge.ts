@@ -9,7 +9,6 @@ export interface UsageTarget {
   readonly window: Window
   readonly start: string
   readonly counters: Counters
-  /** Number of records of the other hours of the day. */
   readonly hours: number
   readonly ttlSeconds: number | undefined
 }

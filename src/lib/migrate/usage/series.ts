@@ -27,7 +27,6 @@ export interface SeriesDays {
 
 interface SeriesSummary {
   readonly daily: DailyWindows
-  /** `keyId` of its first item. */
   readonly first: string
 }
 

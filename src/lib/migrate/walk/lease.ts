@@ -24,7 +24,6 @@ import {classifyItem} from '../records/classify.js'
 import type {MigrationContext} from '../records/finding.js'
 import {storedJson} from '../records/marks.js'
 
-/** How long other runs must wait after a crash. */
 const LEASE_MS = 60_000
 
 /** After this, the lease of an interrupted run is left to expire. */
@@ -59,7 +58,6 @@ export class MigrationLease {
     this.#record = record
   }
 
-  /** Throws if another run holds it. Resumes an unfinished run. */
   static async take(
     anyTable: Table,
     firstStep: string,
@@ -113,7 +111,6 @@ export class MigrationLease {
     return this.#signal ? AbortSignal.any([this.#signal, this.lost]) : this.lost
   }
 
-  /** Ends a run that threw, and returns the cause. */
   async abandonAfter(error: unknown, describe: (cause: unknown) => string): Promise<unknown> {
     const cause = this.lost.aborted ? (this.lost.reason as unknown) : error
     await this.abandon(cause instanceof Aborted ? {} : {failure: describe(cause)})

@@ -28,7 +28,6 @@ export interface Pass {
 }
 
 export interface RunContext {
-  /** Reads the namespace registry again. */
   readonly open: () => Promise<MigrationContext>
   readonly lease: MigrationLease
   readonly copiedAgain: Map<OldRecordType, number>
@@ -119,7 +118,6 @@ async function comparePage(
   return {copied, data: await Promise.all(DATA.map(async type => [type, await compare(type)] as const))}
 }
 
-/** Waits for all writes before it throws the first failure. */
 async function writePage(context: MigrationContext, {copied, data}: ComparedPage): Promise<CopyOutcome[]> {
   const outcomes = [...copied]
   const write = async ([type, findings]: ComparedPage['data'][number]) => {

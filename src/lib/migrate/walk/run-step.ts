@@ -67,7 +67,6 @@ async function needsDefault(context: MigrationContext): Promise<boolean> {
 /** While old clients write, every pass finds something to catch up with. */
 const MAX_PASSES = 8
 
-/** Between passes with `--follow`. */
 const PAUSE_MS = 2_000
 
 async function catchUp(step: MigrationStep, run: RunContext, followMs = 0): Promise<Pass> {

@@ -19,7 +19,6 @@ export const CONFIGURATION: readonly OldRecordType[] = ['entity', 'limits', 'set
 
 export const DATA: readonly OldRecordType[] = ['bucket', 'usage', 'audit']
 
-/** In execution order. */
 export const STEPS = [
   {id: 'indexes', title: 'Add the missing indexes', moves: []},
   {id: 'namespaces', title: 'Register the namespace "default"', moves: []},

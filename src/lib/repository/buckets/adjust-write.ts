@@ -75,7 +75,6 @@ export function adjustUpdate(
   return markedUpdate(table, address, e, mark)
 }
 
-/** For refunds in a write that takes tokens. */
 export function requireReturnTarget(
   e: ExpressionBuilder,
   returned: Iterable<string>,

@@ -16,7 +16,6 @@ export const MAX_SHARDS = 1024
 /** Bounds the memory of listing a whole namespace. */
 const SHARDS_PER_READ = 100
 
-/** A larger page delays the first bucket. */
 const ADDRESSES_PER_PAGE = 1000
 
 export interface ShardedBucket {

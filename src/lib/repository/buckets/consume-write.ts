@@ -36,7 +36,6 @@ export interface AdmissionWrite {
   readonly seen: BucketRecord | undefined
   /** Must be unchanged, if given. */
   readonly shardCount?: number | undefined
-  /** The state lies within one of these. */
   readonly bounds: readonly StateBounds[]
   /** Requires that no calendar and no other client has changed the limits up to now. */
   readonly takesTokens: boolean
@@ -168,7 +167,6 @@ export interface RoomDemand {
   readonly bounds: readonly RoomBounds[]
   readonly shardCount: number
   readonly seen?: BucketRecord | undefined
-  /** A limit taken from has a calendar. */
   readonly isScheduled?: boolean
   /** The rates that the bounds rest on, if not seen in this bucket. */
   readonly supposed?: ReadonlyMap<string, Rate> | undefined

@@ -58,7 +58,6 @@ export interface BucketPlan {
 interface PlanOptions {
   /** Consumed at this instant without a refill: overflowed tokens must not come back. */
   readonly taken?: Amounts
-  /** Open ended sessions: only if the write takes tokens. */
   readonly opensSessions?: boolean
 }
 
@@ -269,7 +268,6 @@ export function changesLimits({refilledAtMs, seen, changes}: BucketPlan): boolea
   return false
 }
 
-/** Epoch ms; 0 without a session. */
 const startOf = (limit: BucketLimit | undefined): number => limit?.kind?.quota?.session?.startMs ?? 0
 
 /** With this shard's share of the rates: a shard repays a debt from its own share. */

@@ -10,7 +10,6 @@ import {type BucketUpdate, newMark, type PlannedWrite, plannedUpdate, type Write
 /** A refusal returns the current bucket, so the next attempt follows at once: a pause would only make it stale. */
 const ATTEMPTS = 100
 
-/** `undefined` when the bucket needs no change. */
 export type Rewrite = (
   seen: SeenBucket,
   nowMs: number,
@@ -40,7 +39,6 @@ export async function rewriteStoredBucket(
   return stampStoredBucket(table, bucket, decide, {signal})
 }
 
-/** `undefined` when the shard needs no update. */
 export type Stamp = (
   seen: SeenBucket,
   isFirst: boolean,

@@ -9,7 +9,6 @@ import type {NamespaceTable} from '../table/table.js'
 
 const names = attributes.bucket
 
-/** Session lengths in ms, by limit. */
 export function sessionsOpenedAt({state}: BucketRecord, atMs: number): Map<string, number> {
   const opened = new Map<string, number>()
   for (const [name, {kind}] of state.limits) {

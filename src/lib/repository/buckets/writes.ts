@@ -100,7 +100,6 @@ export function createUpdate(
 export interface PlannedWrite {
   readonly amounts: Amounts
   readonly requests?: number
-  /** Epoch seconds; `null`: never expires. */
   readonly ttlSeconds?: number | null
   readonly family?: Family
   /** The limits are the configuration's, read after the bucket: other clients need not compare again. */

@@ -103,7 +103,6 @@ function selfParent(entity: string): InvalidInput {
   })
 }
 
-/** `path` starts and ends with the same entity. */
 function parentCycle(entity: string, path: readonly string[]): ZaelError {
   const reason = `Entity ${JSON.stringify(entity)} cannot have that parent: the parents would form a cycle`
   return new ZaelError('conflict', 'entity.cycle', `${reason} (${path.join(' → ')}).`, {

@@ -51,7 +51,6 @@ export interface SyncContext {
   readonly signal: AbortSignal | undefined
 }
 
-/** `unaffected` when the change does not concern the shard. */
 export type AlignShard = (context: SyncContext, shard: StoredBucket) => Promise<RewriteOutcome | 'unaffected'>
 
 export interface BucketSync {

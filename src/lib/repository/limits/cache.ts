@@ -27,7 +27,6 @@ export interface ConfigCacheStatistics {
 /** Reads all keys or fails; a key missing from the result has no item. */
 export type FetchConfigs = (keys: readonly Key[]) => Promise<ReadonlyMap<string, Item>>
 
-/** By `keyId`; `undefined` where nothing is configured. */
 type ConfigsByKey = ReadonlyMap<string, ConfigRecord | undefined>
 
 interface Known {
@@ -112,7 +111,6 @@ export class ConfigCache {
     return records
   }
 
-  /** The last read record of a system key, however old. */
   lastKnown(key: Key): ConfigRecord | undefined {
     return this.#lastSystem.get(keyId(key))?.record
   }

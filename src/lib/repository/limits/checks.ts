@@ -56,7 +56,6 @@ function checkLimits(limits: readonly Limit[]): Limit[] {
 const MOST_LIMITS = 47
 const MOST_ATTRIBUTES = 3 * MOST_LIMITS
 
-/** `undefined` if one bucket can have all these limits. */
 export function tooManyLimits(limits: readonly Limit[]): string | undefined {
   if (limits.length > MOST_LIMITS) return `${limits.length} limits are too many: the maximum is ${MOST_LIMITS}`
   const attributes = limits.reduce((sum, limit) => sum + configAttributeCount(limit), 0)

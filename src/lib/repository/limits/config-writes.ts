@@ -55,7 +55,6 @@ export function updateConfig(
   return revisedUpdate(table, after, e)
 }
 
-/** A new item also gets its identity; everything else is kept. */
 export function updatePolicies(
   table: NamespaceTable,
   before: Item | undefined,
@@ -170,7 +169,6 @@ export function registerConfig(table: NamespaceTable, scope: ConfigScope, before
   return [registryUpdate(table, scope, e)]
 }
 
-/** Removes a resource's count with its last entity. */
 export async function unregisterConfig(
   table: NamespaceTable,
   scope: ConfigScope,

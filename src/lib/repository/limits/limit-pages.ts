@@ -6,7 +6,6 @@ import type {Configs} from './configs.js'
 
 /** Default: the whole configuration of a namespace. */
 export interface ConfigSelection {
-  /** Only the system level. */
   readonly system?: boolean | undefined
   readonly resource?: string | undefined
   readonly entity?: string | undefined
@@ -58,7 +57,6 @@ export async function* walkConfigs(configs: Configs, selection: ConfigSelection)
   for (const each of await configs.resourcesOfEntities()) yield* configs.walkEntities(each)
 }
 
-/** The resource's own limits come first. */
 async function ofResource(
   configs: Configs,
   resource: string,
@@ -124,7 +122,6 @@ function isEmpty({limits, onUnavailable, access, cascade}: ConfigRecord): boolea
   return limits.length === 0 && onUnavailable === undefined && access === undefined && cascade === undefined
 }
 
-/** Empty for the system, which comes before every resource. */
 function nameOfLast(records: readonly ConfigRecord[]): string {
   const scope = records.at(-1)?.scope
   return scope?.level === 'resource' ? scope.resource : ''

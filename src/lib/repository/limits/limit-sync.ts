@@ -47,7 +47,6 @@ function hasSameLimits({record}: SeenBucket, found: StoredBucket): boolean {
   )
 }
 
-/** Limits of a more specific level override the change. */
 function isAffected(changed: Level, source: Level | undefined): boolean {
   return source !== undefined && LEVELS.indexOf(source) >= LEVELS.indexOf(changed)
 }
@@ -61,7 +60,6 @@ export function alignWith({limits, source}: Resolution, seen: SeenBucket, nowMs:
   return {plan, write: {amounts: new Map(), ttlSeconds, isCompared: true}}
 }
 
-/** The margin allows for clocks that differ. */
 export function isTidyDue({boosts}: Pick<BoostRecord, 'boosts'>, nowMs: number): boolean {
   return [...boosts.values()].some(({untilMs}) => untilMs + TIDY_AFTER_MS <= nowMs)
 }

@@ -46,7 +46,6 @@ export async function entityConfigs(
   return {records: [...unlisted, ...records], next}
 }
 
-/** By entity, a page at a time; eventually consistent. */
 export async function* walkEntityConfigs(
   table: NamespaceTable,
   resource: string,

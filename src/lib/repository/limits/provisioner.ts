@@ -35,7 +35,6 @@ export interface SeenProvisioner {
   readonly exists: boolean
   /** As stored: a string, or a map if the record is divided. */
   readonly revision: AttributeValue | undefined
-  /** `undefined` when the record is one item. */
   readonly parts: PartSet | undefined
 }
 
@@ -117,7 +116,6 @@ export class Provisioner {
     }
   }
 
-  /** Without the contents of its parts. */
   async #head(signal?: AbortSignal): Promise<SeenProvisioner> {
     const {namespace} = this.#table
     const item = await getItem(this.#table, keys.provisioner(namespace), {signal})

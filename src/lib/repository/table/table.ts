@@ -71,7 +71,6 @@ export async function isEmptyTable(table: Table): Promise<boolean> {
   return Items.length === 0
 }
 
-/** `undefined` if the table does not exist. */
 export async function describeTable({transport, name: TableName}: Table) {
   try {
     return (await transport.send('DescribeTable', {TableName})).Table ?? {}

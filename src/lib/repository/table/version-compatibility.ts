@@ -77,7 +77,6 @@ export function laterRelease(one: string, other: string): string {
   return b && (!a || isBefore(a, b)) ? other : one
 }
 
-/** False if either is not a version. */
 export function isOlderRelease(one: string, than: string): boolean {
   const [a, b] = [parseVersion(one), parseVersion(than)]
   return a !== undefined && b !== undefined && isBefore(a, b)
@@ -92,7 +91,6 @@ export function needsMigration(schemaVersion: string | undefined): ZaelError {
   })
 }
 
-/** Ignores a suffix (pre-release, build). */
 function parseVersion(text: string): Version | undefined {
   const match = /^v?(\d+)\.(\d+)\.(\d+)(?:[-+.].*)?$/.exec(text)
   return match ? [Number(match[1]), Number(match[2]), Number(match[3])] : undefined

@@ -12,7 +12,6 @@ import {AFTER_ALL, endOf, type UsageRange} from './range.js'
 import {type CoarseUsage, isOwnRolled, isRolledUp, readWithin, wholeWindow} from './sum.js'
 import {oneRecordPerWindow, type Place, type PlacedUsage, type UsageWalk} from './walk.js'
 
-/** The maximum of one BatchGetItem. */
 const RECORDS_PER_READ = 100
 
 const CONCURRENT_SUMS = 8
@@ -193,7 +192,6 @@ class WaitingWindows {
     this.#isSorted = false
   }
 
-  /** Delays sorting until a record may come before this row. */
   mayComeBefore(indexSort: string): boolean {
     return indexSort < `${usageSortKey(this.start, '')}${AFTER_ALL}`
   }

@@ -113,7 +113,6 @@ function isBefore([key = '', resource = '']: Place, [otherKey = '', otherResourc
 
 const sortKeyOf = (row: Item): string => readString(row, attributes.key.sort) ?? ''
 
-/** The key in a cursor. */
 export type Place = readonly string[]
 
 export interface PlacedUsage {

@@ -118,13 +118,13 @@ function levelPieces({name, level, capacity, debt, soft}: LimitLevel, space: Lim
   const {glyphs, nameWidth, gaugeWidth, units} = space
   const unit = units.get(name)
   const amount = (tokens: number) => amountText(tokens, unit, formatNumber)
-  const owes = soft ? 'overdrawn' : 'in debt'
-  const owed = debt > 0 ? [seg(` ${glyphs.belowZero} ${amount(debt)} ${owes}`, soft ? 'near' : 'over')] : []
+  const word = soft ? 'overdrawn' : 'in debt'
+  const debtPart = debt > 0 ? [seg(` ${glyphs.belowZero} ${amount(debt)} ${word}`, soft ? 'near' : 'over')] : []
   return [
     seg(`  ${cell(name, nameWidth, glyphs.ellipsis)} `),
     seg(gauge(level, capacity, gaugeWidth, glyphs), levelTone(level, soft)),
     seg(` ${amountText(level, unit, tokens => formatNumber(tokens, 'down'))} of ${amount(capacity)}`),
-    ...owed,
+    ...debtPart,
   ]
 }
 

@@ -41,7 +41,7 @@ export async function transactConditional({table, signal}: MigrationContext, ite
 function refusePlaceholder({Item, Key}: {readonly Item?: Item | undefined; readonly Key?: Item | undefined}): void {
   const partition = partitionOf(keyOf(Item ?? Key ?? {}))
   if (splitNamespace(partition).namespace === PLACEHOLDER_NAMESPACE)
-    throw new Error(`there is no namespace yet for ${partition}`)
+    throw new Error(`no namespace is registered yet for ${partition}`)
 }
 
 export async function putAbsent(context: MigrationContext, item: Item): Promise<boolean> {

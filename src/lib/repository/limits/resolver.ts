@@ -144,7 +144,7 @@ export function requireSupportedLimits(
   {entity, resource}: {readonly entity: string; readonly resource: string},
 ): void {
   if (!unsupported) return
-  const subject = `What is configured for "${entity}" and "${resource}"`
+  const subject = `The configuration for "${entity}" and "${resource}"`
   throw new UnsupportedFeature(subject, unsupported, {entity, resource, level: source ?? null})
 }
 

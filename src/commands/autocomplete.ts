@@ -4,14 +4,14 @@ import {COMPLETION_SCRIPTS, SHELLS} from '../lib/cli/completion/scripts.js'
 import type {AutocompleteResult} from '../lib/cli/help/results.js'
 
 export default class Autocomplete extends BaseCommand<typeof Autocomplete> {
-  static override summary = 'Print the shell completion script for zael'
+  static override summary = 'Print a shell completion script'
 
   static override description =
-    'Completes commands, flags and their values, and the names of namespaces, entities and resources of the selected stack. ' +
-    'The first line of the script says where to put it.'
+    'Completes commands, flags, flag values, and the names of namespaces, entities and resources in the selected stack. ' +
+    'The first line of the script explains where to install it.'
 
   static override args = {
-    shell: option({options: SHELLS, ignoreStdin: true, description: 'Shell to generate the completion script for.'})({
+    shell: option({options: SHELLS, ignoreStdin: true, description: 'Shell to generate the script for.'})({
       required: true,
     }),
   }

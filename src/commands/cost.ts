@@ -3,17 +3,16 @@ import {TableCommand} from '../lib/cli/base/stack-command.js'
 import type {CostResult} from '../lib/cli/cost/results.js'
 
 export default class Cost extends TableCommand<typeof Cost> {
-  static override summary = 'Show what a stack costs per day and per million decisions'
+  static override summary = 'Show the cost per day and per million decisions'
 
   static override description =
-    'Adds up admissions, refusals and usage from the counters of the table, all namespaces, and what CloudWatch has measured ' +
-    'where there is one: units of table and indexes, runs of the function. Every figure says whether it is measured or ' +
-    'estimated, and a day without figures says so. Writes nothing; reads at most about 50,000 units of the table, and says ' +
-    'how many it has read.'
+    'Combines the usage counters of all namespaces with CloudWatch metrics of the table, its indexes and the aggregator. ' +
+    'Each figure is marked as measured or estimated. Writes nothing. Reads at most about 50,000 read units from the ' +
+    'table and reports how many.'
 
   static override flags = {
     days: integer({
-      description: 'Days that are over (UTC) to look at, beside today.',
+      description: 'Number of past days (UTC) to include besides today.',
       default: 7,
       min: 1,
       max: 90,

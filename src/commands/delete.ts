@@ -9,27 +9,27 @@ import type {DeleteResult} from '../lib/cli/stack/results.js'
 import {InvalidInput} from '../lib/core/errors.js'
 
 export default class Delete extends WholeStackCommand<typeof Delete> {
-  static override summary = 'Delete a stack; its data is kept by default'
+  static override summary = 'Delete a stack, keeping its data by default'
 
   static override description =
-    'Shows what is deleted and what is kept, and asks for the stack name. The table and the audit archive are kept on AWS ' +
-    'unless their flags are given. If anything is protected against deletion, nothing is deleted.'
+    'Shows the plan and asks for the stack name. The table and the audit archive are kept unless you add --delete-table ' +
+    'and --empty-archive. If any resource is protected against deletion, nothing is deleted.'
 
   static override flags = {
     'retain-table': boolean({
-      description: 'Keep the table. This is the default; scripts can state it.',
+      description: 'Keep the table. This is the default.',
       exclusive: ['delete-table'],
     }),
-    'delete-table': boolean({description: 'Also delete the table with all its limits, buckets and usage.'}),
+    'delete-table': boolean({description: 'Also delete the table with all limits, buckets and usage.'}),
     'empty-archive': boolean({description: 'Also delete the archived audit events and their S3 bucket.'}),
-    confirm: string({description: 'Stack name, to confirm without a prompt.', helpValue: 'NAME'}),
-    'dry-run': boolean({description: 'Show what would be deleted and kept; delete nothing.'}),
+    confirm: string({description: 'Confirm with the stack name instead of a prompt.', helpValue: 'NAME'}),
+    'dry-run': boolean({description: 'Show the plan without deleting anything.'}),
     ...cloudFormationFlags,
   }
 
   static override examples = [
     {command: 'zael delete --stack test --dry-run', description: 'Preview'},
-    {command: 'zael delete --stack test', description: 'Ask for the name; keep the table'},
+    {command: 'zael delete --stack test', description: 'Delete after you type the name; keep the table'},
     {
       command: 'zael delete --stack test --delete-table --empty-archive --confirm test',
       description: 'Delete everything, in a script',

@@ -30,18 +30,16 @@ export default class Deploy extends WholeStackCommand<typeof Deploy> {
   static override summary = 'Create or update a stack on AWS'
 
   static override description =
-    'Shows the CloudFormation changes and asks before it applies them; then uploads the aggregator code if it changed, ' +
-    'and registers the namespace "default". Options that are not given keep their deployed value. ' +
-    'Running the command again is safe and completes an interrupted deployment. The table is never replaced. ' +
-    'A table of that name that belongs to no stack is adopted with everything in it. ' +
-    'On a local engine only the table is created, from the same template.'
+    'Shows the CloudFormation changes, asks for confirmation, and applies them. Options you omit keep their deployed ' +
+    'values. The table is never replaced. An existing table with this name that belongs to no stack is adopted with its ' +
+    'data. Run the command again to complete an interrupted deployment. On a local engine, only the table is created.'
 
   static override flags = {
     ...(optionFlags as object),
     ...statedFlags,
-    repair: boolean({description: 'Also set back what was changed or deleted without CloudFormation.'}),
-    'dry-run': boolean({description: 'Show what would change; change nothing.'}),
-    yes: boolean({char: 'y', description: 'Do not ask for confirmation.'}),
+    repair: boolean({description: 'Also revert changes and deletions made outside CloudFormation.'}),
+    'dry-run': boolean({description: 'Show the plan without changing anything.'}),
+    yes: boolean({char: 'y', description: 'Skip confirmation.'}),
     wait: boolean({allowNo: true, default: true, description: 'Wait until the deployment is complete.'}),
     ...exportFlags,
     ...protectionFlags,
@@ -51,11 +49,11 @@ export default class Deploy extends WholeStackCommand<typeof Deploy> {
 
   static override examples = [
     {command: 'zael deploy --stack prod', description: 'Show the plan and ask'},
-    {command: 'zael deploy --stack prod --lambda-memory 1024 --dry-run', description: 'Preview a change of one option'},
+    {command: 'zael deploy --stack prod --lambda-memory 1024 --dry-run', description: 'Preview a change to one option'},
     {command: 'zael deploy --stack prod --from-file prod.yaml --yes', description: 'In a pipeline'},
     {
       command: 'zael deploy --stack prod --export-policy policies --account-id 123456789012',
-      description: 'Permissions for a pipeline, before anybody has credentials',
+      description: 'Write IAM policies for a pipeline, without credentials',
     },
   ]
 

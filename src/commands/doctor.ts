@@ -6,12 +6,12 @@ import type {DoctorResult} from '../lib/cli/stack/results.js'
 export default class Doctor extends BaseCommand<typeof Doctor> {
   static override baseFlags = wholeStackFlags
 
-  static override summary = 'Diagnose problems with this machine, the AWS account and a stack'
+  static override summary = 'Diagnose this machine, the AWS account and a stack'
 
   static override description =
-    'Checks Node, the clock, credentials, region, the connection to DynamoDB and permissions; if there is a stack, also its ' +
-    'stream, filters, dead letters and versions. Every check is ok, warn or fail, with a suggested fix. Changes nothing. ' +
-    'The exit code is 0 when no check fails and 6 otherwise.'
+    'Checks Node, the clock, credentials, region, permissions and the connection to DynamoDB. For an existing stack, also ' +
+    'checks its stream, filters, dead letters and versions. Reports each check as ok, warn or fail, with a suggested fix. ' +
+    'Changes nothing. Exits with 6 if a check fails.'
 
   static override examples = [
     {command: 'zael doctor', description: 'Check this machine and the account'},

@@ -10,15 +10,15 @@ const {stack: _, ...accountFlags} = wholeStackFlags
 export default class List extends BaseCommand<typeof List> {
   static override baseFlags = accountFlags
 
-  static override summary = 'List the stacks of an account, also those of the Python tool'
+  static override summary = 'List the stacks of an AWS account'
 
   static override description =
-    'Stacks are found by their tags. With --all-regions every region is searched; regions that refuse access are named and ' +
-    'skipped. On a local engine, which has no stacks, the tables are listed.'
+    'Finds stacks by their tags, including stacks of the Python tool. With --all-regions, skips and names regions that ' +
+    'deny access. On a local engine, lists tables instead.'
 
   static override flags = {
     ...listFlags,
-    'all-regions': boolean({char: 'a', description: 'List all regions, not only the current one.'}),
+    'all-regions': boolean({char: 'a', description: 'Search all regions instead of the current one.'}),
   }
 
   static override examples = [

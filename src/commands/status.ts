@@ -11,25 +11,23 @@ export default class Status extends TableCommand<typeof Status> {
   static override summary = 'Show the health of a stack'
 
   static override description =
-    'Checks the stack, its table, the aggregator and its stream mapping, lag, dead letters, alarms and versions. Changes ' +
-    'nothing. Parts that cannot be read are named; the rest is shown. The exit code is 0 when everything you may read is ' +
-    'healthy, 6 when something is degraded, differs from the template (--drift) or did not respond, and 3 when the stack does not ' +
-    'exist.'
+    'Checks the table, the aggregator, its stream mapping and lag, dead letters, alarms and versions. Names parts that you ' +
+    'have no permission to read. Changes nothing. Exits with 6 if a part is degraded, has drifted (--drift) or did not ' +
+    'respond, and with 3 if the stack does not exist.'
 
   static override flags = {
     drift: boolean({
-      description:
-        'Also let CloudFormation compare the stack with what exists; takes some seconds, at most three minutes.',
+      description: 'Also detect drift with CloudFormation. Takes up to three minutes.',
     }),
   }
 
   static override examples = [
-    {command: 'zael status --stack prod', description: 'All parts of a stack; the last line is the verdict'},
+    {command: 'zael status --stack prod', description: 'Health of all parts of a stack'},
     {command: 'zael status --stack local', description: 'The local stack'},
     {command: 'zael status --stack prod --json', description: 'As JSON'},
     {
       command: 'zael status --stack prod --drift',
-      description: 'Also what was changed or deleted without CloudFormation',
+      description: 'Also show changes made outside CloudFormation',
     },
   ]
 

@@ -6,25 +6,25 @@ import {EXIT} from '../lib/cli/output/exit.js'
 import type {VerifyResult} from '../lib/cli/verify/results.js'
 
 export default class Verify extends StackCommand<typeof Verify> {
-  static override summary = 'Check that the records of a table agree with each other'
+  static override summary = 'Check the records of a table for inconsistencies'
 
   static override description =
-    'Compares consumed counters with usage, days with hours, buckets with their limits, parents and shards, registries and ' +
-    'indexes with the records. Reads the whole table, all namespaces, unless --entity names one entity of the selected ' +
-    'namespace. Everything that seems wrong is looked at again until it stays the same, so traffic causes no false alarm. ' +
-    'Without --fix nothing is written. The exit code is 0 when nothing is wrong and 6 when something is.'
+    'Compares consumed counters with usage, days with hours, buckets with limits, parents and shards, and registries and ' +
+    'indexes with records. Reads all namespaces, or only one entity with --entity. Rereads suspicious records until they ' +
+    'are stable, so traffic causes no false findings. Writes nothing without --fix. ' +
+    'Exits with 6 if it finds an inconsistency.'
 
   static override flags = {
     entity: string({char: 'e', description: 'Check only this entity.', helpValue: 'ENTITY'}),
     since: string({
-      description: 'Skip usage before this time, and buckets not written since: 90m, 24h, 7d, or a time in UTC.',
+      description: 'Skip older usage and buckets not written since: 90m, 24h, 7d or a UTC time.',
       helpValue: 'WHEN',
     }),
     fix: boolean({
-      description: 'Repair what the records decide, each on condition that they are as they were read; asks first.',
+      description: 'Repair findings with an unambiguous repair, after confirmation. Skips records that changed since.',
     }),
-    yes: boolean({char: 'y', description: 'Do not ask for confirmation.', dependsOn: ['fix']}),
-    all: boolean({description: 'List every finding, not only the first ones of each kind.'}),
+    yes: boolean({char: 'y', description: 'Skip confirmation.', dependsOn: ['fix']}),
+    all: boolean({description: 'List all findings instead of the first ones of each kind.'}),
     'rate-limit': integer({description: 'Maximum read units per second.', helpValue: 'RCU', min: 1}),
     cursor: string({description: 'Continue where an earlier page ended.', helpValue: 'NEXT', exclusive: ['entity']}),
   }
@@ -32,7 +32,7 @@ export default class Verify extends StackCommand<typeof Verify> {
   static override examples = [
     {command: 'zael verify -s prod --rate-limit 200', description: 'Check a table under traffic'},
     {command: 'zael verify --entity user-1', description: 'One entity: its record, limits, buckets and usage'},
-    {command: 'zael verify -s prod --fix', description: 'Repair what can be repaired'},
+    {command: 'zael verify -s prod --fix', description: 'Repair the findings'},
     {command: 'zael verify -s prod --json', description: 'In a pipeline'},
   ]
 

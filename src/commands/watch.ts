@@ -9,18 +9,17 @@ export default class Watch extends StackCommand<typeof Watch> {
   static override summary = 'Watch bucket levels, consumption and health live'
 
   static override description =
-    'On a terminal, shows a live screen; ? lists its keys. Otherwise prints one line per poll, or with --json one JSON ' +
-    'document per line. A poll costs at most about 50 read units: when there are more buckets, it reads some of them in ' +
-    'turn and says so. --once does the same once, and twice when it sorts by a rate; with --all it reads every bucket, ' +
-    'regardless of cost. Nothing is written, except by the keys that --actions allows. Exits with q, Ctrl-C, or after --for.'
+    'Shows a live screen on a terminal; press ? for its keys. Otherwise prints one line per poll, or one JSON document per ' +
+    'poll with --json. A poll costs at most about 50 read units. With more buckets, each poll reads some of them in turn. ' +
+    'Writes nothing, unless you add --actions. Stop with q, Ctrl-C or --for.'
 
   static override flags = watchFlags
 
   static override examples = [
-    {command: 'zael watch --sort refused', description: 'Those first whose requests are refused most'},
-    {command: 'zael watch --once --all --filter status:over', description: 'All buckets that refuse requests now'},
-    {command: 'zael watch --prometheus --listen 9464', description: 'Metrics for Prometheus, for this machine only'},
-    {command: 'zael watch --actions', description: 'With keys to reset, boost or block the selected row'},
+    {command: 'zael watch --sort refused', description: 'Most refused first'},
+    {command: 'zael watch --once --all --filter status:over', description: 'List all buckets that refuse requests now'},
+    {command: 'zael watch --prometheus --listen 9464', description: 'Serve Prometheus metrics on 127.0.0.1'},
+    {command: 'zael watch --actions', description: 'Enable keys that reset, boost or block the selected row'},
   ]
 
   protected async work(): Promise<WatchResult | Streamed> {
@@ -79,7 +78,7 @@ export default class Watch extends StackCommand<typeof Watch> {
 
   protected override withoutRows(format: OutputFormat): InvalidInput {
     if (this.flags.prometheus) return onlyMetrics(format)
-    const what = format === 'csv' ? 'CSV' : 'rows of JSON'
+    const what = format === 'csv' ? 'CSV' : 'JSON Lines'
     return new InvalidInput(`output.${format}`, `a continuous watch prints lines or JSON, not ${what}`, {
       hint: `Use --json, which prints one document per poll, or --once with --output ${format}.`,
     })
@@ -87,7 +86,7 @@ export default class Watch extends StackCommand<typeof Watch> {
 }
 
 function onlyMetrics(format: OutputFormat): InvalidInput {
-  return new InvalidInput(`output.${format}`, '--prometheus prints the text format of Prometheus only', {
-    hint: 'Omit --json and --output; for JSON use --once --json.',
+  return new InvalidInput(`output.${format}`, '--prometheus only prints the Prometheus text format', {
+    hint: 'Omit --json and --output. For JSON, use --once --json.',
   })
 }

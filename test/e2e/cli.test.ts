@@ -49,7 +49,7 @@ describe('help', () => {
   it('does not know everything', async () => {
     const near = await zael(['help', 'exit-code'])
     expect(near).toMatchObject({code: 2, stdout: ''})
-    expect(near.stderr).toBe('Error: there is no command and no help topic "exit-code"\nTry: zael help exit-codes\n')
+    expect(near.stderr).toBe('Error: unknown command or help topic "exit-code"\nTry: zael help exit-codes\n')
     expect((await zael(['nonsense', '--help'])).stderr).toContain('Error: unknown command "nonsense"\n')
   })
 })
@@ -66,7 +66,7 @@ describe('mistakes', () => {
   it('an unknown command lists what there is', async () => {
     const {code, stdout, stderr} = await zael(['nonsense'])
     expect({code, stdout}).toEqual({code: 2, stdout: ''})
-    expect(stderr).toMatch(/^Error: unknown command "nonsense"\nTry: zael --help; the commands are: .*\bhelp\b/)
+    expect(stderr).toMatch(/^Error: unknown command "nonsense"\nTry: zael --help\. Commands: .*\bhelp\b/)
   })
 
   it('a near miss is suggested and not run', async () => {

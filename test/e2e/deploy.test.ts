@@ -221,7 +221,7 @@ describe('deploy --export-policy without credentials', () => {
   it.each([
     ['--region eu-west-1 --profile nope', 4, 'There is no AWS profile "nope" (--profile).'],
     ['--account-id 123456789012', 1, 'no usable AWS region is configured (stack "prod")\nTry: Pass --region'],
-    ['--region eu-west-1 --account-id prod', 2, '--account-id is "prod"; it must be the number of an AWS account.'],
+    ['--region eu-west-1 --account-id prod', 2, '--account-id is "prod"; it must be an AWS account ID.'],
   ])('refuses %s, and writes nothing', async (flags, code, message) => {
     const outcome = await run('refused', ...flags.split(' '))
     expect(outcome).toMatchObject({code, stderr: expect.stringContaining(message)})
@@ -253,7 +253,7 @@ describe('bad input of deploy', () => {
 
   it.each(['--export', '--export-policy'])('%s without a name', async flag => {
     const {code, stderr} = await zael(['deploy', '--stack', 'prod', flag, ' '])
-    expect({code, stderr}).toEqual({code: 2, stderr: expect.stringContaining('The name of the folder is empty.')})
+    expect({code, stderr}).toEqual({code: 2, stderr: expect.stringContaining('The folder name is empty.')})
   })
 
   it('a file of options that is not there', async () => {

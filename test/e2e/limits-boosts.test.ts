@@ -217,8 +217,8 @@ describeOnEngine('limits with an end', () => {
       hint: 'Give different amounts to apply until the end.',
     })
     expect((await cli.fail(`limits set ${words} tpd=300k/day --until 24h`)).error).toMatchObject({
-      message: '--until: "24h" is a time span, not an instant.',
-      hint: 'For values that end after it: --for 24h',
+      message: '--until: "24h" is a duration, not a time.',
+      hint: 'To expire the values after this duration: --for 24h',
     })
     expect((await cli.fail(`limits set ${words} tpd=300k/day --until tomorrow`)).error.hint).toMatch(
       /^Write a date such as/,

@@ -8,12 +8,12 @@ import {listFlags, pageFlags} from '../../lib/cli/output/listing.js'
 const HIDDEN_SECONDS = 30
 
 export default class AggregatorDeadLetters extends TableCommand<typeof AggregatorDeadLetters> {
-  static override summary = 'List the records that the aggregator gave up on'
+  static override summary = 'List usage records that failed for 6 hours'
 
   static override description =
-    'Lambda gives up on records that could not be processed for 6 hours, and sends their place in the stream to a queue. The ' +
-    'stream keeps them for 24 hours; until then `zael aggregator redrive` can count them. Changes nothing: the messages ' +
-    'stay in the queue, but nobody else can receive them for a moment.'
+    'Lambda retries failed records for 6 hours. It then sends their stream position to the dead-letter queue. The stream ' +
+    'keeps records for 24 hours; until then, `zael aggregator redrive` can count them. This command changes nothing. It ' +
+    'hides the messages from other readers for a moment.'
 
   static override flags = {
     ...listFlags,
@@ -24,9 +24,9 @@ export default class AggregatorDeadLetters extends TableCommand<typeof Aggregato
   static override examples = [
     {
       command: 'zael aggregator dead-letters -s prod',
-      description: 'What was given up, and until when it can be counted',
+      description: 'Failed records and their redrive deadline',
     },
-    {command: 'zael aggregator dead-letters -s prod --all --json', description: 'All of it, as JSON'},
+    {command: 'zael aggregator dead-letters -s prod --all --json', description: 'All dead letters, as JSON'},
   ]
 
   protected async work(): Promise<AggregatorDeadLettersResult> {

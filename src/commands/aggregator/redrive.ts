@@ -8,23 +8,22 @@ import {withProgress} from '../../lib/cli/output/progress.js'
 import {ZaelError} from '../../lib/core/errors.js'
 
 export default class AggregatorRedrive extends TableCommand<typeof AggregatorRedrive> {
-  static override summary = 'Count the records that the aggregator gave up on'
+  static override summary = 'Count the usage records in the dead-letter queue'
 
   static override description =
-    'Reads the records of every dead letter from the stream again and adds them to the usage, each exactly once, then deletes ' +
-    'the message. Audit events among them are archived. Hours in which later changes of the same bucket were counted do not ' +
-    'tell whether earlier ones were: they are listed and left as they are; days and months are completed from their hours. ' +
-    'What has left the stream, after 24 hours, is listed with the windows that lack it. The exit code is 6 when something ' +
-    'could not be counted.'
+    'Reads the records of each dead letter from the stream, adds each record to the usage exactly once, and deletes the ' +
+    'message. Audit events are archived. Records that left the stream after 24 hours cannot be counted; the command lists ' +
+    'the affected usage windows. It also lists hours that may already include a record, and skips them. Exits with 6 if ' +
+    'anything was not counted.'
 
   static override flags = {
-    discard: boolean({description: 'Also delete messages that cannot be counted, after they are listed.'}),
-    yes: boolean({char: 'y', description: 'Do not ask for confirmation.'}),
+    discard: boolean({description: 'Also delete messages that cannot be counted, after listing them.'}),
+    yes: boolean({char: 'y', description: 'Skip confirmation.'}),
   }
 
   static override examples = [
-    {command: 'zael aggregator redrive -s prod', description: 'Count everything that is still in the stream'},
-    {command: 'zael aggregator redrive -s prod --discard --yes', description: 'Empty the queue, without a question'},
+    {command: 'zael aggregator redrive -s prod', description: 'Count all records that are still in the stream'},
+    {command: 'zael aggregator redrive -s prod --discard --yes', description: 'Empty the queue without confirmation'},
     {command: 'zael aggregator redrive -s prod --yes --json', description: 'As JSON'},
   ]
 
@@ -64,7 +63,7 @@ export default class AggregatorRedrive extends TableCommand<typeof AggregatorRed
           }),
         () =>
           new ZaelError('interrupted', 'redrive.interrupted', 'Interrupted.', {
-            hint: `What is counted stays counted, once. Go on: zael aggregator redrive -s ${stack}`,
+            hint: `Counted records are not counted again. Resume: zael aggregator redrive -s ${stack}`,
           }),
       )
       this.print(redriveLines(stack, letters))

@@ -8,11 +8,11 @@ export default class LocalDown extends BaseCommand<typeof LocalDown> {
   static override summary = 'Stop the local stack'
 
   static override description =
-    'The aggregator finishes its batch, then the engine stops. The data is kept for the next start unless --purge is given.'
+    'The aggregator finishes its current batch, then the engine stops. The data is kept unless you add --purge.'
 
   static override flags = {
     purge: boolean({description: 'Also delete the data and the log.'}),
-    yes: boolean({char: 'y', description: 'Do not ask before deleting data.'}),
+    yes: boolean({char: 'y', description: 'Skip confirmation.'}),
   }
 
   static override examples = [

@@ -3,7 +3,7 @@ import {BaseCommand} from '../../lib/cli/base/base-command.js'
 import type {LocalEnvResult} from '../../lib/cli/stack/results.js'
 
 export default class LocalEnv extends BaseCommand<typeof LocalEnv> {
-  static override summary = 'Print environment variables that point programs to the local stack'
+  static override summary = 'Print environment variables for the local stack'
 
   static override flags = {
     format: option({
@@ -13,15 +13,15 @@ export default class LocalEnv extends BaseCommand<typeof LocalEnv> {
       description: 'Output syntax.',
     })(),
     unset: boolean({
-      description: 'Remove them again: those of this shell that point to a local stack, running or not.',
+      description: 'Unset these variables, even if the stack is not running.',
     }),
   }
 
   static override examples = [
     {command: 'eval "$(zael local env)"', description: 'In sh, bash and zsh'},
     {command: 'zael local env --format fish | source', description: 'In fish'},
-    {command: 'eval "$(zael local env --unset)"', description: 'Back to AWS'},
-    {command: 'zael local env --format dotenv > .env', description: 'For tools that read a file'},
+    {command: 'eval "$(zael local env --unset)"', description: 'Switch back to AWS'},
+    {command: 'zael local env --format dotenv > .env', description: 'For tools that read .env files'},
   ]
 
   async run(): Promise<LocalEnvResult> {

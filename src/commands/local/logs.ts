@@ -10,11 +10,11 @@ export default class LocalLogs extends BaseCommand<typeof LocalLogs> {
   static override summary = 'Show the log of the local stack'
 
   static override description =
-    'The log can be read even when the stack is not running. With --follow and --json, every line is one JSON document.'
+    'Works even if the stack is not running. With --follow and --json, prints one JSON document per line.'
 
   static override flags = {
     follow: boolean({char: 'f', description: 'Print new lines until Ctrl-C.'}),
-    tail: integer({min: 0, default: 100, description: 'Number of lines from the end.', helpValue: 'N'}),
+    tail: integer({min: 0, default: 100, description: 'Number of recent lines to print.', helpValue: 'N'}),
   }
 
   static override examples = [

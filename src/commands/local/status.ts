@@ -7,7 +7,7 @@ import type {LocalStatusResult} from '../../lib/cli/stack/results.js'
 export default class LocalStatus extends BaseCommand<typeof LocalStatus> {
   static override summary = 'Show the state of the local stack'
 
-  static override description = 'The exit code is 0 when the stack is running and 6 when it is not.'
+  static override description = 'Exits with 6 if the stack is not running.'
 
   static override examples = [
     {command: 'zael local status', description: 'Engine, uptime, table, stream and aggregator'},

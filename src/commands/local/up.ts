@@ -7,32 +7,31 @@ import type {LocalUpResult} from '../../lib/cli/stack/results.js'
 const PROJECTIONS = {'keys-only': 'KEYS_ONLY', all: 'ALL'} as const
 
 export default class LocalUp extends BaseCommand<typeof LocalUp> {
-  static override summary = 'Start a stack on this machine, without Docker or an AWS account'
+  static override summary = 'Start a stack on this machine, without Docker or AWS'
 
   static override description =
-    'Starts a DynamoDB-compatible engine, creates the table, registers the namespace "default" and processes the table\'s ' +
-    'stream as the Lambda function does on AWS. The stack then runs in the background under the name "local". ' +
-    'Running the command again is safe.'
+    'Starts a DynamoDB-compatible engine, creates the table and the namespace "default", and processes the stream as ' +
+    'Lambda does on AWS. The stack runs in the background under the name "local". Running the command again is safe.'
 
   static override flags = {
     engine: option({
       options: ['dynoxide', 'dynamodb-local', 'docker'] as const,
-      description: 'Engine; defaults to the first one that can run on this machine and read the data.',
+      description: 'Engine to run. Default: the first one that runs on this machine and can read the data.',
     })(),
     port: integer({
       min: 1,
       max: 65_535,
-      description: 'Port on 127.0.0.1; defaults to the previous port or a free one.',
+      description: 'Port on 127.0.0.1. Default: the previous port, or a free one.',
     }),
     'data-dir': string({description: 'Folder for the data.', helpValue: 'DIR'}),
-    'in-memory': boolean({description: 'Store nothing on disk; for short runs.', exclusive: ['data-dir']}),
-    reset: boolean({description: 'Stop a running stack and delete its data first.'}),
+    'in-memory': boolean({description: 'Keep the data in memory only.', exclusive: ['data-dir']}),
+    reset: boolean({description: 'Delete the existing data first; stops a running stack.'}),
     'resource-index': option({
       options: ['keys-only', 'all'] as const,
-      description: 'What the index GSI2 of a new table contains; Python clients that query by resource need "all".',
+      description: 'Attributes in index GSI2 of a new table. Python clients that query by resource need "all".',
     })(),
-    'no-aggregator': boolean({description: 'Do not process the stream: no usage records, no refills.'}),
-    yes: boolean({char: 'y', description: 'Do not ask before deleting data.'}),
+    'no-aggregator': boolean({description: 'Do not process the stream: no usage records, no aggregator refills.'}),
+    yes: boolean({char: 'y', description: 'Skip confirmation.'}),
   }
 
   static override examples = [

@@ -10,13 +10,12 @@ export default class MigrateCleanup extends TableCommand<typeof MigrateCleanup> 
   static override summary = 'Permanently delete the items of older layouts'
 
   static override description =
-    'Compares the whole table first and deletes nothing if records differ. Items that change in the meantime, items of an ' +
-    'unknown format and items that cannot be moved are kept. Clients of an older layout then find no data; this cannot be ' +
-    'undone.'
+    'Compares the whole table first and deletes nothing if records differ. Keeps items that change during the run, have an ' +
+    'unknown format, or cannot be migrated. Afterwards, clients of an older layout find no data. This cannot be undone.'
 
   static override flags = {
-    confirm: string({description: 'Stack name, to confirm without a prompt.', helpValue: 'NAME'}),
-    'dry-run': boolean({description: 'Compare and show what would be deleted; delete nothing.'}),
+    confirm: string({description: 'Confirm with the stack name instead of a prompt.', helpValue: 'NAME'}),
+    'dry-run': boolean({description: 'Compare and show the plan without deleting anything.'}),
     'rate-limit': integer({description: 'Maximum write units per second.', helpValue: 'WCU', min: 1}),
   }
 

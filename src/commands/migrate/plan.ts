@@ -5,16 +5,15 @@ import type {MigratePlanResult} from '../../lib/cli/migrate/results.js'
 import {surveyWithProgress} from '../../lib/cli/migrate/run.js'
 
 export default class MigratePlan extends TableCommand<typeof MigratePlan> {
-  static override summary = 'Show the steps of a migration, their cost and what blocks them'
+  static override summary = 'Show the steps, cost and blockers of a migration'
 
   static override description =
-    'Reads the whole table once and writes nothing. Units and time are estimates; changes made by traffic in the meantime ' +
-    'are not included. Lists buckets without limits at any level, with the limits that `zael migrate run ' +
-    '--limits-from-buckets` would write for them.'
+    'Reads the whole table once and writes nothing. The estimates of units and time exclude concurrent traffic. Also lists ' +
+    'buckets without configured limits, and the limits that `zael migrate run --limits-from-buckets` would write for them.'
 
   static override flags = {
     'rate-limit': integer({
-      description: 'Write units per second to assume; defaults to 1000.',
+      description: 'Write units per second to assume. Default: 1000.',
       helpValue: 'WCU',
       min: 1,
     }),

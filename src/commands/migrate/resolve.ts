@@ -10,15 +10,15 @@ import {safeLine} from '../../lib/cli/output/lines.js'
 import {InvalidInput} from '../../lib/core/errors.js'
 
 export default class MigrateResolve extends TableCommand<typeof MigrateResolve> {
-  static override summary = 'Resolve records that were changed in both the old and the new layout'
+  static override summary = 'Resolve records that changed in both layouts'
 
   static override description =
-    'A migration never chooses between two changes. `--keep old` replaces the new record with the old one; `--keep new` ' +
-    'ignores the change to the old record. `--all` resolves every conflict the same way, and asks for the stack name first.'
+    '`--keep old` replaces the new record with the old one. `--keep new` ignores the change to the old record. `--all` ' +
+    'resolves every conflict the same way, after you type the stack name.'
 
   static override args = {
     key: stringArg({
-      description: 'Key of the old item as shown by `zael migrate verify`, in quotes.',
+      description: 'Key of the old item, quoted, as shown by `zael migrate verify`.',
       ignoreStdin: true,
     }),
   }
@@ -26,13 +26,13 @@ export default class MigrateResolve extends TableCommand<typeof MigrateResolve> 
   static override flags = {
     all: boolean({description: 'Resolve all conflicts.'}),
     confirm: string({
-      description: 'With --all: stack name, to confirm without a prompt.',
+      description: 'With --all: confirm with the stack name instead of a prompt.',
       helpValue: 'NAME',
       dependsOn: ['all'],
     }),
     keep: option({
       options: ['old', 'new'] as const,
-      description: 'Which of the two records to keep.',
+      description: 'Record to keep.',
       required: true,
     })(),
   }

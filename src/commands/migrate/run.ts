@@ -16,33 +16,32 @@ export default class MigrateRun extends TableCommand<typeof MigrateRun> {
   static override summary = 'Migrate a table to the current layout'
 
   static override description =
-    'Writes new items next to the old ones, which are kept until `zael migrate cleanup`; clients of both layouts can run in ' +
-    'the meantime. After an interruption, a second run continues where the first stopped. The exit code is 6 when records ' +
-    'changed in both layouts and must be resolved, or cannot be moved, or when buckets have no limits at any level. ' +
-    '`--limits-from-buckets` writes such limits: those that most buckets of a resource have for the resource, others for ' +
-    'single entities; what is configured is never changed. Consumption in one layout reaches the other in the next pass: ' +
-    '`--follow` repeats passes while clients are switched over.'
+    'Copies old items to the new layout. Old items stay until `zael migrate cleanup`, and clients of both layouts keep ' +
+    'working. Run again after an interruption to resume. Exits with 6 if a record changed in both layouts, a record cannot ' +
+    'be migrated, or a bucket has no configured limits. `--follow` copies consumption between the layouts while you ' +
+    'switch clients over.'
 
   static override flags = {
-    'dry-run': boolean({description: 'Show the steps and their cost; write nothing.'}),
+    'dry-run': boolean({description: 'Show the steps and their cost without writing anything.'}),
     follow: string({
-      description: 'After everything is copied, repeat passes over the table for this long.',
+      description: 'Repeat passes over the table for this long after the copy.',
       helpValue: 'DURATION',
       exclusive: ['dry-run'],
     }),
     'limits-from-buckets': boolean({
-      description: 'Where no limits are configured at any level, write those that the buckets have.',
+      description:
+        'Write limits for buckets without configured limits, taken from the buckets. Existing limits never change.',
     }),
     'rate-limit': integer({description: 'Maximum write units per second.', helpValue: 'WCU', min: 1}),
     until: option({options: STEPS, description: 'Stop after this step.'})(),
-    yes: boolean({char: 'y', description: 'Do not show the plan and ask for confirmation.'}),
+    yes: boolean({char: 'y', description: 'Skip the plan and confirmation.'}),
   }
 
   static override examples = [
     {command: 'zael migrate run -s prod --dry-run', description: 'Preview'},
     {
       command: 'zael migrate run -s prod --rate-limit 200',
-      description: 'Limit the write rate to leave room for traffic',
+      description: 'Limit the write rate',
     },
     {command: 'zael migrate run -s prod --follow 30m', description: 'While clients are switched over'},
     {command: 'zael migrate run -s prod --yes --limits-from-buckets', description: 'In a pipeline, from 0.6 or older'},

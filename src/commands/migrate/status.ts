@@ -5,16 +5,15 @@ import {surveyWithProgress} from '../../lib/cli/migrate/run.js'
 import {EXIT} from '../../lib/cli/output/exit.js'
 
 export default class MigrateStatus extends TableCommand<typeof MigrateStatus> {
-  static override summary = 'Show which layouts a table contains, and what is pending'
+  static override summary = 'Show the layouts in a table and the pending work'
 
   static override description =
-    'Reads the whole table once, regardless of the version record, and writes nothing. Lists buckets without limits at any ' +
-    'level too: releases up to 0.6 took the limits with each request. The exit code is 0 when nothing is pending and 6 ' +
-    'otherwise.'
+    'Reads the whole table once and writes nothing. Also lists buckets without configured limits: clients up to 0.6 passed ' +
+    'limits with each request. Exits with 6 if work is pending.'
 
   static override examples = [
-    {command: 'zael migrate status -s prod', description: 'Items by kind and by the releases that wrote them'},
-    {command: 'zael migrate status -s prod --json', description: 'In a pipeline, with the exit code'},
+    {command: 'zael migrate status -s prod', description: 'Items by kind and release'},
+    {command: 'zael migrate status -s prod --json', description: 'In a pipeline'},
   ]
 
   protected async work(): Promise<MigrateStatusResult> {

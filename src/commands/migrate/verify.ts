@@ -6,14 +6,14 @@ import {verificationJson, verificationLines} from '../../lib/cli/migrate/run-pre
 import {EXIT} from '../../lib/cli/output/exit.js'
 
 export default class MigrateVerify extends TableCommand<typeof MigrateVerify> {
-  static override summary = 'Compare old items with new ones, one by one'
+  static override summary = 'Compare every old item with its new one'
 
   static override description =
-    'Reads the whole table and writes nothing. The exit code is 0 when every old item is in the new layout and 6 when ' +
-    'records differ, or buckets have no limits at any level, so that requests for them fail. While clients of an older layout are running, their most recent changes may show as differences.'
+    'Reads the whole table and writes nothing. Exits with 6 if records differ, or if a bucket has no configured limits, ' +
+    'since its requests would fail. While clients of an older layout run, their latest changes may show as differences.'
 
   static override flags = {
-    all: boolean({description: 'List every difference, not only the first ones.'}),
+    all: boolean({description: 'List all differences instead of the first ones.'}),
   }
 
   static override examples = [

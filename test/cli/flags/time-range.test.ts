@@ -29,16 +29,16 @@ describe('an instant', () => {
   })
 
   it.each([
-    ['yesterday', 'it is neither a time span nor a date'],
-    ['24x', 'it is neither a time span nor a date'],
-    ['', 'it is neither a time span nor a date'],
-    ['10:00', 'it is neither a time span nor a date'],
-    ['2026-13-01', 'there is no month 13'],
-    ['2026-02-29', 'there is no day 29'],
-    ['2026-11-01T25:00', 'there is no hour 25'],
-    ['2026-11-01T10:61', 'there is no minute 61'],
-    ['2026-11-01T10:00:75', 'there is no second 75'],
-    ['2026-11-01T10:00+99:00', 'there is no time zone +99:00'],
+    ['yesterday', 'it is neither a duration nor a date'],
+    ['24x', 'it is neither a duration nor a date'],
+    ['', 'it is neither a duration nor a date'],
+    ['10:00', 'it is neither a duration nor a date'],
+    ['2026-13-01', 'month 13 does not exist'],
+    ['2026-02-29', 'day 29 does not exist'],
+    ['2026-11-01T25:00', 'hour 25 does not exist'],
+    ['2026-11-01T10:61', 'minute 61 does not exist'],
+    ['2026-11-01T10:00:75', 'second 75 does not exist'],
+    ['2026-11-01T10:00+99:00', 'time zone +99:00 does not exist'],
     ['1969-12-31', 'it is before 1970'],
     ['99999d', '99999d ago is before 1970'],
   ])('%j is refused: %s', (text, why) => {

@@ -27,16 +27,16 @@ it.each(['T', ' '])('a date with an offset and a zone is refused, with %j before
 
 it.each(['24h', '90m', '7d', '0h'])('a time span is not an end: %s', until => {
   expect(() => iso({until})).toThrow(
-    expect.objectContaining({code: 'time.syntax', hint: `For values that end after it: --for ${until}`}),
+    expect.objectContaining({code: 'time.syntax', hint: `To expire the values after this duration: --for ${until}`}),
   )
 })
 
 it.each([
-  ['2027-03-28T02:30@Europe/Berlin', /is skipped in Europe\/Berlin/, 'Choose an hour earlier or later.'],
+  ['2027-03-28T02:30@Europe/Berlin', /does not exist in Europe\/Berlin/, 'Choose a time an hour earlier or later.'],
   [
     '2026-10-25T02:30@Europe/Berlin',
-    /comes twice in Europe\/Berlin/,
-    'Say which in UTC: 2026-10-25T00:30Z or 2026-10-25T01:30Z.',
+    /occurs twice in Europe\/Berlin/,
+    'Write one of them in UTC: 2026-10-25T00:30Z or 2026-10-25T01:30Z.',
   ],
 ])('an end that the clock does not show once is refused: %s', (until, message, hint) => {
   expect(() => iso({until})).toThrow(expect.objectContaining({message: expect.stringMatching(message), hint}))

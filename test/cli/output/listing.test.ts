@@ -47,9 +47,9 @@ describe('lists as text', () => {
     const none = {...listing, rows: []}
     expect(await listed(none, flags({columns: 'id', sort: '-size'}), undefined)).toEqual(['There is nothing'])
     await expect(listed(none, flags({columns: 'ids'}), undefined)).rejects.toThrow(
-      '--columns: there is no column "ids"',
+      '--columns: column "ids" does not exist',
     )
-    await expect(listed(none, flags({sort: 'ids'}), undefined)).rejects.toThrow('--sort: there is no column "ids"')
+    await expect(listed(none, flags({sort: 'ids'}), undefined)).rejects.toThrow('--sort: column "ids" does not exist')
   })
 })
 

@@ -32,7 +32,7 @@ describe('the flags of a deployment', () => {
   })
 
   it('name the default of new stacks', () => {
-    expect(optionFlags['lambda-memory']?.description).toMatch(/ Default for new stacks: 512 MB\.$/)
-    expect(optionFlags.tracing?.description).toMatch(/ Default for new stacks: off\.$/)
+    expect(optionFlags['lambda-memory']?.description).toMatch(/ Default: 512 MB\.$/)
+    expect(optionFlags.tracing?.description).toMatch(/ Default: off\.$/)
   })
 })

@@ -112,7 +112,7 @@ describe('parametersOf', () => {
   })
 
   it('refuses an unknown option', () => {
-    expect(() => parametersOf({colour: 'red'})).toThrow('A stack has no option "colour".')
+    expect(() => parametersOf({colour: 'red'})).toThrow('Unknown option "colour".')
   })
 })
 

@@ -21,7 +21,7 @@ export type ArgsOf<T extends typeof Command> = InferredArgs<T['args']>
 export abstract class BaseCommand<T extends typeof Command> extends Command {
   static override baseFlags = {
     'no-color': boolean({description: 'Print without colours.', helpGroup: 'GLOBAL'}),
-    debug: boolean({description: 'Show where an error happened.', helpGroup: 'GLOBAL'}),
+    debug: boolean({description: 'Print the stack trace of an error.', helpGroup: 'GLOBAL'}),
   }
   static override enableJsonFlag = true
 

@@ -14,7 +14,7 @@ const helpGroup = 'STACK'
 export const stackFlags = {
   stack: string({
     char: 's',
-    description: 'Stack name; "local" is the stack that `zael local up` starts. Defaults to "zae-limiter".',
+    description: 'Stack name. "local" is the stack that `zael local up` starts. Default: "zae-limiter".',
     helpGroup,
   }) as OptionFlag<string>, // set before a command reads it
   namespace: string({char: 'n', description: 'Namespace to use.', helpGroup}) as OptionFlag<string>, // likewise

@@ -24,13 +24,13 @@ const helpGroup = 'SCOPE'
 
 export const scopeFlags = {
   system: boolean({
-    description: 'The namespace-wide default for all entities and resources.',
+    description: 'Namespace-wide default for all entities and resources.',
     exclusive: ['resource', 'entity'],
     helpGroup,
   }),
   resource: string({
     char: 'r',
-    description: 'All entities that use this resource; with --entity, only that entity.',
+    description: 'All entities that use this resource. With --entity, only that entity.',
     helpValue: 'NAME',
     helpGroup,
   }),

@@ -7,11 +7,11 @@ const helpGroup = 'TIME'
 
 export const timeFlags = {
   since: string({
-    description: 'Start: a time span ago (90m, 24h, 7d), or a time in UTC (2026-11-01, 2026-11-01T14:30).',
+    description: 'Start: a duration ago (90m, 24h, 7d) or a UTC time (2026-11-01, 2026-11-01T14:30).',
     helpValue: 'WHEN',
     helpGroup,
   }),
-  until: string({description: 'End, in the same format; defaults to now.', helpValue: 'WHEN', helpGroup}),
+  until: string({description: 'End, in the same format. Default: now.', helpValue: 'WHEN', helpGroup}),
 }
 
 /** In epoch milliseconds; the end is exclusive. */
@@ -41,19 +41,19 @@ export function timeRange(
 
 const DATE = /^(\d{4})-(\d{2})-(\d{2})(?:[T ](\d{2}):(\d{2})(?::(\d{2})(\.\d{1,3})?)?(Z|[+-]\d{2}:\d{2})?)?$/
 
-/** In epoch milliseconds: a span before now, or a date, in UTC unless it has a time zone. */
+/** In epoch milliseconds: a duration before now, or a date, in UTC unless it has a time zone. */
 export function parseInstant(flag: string, text: string, nowMs: number): number {
   const spanMs = durationMs(text)
   if (spanMs !== undefined) {
     if (spanMs <= nowMs) return nowMs - spanMs
-    throw badInstant(flag, text, `${text} ago is before 1970`, SPAN_OR_DATE)
+    throw badInstant(flag, text, `${text} ago is before 1970`, DURATION_OR_DATE)
   }
-  if (!DATE.test(text)) throw badInstant(flag, text, 'it is neither a time span nor a date', SPAN_OR_DATE)
+  if (!DATE.test(text)) throw badInstant(flag, text, 'it is neither a duration nor a date', DURATION_OR_DATE)
   return parseDate(flag, text)
 }
 
 /** In epoch milliseconds; UTC unless the date has a time zone. */
-export function parseDate(flag: string, text: string, hint = SPAN_OR_DATE): number {
+export function parseDate(flag: string, text: string, hint = DURATION_OR_DATE): number {
   const bad = (why: string) => badInstant(flag, text, why, hint)
   const match = DATE.exec(text)
   if (!match) throw bad('it is not a date')
@@ -66,15 +66,16 @@ export function parseDate(flag: string, text: string, hint = SPAN_OR_DATE): numb
     ['second', second, 0, 59],
   ]
   for (const [name, piece, least, most] of pieces) {
-    if (Number(piece) < least || Number(piece) > most) throw bad(`there is no ${name} ${piece}`)
+    if (Number(piece) < least || Number(piece) > most) throw bad(`${name} ${piece} does not exist`)
   }
   const ms = Date.parse(`${year}-${month}-${day}T${hour}:${minute}:${second}${fraction}${zone}`)
-  if (Number.isNaN(ms)) throw bad(`there is no time zone ${zone}`)
+  if (Number.isNaN(ms)) throw bad(`time zone ${zone} does not exist`)
   if (ms < 0) throw bad('it is before 1970')
   return ms
 }
 
-const SPAN_OR_DATE = 'Write a span such as 90m, 24h or 7d, or a date such as 2026-11-01 or 2026-11-01T14:30 (UTC).'
+const DURATION_OR_DATE =
+  'Write a duration such as 90m, 24h or 7d, or a date such as 2026-11-01 or 2026-11-01T14:30 (UTC).'
 
 function badInstant(flag: string, text: string, why: string, hint: string): InvalidInput {
   return new InvalidInput('time.syntax', `${flag}: cannot read "${text}": ${why}.`, {
@@ -89,7 +90,7 @@ const WINDOW_TYPES: readonly Window[] = ['hourly', 'daily', 'monthly']
 
 export const usageFlags = {
   ...timeFlags,
-  resource: string({char: 'r', description: 'Only usage of this resource.', helpValue: 'RESOURCE'}),
+  resource: string({char: 'r', description: 'Show only this resource.', helpValue: 'RESOURCE'}),
   window: option({
     char: 'w',
     options: WINDOW_TYPES,

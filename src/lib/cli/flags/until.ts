@@ -9,12 +9,12 @@ const exclusive = ['only', 'on-unavailable', 'audit-retention-days']
 
 export const untilFlags = {
   for: string({
-    description: 'The given values end by themselves after this time (90m, 24h, 7d), everywhere.',
+    description: 'Expire the new values after this duration, such as 90m, 24h or 7d.',
     helpValue: 'TIME',
     exclusive: ['until', ...exclusive],
   }),
   until: string({
-    description: 'The same, until 2026-12-01 or 2026-12-01T14:30 (UTC), or 2026-12-01T14:30@Europe/Berlin.',
+    description: 'Expire the new values at this time: 2026-12-01T14:30 (UTC) or 2026-12-01T14:30@Europe/Berlin.',
     helpValue: 'WHEN',
     exclusive: ['for', ...exclusive],
   }),
@@ -29,12 +29,12 @@ export function untilOf(
 }
 
 const HINT =
-  'Write a date such as 2026-12-01, 2026-12-01T14:30 (UTC) or 2026-12-01T14:30@Europe/Berlin, or a time span after --for.'
+  'Write a date such as 2026-12-01, 2026-12-01T14:30 (UTC) or 2026-12-01T14:30@Europe/Berlin. For a duration, use --for.'
 
 function endMs(text: string): number {
   if (durationMs(text) !== undefined)
-    throw new InvalidInput('time.syntax', `--until: "${text}" is a time span, not an instant.`, {
-      hint: `For values that end after it: --for ${text}`,
+    throw new InvalidInput('time.syntax', `--until: "${text}" is a duration, not a time.`, {
+      hint: `To expire the values after this duration: --for ${text}`,
       details: {text},
     })
   const at = text.indexOf('@')
@@ -44,12 +44,12 @@ function endMs(text: string): number {
   const instants = instantsAt(timeZone(zoneName), parseDate('--until', date, HINT))
   const [instant, second] = instants
   if (instant !== undefined && second === undefined) return instant
-  const why = second === undefined ? 'is skipped' : 'comes twice'
-  throw new InvalidInput('time.ambiguous', `--until: ${date} ${why} in ${zoneName}, since clocks are changed.`, {
+  const why = second === undefined ? 'does not exist' : 'occurs twice'
+  throw new InvalidInput('time.ambiguous', `--until: ${date} ${why} in ${zoneName}, because clocks change.`, {
     hint:
       second === undefined
-        ? 'Choose an hour earlier or later.'
-        : `Say which in UTC: ${instants.map(ms => new Date(ms).toISOString().slice(0, 16)).join('Z or ')}Z.`,
+        ? 'Choose a time an hour earlier or later.'
+        : `Write one of them in UTC: ${instants.map(ms => new Date(ms).toISOString().slice(0, 16)).join('Z or ')}Z.`,
     details: {text},
   })
 }

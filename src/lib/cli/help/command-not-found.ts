@@ -37,7 +37,7 @@ export function unknownCommand(config: Config, words: readonly string[], rest: r
   const message = `unknown command "${words.join(' ')}"`
   const renamed = pythonCommand(words)
   if (renamed !== undefined) {
-    const hint = `${config.bin} ${renamed} (docs/from-python.md lists all commands of zae-limiter)`
+    const hint = `${config.bin} ${renamed} (docs/from-python.md maps all zae-limiter commands)`
     return new InvalidInput('command.unknown', message, {hint, details: {suggestions: [`${config.bin} ${renamed}`]}})
   }
   const extra = unexpectedArgument(config, words, rest)
@@ -84,7 +84,7 @@ export function typedWords(
 }
 
 export function unknownHelpSubject(config: Config, words: readonly string[]): InvalidInput {
-  const message = `there is no command and no help topic "${words.join(' ')}"`
+  const message = `unknown command or help topic "${words.join(' ')}"`
   const paths = [...commandWords(config), ...HELP_TOPICS.map(({name}) => [name])]
   const candidates = paths.map(path => ({words: path, type: `${config.bin} help ${path.join(' ')}`}))
   return withSuggestions(config, 'help.unknown', message, words, candidates)
@@ -101,7 +101,7 @@ function withSuggestions(
   if (suggestions.length > 0)
     return new InvalidInput(code, message, {hint: suggestions.join(', or '), details: {suggestions}})
   const commands = [...new Set(commandWords(config).map(([first]) => first))].sort()
-  const hint = `${config.bin} --help; the commands are: ${commands.join(', ')}`
+  const hint = `${config.bin} --help. Commands: ${commands.join(', ')}`
   return new InvalidInput(code, message, {hint, details: {commands}})
 }
 
@@ -116,7 +116,7 @@ function commandWords(config: Config): string[][] {
 function flagBeforeCommand(config: Config, flag: string, rest: readonly string[]): InvalidInput {
   const moved = takesValue(config, flag) ? [...rest.slice(1), flag, ...rest.slice(0, 1)] : [...rest, flag]
   const hint = rest.length === 0 ? `${config.bin} --help` : [config.bin, ...moved].join(' ')
-  return new InvalidInput('command.missing', `flags come after the command, but "${flag}" comes first`, {hint})
+  return new InvalidInput('command.missing', `"${flag}" must come after the command`, {hint})
 }
 
 function takesValue(config: Config, typed: string): boolean {

@@ -17,7 +17,7 @@ const LEAST_COLUMNS = 40
 const BOLD = '\u001b[1m'
 const NOT_BOLD = '\u001b[22m'
 
-/** Loads no oclif, which takes several times as long as everything here. */
+/** Avoids loading oclif, which takes several times as long. */
 export async function showRootHelp(stdout: NodeJS.WriteStream = process.stdout): Promise<void> {
   const [{oclif}, {commands}] = await Promise.all(
     ['package.json', 'oclif.manifest.json'].map(async name => JSON.parse(await readFile(packageFile(name), 'utf8'))),

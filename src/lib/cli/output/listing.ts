@@ -9,12 +9,16 @@ const helpGroup = 'LIST'
 
 export const listFlags = {
   columns: string({
-    description: 'Columns to show, separated by commas.',
+    description: 'Show these columns, separated by commas.',
     helpValue: 'A,B',
     helpGroup,
   }),
-  sort: string({description: 'Column to sort by; -COLUMN for descending.', helpValue: 'COLUMN', helpGroup}),
-  'no-header': boolean({description: 'Omit the line of column names.', helpGroup}),
+  sort: string({
+    description: 'Sort by this column. -COLUMN sorts in descending order.',
+    helpValue: 'COLUMN',
+    helpGroup,
+  }),
+  'no-header': boolean({description: 'Omit the header line.', helpGroup}),
 }
 
 export const pageFlags = {
@@ -134,7 +138,7 @@ function findColumn<Row>(columns: readonly ListingColumn<Row>[], name: string, f
   const names = columns.map(column => column.name)
   const suggestion = didYouMean(nearestNames(name, names))
   const columnList = `The columns are ${names.join(', ')}.`
-  throw new InvalidInput('list.column', `${flag}: there is no column "${name}"`, {
+  throw new InvalidInput('list.column', `${flag}: column "${name}" does not exist`, {
     hint: suggestion ? `${suggestion} ${columnList}` : columnList,
     details: {column: name, columns: names},
   })

@@ -14,7 +14,7 @@ export const outputFlags = {
   output: option({
     char: 'o',
     options: OUTPUT_FORMATS,
-    description: 'Output format; --json is short for --output json. Of lists, jsonl prints one JSON document per row.',
+    description: 'Output format. --json is short for --output json. For lists, jsonl prints one JSON document per row.',
     helpGroup: 'GLOBAL',
   })(),
 }

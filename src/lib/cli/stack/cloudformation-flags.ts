@@ -5,24 +5,24 @@ import {STACK_OPTIONS, type StackOption} from '../../infra/stack/options.js'
 
 export const cloudFormationFlags = {
   'cloudformation-role': string({
-    description: 'ARN of the service role that CloudFormation acts with; it keeps it. Default: your own permissions.',
+    description: 'ARN of the role CloudFormation assumes, now and for later updates. Default: your own permissions.',
     helpValue: 'ARN',
   }),
 }
 
 export const statedFlags = {
   'from-file': string({
-    description: 'Read options and tags from a YAML or JSON file; flags take precedence.',
+    description: 'Read options and tags from a YAML or JSON file. Flags take precedence.',
     helpValue: 'FILE',
   }),
   tag: string({
     multiple: true,
-    description: 'Tag for the stack and its resources; can be repeated.',
+    description: 'Add a tag to the stack and its resources. Repeatable.',
     helpValue: 'KEY=VALUE',
   }),
   'remove-tag': string({
     multiple: true,
-    description: 'Remove a tag; can be repeated.',
+    description: 'Remove a tag. Repeatable.',
     helpValue: 'KEY',
   }),
 }
@@ -30,14 +30,14 @@ export const statedFlags = {
 export const protectionFlags = {
   'termination-protection': boolean({
     allowNo: true,
-    description: 'Let CloudFormation refuse to delete the stack. Not given: as it is.',
+    description: 'Protect the stack against deletion. Default: unchanged.',
   }),
 }
 
 const folder = {
   helpValue: 'DIR',
   parse: async (typed: string) => {
-    if (typed.trim() === '') throw new InvalidInput('deploy.folder', 'The name of the folder is empty.')
+    if (typed.trim() === '') throw new InvalidInput('deploy.folder', 'The folder name is empty.')
     return typed
   },
 }
@@ -45,7 +45,7 @@ const folder = {
 /** For other deployment tools; excludes flags that only matter when zael deploys. */
 export const exportFlags = {
   export: string({
-    description: 'Write template, parameters and code to a folder for other tools; AWS is not contacted.',
+    description: 'Write the template, parameters and code to a folder for other tools, without contacting AWS.',
     ...folder,
     exclusive: [
       'tag',
@@ -62,25 +62,24 @@ export const exportFlags = {
 
 export const permissionFlags = {
   'template-bucket': string({
-    description: 'Pass the template through this S3 bucket, in the region of the stack; it stays there.',
+    description: 'Upload the template to this S3 bucket, in the region of the stack, and keep it there.',
     helpValue: 'NAME',
   }),
   'export-policy': string({
-    description: 'Write the IAM policies that deploying with these options needs to a folder; deploy nothing.',
+    description: 'Write the IAM policies that this deployment needs to a folder, without deploying.',
     ...folder,
     exclusive: ['tag', 'remove-tag', 'dry-run'],
   }),
   'account-id': string({
-    description:
-      'Account that --export-policy writes policies for; AWS is not contacted. Default: that of your credentials.',
+    description: 'Account for --export-policy, without contacting AWS. Default: the account of your credentials.',
     helpValue: 'NUMBER',
     dependsOn: ['export-policy'],
   }),
 }
 
 export function noPolicies(): InvalidInput {
-  return new InvalidInput('deploy.no-policies', 'A local engine has no permissions, so there is no policy to export.', {
-    hint: 'Choose the account and region to deploy to, with --profile and --region.',
+  return new InvalidInput('deploy.no-policies', 'A local engine needs no IAM policies.', {
+    hint: 'Choose an AWS account and region with --profile and --region.',
   })
 }
 
@@ -94,8 +93,8 @@ export function parseRoleArn(text: string | undefined): string | undefined {
 
 export function parseAccountId(text: string | undefined): string | undefined {
   if (text === undefined || /^\d{12}$/.test(text)) return text
-  throw new InvalidInput('deploy.account', `--account-id is "${text}"; it must be the number of an AWS account.`, {
-    hint: 'Give its 12 digits, such as 123456789012.',
+  throw new InvalidInput('deploy.account', `--account-id is "${text}"; it must be an AWS account ID.`, {
+    hint: 'Give 12 digits, such as 123456789012.',
     details: {account: text},
   })
 }
@@ -103,7 +102,7 @@ export function parseAccountId(text: string | undefined): string | undefined {
 export function parseBucketName(text: string | undefined): string | undefined {
   if (text === undefined || /^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/.test(text)) return text
   throw new InvalidInput('deploy.bucket', `--template-bucket is "${text}"; it must be the name of an S3 bucket.`, {
-    hint: 'Give the name alone, such as my-templates, without s3:// and without a path.',
+    hint: 'Give only the name, such as my-templates, without s3:// or a path.',
     details: {bucket: text},
   })
 }
@@ -133,7 +132,7 @@ function flagFor(option: StackOption): Flag {
 function defaultOf({default: byDefault, unit, kind}: StackOption): string {
   if (byDefault === null) return ''
   const text = kind === 'boolean' ? (byDefault ? 'on' : 'off') : String(byDefault)
-  return ` Default for new stacks: ${text}${unit === undefined ? '' : ` ${unit}`}.`
+  return ` Default: ${text}${unit === undefined ? '' : ` ${unit}`}.`
 }
 
 function helpValueOf({kind, unit}: StackOption): string {

@@ -25,7 +25,7 @@ export interface StackOption {
   readonly description: string
 }
 
-/** Nine digits, more than any quota of AWS. */
+/** Above any AWS quota. */
 const MAX_UNITS = 999_999_999
 
 /** The flags of `deploy`, the template's parameters and the documentation must match this list. */
@@ -33,7 +33,7 @@ export const STACK_OPTIONS: readonly StackOption[] = [
   {
     ...named('resourceIndex', 'resource-index', 'ResourceIndexProjection', 'table'),
     ...choice('keys-only', ['keys-only', 'all'], {'keys-only': 'KEYS_ONLY', all: 'ALL'}),
-    description: 'What the index GSI2 contains. "all" doubles the cost of an acquire; only Python clients need it.',
+    description: 'Attributes in index GSI2. "all" doubles the cost of an acquire; only Python clients need it.',
   },
   {
     ...named('encryptionKey', 'encryption-key', 'TableEncryptionKey', 'table'),
@@ -45,7 +45,7 @@ export const STACK_OPTIONS: readonly StackOption[] = [
   {
     ...named('pitrDays', 'pitr-days', 'PITRRecoveryPeriodDays', 'table'),
     ...integer(null, 1, 35, 'days'),
-    description: 'How far back the table can be restored. Not set: 35 days, the default of AWS.',
+    description: 'Days of point-in-time recovery. Default: 35, set by AWS.',
   },
   {
     ...named('deletionProtection', 'deletion-protection', 'EnableDeletionProtection', 'table'),
@@ -55,22 +55,22 @@ export const STACK_OPTIONS: readonly StackOption[] = [
   {
     ...named('onDemandMaxReads', 'on-demand-max-reads', 'OnDemandMaxReadUnits', 'table'),
     ...integer(null, 1, MAX_UNITS, 'units a second'),
-    description: 'Upper bound of the read units of the table, and so of their cost; above it DynamoDB throttles.',
+    description: 'Maximum read units of the table, to cap their cost. DynamoDB throttles requests above it.',
   },
   {
     ...named('onDemandMaxWrites', 'on-demand-max-writes', 'OnDemandMaxWriteUnits', 'table'),
     ...integer(null, 1, MAX_UNITS, 'units a second'),
-    description: 'Upper bound of the write units of the table; above it requests are throttled and acquires fail.',
+    description: 'Maximum write units of the table. Above it, DynamoDB throttles requests and acquires fail.',
   },
   {
     ...named('warmReads', 'warm-throughput-reads', 'WarmReadUnits', 'table'),
     ...integer(null, 12_000, MAX_UNITS, 'units a second'),
-    description: 'Read units that the table can serve at once, before a peak; costs once, and cannot be lowered.',
+    description: 'Read units to pre-warm the table for. A one-time charge; cannot be lowered.',
   },
   {
     ...named('warmWrites', 'warm-throughput-writes', 'WarmWriteUnits', 'table'),
     ...integer(null, 4_000, MAX_UNITS, 'units a second'),
-    description: 'Write units that the table can serve at once, before a peak; costs once, and cannot be lowered.',
+    description: 'Write units to pre-warm the table for. A one-time charge; cannot be lowered.',
   },
   {
     ...named('aggregator', 'aggregator', 'EnableAggregator', 'aggregator'),
@@ -82,18 +82,18 @@ export const STACK_OPTIONS: readonly StackOption[] = [
     kind: 'list',
     default: WINDOWS,
     choices: WINDOWS,
-    description: 'Time windows in which usage is counted.',
+    description: 'Windows to count usage in.',
   },
   {
     ...named('usageRetentionDays', 'usage-retention-days', 'SnapshotRetentionDays', 'aggregator'),
     ...integer(90, 0, 3650, 'days'),
-    description: 'How long usage records are kept; 0: forever.',
+    description: 'Days to keep usage records. 0 keeps them forever.',
   },
   {
     ...named('lambdaMemory', 'lambda-memory', 'LambdaMemorySize', 'aggregator'),
     ...integer(512, 128, 10_240, 'MB'),
     description:
-      'Memory of the function; Lambda allocates CPU in proportion to it. Below 256: with --batch-size 500 or less.',
+      'Memory of the function; Lambda allocates CPU in proportion. Below 256, --batch-size must be 500 or less.',
   },
   {
     ...named('lambdaTimeout', 'lambda-timeout', 'LambdaTimeout', 'aggregator'),
@@ -113,23 +113,23 @@ export const STACK_OPTIONS: readonly StackOption[] = [
   {
     ...named('lambdaConcurrency', 'lambda-concurrency', 'LambdaReservedConcurrency', 'aggregator'),
     ...integer(null, 1, 1000),
-    description: "Reserved concurrency of the function, which is also its maximum. Not set: the account's pool.",
+    description: "Reserved and maximum concurrency of the function. Default: the account's shared pool.",
   },
   {
     ...named('streamStart', 'stream-start', 'StreamStartingPosition', 'aggregator'),
     ...choice('oldest', ['oldest', 'latest'], {oldest: 'TRIM_HORIZON', latest: 'LATEST'}),
     description:
-      'Where in the stream a new aggregator starts. "latest": another aggregator has counted the last 24 hours.',
+      'Stream position where a new aggregator starts. Choose "latest" if another aggregator counted the last 24 hours.',
   },
   {
     ...named('batchSize', 'batch-size', 'StreamBatchSize', 'aggregator'),
     ...integer(2600, 1, 10_000, 'records'),
-    description: 'Maximum records per batch; all changes of a bucket in one batch are combined into one write.',
+    description: 'Maximum records per batch. The function writes each bucket once per batch.',
   },
   {
     ...named('batchWindow', 'batch-window', 'StreamBatchWindow', 'aggregator'),
     ...integer(30, 0, 300, 'seconds'),
-    description: 'How long Lambda waits for a batch to fill; usage is delayed by this time.',
+    description: 'Maximum wait for a batch to fill. Delays usage by this time.',
   },
   {
     ...named('tracing', 'tracing', 'EnableTracing', 'aggregator'),
@@ -140,17 +140,17 @@ export const STACK_OPTIONS: readonly StackOption[] = [
     ...named('logRetentionDays', 'log-retention-days', 'LogRetentionDays', 'aggregator'),
     ...choice('30', '1 3 5 7 14 30 60 90 120 150 180 365 400 545 731 1096 1827 2192 2557 2922 3288 3653'.split(' ')),
     unit: 'days',
-    description: 'How long the logs of the function are kept.',
+    description: 'Days to keep the logs of the function.',
   },
   {
     ...named('auditArchive', 'audit-archive', 'EnableAuditArchival', 'archive'),
     ...boolean(true),
-    description: 'Archive expired audit events in an S3 bucket; needs the aggregator.',
+    description: 'Archive expired audit events in an S3 bucket. Requires the aggregator.',
   },
   {
     ...named('archiveGlacierDays', 'archive-glacier-days', 'AuditArchiveGlacierTransitionDays', 'archive'),
     ...integer(90, 1, 3650, 'days'),
-    description: 'When archived events move to Glacier Instant Retrieval.',
+    description: 'Days before archived events move to Glacier Instant Retrieval.',
   },
   {
     ...named('alarms', 'alarms', 'EnableAlarms', 'alarms'),
@@ -161,12 +161,12 @@ export const STACK_OPTIONS: readonly StackOption[] = [
     ...named('alarmTopic', 'alarm-topic', 'AlarmSNSTopicArn', 'alarms'),
     ...text(null, 'arn:aws[a-z-]*:sns:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_.-]+'),
     expected: 'the ARN of an SNS topic',
-    description: 'SNS topic to notify when an alarm goes off or clears. Not set: no notifications.',
+    description: 'SNS topic to notify when an alarm goes off or clears. Default: no notifications.',
   },
   {
     ...named('durationAlarmPercent', 'duration-alarm-percent', 'LambdaDurationAlarmPercent', 'alarms'),
     ...integer(80, 1, 100, '%'),
-    description: 'Share of its timeout at which the function is considered too slow.',
+    description: 'Share of its timeout at which the duration alarm goes off.',
   },
   {
     ...named('dashboard', 'dashboard', 'EnableDashboard', 'alarms'),
@@ -176,7 +176,7 @@ export const STACK_OPTIONS: readonly StackOption[] = [
   {
     ...named('iam', 'iam', 'EnableIAM', 'iam'),
     ...boolean(true),
-    description: 'Create IAM policies and the role of the aggregator. Without: see --aggregator-role.',
+    description: 'Create IAM policies and the role of the aggregator. Otherwise, set --aggregator-role.',
   },
   {
     ...named('iamRoles', 'iam-roles', 'EnableIAMRoles', 'iam'),
@@ -193,24 +193,23 @@ export const STACK_OPTIONS: readonly StackOption[] = [
     ...named('permissionBoundary', 'permission-boundary', 'PermissionBoundary', 'iam'),
     ...text(null, '[A-Za-z0-9_+=,.@-]{1,128}|arn:aws[a-z-]*:iam::([0-9]{12}|aws):policy/.{1,576}'),
     expected: 'the name or the ARN of an IAM policy',
-    description: 'Permissions boundary of all roles of the stack: name or ARN of a policy.',
+    description: 'Permissions boundary of all roles: name or ARN of a policy.',
   },
   {
     ...named('roleNameFormat', 'role-name-format', 'RoleNameFormat', 'iam'),
     ...nameFormat(55),
-    description: 'How roles are named: "team-{}-v1" gives team-STACK-aggr-v1.',
+    description: 'Format of role names, such as "team-{}-v1" for team-STACK-aggr-v1.',
   },
   {
     ...named('policyNameFormat', 'policy-name-format', 'PolicyNameFormat', 'iam'),
     ...nameFormat(120),
-    description: 'How policies are named: "team-{}" gives team-STACK-acq.',
+    description: 'Format of policy names, such as "team-{}" for team-STACK-acq.',
   },
   {
     ...named('rolePath', 'role-path', 'RolePath', 'iam'),
     ...text('/', '/([A-Za-z0-9_+=,.@-]{1,64}/){0,7}'),
     expected: 'an IAM path that begins and ends with a slash',
-    description:
-      'IAM path of all roles of the stack, for accounts that require one. To change it, change --role-name-format too.',
+    description: 'IAM path of all roles, for accounts that require one. To change it, also change --role-name-format.',
   },
 ]
 
@@ -227,7 +226,7 @@ export type StackOptionValues = Readonly<Record<string, OptionValue>>
 export function parametersOf(values: StackOptionValues): Record<string, string> {
   const parameters = Object.entries(values).map(([name, value]) => {
     const option = STACK_OPTIONS.find(each => each.name === name)
-    if (!option) throw new InvalidInput('deploy.option', `A stack has no option "${name}".`, {details: {option: name}})
+    if (!option) throw new InvalidInput('deploy.option', `Unknown option "${name}".`, {details: {option: name}})
     return [option.parameter, parameterText(option, value)]
   })
   return Object.fromEntries(parameters)

@@ -163,11 +163,11 @@ describeWithPython('a deletion that is run again', {timeout: 300_000}, () => {
       const {stdout} = await user.run('delete --stack kept --empty-archive --confirm kept')
       expect(stdout.replaceAll(bucket, 'BUCKET')).toBe(
         [
-          'Resources kept by a deletion of stack "kept" in eu-west-1',
+          'Resources that an earlier deletion of stack "kept" in eu-west-1 kept',
           '  deleted:',
           '    - the audit archive BUCKET',
           '',
-          'The audit archive BUCKET of 1 objects is deleted',
+          'Deleted audit archive BUCKET of 1 objects',
           '',
         ].join('\n'),
       )
@@ -195,7 +195,7 @@ describeWithPython('a deletion that is run again', {timeout: 300_000}, () => {
     await user.json('deploy --stack plain --no-audit-archive --no-aggregator --yes')
     const {code, stdout} = await user.run('delete --stack plain --empty-archive --dry-run')
     expect(code).toBe(0)
-    expect(stdout).toContain('\n  --empty-archive: there is no audit archive\n')
+    expect(stdout).toContain('\n  --empty-archive: no audit archive found\n')
   })
 })
 

@@ -181,7 +181,7 @@ describeWithPython('deploy and delete on moto', {timeout: 300_000}, () => {
       }
       const asked = await user.run('deploy --stack prod --termination-protection')
       expect(asked).toMatchObject({code: 2, stdout: expect.stringContaining('termination protection: off -> on')})
-      expect(asked.stderr).toContain('This turns the termination protection of "prod" in eu-west-1 on')
+      expect(asked.stderr).toContain('This turns on the termination protection of "prod" in eu-west-1')
       const result = await proxy.during(protect, () => user.json('deploy --stack prod --termination-protection --yes'))
       expect(result).toMatchObject({action: 'none', terminationProtection: true, complete: true})
       expect(requests).toEqual([
@@ -259,7 +259,7 @@ describeWithPython('deploy and delete on moto', {timeout: 300_000}, () => {
       const {code, stdout} = await user.run('delete --stack prod --confirm prod')
       expect(code).toBe(0)
       expect(stdout).toMatch(
-        /\nStack "prod" is deleted\n {2}kept on AWS:\n {4}the table prod; to delete it too: .+\n {4}the audit archive/,
+        /\nDeleted stack "prod"\n {2}kept on AWS:\n {4}the table prod. Delete it: .+\n {4}the audit archive/,
       )
       expect(await stackNamed('prod')).toBeUndefined()
       called.push(...proxy.takeActions())

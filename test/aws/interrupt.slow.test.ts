@@ -145,8 +145,8 @@ describeWithPython('Ctrl-C and SIGTERM', {timeout: 120_000}, () => {
     expect({code, stderr}).toMatchObject({
       code: 143,
       stderr: expect.stringContaining(
-        'Error: Interrupted: CloudFormation may have begun to change stack "begun"; it did not answer.\n' +
-          'Try: Check its state: zael status --stack begun. When it is done, run the same command again to finish.\n',
+        'Error: Interrupted: CloudFormation did not respond and may have begun to change stack "begun".\n' +
+          'Try: Check its state: zael status --stack begun. Run the same command again to finish.\n',
       ),
     })
     expect(made).not.toContain('DeleteChangeSet')

@@ -113,7 +113,7 @@ describeWithPython('a team with least privilege', {timeout: 300_000}, () => {
       const {stdout, code} = await user.run(`deploy --stack team ${SMALL} ${flags} --yes`)
       expect({code, stdout}).toMatchObject({
         code: 0,
-        stdout: expect.stringContaining(`  CloudFormation acts as ${ROLE}\n`),
+        stdout: expect.stringContaining(`  CloudFormation assumes ${ROLE}\n`),
       })
     })
     const {Contents = []} = await s3.send(new ListObjectsV2Command({Bucket: 'templates'}))

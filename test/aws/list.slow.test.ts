@@ -51,7 +51,7 @@ describeWithPython('zael list', {timeout: 300_000}, () => {
       'name,region\nprod,us-east-1\n',
     )
     expect((await user.run('list --region us-west-2')).stdout).toBe(
-      'No stacks in this region. Create one: zael deploy\n',
+      'No stacks found in this region. Create one: zael deploy\n',
     )
   })
 
@@ -81,7 +81,7 @@ describeWithPython('zael list', {timeout: 300_000}, () => {
       () => user.run('list --all-regions --json'),
     )
     expect(code).toBe(0)
-    expect(stderr).toContain('eu-west-3 could not be listed: Not allowed to list the stacks of eu-west-3')
+    expect(stderr).toContain('Could not list eu-west-3: Not allowed to list the stacks of eu-west-3')
     const result = JSON.parse(stdout)
     expect(schemaProblems('list', result)).toEqual([])
     const {stacks, refused, notEnabled} = result

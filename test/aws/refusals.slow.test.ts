@@ -285,7 +285,7 @@ describeWithPython('obstacles of a deployment', {timeout: 300_000}, () => {
         [
           'Stack "replaced" in eu-west-1: will be changed',
           '  encryptionKey: aws-owned -> aws-managed',
-          '  ! AggregatorDLQ replaced-aggregator-dlq (SQS Queue): is REPLACED: a new one is created, then this one is deleted',
+          '  ! AggregatorDLQ replaced-aggregator-dlq (SQS Queue): is REPLACED by a new one, then deleted',
           '      QueueName: old -> new',
           '',
           '0 to add, 0 to change, 1 to replace, 0 to remove',
@@ -338,9 +338,9 @@ describeWithPython('obstacles of a deployment', {timeout: 300_000}, () => {
       expect(dry).toMatchObject({action: 'recreate', changes: []})
       const unconfirmed = await user.run('deploy --stack second-try --no-aggregator')
       expect(unconfirmed.code).toBe(2)
-      expect(unconfirmed.stdout).toContain('an earlier deployment failed; what it left must be deleted first')
+      expect(unconfirmed.stdout).toContain('an earlier deployment failed; its leftovers must be deleted first')
       expect(unconfirmed.stderr).toContain(
-        'This deletes what is left of the failed stack "second-try" and its empty table "second-try", then creates it again',
+        'This deletes the failed stack "second-try" with its empty table "second-try", then creates the stack again',
       )
       expect(writesOf(user.proxy.takeOperations())).toEqual([])
 
@@ -361,7 +361,7 @@ describeWithPython('obstacles of a deployment', {timeout: 300_000}, () => {
         return isAsked ? {response: body => body.replaceAll('CREATE_COMPLETE', 'ROLLBACK_FAILED')} : undefined
       })
       const unconfirmed = await user.run('deploy --stack protected --no-aggregator --deletion-protection')
-      expect(unconfirmed.stderr).toContain('its empty table "protected", whose deletion protection it turns off')
+      expect(unconfirmed.stderr).toContain('its empty table "protected", after turning off its deletion protection')
       expect(writesOf(user.proxy.takeOperations())).toEqual([])
       const result = await user.json('deploy --stack protected --no-aggregator --deletion-protection --yes')
       expect(result).toMatchObject({action: 'create', complete: true})
@@ -398,9 +398,7 @@ describeWithPython('obstacles of a deployment', {timeout: 300_000}, () => {
       const [code] = await once(child, 'close')
       expect(code).toBe(130)
       expect(stderr).toContain('Error: Interrupted: CloudFormation continues with stack "slow".\n')
-      expect(stderr).toContain(
-        'Try: Check its state: zael status --stack slow. When it is done, run the same command again to finish.',
-      )
+      expect(stderr).toContain('Try: Check its state: zael status --stack slow. Run the same command again to finish.')
       const client = await account.aws.cloudFormation()
       const {Stacks: [stack] = []} = await client.send(new DescribeStacksCommand({StackName: 'slow'}))
       expect(stack?.StackStatus).toBe('CREATE_COMPLETE')
@@ -419,16 +417,16 @@ describeWithPython('obstacles of a deployment', {timeout: 300_000}, () => {
     const deployed = await user.fail('deploy --stack unseen --no-aggregator --yes')
     expect(deployed).toMatchObject({code: 4, error: {code: 'deploy.out-of-sight', details: {stack: 'unseen'}}})
     expect(deployed.error.message).toBe(
-      'CloudFormation continues with stack "unseen", but its progress can no longer be read. Cannot read the events of the stack: no valid AWS credentials: The security token included in the request is expired',
+      'CloudFormation continues with stack "unseen", but zael can no longer read its progress. Cannot read the events of the stack: no valid AWS credentials: The security token included in the request is expired',
     )
     expect(deployed.error.hint).toBe(
-      'Check its state: zael status --stack unseen. When it is done, run the same command again to finish.',
+      'Check its state: zael status --stack unseen. Run the same command again to finish.',
     )
     isStarted = false
     const deleted = await user.fail('delete --stack unseen --confirm unseen')
     expect(deleted).toMatchObject({code: 4, error: {code: 'delete.out-of-sight', details: {stack: 'unseen'}}})
     expect(deleted.error.message).toContain(
-      'CloudFormation continues to delete stack "unseen", but its progress can no longer be read. ',
+      'CloudFormation continues to delete stack "unseen", but zael can no longer read its progress. ',
     )
     expect(deleted.error.hint).toBe(
       'Check its state: zael status --stack unseen. Then delete the rest: zael delete --stack unseen',

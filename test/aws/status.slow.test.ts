@@ -66,7 +66,7 @@ describeWithPython('zael status', {timeout: 300_000}, () => {
         lag           no records in the last hour, 0 errors in the last hour
         dead letters  0 in healthy-aggregator-dlq
         alarms        2 ok
-        versions      layout 0.9.0 by zael:0.1.0, no migration due
+        versions      layout 0.9.0 by zael:0.1.0, no migration pending
 
       Alarms
         healthy-aggregator-dlq     ok

@@ -38,9 +38,9 @@ describeOnEngine('deploy and delete on a local engine', () => {
       stderr: 'Warning: These options have no effect on a local engine: lambdaMemory\n',
     })
     expect(stdout.replaceAll(name, 'STACK')).toMatchInlineSnapshot(`
-      "The table "STACK" is created on the local engine
+      "Created table "STACK" on the local engine
         template  the same as on AWS
-        omitted   function, alarms, archive and policies, which an engine does not have
+        omitted   function, alarms, archive and policies: local engines do not support them
       "
     `)
     expect((await cli.tell('namespace list')).namespaces).toMatchObject([{name: 'default'}])
@@ -64,11 +64,11 @@ describeOnEngine('deploy and delete on a local engine', () => {
     expect({code, stdout: stdout.replaceAll(name, 'STACK').replace(/about \d+/, 'about N')}).toEqual({
       code: 0,
       stdout: [
-        'The table "STACK", which belongs to no stack',
+        'Table "STACK", which belongs to no stack',
         '  deleted:',
         '    - the table STACK with about N items',
         '',
-        'The table "STACK" is deleted',
+        'Deleted table "STACK"',
         '',
       ].join('\n'),
     })
@@ -212,14 +212,14 @@ describe('deploy --export-policy without credentials', () => {
     expect(await run('open', '--region', 'eu-west-1')).toMatchObject({
       code: 0,
       stderr:
-        'Warning: There are no AWS credentials here, so the policies name the account ACCOUNT_ID. ' +
-        'Replace it by the number of the account, or run the same command with --account-id.\n',
+        'Warning: No AWS credentials were found, so the policies name the account ACCOUNT_ID. ' +
+        'Replace it with the account ID, or run the same command with --account-id.\n',
     })
     expect(await accountsIn('open')).toEqual(['arn:aws eu-west-1 ACCOUNT_ID'])
   })
 
   it.each([
-    ['--region eu-west-1 --profile nope', 4, 'There is no AWS profile "nope" (--profile).'],
+    ['--region eu-west-1 --profile nope', 4, 'AWS profile "nope" not found (--profile).'],
     ['--account-id 123456789012', 1, 'no usable AWS region is configured (stack "prod")\nTry: Pass --region'],
     ['--region eu-west-1 --account-id prod', 2, '--account-id is "prod"; it must be an AWS account ID.'],
   ])('refuses %s, and writes nothing', async (flags, code, message) => {
@@ -259,6 +259,6 @@ describe('bad input of deploy', () => {
   it('a file of options that is not there', async () => {
     const {code, stderr} = await zael(['deploy', '--stack', 'prod', '--from-file', 'no-such.yaml'])
     expect(code).toBe(3)
-    expect(stderr).toMatch(/^Error: There is no file no-such\.yaml\.\nTry: /)
+    expect(stderr).toMatch(/^Error: File no-such\.yaml not found\.\nTry: /)
   })
 })

@@ -150,7 +150,7 @@ describeOnEngine('zael entity', () => {
     `)
     const first = await cli.run('entity list --limit 2')
     expect(first.stdout.split('\n')).toHaveLength(4)
-    const [, cursor] = /^There are more rows: add --all, or --cursor (\S+)\n$/.exec(first.stderr) ?? []
+    const [, cursor] = /^More rows exist. Add --all, or --cursor (\S+)\n$/.exec(first.stderr) ?? []
     expect(await cli.tell(`entity list --limit 2 --cursor ${cursor}`)).toMatchObject({
       entities: [{id: 'user'}],
       next: null,

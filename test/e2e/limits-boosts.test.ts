@@ -210,7 +210,7 @@ describeOnEngine('limits with an end', () => {
     const where = cli.flags.join(' ')
     expect((await cli.fail(`limits set ${words} tpd=200k/day --for 24h`)).error).toMatchObject({
       code: 'until.same',
-      hint: `To end its boost now: zael limits unset --boost tpd --entity cust-08 --resource batch ${where}`,
+      hint: `To end its boost: zael limits unset --boost tpd --entity cust-08 --resource batch ${where}`,
     })
     expect((await cli.fail(`limits set ${words} rpm=60/min --for 24h`)).error).toMatchObject({
       code: 'until.same',

@@ -83,7 +83,7 @@ describeOnEngine('zael limits', () => {
   it.each([
     ['limits get --resource gpt-44', 'limits.missing', 'Did you mean "gpt-4"?'],
     ['limits unset rpx --resource gpt-4', 'limits.missing', 'It has rpm.'],
-    ['limits unset --all --yes --entity nobody', 'limits.missing', 'Run `zael limits list` to see what is configured.'],
+    ['limits unset --all --yes --entity nobody', 'limits.missing', 'Run `zael limits list` to see all limits.'],
     ['limits resolve user-1 gpt-44', 'limits.missing', 'Did you mean "gpt-4"?'],
     ['limits set --system rpm=1 --namespace defaul', 'namespace.missing', 'Did you mean "default"?'],
     ['limits list --namespace defaul', 'namespace.missing', 'Did you mean "default"?'],

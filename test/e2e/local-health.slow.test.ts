@@ -56,7 +56,9 @@ describe.skipIf(!canRun)('status and doctor of the local stack', {timeout: 300_0
   it('whoever forgets to name it is told how, instead of being led to AWS', async () => {
     const {code, stderr} = await run('entity list')
     expect(code).not.toBe(0)
-    expect(stderr).toContain('Try: No stack is named, so "zae-limiter" was used. For the local stack add --stack local')
+    expect(stderr).toContain(
+      'Try: You did not name a stack, so zael used "zae-limiter". For the local stack, add --stack local',
+    )
     const named = await run('entity list --stack prod')
     expect(named.stderr).not.toContain('--stack local')
   })

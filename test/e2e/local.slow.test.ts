@@ -74,9 +74,7 @@ describeWithEngine('zael local', () => {
 
     const down = await user.run('down')
     expect(down).toMatchObject({code: 0, stderr: ''})
-    expect(down.stdout).toBe(
-      `The local stack at ${again.endpoint} is stopped\nIts data is kept in ${user.home.dataDir}\n`,
-    )
+    expect(down.stdout).toBe(`Stopped the local stack at ${again.endpoint}\nKept the data in ${user.home.dataDir}\n`)
     await untilGone([user.note(status.pid), user.note(status.enginePid)])
     expect(await user.tell('down')).toEqual({stopped: false, endpoint: null, purged: null})
     expect(await user.tell('status', 6)).toMatchObject({running: false, problem: null, lastEnd: {reason: null}})
@@ -164,7 +162,7 @@ describeWithEngine('zael local', () => {
     expect(before).toMatchObject({dataDir: null})
     await writeEntity(before.endpoint, 'team-1')
     expect(await user.tell('up --in-memory')).toMatchObject({started: false})
-    expect((await user.run('up --in-memory')).stderr).toContain('stop it; the data is in memory and is lost')
+    expect((await user.run('up --in-memory')).stderr).toContain('stop the stack and lose the data in memory')
     await user.run('down')
     expect(existsSync(user.home.dataDir)).toBe(false)
     expect(existsSync(user.home.volatileDir)).toBe(false)
@@ -182,7 +180,7 @@ describeWithEngine('zael local', () => {
     await user.tell('up')
     expect(await user.run('down --purge')).toMatchObject({
       code: 2,
-      stderr: `Error: This deletes all data in ${user.home.dataDir}. This needs confirmation.\nTry: Add --yes: there is no terminal to ask on.\n`,
+      stderr: `Error: This deletes all data in ${user.home.dataDir}. This needs confirmation.\nTry: Add --yes: zael cannot ask without a terminal.\n`,
     })
     expect(await user.tell('status')).toMatchObject({running: true})
     expect(await user.tell('down --purge --yes')).toMatchObject({stopped: true, purged: user.home.dataDir})

@@ -29,10 +29,10 @@ describeOnEngine('status, list and doctor on a local engine', () => {
       "Stack STACK, on this machine
         table       active, 0 items, 0 bytes
         indexes     GSI1 all, GSI2 keys only, GSI3 keys only, GSI4 keys only
-        safety      deletion protection off, point-in-time recovery not known
+        safety      deletion protection off, point-in-time recovery unknown
         stream      both images, expiry on
         aggregator  none: usage is not counted
-        versions    no version record, no migration due
+        versions    no version record, no migration pending
 
       Notes
         The table has no version record yet.
@@ -91,7 +91,7 @@ describeOnEngine('status, list and doctor on a local engine', () => {
     expect({code: well.code, fit: told.fit}).toEqual({code: 0, fit: true})
     const missing = await zael(['doctor', '--stack', 'nowhere', ...engine()], {env: {NO_COLOR: '1'}})
     expect(missing.code).toBe(6)
-    expect(missing.stdout).toContain('fail  stack         there is no stack "nowhere" here\n')
+    expect(missing.stdout).toContain('fail  stack         stack "nowhere" not found\n')
     expect(missing.stdout).toMatch(
       /Try: zael list --endpoint-url \S+, or zael deploy --stack nowhere --endpoint-url \S+\n/,
     )
@@ -119,6 +119,6 @@ it.each([[[]], [['--region', 'eu-west-1']]])('list says that a profile does not 
   const {code, stderr} = await zael(['list', '--profile', 'nope', ...place], {env})
   expect({code, stderr}).toMatchObject({
     code: 4,
-    stderr: expect.stringContaining('There is no AWS profile "nope" (--profile).'),
+    stderr: expect.stringContaining('AWS profile "nope" not found (--profile).'),
   })
 })

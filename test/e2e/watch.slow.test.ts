@@ -177,7 +177,7 @@ describeOnEngine('zael watch', () => {
     for (const flags of [[], ['--once']]) {
       const {code, stdout, stderr} = await outlast(startAt(proxy.endpoint, '--for', '3s', ...flags))
       expect({code, stdout}).toEqual({code: 1, stdout: ''})
-      expect(stderr).toContain('Timed out before everything was read (--for 3sec).')
+      expect(stderr).toContain('The command timed out (--for 3sec).')
     }
   })
 

@@ -27,7 +27,7 @@ describe('a profile without credentials', () => {
     expect(await withKnownProfiles(anonymous, chosen('opps'), env())).toMatchObject({
       code: 'aws.profile',
       exitCode: 4,
-      message: 'There is no AWS profile "opps" (--profile).',
+      message: 'AWS profile "opps" not found (--profile).',
       hint: expect.stringMatching(/^Did you mean "ops"\?.*aws configure list-profiles/),
       details: {known: ['default', 'keys', 'ops', 'two words']},
     })
@@ -38,7 +38,7 @@ describe('a profile without credentials', () => {
       {value: undefined, from: undefined},
       {...env(), AWS_PROFILE: 'gone'},
     )
-    expect(fromVariable).toMatchObject({message: 'There is no AWS profile "gone" (AWS_PROFILE).'})
+    expect(fromVariable).toMatchObject({message: 'AWS profile "gone" not found (AWS_PROFILE).'})
   })
 
   it.each(['ops', 'two words', 'keys'])('that exists keeps its error: %s', async name => {

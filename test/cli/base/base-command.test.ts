@@ -150,7 +150,7 @@ describe('errors', () => {
   it('that are unexpected are one line that reports a bug', async () => {
     const {exit, stderr} = await runSample([], failing(new TypeError('x is not a function\nmore')))
     expect(exit).toBe(1)
-    expect(stderr).toMatch(/^Error: x is not a function \(this is a bug; run again with ZAEL_DEBUG=1 .*\)$/)
+    expect(stderr).toMatch(/^Error: x is not a function \(this is a bug in zael; run again with ZAEL_DEBUG=1 .*\)$/)
     const {stdout} = await runSample(['--json'], failing(new TypeError('x')))
     expect(JSON.parse(stdout).error).toMatchObject({code: 'bug', kind: 'failed', hint: null, details: {}})
     expect((await runSample([], failing('just text'))).stderr).toMatch(/^Error: just text \(this is a bug/)

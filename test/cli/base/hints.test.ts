@@ -40,14 +40,14 @@ describe('an error of AWS', () => {
     const over = new Denied('GetItem', new Error('The security token included in the request is expired'))
     const none = {...settings, profile: setting()}
     expect(withWhere(over, none, {AWS_ACCESS_KEY_ID: 'a', AWS_SESSION_TOKEN: 't'})).toMatchObject({
-      hint: expect.stringMatching(/^The session in AWS_ACCESS_KEY_ID and AWS_SESSION_TOKEN is over/),
+      hint: expect.stringMatching(/^The session in AWS_ACCESS_KEY_ID and AWS_SESSION_TOKEN has expired/),
     })
   })
 
   it('says that a proxy of the environment is not used', () => {
     const silent = new Unavailable('GetItem', false, new Error('connect ETIMEDOUT'))
     expect(withWhere(silent, settings, {https_proxy: 'http://proxy:3128'})).toMatchObject({
-      hint: expect.stringContaining('https_proxy is set, but zael connects directly'),
+      hint: expect.stringContaining('https_proxy is set, but zael ignores proxies'),
     })
   })
 
@@ -99,7 +99,7 @@ describeOnEngine('an error about a missing name', () => {
     expect(await told(missing, `${table.name}x`)).toMatchObject({
       code: 'stack.missing',
       exitCode: 3,
-      message: `there is no stack "${table.name}x"`,
+      message: `stack "${table.name}x" not found`,
       hint: `Did you mean "${table.name}"?`,
       cause: missing,
     })

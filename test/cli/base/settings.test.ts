@@ -114,7 +114,7 @@ describe('a mistake in a file', () => {
     const file = join(folder, 'a', 'zael.config.json')
     const error = await find().catch(thrown => thrown)
     expect(error).toMatchObject({code: 'config.file', exitCode: 2, details: {file, line: 2}})
-    expect(error.message).toBe(`The settings have 4 problems:
+    expect(error.message).toBe(`The settings file has 4 problems:
   ${file}:2:12 the value of "stack" must be a JSON string, in double quotes
       "stack": …,
                ^
@@ -171,7 +171,7 @@ describe('a settings file of others', () => {
     expect(error.message).toContain(
       `${join(folder, 'a', 'zael.config.json')}:2:16 endpointUrl in a project file must be on`,
     )
-    expect(error.message).toContain('use --endpoint-url, ZAEL_ENDPOINT_URL or your own settings file')
+    expect(error.message).toContain('use --endpoint-url, ZAEL_ENDPOINT_URL or your user settings file')
     expect(error.message).not.toContain(endpointUrl)
   })
 

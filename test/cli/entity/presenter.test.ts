@@ -85,7 +85,7 @@ describe('entities', () => {
       '  parent        team → (none)',
       '  cascade       yes → no',
       '  metadata      tier=gold → (none)',
-      '  live buckets  1 updated, 1 not reached; run the command again',
+      '  live buckets  1 updated, 1 failed; run the command again',
     ])
     expect(entityUpdatedLines(user, {...user, version: 3}, {checked: 1, updated: 0, failed: 0})).toEqual([
       'Entity "user" already has these values; nothing was changed',

@@ -47,7 +47,7 @@ describe('confirm', () => {
     await expect(confirm('This deletes all', {yes: false, instead}, terminal('y\n', false))).rejects.toMatchObject({
       code: 'confirm.needed',
       exitCode: 2,
-      hint: `Add --yes: there is no terminal to ask on. ${instead}`,
+      hint: `Add --yes: zael cannot ask without a terminal. ${instead}`,
     })
   })
 
@@ -105,7 +105,7 @@ describe('confirmByName', () => {
     await expect(ask('acme\n', undefined, false)).rejects.toMatchObject({
       code: 'confirm.needed',
       exitCode: 2,
-      hint: 'Add --confirm acme: there is no terminal to ask on.',
+      hint: 'Add --confirm acme: zael cannot ask without a terminal.',
     })
   })
 })

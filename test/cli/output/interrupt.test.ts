@@ -39,8 +39,8 @@ describe('work that can be interrupted', () => {
   })
 
   it('ends with exit code 143 after SIGTERM, and with the words of the moment', async () => {
-    const work = async (signal: AbortSignal, {tell}: Interruption) => {
-      tell(() => new ZaelError('interrupted', 'x.later', 'nearly done'))
+    const work = async (signal: AbortSignal, {failWith}: Interruption) => {
+      failWith(() => new ZaelError('interrupted', 'x.later', 'nearly done'))
       process.emit('SIGTERM')
       expect(signal.aborted).toBe(true)
       throw new Aborted('Query', false, new Error('stopped'))

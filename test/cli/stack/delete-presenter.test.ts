@@ -77,7 +77,7 @@ describe('the plan of a deletion', () => {
   it('can be a table without a stack', () => {
     const lone = {...PLAN, stack: undefined, goes: [], stays: [], archive: undefined, deleteTable: true}
     expect(deletionLines(lone)).toEqual([
-      'The table "prod" in eu-west-1, which belongs to no stack',
+      'Table "prod" in eu-west-1, which belongs to no stack',
       '  deleted:',
       '    - the table prod with about 12,345 items',
     ])
@@ -91,16 +91,16 @@ describe('the result of a deletion', () => {
 
   it('shows what is kept, and how to delete it', () => {
     expect(stackDeletedLines(PLAN, kept).join('\n')).toMatchInlineSnapshot(`
-      "Stack "prod" is deleted
+      "Deleted stack "prod"
         kept on AWS:
-          the table prod; to delete it too: zael delete --stack prod --delete-table
-          the audit archive prod-archive; to delete it too: aws s3 rb s3://prod-archive --force"
+          the table prod. Delete it: zael delete --stack prod --delete-table
+          the audit archive prod-archive. Delete it: aws s3 rb s3://prod-archive --force"
     `)
   })
 
   it('shows what is deleted', () => {
     expect(stackDeletedLines(EVERYTHING, gone).join('\n')).toMatchInlineSnapshot(`
-      "Stack "prod" is deleted
+      "Deleted stack "prod"
         with its table of about 12,345 items
         with its audit archive prod-archive of 2,000 objects
         If point-in-time recovery was on, AWS keeps a final backup of the table for 35 days"
@@ -110,7 +110,7 @@ describe('the result of a deletion', () => {
   it('mentions the final backup only on AWS', () => {
     const local = {...EVERYTHING, region: null, stack: undefined, archive: undefined}
     const result = {...gone, stackDeleted: false, archivedObjectsDeleted: null}
-    expect(stackDeletedLines(local, result)).toEqual(['The table "prod" is deleted'])
+    expect(stackDeletedLines(local, result)).toEqual(['Deleted table "prod"'])
   })
 
   it('does not mention a table that does not exist', () => {

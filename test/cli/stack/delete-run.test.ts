@@ -35,14 +35,14 @@ const REST = 'zael delete --stack prod --delete-table --empty-archive'
 describe('a deletion that is interrupted', () => {
   it.each<[string, DeletedPart[]]>([
     ['Interrupted: CloudFormation continues to delete stack "prod".', []],
-    ['Interrupted: DynamoDB continues to delete the table "prod" if it had started.', ['stack']],
+    ['Interrupted: DynamoDB may continue to delete the table "prod".', ['stack']],
     ['Interrupted: the audit archive bucket is not empty yet.', ['stack', 'table']],
     ['Interrupted: everything is deleted.', ['stack', 'table', 'archive']],
   ])('reports "%s"', (message, gone) => {
-    const {kind, hint, ...error} = interruptedDeletion(begun(...gone))
-    expect({kind, hint}).toEqual({
-      kind: 'interrupted',
-      hint: `Check its state: zael status --stack prod. Delete the rest: ${REST}`,
+    const {exitCode, hint, ...error} = interruptedDeletion(begun(...gone))
+    expect({exitCode, hint}).toEqual({
+      exitCode: 130,
+      hint: `Check its state: zael status --stack prod. Then delete the rest: ${REST}`,
     })
     expect(interruptedDeletion(begun(...gone)).message).toBe(message)
     expect(error.details).toMatchObject({done: gone})
@@ -52,7 +52,7 @@ describe('a deletion that is interrupted', () => {
 it('suggests the same command with the role of CloudFormation', () => {
   const cloudFormationRole = 'arn:aws:iam::123456789012:role/cloudformation'
   const {hint} = interruptedDeletion({...begun(), plan: {...PLAN, cloudFormationRole}})
-  expect(hint).toMatch(new RegExp(`Delete the rest: ${REST} --cloudformation-role ${cloudFormationRole}$`))
+  expect(hint).toMatch(new RegExp(`delete the rest: ${REST} --cloudformation-role ${cloudFormationRole}$`))
 })
 
 describe('a deletion that fails', () => {

@@ -76,10 +76,10 @@ describe('the plan of a deployment', () => {
             MemorySize: 512 -> 1024
             Description: not set -> xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…
             Tags
-        - AuditArchiveBucket prod-archive (S3 Bucket): is removed from the stack and kept on AWS
+        - AuditArchiveBucket prod-archive (S3 Bucket): leaves the stack and stays on AWS
         - ReadOnlyPolicy prod-read (IAM ManagedPolicy): is deleted
         ! Table prod (DynamoDB Table): CloudFormation may replace it
-        ! AggregatorDLQ prod-aggregator-dlq (SQS Queue): is REPLACED: a new one is created, then this one is deleted
+        ! AggregatorDLQ prod-aggregator-dlq (SQS Queue): is REPLACED by a new one, then deleted
             QueueName: old -> new
         ~ aggregator code: will be uploaded
 
@@ -110,19 +110,19 @@ describe('the plan of a deployment that finds something', () => {
     const plan: DeployPlan = {...withChanges(change('add', 'AppRole'), table), action: 'create', adopts}
     expect(deployPlanLines(plan)).toEqual([
       'Stack "prod" in eu-west-1: will be created',
-      '  adopts table prod: about 1,234 items stay',
-      '  = Table prod (DynamoDB Table): exists and becomes part of the stack',
+      '  adopts table prod and keeps about 1,234 items',
+      '  = Table prod (DynamoDB Table): exists; the stack adopts it',
       '  + AppRole (Lambda Function)',
       '',
       '1 to import, 1 to add, 0 to change, 0 to replace, 0 to remove',
     ])
     const counted = (items: number) => deployPlanLines({...plan, adopts: {...adopts, items}})[1]
     expect([counted(1), counted(0)]).toEqual([
-      '  adopts table prod: about 1 item stays',
-      '  adopts table prod: its items stay',
+      '  adopts table prod and keeps about 1 item',
+      '  adopts table prod and keeps its items',
     ])
     const archived = deployPlanLines({...plan, adopts: {...adopts, formerArchive: 'prod-archive-1'}})
-    expect(archived[2]).toBe('  audit archive prod-archive-1 stays as it is; a new one is created')
+    expect(archived[2]).toBe('  keeps audit archive prod-archive-1, but archives new events in a new one')
     expect(schemaProblems('deploy', deployJson(plan, {dryRun: true, finished: undefined}))).toEqual([])
   })
 
@@ -134,12 +134,12 @@ describe('the plan of a deployment that finds something', () => {
     }
     expect(deployPlanLines(plan)).toEqual([
       'Stack "prod" in eu-west-1: will be changed',
-      '  compared with what exists: what differs from the template is set back',
-      '  + AppRole (Lambda Function): is gone and is created again',
+      '  repairs: resources that differ from the template are reverted',
+      '  + AppRole (Lambda Function): was deleted and is recreated',
       '  ~ AggregatorFunction (Lambda Function)',
       '      MemorySize: 1024 -> 512',
       '',
-      '0 to add, 1 to create again, 1 to change, 0 to replace, 0 to remove',
+      '0 to add, 1 to recreate, 1 to change, 0 to replace, 0 to remove',
     ])
   })
 })
@@ -200,7 +200,7 @@ describe('the result of a deployment', () => {
     [false, 'zael deploy --stack prod --no-termination-protection'],
   ])('that is not awaited suggests a command with termination protection %s', (terminationProtection, command) => {
     const lines = unfinishedLines({...PLAN, terminationProtection}, ' --stack prod').join('\n')
-    expect(lines).toMatch(new RegExp(`${command} +finish when CloudFormation is done`))
+    expect(lines).toMatch(new RegExp(`${command} +finish after CloudFormation is done`))
   })
 
   it('has the same JSON keys for every outcome', () => {

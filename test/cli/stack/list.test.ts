@@ -48,9 +48,9 @@ it('stacks of one region are listed without it, unless --columns names it', asyn
 
 it('an empty list says what to do; regions that refuse access are named', async () => {
   expect(await listed(stackListing([], {allRegions: false}), flags, 80)).toEqual([
-    'No stacks in this region. Create one: zael deploy',
+    'No stacks found in this region. Create one: zael deploy',
   ])
   expect(refusedLines([{region: 'eu-west-3', code: 'aws.denied', reason: 'not allowed'}])).toEqual([
-    'eu-west-3 could not be listed: not allowed',
+    'Could not list eu-west-3: not allowed',
   ])
 })

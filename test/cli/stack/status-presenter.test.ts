@@ -36,7 +36,7 @@ it('a healthy stack is shown with the verdict last', () => {
       lag           1 s behind, 0 errors in the last hour
       dead letters  0 in prod-aggregator-dlq
       alarms        1 insufficient data, 1 ok
-      versions      layout 0.9.0 by zael:0.1.0, no migration due
+      versions      layout 0.9.0 by zael:0.1.0, no migration pending
 
     Alarms
       prod-aggregator-errors  ok
@@ -73,7 +73,7 @@ it('C-41 alarms and dead letters are shown with what to do about them', () => {
       lag           1 s behind, 0 errors in the last hour
       dead letters  3 in prod-aggregator-dlq
       alarms        1 alarm, 1 insufficient data; no notifications configured
-      versions      layout 0.9.0 by zael:0.1.0, no migration due
+      versions      layout 0.9.0 by zael:0.1.0, no migration pending
 
     Alarms
       prod-aggregator-errors  alarm
@@ -115,19 +115,19 @@ it('parts that could not be read are named and not called healthy', () => {
       aggregator    prod-aggregator, active, nodejs24.x, 1,024 MB, same code as this zael
       mapping       enabled, OK
       dead letters  0 in prod-aggregator-dlq
-      versions      layout 0.9.0 by zael:0.1.0, no migration due
+      versions      layout 0.9.0 by zael:0.1.0, no migration pending
 
     Policies
       AcquireOnly  arn:aws:iam::123456789012:policy/prod-acq
       FullAccess   arn:aws:iam::123456789012:policy/prod-full
 
-    Not known
+    Unknown
       alarms: Not allowed to read the alarms
         Try: Ask for cloudwatch:DescribeAlarms.
       metrics: Not allowed to read the alarms
         Try: Ask for cloudwatch:DescribeAlarms.
 
-    prod is healthy as far as known; not known: alarms, metrics"
+    prod is healthy; unknown: alarms, metrics"
   `)
 })
 
@@ -138,12 +138,12 @@ it('a stack with parts that did not respond is not healthy; with parts that may 
     show(...args)
       .split('\n')
       .at(-1)
-  expect(verdictOf({traffic: null}, [silent])).toBe('prod is not known to be healthy; could not be read: metrics')
+  expect(verdictOf({traffic: null}, [silent])).toBe('The health of prod is unknown; could not read: metrics')
   expect(verdictOf({traffic: null, alarms: null}, [silent, denied])).toBe(
-    'prod is not known to be healthy; could not be read: metrics, alarms',
+    'The health of prod is unknown; could not read: metrics, alarms',
   )
   expect(verdictOf({table: {...WELL.table, expiry: false}, traffic: null}, [silent])).toBe(
-    'prod is degraded: 1 problem; not known: metrics',
+    'prod is degraded: 1 problem; unknown: metrics',
   )
   expect([
     passesCheck(healthWith()),
@@ -171,7 +171,7 @@ it('a local stack is shown with its supervisor', () => {
       throughput  warm for 12,000 reads and 4,000 writes a second
       stream      both images, expiry on
       aggregator  records 3, errors 0, lag 0 ms
-      versions    layout 0.9.0 by zael:0.1.0, no migration due
+      versions    layout 0.9.0 by zael:0.1.0, no migration pending
       endpoint    http://127.0.0.1:8000
       engine      dynoxide 1.2.1, up 1 min 5 s, restarts: 1
 
@@ -224,7 +224,7 @@ it('drift is shown with both values, and what to do about it', () => {
       'Drift',
       '  AggregatorFunction prod-aggregator (Lambda Function)',
       '    /MemorySize: 512 -> 1024',
-      '  AppRole prod-app (IAM Role): gone',
+      '  AppRole prod-app (IAM Role): deleted',
       '',
       'Problems',
       '  AggregatorFunction (AWS::Lambda::Function) differs from the template: /MemorySize.',
@@ -234,6 +234,6 @@ it('drift is shown with both values, and what to do about it', () => {
   expect(lines.at(-1)).toBe('prod is degraded: 2 problems')
   expect(schemaProblems('status', healthJson(health, null))).toEqual([])
   expect(statusHealthLines(healthWith({drift: []}), null).join('\n')).toContain(
-    'none: everything is as the template has it',
+    'none: all resources match the template',
   )
 })

@@ -96,7 +96,7 @@ describe.skipIf(isTmuxMissing())('Ctrl-C typed at the question', () => {
       }
       const {lines} = await answered(`deploy --stack ${FAILED}`, question, agreed)
       expect(lines.slice(-3)).toEqual([
-        `Error: Interrupted: what was left of the failed stack "${FAILED}" is deleted; nothing else was changed.`,
+        `Error: Interrupted: the failed stack "${FAILED}" was deleted; nothing else was changed.`,
         'Try: Run the same command again.',
         'exit code 130',
       ])

@@ -24,19 +24,19 @@ describeOnEngine('coming back, on the command line', () => {
 
   it('status --drift says that nothing differs, and exits with 0', async () => {
     const {code, stdout} = await run(`status --stack ${name} --drift`)
-    expect(stdout).toMatch(/\n {2}drift +none: everything is as the template has it\n/)
+    expect(stdout).toMatch(/\n {2}drift +none: all resources match the template\n/)
     expect(code).toBe(0)
   })
 
   it('status --drift exits with 6 when something does; deploy --repair sets it back', async () => {
     await deployer.server.cloudFormation.account.remove('AWS::CloudWatch::Alarm', `${name}-aggregator-errors`)
     const {code, stdout} = await run(`status --stack ${name} --drift`)
-    expect(stdout).toContain('\nDrift\n  AggregatorErrorAlarm STACK-aggregator-errors (CloudWatch Alarm): gone\n')
+    expect(stdout).toContain('\nDrift\n  AggregatorErrorAlarm STACK-aggregator-errors (CloudWatch Alarm): deleted\n')
     expect(stdout).toContain('    Try: zael deploy --stack STACK --repair\n')
     expect(code).toBe(6)
     const shown = await run(`deploy --stack ${name} --repair --dry-run`)
     expect(shown.stdout).toContain(
-      '  + AggregatorErrorAlarm STACK-aggregator-errors (CloudWatch Alarm): is gone and is created again',
+      '  + AggregatorErrorAlarm STACK-aggregator-errors (CloudWatch Alarm): was deleted and is recreated',
     )
     expect(await user().json(`deploy --stack ${name} --repair --yes`)).toMatchObject({repairs: true, complete: true})
     expect((await user().json(`status --stack ${name} --drift`)).drift).toEqual([])
@@ -62,8 +62,8 @@ describeOnEngine('coming back, on the command line', () => {
     const lines = planned.stdout.split('\n').filter(line => !line.startsWith('  dashboard: '))
     const printed = lines.map(line => line.replaceAll('STACK', 'prod'))
     // DynamoDB counts items some hours late; an engine of the tests may count none.
-    expect(printed[1]).toMatch(/^ {2}adopts table prod: (its|about N) items stay$/)
-    expect(adopts?.replace('1,234', 'N')).toBe('  adopts table prod: about N items stay')
+    expect(printed[1]).toMatch(/^ {2}adopts table prod and keeps (its|about N) items$/)
+    expect(adopts?.replace('1,234', 'N')).toBe('  adopts table prod and keeps about N items')
     expect(archive).toBe(printed[2]?.replace(/bucket-\w+/, 'bucket-1a2b3c4d5e6f'))
     expect([title, table, more]).toEqual([printed[0], printed[3], '  + …'])
     expect(printed[4]).toMatch(/^ {2}\+ /)

@@ -82,7 +82,7 @@ describeOnEngine('restoring a lost table', {timeout: 120_000}, () => {
         await zael(command, ' --yes')
       },
       'zael status --stack prod --drift': async command => {
-        expect(await zael(command)).toMatch(/\n {2}drift +none: everything is as the template has it\n/)
+        expect(await zael(command)).toMatch(/\n {2}drift +none: all resources match the template\n/)
       },
     }
     expect(await documentedCommands()).toEqual(Object.keys(steps))

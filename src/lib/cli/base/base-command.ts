@@ -60,7 +60,7 @@ export abstract class BaseCommand<T extends typeof Command> extends Command {
     this.#preferredFormat = found.settings.output.value as OutputFormat
     if (isRowFormat(this.format) && !this.isList) throw this.withoutRows(this.format)
     if (this.format === 'yaml') this.#yaml = (await import('../../files/yaml-text.js')).yamlText
-    for (const path of found.ignored) this.warn(`${path} is ignored: it belongs to another user`)
+    for (const path of found.ignored) this.warn(`Ignored ${path}: another user owns it`)
     const {value, from} = found.settings.endpointUrl
     const origin = foreignOrigin(value)
     if (origin !== undefined && this.format === 'table') this.logToStderr(`Endpoint: ${origin} (${from})`)
@@ -79,7 +79,7 @@ export abstract class BaseCommand<T extends typeof Command> extends Command {
   }
 
   protected withoutRows(format: OutputFormat): InvalidInput {
-    const how = format === 'csv' ? 'as CSV' : 'as lines of JSON'
+    const how = format === 'csv' ? 'as CSV' : 'as JSON Lines'
     return new InvalidInput(`output.${format}`, `only lists can be printed ${how}`, {
       hint: 'Use --output json or yaml.',
     })
@@ -146,12 +146,12 @@ export abstract class BaseCommand<T extends typeof Command> extends Command {
   protected suggestNextPage(next: string | undefined): void {
     if (next === undefined) return
     this.sayPartlySorted('add --all to sort everything')
-    this.logToStderr(`There are more rows: add --all, or --cursor ${next}`)
+    this.logToStderr(`More rows exist. Add --all, or --cursor ${next}`)
   }
 
   protected sayPartlySorted(advice: string): void {
     const {sort} = this.flags as unknown as ListFlagValues
-    if (sort !== undefined) this.logToStderr(`--sort has sorted only the rows above; ${advice}.`)
+    if (sort !== undefined) this.logToStderr(`--sort sorted only the rows above; ${advice}.`)
   }
 
   /** oclif drops warnings in JSON mode. Here they always go to stderr, and into the JSON too. */

@@ -12,7 +12,7 @@ export function asFailure(error: unknown): ZaelError {
   if (error instanceof ZaelError) return withCommandHint(error)
   const text = error instanceof Error ? error.message || error.name : String(error)
   const [firstLine] = text.split('\n')
-  const message = `${firstLine} (this is a bug; run again with ZAEL_DEBUG=1 to see where it happened)`
+  const message = `${firstLine} (this is a bug in zael; run again with ZAEL_DEBUG=1 for a stack trace)`
   return new ZaelError('failed', 'bug', message, {cause: error})
 }
 

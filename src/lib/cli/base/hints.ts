@@ -24,7 +24,7 @@ export async function withNearestNames(error: unknown, context: StackContext): P
   if (error.code === 'table.missing') {
     const {stack} = context
     const hint = stack === 'local' ? 'zael local up' : `zael list, or zael deploy --stack ${stack}`
-    const missing = new ZaelError('notFound', 'stack.missing', `there is no stack "${stack}"`, {hint, cause: error})
+    const missing = new ZaelError('notFound', 'stack.missing', `stack "${stack}" not found`, {hint, cause: error})
     return suggesting(missing, stack, await namesOrNone(() => tableNames(context)))
   }
   return error
@@ -56,7 +56,7 @@ async function tableNames({table}: StackContext): Promise<string[]> {
   return (await table.transport.send('ListTables', {})).TableNames ?? []
 }
 
-/** No suggestion when the caller may not list names. */
+/** Empty when the caller lacks permission to list names. */
 async function namesOrNone(names: () => Promise<string[]>): Promise<string[]> {
   try {
     return await names()
@@ -104,14 +104,14 @@ const isLoginError = (message: string): boolean =>
 
 function loginHint(profile: string | undefined, env: NodeJS.ProcessEnv): string {
   if (profile === undefined && env.AWS_ACCESS_KEY_ID && env.AWS_SESSION_TOKEN)
-    return 'The session in AWS_ACCESS_KEY_ID and AWS_SESSION_TOKEN is over: get a new one, or unset both and choose --profile.'
+    return 'The session in AWS_ACCESS_KEY_ID and AWS_SESSION_TOKEN has expired. Get a new one, or unset both and use --profile.'
   return `Log in again: aws sso login${profile === undefined ? '' : ` --profile ${shellWord(profile)}`}`
 }
 
 function withProxy({code, hint}: ZaelError, env: NodeJS.ProcessEnv): string | undefined {
   const name = ['HTTPS_PROXY', 'https_proxy', 'ALL_PROXY', 'all_proxy'].find(each => env[each])
   if (name === undefined || !/\.unavailable$/.test(code)) return hint
-  return `${hint ?? ''} ${name} is set, but zael connects directly: allow that, or use a VPC endpoint with --endpoint-url.`.trim()
+  return `${hint ?? ''} ${name} is set, but zael ignores proxies. Allow direct connections, or use a VPC endpoint with --endpoint-url.`.trim()
 }
 
 const AWS_ACCESS_ERRORS = new Set(['aws.region', 'aws.credentials', 'dynamo.denied', 'stack.missing'])
@@ -121,7 +121,7 @@ export async function withLocalHint(error: unknown, stack: Setting): Promise<unk
   const {readSupervisor} = await import('./local-health.js')
   if (!(await readSupervisor())) return error
   const {kind, code, message, details, cause} = error
-  const hint = `No stack is named, so "${stack.value}" was used. For the local stack add --stack local, or run: eval "$(zael local env)"`
+  const hint = `You did not name a stack, so zael used "${stack.value}". For the local stack, add --stack local, or run: eval "$(zael local env)"`
   return new ZaelError(kind, code, message, {hint, details, cause})
 }
 
@@ -135,12 +135,12 @@ const listOf = (names: unknown): string[] => (Array.isArray(names) ? names.map(S
 const HINTS: Readonly<Record<string, (details: Details) => string | undefined>> = {
   'request.too-large': ({entity, resource, limit, requested, unit}) => {
     const amount = unit === undefined ? requested : formatAmount(Number(requested), String(unit))
-    return `Ask for less, or raise the limit; the command for that: zael why ${words(entity, resource, `${limit}=${amount}`)}`
+    return `Request less, or raise the limit. To see how: zael why ${words(entity, resource, `${limit}=${amount}`)}`
   },
   'resource.disabled': ({entity, resource, level}) =>
     level === 'resource'
-      ? `Lift it: zael resource clear ${words(resource)}`
-      : `Lift it: zael entity clear ${words(entity)}${level === 'entity' ? ` --resource ${words(resource)}` : ''}`,
+      ? `Enable it: zael resource clear ${words(resource)}`
+      : `Enable it: zael entity clear ${words(entity)}${level === 'entity' ? ` --resource ${words(resource)}` : ''}`,
   'limit.unknown': ({entity, resource, names, known}) => {
     if (resource === undefined) return undefined
     const [name] = listOf(names)
@@ -150,16 +150,16 @@ const HINTS: Readonly<Record<string, (details: Details) => string | undefined>> 
   'limits.missing': ({entity, resource, others}) => {
     if (Array.isArray(others) && others.length > 0) return undefined
     if (entity !== undefined)
-      return `Set some: zael limits set --entity ${words(entity)} --resource ${words(resource)} rpm=100/min`
-    return 'Run `zael limits list` to see what is configured.'
+      return `Set a limit: zael limits set --entity ${words(entity)} --resource ${words(resource)} rpm=100/min`
+    return 'Run `zael limits list` to see all limits.'
   },
   'boost.missing': () => 'See `zael limits boosts`.',
   'until.same': ({scope, limit, boosted}) =>
     boosted
-      ? `To end its boost now: zael limits unset --boost ${words(limit)} ${scopeArguments(scope as ConfigScope)}`
+      ? `To end its boost: zael limits unset --boost ${words(limit)} ${scopeArguments(scope as ConfigScope)}`
       : undefined,
   'namespace.missing': () => 'See `zael namespace list`, or `zael namespace orphans` for deleted ones.',
-  'namespace.ambiguous': () => 'Use the id instead of the name; `zael namespace orphans` shows when each was deleted.',
+  'namespace.ambiguous': () => 'Use the id instead of the name. `zael namespace orphans` lists the ids.',
   'namespace.state': ({id, name, remedy}) => {
     if (remedy === 'delete') return `Delete it first with \`zael namespace delete ${words(name)}\`.`
     if (remedy === 'purge') return `Use \`zael namespace purge ${words(id)}\` to delete its data too.`
@@ -172,10 +172,10 @@ const HINTS: Readonly<Record<string, (details: Details) => string | undefined>> 
   'entity.exists': ({entity}) => `Change it with \`zael entity update ${words(entity)}\`.`,
   'entity.version': ({entity}) => `Check it with \`zael entity show ${words(entity)}\`, then try again.`,
   'entity.parent-missing': ({parent}) => `Create it first with \`zael entity create ${words(parent)}\`.`,
-  'entity.has-children': () => 'Delete them first, or give them another parent with `zael entity update`.',
-  'schema.needs-migration': () => 'Upgrade it with `zael migrate run`; `zael migrate plan` shows the steps first.',
+  'entity.has-children': () => 'Delete the children first, or move them to another parent with `zael entity update`.',
+  'schema.needs-migration': () => 'Migrate it with `zael migrate run`. To see the steps first: zael migrate plan',
   'schema.migrating': () =>
-    'Wait; `zael migrate status` shows the step. If the run was interrupted, continue it with `zael migrate run`.',
+    'Wait for it to finish; `zael migrate status` shows the step. If it was interrupted, resume with `zael migrate run`.',
   'manifest.changed': () => 'Check the differences with `zael limits plan`, then apply again.',
 }
 

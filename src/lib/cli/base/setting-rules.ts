@@ -31,8 +31,8 @@ export const SETTING_KEYS = Object.keys(SETTING_RULES) as SettingKey[]
 export type SettingsFileKind = 'project' | 'user'
 
 const PROJECT_ENDPOINT =
-  'endpointUrl in a project file must be on this machine (localhost, 127.0.0.1, [::1]), since requests carry your ' +
-  'credentials; for another address use --endpoint-url, ZAEL_ENDPOINT_URL or your own settings file'
+  'endpointUrl in a project file must be on this machine (localhost, 127.0.0.1, [::1]), because requests carry your ' +
+  'credentials. For another address, use --endpoint-url, ZAEL_ENDPOINT_URL or your user settings file'
 
 export function projectSettingProblem(key: SettingKey, value: string): string | undefined {
   const problem = settingProblem(key, value)

@@ -13,7 +13,7 @@ import {
 type Entries = ReadonlyMap<string, {readonly key: Node; readonly value: Node | null}>
 type Report = (offset: number, message: string) => void
 
-/** Throws one error with all problems, without values: they may be secret. JSON.parse lacks positions, duplicates. */
+/** Throws one error with all problems, without values: they may be secret. JSON.parse reports no positions or duplicates. */
 export function parseSettings(
   text: string,
   file: string,
@@ -78,7 +78,7 @@ const startOf = (node: Node | null | undefined): number => node?.range?.[0] ?? 0
 /** yaml's own messages may repeat part of a value. */
 function syntaxMessage({offset, code, message}: {offset: number; code: string; message: string}, text: string): string {
   if (code === 'DEPTH') return message
-  if (code === 'BAD_DQ_ESCAPE') return 'JSON has no such escape'
+  if (code === 'BAD_DQ_ESCAPE') return 'JSON does not allow this escape'
   if (code === 'BLOCK_IN_FLOW' || code === 'MULTILINE_IMPLICIT_KEY') return 'a "," is missing after this'
   if (code === 'MISSING_CHAR') {
     const bracket = /with a ([}\]])/.exec(message)?.[1]
@@ -97,8 +97,8 @@ function reportYaml(text: string, report: Report): void {
     const punctuation = text.replace(/"(?:[^"\\]|\\.)*"/g, string => ' '.repeat(string.length))
     const other = punctuation.search(/[^\s{}:,]/)
     const lastComma = punctuation.search(/,\s*}/)
-    if (other >= 0) report(other, 'JSON has only strings and { } : , here, and no comments')
-    else report(Math.max(0, lastComma), lastComma >= 0 ? 'JSON allows no "," before the "}"' : 'this is not JSON')
+    if (other >= 0) report(other, 'only strings and { } : , are allowed here, and no comments')
+    else report(Math.max(0, lastComma), lastComma >= 0 ? 'JSON does not allow "," before "}"' : 'this is not JSON')
   }
 }
 
@@ -108,7 +108,7 @@ function settingsInvalid(file: string, problems: readonly Problem[], text: strin
     caret(lines[line - 1] ?? '', column),
   )
   const count = problems.length === 1 ? 'a problem' : `${problems.length} problems`
-  return new InvalidInput('config.file', `The settings have ${count}:\n${reported.join('\n')}`, {
+  return new InvalidInput('config.file', `The settings file has ${count}:\n${reported.join('\n')}`, {
     hint: `The keys are ${SETTING_KEYS.join(', ')}; see \`zael config show\`.`,
     details: {file, line: sorted[0]?.line, problems: sorted},
   })

@@ -159,7 +159,7 @@ async function readSettingsFile(
   kind: SettingsFileKind,
   ignored: string[],
 ): Promise<SettingsFile | undefined> {
-  const hint = 'A settings file is one JSON object of strings, such as {"stack": "local"}; correct it or remove it.'
+  const hint = 'A settings file is one JSON object of strings, such as {"stack": "local"}. Correct or remove it.'
   const accept = ({uid}: {readonly uid: number}) => {
     if (isTrustedOwner(uid)) return true
     ignored.push(path)

@@ -59,7 +59,7 @@ const {namespace: _, ...withoutNamespace} = StackCommand.baseFlags
 // Without --namespace. Cast: a subclass cannot have fewer statics, but oclif sees the flags that really exist.
 export const wholeStackFlags = withoutNamespace as typeof StackCommand.baseFlags
 
-/** Works on the table of a stack, whatever its namespaces. */
+/** For commands that ignore namespaces. */
 export abstract class TableCommand<T extends typeof Command> extends StackCommand<T> {
   static override baseFlags = wholeStackFlags
 }
@@ -78,8 +78,8 @@ export async function withKnownProfiles(
   if (known === undefined || known.includes(used)) return error
   const meant = didYouMean(nearestNames(used, known))
   const from = profile.value === undefined ? 'AWS_PROFILE' : (profile.from ?? '--profile')
-  return new ZaelError('access', 'aws.profile', `There is no AWS profile "${used}" (${from}).`, {
-    hint: `${meant === undefined ? '' : `${meant} `}To see all: aws configure list-profiles. To make one: aws configure sso`,
+  return new ZaelError('access', 'aws.profile', `AWS profile "${used}" not found (${from}).`, {
+    hint: `${meant === undefined ? '' : `${meant} `}List profiles: aws configure list-profiles. Create one: aws configure sso`,
     details: {profile: used, known},
     cause: error,
   })
@@ -113,7 +113,7 @@ async function readIfThere(path: string): Promise<string> {
   })
 }
 
-/** Ctrl-C and SIGTERM stop it at any request. */
+/** For commands that Ctrl-C and SIGTERM can stop at any request. */
 export abstract class WholeStackCommand<T extends typeof Command> extends StackCommand<T> {
   static override baseFlags = wholeStackFlags
 
@@ -126,7 +126,7 @@ export abstract class WholeStackCommand<T extends typeof Command> extends StackC
     return this.interruptibly(() => super.run())
   }
 
-  /** Reports "nothing was changed" when interrupted, until `interruption.tell` sets another error. */
+  /** Reports "nothing was changed" when interrupted, until `interruption.failWith` sets another error. */
   protected interruptibly<R>(work: () => Promise<R>): Promise<R> {
     return interruptible(
       (_, interruption) => {
@@ -141,8 +141,6 @@ export abstract class WholeStackCommand<T extends typeof Command> extends StackC
   /** Like `awsServices`, but stops on interruption. */
   protected async openAws(): Promise<Aws | undefined> {
     const {callAws} = await import('../../infra/aws/errors.js')
-    return callAws('find out what answers at the endpoint', () =>
-      unlessStopped(this.stack.awsServices(), this.interruption),
-    )
+    return callAws('contact the endpoint', () => unlessStopped(this.stack.awsServices(), this.interruption))
   }
 }

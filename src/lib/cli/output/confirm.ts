@@ -18,7 +18,7 @@ interface Consent {
   readonly unchanged?: string | undefined
 }
 
-/** `signal` withdraws the question; `instead` suggests another command; `unchanged` is the message after a no. */
+/** `signal` cancels the question; `instead` suggests another command; `unchanged` is the message after a no. */
 export async function confirm(
   what: string,
   {yes, signal, instead, unchanged}: Consent,
@@ -26,7 +26,7 @@ export async function confirm(
 ): Promise<void> {
   if (yes) return
   if (!canAsk(terminal)) {
-    const hint = 'Add --yes: there is no terminal to ask on.'
+    const hint = 'Add --yes: zael cannot ask without a terminal.'
     throw new InvalidInput('confirm.needed', `${what}. This needs confirmation.`, {
       hint: instead === undefined ? hint : `${hint} ${instead}`,
     })
@@ -52,13 +52,13 @@ export async function confirmByName(
   if (given === name) return
   if (given !== undefined) {
     throw new InvalidInput('confirm.name', `--confirm is "${given}", but the name is "${name}"`, {
-      hint: `Nothing was changed. To confirm, add --confirm ${name}`,
+      hint: `Nothing was changed. To confirm: --confirm ${name}`,
       details: {given, name},
     })
   }
   if (!canAsk(terminal)) {
     throw new InvalidInput('confirm.needed', `${what}. This must be confirmed by name.`, {
-      hint: `Add --confirm ${name}: there is no terminal to ask on.`,
+      hint: `Add --confirm ${name}: zael cannot ask without a terminal.`,
     })
   }
   const answer = await ask(`${what}. Type "${name}" to continue: `, terminal, signal)

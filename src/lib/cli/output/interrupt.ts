@@ -8,7 +8,7 @@ export interface Interruption {
   /** Aborted by the first Ctrl-C or SIGTERM. */
   readonly signal: AbortSignal
   /** Sets the error of a later interruption. */
-  tell(interrupted: MakeInterrupted): void
+  failWith(interrupted: MakeInterrupted): void
 }
 
 /** Ctrl-C (exit code 130) and SIGTERM (143) abort with `interrupted()`. A second signal ends the process at once. */
@@ -20,7 +20,7 @@ export async function interruptible<T>(
   let make = interrupted
   const interruption: Interruption = {
     signal: end.signal,
-    tell: next => {
+    failWith: next => {
       make = next
     },
   }
@@ -104,8 +104,8 @@ export async function withinTime<T>(ms: number | undefined, work: (signal: Abort
 
 function tooLate(ms: number): ZaelError {
   const time = formatDuration(ms)
-  return new ZaelError('failed', 'time.over', `Timed out before everything was read (--for ${time}).`, {
-    hint: 'Allow more time, or find out why the table does not respond: zael doctor',
+  return new ZaelError('failed', 'time.over', `The command timed out (--for ${time}).`, {
+    hint: 'Allow more time, or check the connection: zael doctor',
     details: {forMs: ms},
   })
 }

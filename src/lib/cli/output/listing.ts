@@ -156,7 +156,7 @@ function compare(a: Cell, b: Cell, direction: 1 | -1): number {
   return direction * (String(a) < String(b) ? -1 : String(a) > String(b) ? 1 : 0)
 }
 
-/** Text that spreadsheets treat as a formula, full-width signs included; a signed number is none. */
+/** Text that spreadsheets treat as a formula, including full-width signs; signed numbers are safe. */
 const isFormula = /^[=@＝＋－＠]|^[+-](?!\d+(?:\.\d+)?$)/
 
 /** A leading quote makes spreadsheets show a formula instead of computing it. */

@@ -23,7 +23,7 @@ export const onUnavailableSchema = z.enum(['allow', 'block']).nullable().meta({i
 export const accessSchema = z
   .enum(['disabled', 'enabled', 'bypass'])
   .nullable()
-  .describe('The switch of a scope: disabled refuses every request, bypass admits and only counts it')
+  .describe('Access of a scope: disabled refuses every request, bypass admits and counts every request')
   .meta({id: 'AccessSwitch'})
 
 export const accessChangeSchema = strictObject({before: accessSchema, after: accessSchema}).meta({id: 'AccessChange'})
@@ -31,9 +31,7 @@ export const accessChangeSchema = strictObject({before: accessSchema, after: acc
 export const cascadePolicySchema = z
   .boolean()
   .nullable()
-  .describe(
-    'Whether requests are charged to the parent too; null where the next less specific level, or the entity, decides',
-  )
+  .describe('Whether requests also charge the parent; null: inherited from the next level or the entity')
   .meta({id: 'CascadePolicy'})
 
 export const cascadePolicyChangeSchema = strictObject({before: cascadePolicySchema, after: cascadePolicySchema}).meta({
@@ -43,10 +41,10 @@ export const cascadePolicyChangeSchema = strictObject({before: cascadePolicySche
 export const limitLevelSchema = z.enum(['entity', 'entity_default', 'resource', 'system']).meta({id: 'LimitLevel'})
 
 export const sharedChargeSchema = strictObject({
-  charged: z.boolean().describe('Whether every request is charged to the parent too'),
+  charged: z.boolean().describe('Whether every request also charges the parent'),
   level: z
     .enum([...limitLevelSchema.options, 'record'])
-    .describe("The level whose policy says so; record: the entity's own cascade"),
+    .describe("Level that sets the policy; record: the entity's own cascade"),
 })
   .nullable()
   .describe('Null for an entity without a parent')
@@ -58,11 +56,11 @@ const tokenCount = z.int().min(1)
 export const limitKindShape = {
   reset: z
     .union([
-      strictObject({crons: z.array(z.string()).describe('Full again when one of them begins to match')}),
+      strictObject({crons: z.array(z.string()).describe('The quota resets when one of them begins to match')}),
       strictObject({afterSeconds: z.int().min(1).describe('Length of a session from its first use')}),
     ])
     .optional()
-    .describe('A quota: nothing refills, the whole capacity is there again at each reset'),
+    .describe('A quota: does not refill; each reset restores the whole capacity'),
   schedule: z
     .array(
       z.union([
@@ -76,33 +74,33 @@ export const limitKindShape = {
       ]),
     )
     .optional()
-    .describe('Other parameters while a cron matches; the first that matches applies'),
-  timeZone: z.string().optional().describe('IANA name of the zone of resets and schedule'),
-  soft: z.literal(true).optional().describe('Counted, but never a reason to refuse'),
+    .describe('Parameters while a cron matches; the first match applies'),
+  timeZone: z.string().optional().describe('IANA time zone of resets and schedule'),
+  soft: z.literal(true).optional().describe('Counted, but never refuses'),
   boost: strictObject({
     capacity: tokenCount,
     refillAmount: count,
     refillPeriodSeconds: tokenCount,
-    text: z.string().describe('As `zael limits set` reads it'),
+    text: z.string().describe('In the syntax of `zael limits set`'),
     until: z.string().describe('UTC, ISO 8601'),
-    ended: z.boolean().describe('True: it ended, and what is left of it is yet to be removed'),
+    ended: z.boolean().describe('True: it expired, but is not removed yet'),
     endsCopy: z
       .boolean()
       .describe(
-        'True: with it ends a copy that was made for the boosts of the scope; what applies then is not the limit as it is without, but what the next level says',
+        'True: the limit is a copy made for the boost and expires with it; the limit of the next level applies then',
       ),
   })
     .optional()
-    .describe('What applies until an instant; after that, and outside of this key, the limit as it is without'),
-  unit: z.string().optional().describe('ISO 4217 code of the currency whose millionths the tokens are'),
+    .describe('Temporary values that apply until an instant; the other keys describe the limit without them'),
+  unit: z.string().optional().describe('ISO 4217 currency code; one token is a millionth of the unit'),
 } as const
 
 export const limitSchema = strictObject({
   name: z.string(),
-  capacity: z.int().min(1).describe('Whole tokens it holds at most; the burst'),
+  capacity: z.int().min(1).describe('Maximum whole tokens (burst)'),
   refillAmount: count.describe('Whole tokens per period; 0 for a quota'),
   refillPeriodSeconds: z.int().min(1),
-  text: z.string().describe('As `zael limits set` reads it'),
+  text: z.string().describe('In the syntax of `zael limits set`'),
   ...limitKindShape,
 }).meta({id: 'Limit'})
 export type LimitJson = ResultOf<typeof limitSchema>
@@ -110,7 +108,7 @@ export type LimitJson = ResultOf<typeof limitSchema>
 export const scopeSchema = strictObject({
   level: limitLevelSchema,
   entity: textOrNull,
-  resource: textOrNull.describe("Null for the system, and for an entity's limits of every resource"),
+  resource: textOrNull.describe("Null for the system, and for an entity's limits on every resource"),
 }).meta({id: 'Scope'})
 export type ScopeJson = ResultOf<typeof scopeSchema>
 
@@ -131,7 +129,7 @@ export const bucketSyncSchema = strictObject({
   updated: count,
   failed: count,
 })
-  .describe('Shards of live buckets that the change concerns')
+  .describe('Shards of live buckets that the change affects')
   .meta({id: 'BucketSync'})
 
 export const itemCountsSchema = strictObject({
@@ -148,17 +146,17 @@ export const itemCountsSchema = strictObject({
   other: count,
   total: count,
 })
-  .describe('Items that were deleted or, in a dry run, would be')
+  .describe('Deleted items; with --dry-run, items to delete')
   .meta({id: 'ItemCounts'})
 
 export const quotaLevelShape = {
-  soft: z.literal(true).optional().describe('Only for soft limits, which are metered and never refuse'),
-  quota: z.enum(['calendar', 'session']).optional().describe('Only for quotas, which gain nothing between resets'),
+  soft: z.literal(true).optional().describe('Only for soft limits, which count and never refuse'),
+  quota: z.enum(['calendar', 'session']).optional().describe('Only for quotas, which do not refill between resets'),
   resetsAt: z
     .string()
     .optional()
-    .describe('UTC, ISO 8601: when a quota is full again; absent for a session that is not open'),
-  toppedUp: z.number().optional().describe('Included in the capacity until the reset: what was added by a top-up'),
+    .describe('UTC, ISO 8601: next reset of a quota; absent for a session that has not started'),
+  toppedUp: z.number().optional().describe('Amount added by top-ups, included in the capacity until the reset'),
 }
 
 export const errorResult = strictObject({
@@ -166,10 +164,10 @@ export const errorResult = strictObject({
     code: z.string().describe('Stable, dotted.'),
     kind: z.enum(['failed', 'usage', 'notFound', 'access', 'conflict', 'checkSaidNo', 'interrupted', 'terminated']),
     message: z.string(),
-    hint: textOrNull.describe('What to do next.'),
+    hint: textOrNull.describe('Suggested next step.'),
     details: z.record(z.string(), z.unknown()),
   }),
-}).meta({title: 'What any command prints with --json when it fails'})
+}).meta({title: 'Failure of any command with --json'})
 export type ErrorResult = ResultOf<typeof errorResult>
 
 export const configShowResult = strictObject({

@@ -107,7 +107,7 @@ export function factLines(title: string, facts: Facts): string[] {
 }
 
 export function updatedText({updated, failed}: {readonly updated: number; readonly failed: number}): string {
-  const missed = failed === 0 ? '' : `, ${formatCount(failed)} not reached; run the command again`
+  const missed = failed === 0 ? '' : `, ${formatCount(failed)} failed; run the command again`
   return `${formatCount(updated)} updated${missed}`
 }
 

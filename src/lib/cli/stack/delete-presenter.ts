@@ -19,10 +19,10 @@ export function deletionLines(plan: DeletionPlan): string[] {
   const role = plan.cloudFormationRole ?? plan.stack?.role
   return [
     titleOf(plan),
-    ...(plan.stack && role ? [`  CloudFormation acts as ${role}`] : []),
+    ...(plan.stack && role ? [`  CloudFormation assumes ${role}`] : []),
     ...(deleted.length === 0 ? [] : ['  deleted:', ...deleted.map(line => paint('red', `    - ${line}`))]),
     ...(kept.length === 0 ? [] : ['  kept:', ...kept.map(line => `    ${line}`)]),
-    ...(emptyArchive && !archive ? ['  --empty-archive: there is no audit archive'] : []),
+    ...(emptyArchive && !archive ? ['  --empty-archive: no audit archive found'] : []),
   ]
 }
 
@@ -30,8 +30,8 @@ function titleOf({name, region, stack, table, deleteTable}: DeletionPlan): strin
   const where = region === null ? '' : ` in ${region}`
   if (stack) return `Stack "${name}"${where} (${stack.status})`
   return table && deleteTable
-    ? `The table "${name}"${where}, which belongs to no stack`
-    : `Resources kept by a deletion of stack "${name}"${where}`
+    ? `Table "${name}"${where}, which belongs to no stack`
+    : `Resources that an earlier deletion of stack "${name}"${where} kept`
 }
 
 export function deletionQuestion(plan: DeletionPlan): string {
@@ -50,13 +50,13 @@ export function stackDeletedLines(plan: DeletionPlan, deleted: Deleted): string[
   const isArchiveAlone = !stackDeleted && !tableDeleted
   const archived = `audit archive ${archive} of ${formatCount(objects ?? 0)} objects`
   const left = [
-    ...(tableLeft ? [`    the table ${name}; to delete it too: zael delete --stack ${name} --delete-table`] : []),
+    ...(tableLeft ? [`    the table ${name}. Delete it: zael delete --stack ${name} --delete-table`] : []),
     ...(archive && !emptyArchive
-      ? [`    the audit archive ${archive}; to delete it too: aws s3 rb s3://${archive} --force`]
+      ? [`    the audit archive ${archive}. Delete it: aws s3 rb s3://${archive} --force`]
       : []),
   ]
   return [
-    isArchiveAlone ? `The ${archived} is deleted` : `${stackDeleted ? 'Stack' : 'The table'} "${name}" is deleted`,
+    isArchiveAlone ? `Deleted ${archived}` : `Deleted ${stackDeleted ? 'stack' : 'table'} "${name}"`,
     ...(tableDeleted && stackDeleted ? [`  with its table of about ${formatCount(table?.items ?? 0)} items`] : []),
     ...(objects === null || isArchiveAlone ? [] : [`  with its ${archived}`]),
     ...(tableDeleted && region !== null
@@ -81,7 +81,7 @@ export function deletionJson(plan: DeletionPlan, deleted: Deleted | undefined): 
   }
 }
 
-// Table and archive have lines of their own; a bucket policy belongs to its bucket.
+// Table and archive have their own lines; a bucket policy belongs to its bucket.
 const LISTED_SEPARATELY = new Set(['AWS::DynamoDB::Table', 'AWS::S3::Bucket', 'AWS::S3::BucketPolicy'])
 
 function plainOf(resources: readonly StackResource[]): StackResource[] {

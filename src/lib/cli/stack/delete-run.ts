@@ -24,7 +24,7 @@ export async function deleteWithEvents(
       for (const line of eventLines(event)) logToStderr(line)
     },
     onStep: what => logToStderr(`  ${what}`),
-    onStart: () => interruption.tell(() => interruptedDeletion(started)),
+    onStart: () => interruption.failWith(() => interruptedDeletion(started)),
     onGone: part => gone.add(part),
   }
   const waiting = {sleep: sleepMs, signal: interruption.signal}
@@ -51,17 +51,17 @@ export function interruptedDeletion(started: StartedDeletion): ZaelError {
   const [next] = leftOf(started)
   const remaining = {
     stack: `CloudFormation continues to delete stack "${plan.name}".`,
-    table: `DynamoDB continues to delete the table "${plan.name}" if it had started.`,
+    table: `DynamoDB may continue to delete the table "${plan.name}".`,
     archive: `the audit archive ${plan.archive} is not empty yet.`,
   }
   const message = `Interrupted: ${next === undefined ? 'everything is deleted.' : remaining[next]}`
   return new ZaelError('interrupted', 'delete.interrupted', message, {
-    hint: `Check its state: zael status${flags}. Delete the rest: ${sameCommand(started)}`,
+    hint: `Check its state: zael status${flags}. Then delete the rest: ${sameCommand(started)}`,
     details: detailsOf(started),
   })
 }
 
-/** Once a part is deleted, adds what is deleted, what is left and how to continue. */
+/** Once a part is deleted, adds the deleted and remaining parts and the command that continues. */
 export function unfinishedDeletion(error: unknown, started: StartedDeletion): unknown {
   const {plan, gone, flags} = started
   const stack = plan.name

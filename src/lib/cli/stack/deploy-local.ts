@@ -47,17 +47,17 @@ export async function deployLocally(
   const common = {stack: table.name, withoutEffect}
   if (dryRun) return {...common, created: now === undefined}
   const shape = resourceIndex === undefined ? {} : {resourceIndex}
-  interruption.tell(() => interruptedHere(table.name))
+  interruption.failWith(() => interruptedHere(table.name))
   return {...common, ...(await prepareStack(table, version, shape))}
 }
 
 export function localLines({stack, created}: LocalDeployment, dryRun: boolean): string[] {
   const title = created
-    ? `The table "${stack}" ${dryRun ? 'would be' : 'is'} created on the local engine`
-    : `The table "${stack}" already exists on the local engine`
+    ? `${dryRun ? 'Would create' : 'Created'} table "${stack}" on the local engine`
+    : `Table "${stack}" already exists on the local engine`
   return factLines(title, {
     template: 'the same as on AWS',
-    omitted: 'function, alarms, archive and policies, which an engine does not have',
+    omitted: 'function, alarms, archive and policies: local engines do not support them',
   })
 }
 
@@ -73,8 +73,13 @@ function interruptedHere(stack: string): ZaelError {
 }
 
 function otherIndex(stack: string): ZaelError {
-  return new ZaelError('conflict', 'deploy.index-rebuild', `The table "${stack}" exists with another resource index.`, {
-    hint: `Nothing was changed. On a local engine, delete the table and deploy again: zael delete --stack ${stack} --delete-table`,
-    details: {stack},
-  })
+  return new ZaelError(
+    'conflict',
+    'deploy.index-rebuild',
+    `Table "${stack}" already exists with a different resource index.`,
+    {
+      hint: `Nothing was changed. Delete the table, then deploy again: zael delete --stack ${stack} --delete-table`,
+      details: {stack},
+    },
+  )
 }

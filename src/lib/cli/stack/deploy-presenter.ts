@@ -12,14 +12,14 @@ import type {DeployResult} from './results.js'
 
 const SIGNS: Readonly<Record<ChangeAction, readonly [sign: string, colour: string, note: string]>> = {
   add: ['+', 'green', ''],
-  import: ['=', 'green', 'exists and becomes part of the stack'],
-  restore: ['+', 'green', 'is gone and is created again'],
-  sync: ['=', 'dim', 'is already as the template has it'],
+  import: ['=', 'green', 'exists; the stack adopts it'],
+  restore: ['+', 'green', 'was deleted and is recreated'],
+  sync: ['=', 'dim', 'already matches the template'],
   change: ['~', 'yellow', ''],
   'maybe-replace': ['!', 'red', 'CloudFormation may replace it'],
-  replace: ['!', 'red', 'is REPLACED: a new one is created, then this one is deleted'],
+  replace: ['!', 'red', 'is REPLACED by a new one, then deleted'],
   remove: ['-', 'red', 'is deleted'],
-  keep: ['-', 'yellow', 'is removed from the stack and kept on AWS'],
+  keep: ['-', 'yellow', 'leaves the stack and stays on AWS'],
 }
 
 // New to the stack, so their properties are not changes.
@@ -36,14 +36,14 @@ export function deployPlanLines(plan: DeployPlan): string[] {
   const title = `Stack "${stack}" in ${region}`
   if (action === 'none') return [`${title}: no changes`, ...protectionLines(plan), ...codeLines(plan)]
   if (action === 'recreate') {
-    return [`${title}: an earlier deployment failed; what it left must be deleted first`]
+    return [`${title}: an earlier deployment failed; its leftovers must be deleted first`]
   }
   const changes = (changeSet?.changes ?? []).toSorted((a, b) => ORDER.indexOf(a.action) - ORDER.indexOf(b.action))
   return [
     `${title}: ${action === 'create' ? 'will be created' : 'will be changed'}`,
-    ...(cloudFormationRole === null ? [] : [`  CloudFormation acts as ${cloudFormationRole}`]),
+    ...(cloudFormationRole === null ? [] : [`  CloudFormation assumes ${cloudFormationRole}`]),
     ...adoptionLines(plan),
-    ...(plan.repairs ? ['  compared with what exists: what differs from the template is set back'] : []),
+    ...(plan.repairs ? ['  repairs: resources that differ from the template are reverted'] : []),
     ...parameters.map(({option, before, after}) => `  ${option}: ${before || 'not set'} -> ${after || 'not set'}`),
     ...changes.flatMap(changeLines),
     ...protectionLines(plan),
@@ -56,11 +56,11 @@ export function deployPlanLines(plan: DeployPlan): string[] {
 function adoptionLines({adopts}: DeployPlan): string[] {
   if (adopts === null) return []
   const {table, items, formerArchive} = adopts
-  // DynamoDB's count is some hours old, so 0 says nothing.
+  // DynamoDB's count is hours old, so 0 may be wrong.
   const count = items === 0 ? 'its items' : `about ${formatPlural(items, 'item')}`
   return [
-    paint('green', `  adopts table ${table}: ${count} stay${items === 1 ? 's' : ''}`),
-    ...(formerArchive === null ? [] : [`  audit archive ${formerArchive} stays as it is; a new one is created`]),
+    paint('green', `  adopts table ${table} and keeps ${count}`),
+    ...(formerArchive === null ? [] : [`  keeps audit archive ${formerArchive}, but archives new events in a new one`]),
   ]
 }
 
@@ -98,7 +98,7 @@ function countLine(changes: readonly PlannedResource[]): string {
   return [
     ...optional('import', 'to import'),
     `${count('add')} to add`,
-    ...optional('restore', 'to create again'),
+    ...optional('restore', 'to recreate'),
     `${count('change', 'maybe-replace')} to change`,
     `${count('replace')} to replace`,
     `${count('remove', 'keep')} to remove`,
@@ -138,7 +138,7 @@ export function deployWarnings(
   const isRoleUnset = action === 'none' && asked.cloudFormationRole !== undefined
   const role =
     isRoleUnset && cloudFormationRole !== asked.cloudFormationRole
-      ? ['The service role was not set: CloudFormation sets it only together with another change of the stack.']
+      ? ['The service role was not set. CloudFormation only sets it together with another change to the stack.']
       : []
   return [...role, ...(finished?.warnings ?? [])]
 }
@@ -146,7 +146,7 @@ export function deployWarnings(
 export function unfinishedLines({terminationProtection}: DeployPlan, flags: string): string[] {
   const no = terminationProtection ? '' : 'no-'
   const protection = terminationProtection === null ? '' : ` --${no}termination-protection`
-  return nextLines([[`zael deploy${flags}${protection}`, 'finish when CloudFormation is done']])
+  return nextLines([[`zael deploy${flags}${protection}`, 'finish after CloudFormation is done']])
 }
 
 /** Every result starts from this, so the keys are always the same. */
@@ -213,7 +213,7 @@ interface Unobserved {
 export function outOfSight(error: unknown, {code, continuing, hint, stack}: Unobserved): unknown {
   if (!(error instanceof ZaelError) || error.code !== 'stack.out-of-sight') return error
   const {kind, message, details, cause} = error
-  const text = `CloudFormation continues ${continuing}, but its progress can no longer be read. ${message}`
+  const text = `CloudFormation continues ${continuing}, but zael can no longer read its progress. ${message}`
   return new ZaelError(kind, code, text, {hint, details: {stack, ...details}, cause})
 }
 

@@ -31,7 +31,7 @@ export async function deployWithConsent(
   const {signal} = interruption
   const waiting = {sleep: sleepMs, signal}
   if (request.templateBucket !== undefined)
-    interruption.tell(() => nothingChanged('deploy.interrupted', 'The uploaded template may stay in its bucket.'))
+    interruption.failWith(() => nothingChanged('deploy.interrupted', 'The uploaded template may stay in its bucket.'))
   const [{planDeploy}, {discardAfter, discardChangeSet}, {startChanges, followChanges, finishStack}] =
     await Promise.all([
       import('../../infra/deploy/plan.js'),
@@ -57,14 +57,14 @@ export async function deployWithConsent(
   try {
     if (!isIdle) await confirm(questionFor(plan), {yes, signal, unchanged})
     if (signal.aborted) throw new Aborted('The deployment', false, signal.reason)
-    const onSent = () => interruption.tell(() => interruptedInDoubt(plan, flags))
+    const onSent = () => interruption.failWith(() => interruptedInDoubt(plan, flags))
     since = await startChanges(aws, plan, {signal, onSent})
   } catch (error) {
     // When in doubt, keep the change set: CloudFormation may have begun.
     const isInDoubt = error instanceof Aborted && error.maybeApplied
     throw changeSet && !isInDoubt ? await discardAfter(error, aws, changeSet) : error
   }
-  interruption.tell(() => interruptedLate(plan, flags))
+  interruption.failWith(() => interruptedLate(plan, flags))
   // Without changes there is nothing to wait for.
   if (!mode.wait && changeSet) return {plan, finished: undefined}
   const watcher = watcherOf(mode)
@@ -77,7 +77,7 @@ export async function deployWithConsent(
   }
 }
 
-/** Deletes leftovers of a failed first deployment: they hold no data and block the next. Returns what was changed. */
+/** Deletes leftovers of a failed first deployment: they hold no data and block the next. Returns a description of the change. */
 async function removeFailed(aws: Aws, givenTable: Table, plan: DeployPlan, mode: DeployMode): Promise<string> {
   const {signal} = mode.interruption
   const table = untilAborted(givenTable, signal)
@@ -89,15 +89,15 @@ async function removeFailed(aws: Aws, givenTable: Table, plan: DeployPlan, mode:
   ])
   // A first deployment with --deletion-protection leaves a table that its rollback could not delete.
   const isProtected = hasEmptyTable && (await readTable(table))?.isProtected === true
-  const protection = isProtected ? ', whose deletion protection it turns off' : ''
-  const left = hasEmptyTable ? ` and its empty table "${table.name}"${protection}` : ''
-  await confirm(`This deletes what is left of the failed stack "${stack}"${left}, then creates it again`, {
+  const protection = isProtected ? ', after turning off its deletion protection' : ''
+  const left = hasEmptyTable ? ` with its empty table "${table.name}"${protection}` : ''
+  await confirm(`This deletes the failed stack "${stack}"${left}, then creates the stack again`, {
     yes: mode.yes,
     signal,
   })
-  const hint = 'Run the same command again when it is deleted.'
+  const hint = 'Run the same command again after the deletion.'
   const tell = (message: string, next = hint) =>
-    mode.interruption.tell(
+    mode.interruption.failWith(
       () => new ZaelError('interrupted', 'deploy.interrupted', `Interrupted: ${message}`, {hint: next}),
     )
   const waiting = {sleep: sleepMs, signal}
@@ -109,14 +109,14 @@ async function removeFailed(aws: Aws, givenTable: Table, plan: DeployPlan, mode:
     await deleteStack(aws, {name: stack, id: stackId ?? stack}, watcher, waiting)
     // Checked again: clients may have written to the table in the meantime.
     if (hasEmptyTable && (await hasEmptyLeftover(table))) {
-      tell(`what was left of the failed stack "${stack}" is deleted, but perhaps not its empty table.`)
+      tell(`the failed stack "${stack}" is deleted, but its empty table may remain.`)
       if (isProtected) await unprotectTable(table, waiting)
       await deleteTable(table, waiting)
     }
   } catch (error) {
     throw outOfSight(error, {code: 'deploy.out-of-sight', continuing: `to delete "${stack}"`, hint, stack})
   }
-  const changed = `what was left of the failed stack "${stack}" is deleted; nothing else was changed.`
+  const changed = `the failed stack "${stack}" was deleted; nothing else was changed.`
   tell(changed, 'Run the same command again.')
   return changed
 }
@@ -134,7 +134,7 @@ function questionFor({stack, region, action, changeSet, code, adopts, terminatio
   if (action === 'create') return `This creates stack "${stack}" in ${region}${adopts ? ' and adopts its table' : ''}`
   if (action === 'none' && code !== 'new') {
     const onOff = terminationProtection === true ? 'on' : 'off'
-    return `This turns the termination protection of "${stack}" in ${region} ${onOff}`
+    return `This turns ${onOff} the termination protection of "${stack}" in ${region}`
   }
   if (action === 'none') return `This uploads new code to the aggregator of "${stack}" in ${region}`
   const replaced = (changeSet?.changes ?? []).filter(change => change.action === 'replace')
@@ -143,14 +143,14 @@ function questionFor({stack, region, action, changeSet, code, adopts, terminatio
 }
 
 function interruptedInDoubt({stack}: DeployPlan, flags: string): ZaelError {
-  const message = `Interrupted: CloudFormation may have begun to change stack "${stack}"; it did not answer.`
+  const message = `Interrupted: CloudFormation did not respond and may have begun to change stack "${stack}".`
   return new ZaelError('interrupted', 'deploy.interrupted', message, {hint: lateHint(flags), details: {stack}})
 }
 
 function interruptedLate({stack, changeSet}: DeployPlan, flags: string): ZaelError {
   const message = changeSet
     ? `Interrupted: CloudFormation continues with stack "${stack}".`
-    : `Interrupted: stack "${stack}" may lack its code or its default namespace.`
+    : `Interrupted: stack "${stack}" may lack its code or default namespace.`
   return new ZaelError('interrupted', 'deploy.interrupted', message, {
     hint: lateHint(flags),
     details: {stack},
@@ -158,4 +158,4 @@ function interruptedLate({stack, changeSet}: DeployPlan, flags: string): ZaelErr
 }
 
 const lateHint = (flags: string): string =>
-  `Check its state: zael status${flags}. When it is done, run the same command again to finish.`
+  `Check its state: zael status${flags}. Run the same command again to finish.`

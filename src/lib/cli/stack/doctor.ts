@@ -46,7 +46,7 @@ async function examineAccess(
 ): Promise<Check[]> {
   const {permissionChecks} = await import('../../infra/doctor/permission-checks.js')
   const account = aws && (await examineAccount(aws, Date.now()))
-  const accountChecks = account?.checks ?? [passedCheck('account', 'credentials', 'not needed by a local engine')]
+  const accountChecks = account?.checks ?? [passedCheck('account', 'credentials', 'not required for a local engine')]
   if (account && !account.caller) return [...accountChecks]
   const probe = await probeEndpoint(await connectionOf(flags, env), Date.now)
   const {checks, health} = await examineStack(context, aws, {isNamed, version})
@@ -76,7 +76,7 @@ async function examineStack(
       return {checks: [failedCheck('stack', 'stack', error.message, error.hint ?? null)], health: undefined}
     }
     const look = `zael list${aws ? ' --all-regions' : ''}, or zael deploy --stack ${stack}`
-    const missing = failedCheck('stack', 'stack', `there is no stack "${stack}" here`, look)
+    const missing = failedCheck('stack', 'stack', `stack "${stack}" not found`, look)
     return {checks: isNamed ? [missing] : [], health: undefined}
   }
 }

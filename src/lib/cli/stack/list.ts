@@ -45,10 +45,10 @@ export function stackListing(stacks: readonly ListedStack[], where: {allRegions:
       {name: 'created', fit: 'spare', value: ({createdAt}) => createdAt},
       {name: 'updated', value: ({updatedAt}) => updatedAt, isExtra: true},
     ],
-    empty: where.allRegions ? 'No stacks in any region' : 'No stacks in this region. Create one: zael deploy',
+    empty: where.allRegions ? 'No stacks found' : 'No stacks found in this region. Create one: zael deploy',
   }
 }
 
 export function refusedLines(refused: readonly RefusedRegion[]): string[] {
-  return refused.map(({region, reason}) => `${region} could not be listed: ${reason}`)
+  return refused.map(({region, reason}) => `Could not list ${region}: ${reason}`)
 }

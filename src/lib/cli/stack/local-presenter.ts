@@ -17,7 +17,7 @@ export interface TableFacts {
   readonly items: number
 }
 
-/** Only these fields: the state file also holds the token that proves who its supervisor is. */
+/** Only these fields: the state file also holds the supervisor's secret token. */
 export function stateJson(state: StackState): LocalStateJson {
   const {stack, pid, engine, engineVersion, endpoint, port, dataDir, aggregator, startedAt, version} = state
   return {stack, pid, engine, engineVersion, endpoint, port, dataDir, aggregator, startedAt, version}
@@ -25,7 +25,7 @@ export function stateJson(state: StackState): LocalStateJson {
 
 export function upLines({state, started, recovered}: UpResult): string[] {
   const title = started ? 'The local stack is running' : 'The local stack is already running'
-  return factLines(recovered ? `${title}; the previous one had not stopped cleanly` : title, {
+  return factLines(recovered ? `${title}; the previous run did not stop cleanly` : title, {
     endpoint: state.endpoint,
     engine: `${state.engine} ${state.engineVersion}`,
     data: state.dataDir ?? 'in memory',
@@ -36,16 +36,16 @@ export function upLines({state, started, recovered}: UpResult): string[] {
 
 export function upHints({dataDir}: Pick<StackState, 'dataDir'>): string[] {
   return nextLines([
-    ['eval "$(zael local env)"', 'point zael, its library and AWS SDKs to it'],
-    ['zael local status', 'show its state'],
-    ['zael local down', dataDir ? 'stop it; the data is kept' : 'stop it; the data is in memory and is lost'],
+    ['eval "$(zael local env)"', 'point zael, its library and AWS SDKs to this stack'],
+    ['zael local status', 'show the state'],
+    ['zael local down', dataDir ? 'stop the stack and keep the data' : 'stop the stack and lose the data in memory'],
   ])
 }
 
 export function downLines({stopped, purged}: DownResult): string[] {
   return [
-    stopped ? `The local stack at ${stopped.endpoint} is stopped` : 'The local stack was not running',
-    ...(purged ? [`Deleted ${purged}`] : stopped?.dataDir ? [`Its data is kept in ${stopped.dataDir}`] : []),
+    stopped ? `Stopped the local stack at ${stopped.endpoint}` : 'The local stack was not running',
+    ...(purged ? [`Deleted ${purged}`] : stopped?.dataDir ? [`Kept the data in ${stopped.dataDir}`] : []),
   ]
 }
 
@@ -76,7 +76,7 @@ export function localStatusLines(status: StackStatus, table: TableFacts | null, 
 }
 
 function streamLine({streamLength, lagMs}: AggregatorStatus): string {
-  const kept = streamLength === null ? 'records waiting' : `${formatCount(streamLength)} records kept`
+  const kept = streamLength === null ? 'records pending' : `${formatCount(streamLength)} records kept`
   return lagMs === 0 && streamLength === null ? 'not read yet' : `${kept}, lag ${formatSpan(lagMs)}`
 }
 

@@ -77,8 +77,8 @@ export async function exportPolicyWithConsent(
 
 function openAccount(placeholder: string): string {
   return (
-    `There are no AWS credentials here, so the policies name the account ${placeholder}. ` +
-    'Replace it by the number of the account, or run the same command with --account-id.'
+    `No AWS credentials were found, so the policies name the account ${placeholder}. ` +
+    'Replace it with the account ID, or run the same command with --account-id.'
   )
 }
 
@@ -90,7 +90,7 @@ function unreadable(file: string): (error: NodeJS.ErrnoException) => never {
   return error => {
     const isMissing = error.code === 'ENOENT'
     const why = error.code === 'EISDIR' ? 'it is a folder.' : error.message
-    const message = isMissing ? `There is no file ${file}.` : `Cannot read ${file}: ${why}`
+    const message = isMissing ? `File ${file} not found.` : `Cannot read ${file}: ${why}`
     throw new ZaelError(isMissing ? 'notFound' : 'failed', 'deploy.file', message, {
       hint: 'Use a YAML or JSON file with lines such as "lambdaMemory: 1024".',
       details: {file},

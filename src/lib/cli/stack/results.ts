@@ -10,35 +10,35 @@ const localStackSchema = strictObject({
   engineVersion: z.string(),
   endpoint: z.string(),
   port: z.int(),
-  dataDir: textOrNull.describe('null: everything is in memory.'),
+  dataDir: textOrNull.describe('null: in memory.'),
   startedAt: z.string().describe('ISO 8601, UTC.'),
-  version: z.string().describe('Of the zael that started it.'),
+  version: z.string().describe('zael version that started the stack.'),
 })
 
 export const localAggregatorSchema = strictObject({
   records: z.int(),
   batches: z.int(),
   snapshots: z.int(),
-  refused: z.int().describe('Requests that limiters of zael refused.'),
+  refused: z.int().describe('Requests refused by zael limiters.'),
   refills: z.int(),
   splits: z.int(),
   archived: z.int(),
   errors: z.int(),
   lastError: textOrNull,
   lagMs: z.number(),
-  streamLength: z.int().nullable().describe('null before the first look, and while records wait to be read.'),
+  streamLength: z.int().nullable().describe('null before the first read and while records are pending.'),
 }).meta({id: 'LocalAggregator'})
 
 export const localDownResult = strictObject({
   stopped: z.boolean(),
-  endpoint: textOrNull.describe('Where it was; null: it was not running.'),
-  purged: textOrNull.describe('Folder that was deleted.'),
+  endpoint: textOrNull.describe('Former endpoint; null: the stack was not running.'),
+  purged: textOrNull.describe('Deleted folder.'),
 }).meta({title: 'zael local down'})
 export type LocalDownResult = ResultOf<typeof localDownResult>
 
 export const localEnvResult = strictObject({
   variables: z.record(z.string(), z.string()),
-  unset: z.array(z.string()).describe('With --unset: variables of the shell to remove.'),
+  unset: z.array(z.string()).describe('With --unset: variables to remove from the shell.'),
 }).meta({title: 'zael local env'})
 export type LocalEnvResult = ResultOf<typeof localEnvResult>
 
@@ -61,7 +61,7 @@ export const localStatusResult = z
       uptimeMs: z.number(),
       enginePid: z.int(),
       engineRestarts: z.int(),
-      aggregator: localAggregatorSchema.nullable().describe('null: the stack runs without.'),
+      aggregator: localAggregatorSchema.nullable().describe('null: the stack runs without an aggregator.'),
       table: strictObject({
         name: z.string(),
         status: z.string(),
@@ -71,11 +71,11 @@ export const localStatusResult = z
     }),
     strictObject({
       running: z.literal(false),
-      problem: textOrNull.describe('Why it does not run, when it should.'),
+      problem: textOrNull.describe('Why the stack stopped unexpectedly; null: it was stopped on request.'),
       lastEnd: strictObject({
         endedAt: z.string(),
         port: z.int(),
-        reason: textOrNull.describe('null: it was asked to.'),
+        reason: textOrNull.describe('null: it was stopped on request.'),
       }).nullable(),
       home: z.string(),
     }),
@@ -84,8 +84,8 @@ export const localStatusResult = z
 export type LocalStatusResult = ResultOf<typeof localStatusResult>
 
 export const localUpResult = strictObject({
-  started: z.boolean().describe('false: it was up already.'),
-  mended: z.boolean().describe('The one before had not ended as it should.'),
+  started: z.boolean().describe('false: it was already running.'),
+  mended: z.boolean().describe('The previous run did not stop cleanly.'),
   ...localStackSchema.shape,
   aggregator: z.boolean(),
 }).meta({title: 'zael local up'})
@@ -99,20 +99,20 @@ const stackResourceSchema = strictObject({logicalId: z.string(), physicalId: tex
   id: 'StackResource',
 })
 
-const fixSchema = textOrNull.describe('The next command, or what to change')
+const fixSchema = textOrNull.describe('Suggested command or change')
 
 export const deleteResult = strictObject({
   stack: z.string(),
   region: textOrNull.describe('Null on a local engine.'),
   dryRun: z.boolean(),
   status: textOrNull.describe(
-    'Of the stack before; null where only a table or an archive is left, and on a local engine.',
+    'Status of the stack before; null if only a table or an archive is left, or on a local engine.',
   ),
   goes: z.array(stackResourceSchema).describe('Resources that CloudFormation deletes.'),
-  stays: z.array(stackResourceSchema).describe('Resources that the template tells CloudFormation to keep.'),
+  stays: z.array(stackResourceSchema).describe('Resources that CloudFormation keeps.'),
   table: strictObject({
     name: z.string(),
-    items: count.describe('As DynamoDB counts them, some hours late.'),
+    items: count.describe('DynamoDB count, updated every few hours.'),
     isProtected: z.boolean(),
     delete: z.boolean().describe('--delete-table was given.'),
   }).nullable(),
@@ -121,14 +121,12 @@ export const deleteResult = strictObject({
     delete: z.boolean().describe('--empty-archive was given.'),
   })
     .nullable()
-    .describe(
-      'The bucket of archived audit events, of the stack or of the last one of its name; null: none was found.',
-    ),
+    .describe('Bucket of archived audit events, of this stack or an earlier stack with this name; null: not found.'),
   result: strictObject({
     stackDeleted: z.boolean(),
     tableDeleted: z.boolean(),
-    tableLeft: z.boolean().describe('Whether there is a table of that name now.'),
-    archivedObjectsDeleted: count.nullable().describe('Null: the archive was left alone.'),
+    tableLeft: z.boolean().describe('Whether a table with this name still exists.'),
+    archivedObjectsDeleted: count.nullable().describe('Null: the archive was kept.'),
   })
     .nullable()
     .describe('Null with --dry-run.'),
@@ -137,50 +135,43 @@ export type DeleteResult = ResultOf<typeof deleteResult>
 
 export const deployResult = strictObject({
   stack: z.string(),
-  region: textOrNull.describe('Null where no region is asked.'),
+  region: textOrNull.describe('Null if no region was contacted.'),
   target: z
     .enum(['cloudformation', 'engine', 'files'])
-    .describe(
-      'engine: a local DynamoDB engine, on which only the table is made; files: nothing is deployed, --export or --export-policy wrote files.',
-    ),
+    .describe('engine: created only the table, on a local engine; files: --export or --export-policy wrote files.'),
   dryRun: z.boolean(),
   action: z
     .enum(['create', 'update', 'none', 'recreate'])
-    .describe('recreate: what a failed first deployment left has to go first; only with --dry-run.'),
-  complete: z.boolean().describe('Everything is in place; false with --dry-run and --no-wait.'),
+    .describe('recreate: leftovers of a failed first deployment must be deleted first; only with --dry-run.'),
+  complete: z.boolean().describe('The deployment is complete; false with --dry-run and --no-wait.'),
   parameters: listOf({
     option: z.string(),
     before: z.string(),
     after: z.string(),
-  }).describe('Options that change, as the template spells their values; an empty text is not set.'),
+  }).describe('Changed options, with the values of the template; an empty string: not set.'),
   cloudFormationRole: textOrNull.describe(
-    'ARN of the service role of CloudFormation; null: it acts with the permissions of its caller.',
+    'ARN of the role CloudFormation assumes; null: it uses the permissions of the caller.',
   ),
-  terminationProtection: z
-    .boolean()
-    .nullable()
-    .describe('What the protection of the stack against deletion is changed to; null: it stays as it is.'),
+  terminationProtection: z.boolean().nullable().describe('New termination protection of the stack; null: unchanged.'),
   adopts: strictObject({
     table: z.string(),
-    items: count.describe('As DynamoDB counts them, some hours late.'),
+    items: count.describe('DynamoDB count, updated every few hours.'),
     formerArchive: textOrNull.describe(
-      'Bucket of audit events of an earlier stack of this name, which stays; null: none is known.',
+      'Bucket of audit events of an earlier stack with this name, which is kept; null: none known.',
     ),
   })
     .nullable()
-    .describe('A table without a stack that becomes part of the new one, with everything in it; null: none.'),
-  repairs: z
-    .boolean()
-    .describe('Compared with what exists: what was changed or deleted without CloudFormation is set back.'),
+    .describe('Existing table without a stack that the new stack adopts with its data; null: none.'),
+  repairs: z.boolean().describe('Reverts changes and deletions made outside CloudFormation.'),
   changes: listOf({
     action: z
       .enum(['add', 'import', 'restore', 'change', 'sync', 'replace', 'maybe-replace', 'remove', 'keep'])
       .describe(
-        'import: it exists and becomes part of the stack; restore: it is gone and is created again; ' +
-          'sync: it is already as the template has it; keep: it leaves the stack and stays on AWS.',
+        'import: exists and is adopted; restore: was deleted and is recreated; ' +
+          'sync: already matches the template; keep: leaves the stack and stays on AWS.',
       ),
-    logicalId: z.string().describe('Its name in the template.'),
-    physicalId: textOrNull.describe('Its name on AWS; null before it is made.'),
+    logicalId: z.string().describe('Name in the template.'),
+    physicalId: textOrNull.describe('Name on AWS; null before it is created.'),
     type: z.string(),
     properties: listOf({
       name: z.string(),
@@ -190,28 +181,28 @@ export const deployResult = strictObject({
   }),
   code: z
     .enum(['new', 'current', 'none'])
-    .describe('Whether the aggregator needed other code, as far as was known before the stack changed.'),
+    .describe('Whether the aggregator needs new code, as known before the stack changes.'),
   aggregator: strictObject({
     functionName: z.string(),
-    codeSha256: z.string().describe('In base64, as Lambda tells it.'),
+    codeSha256: z.string().describe('In base64, as reported by Lambda.'),
     codeUpdated: z.boolean(),
-    eventSource: textOrNull.describe('Enabled, unless it was disabled by hand; null if there is none.'),
+    eventSource: textOrNull.describe('Enabled, unless disabled manually; null: no event source.'),
   })
     .nullable()
-    .describe('Null without an aggregator, and until everything is in place.'),
+    .describe('Null without an aggregator, and until the deployment is complete.'),
   schemaVersion: textOrNull.describe('Layout of the table.'),
   defaultNamespaceCreated: z.boolean(),
   files: listOf({
     path: z.string(),
     bytes: count,
     purpose: z.string(),
-  }).describe('What --export or --export-policy wrote.'),
+  }).describe('Files that --export or --export-policy wrote.'),
   warnings: z.array(z.string()).optional(),
 }).meta({title: 'zael deploy'})
 export type DeployResult = ResultOf<typeof deployResult>
 
 export const doctorResult = strictObject({
-  fit: z.boolean().describe('Nothing failed'),
+  fit: z.boolean().describe('No check failed'),
   checks: listOf({
     group: z.enum(['machine', 'account', 'stack']),
     name: z.string(),
@@ -226,7 +217,7 @@ export const listResult = strictObject({
   stacks: listOf({
     name: z.string(),
     region: textOrNull.describe('null: a table of a local engine'),
-    tool: z.enum(['zael', 'zae-limiter']).nullable().describe('Which tool deployed it; null: unknown'),
+    tool: z.enum(['zael', 'zae-limiter']).nullable().describe('Tool that deployed the stack; null: unknown'),
     status: z.string(),
     version: textOrNull,
     schemaVersion: textOrNull,
@@ -237,13 +228,10 @@ export const listResult = strictObject({
     region: z.string(),
     code: z.string(),
     reason: z.string(),
-  }).describe('Regions that could not be asked'),
-  notEnabled: z.array(z.string()).describe('Regions that the account has not asked for'),
+  }).describe('Regions that denied access'),
+  notEnabled: z.array(z.string()).describe('Regions that the account has not enabled'),
   next: z.null().describe('The list is complete'),
-  warnings: z
-    .array(z.string())
-    .describe('The refused regions once more, in words; only where there are any')
-    .optional(),
+  warnings: z.array(z.string()).describe('One message per refused region; absent without refused regions').optional(),
 }).meta({title: 'zael list'})
 export type ListResult = ResultOf<typeof listResult>
 
@@ -253,16 +241,14 @@ export const statusResult = strictObject({
   healthy: z
     .boolean()
     .nullable()
-    .describe('false: something is wrong; null: no problem was found, but unknown names parts that could not be read'),
+    .describe('false: a problem was found; null: no problem was found, but some parts could not be read (see unknown)'),
   cloudFormation: strictObject({
     status: z.string(),
     statusReason: textOrNull,
-    role: textOrNull.describe(
-      'ARN of the service role of CloudFormation; null: it acts with the permissions of its caller',
-    ),
-    terminationProtection: z.boolean().describe('Whether CloudFormation refuses to delete the stack'),
-    owner: z.enum(['zael', 'zae-limiter', 'other']).describe('Who deployed it, by its tags'),
-    version: textOrNull.describe('Of the tool, at the last deploy'),
+    role: textOrNull.describe('ARN of the role CloudFormation assumes; null: it uses the permissions of the caller'),
+    terminationProtection: z.boolean().describe('Whether the stack is protected against deletion'),
+    owner: z.enum(['zael', 'zae-limiter', 'other']).describe('Tool that deployed the stack, by its tags'),
+    version: textOrNull.describe('Version of the tool at the last deployment'),
     schemaVersion: textOrNull,
     createdAt: textOrNull.describe('UTC, ISO 8601'),
     updatedAt: textOrNull.describe('UTC, ISO 8601'),
@@ -271,11 +257,11 @@ export const statusResult = strictObject({
         name: z.string(),
         value: z.string(),
         default: textOrNull,
-      }).describe("Values that are not the default of this package's template"),
+      }).describe("Values that differ from the default of this package's template"),
       missing: z.array(z.string()).describe('Parameters of the template that the stack does not have'),
       unknown: z.array(z.string()).describe('Parameters of the stack that the template does not have'),
     }),
-    outputs: z.record(z.string(), z.string()).describe('Names, ARNs and addresses that the stack hands out'),
+    outputs: z.record(z.string(), z.string()).describe('Outputs of the CloudFormation stack'),
   }).nullable(),
   table: strictObject({
     status: z.string(),
@@ -284,14 +270,14 @@ export const statusResult = strictObject({
     createdAt: textOrNull.describe('UTC, ISO 8601'),
     stream: textOrNull.describe('View type of the stream; null without a stream'),
     streamArn: textOrNull,
-    expiry: z.boolean().nullable().describe('null: could not be asked'),
-    pointInTimeRecovery: z.boolean().nullable().describe('null: could not be asked'),
+    expiry: z.boolean().nullable().describe('null: could not be read'),
+    pointInTimeRecovery: z.boolean().nullable().describe('null: could not be read'),
     deletionProtection: z.boolean(),
     throughput: strictObject({
       maxReads: z.int().nullable().describe('null: no maximum'),
       maxWrites: z.int().nullable().describe('null: no maximum'),
-      warmReads: z.int().nullable().describe('What the table can serve at once; null: not reported'),
-      warmWrites: z.int().nullable().describe('What the table can serve at once; null: not reported'),
+      warmReads: z.int().nullable().describe('Warm throughput; null: not reported'),
+      warmWrites: z.int().nullable().describe('Warm throughput; null: not reported'),
     }).describe('Units per second'),
     replicas: z.array(z.string()).describe('Regions that DynamoDB copies the table to'),
     indexes: listOf({
@@ -306,12 +292,12 @@ export const statusResult = strictObject({
     runtime: textOrNull,
     memoryMb: z.int().nullable(),
     codeBytes: z.int(),
-    codeSha256: textOrNull.describe('Of the deployed package, in base64'),
+    codeSha256: textOrNull.describe('Hash of the deployed package, in base64'),
     version: textOrNull,
     ownCode: z
       .boolean()
       .nullable()
-      .describe('Whether it runs the package in this zael; null for the function of another tool'),
+      .describe('Whether it runs the code of this zael version; null for the function of another tool'),
   }).nullable(),
   mapping: strictObject({
     id: z.string(),
@@ -325,9 +311,9 @@ export const statusResult = strictObject({
     throttledReads: z.number(),
     throttledWrites: z.number(),
     aggregatorErrors: z.number(),
-    uncountedRecords: z.number().describe('Stream records whose usage could not be counted'),
-    refusedRequests: z.number().describe('Requests that limiters of zael refused'),
-    iteratorAgeMs: z.number().nullable().describe('How old the last record was when the function got it'),
+    uncountedRecords: z.number().describe('Stream records that could not be counted'),
+    refusedRequests: z.number().describe('Requests refused by zael limiters'),
+    iteratorAgeMs: z.number().nullable().describe('Age of the last record when the function received it'),
   })
     .nullable()
     .describe('Figures of the last hour'),
@@ -344,9 +330,9 @@ export const statusResult = strictObject({
   versions: strictObject({
     schemaVersion: textOrNull,
     lambdaVersion: textOrNull,
-    clientMinVersion: textOrNull.describe('The oldest release of zae-limiter that may be used with the table'),
+    clientMinVersion: textOrNull.describe('Oldest zae-limiter release that may use the table'),
     release: textOrNull.describe(
-      'Release of zae-limiter whose records the table has at least; `migrate status` looks at all of them',
+      'A zae-limiter release whose records are in the table; `migrate status` lists all releases',
     ),
     updatedBy: textOrNull,
     problem: strictObject({
@@ -354,34 +340,34 @@ export const statusResult = strictObject({
       fix: fixSchema,
     })
       .nullable()
-      .describe('Why this zael must not work on the table'),
+      .describe('Why this zael version must not use the table'),
     migrationDue: z.boolean(),
   }).nullable(),
   drift: listOf({
-    logicalId: z.string().describe('Its name in the template'),
+    logicalId: z.string().describe('Name in the template'),
     physicalId: textOrNull,
     type: z.string(),
     change: z.enum(['modified', 'deleted']),
     properties: listOf({
       path: z.string(),
-      expected: textOrNull.describe('As the template has it'),
+      expected: textOrNull.describe('Value in the template'),
       actual: textOrNull,
     }),
   })
     .nullable()
-    .describe('With --drift: what was changed or deleted without CloudFormation; null without it'),
+    .describe('With --drift: resources changed or deleted outside CloudFormation; null without --drift'),
   unknown: listOf({
     part: stackPartSchema,
     code: z.string(),
     reason: z.string(),
     fix: fixSchema,
-  }).describe('Parts that could not be looked at; they are null because of that'),
+  }).describe('Parts that could not be read; they are null'),
   findings: listOf({
     severity: z.enum(['problem', 'note']),
     part: stackPartSchema,
     message: z.string(),
     fix: fixSchema,
-  }).describe('Problems first; a note does not make a stack degraded'),
+  }).describe('Problems first; notes do not degrade a stack'),
   local: strictObject({
     endpoint: z.string(),
     engine: z.string(),

@@ -30,7 +30,7 @@ export function statusHealthLines(health: StackHealth, local: SupervisorFacts | 
     ...driftLines(health.drift ?? []),
     ...findingLines('Problems', problems),
     ...findingLines('Notes', notes),
-    ...findingLines('Not known', unknown.map(unknownFinding)),
+    ...findingLines('Unknown', unknown.map(unknownFinding)),
     '',
     verdict(health, problems.length),
   ]
@@ -60,7 +60,7 @@ function stackFacts(health: StackHealth): Facts {
   const isAggregatorKnown = !health.unknown.some(({part}) => part === 'aggregator')
   return {
     deployed: cloudFormation ? deployedText(cloudFormation) : undefined,
-    'acts as': cloudFormation?.role ?? undefined,
+    role: cloudFormation?.role ?? undefined,
     options: cloudFormation ? optionsText(cloudFormation) : undefined,
     table: table ? tableText(table) : undefined,
     indexes: table?.indexes.map(({name, projection}) => `${name} ${words(projection)}`).join(', '),
@@ -147,18 +147,16 @@ function versionsText({schemaVersion, updatedBy, release, isMigrationDue}: Versi
   const layout = schemaVersion === null ? 'no version record' : `layout ${schemaVersion}`
   const by = updatedBy === null ? '' : ` by ${updatedBy}`
   const records = release === null || release === schemaVersion ? '' : `, records of zae-limiter ${release}`
-  return `${layout}${by}${records}, ${isMigrationDue ? 'migration is due' : 'no migration due'}`
+  return `${layout}${by}${records}, ${isMigrationDue ? 'migration pending' : 'no migration pending'}`
 }
 
 function driftText(drift: readonly DriftedResource[]): string {
-  return drift.length === 0
-    ? 'none: everything is as the template has it'
-    : `in ${formatPlural(drift.length, 'resource')}`
+  return drift.length === 0 ? 'none: all resources match the template' : `in ${formatPlural(drift.length, 'resource')}`
 }
 
 function driftLines(drift: readonly DriftedResource[]): string[] {
   const lines = drift.flatMap(resource => [
-    `  ${resourceName(resource)}${resource.change === 'deleted' ? ': gone' : ''}`,
+    `  ${resourceName(resource)}${resource.change === 'deleted' ? ': deleted' : ''}`,
     ...resource.properties.map(({path, expected, actual}) => `    ${path}: ${shown(expected)} -> ${shown(actual)}`),
   ])
   return lines.length === 0 ? [] : ['', 'Drift', ...lines]
@@ -214,16 +212,16 @@ function verdict(health: StackHealth, problems: number): string {
   const missing = unknown.map(({part}) => PART_NAMES[part]).join(', ')
   if (isHealthy === true) return paint('green', `${stack} is healthy`)
   if (isHealthy === false) {
-    const doubt = unknown.length === 0 ? '' : `; not known: ${missing}`
+    const doubt = unknown.length === 0 ? '' : `; unknown: ${missing}`
     return paint('red', `${stack} is degraded: ${formatPlural(problems, 'problem')}`) + doubt
   }
   return passesCheck(health)
-    ? `${paint('green', `${stack} is healthy`)} as far as known; not known: ${missing}`
-    : `${paint('red', `${stack} is not known to be healthy`)}; could not be read: ${missing}`
+    ? `${paint('green', `${stack} is healthy`)}; unknown: ${missing}`
+    : `${paint('red', `The health of ${stack} is unknown`)}; could not read: ${missing}`
 }
 
 function onOff(value: boolean | null): string {
-  return value === null ? 'not known' : value ? 'on' : 'off'
+  return value === null ? 'unknown' : value ? 'on' : 'off'
 }
 
 function formatBytes(bytes: number): string {

@@ -227,7 +227,7 @@ async function readVersionPart(table: Table, ourVersion: string): Promise<Versio
 
 function fixOf({code, hint}: ZaelError): string | null {
   if (code === 'schema.needs-migration')
-    return 'Upgrade it with `zael migrate run`; `zael migrate plan` shows the steps first.'
+    return 'Migrate it with `zael migrate run`. To see the steps first: zael migrate plan'
   return hint ?? null
 }
 

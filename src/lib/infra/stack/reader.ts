@@ -209,7 +209,7 @@ const REFUSALS = new Set(['aws.denied', 'aws.credentials', 'aws.throttled', 'aws
 /** An emulator has CloudFormation; a plain DynamoDB engine responds with another error. Throws without a response. */
 export async function hasCloudFormation(aws: Aws): Promise<boolean> {
   try {
-    await callAws('find out what answers at the endpoint', async () => {
+    await callAws('contact the endpoint', async () => {
       const client = await aws.cloudFormation()
       await client.send(new DescribeStacksCommand({StackName: 'no-such-stack'}))
     })

@@ -69,8 +69,8 @@ describeWithPython('dead letters', {timeout: 120_000}, () => {
     expect(await user.fail('aggregator redrive -s prod')).toMatchObject({code: 2, error: {code: 'confirm.needed'}})
     const done = await user.run('aggregator redrive -s prod --yes')
     expect(done).toMatchObject({code: 6, stderr: ''})
-    expect(done.stdout).toContain('1 message counted: everything is in the usage')
-    expect(done.stdout).toContain('2 records read again, 2 usage records completed')
+    expect(done.stdout).toContain('1 message counted')
+    expect(done.stdout).toContain('2 records read again, 2 usage records updated')
     expect(done.stdout).toContain('1 message unreadable')
     const {Items = []} = await account.transport.send('Scan', {TableName: 'prod'})
     const usage = Items.filter(item => 'window' in item)
@@ -96,15 +96,15 @@ describeWithPython('dead letters', {timeout: 120_000}, () => {
     const {code, stdout} = await user.run('aggregator redrive -s prod --yes')
     expect(code).toBe(6)
     expect(stdout).toMatchInlineSnapshot(`
-      "1 message lost: the records have left the stream, which keeps them for 24 hours
-        Usage windows that lack what was consumed and not counted:
+      "1 message lost: the records left the stream after 24 hours
+        Usage windows that lack uncounted consumption:
           hourly 2026-11-16T01:00:00Z
           hourly 2026-11-16T02:00:00Z
           daily 2026-11-16T00:00:00Z
-      1 message kept in the queue, for 14 days after Lambda gave up
+      1 message kept in the queue until 14 days after the failure
 
       Next:
-        zael verify -s prod --since 2026-11-16T01:59:58Z  which buckets have consumed more than their usage shows
+        zael verify -s prod --since 2026-11-16T01:59:58Z  find buckets whose consumption exceeds their usage
         zael aggregator redrive -s prod --discard         delete the messages that cannot be counted
       "
     `)

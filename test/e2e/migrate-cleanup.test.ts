@@ -50,7 +50,7 @@ describeOnEngine('zael migrate, from many conflicts to nothing old', () => {
     })
     const {stdout} = await cli.run('migrate run --yes')
     expect(stdout).toContain(
-      '1 record not moved:\n  RESOURCE#huge #CONFIG: cannot be moved: not an exact integer: 1e+21',
+      '1 record not migrated:\n  RESOURCE#huge #CONFIG: cannot be moved: not an exact integer: 1e+21',
     )
   })
 
@@ -86,7 +86,7 @@ describeOnEngine('zael migrate, from many conflicts to nothing old', () => {
       "Resolved 22 conflicts of stack "STACK": the new records are kept
 
       Next:
-        zael migrate verify -s STACK  Compare old and new, item by item
+        zael migrate verify -s STACK  compare every old item with its new one
       "
     `)
     expect(await cli.tell('migrate resolve --all --keep old')).toMatchObject({key: null, settled: 0, left: {count: 0}})
@@ -95,7 +95,7 @@ describeOnEngine('zael migrate, from many conflicts to nothing old', () => {
   it('cleanup --dry-run says what would go, and deletes nothing', async () => {
     const before = await scene.items()
     expect(named(await cli.show('migrate cleanup --dry-run', 80))).toMatchInlineSnapshot(`
-      "Stack "STACK": a clean-up would delete 23 old items, except those of 1 record that cannot be moved
+      "Stack "STACK": cleanup would delete 23 old items, except the items of 1 record that cannot be migrated
 
       RECORDS  ITEMS
       entity      22
@@ -105,7 +105,7 @@ describeOnEngine('zael migrate, from many conflicts to nothing old', () => {
         RESOURCE#huge #CONFIG: cannot be moved: not an exact integer: 1e+21
 
       Next:
-        zael migrate cleanup -s STACK  Delete them
+        zael migrate cleanup -s STACK  delete the old items
       "
     `)
     expect(await cli.tell('migrate cleanup --dry-run')).toMatchObject({
@@ -125,6 +125,6 @@ describeOnEngine('zael migrate, from many conflicts to nothing old', () => {
     })
     const Key = {PK: s('RESOURCE#huge'), SK: s('#CONFIG')}
     await scene.own.send('DeleteItem', {TableName: scene.name, Key})
-    expect(named(await cli.show('migrate cleanup', 80))).toBe('Stack "STACK": there are no old items\n')
+    expect(named(await cli.show('migrate cleanup', 80))).toBe('Stack "STACK" has no old items\n')
   })
 })

@@ -83,7 +83,7 @@ describeOnEngine('zael migrate', () => {
       steps: expect.arrayContaining([expect.objectContaining({id: 'data', state: 'pending'})]),
     })
     expect(named(await cli.show('migrate run --yes', 80))).toMatchInlineSnapshot(`
-      "Stack "STACK" has the current layout; this run continued an earlier one
+      "Stack "STACK" has the current layout; this run resumed an earlier one
 
       STEP           STATE  CHECKED  WRITTEN  EXPIRED  CONFLICTS
       indexes        done         0        3        0          0
@@ -94,11 +94,11 @@ describeOnEngine('zael migrate', () => {
       catch-up       done         5        0        0          0
       version        done         0        1        0          0
 
-      1 item of unknown format; not changed:
+      1 item of unknown format (unchanged):
         LOCK#deploy #META
 
       Next:
-        zael migrate verify -s STACK  Compare old and new, item by item
+        zael migrate verify -s STACK  compare every old item with its new one
       "
     `)
     // Follows for one pass, and finds nothing new.
@@ -115,11 +115,11 @@ describeOnEngine('zael migrate', () => {
       catch-up       done         0        0        0          0
       version        done         0        0        0          0
 
-      1 item of unknown format; not changed:
+      1 item of unknown format (unchanged):
         LOCK#deploy #META
 
       Next:
-        zael migrate verify -s STACK  Compare old and new, item by item
+        zael migrate verify -s STACK  compare every old item with its new one
       "
     `)
   })
@@ -138,12 +138,12 @@ describeOnEngine('zael migrate', () => {
         ENTITY#user-1 #META: changed in both layouts
         ENTITY#user-2 #META: changed in the old layout
 
-      1 item of unknown format; not changed:
+      1 item of unknown format (unchanged):
         LOCK#deploy #META
 
       Next:
-        zael migrate run -s STACK                                       Migrate the differences
-        zael migrate resolve 'ENTITY#user-1 #META' --keep new -s STACK  Resolve a conflict
+        zael migrate run -s STACK                                       migrate the differences
+        zael migrate resolve 'ENTITY#user-1 #META' --keep new -s STACK  resolve a conflict
       ",
       }
     `)
@@ -162,13 +162,13 @@ describeOnEngine('zael migrate', () => {
       left: {count: 0, shown: []},
     })
     expect(named(await cli.show('migrate verify', 120))).toMatchInlineSnapshot(`
-      "Stack "STACK": 6 old items compared, all are in the new layout
+      "Stack "STACK": 6 old items compared, all migrated
 
-      1 item of unknown format; not changed:
+      1 item of unknown format (unchanged):
         LOCK#deploy #META
 
       Next:
-        zael migrate cleanup -s STACK  Delete the old items
+        zael migrate cleanup -s STACK  delete the old items
       "
     `)
   })
@@ -179,7 +179,7 @@ describeOnEngine('zael migrate', () => {
     expect(named(await cli.show(`migrate cleanup --confirm ${scene.name}`, 80))).toMatchInlineSnapshot(`
       "Deleted 6 old items of stack "STACK"
 
-      1 item of unknown format; not changed:
+      1 item of unknown format (unchanged):
         LOCK#deploy #META
       "
     `)

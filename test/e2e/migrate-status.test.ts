@@ -35,7 +35,7 @@ describeOnEngine('zael migrate status and plan', () => {
       expect(status).toMatchObject({code: 6, stderr: ''})
       expect(status.stdout.replaceAll(table.name, 'old')).toMatchInlineSnapshot(`
         "Stack "old": 65 items, 64 of them in older layouts
-          recorded  layout 0.8.0, from before namespaces
+          recorded  layout 0.8.0, without namespaces
           missing   index GSI4, stream, item expiry, namespace "default"
 
         RECORDS         RELEASES  GENERATION  ITEMS  PENDING  CONFLICTS  EXPIRED
@@ -48,7 +48,7 @@ describeOnEngine('zael migrate status and plan', () => {
         registries      0.8–0.9            4      1        0          0        0
         version record  0.8–0.9            4      1        1          0        0
 
-        1 item of unknown format; not changed:
+        1 item of unknown format (unchanged):
           ENTITY#user-1 #NOTE
 
         Migration is pending.
@@ -59,9 +59,9 @@ describeOnEngine('zael migrate status and plan', () => {
       `)
       expect(plan).toMatchObject({code: 0, stderr: ''})
       expect(plan.stdout.replaceAll(table.name, 'old')).toMatchInlineSnapshot(`
-        "Migration of stack "old": 61 items of older layouts to move
+        "Migration of stack "old": 61 items of older layouts to migrate
 
-        STEP           WHAT                               ITEMS  READ UNITS  WRITE UNITS
+        STEP           DESCRIPTION                        ITEMS  READ UNITS  WRITE UNITS
         indexes        Add the missing indexes                3           0            0
         namespaces     Register the namespace "default"       1           0            8
         configuration  Copy entities and limits              13          60           74
@@ -70,15 +70,15 @@ describeOnEngine('zael migrate status and plan', () => {
         catch-up       Catch up with later changes            0          81            0
         version        Record the new layout                  1           0            2
 
-        About 224 read units and 224 write units; more while there is traffic.
+        About 224 read units and 224 write units, and more with traffic.
         At 10 write units per second this takes about 23 s.
         Old items are kept until \`zael migrate cleanup\`.
 
-        1 item of unknown format; not changed:
+        1 item of unknown format (unchanged):
           ENTITY#user-1 #NOTE
 
         Next:
-          zael migrate run -s old --dry-run  check everything, write nothing
+          zael migrate run -s old --dry-run  check without writing
           zael migrate run -s old            migrate while traffic continues
         "
       `)

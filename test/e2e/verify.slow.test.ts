@@ -16,7 +16,7 @@ describeOnEngine('zael verify', () => {
   const masked = (text: string) => text.replaceAll(scene.table.namespace, 'NS').replaceAll(table.name, 'STACK')
 
   it('finds nothing wrong and exits with 0', async () => {
-    expect(masked(await cli.show('verify', 80))).toMatch(/^\d+ items of stack "STACK": nothing wrong found\n$/)
+    expect(masked(await cli.show('verify', 80))).toMatch(/^\d+ items of stack "STACK": no findings\n$/)
     expect(await cli.tell('verify')).toMatchObject({clean: true, findings: [], count: 0, repaired: 0})
   })
 
@@ -33,7 +33,7 @@ describeOnEngine('zael verify', () => {
           The bucket has parent team-\\x1b[31m2; its entity has parent team-1. (repairable, last written T)
 
       Next:
-        zael verify -s STACK --fix  repair what can be repaired; asks first
+        zael verify -s STACK --fix  repair the repairable findings, after confirmation
       "
     `)
     expect(await cli.run('verify --json').then(({code, stdout}) => [code, JSON.parse(stdout).count])).toEqual([6, 1])

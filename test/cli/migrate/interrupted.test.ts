@@ -39,7 +39,7 @@ describeOnEngine('Ctrl-C', () => {
       code: 'migrate.interrupted',
       exitCode: 130,
       message: 'Interrupted. Nothing was deleted.',
-      hint: 'Run it again to continue: zael migrate cleanup -s prod',
+      hint: 'Resume: zael migrate cleanup -s prod',
     })
     pressAt('Scan')
     await expect(compareWithProgress(scene.table, VERSION)).rejects.toMatchObject({exitCode: 130})
@@ -50,8 +50,8 @@ describeOnEngine('Ctrl-C', () => {
     pressAt('DeleteItem')
     await expect(cleanUpWithProgress(scene.table, 'prod', request)).rejects.toMatchObject({
       code: 'migrate.interrupted',
-      message: expect.stringMatching(/^Interrupted: at least \d+ old items are deleted, the rest remains\.$/),
-      hint: 'Run it again to continue: zael migrate cleanup -s prod',
+      message: expect.stringMatching(/^Interrupted: at least \d+ old items were deleted\.$/),
+      hint: 'Resume: zael migrate cleanup -s prod',
     })
   })
 
@@ -76,7 +76,7 @@ describeOnEngine('Ctrl-C', () => {
       message: expect.stringMatching(
         /^Interrupted in step "(namespaces|configuration|data)"\. Completed work is kept\.$/,
       ),
-      hint: 'Run it again to continue: zael migrate run -s prod',
+      hint: 'Resume: zael migrate run -s prod',
       details: {step: expect.stringMatching(/^(namespaces|configuration|data)$/)},
     })
   })
@@ -100,7 +100,7 @@ describeOnEngine('Ctrl-C', () => {
     pressAt('UpdateItem')
     await expect(resolveAllWithProgress(scene.table, 'new', request)).rejects.toMatchObject({
       exitCode: 130,
-      message: 'Interrupted: at least 0 conflicts are resolved.',
+      message: 'Interrupted: at least 0 conflicts were resolved.',
     })
     scene.transport = scene.own
     expect(await resolveAllWithProgress(scene.table, 'new', request)).toMatchObject({settled: 1, left: {count: 0}})

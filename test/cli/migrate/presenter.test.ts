@@ -20,7 +20,7 @@ describe('migrate status', () => {
     expect(await status(wholeTable(), 80)).toMatchInlineSnapshot(`
       "
       Stack "prod": 12,345 items, 11,841 of them in older layouts
-        recorded  layout 0.8.0, from before namespaces
+        recorded  layout 0.8.0, without namespaces
         missing   index GSI4, item expiry
         records   of zae-limiter 0.9.0
         last run  running since 2026-11-01T10:00:00Z by ops@bastion, in step data
@@ -33,10 +33,10 @@ describe('migrate status', () => {
       buckets         0.9                4  1,500      900          0       20
       version record  0.8–0.9            4      1        1          0        0
 
-      2 old items in conflict with new records, 1 shown:
-        ENTITY#user-1 #META: changed in both layouts
+      2 old items conflict with new records, 1 shown:
+        ENTITY#user-1 #META: was changed in the old place and in the new one
 
-      23 items of unknown format; not changed, 2 shown:
+      23 items of unknown format (unchanged), 2 shown:
         LOCK#deploy #META
         ENTITY#user-1 #NOTE
 
@@ -76,10 +76,10 @@ describe('migrate status', () => {
       RECORDS   RELEASES  GENERATION  ITEMS  PENDING  CONFLICTS  EXPIRED
       entities  0.6–0.9            2      1        0          0        0
 
-      Nothing is pending; 1 item of older layouts can be cleaned up.
+      Nothing is pending. You can clean up 1 item of older layouts.
 
       Next:
-        zael migrate verify -s prod   compare old and new, item by item
+        zael migrate verify -s prod   compare every old item with its new one
         zael migrate cleanup -s prod  delete the old items
       "
     `)
@@ -95,11 +95,11 @@ describe('migrate status', () => {
     const {conflicts} = wholeTable()
     const survey = surveyOf({conflicts, old: [row('entity', 2, {conflicts: 1})]})
     expect(await status(survey, 80)).toContain(
-      'Everything is moved, except 1 old item with conflicts that you must resolve.',
+      'All items are migrated, except 1 old item with conflicts that you must resolve.',
     )
     expect(await plan(survey, 80)).toMatchInlineSnapshot(`
       "
-      Everything is moved, except 1 old item with conflicts that you must resolve.
+      All items are migrated, except 1 old item with conflicts that you must resolve.
 
       Next:
         zael migrate resolve 'ENTITY#user-1 #META' -s prod --keep new  or --keep old
@@ -117,9 +117,9 @@ describe('migrate plan', () => {
   it('shows all blockers', async () => {
     expect(await plan(wholeTable(), 80)).toMatchInlineSnapshot(`
       "
-      Migration of stack "prod": 9,700 items of older layouts to move
+      Migration of stack "prod": 9,700 items of older layouts to migrate
 
-      STEP           WHAT                               ITEMS  READ UNITS  WRITE UNITS
+      STEP           DESCRIPTION                        ITEMS  READ UNITS  WRITE UNITS
       indexes        Add the missing indexes                2           0            0
       namespaces     nothing to do                          0           0            0
       configuration  nothing to do                          0       4,754            0
@@ -128,11 +128,11 @@ describe('migrate plan', () => {
       catch-up       Catch up with later changes            0      20,765            0
       version        Record the new layout                  1           0            2
 
-      About 46,039 read units and 27,002 write units; more while there is traffic.
+      About 46,039 read units and 27,002 write units, and more with traffic.
       At 1,000 write units per second this takes about 28 s.
       Old items are kept until \`zael migrate cleanup\`.
 
-      23 items of unknown format; not changed, 2 shown:
+      23 items of unknown format (unchanged), 2 shown:
         LOCK#deploy #META
         ENTITY#user-1 #NOTE
 
@@ -141,7 +141,7 @@ describe('migrate plan', () => {
       \`zael migrate cleanup\` is blocked: conflicts in 2 old items must be resolved.
 
       Next:
-        zael migrate status -s prod  show its progress
+        zael migrate status -s prod  show the progress
       "
     `)
   })
@@ -155,9 +155,9 @@ describe('migrate plan', () => {
     })
     expect(await plan(survey, 120)).toMatchInlineSnapshot(`
       "
-      Migration of stack "prod": 4 items of older layouts to move
+      Migration of stack "prod": 4 items of older layouts to migrate
 
-      STEP           WHAT                               ITEMS  READ UNITS  WRITE UNITS
+      STEP           DESCRIPTION                        ITEMS  READ UNITS  WRITE UNITS
       indexes        Add the missing indexes                3           0            0
       namespaces     Register the namespace "default"       1           0            8
       configuration  Copy entities and limits               1           4            3
@@ -166,12 +166,12 @@ describe('migrate plan', () => {
       catch-up       Catch up with later changes            0           6            0
       version        Record the new layout                  1           0            2
 
-      About 21 read units and 25 write units; more while there is traffic.
+      About 21 read units and 25 write units, and more with traffic.
       At 1,000 write units per second this takes about 1 s.
       Old items are kept until \`zael migrate cleanup\`.
 
       Next:
-        zael migrate run -s prod --dry-run  check everything, write nothing
+        zael migrate run -s prod --dry-run  check without writing
         zael migrate run -s prod            migrate while traffic continues
       "
     `)

@@ -48,7 +48,7 @@ const conflict = {type: 'entity', key: 'ENTITY#a #META', state: 'conflict', reas
 describe('the result of a run', () => {
   it('names records that were copied again', async () => {
     const lines = await runLines('prod', {...result, copiedAgain: {entity: 2, bucket: 1200}}, 80)
-    expect(lines).toContain('Copied again, although an earlier run had finished: entity 2, bucket 1,200')
+    expect(lines).toContain('Copied again after an earlier complete run: entity 2, bucket 1,200')
     expect(runJson({...result, copiedAgain: {entity: 2}}).copiedAgain).toMatchObject({entity: 2, bucket: 0, usage: 0})
     expect((await runLines('prod', result, 80)).join()).not.toContain('earlier run')
     const decisions = {split: 1, keptAsLabelled: 2, superseded: 3}
@@ -72,7 +72,7 @@ describe('the result of a run', () => {
         "Added to the table: index GSI3, index GSI4",
         "",
         "Next:",
-        "  zael migrate verify -s prod  Compare old and new, item by item",
+        "  zael migrate verify -s prod  compare every old item with its new one",
       ]
     `)
   })
@@ -92,21 +92,21 @@ describe('the result of a run', () => {
     expect(told.slice(12)).toMatchInlineSnapshot(`
       [
         "",
-        "1 day of usage: the first hour also held the whole day; they are separated now",
-        "2 days of usage: the first hour may hold the whole day; it is kept as it is labelled",
-        "3 buckets in several old layouts: the one used last is kept",
+        "1 day of usage: separated the first hour from the whole day",
+        "2 days of usage: the first hour may include the whole day; kept as labelled",
+        "3 buckets in several old layouts: kept the last used one",
         "",
-        "30 records changed in both layouts; resolve with \`zael migrate resolve\`:",
+        "30 records changed in both layouts. Resolve with \`zael migrate resolve\`:",
         "  ENTITY#a #META: was changed in both",
         "  and 29 more",
         "",
-        "1 item of unknown format; not changed:",
+        "1 item of unknown format (unchanged):",
         "  a b",
         "",
-        "Old clients are still writing: the last pass found changes too. Run the command again when they have stopped.",
+        "Old clients are still writing: the last pass found changes. Run the command again after they stop.",
         "",
         "Next:",
-        "  zael migrate verify -s prod  Compare old and new, item by item",
+        "  zael migrate verify -s prod  compare every old item with its new one",
       ]
     `)
   })
@@ -124,10 +124,10 @@ describe('the result of a comparison', () => {
   it('says whether old and new records agree', async () => {
     expect(await verificationLines('prod', verification, 80)).toMatchInlineSnapshot(`
       [
-        "Stack "prod": 5 old items compared, all are in the new layout",
+        "Stack "prod": 5 old items compared, all migrated",
         "",
         "Next:",
-        "  zael migrate cleanup -s prod  Delete the old items",
+        "  zael migrate cleanup -s prod  delete the old items",
       ]
     `)
     const differences = {count: 1, shown: [conflict]}
@@ -135,14 +135,14 @@ describe('the result of a comparison', () => {
     expect(await verificationLines('prod', differing, 80)).toMatchInlineSnapshot(`
       [
         "Stack "prod": 5 old items compared, 1 difference",
-        "4 old items expired, not moved",
+        "4 old items expired and not migrated",
         "",
         "Differences:",
         "  ENTITY#a #META: was changed in both",
         "",
         "Next:",
-        "  zael migrate run -s prod                                  Migrate the differences",
-        "  zael migrate resolve 'ENTITY#a #META' --keep new -s prod  Resolve a conflict",
+        "  zael migrate run -s prod                                  migrate the differences",
+        "  zael migrate resolve 'ENTITY#a #META' --keep new -s prod  resolve a conflict",
       ]
     `)
   })
@@ -154,8 +154,8 @@ describe('records that cannot be moved', () => {
   it('are distinguished from conflicts and block nothing else', async () => {
     const conflicts = async (...shown: (typeof stuck | typeof conflict)[]) =>
       (await runLines('prod', {...result, conflicts: {count: shown.length, shown}}, 80)).join('\n')
-    expect(await conflicts(stuck)).toContain('1 record not moved:\n  RESOURCE#a #CONFIG: cannot be moved')
-    expect(await conflicts(stuck, conflict)).toContain('2 records not moved, or changed in both layouts:')
+    expect(await conflicts(stuck)).toContain('1 record not migrated:\n  RESOURCE#a #CONFIG: cannot be moved')
+    expect(await conflicts(stuck, conflict)).toContain('2 records not migrated, or changed in both layouts:')
     const differences = {count: 30, shown: [stuck]}
     const quoted = {count: 1, shown: [{...conflict, key: "ENTITY#o'hara #META"}]}
     expect(
@@ -165,8 +165,8 @@ describe('records that cannot be moved', () => {
     const next = (await verificationLines('prod', stuckOnes, 80)).slice(-3)
     expect(next).toEqual([
       'Next:',
-      '  zael migrate verify --all -s prod  List them all',
-      '  zael migrate cleanup -s prod       Delete the other old items',
+      '  zael migrate verify --all -s prod  list all differences',
+      '  zael migrate cleanup -s prod       delete the other old items',
     ])
     const left = {count: 1, shown: [stuck]}
     expect(cleanedLines('prod', {verification, deleted: {}, left, unknown: nothing})).toEqual([
@@ -184,11 +184,11 @@ describe('the result of a clean-up', () => {
       'Deleted 3 old items of stack "prod"',
     ])
     expect(cleanedLines('prod', {verification, deleted: {}, left: nothing, unknown: nothing})).toEqual([
-      'Stack "prod": there are no old items',
+      'Stack "prod" has no old items',
     ])
     const left = {count: 1, shown: [conflict]}
     expect(cleanedLines('prod', {verification, deleted: {entity: 1}, left, unknown: nothing})).toContain(
-      '1 record changed in the meantime and kept:',
+      '1 record changed during the cleanup and kept:',
     )
   })
 })
@@ -206,6 +206,6 @@ describe('the progress of a migration', () => {
 
   it('counts items when the total is unknown, and names what it waits for', () => {
     expect(stepText({...progress, total: undefined}, 10_000, 80)).toBe('data  5,000 items  500/s')
-    expect(stepText({...progress, step: 'indexes', waitingFor: 'GSI4'}, 0, 80)).toBe('indexes: GSI4 is being built')
+    expect(stepText({...progress, step: 'indexes', waitingFor: 'GSI4'}, 0, 80)).toBe('indexes: building GSI4')
   })
 })

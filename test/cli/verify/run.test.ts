@@ -19,12 +19,12 @@ const table = {
 }
 
 it.each([
-  [{}, undefined, 'Run it again: zael verify -s prod'],
-  [{entity: "o'hara"}, undefined, `Run it again: zael verify -s prod --entity 'o'\\''hara'`],
+  [{}, undefined, 'Run again: zael verify -s prod'],
+  [{entity: "o'hara"}, undefined, `Run again: zael verify -s prod --entity 'o'\\''hara'`],
   [
     {since: '2026-11-01 14:30', fix: true, 'rate-limit': 200},
     'abc',
-    "To check the rest: zael verify -s prod --since '2026-11-01 14:30' --fix --rate-limit 200 --cursor abc",
+    "Resume: zael verify -s prod --since '2026-11-01 14:30' --fix --rate-limit 200 --cursor abc",
   ],
 ])('repeats the flags %o in the command after Ctrl-C', async (flags, cursor, hint) => {
   const entity = 'entity' in flags ? {namespace: 'n1', entity: flags.entity as string} : undefined

@@ -7,7 +7,7 @@ import type {AggregatorRedriveResult, DeadLetterJson, RedrivenLetterJson} from '
 
 const IN_STREAM_MS = 24 * 3_600_000
 
-export const NO_LOCAL_LETTERS = 'A local stack has no dead letters: its aggregator tries a batch until it succeeds.'
+export const NO_LOCAL_LETTERS = 'A local stack has no dead letters: its aggregator retries a batch until it succeeds.'
 
 const SHOWN = 10
 
@@ -36,7 +36,7 @@ export function letterListing(letters: readonly DeadLetter[], queue: string): Li
       {name: 'written', fit: 'whole', value: ({firstAt}) => seconds(firstAt), raw: ({firstAt}) => firstAt},
       {name: 'last', value: ({lastAt}) => seconds(lastAt), raw: ({lastAt}) => lastAt, isExtra: true},
       {name: 'records', align: 'right', value: ({records}) => records},
-      {name: 'reason', value: ({reason, shard}) => (shard === null ? 'no message of Lambda' : reason)},
+      {name: 'reason', value: ({reason, shard}) => (shard === null ? 'not a Lambda message' : reason)},
       {
         name: 'until',
         header: 'IN STREAM UNTIL',
@@ -92,11 +92,11 @@ function redrivenJson(redriven: RedrivenLetter): RedrivenLetterJson {
 }
 
 const STATES: readonly (readonly [RedriveState, string])[] = [
-  ['counted', 'counted: everything is in the usage'],
-  ['undecided', 'undecided: later changes of the same buckets were counted before these'],
-  ['lost', 'lost: the records have left the stream, which keeps them for 24 hours'],
-  ['unreadable', 'unreadable: not a message of Lambda about a stream'],
-  ['failed', 'failed: nothing after it was tried, so that the order is kept'],
+  ['counted', 'counted'],
+  ['undecided', 'undecided: later changes of the same buckets were counted first'],
+  ['lost', 'lost: the records left the stream after 24 hours'],
+  ['unreadable', 'unreadable: not a Lambda message about a stream'],
+  ['failed', 'failed: later messages were skipped to keep the order'],
 ]
 
 export function redriveLines(stack: string, letters: readonly RedrivenLetter[]): string[] {
@@ -110,15 +110,15 @@ export function redriveLines(stack: string, letters: readonly RedrivenLetter[]):
     const [records, putBack, uncounted] = [sum('records'), sum('putBack'), sum('uncounted')]
     if (records > 0) {
       const completed = formatPlural(sum('counted'), 'usage record')
-      lines.push(`  ${formatPlural(records, 'record')} read again, ${completed} completed`)
+      lines.push(`  ${formatPlural(records, 'record')} read again, ${completed} updated`)
     }
-    if (putBack > 0) lines.push(`  ${formatPlural(putBack, 'audit event')} put back, to be archived in some hours`)
+    if (putBack > 0) lines.push(`  ${formatPlural(putBack, 'audit event')} restored; they are archived within hours`)
     if (uncounted > 0) lines.push(`  ${formatPlural(uncounted, 'record')} can never be counted`)
     lines.push(...windowLines(those))
     for (const {error} of those) if (error) lines.push(`  ${error.message}`)
   }
   const kept = letters.filter(({isDeleted}) => !isDeleted).length
-  if (kept > 0) lines.push(`${formatPlural(kept, 'message')} kept in the queue, for 14 days after Lambda gave up`)
+  if (kept > 0) lines.push(`${formatPlural(kept, 'message')} kept in the queue until 14 days after the failure`)
   return [...lines, ...nextOf(stack, letters)]
 }
 
@@ -129,9 +129,8 @@ function windowLines(letters: readonly RedrivenLetter[]): string[] {
   const lost = letters.flatMap(each => each.lostWindows.map(({window, start}) => `${window} ${start}`))
   const names = [...new Set([...undecided, ...lost])]
   if (names.length === 0) return []
-  const more = names.length > SHOWN ? [`    and ${formatCount(names.length - SHOWN)} more; --json lists them`] : []
-  const what =
-    lost.length > 0 ? 'lack what was consumed and not counted' : 'do not tell whether these changes were counted'
+  const more = names.length > SHOWN ? [`    and ${formatCount(names.length - SHOWN)} more; --json lists all`] : []
+  const what = lost.length > 0 ? 'lack uncounted consumption' : 'may already include these changes'
   return [`  Usage windows that ${what}:`, ...names.slice(0, SHOWN).map(name => `    ${name}`), ...more]
 }
 
@@ -141,13 +140,13 @@ function nextOf(stack: string, letters: readonly RedrivenLetter[]): string[] {
   if (doubtful.length > 0) {
     const since = doubtful.flatMap(({letter}) => letter.firstAt ?? []).sort()[0]
     const bound = since === undefined ? '' : ` --since ${since.slice(0, 19)}Z`
-    next.push([`zael verify -s ${stack}${bound}`, 'which buckets have consumed more than their usage shows'])
+    next.push([`zael verify -s ${stack}${bound}`, 'find buckets whose consumption exceeds their usage'])
   }
   if (letters.some(({isDeleted, state}) => !isDeleted && state !== 'failed')) {
     next.push([`zael aggregator redrive -s ${stack} --discard`, 'delete the messages that cannot be counted'])
   }
   if (letters.some(({state}) => state === 'failed')) {
-    next.push([`zael aggregator redrive -s ${stack}`, 'go on, when the cause is gone'])
+    next.push([`zael aggregator redrive -s ${stack}`, 'resume after fixing the cause'])
   }
   return nextLines(next)
 }

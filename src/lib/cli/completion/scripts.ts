@@ -2,16 +2,16 @@ export const SHELLS = ['bash', 'zsh', 'fish', 'powershell'] as const
 
 export type Shell = (typeof SHELLS)[number]
 
-// `zael __complete` prints lines of word, tab, description. Any client may have written the names: insert them quoted.
+// `zael __complete` prints lines of word, tab, description. Names are untrusted: insert them quoted.
 const BASH = `# zael completion for bash; put this into ~/.bashrc:  eval "$(zael autocomplete bash)"
 _zael_complete() {
   local text="\${COMP_LINE:0:COMP_POINT}" typed='' line words
   COMPREPLY=()
-  # bash splits words at "=", ":" and "@" as well; those of the command line are separated by blanks only.
+  # bash also splits words at "=", ":" and "@"; zael's words are separated by blanks only.
   read -d '' -a words <<< "$text"
   [[ $text =~ ([^[:space:]\\\\]|\\\\.)+$ ]] && typed="\${BASH_REMATCH[0]}"
   [ -n "$typed" ] || words+=('')
-  # It replaces only the last part, which it passes: what comes before must not be repeated.
+  # bash replaces only the last part ($2), so remove the text before it.
   typed="\${typed%"$2"}"
   while IFS=$'\\t' read -r line _; do
     [ -n "$line" ] || continue
@@ -27,7 +27,7 @@ _zael_complete() {
   local -a found
   local word description
   while IFS=$'\\t' read -r word description; do
-    # _describe reads a backslash as an escape and ends the word at a colon; what it inserts it quotes by itself.
+    # _describe treats a backslash as an escape and ends the word at a colon. It quotes inserted text itself.
     word="\${\${word//\\\\/\\\\\\\\}//:/\\\\:}"
     [[ -n "$word" ]] && found+=("$word\${description:+:$description}")
   done < <(zael __complete "\${(@Q)words[2,CURRENT]}" 2>/dev/null)
@@ -37,7 +37,7 @@ compdef _zael_complete zael
 `
 
 const FISH = `# zael completion for fish; save it:  zael autocomplete fish > ~/.config/fish/completions/zael.fish
-# fish escapes what it inserts by itself.
+# fish escapes inserted text itself.
 function __zael_complete
   set -l words (commandline -opc) (commandline -ct | string unescape)
   zael __complete $words[2..-1] 2>/dev/null

@@ -47,7 +47,7 @@ export async function costLines(report: CostReport, width: number | undefined): 
 
 function title({stack, region, averaged}: CostReport): string {
   const of = averaged.length === 1 ? averaged[0] : `${formatCount(averaged.length)} days`
-  const days = averaged.length === 0 ? 'no figures of its traffic' : `an average day of ${of} (UTC)`
+  const days = averaged.length === 0 ? 'no traffic data' : `average of ${of} (UTC)`
   return `Cost of stack ${stack}, ${region ?? 'on this machine'}: ${averaged.length === 1 ? `${of} (UTC)` : days}`
 }
 
@@ -71,9 +71,8 @@ function totalRow({dollarsPerDay, dollarsPerMillion}: CostReport): Cell[] {
 }
 
 function decisionsText({decisionsPerDay, dollarsPerMillion}: CostReport): string {
-  if (decisionsPerDay === null) return 'Decisions a day: not known'
-  const each =
-    dollarsPerMillion === null ? '' : `; a million of them costs $${money(dollarsPerMillion)} without fixed costs`
+  if (decisionsPerDay === null) return 'Decisions a day: unknown'
+  const each = dollarsPerMillion === null ? '' : `; $${money(dollarsPerMillion)} per million, without fixed costs`
   return `Decisions a day: ${formatNumber(decisionsPerDay, 'nearest', 0)}${each}`
 }
 
@@ -100,14 +99,14 @@ function noteLines({notes}: CostReport): string[] {
 }
 
 function footer({read: {units, metrics}}: CostReport): string[] {
-  const asked = metrics === 0 ? '' : ` and ${formatPlural(metrics, 'metric')} of CloudWatch`
+  const asked = metrics === 0 ? '' : ` and ${formatPlural(metrics, 'CloudWatch metric')}`
   return [
     `Prices: US dollars, list prices of ${LIST_REGION} (${LIST_DATE}) without the free tier`,
-    `This report has read ${formatNumber(units, 'nearest', 1)} units of the table${asked}; nothing was written.`,
+    `This report read ${formatNumber(units, 'nearest', 1)} units of the table${asked}, and wrote nothing.`,
   ]
 }
 
-/** Without $, which is in the header. A small amount is not shown as 0. */
+/** Without $: the header has it. Never shows a small amount as 0. */
 function money(dollars: number | null): string | undefined {
   if (dollars === null) return undefined
   if (dollars > 0 && dollars < 0.005) return '<0.01'

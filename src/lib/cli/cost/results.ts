@@ -6,28 +6,28 @@ const dollars = z.number()
 const sourceSchema = z
   .enum(['measured', 'divided', 'estimated'])
   .describe(
-    'measured: by AWS; divided: a share of a measured total, by the counters of the table; estimated: the counters times the units of each operation',
+    'measured: by AWS; divided: share of a measured total, by usage counters; estimated: usage counters times the units of each operation',
   )
   .meta({id: 'CostSource'})
 
 const daySchema = strictObject({
   date: z.string().describe('YYYY-MM-DD, UTC'),
-  complete: z.boolean().describe('False for today, which is not over'),
-  admitted: z.number().nullable().describe('One that is charged to a parent too counts once; null: no usage recorded'),
-  refused: z.number().nullable().describe('One that both the entity and its parent refuse counts at each of them'),
-  dollars: dollars.nullable().describe('Cost of the traffic of this day, without fixed costs; null without figures'),
+  complete: z.boolean().describe('False for today'),
+  admitted: z.number().nullable().describe('A request that also charges a parent counts once; null: no usage recorded'),
+  refused: z.number().nullable().describe('A request that both the entity and its parent refuse counts twice'),
+  dollars: dollars.nullable().describe('Cost of the traffic, without fixed costs; null: no data'),
   source: sourceSchema.nullable(),
-  unread: z.boolean().describe('Its usage was not read, because there is too much of it'),
+  unread: z.boolean().describe('Usage not read, because of its size'),
 }).meta({id: 'CostDay'})
 
 const partSchema = strictObject({
-  name: z.enum(COST_PARTS).describe('docs/cost.md says what is in each'),
-  quantity: z.number().nullable().describe('Per day; null where nothing tells'),
+  name: z.enum(COST_PARTS).describe('See docs/cost.md'),
+  quantity: z.number().nullable().describe('Per day; null: unknown'),
   unit: z.string(),
   dollarsPerDay: dollars,
   dollarsPerMillion: dollars
     .nullable()
-    .describe('Per million decisions; null for what does not depend on traffic, or where decisions are not known'),
+    .describe('Per million decisions; null for fixed costs, or if decisions are unknown'),
   source: sourceSchema,
 }).meta({id: 'CostPart'})
 
@@ -53,17 +53,17 @@ export const costResult = strictObject({
   days: z.array(daySchema).describe('Oldest first; the last one is today'),
   averaged: z
     .array(z.string())
-    .describe('Dates that averages are made of: days that are over and have figures, or today where there is none'),
-  decisionsPerDay: z.number().nullable().describe('Admitted and refused requests; null: not known'),
+    .describe('Dates in the averages: past days with data, or today if no past day has data'),
+  decisionsPerDay: z.number().nullable().describe('Admitted and refused requests; null: unknown'),
   parts: z.array(partSchema).describe('Of an average day'),
-  dollarsPerDay: dollars.nullable().describe('All parts together; null: no day has figures of its traffic'),
+  dollarsPerDay: dollars.nullable().describe('Sum of all parts; null: no traffic data'),
   dollarsPerMillion: dollars.nullable().describe('Of a million decisions, without fixed costs'),
   indexWrites: z
     .record(z.string(), z.number())
     .nullable()
     .describe('Write units of an average day by index; null: not measured'),
   notes: z.array(
-    strictObject({message: z.string(), fix: textOrNull.describe('What to do, often a command')}).meta({id: 'CostNote'}),
+    strictObject({message: z.string(), fix: textOrNull.describe('Suggested command or change')}).meta({id: 'CostNote'}),
   ),
   prices: strictObject({
     region: z.string().describe('Of the list prices'),
@@ -71,8 +71,8 @@ export const costResult = strictObject({
     used: pricesSchema,
   }),
   read: strictObject({
-    units: z.number().describe('Read units of the table that this report has taken'),
-    metrics: count.describe('Metrics that CloudWatch was asked for'),
+    units: z.number().describe('Read units that this report consumed'),
+    metrics: count.describe('CloudWatch metrics read'),
   }),
 }).meta({title: 'zael cost'})
 export type CostResult = ResultOf<typeof costResult>

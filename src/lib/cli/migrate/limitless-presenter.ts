@@ -16,12 +16,12 @@ export async function limitlessLines(limitless: Limitless, width: number | undef
   if (buckets === 0) return []
   const shown = resources.slice(0, PRINTED)
   const table = await textTable(
-    ['RESOURCE', 'NAMESPACE', 'BUCKETS', 'LIMITS IN MOST OF THEM', 'OTHERS'].map(header => ({header})),
+    ['RESOURCE', 'NAMESPACE', 'BUCKETS', 'MOST COMMON LIMITS', 'OTHERS'].map(header => ({header})),
     shown.map(row => [
       row.resource,
       row.namespaceName,
       row.buckets,
-      row.common ? limitsText(row.common) : 'no two are alike',
+      row.common ? limitsText(row.common) : 'all differ',
       row.exceptions,
     ]),
     {header: true, width},
@@ -29,7 +29,7 @@ export async function limitlessLines(limitless: Limitless, width: number | undef
   const more = unlisted + resources.slice(PRINTED).reduce((sum, row) => sum + row.buckets, 0)
   return [
     '',
-    `${formatPlural(buckets, 'bucket')} without limits at any level; requests for ${buckets === 1 ? 'it' : 'them'} fail:`,
+    `${formatPlural(buckets, 'bucket')} without configured limits; requests for ${buckets === 1 ? 'it' : 'them'} fail:`,
     ...table,
     ...(more === 0 ? [] : [`and ${formatPlural(more, 'bucket')} of other resources`]),
     ...exceptionLines(shown),
@@ -51,7 +51,7 @@ function exceptionLines(resources: readonly LimitlessResource[]): string[] {
 function underivableLines(resources: readonly LimitlessResource[]): string[] {
   const count = resources.reduce((sum, {underivable}) => sum + underivable, 0)
   if (count === 0) return []
-  return [`The limits in ${formatPlural(count, 'bucket')} cannot be configured as they are; set them by hand.`]
+  return [`zael cannot derive limits from ${formatPlural(count, 'bucket')}; set them manually.`]
 }
 
 const limitsText = (limits: readonly Limit[]): string => limits.map(limit => formatLimit(limit)).join(' ')
@@ -60,12 +60,12 @@ export function limitsWrittenLines(written: LimitsWritten | undefined): string[]
   if (!written) return []
   const {resources, entities} = written
   const levels = `${formatPlural(resources, 'resource')} and ${formatCount(entities)} single ${entities === 1 ? 'bucket' : 'buckets'}`
-  return ['', `Limits written from the buckets: for ${levels}`]
+  return ['', `Wrote limits from the buckets for ${levels}`]
 }
 
 export async function offerLimits(limitless: Limitless | undefined): Promise<boolean> {
   if (!limitless || limitless.buckets === 0) return false
-  return agree(`${formatPlural(limitless.buckets, 'bucket')} without limits: write the limits shown above for them?`)
+  return agree(`${formatPlural(limitless.buckets, 'bucket')} without configured limits. Write the limits shown above?`)
 }
 
 export const writeLimitsCommand = (stack: string): string => `zael migrate run -s ${stack} --limits-from-buckets`

@@ -59,17 +59,17 @@ export async function migrationPlanLines(
   if (!plan.steps.some(step => step.isPending)) return [verdict(plan), ...limitless, ...next]
   const {steps, items, readUnits, writeUnits, seconds, writeUnitsPerSecond, blockers} = plan
   const table = await textTable(
-    [{header: 'STEP'}, {header: 'WHAT'}, {header: 'ITEMS'}, {header: 'READ UNITS'}, {header: 'WRITE UNITS'}],
+    [{header: 'STEP'}, {header: 'DESCRIPTION'}, {header: 'ITEMS'}, {header: 'READ UNITS'}, {header: 'WRITE UNITS'}],
     steps.map(stepRow),
     {header: true, width},
   )
   const pace = `${formatCount(writeUnitsPerSecond)} write units per second`
   return [
-    `Migration of stack "${stack}": ${formatPlural(items, 'item')} of older layouts to move`,
+    `Migration of stack "${stack}": ${formatPlural(items, 'item')} of older layouts to migrate`,
     '',
     ...table,
     '',
-    `About ${formatCount(readUnits)} read units and ${formatCount(writeUnits)} write units; more while there is traffic.`,
+    `About ${formatCount(readUnits)} read units and ${formatCount(writeUnits)} write units, and more with traffic.`,
     `At ${pace} this takes about ${formatSpan(seconds * 1000)}.`,
     'Old items are kept until `zael migrate cleanup`.',
     ...keyLines(unknownTitle(survey), survey.unknown.keys),
@@ -87,8 +87,8 @@ function releaseText({release, features}: Survey): string | undefined {
 }
 
 function recordedText({schema: {current, legacy}}: Survey): string {
-  if (current !== undefined) return `layout ${current}${legacy === undefined ? '' : ` (before namespaces: ${legacy})`}`
-  return legacy === undefined ? 'no layout' : `layout ${legacy}, from before namespaces`
+  if (current !== undefined) return `layout ${current}${legacy === undefined ? '' : ` (without namespaces: ${legacy})`}`
+  return legacy === undefined ? 'no layout' : `layout ${legacy}, without namespaces`
 }
 
 function missingText({missing: {indexes, stream, expiry}, registersDefault}: Survey): string | undefined {
@@ -140,11 +140,11 @@ const stepRow = ({id, title, isPending, items, readUnits, writeUnits}: PlannedSt
 
 function conflictTitle({conflicts, old}: Survey): string {
   const count = old.reduce((sum, row) => sum + row.conflicts, 0)
-  return `${formatPlural(count, 'old item')} in conflict with new records${shownOf(conflicts.length, count)}:`
+  return `${formatPlural(count, 'old item')} conflict with new records${shownOf(conflicts.length, count)}:`
 }
 
 function unknownTitle({unknown: {items, keys}}: Survey): string {
-  return `${formatPlural(items, 'item')} of unknown format; not changed${shownOf(keys.length, items)}:`
+  return `${formatPlural(items, 'item')} of unknown format (unchanged)${shownOf(keys.length, items)}:`
 }
 
 const shownOf = (shown: number, all: number): string => (shown < all ? `, ${shown} shown` : '')
@@ -155,12 +155,12 @@ function keyLines(title: string, keys: readonly string[]): string[] {
 
 function verdict({isPending, steps, conflicts, leftovers}: MigrationPlan): string {
   if (steps.some(step => step.isPending)) return 'Migration is pending.'
-  if (isPending && conflicts === 0) return 'Everything is moved, but limits are missing.'
+  if (isPending && conflicts === 0) return 'All items are migrated, but limits are missing.'
   if (isPending)
-    return `Everything is moved, except ${formatPlural(conflicts, 'old item')} with conflicts that you must resolve.`
+    return `All items are migrated, except ${formatPlural(conflicts, 'old item')} with conflicts that you must resolve.`
   return leftovers === 0
     ? 'Nothing is pending.'
-    : `Nothing is pending; ${formatPlural(leftovers, 'item')} of older layouts can be cleaned up.`
+    : `Nothing is pending. You can clean up ${formatPlural(leftovers, 'item')} of older layouts.`
 }
 
 type Next = readonly [command: string, purpose: string]
@@ -174,22 +174,22 @@ function statusNext(stack: string, survey: Survey, plan: MigrationPlan): Next[] 
 function planNext(stack: string, survey: Survey, plan: MigrationPlan): Next[] {
   const {steps, blockers} = plan
   if (!steps.some(step => step.isPending)) return doneNext(stack, survey, plan)
-  if (blockers.some(({blocks}) => blocks === 'run')) return [[`zael migrate status -s ${stack}`, 'show its progress']]
+  if (blockers.some(({blocks}) => blocks === 'run')) return [[`zael migrate status -s ${stack}`, 'show the progress']]
   return [
-    [`zael migrate run -s ${stack} --dry-run`, 'check everything, write nothing'],
+    [`zael migrate run -s ${stack} --dry-run`, 'check without writing'],
     [`zael migrate run -s ${stack}`, 'migrate while traffic continues'],
     ...(plan.limitless > 0 ? [writeLimits(stack)] : []),
   ]
 }
 
-const writeLimits = (stack: string): Next => [writeLimitsCommand(stack), 'write the limits that the buckets have']
+const writeLimits = (stack: string): Next => [writeLimitsCommand(stack), 'write limits from the buckets']
 
 function doneNext(stack: string, {conflicts: [conflict]}: Survey, {leftovers, limitless}: MigrationPlan): Next[] {
   if (limitless > 0 && !conflict) return [writeLimits(stack)]
   if (conflict) return [[`zael migrate resolve ${shellWord(conflict.key)} -s ${stack} --keep new`, 'or --keep old']]
   if (leftovers === 0) return [[`zael status -s ${stack}`, 'show the state of the stack']]
   return [
-    [`zael migrate verify -s ${stack}`, 'compare old and new, item by item'],
+    [`zael migrate verify -s ${stack}`, 'compare every old item with its new one'],
     [`zael migrate cleanup -s ${stack}`, 'delete the old items'],
   ]
 }

@@ -3,7 +3,7 @@ import {count, limitSchema, listOf, type ResultOf, textOrNull} from '../output/r
 
 const migrationDifferenceSchema = strictObject({
   type: z.enum(['entity', 'limits', 'settings', 'registry', 'bucket', 'usage', 'audit', 'version', 'table']),
-  key: z.string().describe('Key of the old item, as `zael migrate resolve` takes it'),
+  key: z.string().describe('Key of the old item, for `zael migrate resolve`'),
   state: z.enum(['behind', 'conflict', 'unmovable']),
   reason: z.string(),
 }).meta({id: 'MigrationDifference'})
@@ -12,7 +12,7 @@ const unknownItemsSchema = strictObject({
   count: count,
   shown: z.array(z.string()).describe('The first keys'),
 })
-  .describe('Items of a shape that zael does not know; they stay as they are')
+  .describe('Items of unknown format; unchanged')
   .meta({id: 'UnknownItems'})
 
 const migrationStepSchema = z
@@ -23,7 +23,7 @@ const plannedStepSchema = strictObject({
   id: migrationStepSchema,
   title: z.string(),
   pending: z.boolean(),
-  items: count.describe('Old items to move, or parts to add'),
+  items: count.describe('Old items to migrate, or parts to add'),
   readUnits: count.describe('Estimate'),
   writeUnits: count.describe('Estimate'),
 }).meta({id: 'PlannedStep'})
@@ -35,13 +35,11 @@ const blockerSchema = strictObject({
 }).meta({id: 'Blocker'})
 
 const usageDecisionsSchema = strictObject({
-  untangled: count.describe('Days whose first hour was counted together with the day and could be separated'),
-  keptAsLabelled: count.describe(
-    'Days whose first hour may have been counted with the day, and is kept as it calls itself',
-  ),
-  superseded: count.describe('Buckets in several old places: the one used last counts'),
+  untangled: count.describe('Days whose first hour included the whole day; now separated'),
+  keptAsLabelled: count.describe('Days whose first hour may include the whole day; kept as labelled'),
+  superseded: count.describe('Buckets in several old layouts; the last used one is kept'),
 })
-  .describe('What was decided where old items do not say enough')
+  .describe('Decisions about ambiguous old items')
   .meta({id: 'UsageDecisions'})
 export type UsageDecisionsJson = ResultOf<typeof usageDecisionsSchema>
 
@@ -59,54 +57,54 @@ export type OldItemCountsJson = ResultOf<typeof oldItemCountsSchema>
 
 const differenceSampleSchema = strictObject({
   count: count,
-  shown: z.array(migrationDifferenceSchema).describe('The first of them'),
+  shown: z.array(migrationDifferenceSchema).describe('The first ones'),
 }).meta({id: 'MigrationDifferences'})
 
 const limitlessSchema = strictObject({
   buckets: count.describe('Pairs of an entity and a resource'),
   resources: listOf({
-    namespace: textOrNull.describe('Id; null for the namespace "default" that is not registered yet'),
+    namespace: textOrNull.describe('Id; null: the namespace "default", not registered yet'),
     resource: z.string(),
     buckets: count,
-    entities: z.array(z.string()).describe('The first of them'),
+    entities: z.array(z.string()).describe('The first ones'),
     common: z
       .array(limitSchema)
       .nullable()
-      .describe('The limits that most buckets have, for the whole resource; null if no two have the same'),
+      .describe('Most common limits, for the whole resource; null: all buckets differ'),
     exceptions: strictObject({
       count: count,
       shown: listOf({entity: z.string(), limits: z.array(limitSchema)}).describe('The first ones'),
-    }).describe('Buckets with other limits, which need limits of their own'),
-    underivable: count.describe('Buckets whose limits cannot be configured as they are'),
+    }).describe('Buckets with other limits, which need their own configuration'),
+    underivable: count.describe('Buckets whose limits zael cannot derive'),
   }),
   unlisted: count.describe('Buckets of resources beyond the first 5,000'),
 })
-  .describe('Buckets for which no limits are configured at any level: requests for them fail')
+  .describe('Buckets without configured limits; requests for them fail')
   .meta({id: 'LimitlessBuckets'})
 export type LimitlessJson = ResultOf<typeof limitlessSchema>
 
 const planSchema = strictObject({
   stack: z.string(),
-  pending: z.boolean().describe('Whether there is something to do'),
-  steps: z.array(plannedStepSchema).describe('In the order in which they are done'),
-  items: count.describe('Old items to move'),
-  conflicts: count.describe('Old items that differ from the new place and have to be resolved by hand'),
+  pending: z.boolean().describe('Whether work is pending'),
+  steps: z.array(plannedStepSchema).describe('In order of execution'),
+  items: count.describe('Old items to migrate'),
+  conflicts: count.describe('Old items that conflict with new ones; resolve them with `zael migrate resolve`'),
   readUnits: count.describe('Estimate'),
   writeUnits: count.describe('Estimate'),
   writeUnitsPerSecond: z.int().min(1),
-  seconds: count.describe('How long the writes take at that pace'),
+  seconds: count.describe('Duration of the writes at that rate'),
   blockers: z.array(blockerSchema),
   limitless: limitlessSchema,
-  oldItems: count.describe('Items of older layouts, moved or not'),
-  unknownItems: count.describe('Items of no known shape, and buckets that cannot be read; left alone'),
+  oldItems: count.describe('Items of older layouts, migrated or not'),
+  unknownItems: count.describe('Items of unknown format and unreadable buckets; ignored'),
 }).meta({id: 'MigrationPlan'})
 
 export const migrateCleanupResult = strictObject({
   stack: z.string(),
-  dryRun: z.boolean().describe('Whether nothing was to be deleted; `left` is then what would stay'),
-  old: oldItemCountsSchema.describe('Old items that the comparison met, by kind'),
-  deleted: oldItemCountsSchema.describe('Old items deleted, by kind'),
-  left: differenceSampleSchema.describe('Old records that changed meanwhile or cannot be moved; they are still there'),
+  dryRun: z.boolean().describe('True: nothing was deleted; `left` lists the records that would be kept'),
+  old: oldItemCountsSchema.describe('Compared old items, by kind'),
+  deleted: oldItemCountsSchema.describe('Deleted old items, by kind'),
+  left: differenceSampleSchema.describe('Old records that were kept, because they changed or cannot be migrated'),
   unknown: unknownItemsSchema,
 }).meta({title: 'zael migrate cleanup'})
 export type MigrateCleanupResult = ResultOf<typeof migrateCleanupResult>
@@ -118,44 +116,42 @@ export const migrateResolveResult = strictObject({
   stack: z.string(),
   key: textOrNull.describe('Key of the old item; null with --all'),
   kept: z.enum(['old', 'new']),
-  settled: count.describe('Conflicts that are settled now'),
-  left: differenceSampleSchema.describe('Conflicts that others keep changing; they are not settled'),
+  settled: count.describe('Resolved conflicts'),
+  left: differenceSampleSchema.describe('Conflicts not resolved, because other clients keep changing them'),
 }).meta({title: 'zael migrate resolve'})
 export type MigrateResolveResult = ResultOf<typeof migrateResolveResult>
 
 export const migrateRunResult = strictObject({
   stack: z.string(),
   dryRun: z.boolean(),
-  plan: planSchema
-    .nullable()
-    .describe('The plan that was shown for confirmation; null if no confirmation was asked for'),
+  plan: planSchema.nullable().describe('The plan shown for confirmation; null with --yes'),
   result: strictObject({
     runId: z.string(),
-    resumed: z.boolean().describe('Whether an earlier run had begun it'),
-    finished: z.boolean().describe('False when it stopped at the step asked for'),
-    settled: z.boolean().describe('Whether the last pass found nothing to catch up with'),
+    resumed: z.boolean().describe('Whether this run resumed an earlier one'),
+    finished: z.boolean().describe('False: it stopped at the requested step'),
+    settled: z.boolean().describe('Whether the last pass found no further changes'),
     steps: listOf({
       id: migrationStepSchema,
       title: z.string(),
       state: z.enum(['done', 'pending']),
-      checked: count.describe('Old items looked at'),
-      written: count.describe('New items written or brought up to date'),
+      checked: count.describe('Old items checked'),
+      written: count.describe('New items written or updated'),
       expired: count,
       conflicts: count,
     }),
-    added: z.array(z.string()).describe('What the table lacked and has now'),
-    conflicts: differenceSampleSchema.describe('Records that were changed in both places, or that cannot be moved'),
+    added: z.array(z.string()).describe('Parts added to the table'),
+    conflicts: differenceSampleSchema.describe('Records that changed in both layouts or cannot be migrated'),
     unknown: unknownItemsSchema,
     decisions: usageDecisionsSchema,
     copiedAgain: oldItemCountsSchema.describe(
-      'Records that were not in the new place although an earlier run had finished: made by old clients since, or deleted by clients of today',
+      'Records missing in the new layout after an earlier complete run: created by old clients since, or deleted by new clients',
     ),
     limitsWritten: strictObject({
-      resources: count.describe('Resources that got limits'),
-      entities: count.describe('Single buckets that got limits of their own'),
+      resources: count.describe('Resources with new limits'),
+      entities: count.describe('Single buckets with new limits'),
     })
       .nullable()
-      .describe('What --limits-from-buckets wrote; null without it'),
+      .describe('Limits that --limits-from-buckets wrote; null without the flag'),
     limitless: limitlessSchema.describe('Buckets without limits after the migration'),
   })
     .nullable()
@@ -165,58 +161,58 @@ export type MigrateRunResult = ResultOf<typeof migrateRunResult>
 
 export const migrateStatusResult = strictObject({
   stack: z.string(),
-  pending: z
-    .boolean()
-    .describe('Whether there is something to move, to resolve or to configure; the exit code is 6 then'),
+  pending: z.boolean().describe('Whether items must be migrated, resolved or configured; the exit code is then 6'),
   items: count.describe('All items of the table'),
   bytes: count,
   schema: strictObject({
     recorded: textOrNull.describe('Layout in the version record'),
-    legacy: textOrNull.describe('Layout in the place where tables without namespaces recorded it'),
-    accepted: z.boolean().describe('Whether clients of today work on a table with these records'),
+    legacy: textOrNull.describe('Layout in the version record of tables without namespaces'),
+    accepted: z.boolean().describe('Whether current clients can use a table with these records'),
   }),
   wire: strictObject({
-    release: textOrNull.describe('The release of zae-limiter that wrote the newest of the records'),
+    release: textOrNull.describe('Newest zae-limiter release that wrote records'),
     features: listOf({
       feature: z.string(),
-      since: z.string().describe('The first release of zae-limiter that stores it'),
-      supported: z.boolean().describe('Whether zael honours it; records with another one are refused and kept'),
+      since: z.string().describe('First zae-limiter release that stores the feature'),
+      supported: z
+        .boolean()
+        .describe('Whether zael supports it; zael refuses records with unsupported features and keeps them'),
       items: count,
-    }).describe('What zae-limiter has added since 0.10, and how many items have it'),
-  }).describe('Which generation of records the table has'),
+    }).describe('Features that zae-limiter added since 0.10, with item counts'),
+  }).describe('Generation of the records in the table'),
   missing: strictObject({
     indexes: z.array(z.string()),
     stream: z.boolean(),
     expiry: z.boolean(),
     defaultNamespace: z
       .boolean()
-      .describe('Whether the namespace "default" has to be registered for data without a namespace'),
+      .describe('Whether the namespace "default" must be registered, for data without a namespace'),
   }),
   old: listOf({
     type: z.enum(['entity', 'limits', 'settings', 'registry', 'bucket', 'usage', 'audit', 'version']),
     generation: z.int().min(1).max(5),
-    releases: z.string().describe('Releases of the Python system that wrote the shape'),
+    releases: z.string().describe('zae-limiter releases that wrote this format'),
     items: count,
-    records: count.describe("What they are in today's layout"),
+    records: count.describe('Records in the current layout'),
     bytes: count,
-    pending: count.describe('Not in the new place yet'),
-    conflicts: count.describe('Differ from the new place, and neither follows the other'),
-    expired: count.describe('Not moved: the table drops them'),
+    pending: count.describe('Not migrated yet'),
+    conflicts: count.describe('Differ from the new record, because both changed'),
+    expired: count.describe('Not migrated, because they expired'),
   }).describe('Items of older layouts by kind and generation'),
   current: strictObject({
     namespace: count,
     ...oldItemCountsSchema.shape,
     migration: count,
-    operation: count.describe('What zae-limiter 0.17 keeps of resets, top-ups and manifests being applied'),
-  }).describe("Items of today's layout by kind"),
+    operation: count.describe('Records of resets, top-ups and manifest applies (zae-limiter 0.17)'),
+  }).describe('Items of the current layout by kind'),
   unknown: strictObject({
     items: count,
-    keys: z.array(z.string()).describe('The first of them'),
-  }).describe('Items of no known shape, and buckets that cannot be read; left alone'),
+    keys: z.array(z.string()).describe('The first ones'),
+  }).describe('Items of unknown format and unreadable buckets; ignored'),
   conflicts: listOf({
     key: z.string().describe('For `zael migrate resolve`'),
     reason: z.string(),
-  }).describe('The first of them'),
+  }).describe('The first ones'),
   limitless: limitlessSchema,
   run: strictObject({
     owner: z.string(),
@@ -234,13 +230,13 @@ export type MigrateStatusResult = ResultOf<typeof migrateStatusResult>
 
 export const migrateVerifyResult = strictObject({
   stack: z.string(),
-  clean: z.boolean().describe('Whether every old item is in its new place'),
+  clean: z.boolean().describe('Whether every old item is migrated'),
   checked: oldItemCountsSchema.describe('Old items by kind'),
-  expired: count.describe('Old items that need not be moved any more'),
+  expired: count.describe('Expired old items, which are not migrated'),
   differences: differenceSampleSchema
-    .extend({shown: z.array(migrationDifferenceSchema).describe('The first of them; with --all, every one')})
-    .describe('Old records that are not in the new place as they should be'),
-  unmovable: count.describe("How many of the differences are records that today's layout cannot hold"),
+    .extend({shown: z.array(migrationDifferenceSchema).describe('The first ones; with --all, all of them')})
+    .describe('Old records that differ from their new record'),
+  unmovable: count.describe('Number of differences that the current layout cannot represent'),
   unknown: unknownItemsSchema,
   decisions: usageDecisionsSchema,
   limitless: limitlessSchema,

@@ -40,10 +40,7 @@ export async function runLines(stack: string, result: MigrationResult, width: nu
     ...(await limitlessLines(limitless, width)),
     ...(settled
       ? []
-      : [
-          '',
-          'Old clients are still writing: the last pass found changes too. Run the command again when they have stopped.',
-        ]),
+      : ['', 'Old clients are still writing: the last pass found changes. Run the command again after they stop.']),
     ...nextLines(runNext(stack, result)),
   ]
 }
@@ -51,10 +48,10 @@ export async function runLines(stack: string, result: MigrationResult, width: nu
 function leftTitle(conflicts: Sample<RecordDifference>): string {
   const records = formatPlural(conflicts.count, 'record')
   if (!conflicts.shown.some(isUnmovable))
-    return `${records} changed in both layouts; resolve with \`zael migrate resolve\``
+    return `${records} changed in both layouts. Resolve with \`zael migrate resolve\``
   return conflicts.shown.every(isUnmovable)
-    ? `${records} not moved`
-    : `${records} not moved, or changed in both layouts`
+    ? `${records} not migrated`
+    : `${records} not migrated, or changed in both layouts`
 }
 
 function copiedAgainLines({copiedAgain}: MigrationResult): string[] {
@@ -62,26 +59,23 @@ function copiedAgainLines({copiedAgain}: MigrationResult): string[] {
   if (kinds.length === 0) return []
   return [
     '',
-    `Copied again, although an earlier run had finished: ${kinds.join(', ')}`,
-    'Old clients created them since then, or new clients deleted them; in the latter case delete the old items too.',
+    `Copied again after an earlier complete run: ${kinds.join(', ')}`,
+    'Old clients created these records since, or new clients deleted them. If deleted, also delete the old items.',
   ]
 }
 
 function titleOf(stack: string, {finished, resumed}: MigrationResult): string {
   if (!finished) return `Stack "${stack}" is migrated up to the requested step`
-  return `Stack "${stack}" has the current layout${resumed ? '; this run continued an earlier one' : ''}`
+  return `Stack "${stack}" has the current layout${resumed ? '; this run resumed an earlier one' : ''}`
 }
 
-const writeLimits = (stack: string): [string, string] => [
-  writeLimitsCommand(stack),
-  'Write the limits that the buckets have',
-]
+const writeLimits = (stack: string): [string, string] => [writeLimitsCommand(stack), 'write limits from the buckets']
 
 function runNext(stack: string, {finished, limitless}: MigrationResult): [string, string][] {
   if (finished && limitless.buckets > 0) return [writeLimits(stack)]
   return finished
-    ? [[`zael migrate verify -s ${stack}`, 'Compare old and new, item by item']]
-    : [[`zael migrate run -s ${stack}`, 'Run the remaining steps']]
+    ? [[`zael migrate verify -s ${stack}`, 'compare every old item with its new one']]
+    : [[`zael migrate run -s ${stack}`, 'run the remaining steps']]
 }
 
 export function runJson(result: MigrationResult): NonNullable<MigrateRunResult['result']> {
@@ -117,11 +111,11 @@ export async function verificationLines(
     return [title, ...unknownLines(unknown), ...limitless, ...next]
   }
   const title = clean
-    ? `Stack "${stack}": ${formatPlural(checked, 'old item')} compared, all are in the new layout`
+    ? `Stack "${stack}": ${formatPlural(checked, 'old item')} compared, all migrated`
     : `Stack "${stack}": ${formatPlural(checked, 'old item')} compared, ${formatPlural(differences.count, 'difference')}`
   return [
     title,
-    ...(expired === 0 ? [] : [`${formatPlural(expired, 'old item')} expired, not moved`]),
+    ...(expired === 0 ? [] : [`${formatPlural(expired, 'old item')} expired and not migrated`]),
     ...decisionLines(decisions),
     ...sampleLines('Differences', differences),
     ...unknownLines(unknown),
@@ -135,15 +129,15 @@ function verificationNext(stack: string, verification: Verification): [string, s
   const {count, shown} = differences
   if (clean && limitless.buckets > 0) return [writeLimits(stack)]
   const more: [string, string][] =
-    count > shown.length ? [[`zael migrate verify --all -s ${stack}`, 'List them all']] : []
-  if (clean) return [[`zael migrate cleanup -s ${stack}`, 'Delete the old items']]
-  if (count === unmovable) return [...more, [`zael migrate cleanup -s ${stack}`, 'Delete the other old items']]
+    count > shown.length ? [[`zael migrate verify --all -s ${stack}`, 'list all differences']] : []
+  if (clean) return [[`zael migrate cleanup -s ${stack}`, 'delete the old items']]
+  if (count === unmovable) return [...more, [`zael migrate cleanup -s ${stack}`, 'delete the other old items']]
   const conflict = shown.find(({state}) => state === 'conflict')
   const resolve = (key: string): [string, string] => [
     `zael migrate resolve ${shellWord(key)} --keep new -s ${stack}`,
-    'Resolve a conflict',
+    'resolve a conflict',
   ]
-  const run: [string, string] = [`zael migrate run -s ${stack}`, 'Migrate the differences']
+  const run: [string, string] = [`zael migrate run -s ${stack}`, 'migrate the differences']
   return [...more, run, ...(conflict ? [resolve(conflict.key)] : [])]
 }
 
@@ -166,17 +160,11 @@ const decisionsJson = ({split, keptAsLabelled, superseded}: Decisions): UsageDec
 
 function decisionLines({split, keptAsLabelled, superseded}: Decisions): string[] {
   const lines = [
-    ...(split > 0
-      ? [`${formatPlural(split, 'day')} of usage: the first hour also held the whole day; they are separated now`]
-      : []),
+    ...(split > 0 ? [`${formatPlural(split, 'day')} of usage: separated the first hour from the whole day`] : []),
     ...(keptAsLabelled > 0
-      ? [
-          `${formatPlural(keptAsLabelled, 'day')} of usage: the first hour may hold the whole day; it is kept as it is labelled`,
-        ]
+      ? [`${formatPlural(keptAsLabelled, 'day')} of usage: the first hour may include the whole day; kept as labelled`]
       : []),
-    ...(superseded > 0
-      ? [`${formatPlural(superseded, 'bucket')} in several old layouts: the one used last is kept`]
-      : []),
+    ...(superseded > 0 ? [`${formatPlural(superseded, 'bucket')} in several old layouts: kept the last used one`] : []),
   ]
   return lines.length === 0 ? [] : ['', ...lines]
 }
@@ -187,13 +175,13 @@ export function cleanedLines(stack: string, {deleted, left, unknown}: CleanUpRes
   const isStuck = left.count > 0 && left.shown.every(isUnmovable)
   return [
     total === 0 && left.count === 0
-      ? `Stack "${stack}": there are no old items`
+      ? `Stack "${stack}" has no old items`
       : `Deleted ${formatPlural(total, 'old item')} of stack "${stack}"`,
-    ...sampleLines(isStuck ? `${records} kept` : `${records} changed in the meantime and kept`, left),
+    ...sampleLines(isStuck ? `${records} kept` : `${records} changed during the cleanup and kept`, left),
     ...unknownLines(unknown),
     ...(left.count === 0 || isStuck
       ? []
-      : nextLines([[`zael migrate run -s ${stack}`, 'Migrate the changes, then clean up again']])),
+      : nextLines([[`zael migrate run -s ${stack}`, 'migrate the changes, then clean up again']])),
   ]
 }
 
@@ -203,7 +191,7 @@ export function cleanUpQuestion(stack: string, verification: Verification): stri
 }
 
 const exceptText = ({unmovable}: Verification): string =>
-  unmovable === 0 ? '' : `, except those of ${formatPlural(unmovable, 'record')} that cannot be moved`
+  unmovable === 0 ? '' : `, except the items of ${formatPlural(unmovable, 'record')} that cannot be migrated`
 
 export function cleanUpPlanLines(stack: string, verification: Verification): string[] {
   const {checked, differences, unknown} = verification
@@ -211,12 +199,12 @@ export function cleanUpPlanLines(stack: string, verification: Verification): str
   if (total === 0) return [`Stack "${stack}" contains no items of older layouts`, ...unknownLines(unknown)]
   const kinds = KINDS.flatMap(kind => (checked[kind] ? [[kind, checked[kind]]] : []))
   return [
-    `Stack "${stack}": a clean-up would delete ${formatPlural(total, 'old item')}${exceptText(verification)}`,
+    `Stack "${stack}": cleanup would delete ${formatPlural(total, 'old item')}${exceptText(verification)}`,
     '',
     ...plainTable([{header: 'RECORDS'}, {header: 'ITEMS'}], kinds, {header: true}),
     ...sampleLines(`${formatPlural(differences.count, 'record')} would be kept`, differences),
     ...unknownLines(unknown),
-    ...nextLines([[`zael migrate cleanup -s ${stack}`, 'Delete them']]),
+    ...nextLines([[`zael migrate cleanup -s ${stack}`, 'delete the old items']]),
   ]
 }
 
@@ -245,12 +233,12 @@ export function conflictLines(conflicts: Sample<RecordDifference>): string[] {
 }
 
 export function resolvedLines(stack: string, keep: Side, {settled, left}: ResolveAllResult): string[] {
-  if (settled === 0 && left.count === 0) return [`Stack "${stack}": there are no conflicts`]
+  if (settled === 0 && left.count === 0) return [`Stack "${stack}" has no conflicts`]
   const outcome = keep === 'old' ? 'the old records replaced the new ones' : 'the new records are kept'
   return [
     `Resolved ${formatPlural(settled, 'conflict')} of stack "${stack}": ${outcome}`,
     ...sampleLines(`${formatPlural(left.count, 'record')} not resolved, because they keep changing`, left),
-    ...nextLines([[`zael migrate verify -s ${stack}`, 'Compare old and new, item by item']]),
+    ...nextLines([[`zael migrate verify -s ${stack}`, 'compare every old item with its new one']]),
   ]
 }
 
@@ -270,7 +258,7 @@ function sampleLines(title: string, {count, shown}: Sample<RecordDifference>): s
 
 function unknownLines({count, shown}: Sample<string>): string[] {
   if (count === 0) return []
-  const title = `${formatPlural(count, 'item')} of unknown format; not changed:`
+  const title = `${formatPlural(count, 'item')} of unknown format (unchanged):`
   return ['', title, ...shown.map(key => `  ${key}`), ...moreLines(count, shown.length)]
 }
 

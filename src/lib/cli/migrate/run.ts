@@ -21,14 +21,14 @@ export interface RunRequest {
   readonly limitsFromBuckets: WriteLimitsOptions | undefined
 }
 
-/** Shown to other runs that find the table locked. */
+/** Other runs show it when they find the table locked. */
 const owner = (): string => `${process.env.USER ?? 'unknown'}@${hostname()} (process ${process.pid})`
 
 /** In ms. Throws for a run that stops before the step "catch-up". */
 export function followMsOf(follow: string | undefined, until: StepId | undefined): number | undefined {
   if (follow === undefined) return undefined
   if (until !== undefined && until !== 'catch-up' && until !== 'version') {
-    throw new InvalidInput('migrate.follow', `--follow comes after step "${until}", where this run is to stop.`, {
+    throw new InvalidInput('migrate.follow', `--follow needs the step "catch-up", but --until stops at "${until}".`, {
       hint: 'Omit --until, or use --until catch-up.',
     })
   }
@@ -58,7 +58,7 @@ export async function migrateWithProgress(table: Table, stack: string, request: 
     () => {
       const {step} = current
       return interrupted(`Interrupted in step "${step}". Completed work is kept.`, {
-        hint: `Run it again to continue: zael migrate run -s ${stack}`,
+        hint: `Resume: zael migrate run -s ${stack}`,
         details: {step},
       })
     },
@@ -67,7 +67,7 @@ export async function migrateWithProgress(table: Table, stack: string, request: 
 
 export function stepText(progress: StepProgress, elapsedMs: number, columns: number): string {
   const {step, scanned, total, pass, waitingFor} = progress
-  if (waitingFor !== undefined) return `${step}: ${waitingFor} is being built`.slice(0, columns - 1)
+  if (waitingFor !== undefined) return `${step}: building ${waitingFor}`.slice(0, columns - 1)
   const title = pass > 1 ? `${step}, pass ${pass}` : step
   const perSecond = elapsedMs > 0 ? Math.round((scanned * 1000) / elapsedMs) : 0
   const speed = perSecond > 0 ? `${formatCount(perSecond)}/s` : ''
@@ -86,7 +86,7 @@ export async function verifyWithProgress(
   return comparing(options, request => verifyMigration(table, request))
 }
 
-/** Throws when something prevents the clean-up. */
+/** Throws when differences prevent the cleanup. */
 export async function compareWithProgress(table: Table, ourVersion: string): Promise<Verification> {
   const {compareForCleanUp} = await import('../../migrate/cleanup.js')
   return comparing({ourVersion}, request => compareForCleanUp(table, request))
@@ -139,9 +139,9 @@ function cleanUpInterrupted(stack: string, deleted: number | undefined): ZaelErr
   const message =
     deleted === undefined
       ? 'Interrupted. Nothing was deleted.'
-      : `Interrupted: at least ${formatCount(deleted)} old items are deleted, the rest remains.`
+      : `Interrupted: at least ${formatCount(deleted)} old items were deleted.`
   return interrupted(message, {
-    hint: `Run it again to continue: zael migrate cleanup -s ${stack}`,
+    hint: `Resume: zael migrate cleanup -s ${stack}`,
     details: {deleted: deleted ?? 0},
   })
 }
@@ -170,9 +170,9 @@ export async function resolveAllWithProgress(
       const message =
         resolved === undefined
           ? 'Interrupted. Nothing was resolved.'
-          : `Interrupted: at least ${formatCount(resolved)} conflicts are resolved.`
+          : `Interrupted: at least ${formatCount(resolved)} conflicts were resolved.`
       return interrupted(message, {
-        hint: 'To list the conflicts that remain: zael migrate verify --all',
+        hint: 'List the remaining conflicts: zael migrate verify --all',
         details: {settled: resolved ?? 0},
       })
     },

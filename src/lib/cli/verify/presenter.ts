@@ -62,9 +62,7 @@ export function verifyLines({stack, entity, report, outcomes}: Verified, {all}: 
   const count = countOf(report)
   const repaired = repairedOf(undefined, outcomes)
   const fixed = outcomes.size === 0 ? '' : `, ${formatCount(repaired)} repaired`
-  const lines = [
-    count === 0 ? `${checked}: nothing wrong found` : `${checked}: ${formatPlural(count, 'finding')}${fixed}`,
-  ]
+  const lines = [count === 0 ? `${checked}: no findings` : `${checked}: ${formatPlural(count, 'finding')}${fixed}`]
   for (const kind of Object.keys(FINDING_KINDS) as FindingKind[]) {
     const found = findings.filter(finding => finding.kind === kind && outcomes.get(finding) !== 'repaired')
     if (found.length === 0) continue
@@ -73,7 +71,7 @@ export function verifyLines({stack, entity, report, outcomes}: Verified, {all}: 
       lines.push(...findingLines(finding, outcomes.get(finding)))
     const more =
       (counts.get(kind) ?? 0) - repairedOf(kind, outcomes) - (all ? found.length : Math.min(SHOWN, found.length))
-    if (more > 0) lines.push(`  and ${formatCount(more)} more; --all lists them`)
+    if (more > 0) lines.push(`  and ${formatCount(more)} more; --all lists all`)
   }
   if (oldItems > 0)
     lines.push('', `${formatPlural(oldItems, 'item')} of an older layout not checked; see \`zael migrate status\``)
@@ -86,7 +84,7 @@ function repairedOf(kind: FindingKind | undefined, outcomes: ReadonlyMap<Finding
 }
 
 function findingLines({key, reason, since, repair}: Finding, outcome: RepairOutcome | undefined): string[] {
-  const state = outcome === 'changed' ? 'written to meanwhile, not touched' : repair ? 'repairable' : 'to be decided'
+  const state = outcome === 'changed' ? 'changed since, not repaired' : repair ? 'repairable' : 'needs your decision'
   const when = since === undefined ? '' : `, last written ${since}`
   return [`  ${printableText(key)}`, `    ${printableText(reason)} (${state}${when})`]
 }
@@ -94,10 +92,10 @@ function findingLines({key, reason, since, repair}: Finding, outcome: RepairOutc
 function nextOf(stack: string, findings: readonly Finding[], outcomes: ReadonlyMap<Finding, RepairOutcome>) {
   const next: [string, string][] = []
   if (outcomes.size === 0 && findings.some(({repair}) => repair)) {
-    next.push([`zael verify -s ${stack} --fix`, 'repair what can be repaired; asks first'])
+    next.push([`zael verify -s ${stack} --fix`, 'repair the repairable findings, after confirmation'])
   }
   if (findings.some(({kind}) => kind === 'orphan'))
-    next.push([`zael namespace orphans -s ${stack}`, 'namespaces whose data still exists'])
+    next.push([`zael namespace orphans -s ${stack}`, 'list deleted namespaces with remaining data'])
   return next
 }
 
@@ -108,7 +106,7 @@ interface VerifyFlags {
   readonly 'rate-limit'?: number | undefined
 }
 
-/** `flags`: as typed, to repeat them after an interruption. */
+/** `flags`: as typed, for the command that resumes. */
 export async function compareRecords(
   table: Table,
   stack: string,
@@ -148,7 +146,7 @@ function resumeHint(stack: string, flags: VerifyFlags, read: string | undefined)
     ...(cursor === undefined ? [] : ['--cursor', cursor]),
   ]
   const command = ['zael', 'verify', '-s', stack, ...given].map(shellWord).join(' ')
-  return `${cursor === undefined ? 'Run it again' : 'To check the rest'}: ${command}`
+  return `${cursor === undefined ? 'Run again' : 'Resume'}: ${command}`
 }
 
 export async function repairRecords(
@@ -173,7 +171,7 @@ export async function repairRecords(
         'interrupted',
         'verify.interrupted',
         `Interrupted after ${formatCount(repaired)} of ${formatCount(findings.length)} findings.`,
-        {hint: 'Run it again; what is repaired stays repaired.'},
+        {hint: 'Run it again to repair the rest.'},
       ),
   )
 }

@@ -26,11 +26,11 @@ const findingSchema = strictObject({
   entity: textOrNull,
   resource: textOrNull,
   reason: z.string().describe('Which records disagree, and by how much'),
-  since: textOrNull.describe('Since when, as far as the records tell'),
+  since: textOrNull.describe('Last write of the records, if known'),
   repairable: z.boolean().describe('Whether --fix can repair it'),
   outcome: z
     .enum(['found', 'repaired', 'changed', 'undecided'])
-    .describe('What --fix did; `changed`: the record was written to meanwhile'),
+    .describe('Outcome of --fix; `changed`: the record changed since it was read'),
 }).meta({id: 'VerifyFinding'})
 export type VerifyFindingJson = ResultOf<typeof findingSchema>
 
@@ -38,8 +38,8 @@ export const verifyResult = strictObject({
   stack: z.string(),
   entity: textOrNull,
   items: count.describe('Items read'),
-  oldItems: count.describe('Items of an older layout; they are not checked'),
-  clean: z.boolean().describe('Whether nothing is wrong, after repairs'),
+  oldItems: count.describe('Items of an older layout; not checked'),
+  clean: z.boolean().describe('Whether no findings remain after repairs'),
   findings: z.array(findingSchema).describe('At most 10,000'),
   count: count.describe('All findings'),
   repaired: count,

@@ -97,7 +97,7 @@ describeWithPython('a deletion that is run again', {timeout: 300_000}, () => {
       code: 3,
       error: {
         code: 'stack.missing',
-        message: 'There is no stack "again" here, no table of that name, and no archive of its audit events.',
+        message: 'Stack "again" not found, and neither a table with this name nor an audit archive.',
       },
     })
   })
@@ -158,7 +158,7 @@ describeWithPython('a deletion that is run again', {timeout: 300_000}, () => {
       expect(await bucketExists(bucket)).toBe(true)
       const {code, error} = await user.fail('delete --stack kept --delete-table --confirm kept')
       expect({code, error}).toMatchObject({code: 3, error: {code: 'stack.missing'}})
-      expect(error.message).toBe(`There is no stack "kept" here, only the archive ${bucket} of its audit events.`)
+      expect(error.message).toBe(`Stack "kept" not found; only its audit archive ${bucket} exists.`)
       expect(error.hint).toBe('To delete the archive: zael delete --stack kept --empty-archive')
       const {stdout} = await user.run('delete --stack kept --empty-archive --confirm kept')
       expect(stdout.replaceAll(bucket, 'BUCKET')).toBe(

@@ -216,7 +216,7 @@ describeWithPython('deploy and delete on moto', {timeout: 300_000}, () => {
         error: {
           code: 'deploy.stream-start',
           message:
-            'The aggregator of "prod" started at oldest; starting it at latest takes two changes: CloudFormation creates the new mapping before it deletes the old one, and Lambda allows only one.',
+            'The aggregator of "prod" started at oldest. Starting it at latest takes two deployments: CloudFormation creates the new mapping before it deletes the old one, and Lambda allows only one.',
         },
       })
       expect(error.details.steps).toEqual([

@@ -69,7 +69,7 @@ describeWithPython('a team with least privilege', {timeout: 300_000}, () => {
     expect(text).toContain('arn:aws:dynamodb:eu-west-1:123456789012:table/prod')
     expect(await user.fail(command)).toMatchObject({code: 2, error: {code: 'confirm.needed'}})
     const {stdout} = await user.run(`${command} --yes`)
-    expect(stdout).toContain('zael.json  what zael calls: for whoever deploys\n')
+    expect(stdout).toContain('zael.json  actions that zael calls: attach to the deploying identity\n')
   })
 
   it('the page about permissions shows the files that are written', async () => {

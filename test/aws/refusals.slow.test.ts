@@ -70,7 +70,7 @@ describeWithPython('obstacles of a deployment', {timeout: 300_000}, () => {
           code: 5,
           error: {
             code: 'stack.foreign',
-            message: 'There is a stack "foreign" (CREATE_COMPLETE) that is not a rate limiter.',
+            message: 'Stack "foreign" (CREATE_COMPLETE) already exists and is not a rate limiter.',
             hint: 'Nothing was changed. Choose another name with --stack, or another --region or --profile.',
           },
         })
@@ -98,7 +98,9 @@ describeWithPython('obstacles of a deployment', {timeout: 300_000}, () => {
         code: 5,
         error: {code: 'stack.state', details: {status: 'UPDATE_IN_PROGRESS'}},
       })
-      expect(error.hint).toBe('Wait until it is done, then run the same command again: zael status --stack busy')
+      expect(error.hint).toBe(
+        'Wait until it is done, then run the same command again. Check it: zael status --stack busy',
+      )
       expect(writesOf(user.proxy.takeOperations())).toEqual([])
     })
   })
@@ -112,7 +114,7 @@ describeWithPython('obstacles of a deployment', {timeout: 300_000}, () => {
       expect(stderr).toBe(
         'Error: Cannot read stack "anonymous": no valid AWS credentials: Could not load credentials from any providers ' +
           '(stack "anonymous", region "eu-west-1")\n' +
-          'Try: Choose a profile with --profile, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; `aws sts get-caller-identity` shows who you are.\n',
+          'Try: Choose a profile with --profile, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. `aws sts get-caller-identity` shows your identity.\n',
       )
     })
 
@@ -129,7 +131,7 @@ describeWithPython('obstacles of a deployment', {timeout: 300_000}, () => {
     it('a region that does not exist', async () => {
       const {code, stderr} = await zael(['deploy', '--stack', 'prod', '--region', 'eu-nowhere-9'], {env: MOTO_IDENTITY})
       expect(code).toBe(1)
-      expect(stderr).toMatch(/^Error: Cannot read stack "prod": there is no address for cloudformation\.eu-nowhere-9\./)
+      expect(stderr).toMatch(/^Error: Cannot read stack "prod": the host cloudformation\.eu-nowhere-9\./)
       expect(stderr).toContain('Try: Check the spelling of the region and --endpoint-url; ')
     })
 
@@ -139,7 +141,7 @@ describeWithPython('obstacles of a deployment', {timeout: 300_000}, () => {
       const env = {...user.env, AWS_ENDPOINT_URL: user.env.AWS_ENDPOINT_URL?.replace('127.0.0.1', '0.0.0.0') ?? ''}
       const {code, stderr} = await zael(['deploy', '--stack', 'prod'], {env})
       expect(code).toBe(1)
-      expect(stderr).toMatch(/^Endpoint: http.*\nError: Cannot read stack "prod": AWS does not answer: /)
+      expect(stderr).toMatch(/^Endpoint: http.*\nError: Cannot read stack "prod": AWS did not respond: /)
     })
 
     it('access denied names the missing action', async () => {
@@ -152,7 +154,7 @@ describeWithPython('obstacles of a deployment', {timeout: 300_000}, () => {
         error: {
           code: 'aws.denied',
           message: `Not allowed to plan changes of stack "denied": ${reason}`,
-          hint: 'Ask for cloudformation:CreateChangeSet, or choose another identity with --profile; `zael doctor --stack denied` checks all permissions.',
+          hint: 'Request cloudformation:CreateChangeSet, or choose another identity with --profile. `zael doctor --stack denied` checks all permissions.',
           details: {action: 'cloudformation:CreateChangeSet'},
         },
       })
@@ -180,7 +182,7 @@ describeWithPython('obstacles of a deployment', {timeout: 300_000}, () => {
       const user = await userWith(on('CreateChangeSet', xmlRefusal('Throttling', 'Rate exceeded')))
       const {code, error} = await user.fail('deploy --stack patient --yes')
       expect({code, error}).toMatchObject({code: 1, error: {code: 'aws.throttled'}})
-      expect(error.message).toBe('Cannot plan changes of stack "patient": AWS throttles the requests: Rate exceeded')
+      expect(error.message).toBe('Cannot plan changes of stack "patient": AWS throttled the requests: Rate exceeded')
     })
 
     it('an exhausted quota', async () => {
@@ -318,7 +320,7 @@ describeWithPython('obstacles of a deployment', {timeout: 300_000}, () => {
           '            The following resource(s) failed to create: [ReadOnlyPolicy].',
           '  09:00:05  ROLLBACK_COMPLETE   unlucky',
           'Error: Stack "unlucky" could not be deployed. ReadOnlyPolicy (AWS::IAM::ManagedPolicy): A policy called unlucky-read already exists.',
-          'Try: Only its record in CloudFormation is left. Names of roles and policies are unique in the account. If another region has a stack of this name, add --role-name-format "{}-eu-west-1" --policy-name-format "{}-eu-west-1"; see docs/deploying.md#one-name-in-several-regions',
+          'Try: Only its record remains in CloudFormation. Names of roles and policies are unique in the account. If another region has a stack with this name, add --role-name-format "{}-eu-west-1" --policy-name-format "{}-eu-west-1"; see docs/deploying.md#one-name-in-several-regions',
           '',
         ].join('\n'),
       )

@@ -76,7 +76,7 @@ describeWithPython('zael status', {timeout: 300_000}, () => {
         AcquireOnly  arn:aws:iam::123456789012:policy/healthy-acq
 
       Notes
-        The template in this zael is newer; it adds ResourceIndexProjection and N more parameters.
+        The template of this zael version is newer. It adds ResourceIndexProjection and N more parameters.
           Try: zael deploy --stack healthy --dry-run
         Point-in-time recovery is off.
           Try: aws dynamodb update-continuous-backups --table-name healthy --point-in-time-recovery-specification PointInTimeRecoveryEnabled=true

@@ -153,7 +153,7 @@ describe('deploy --export', () => {
     expect({code, stderr}).toEqual({
       code: 2,
       stderr:
-        'Error: Without IAM the aggregator has no role to run under.\n' +
+        'Error: Without IAM, the aggregator has no role.\n' +
         'Try: Name a role with --aggregator-role, or deploy without the aggregator: --no-aggregator.\n',
     })
     await expect(readFile(join(folder, 'refused', 'parameters.json'))).rejects.toThrow('ENOENT')
@@ -204,7 +204,7 @@ describe('deploy --export-policy without credentials', () => {
   ])('writes policies for a given account in %s', async (region, partition) => {
     const {code, stdout, stderr} = await run(region, '--account-id', '123456789012', '--region', region)
     expect({code, stderr}).toEqual({code: 0, stderr: ''})
-    expect(stdout).toContain('zael.json  what zael calls: for whoever deploys\n')
+    expect(stdout).toContain('zael.json  actions that zael calls: attach to the deploying identity\n')
     expect(await accountsIn(region)).toEqual([`arn:${partition} ${region} 123456789012`])
   })
 
@@ -231,7 +231,7 @@ describe('deploy --export-policy without credentials', () => {
 
 describe('bad input of deploy', () => {
   it.each([
-    ['deploy --stack a', '"a" cannot be the name of a stack.'],
+    ['deploy --stack a', '"a" is not a valid stack name.'],
     ['deploy --stack prod_1', '"prod_1" cannot be the name of a stack.'],
     [
       'deploy --stack prod --lambda-memory 7',

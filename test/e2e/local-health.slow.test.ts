@@ -49,7 +49,7 @@ describe.skipIf(!canRun)('status and doctor of the local stack', {timeout: 300_0
     const {checks} = JSON.parse(doctor.stdout) as {checks: {name: string; state: string; message: string}[]}
     // How fast it answers is a matter of this machine.
     const [endpoint] = checks.filter(({name}) => name === 'endpoint')
-    expect(endpoint?.message).toContain(' answers in ')
+    expect(endpoint?.message).toContain(' responds in ')
     expect(checks.filter(check => check !== endpoint && check.state !== 'ok')).toEqual([])
   })
 

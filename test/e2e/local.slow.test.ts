@@ -267,7 +267,7 @@ describeWithEngine('zael local, when something is killed', () => {
   it('a supervisor that hangs: status tells, the next up ends it and mends', async () => {
     const before = await user.tell('up')
     process.kill(before.pid as number, 'SIGSTOP')
-    const problem = `the supervisor (process ${before.pid}) does not answer`
+    const problem = `the supervisor (process ${before.pid}) does not respond`
     expect(await user.tell('status', 6)).toMatchObject({running: false, problem})
     const after = await user.tell('up')
     expect(after).toMatchObject({started: true, mended: true, endpoint: before.endpoint})

@@ -133,7 +133,7 @@ describe('looking for a stack', () => {
     expect(await findStack(stateDir())).toMatchObject({kind: 'unresponsive'})
     expect(await stackStatus(stateDir())).toMatchObject({
       running: false,
-      problem: expect.stringContaining('does not answer'),
+      problem: expect.stringContaining('does not respond'),
     })
   })
 

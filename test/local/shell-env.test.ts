@@ -56,7 +56,7 @@ describe('--unset', () => {
     expect(execFileSync('sh', ['-c', script], {env: {PATH: process.env.PATH}, encoding: 'utf8'})).toBe('0\n')
     expect(formatUnset(['A'], 'fish')).toEqual(['set -e A'])
     expect(formatUnset(['A'], 'powershell')).toEqual(['Remove-Item Env:A'])
-    expect(() => formatUnset(['A'], 'dotenv')).toThrow('no syntax to remove')
+    expect(() => formatUnset(['A'], 'dotenv')).toThrow('cannot unset variables')
   })
 
   it("leaves a user's own values", () => {

@@ -56,7 +56,7 @@ export async function lockStack(stateDir: StateDir): Promise<Lock> {
   if ('release' in lock) return lock
   const message = `another zael (process ${lock.pid}) has been starting or stopping the local stack for a minute`
   throw new ZaelError('conflict', 'local.busy', message, {
-    hint: `Wait for it, or stop it with \`kill ${lock.pid}\`.`,
+    hint: `Wait, or stop that process: kill ${lock.pid}`,
     details: {pid: lock.pid},
   })
 }

@@ -28,7 +28,7 @@ export async function findStack(stateDir: StateDir): Promise<FoundStack> {
 export async function requireStack(stateDir: StateDir): Promise<{state: StackState; live: LiveStatus}> {
   const found = await findStack(stateDir)
   if (found.kind === 'running') return found
-  const reasons = {none: '', killed: ': it was killed', unresponsive: ': it does not answer', damaged: ''}
+  const reasons = {none: '', killed: ': it was killed', unresponsive: ': it does not respond', damaged: ''}
   const why = found.kind === 'damaged' ? `: ${found.file.message}` : reasons[found.kind]
   const message = `the local stack is not running${why}`
   throw new ZaelError('notFound', 'local.not-running', message, {
@@ -52,6 +52,6 @@ export async function stackStatus(stateDir: StateDir): Promise<StackStatus> {
   const problem =
     found.kind === 'killed'
       ? `the supervisor (process ${pid}) was killed`
-      : `the supervisor (process ${pid}) does not answer`
+      : `the supervisor (process ${pid}) does not respond`
   return {running: false, problem, lastEnd}
 }

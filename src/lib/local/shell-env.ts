@@ -47,7 +47,7 @@ const UNSET: Record<Exclude<EnvFormat, 'dotenv'>, (name: string) => string> = {
 
 export function formatUnset(names: readonly string[], format: EnvFormat): string[] {
   if (format === 'dotenv') {
-    throw new InvalidInput('local.env-unset', 'A dotenv file has no syntax to remove variables.', {
+    throw new InvalidInput('local.env-unset', 'A dotenv file cannot unset variables.', {
       hint: 'Delete the lines, or use --format sh, fish or powershell.',
     })
   }

@@ -79,9 +79,9 @@ function checkSameSettings(state: StackState, options: UpOptions): void {
   throw new ZaelError(
     'conflict',
     'local.running-otherwise',
-    `the local stack runs with other settings: ${differences.join('; ')}`,
+    `the local stack already runs with other settings: ${differences.join('; ')}`,
     {
-      hint: 'Use it as it is (`zael local status`), or stop it first (`zael local down`).',
+      hint: 'Omit these flags, or stop the stack first: zael local down',
       details: {differences, endpoint: state.endpoint},
     },
   )

@@ -84,7 +84,7 @@ it('C-41 alarms and dead letters are shown with what to do about them', () => {
       FullAccess   arn:aws:iam::123456789012:policy/prod-full
 
     Problems
-      3 batches of the stream failed permanently, see queue prod-aggregator-dlq.
+      3 batches of the stream failed permanently. See queue prod-aggregator-dlq.
         Try: zael aggregator dead-letters --stack prod
       Alarm prod-aggregator-errors: Threshold Crossed
 

@@ -84,7 +84,7 @@ describe.skipIf(isTmuxMissing())('Ctrl-C typed at the question', () => {
       failures.set('AggregatorRole', 'Not authorized to create a role')
       await expect(deployer.deploy(FAILED)).rejects.toMatchObject({code: 'deploy.failed'})
       failures.clear()
-      const question = /This deletes what is left of the failed stack .*\[y\/N\]/
+      const question = /This deletes the failed stack .*\[y\/N\]/
       const {end, changes} = await answered(`deploy --stack ${FAILED}`, question, pressCtrlC)
       expect({end, changes}).toEqual({end: interruptedWith(130), changes: []})
       expect(stack(FAILED)).toMatchObject({status: 'ROLLBACK_COMPLETE'})

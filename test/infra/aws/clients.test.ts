@@ -76,7 +76,7 @@ describe('openAws', () => {
     using aws = openAws({endpointUrl: `http://127.0.0.1:${port}`}, {})
     await expect(listStacks(aws)).rejects.toMatchObject({
       code: 'aws.proxy',
-      message: expect.stringContaining('not AWS but a proxy or a web page in between answered (HTTP status 200)'),
+      message: expect.stringContaining('a proxy or a web page responded instead of AWS (HTTP status 200)'),
     })
     server.closeAllConnections()
     await new Promise(resolve => server.close(resolve))

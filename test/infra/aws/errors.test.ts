@@ -40,7 +40,7 @@ describe('a failed call to AWS', () => {
     const hostname = 'cloudformation.eu-nowhere-9.amazonaws.com'
     expect(toZaelError(refusal('Error', `getaddrinfo ${code}`, {code, hostname}), 'ask')).toMatchObject({
       code: 'aws.unavailable',
-      message: `Cannot ask: there is no address for ${hostname} (${code})`,
+      message: `Cannot ask: the host ${hostname} was not found (${code})`,
       hint: expect.stringContaining(`nslookup ${hostname}`),
     })
   })
@@ -62,7 +62,7 @@ describe('a failed call to AWS', () => {
   ])('a proxy that %s is named as one', (_, more) => {
     const error = toZaelError(refusal('Unknown', 'Unknown', more), 'ask')
     expect(error).toMatchObject({code: 'aws.proxy', exitCode: 1})
-    expect(error.message).toMatch(/^Cannot ask: not AWS but a proxy .* answered \(HTTP status (407|403)\)$/)
+    expect(error.message).toMatch(/^Cannot ask: a proxy .* responded instead of AWS \(HTTP status (407|403)\)$/)
   })
 
   it.each([
@@ -81,7 +81,7 @@ describe('a failed call to AWS', () => {
       'User: arn:aws:iam::1:user/ann is not authorized to perform: lambda:UpdateFunctionCode on resource: x'
     const error = toZaelError(refusal('AccessDeniedException', reason), 'update the code')
     expect(error.details).toEqual({doing: 'update the code', action: 'lambda:UpdateFunctionCode'})
-    expect(error.hint).toMatch(/^Ask for lambda:UpdateFunctionCode, /)
+    expect(error.hint).toMatch(/^Request lambda:UpdateFunctionCode, /)
   })
 
   it('omits the advice of the SDK for its developers', () => {

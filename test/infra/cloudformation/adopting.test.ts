@@ -69,7 +69,7 @@ describeOnEngine('a table that belongs to no stack', () => {
     await putVersion(PYTHON)
     await expect(deployer.plan(PYTHON, {options: {resourceIndex: 'keys-only'}})).rejects.toMatchObject({
       code: 'deploy.adopt-differs',
-      message: `The table "${PYTHON}" has the resource index "all", and an import changes nothing.`,
+      message: `The table "${PYTHON}" has the resource index "all", and an import cannot change that.`,
     })
     await expect(deployer.plan(PYTHON, {options: {deletionProtection: true}})).rejects.toMatchObject({
       code: 'deploy.adopt-differs',
@@ -77,7 +77,7 @@ describeOnEngine('a table that belongs to no stack', () => {
     })
     await expect(deployer.plan(PYTHON, {options: {onDemandMaxWrites: 500}})).rejects.toMatchObject({
       code: 'deploy.adopt-differs',
-      message: `The table "${PYTHON}" has no maximum of write units, and an import changes nothing.`,
+      message: `The table "${PYTHON}" has no maximum of write units, and an import cannot change that.`,
       details: {flag: '--on-demand-max-writes'},
     })
     await expect(deployer.plan(PYTHON, {options: {warmReads: 50_000}})).rejects.toMatchObject({
@@ -105,7 +105,7 @@ describeOnEngine('a table that belongs to no stack', () => {
     })
     expect(await planAdoption(deployer.aws, bounded, {OnDemandMaxWriteUnits: '500'})).toMatchObject({table: PYTHON})
     await expect(planAdoption(deployer.aws, bounded, {OnDemandMaxWriteUnits: ''})).rejects.toMatchObject({
-      message: `The table "${PYTHON}" has a maximum of 500 write units a second, and an import changes nothing.`,
+      message: `The table "${PYTHON}" has a maximum of 500 write units a second, and an import cannot change that.`,
     })
   })
 
@@ -123,7 +123,7 @@ describeOnEngine('a table that belongs to no stack', () => {
     })
     await expect(deployer.plan(ORDERS)).rejects.toMatchObject({
       ...{code: 'table.foreign', exitCode: 5},
-      message: expect.stringMatching(/is not a rate limiter's: its key is id, not PK and SK\.$/),
+      message: expect.stringMatching(/is not a rate limiter table: its key is id, not PK and SK\.$/),
     })
     await makeTable(NOTES)
     await deployer.transport.send('PutItem', {TableName: NOTES, Item: {PK: {S: 'note'}, SK: {S: '1'}}})
@@ -143,7 +143,7 @@ describeOnEngine('a table that belongs to no stack', () => {
     await expect(deployer.execute(plan)).rejects.toMatchObject({
       code: 'deploy.failed',
       hint: expect.stringMatching(
-        /^The table is as it was, and belongs to no stack\. An empty bucket is left: aws s3 rb s3:\/\/failing-\S+-auditarchivebucket-\S+\. /,
+        /^The table is unchanged and belongs to no stack\. An empty bucket is left: aws s3 rb s3:\/\/failing-\S+-auditarchivebucket-\S+\. /,
       ),
     })
     failures.clear()

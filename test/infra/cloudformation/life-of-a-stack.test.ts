@@ -72,7 +72,7 @@ describeOnEngine('the life of a stack, as CloudFormation tells it', () => {
     await expect(deployer.execute(plan)).rejects.toMatchObject({
       code: 'deploy.failed',
       message: expect.stringContaining('AggregatorFunction (AWS::Lambda::Function): The role defined'),
-      hint: expect.stringContaining('Everything is as it was before'),
+      hint: expect.stringContaining('CloudFormation rolled back all changes'),
     })
     deployer.server.cloudFormation.failures.clear()
     expect(deployer.server.cloudFormation.stack(name)?.status).toBe('UPDATE_ROLLBACK_COMPLETE')

@@ -123,12 +123,12 @@ describe('discardChangeSet', () => {
     const failure = new ZaelError('access', 'aws.denied', 'Not allowed', {hint: 'Ask.'})
     expect(await discardAfter(failure, aws, CHANGE_SET)).toMatchObject({
       code: 'aws.denied',
-      hint: `Ask.\nThe planned changes could not be discarded: Cannot discard the planned changes: not now To discard them: ${remove}`,
+      hint: `Ask.\nzael could not discard the planned changes: Cannot discard the planned changes: not now To discard them: ${remove}`,
     })
     expect(await discardAfter(new Aborted('Waiting', false), aws, CHANGE_SET)).toMatchObject({
       kind: 'interrupted',
       message:
-        'Interrupted: nothing was changed. The planned changes could not be discarded: Cannot discard the planned changes: not now',
+        'Interrupted: nothing was changed. zael could not discard the planned changes: Cannot discard the planned changes: not now',
       hint: `To discard them: ${remove}`,
     })
   })

@@ -84,7 +84,7 @@ describe('two deployments of one stack at once', () => {
     await expect(executeChangeSet(aws, 'two', CHANGE_SET)).rejects.toMatchObject({
       ...{code: 'deploy.overtaken', exitCode: 5},
       message: `Another deployment is changing stack "two": ${reason}`,
-      hint: expect.stringMatching(/^Your plan .*zael status --stack two/),
+      hint: expect.stringMatching(/^Your changes .*zael status --stack two/),
     })
   })
 

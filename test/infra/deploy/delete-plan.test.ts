@@ -105,8 +105,8 @@ describe('the table of a stack', () => {
   )
 
   it.each([
-    ['has no table', [], 'it has none, or has deleted its own'],
-    ['has deleted its table', [listed('DELETE_COMPLETE')], 'it has none, or has deleted its own'],
+    ['has no table', [], 'the stack has no table, or deleted its own'],
+    ['has deleted its table', [listed('DELETE_COMPLETE')], 'the stack has no table, or deleted its own'],
     ['has another table', [listed('CREATE_COMPLETE', 'prod-2')], 'its table is "prod-2" (CREATE_COMPLETE)'],
     ['could not create its table', [listed('CREATE_FAILED')], 'its table is "prod" (CREATE_FAILED)'],
   ])('is not proven when the stack %s', async (_, tables, why) => {
@@ -114,7 +114,7 @@ describe('the table of a stack', () => {
     await expect(plan(responses, DELETE_TABLE)).rejects.toMatchObject({
       code: 'delete.table-unproven',
       exitCode: 5,
-      message: `The table "prod" cannot be shown to belong to stack "prod" (DELETE_FAILED): ${why}.`,
+      message: `zael cannot verify that the table "prod" belongs to stack "prod" (DELETE_FAILED): ${why}.`,
       hint: expect.stringContaining('which keeps the table: zael delete --stack prod\n'),
     })
     // The suggested command.

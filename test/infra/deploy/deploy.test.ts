@@ -33,7 +33,7 @@ async function hintAfterRollback(getFunctionConfiguration: () => object, plan = 
 }
 
 it('reports after a rollback that everything is as before', async () => {
-  const same = 'Everything is as it was before. Fix the cause, then run the same command again.'
+  const same = 'CloudFormation rolled back all changes. Fix the cause, then run the same command again.'
   expect(await hintAfterRollback(() => ({CodeSha256: 'real'}))).toBe(same)
   const unused = () => {
     throw new Error('There is no function to ask for')
@@ -43,7 +43,7 @@ it('reports after a rollback that everything is as before', async () => {
 
 it('reports after a rollback that the function has lost its code, and how to upload it again', async () => {
   expect(await hintAfterRollback(() => ({CodeSha256: 'placeholder'}))).toBe(
-    'Everything is as it was before, but the function prod-aggregator now has other code and may not count usage. ' +
+    'CloudFormation rolled back all changes, but the function prod-aggregator now runs other code and may not count usage. ' +
       'Upload its code again: zael deploy --stack prod. Fix the cause, then run the same command again.',
   )
 })
@@ -53,7 +53,7 @@ it('reports after a rollback that the code could not be checked', async () => {
     throw Object.assign(new Error('no route'), {code: 'ECONNRESET'})
   }
   expect(await hintAfterRollback(silent)).toBe(
-    'Everything is as it was before, but whether the function prod-aggregator still has its code could not be checked. ' +
+    'CloudFormation rolled back all changes, but zael could not check the code of the function prod-aggregator. ' +
       'Upload its code again: zael deploy --stack prod. Fix the cause, then run the same command again.',
   )
 })

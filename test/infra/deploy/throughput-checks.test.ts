@@ -31,7 +31,7 @@ describe('a maximum that was to be removed', () => {
   it('and is still there is told, with the command that removes it', async () => {
     const table = tableLike({OnDemandThroughput: {MaxReadRequestUnits: 7, MaxWriteRequestUnits: 500}})
     expect(await leftMaxima(table, removed)).toEqual([
-      'CloudFormation has left the maximum of 500 write units a second. To remove it: ' +
+      'CloudFormation kept the maximum of 500 write units a second. To remove it: ' +
         'aws dynamodb update-table --table-name prod --on-demand-throughput MaxWriteRequestUnits=-1',
     ])
     expect(await leftMaxima(table, [{option: 'onDemandMaxWrites', before: '', after: '500'}])).toEqual([])

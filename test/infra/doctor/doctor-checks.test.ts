@@ -29,13 +29,13 @@ describe('the machine', () => {
     [2_500, 'warn', 'this machine is 2.5 s behind'],
     [-90_000, 'warn', 'this machine is 90 s ahead'],
     [-301_000, 'fail', 'AWS rejects its requests'],
-    [null, 'warn', 'do not contain the time'],
+    [null, 'warn', 'did not send its time'],
   ])('whose clock is off by %s ms: %s', (skewMs, state, words) => {
     expect(clockCheck({...PROBE, skewMs})).toMatchObject({state, message: expect.stringContaining(words)})
   })
 
   it('reports the median latency of the endpoint, despite one slow response', () => {
-    expect(latencyCheck(PROBE)).toMatchObject({state: 'ok', message: 'DynamoDB answers in 5 ms (median of 5)'})
+    expect(latencyCheck(PROBE)).toMatchObject({state: 'ok', message: 'DynamoDB responds in 5 ms (median of 5)'})
     expect(latencyCheck({...PROBE, roundTripsMs: [200, 210, 190]})).toMatchObject({state: 'warn'})
     const problem = {message: 'DynamoDB did not answer', fix: 'Check the network'}
     expect(latencyCheck({...PROBE, roundTripsMs: [], problem})).toMatchObject({state: 'fail', fix: 'Check the network'})

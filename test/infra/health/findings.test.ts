@@ -30,7 +30,7 @@ describe('a stack', () => {
     [
       'a table of another name',
       {table: null, cloudFormation: {...WELL.cloudFormation, outputs: {TableName: 'limits'}}},
-      'problem table: The table of this stack is called "limits".',
+      'problem table: The table of this stack has another name: "limits".',
     ],
     ['a table that is being deleted', {table: {...WELL.table, status: 'DELETING'}}, 'problem table'],
     ['a table that is being changed', {table: {...WELL.table, status: 'UPDATING'}}, 'note table'],
@@ -55,7 +55,7 @@ describe('a stack', () => {
     ['no recovery', {table: {...WELL.table, pointInTimeRecovery: false}}, 'note table'],
     ['a placeholder', {aggregator: {...WELL.aggregator, isOurCode: false, codeBytes: 900}}, 'problem aggregator'],
     ['other code', {aggregator: {...WELL.aggregator, isOurCode: false}}, 'note aggregator'],
-    ['no function', {aggregator: null, mapping: null}, 'problem aggregator: The function is gone'],
+    ['no function', {aggregator: null, mapping: null}, 'problem aggregator: The function does not exist'],
     ['a deleted alarm', {alarms: [WELL.alarms[1]]}, 'note alarms: Alarm prod-aggregator-errors is missing'],
     ['a failed function', {aggregator: {...WELL.aggregator, state: 'Failed'}}, 'problem aggregator'],
     ['C-15 a disabled mapping', {mapping: {...WELL.mapping, state: 'Disabled'}}, 'problem mapping'],
@@ -73,7 +73,11 @@ describe('a stack', () => {
       'note traffic: DynamoDB throttled 0 reads and 7 writes',
     ],
     ['errors', {traffic: {...WELL.traffic, aggregatorErrors: 3}}, 'note traffic: The function failed 3 times'],
-    ['uncounted usage', {traffic: {...WELL.traffic, uncountedRecords: 2}}, 'note traffic: The usage of 2 records'],
+    [
+      'uncounted usage',
+      {traffic: {...WELL.traffic, uncountedRecords: 2}},
+      'note traffic: 2 records could not be counted',
+    ],
     ['dead letters', {deadLetters: {queue: 'q', messages: 2}}, 'problem deadLetters: 2 batches of the stream failed'],
     [
       'an alarm',
@@ -86,7 +90,7 @@ describe('a stack', () => {
       {drift: [{...DRIFTED, change: 'modified', properties: [{path: '/MemorySize', expected: '512', actual: '1024'}]}]},
       'problem drift: AggregatorFunction (AWS::Lambda::Function) differs from the template: /MemorySize.',
     ],
-    ['a lost resource', {drift: [DRIFTED]}, 'problem drift: AggregatorFunction (AWS::Lambda::Function) is gone.'],
+    ['a lost resource', {drift: [DRIFTED]}, 'problem drift: AggregatorFunction (AWS::Lambda::Function) was deleted.'],
   ])('with %s has one finding', (_, other, beginning) => {
     expect(findings(other)).toEqual([expect.stringContaining(beginning)])
     expect(healthWith(other).isHealthy).toBe(beginning.startsWith('note'))

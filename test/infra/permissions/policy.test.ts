@@ -51,12 +51,12 @@ describe('exported policies', () => {
     const role = 'arn:aws:iam::123456789012:role/cloudformation'
     const plain = deployPolicies(REQUEST)
     expect(plain.map(({name, purpose}) => [name, purpose])).toEqual([
-      ['zael.json', 'what zael calls: for whoever deploys'],
-      ['cloudformation-1.json', 'what CloudFormation calls: also for whoever deploys'],
-      ['cloudformation-2.json', 'what CloudFormation calls: also for whoever deploys'],
+      ['zael.json', 'actions that zael calls: attach to the deploying identity'],
+      ['cloudformation-1.json', 'actions that CloudFormation calls: attach to the deploying identity'],
+      ['cloudformation-2.json', 'actions that CloudFormation calls: attach to the deploying identity'],
     ])
     const [own, ofRole] = deployPolicies({...REQUEST, cloudFormationRole: role, templateBucket: 'templates'})
-    expect(ofRole?.purpose).toBe(`what CloudFormation calls: for the role ${role}`)
+    expect(ofRole?.purpose).toBe(`actions that CloudFormation calls: attach to the role ${role}`)
     const policies = own ? [own.policy] : []
     const pass = (resource: string, service: string) =>
       isAllowed(policies, {action: 'iam:PassRole', resource, context: {'iam:PassedToService': [service]}})

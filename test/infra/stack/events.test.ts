@@ -85,7 +85,7 @@ describe('followEvents', () => {
     await expect(following.next()).rejects.toMatchObject({
       code: 'stack.out-of-sight',
       kind: 'failed',
-      message: expect.stringContaining('AWS does not answer'),
+      message: expect.stringContaining('AWS did not respond'),
     })
     expect(calls).toHaveLength(40)
   })

@@ -30,10 +30,10 @@ describe('an option file', () => {
   })
 
   it.each([
-    ['lambdaMemmory: 1', '1:1: there is no option "lambdaMemmory". Did you mean "lambdaMemory"?'],
-    ['\n  __proto__: 1', '2:3: there is no option "__proto__".'],
-    ['constructor: 1', '1:1: there is no option "constructor".'],
-    ['tag: {a: b}', '1:1: there is no option "tag". Did you mean "tags"?'],
+    ['lambdaMemmory: 1', '1:1: unknown option "lambdaMemmory". Did you mean "lambdaMemory"?'],
+    ['\n  __proto__: 1', '2:3: unknown option "__proto__".'],
+    ['constructor: 1', '1:1: unknown option "constructor".'],
+    ['tag: {a: b}', '1:1: unknown option "tag". Did you mean "tags"?'],
     ['lambdaMemory: lots', '1:15: lambdaMemory is "lots"; it must be a whole number from 128 to 10240 (MB).'],
     ['lambdaMemory: null', '1:15: lambdaMemory is "null"; it must be a whole number from 128 to 10240 (MB).'],
     ['lambdaMemory: 1e400', '1:15: lambdaMemory is "Infinity"; it must be a whole number from 128 to 10240 (MB).'],
@@ -41,8 +41,8 @@ describe('an option file', () => {
     ['lambdaMemory: {a: 1}', '1:15: lambdaMemory is "{"a":1}"; it must be a whole number'],
     ['usageWindows: [hourly, weekly]', '1:15: usageWindows is "["hourly","weekly"]"; it must be some of hourly,'],
     [`alarmTopic: ${'x'.repeat(500)}`, `1:13: alarmTopic is "${'x'.repeat(60)}…"; it must be the ARN of an SNS topic.`],
-    ['- 1', '1:1: it does not consist of names and values.'],
-    ['"lambdaMemory"', '1:1: it does not consist of names and values.'],
+    ['- 1', '1:1: it must contain names and values.'],
+    ['"lambdaMemory"', '1:1: it must contain names and values.'],
     ['', '1:1: it is empty.'],
     ['# nothing yet\n', '1:1: it is empty.'],
     ['tags: [a]', '1:7: tags are names and values, such as "team: platform".'],
@@ -72,7 +72,7 @@ describe('an option file', () => {
         message: [
           'prod.yaml:1:15: lambdaMemory is "lots"; it must be a whole number from 128 to 10240 (MB).',
           'prod.yaml:2:10: tracing is "maybe"; it must be true or false.',
-          'prod.yaml:3:1: there is no option "colour".',
+          'prod.yaml:3:1: unknown option "colour".',
           'prod.yaml:6:3: the tag "aws:x" has a key that begins with "aws:", which only AWS may use.',
           'prod.yaml:7:3: the tag "zael:name" has a key that zael sets itself.',
         ].join('\n'),
@@ -96,7 +96,7 @@ describe('an option file', () => {
     } catch (error) {
       refusal = error
     }
-    expect(refusal).toMatchObject({message: expect.stringContaining('there is no option "password"')})
+    expect(refusal).toMatchObject({message: expect.stringContaining('unknown option "password"')})
     const {message, hint, details} = refusal as InvalidInput
     expect(JSON.stringify({message, hint, details})).not.toMatch(/hunter2|hidden/)
   })
@@ -136,7 +136,7 @@ describe('tags', () => {
 
   it('are given once each, at most 45', () => {
     expect(() => parseTags(['a=1', 'a=2'])).toThrow('gives "a" twice')
-    expect(() => parseTags(Array.from({length: 46}, (_, i) => `k${i}=v`))).toThrow('45 tags')
+    expect(() => parseTags(Array.from({length: 46}, (_, i) => `k${i}=v`))).toThrow('45 user tags')
   })
 
   it('are removed by key', () => {

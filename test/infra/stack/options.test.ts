@@ -131,8 +131,8 @@ describe('checkCombination', () => {
   })
 
   it.each([
-    ['prod', {EnableIAM: 'false', EnableIAMRoles: 'true', ...role}, '--iam-roles and --no-iam contradict each other'],
-    ['prod', {EnableIAM: 'false'}, 'Without IAM the aggregator has no role to run under.'],
+    ['prod', {EnableIAM: 'false', EnableIAMRoles: 'true', ...role}, '--iam-roles and --no-iam exclude each other'],
+    ['prod', {EnableIAM: 'false'}, 'Without IAM, the aggregator has no role.'],
     ['prod', {LambdaMemorySize: '128'}, 'A batch of 2600 records does not fit into 128 MB'],
     ['prod', {LambdaMemorySize: '255', StreamBatchSize: '501'}, 'A batch of 501 records does not fit into 255 MB'],
     ['s'.repeat(54), {}, '65 characters, but at most 64 are allowed'],
@@ -146,8 +146,10 @@ describe('checkCombination', () => {
     expect(() => checkCombination('s'.repeat(60), {EnableIAM: 'false', EnableIAMRoles: 'true'})).toThrow(
       expect.objectContaining({
         code: 'deploy.options',
-        message: expect.stringMatching(/^--iam-roles and .*\nWithout IAM .*\nThe name of a function would be "s+-agg/),
-        hint: expect.stringMatching(/^Use one of them\. Name a role with .* Choose a shorter name for the stack\.$/),
+        message: expect.stringMatching(/^--iam-roles and .*\nWithout IAM, .*\nThe name of a function would be "s+-agg/),
+        hint: expect.stringMatching(
+          /^Use only one of them\. Name a role with .* Choose a shorter name for the stack\.$/,
+        ),
       }),
     )
   })

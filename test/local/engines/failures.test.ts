@@ -107,7 +107,7 @@ describe.skipIf(hasNoShell)('an engine that does not start', () => {
     vi.stubEnv('JAVA_HOME', scratch)
     await expect(startEngine({engine: 'dynamodb-local'}, {readyTimeoutMs: 1_000})).rejects.toMatchObject({
       code: 'engine.start-failed',
-      message: expect.stringMatching(/^dynamodb-local did not answer within 1000 ms/),
+      message: expect.stringMatching(/^dynamodb-local did not respond within 1000 ms/),
     })
     expect(childrenOfThisProcess()).toEqual(others)
   })

@@ -56,7 +56,7 @@ describe.skipIf(process.platform === 'win32')('what DynamoDB Local needs', () =>
     const [, dynamodbLocal] = await findEngines()
     expect(dynamodbLocal?.problem).toMatchObject({
       code: 'engine.missing',
-      message: `DynamoDB Local needs Java, and \`${join(javaHome, 'bin', 'java')}\` does not run`,
+      message: `DynamoDB Local needs Java, but \`${join(javaHome, 'bin', 'java')}\` does not run`,
     })
   })
 })
@@ -112,7 +112,7 @@ describe('where dynoxide is not built for the platform', () => {
     const [dynoxide] = await findEngines()
     expect(dynoxide?.problem).toMatchObject({
       code: 'engine.missing',
-      message: `dynoxide is not built for ${process.platform} on riscv64`,
+      message: `dynoxide does not support ${process.platform} on riscv64`,
     })
   })
 
@@ -124,7 +124,9 @@ describe('where dynoxide is not built for the platform', () => {
   it('without Java, names the problem of every engine', async () => {
     await expect(pickEngine(undefined)).rejects.toMatchObject({
       code: 'engine.missing',
-      message: expect.stringMatching(/^no DynamoDB engine can run here: dynoxide is .+; DynamoDB Local needs Java/),
+      message: expect.stringMatching(
+        /^no DynamoDB engine can run on this machine: dynoxide does .+; DynamoDB Local needs Java/,
+      ),
     })
   })
 })

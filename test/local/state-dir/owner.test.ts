@@ -37,8 +37,8 @@ describe.skipIf(process.platform === 'win32')('a private file or folder', () => 
       expect.objectContaining({
         code: 'local.permissions',
         kind: 'access',
-        message: `/it's can be used by other users (mode ${mode.toString(8)})`,
-        hint: "Check that it is as you left it, then run: chmod go= '/it'\\''s'",
+        message: `other users can access /it's (mode ${mode.toString(8)})`,
+        hint: "Check that nobody changed it, then run: chmod go= '/it'\\''s'",
       }),
     )
   })
@@ -79,7 +79,7 @@ describe.skipIf(own !== 0 || process.getuid === undefined)('what belongs to anot
     await mkdir(dataDir)
     await writeFile(join(dataDir, 'dynoxide.db'), '')
     await chown(dataDir, OTHER_UID, OTHER_UID)
-    const refusal = {code: 'local.owner', hint: 'Name a folder of your own with --data-dir.'}
+    const refusal = {code: 'local.owner', hint: 'Use your own folder with --data-dir.'}
     await expect(enginesForData(dataDir)).rejects.toMatchObject(refusal)
     await expect(openDataDir(dataDir, undefined, folder)).rejects.toMatchObject(refusal)
     await expect(wipeData(dataDir)).rejects.toMatchObject(refusal)

@@ -161,7 +161,7 @@ const PRINCIPAL_TIMEOUT_MS = 3_000
 
 /** STS needs valid credentials, but no permission. */
 export async function readCallerIdentity(aws: Aws, signal?: AbortSignal): Promise<CallerIdentity> {
-  const {Account: account = '', Arn: arn = ''} = await callAws('find out who you are', async () =>
+  const {Account: account = '', Arn: arn = ''} = await callAws('read your identity', async () =>
     (await aws.sts()).send(new GetCallerIdentityCommand({}), signal ? {abortSignal: signal} : {}),
   )
   return {account, arn}

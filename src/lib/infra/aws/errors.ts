@@ -79,38 +79,38 @@ export function toZaelError(error: unknown, doing: string): ZaelError {
     return failed('failed', 'aws.region', `Cannot ${doing}: no usable AWS region is configured`, hint)
   }
   if (/signature (expired|not yet current)/i.test(reason) || name === 'RequestTimeTooSkewed') {
-    const hint = 'Set the clock of this machine: AWS rejects requests whose signature has the wrong time.'
+    const hint = 'Synchronize the clock of this machine: AWS rejects requests with a wrong time.'
     return failed('access', 'aws.clock', `Cannot ${doing}: ${reason}`, hint)
   }
   if (DENIED.has(name)) return denied(reason, doing, error)
   if (CREDENTIALS.has(name)) {
     const hint = /expired/i.test(reason)
-      ? 'Log in again (aws sso login), or get new credentials; `aws sts get-caller-identity` shows who you are.'
-      : 'Choose a profile with --profile, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; `aws sts get-caller-identity` shows who you are.'
+      ? 'Log in again (aws sso login), or get new credentials. `aws sts get-caller-identity` shows your identity.'
+      : 'Choose a profile with --profile, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. `aws sts get-caller-identity` shows your identity.'
     return failed('access', 'aws.credentials', `Cannot ${doing}: no valid AWS credentials: ${reason}`, hint)
   }
   if (THROTTLED.has(name) || status === 429) {
-    const hint = 'Wait a minute, then run the same command again: it continues where it stopped.'
-    return failed('failed', 'aws.throttled', `Cannot ${doing}: AWS throttles the requests: ${reason}`, hint)
+    const hint = 'Wait a minute, then run the same command again to resume.'
+    return failed('failed', 'aws.throttled', `Cannot ${doing}: AWS throttled the requests: ${reason}`, hint)
   }
   if (name === 'LimitExceededException' || name === 'LimitExceeded' || name === 'ServiceQuotaExceededException') {
-    const hint = 'Remove resources that are not needed, or request a higher quota in the Service Quotas console.'
+    const hint = 'Delete unused resources, or request a higher quota in the Service Quotas console.'
     return failed('failed', 'aws.quota', `Cannot ${doing}: a quota of the account is exhausted: ${reason}`, hint)
   }
   if (isFromProxy(sdkError, status)) {
     const answer = `HTTP status ${sdkError.$response?.statusCode ?? status}`
-    const hint = 'Use a network without such a proxy, or let your administrator allow the host names of AWS.'
-    const message = `Cannot ${doing}: not AWS but a proxy or a web page in between answered (${answer})`
+    const hint = 'Use a network without a proxy, or ask your administrator to allow the AWS host names.'
+    const message = `Cannot ${doing}: a proxy or a web page responded instead of AWS (${answer})`
     return failed('failed', 'aws.proxy', message, hint)
   }
   if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') {
     const host = sdkError.hostname ?? reason
-    const hint = `Check the spelling of the region and --endpoint-url; if they are right, check the network: nslookup ${host}`
-    return failed('failed', 'aws.unavailable', `Cannot ${doing}: there is no address for ${host} (${code})`, hint)
+    const hint = `Check the region and --endpoint-url. Then check the network: nslookup ${host}`
+    return failed('failed', 'aws.unavailable', `Cannot ${doing}: the host ${host} was not found (${code})`, hint)
   }
   if (NETWORK.has(code) || name === 'TimeoutError' || status >= 500) {
-    const hint = 'Check the network, the spelling of the region and --endpoint-url, then try again.'
-    return failed('failed', 'aws.unavailable', `Cannot ${doing}: AWS does not answer: ${reason}`, hint)
+    const hint = 'Check the network, the region and --endpoint-url, then try again.'
+    return failed('failed', 'aws.unavailable', `Cannot ${doing}: AWS did not respond: ${reason}`, hint)
   }
   if (status === 401 || status === 403) return denied(reason, doing, error)
   const hint = 'Run again with ZAEL_DEBUG=1 to see the full response.'
@@ -126,7 +126,7 @@ function denied(reason: string, doing: string, cause: unknown): ZaelError {
   const action = /not authorized to perform:?\s+([\w-]+:\w+)/.exec(reason)?.[1] ?? null
   const needed = action === null ? `the permission to ${doing}` : action
   return new ZaelError('access', 'aws.denied', `Not allowed to ${doing}: ${reason}`, {
-    hint: `Ask for ${needed}, or choose another identity with --profile; \`zael doctor\` checks all permissions.`,
+    hint: `Request ${needed}, or choose another identity with --profile. \`zael doctor\` checks all permissions.`,
     details: {doing, action},
     cause,
   })

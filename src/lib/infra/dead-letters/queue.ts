@@ -46,8 +46,8 @@ export class DeadLetterQueue {
       }
     })
     if (url !== undefined) return new DeadLetterQueue(aws, name, url)
-    throw new ZaelError('notFound', 'deadletters.queue', `There is no queue "${name}".`, {
-      hint: `A stack without an aggregator has none; see: zael status --stack ${stack}`,
+    throw new ZaelError('notFound', 'deadletters.queue', `Queue "${name}" not found.`, {
+      hint: `A stack without an aggregator has no queue. Check it: zael status --stack ${stack}`,
       details: {stack, queue: name},
     })
   }

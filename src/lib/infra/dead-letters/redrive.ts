@@ -110,15 +110,15 @@ async function readAggregatorSettings(aws: Aws, stack: string): Promise<ReturnTy
     return (await aws.lambda()).send(new GetFunctionCommand({FunctionName: name}))
   })
   if (!found) {
-    throw new ZaelError('notFound', 'deadletters.function', `There is no function "${name}".`, {
-      hint: `Its settings tell how to count; see: zael status --stack ${stack}`,
+    throw new ZaelError('notFound', 'deadletters.function', `Function "${name}" not found.`, {
+      hint: `A redrive needs the settings of this function. Check it: zael status --stack ${stack}`,
       details: {stack, function: name},
     })
   }
   const {Runtime: runtime = '', Environment: environment} = found.Configuration ?? {}
   if (runtime.startsWith('python')) {
-    throw new ZaelError('conflict', 'deadletters.python', `"${name}" is the aggregator of the Python system.`, {
-      hint: 'It leaves no marks of what it has counted, so its records cannot be counted again without counting some twice.',
+    throw new ZaelError('conflict', 'deadletters.python', `"${name}" is an aggregator of the Python tool.`, {
+      hint: 'It does not mark the records that it counted, so a redrive could count some of them twice.',
       details: {stack, function: name, runtime},
     })
   }

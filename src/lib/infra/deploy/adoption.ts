@@ -58,7 +58,7 @@ function misfitsOf(name: string, table: ExistingTable): Misfit[] {
     [missing.length > 0, `lacks ${missing.join(', ')}`, migrate],
     [
       others.length > 0,
-      `has indexes that the template does not have (${others.join(', ')})`,
+      `has indexes that are not in the template (${others.join(', ')})`,
       `aws dynamodb update-table --table-name ${name} --global-secondary-index-updates Delete={IndexName=${others[0]}}`,
     ],
     [stream === null, 'has no stream', migrate],
@@ -117,7 +117,7 @@ function maximumText(units: number | null, kind: 'read' | 'write'): string {
 /** Not stated, because it grows with traffic. A lower value is refused later, as for every table. */
 function checkWarm(name: string, flag: string, asked: string | undefined, current: number | null): void {
   if (!asked || (current !== null && Number(asked) <= current)) return
-  const warm = current === null ? 'a warm throughput that is not known' : `a warm throughput of ${formatCount(current)}`
+  const warm = current === null ? 'an unknown warm throughput' : `a warm throughput of ${formatCount(current)}`
   throw otherOption(name, flag, warm)
 }
 
@@ -188,17 +188,17 @@ export interface Misfit {
 }
 
 function emptyTable(name: string): ZaelError {
-  const message = `There is an empty table "${name}" that belongs to no stack.`
+  const message = `An empty table "${name}" already exists and belongs to no stack.`
   return new ZaelError('conflict', 'deploy.table-empty', message, {
     hint:
-      'Nothing was changed: an empty table has no sign of whose it is. If nobody needs it, delete it, then run the same ' +
+      'Nothing was changed, because zael cannot identify an empty table. If nobody needs it, delete it, then run the same ' +
       `command again: aws dynamodb delete-table --table-name ${name}`,
     details: {stack: name},
   })
 }
 
 function foreignTable(name: string, why: string): ZaelError {
-  const message = `There is a table "${name}" that belongs to no stack and is not a rate limiter's: ${why}.`
+  const message = `A table "${name}" already exists that belongs to no stack and is not a rate limiter table: ${why}.`
   return new ZaelError('conflict', 'table.foreign', message, {
     hint: 'Nothing was changed. Choose another name with --stack, or another --region or --profile.',
     details: {stack: name},
@@ -210,16 +210,16 @@ function misfittingTable(name: string, misfits: readonly Misfit[]): ZaelError {
   const message = `The table "${name}" cannot be adopted as it is: it ${misfits.map(({what}) => what).join(', ')}.`
   return new ZaelError('conflict', 'deploy.adopt-misfit', message, {
     hint:
-      'Nothing was changed, and every command works with the table. CloudFormation imports a table without looking at it, ' +
+      'Nothing was changed, and every command works with the table. CloudFormation imports a table without checking it, ' +
       `so change it first, then run the same command again:\n${fixes.map(fix => `  ${fix}`).join('\n')}`,
     details: {stack: name, misfits: misfits.map(({what}) => what), fixes},
   })
 }
 
 function otherOption(name: string, flag: string, has: string): ZaelError {
-  const message = `The table "${name}" has ${has}, and an import changes nothing.`
+  const message = `The table "${name}" has ${has}, and an import cannot change that.`
   return new ZaelError('conflict', 'deploy.adopt-differs', message, {
-    hint: `Nothing was changed. Adopt the table as it is, without ${flag}; then change it with the same command again.`,
+    hint: `Nothing was changed. Adopt the table without ${flag}, then run this command again to change it.`,
     details: {stack: name, flag},
   })
 }
@@ -228,7 +228,7 @@ function otherOption(name: string, flag: string, has: string): ZaelError {
 function unknownKey(name: string, key: string): ZaelError {
   return new ZaelError('conflict', 'deploy.adopt-key', `The table "${name}" is encrypted with the key ${key}.`, {
     hint:
-      `Nothing was changed. State whose key it is: --encryption-key ${key} if it is your own, ` +
+      `Nothing was changed. Name the key: --encryption-key ${key} if it is your own, ` +
       '--encryption-key aws-managed if it is aws/dynamodb.',
     details: {stack: name, key},
   })
@@ -236,10 +236,10 @@ function unknownKey(name: string, key: string): ZaelError {
 
 /** CloudFormation plans a new table although one exists: an emulator, or AWS changed its rules. */
 export function notImported(name: string): ZaelError {
-  const message = `There is a table "${name}" that belongs to no stack, and CloudFormation does not offer to import it.`
+  const message = `A table "${name}" already exists that belongs to no stack, and CloudFormation cannot import it.`
   return new ZaelError('conflict', 'deploy.table-exists', message, {
     hint:
-      'Nothing was changed, and every command works with the table as it is. If it can be deleted: ' +
+      'Nothing was changed, and every command works with the table. To delete the table: ' +
       `zael delete --stack ${name} --delete-table`,
     details: {stack: name},
   })
@@ -249,7 +249,7 @@ export function failedStackHasItems(name: string): ZaelError {
   const message = `An earlier deployment of "${name}" failed, and its table has items.`
   return new ZaelError('conflict', 'deploy.table-exists', message, {
     hint:
-      'Nothing was changed. Delete what is left of the stack, which keeps the table, then adopt it: ' +
+      'Nothing was changed. Delete the failed stack, which keeps the table, then adopt the table: ' +
       `zael delete --stack ${name}, then zael deploy --stack ${name}`,
     details: {stack: name},
   })

@@ -155,10 +155,15 @@ async function refusedChangeSet(aws: Aws, stack: string, id: string, status = 'n
   const next = isNameTaken(status)
     ? otherNamesHint(await aws.region())
     : 'Fix the cause, then run the same command again.'
-  return new ZaelError('failed', 'deploy.refused', `CloudFormation rejects the change of stack "${stack}": ${reason}`, {
-    hint: `Nothing was changed. ${next}`,
-    details: {stack, reason},
-  })
+  return new ZaelError(
+    'failed',
+    'deploy.refused',
+    `CloudFormation rejected the change of stack "${stack}": ${reason}`,
+    {
+      hint: `Nothing was changed. ${next}`,
+      details: {stack, reason},
+    },
+  )
 }
 
 /** Such as "AppRole: Resource … already exists."; empty if they cannot be read. */
@@ -208,7 +213,7 @@ export async function discardAfter(failure: unknown, aws: Aws, changeSet: Change
   } catch (error) {
     if (!(failure instanceof ZaelError) || !(error instanceof ZaelError)) return failure
     const {kind, code, message, hint = '', details, cause} = failure
-    const left = `The planned changes could not be discarded: ${error.message}`
+    const left = `zael could not discard the planned changes: ${error.message}`
     const remove = `To discard them: aws cloudformation delete-change-set --change-set-name ${changeSet.id}`
     if (failure instanceof Aborted)
       return new ZaelError('interrupted', 'deploy.interrupted', `Interrupted: nothing was changed. ${left}`, {

@@ -103,18 +103,20 @@ async function retainedIds(aws: Aws, {name, id}: DeployedStack): Promise<Set<str
 function tableNotKept(name: string): ZaelError {
   const message = `The template of stack "${name}" does not retain the table: CloudFormation would delete it with all its data.`
   return new ZaelError('conflict', 'delete.table-not-kept', message, {
-    hint: `Nothing was deleted. To keep the table, update the stack first: zael deploy --stack ${name}; to delete it, add --delete-table.`,
+    hint: `Nothing was deleted. To keep the table, update the stack first: zael deploy --stack ${name}; to delete the table, add --delete-table.`,
     details: {stack: name},
   })
 }
 
 function unprovenTable({name, status}: DeployedStack, part: StackResource | undefined): ZaelError {
-  const why = part ? `its table is "${part.physicalId ?? ''}" (${part.status})` : 'it has none, or has deleted its own'
-  const message = `The table "${name}" cannot be shown to belong to stack "${name}" (${status}): ${why}.`
+  const why = part
+    ? `its table is "${part.physicalId ?? ''}" (${part.status})`
+    : 'the stack has no table, or deleted its own'
+  const message = `zael cannot verify that the table "${name}" belongs to stack "${name}" (${status}): ${why}.`
   return new ZaelError('conflict', 'delete.table-unproven', message, {
     hint:
       `Nothing was deleted. Delete the stack first, which keeps the table: zael delete --stack ${name}\n` +
-      `Then delete the table if it is a rate limiter's: zael delete --stack ${name} --delete-table`,
+      `Then delete the table if it is a rate limiter table: zael delete --stack ${name} --delete-table`,
     details: {stack: name, status, table: part?.physicalId ?? null},
   })
 }
@@ -125,14 +127,14 @@ function deletionProtected(name: string, stack: DeployedStack | undefined): Zael
       ? `zael deploy --stack ${name} --no-deletion-protection`
       : `aws dynamodb update-table --table-name ${name} --no-deletion-protection-enabled`
   return new ZaelError('conflict', 'table.protected', `The table "${name}" is protected against deletion.`, {
-    hint: `Nothing was deleted. If its data may be deleted, turn the protection off first: ${off}`,
+    hint: `Nothing was deleted. To delete its data, turn off the protection first: ${off}`,
     details: {stack: name},
   })
 }
 
 function terminationProtected(name: string): ZaelError {
   return new ZaelError('conflict', 'stack.protected', `Stack "${name}" is protected against termination.`, {
-    hint: `Nothing was deleted. Turn the protection off first: zael deploy --stack ${name} --no-termination-protection`,
+    hint: `Nothing was deleted. Turn off the protection first: zael deploy --stack ${name} --no-termination-protection`,
     details: {stack: name},
   })
 }
@@ -160,22 +162,22 @@ async function checkLeftovers(aws: Aws | undefined, table: Table, left: Leftover
 }
 
 function nothingToDelete(name: string, {hasTable, archive}: Leftovers, isArchiveRequested: boolean): ZaelError {
-  const none = `There is no stack "${name}" here`
+  const none = `Stack "${name}" not found`
   const failure = (message: string, hint: string) =>
     new ZaelError('notFound', 'stack.missing', message, {hint, details: {stack: name}})
   if (hasTable) {
-    const noArchive = isArchiveRequested ? ' and no archive of its audit events' : ''
+    const noArchive = isArchiveRequested ? ' and it has no audit archive' : ''
     const hint = `To delete the table with all its data: zael delete --stack ${name} --delete-table`
-    return failure(`${none}${noArchive}, only a table of that name.`, hint)
+    return failure(`${none}${noArchive}; only a table with this name exists.`, hint)
   }
   if (archive !== undefined) {
     const hint = `To delete the archive: zael delete --stack ${name} --empty-archive`
-    return failure(`${none}, only the archive ${archive} of its audit events.`, hint)
+    return failure(`${none}; only its audit archive ${archive} exists.`, hint)
   }
-  const hint = 'Check --stack, --region and --profile; `zael list` shows the stacks of a region.'
+  const hint = 'Check --stack, --region and --profile. `zael list` shows the stacks of a region.'
   return isArchiveRequested
-    ? failure(`${none}, no table of that name, and no archive of its audit events.`, hint)
-    : failure(`${none}, and no table of that name.`, hint)
+    ? failure(`${none}, and neither a table with this name nor an audit archive.`, hint)
+    : failure(`${none}, and no table with this name.`, hint)
 }
 
 async function isLimiterTable(table: Table): Promise<boolean> {

@@ -108,7 +108,7 @@ function deleteFailed(stack: string, events: readonly StackEvent[]): ZaelError {
   const first = firstFailure(events)
   const what = first ? `${first.logicalId} (${first.type}): ${first.reason ?? first.status}` : 'no reason given'
   return new ZaelError('failed', 'delete.failed', `Stack "${stack}" could not be deleted. ${what}`, {
-    hint: 'The table and its data are unchanged. Fix the cause, then run the same command again: it continues where it stopped.',
+    hint: 'The table and its data are unchanged. Fix the cause, then run the same command again to resume.',
     details: {stack, resource: first?.logicalId ?? null, reason: first?.reason ?? null},
   })
 }

@@ -11,7 +11,7 @@ const MAX_NAME_LENGTH = 55
 /** The names of all resources derive from the stack's name. */
 export function checkCloudFormationName(name: string): void {
   if (name.length >= 3 && name.length <= MAX_NAME_LENGTH && /^[A-Za-z][A-Za-z0-9-]*$/.test(name)) return
-  throw new InvalidInput('deploy.name', `"${name}" cannot be the name of a stack.`, {
+  throw new InvalidInput('deploy.name', `"${name}" is not a valid stack name.`, {
     hint: `Use 3 to ${MAX_NAME_LENGTH} letters, digits and hyphens, starting with a letter.`,
     details: {stack: name},
   })
@@ -25,13 +25,13 @@ export function wouldLoseTable(stack: string, {physicalId, properties, action}: 
     action === 'maybe-replace' ? ['may', ' If you rebuild the resource index, add --resource-index.'] : ['would', '']
   const message = `CloudFormation ${would} replace the table "${physicalId ?? stack}"${because}: the new one would be empty.`
   return new ZaelError('conflict', 'deploy.replaces-table', message, {
-    hint: `Nothing was changed, and zael never does this. Leave that option as it is, or deploy a second stack and move there.${or}`,
+    hint: `Nothing was changed: zael never replaces a table. Keep that option, or deploy a second stack and move there.${or}`,
     details: {stack, properties: causes},
   })
 }
 
 export function tableIsGone(stack: string): ZaelError {
-  const message = `The table "${stack}" is gone, and a deployment does not bring back its data.`
+  const message = `The table "${stack}" was deleted, and a deployment cannot restore its data.`
   return new ZaelError('conflict', 'deploy.table-gone', message, {
     hint: `Nothing was changed. ${LOST_TABLE_FIX}`,
     details: {stack},
@@ -52,8 +52,8 @@ export function needsIndexRebuild(stack: string, deployed: string, asked: string
   const message = `The resource index of "${stack}" is ${deployed}; changing it to ${asked} takes two updates: drop it, then create it again.`
   return new ZaelError('conflict', 'deploy.index-rebuild', message, {
     hint:
-      'Nothing was changed. Acquires continue to work meanwhile; lists and usage by resource are incomplete until the ' +
-      'index is built. Step 2 removes every tag that it does not name, so add your own tags to it:\n' +
+      'Nothing was changed. Acquires keep working during the updates; lists and usage by resource are incomplete until the ' +
+      'index is built. Step 2 removes every tag that it does not name, so add your own tags:\n' +
       steps.map(step => `  ${step}`).join('\n'),
     details: {stack, deployed, asked, steps},
   })
@@ -75,10 +75,10 @@ export function deployFailed(
   const isAdoption = events.some(({status}) => status.startsWith('IMPORT_'))
   const outcome = isGone
     ? isAdoption
-      ? `The table is as it was, and belongs to no stack. ${leftBucket(events)}Only the record of the stack is left in CloudFormation.`
-      : 'Only its record in CloudFormation is left.'
+      ? `The table is unchanged and belongs to no stack. ${leftBucket(events)}Only the record of the stack remains in CloudFormation.`
+      : 'Only its record remains in CloudFormation.'
     : end.status === 'UPDATE_ROLLBACK_COMPLETE'
-      ? `Everything is as it was before${but}.`
+      ? `CloudFormation rolled back all changes${but}.`
       : `The stack is ${end.status}${but}.`
   // The stack's ARN contains the region.
   const [, , , region = 'REGION'] = end.physicalId?.split(':') ?? []
@@ -120,7 +120,7 @@ export function isNameTaken(reason: string): boolean {
 export function otherNamesHint(region: string): string {
   const format = `"{}-${region}"`
   return (
-    'Names of roles and policies are unique in the account. If another region has a stack of this name, add ' +
+    'Names of roles and policies are unique in the account. If another region has a stack with this name, add ' +
     `--role-name-format ${format} --policy-name-format ${format}; see docs/deploying.md#one-name-in-several-regions`
   )
 }
@@ -128,7 +128,7 @@ export function otherNamesHint(region: string): string {
 function overtaken(stack: string, reason: string, cause: unknown): ZaelError {
   return new ZaelError('conflict', 'deploy.overtaken', `Another deployment is changing stack "${stack}": ${reason}`, {
     hint:
-      'Your plan was not executed. Wait until the other deployment is done, then run the same command again: ' +
+      'Your changes were not applied. Wait for the other deployment, then run the same command again. Check it: ' +
       `zael status --stack ${stack}`,
     details: {stack},
     cause,

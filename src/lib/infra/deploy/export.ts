@@ -144,10 +144,14 @@ export function deployPolicies(request: PolicyRequest): PolicyFile[] {
     templateBucket: templateBucket ?? null,
   }
   const indirect = cloudFormationGrants(stack).flatMap(({grants}) => grants)
-  const holder = cloudFormationRole === undefined ? 'also for whoever deploys' : `for the role ${cloudFormationRole}`
+  const holder = cloudFormationRole === undefined ? 'the deploying identity' : `the role ${cloudFormationRole}`
   return [
-    ...numbered('zael', policiesOf(commandGrants('deploy', stack)), 'what zael calls: for whoever deploys'),
-    ...numbered('cloudformation', policiesOf(indirect), `what CloudFormation calls: ${holder}`),
+    ...numbered(
+      'zael',
+      policiesOf(commandGrants('deploy', stack)),
+      'actions that zael calls: attach to the deploying identity',
+    ),
+    ...numbered('cloudformation', policiesOf(indirect), `actions that CloudFormation calls: attach to ${holder}`),
   ]
 }
 

@@ -255,7 +255,7 @@ function startsElsewhere(stack: string, deployed: string, asked: string): ZaelEr
   return new ZaelError(
     'conflict',
     'deploy.stream-start',
-    `The aggregator of "${stack}" started at ${deployed}; starting it at ${asked} takes two changes: ` +
+    `The aggregator of "${stack}" started at ${deployed}. Starting it at ${asked} takes two deployments: ` +
       'CloudFormation creates the new mapping before it deletes the old one, and Lambda allows only one.',
     {
       hint:
@@ -282,7 +282,7 @@ export async function leftMaxima(table: Table, changes: readonly ParameterChange
   if (!reads && !writes) return []
   const {maxReads, maxWrites} = await readThroughput(table)
   const left = (units: number, kind: 'Read' | 'Write') =>
-    `CloudFormation has left the maximum of ${formatCount(units)} ${kind.toLowerCase()} units a second. ` +
+    `CloudFormation kept the maximum of ${formatCount(units)} ${kind.toLowerCase()} units a second. ` +
     `To remove it: ${removeMaximum(table.name, kind)}`
   return [
     ...(reads && maxReads !== null ? [left(maxReads, 'Read')] : []),

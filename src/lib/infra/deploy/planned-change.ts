@@ -154,9 +154,9 @@ export async function codeWarning(aws: Aws, running: RunningCode | null): Promis
   const {functionName, sha256Base64} = running
   try {
     if ((await readCode(aws, functionName))?.sha256Base64 === sha256Base64) return undefined
-    return `the function ${functionName} now has other code and may not count usage`
+    return `the function ${functionName} now runs other code and may not count usage`
   } catch {
-    return `whether the function ${functionName} still has its code could not be checked`
+    return `zael could not check the code of the function ${functionName}`
   }
 }
 
@@ -215,9 +215,9 @@ async function waitForUpdates(aws: Aws, FunctionName: string, wait: WaitOptions)
 }
 
 function changedMeanwhile(functionName: string): ZaelError {
-  const message = `The code of "${functionName}" was changed by another deployment at the same time.`
+  const message = `Another deployment changed the code of "${functionName}" at the same time.`
   return new ZaelError('conflict', 'lambda.raced', message, {
-    hint: 'Run the same command again when the other deployment is done.',
+    hint: 'Run the same command again after the other deployment.',
     details: {functionName},
   })
 }

@@ -24,7 +24,7 @@ export function checkTemplateLength(template: string, bucket: string | undefined
   if (bucket !== undefined || bytes <= MAX_INLINE_BYTES) return
   const message = `The template has ${bytes} bytes, but CloudFormation accepts only ${MAX_INLINE_BYTES} in a request.`
   throw new InvalidInput('deploy.template-length', message, {
-    hint: 'Nothing was changed. Name a bucket of yours in the same region to pass it through: --template-bucket NAME',
+    hint: 'Nothing was changed. Upload it through one of your buckets in the same region: --template-bucket NAME',
     details: {bytes, maxBytes: MAX_INLINE_BYTES},
   })
 }
@@ -65,7 +65,7 @@ function unusableBucket(bucket: string, error: unknown): ZaelError | undefined {
       : undefined
   if (problem === undefined) return undefined
   return new ZaelError('notFound', 'deploy.template-bucket', `The bucket "${bucket}" ${problem}.`, {
-    hint: 'Nothing was changed. Name a bucket of yours in the region of the stack with --template-bucket.',
+    hint: 'Nothing was changed. Name one of your buckets in the region of the stack with --template-bucket.',
     details: {bucket},
     cause: error,
   })

@@ -29,11 +29,10 @@ export function nodeCheck(version: string): Check {
 }
 
 export function clockCheck({skewMs}: EndpointProbe): Check {
-  if (skewMs === null)
-    return warningCheck('machine', 'clock', 'the responses do not contain the time of the server', null)
+  if (skewMs === null) return warningCheck('machine', 'clock', 'the server did not send its time', null)
   const seconds = `${formatNumber(Math.abs(skewMs) / 1000, 'nearest', 1)} s`
   const words = skewMs > 0 ? `this machine is ${seconds} behind` : `this machine is ${seconds} ahead`
-  const fix = 'Set the clock of this machine, for instance with NTP.'
+  const fix = 'Synchronize the clock of this machine, for example with NTP.'
   if (Math.abs(skewMs) >= MAX_SKEW_MS) return failedCheck('machine', 'clock', `${words}; AWS rejects its requests`, fix)
   if (Math.abs(skewMs) >= NOTABLE_SKEW_MS)
     return warningCheck('machine', 'clock', `${words}; zael corrects for it`, fix)
@@ -44,7 +43,7 @@ export function latencyCheck({endpoint, roundTripsMs, problem}: EndpointProbe): 
   const name = 'endpoint'
   if (problem !== null) return failedCheck('account', name, problem.message, problem.fix)
   const median = roundTripsMs.toSorted((a, b) => a - b)[Math.floor(roundTripsMs.length / 2)] ?? 0
-  const words = `${endpoint} answers in ${Math.round(median)} ms (median of ${roundTripsMs.length})`
+  const words = `${endpoint} responds in ${Math.round(median)} ms (median of ${roundTripsMs.length})`
   if (median <= SLOW_MS) return passedCheck('account', name, words)
   return warningCheck(
     'account',
@@ -59,7 +58,7 @@ const SOON_MS = 900_000
 
 export interface Account {
   readonly checks: readonly Check[]
-  /** `undefined`: no region or no valid credentials. Further checks make no sense. */
+  /** `undefined`: no region or no valid credentials, so skip further checks. */
   readonly caller: CallerIdentity | undefined
   readonly region: string | undefined
 }
@@ -70,7 +69,7 @@ export async function examineAccount(aws: Aws, nowMs: number): Promise<Account> 
     return {checks: [failed('region', region)], caller: undefined, region: undefined}
   }
   const regionCheck = passedCheck('account', 'region', region)
-  const caller = await tryTo('find out who you are', () => readCallerIdentity(aws))
+  const caller = await tryTo('read your identity', () => readCallerIdentity(aws))
   if (caller instanceof ZaelError) {
     return {checks: [regionCheck, failed('credentials', caller)], caller: undefined, region}
   }
@@ -88,7 +87,7 @@ export function credentialsCheck(arn: string, expiration: Date | undefined, nowM
     'account',
     'credentials',
     `${until}, ${minutes} min from now`,
-    'Renew them before a long command.',
+    'Renew the credentials before a long command.',
   )
 }
 

@@ -25,7 +25,7 @@ const NAMES: Readonly<Record<Purpose, string>> = {
 const MAX_LISTED = 12
 
 const CONDITIONAL_FIX =
-  'Policies for one namespace have such conditions: try a command with --namespace, or ask for the policy STACK-read.'
+  'Policies for one namespace have such conditions. Try a command with --namespace, or request the policy STACK-read.'
 
 export async function permissionChecks(
   aws: Aws,
@@ -36,7 +36,7 @@ export async function permissionChecks(
   const [, partition = 'aws', , , account = ''] = caller.arn.split(':')
   if (caller.arn.endsWith(':root')) {
     return [
-      warningCheck('account', 'permissions', 'the root user of the account may do everything', 'Use a role instead.'),
+      warningCheck('account', 'permissions', 'the root user of the account has all permissions', 'Use a role instead.'),
     ]
   }
   try {
@@ -56,11 +56,11 @@ export async function permissionChecks(
 /** Only missing read permissions fail: not every user operates or deploys. Conditional actions stay unknown. */
 export function simulationChecks(needed: readonly NeededActions[], {refused, conditional}: Simulation): Check[] {
   const purposes = [...new Set(needed.map(({purpose}) => purpose))]
-  const told = new Set<string>()
+  const reported = new Set<string>()
   return purposes.map(purpose => {
     const wanted = new Set(needed.flatMap(each => (each.purpose === purpose ? each.actions : [])))
-    const actions = [...wanted].filter(action => !told.has(action))
-    for (const action of actions) told.add(action)
+    const actions = [...wanted].filter(action => !reported.has(action))
+    for (const action of actions) reported.add(action)
     const missing = actions.filter(action => refused.has(action))
     const open = actions.filter(action => conditional.has(action) && !refused.has(action))
     const name = NAMES[purpose]
@@ -74,8 +74,8 @@ export function simulationChecks(needed: readonly NeededActions[], {refused, con
     if (missing.length === 0) return warningCheck('account', name, message, CONDITIONAL_FIX)
     const isDeployment = purpose === 'deploy' || purpose === 'role'
     const fix = isDeployment
-      ? 'To get policies with all actions that deploying needs: zael deploy --export-policy DIR'
-      : 'Ask for these actions if you need them: the policies STACK-read and STACK-full have them.'
+      ? 'Write policies with all actions that a deployment needs: zael deploy --export-policy DIR'
+      : 'Request these actions if you need them. The policies STACK-read and STACK-full include them.'
     return purpose === 'look' ? failedCheck('account', name, message, fix) : warningCheck('account', name, message, fix)
   })
 }
@@ -85,7 +85,7 @@ async function roleChecks(aws: Aws, role: string, needed: readonly NeededActions
     return simulationChecks(needed, await simulate(aws, role, needed))
   } catch (error) {
     if (!(error instanceof ZaelError)) throw error
-    const fix = `Ask for iam:SimulatePrincipalPolicy on ${role} to have its permissions checked too.`
+    const fix = `To check its permissions, request iam:SimulatePrincipalPolicy on ${role}.`
     return [warningCheck('account', NAMES.role, `could not be simulated: ${error.message}`, fix)]
   }
 }
@@ -112,10 +112,10 @@ function readingChecks(refusal: ZaelError, unreadable: readonly UnknownPart[]): 
   const why = warningCheck(
     'account',
     'permissions',
-    `could not be simulated, so only reads were tried: ${refusal.message}`,
-    'Ask for iam:SimulatePrincipalPolicy on yourself to have write permissions checked too.',
+    `could not be simulated, so only reads were checked: ${refusal.message}`,
+    'To check write permissions, request iam:SimulatePrincipalPolicy on yourself.',
   )
-  if (denied.length === 0) return [why, passedCheck('account', NAMES.look, 'everything that was read')]
+  if (denied.length === 0) return [why, passedCheck('account', NAMES.look, 'all reads succeeded')]
   return [why, ...denied.map(({part, reason, fix}) => failedCheck('account', NAMES.look, `${part}: ${reason}`, fix))]
 }
 

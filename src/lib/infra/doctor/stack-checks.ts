@@ -25,7 +25,7 @@ export function stackChecks(health: StackHealth, filters: readonly string[], our
         : []),
     ...(aggregator ? [codeCheck(aggregator, deploy)] : []),
     ...(cloudFormation?.outputs.AggregatorFunctionName && !aggregator && isKnown(health, 'aggregator')
-      ? [failedCheck('stack', 'aggregator', 'the function is gone: usage is not counted', rebuild)]
+      ? [failedCheck('stack', 'aggregator', 'the function does not exist: usage is not counted', rebuild)]
       : []),
     ...(mapping ? [mappingCheck(mapping), filterCheck(mapping, filters, cloudFormation, deploy)] : []),
     ...(aggregator && table?.stream && !mapping && isKnown(health, 'mapping')
@@ -51,7 +51,7 @@ function deployedCheck({owner, version, status}: StackPart, ourVersion: string, 
   const message = `by ${owner === 'other' ? 'another tool' : owner} ${version ?? 'of unknown version'}, ${status}`
   if (hasFailed(status)) return failedCheck('stack', name, message, deploy)
   if (owner !== 'zael' || version === ourVersion) return passedCheck('stack', name, message)
-  return warningCheck('stack', name, `${message}; this zael is ${ourVersion}`, `${deploy} --dry-run`)
+  return warningCheck('stack', name, `${message}; this zael version is ${ourVersion}`, `${deploy} --dry-run`)
 }
 
 function tableCheck({status, expiry}: TablePart, stack: string): Check {
@@ -63,7 +63,7 @@ function tableCheck({status, expiry}: TablePart, stack: string): Check {
 
 function replicaChecks({replicas}: TablePart): Check[] {
   if (replicas.length === 0) return []
-  const message = `copies in ${replicas.join(', ')}: limits do not hold if more than one region is used`
+  const message = `copies in ${replicas.join(', ')}: limits do not hold if clients use several regions`
   return [failedCheck('stack', 'replicas', message, 'See docs/regions.md')]
 }
 
@@ -77,8 +77,8 @@ function streamCheck({stream}: TablePart, stack: string, isFollowed: boolean): C
 function codeCheck({name, isOurCode, version}: AggregatorPart, deploy: string): Check {
   if (isOurCode === null)
     return passedCheck('stack', 'aggregator', `${name} of zae-limiter ${version ?? 'of unknown version'}`)
-  if (isOurCode) return passedCheck('stack', 'aggregator', `${name} runs the code of this zael`)
-  return warningCheck('stack', 'aggregator', `${name} does not run the code of this zael`, deploy)
+  if (isOurCode) return passedCheck('stack', 'aggregator', `${name} runs the code of this zael version`)
+  return warningCheck('stack', 'aggregator', `${name} does not run the code of this zael version`, deploy)
 }
 
 function mappingCheck({state, id}: MappingPart): Check {
@@ -96,7 +96,7 @@ function filterCheck(
   deploy: string,
 ): Check {
   const normalize = (list: readonly string[]) => list.map(normalizeJson).sort().join('\n')
-  if (normalize(filters) === normalize(wanted)) return passedCheck('stack', 'filters', 'the same as in the template')
+  if (normalize(filters) === normalize(wanted)) return passedCheck('stack', 'filters', 'match the template')
   const message = 'differ from the template: usage or the archive may be incomplete'
   return (stack?.owner === 'zae-limiter' ? warningCheck : failedCheck)('stack', 'filters', message, deploy)
 }

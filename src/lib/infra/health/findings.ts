@@ -55,7 +55,7 @@ export function findingsOf(stack: string, parts: HealthParts, isKnown: (part: Pa
     if (mapping) add('mapping', ofMapping(mapping))
     else if (isKnown('mapping') && table?.stream) add('mapping', [unmapped(rebuild)])
   } else if (cloudFormation?.outputs.AggregatorFunctionName && isKnown('aggregator')) {
-    add('aggregator', [problem('The function is gone: usage is not counted.', rebuild)])
+    add('aggregator', [problem('The function does not exist: usage is not counted.', rebuild)])
   }
   const logs = aggregator ? logsCommand(aggregator.name) : null
   if (traffic) add('traffic', ofTraffic(traffic, OLD_RECORD_MS + batchWindowMs(cloudFormation), logs))
@@ -80,12 +80,12 @@ function ofStack(stack: string, part: StackPart, deploy: string): Found[] {
   } else if (status === 'UPDATE_ROLLBACK_COMPLETE') {
     found.push(note(`The last update was rolled back${why}.`, deploy))
   } else if (hasFailed(status)) {
-    found.push(problem(`The status in CloudFormation is ${status}${why}.`, deploy))
+    found.push(problem(`The CloudFormation status is ${status}${why}.`, deploy))
   }
   if (owner === 'zael' && parameters.missing.length > 0) {
     const [first, ...others] = parameters.missing
     const names = others.length === 0 ? first : `${first} and ${others.length} more parameters`
-    found.push(note(`The template in this zael is newer; it adds ${names}.`, `${deploy} --dry-run`))
+    found.push(note(`The template of this zael version is newer. It adds ${names}.`, `${deploy} --dry-run`))
   }
   return found
 }
@@ -101,7 +101,7 @@ function ofTable(stack: string, table: TablePart, isFollowed: boolean): Found[] 
   const missing = Object.values<string>(indexNames).filter(name => !names.has(name))
   if (missing.length > 0) found.push(problem(`The table lacks ${missing.join(', ')}.`, repair))
   const unready = indexes.filter(index => index.status !== 'ACTIVE')
-  for (const index of unready) found.push(note(`${index.name} is ${index.status}; queries on it have to wait.`, null))
+  for (const index of unready) found.push(note(`${index.name} is ${index.status}; queries on it wait.`, null))
   if (stream === null)
     found.push((isFollowed ? problem : note)('The table has no stream: usage is not counted.', repair))
   else if (stream !== 'NEW_AND_OLD_IMAGES') {
@@ -112,14 +112,14 @@ function ofTable(stack: string, table: TablePart, isFollowed: boolean): Found[] 
   return found
 }
 
-/** Each region would decide from its own copy, and the last writer would overwrite the consumption of others. */
+/** Each region decides from its own copy, and the last writer overwrites the consumption of the others. */
 function ofReplicas({replicas}: TablePart): Found[] {
   if (replicas.length === 0) return []
-  const message = `The table has replicas in ${replicas.join(', ')}: limits do not hold if more than one region is used.`
+  const message = `The table has replicas in ${replicas.join(', ')}: limits do not hold if clients use several regions.`
   return [problem(message, 'See docs/regions.md')]
 }
 
-/** Maxima that the stack lacks: another tool set them, or an update left them. */
+/** Finds maxima that are not in the stack: another tool set them, or an update left them. */
 function ofThroughput(stack: string, {throughput}: TablePart, {owner, parameters}: StackPart): Found[] {
   if (owner !== 'zael') return []
   const found = (kind: 'Read' | 'Write', units: number | null) => {
@@ -135,7 +135,7 @@ function ofAggregator(deploy: string, {state, isOurCode, codeBytes}: AggregatorP
   if (state === 'Failed') return [problem('The function cannot run: its state in Lambda is Failed.', deploy)]
   if (isOurCode !== false) return []
   if (codeBytes < PLACEHOLDER_BYTES) return [problem('The function has no code yet, only a placeholder.', deploy)]
-  return [note('The code of the function differs from that of this zael.', deploy)]
+  return [note('The function runs different code than this zael version.', deploy)]
 }
 
 function ofMapping({id, state, stateReason, lastResult}: MappingPart): Found[] {
@@ -168,7 +168,7 @@ function ofTraffic(traffic: TrafficPart, oldMs: number, logs: string | null): Fo
   }
   if (uncountedRecords > 0) {
     const records = formatPlural(uncountedRecords, 'record')
-    found.push(note(`The usage of ${records} could not be counted in the last hour.`, logs))
+    found.push(note(`${records} could not be counted in the last hour.`, logs))
   }
   return found
 }
@@ -178,7 +178,7 @@ function ofDeadLetters(stack: string, {queue, messages}: DeadLettersPart): Found
   const batches = formatPlural(messages, 'batch', 'batches')
   return [
     problem(
-      `${batches} of the stream failed permanently, see queue ${queue}.`,
+      `${batches} of the stream failed permanently. See queue ${queue}.`,
       `zael aggregator dead-letters --stack ${stack}`,
     ),
   ]
@@ -203,7 +203,7 @@ function ofDrift(drift: readonly DriftedResource[], repair: string): Found[] {
     const name = `${logicalId} (${type})`
     if (change === 'modified')
       return problem(`${name} differs from the template: ${properties.map(({path}) => path).join(', ')}.`, rebuild)
-    return problem(`${name} is gone.`, type === 'AWS::DynamoDB::Table' ? LOST_TABLE_FIX : rebuild)
+    return problem(`${name} was deleted.`, type === 'AWS::DynamoDB::Table' ? LOST_TABLE_FIX : rebuild)
   })
 }
 
@@ -217,11 +217,11 @@ function problem(message: string, fix: string | null): Found {
   return {severity: 'problem', message, fix}
 }
 
-/** Another tool can have given the table another name. */
+/** Another tool may have named the table differently. */
 function noTable(stack: string, cloudFormation: StackPart | null): Found {
   const {TableName: table = stack} = cloudFormation?.outputs ?? {}
   if (table === stack) return problem('The table is missing.', LOST_TABLE_FIX)
-  return problem(`The table of this stack is called "${table}".`, `zael status --stack ${table}`)
+  return problem(`The table of this stack has another name: "${table}".`, `zael status --stack ${table}`)
 }
 
 function note(message: string, fix: string | null): Found {

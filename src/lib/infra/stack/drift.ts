@@ -90,15 +90,15 @@ function toDriftedResource(drift: StackResourceDrift): DriftedResource {
 }
 
 function failed(stack: string, reason = 'no reason given'): ZaelError {
-  const message = `CloudFormation could not compare stack "${stack}" with what exists: ${reason}`
+  const message = `CloudFormation could not detect drift of stack "${stack}": ${reason}`
   return new ZaelError('failed', 'stack.drift-failed', message, {
-    hint: 'It reads every resource with your permissions: those that `zael deploy --export-policy DIR` writes.',
+    hint: 'CloudFormation reads every resource with your permissions. `zael deploy --export-policy DIR` writes the policies that it needs.',
     details: {stack, reason},
   })
 }
 
 function tooSlow(stack: string): ZaelError {
-  const message = `CloudFormation is still comparing stack "${stack}" with what exists.`
+  const message = `CloudFormation is still detecting drift of stack "${stack}".`
   return new ZaelError('failed', 'stack.drift-slow', message, {
     hint: `Run the same command again in a minute: zael status --stack ${stack} --drift`,
     details: {stack},

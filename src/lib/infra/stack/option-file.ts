@@ -32,7 +32,7 @@ export function parseOptionFile(text: string, file: string): OptionFile {
     throw fail(document.errors.map(({pos: [at], message}) => ({at, message: message.split('\n', 1)[0] ?? ''})))
   }
   if (document.contents === null) throw fail([{at: 0, message: 'it is empty'}])
-  if (!isMap(document.contents)) throw fail([{at: 0, message: 'it does not consist of names and values'}])
+  if (!isMap(document.contents)) throw fail([{at: 0, message: 'it must contain names and values'}])
   const content = plainValue(document, fail)
   const {data, error} = optionFileSchema.safeParse(content)
   if (error) throw fail(error.issues.flatMap(issue => problemsOf(document, content, issue)))
@@ -63,7 +63,7 @@ function problemsOf(document: Document, content: Content, issue: z.core.$ZodIssu
 /** Repeats only keys that look like names: others may be secrets pasted into the wrong place. */
 function unknownOption(key: string): string {
   const suggestion = didYouMean(nearestNames(key, KEYS))
-  const what = /^[\w-]{1,40}$/.test(key) ? `there is no option "${key}"` : 'there is no such option'
+  const what = /^[\w-]{1,40}$/.test(key) ? `unknown option "${key}"` : 'unknown option'
   return suggestion === undefined ? what : `${what}. ${suggestion}`
 }
 
@@ -97,7 +97,7 @@ function invalidFile(file: string, found: readonly FileProblem[], lines: LineCou
     })
   const rows = problems.map(({line, column, message}) => `${file}:${line}:${column}: ${message}`)
   return new InvalidInput('deploy.file', rows.join('\n'), {
-    hint: `Write YAML or JSON with names and values, such as "lambdaMemory: 1024". There are ${KEYS.join(', ')}.`,
+    hint: `Write YAML or JSON with names and values, such as "lambdaMemory: 1024". The options are ${KEYS.join(', ')}.`,
     details: {file, problems},
   })
 }

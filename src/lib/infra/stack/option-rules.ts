@@ -24,15 +24,15 @@ export function checkCombination(stack: string, parameters: Readonly<Record<stri
     const length = `${name.length} characters, but at most ${maxLength} are allowed`
     refuse(`The name of a ${what} would be "${name}": ${length}.`, hint)
   }
-  if (!hasIam && hasRoles) refuse('--iam-roles and --no-iam contradict each other.', 'Use one of them.')
+  if (!hasIam && hasRoles) refuse('--iam-roles and --no-iam exclude each other.', 'Use only one of them.')
   if (!hasIam && hasAggregator && given.AggregatorRoleArn === '') {
     const hint = 'Name a role with --aggregator-role, or deploy without the aggregator: --no-aggregator.'
-    refuse('Without IAM the aggregator has no role to run under.', hint)
+    refuse('Without IAM, the aggregator has no role.', hint)
   }
   const [memory, records] = [Number(given.LambdaMemorySize), Number(given.StreamBatchSize)]
   if (hasAggregator && memory < SMALL_MEMORY_BELOW_MB && records > MOST_RECORDS_OF_SMALL_MEMORY) {
     const hint = `Give --lambda-memory ${SMALL_MEMORY_BELOW_MB} or more, or --batch-size ${MOST_RECORDS_OF_SMALL_MEMORY} or less.`
-    refuse(`A batch of ${records} records does not fit into ${memory} MB, and the function would fail.`, hint)
+    refuse(`A batch of ${records} records does not fit into ${memory} MB; the function would fail.`, hint)
   }
   if (hasAggregator) {
     checkLength(`${stack}-aggregator`, MAX_FUNCTION_NAME_LENGTH, 'function', 'Choose a shorter name for the stack.')

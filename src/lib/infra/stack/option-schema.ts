@@ -65,7 +65,7 @@ const tagsSchema = z
       if (problem !== undefined) context.addIssue({code: 'custom', path: [key], message: `the tag "${key}" ${problem}`})
     }
     if (pairs.length > MAX_USER_TAGS) {
-      context.addIssue(`a stack can have at most ${MAX_USER_TAGS} tags of yours, not ${pairs.length}`)
+      context.addIssue(`a stack can have at most ${MAX_USER_TAGS} user tags, not ${pairs.length}`)
     }
     return Object.fromEntries(pairs)
   })

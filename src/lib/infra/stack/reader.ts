@@ -130,10 +130,10 @@ export function checkOwner(stack: DeployedStack): void {
 
 export function unusableStack({name, status}: DeployedStack): ZaelError {
   const hint = status.endsWith('_IN_PROGRESS')
-    ? `Wait until it is done, then run the same command again: zael status --stack ${name}`
+    ? `Wait until it is done, then run the same command again. Check it: zael status --stack ${name}`
     : status === 'UPDATE_ROLLBACK_FAILED'
       ? `Finish its rollback first: aws cloudformation continue-update-rollback --stack-name ${name}`
-      : `Delete what is left of it first; the table is kept: zael delete --stack ${name}`
+      : `Delete the failed stack first, which keeps the table: zael delete --stack ${name}`
   return new ZaelError('conflict', 'stack.state', `Stack "${name}" is ${status} and cannot be changed now.`, {
     hint,
     details: {stack: name, status},
@@ -141,7 +141,7 @@ export function unusableStack({name, status}: DeployedStack): ZaelError {
 }
 
 function foreignStack({name, status}: DeployedStack): ZaelError {
-  const message = `There is a stack "${name}" (${status}) that is not a rate limiter.`
+  const message = `Stack "${name}" (${status}) already exists and is not a rate limiter.`
   return new ZaelError('conflict', 'stack.foreign', message, {
     hint: 'Nothing was changed. Choose another name with --stack, or another --region or --profile.',
     details: {stack: name},
@@ -150,15 +150,15 @@ function foreignStack({name, status}: DeployedStack): ZaelError {
 
 /** zael finds a stack by the name of its table. */
 function otherTable(stack: string, table: string): ZaelError {
-  const message = `The table of stack "${stack}" has another name ("${table}"): another tool has deployed it.`
+  const message = `The table of stack "${stack}" has another name ("${table}"), because another tool deployed it.`
   return new ZaelError('conflict', 'stack.other-table', message, {
-    hint: `Nothing was changed. Use that tool to change the stack. Limits, entities and usage are under the name of the table: --stack ${table}`,
+    hint: `Nothing was changed. Use that tool to change the stack. For limits, entities and usage, use the name of the table: --stack ${table}`,
     details: {stack, table},
   })
 }
 
 export function notOurTable(name: string): ZaelError {
-  return new ZaelError('conflict', 'table.foreign', `The table "${name}" is not a rate limiter's.`, {
+  return new ZaelError('conflict', 'table.foreign', `The table "${name}" is not a rate limiter table.`, {
     hint: 'Nothing was changed. Check --stack, --region and --profile.',
     details: {stack: name},
   })
@@ -168,7 +168,7 @@ export function notOurTable(name: string): ZaelError {
 function pythonStack({name}: DeployedStack): ZaelError {
   return new ZaelError('conflict', 'stack.python', `Stack "${name}" was deployed by the Python tool (zae-limiter).`, {
     hint:
-      'Nothing was changed. All commands on limits, entities and usage work with it as it is. ' +
+      'Nothing was changed. All commands for limits, entities and usage work with it. ' +
       'To hand the stack over to zael, follow "Adopting a table of the Python tool" in docs/operations.md.',
     details: {stack: name},
   })

@@ -46,10 +46,7 @@ export function parseTags(texts: readonly string[]): Tags {
   })
   if (refused.length > 0) throw wrong(refused)
   if (pairs.length > MAX_USER_TAGS) {
-    throw new InvalidInput(
-      'deploy.tags',
-      `A stack can have at most ${MAX_USER_TAGS} tags of yours, not ${pairs.length}.`,
-    )
+    throw new InvalidInput('deploy.tags', `A stack can have at most ${MAX_USER_TAGS} user tags, not ${pairs.length}.`)
   }
   return Object.fromEntries(pairs.map(({name, value}) => [name, value]))
 }

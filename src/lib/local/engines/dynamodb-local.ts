@@ -91,7 +91,7 @@ function checkJavaModules(modules: string): void {
     throw new ZaelError(
       'failed',
       'engine.java-too-old',
-      `DynamoDB Local needs Java ${OLDEST_JAVA} or newer, and this is Java ${version || '8 or older'}`,
+      `DynamoDB Local needs Java ${OLDEST_JAVA} or newer, but found Java ${version || '8 or older'}`,
       {hint: HINT},
     )
   }
@@ -99,7 +99,7 @@ function checkJavaModules(modules: string): void {
     throw new ZaelError(
       'failed',
       'engine.no-compiler',
-      'this Java has no compiler (it is a JRE), which the launcher of DynamoDB Local needs',
+      'DynamoDB Local needs a Java compiler, but this Java is a JRE',
       {hint: HINT},
     )
   }
@@ -111,7 +111,7 @@ async function listModules(java: string): Promise<string> {
   } catch (cause) {
     // Java 8 does not have the option. All other failures (no such program, the macOS stub) mean that there is no Java.
     if (/Unrecognized option/.test(String((cause as {stderr?: unknown}).stderr))) return ''
-    throw new ZaelError('failed', 'engine.missing', `DynamoDB Local needs Java, and \`${java}\` does not run`, {
+    throw new ZaelError('failed', 'engine.missing', `DynamoDB Local needs Java, but \`${java}\` does not run`, {
       hint: HINT,
       cause,
     })
@@ -168,7 +168,7 @@ async function findImage(): Promise<string> {
   } catch (cause) {
     const {code, stderr = ''} = cause as {code?: unknown; stderr?: string}
     if (code === 'ENOENT') {
-      throw new ZaelError('failed', 'engine.missing', 'Docker is not installed: there is no program `docker` on PATH', {
+      throw new ZaelError('failed', 'engine.missing', 'Docker is not installed: `docker` is not on PATH', {
         hint: 'Install Docker and start it.',
         cause,
       })
@@ -177,7 +177,7 @@ async function findImage(): Promise<string> {
     throw new ZaelError(
       'failed',
       'engine.missing',
-      isImageMissing ? `Docker has no image ${IMAGE}` : `Docker does not answer: ${stderr.trim().split('\n').at(-1)}`,
+      isImageMissing ? `Docker has no image ${IMAGE}` : `Docker does not respond: ${stderr.trim().split('\n').at(-1)}`,
       {hint: isImageMissing ? `Get it with \`docker pull ${IMAGE}\`.` : 'Start Docker.', cause},
     )
   }

@@ -38,7 +38,7 @@ export async function findBinary(
   from: string = import.meta.url,
 ): Promise<{binary: string; version: string}> {
   if (!PLATFORMS.includes(`${platform}-${arch}`)) {
-    throw new ZaelError('failed', 'engine.missing', `dynoxide is not built for ${platform} on ${arch}`, {
+    throw new ZaelError('failed', 'engine.missing', `dynoxide does not support ${platform} on ${arch}`, {
       hint: 'Use the engine dynamodb-local, which needs a Java 17 development kit.',
     })
   }

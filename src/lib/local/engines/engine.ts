@@ -139,13 +139,13 @@ function answersListTables(endpoint: string, signal: AbortSignal): Promise<boole
 function checkPort(port: number): void {
   if (Number.isInteger(port) && port >= 1 && port <= 65_535) return
   throw new InvalidInput('engine.port', `a port is a whole number from 1 to 65535, not ${port}`, {
-    hint: 'Omit the port to get a free one.',
+    hint: 'Omit the port to use a free one.',
   })
 }
 
 function portTaken(port: number): ZaelError {
   return new ZaelError('conflict', 'engine.port-taken', `port ${port} of 127.0.0.1 is already in use`, {
-    hint: 'Stop the program that listens there, choose another port, or omit the port to get a free one.',
+    hint: 'Stop the program that uses the port, choose another port, or omit the port to use a free one.',
     details: {port},
   })
 }
@@ -153,10 +153,10 @@ function portTaken(port: number): ZaelError {
 function startFailure(kind: EngineKind, child: OwnedProcess, outcome: Outcome, readyTimeoutMs: number): ZaelError {
   const what =
     typeof outcome === 'string'
-      ? `did not answer within ${readyTimeoutMs} ms`
+      ? `did not respond within ${readyTimeoutMs} ms`
       : `ended with ${outcome.signal ?? `code ${outcome.code}`} before it was ready`
   const output = child.stderrTail().split('\n').slice(-STDERR_LINES_SHOWN).join('\n')
   return new ZaelError('failed', 'engine.start-failed', `${kind.name} ${what}${output && `; its output:\n${output}`}`, {
-    hint: 'Try another engine with --engine, or an empty data folder in case the data is damaged.',
+    hint: 'Try another engine with --engine, or an empty data folder if the data is damaged.',
   })
 }

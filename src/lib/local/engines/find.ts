@@ -22,7 +22,7 @@ export async function pickEngine(
   if (name !== undefined) {
     const kind = ENGINE_KINDS.find(each => each.name === name)
     if (kind === undefined) {
-      throw new InvalidInput('engine.unknown', `there is no engine called "${name}"`, {
+      throw new InvalidInput('engine.unknown', `unknown engine "${name}"`, {
         hint: `Choose one of: ${ENGINE_KINDS.map(each => each.name).join(', ')}.`,
       })
     }
@@ -37,7 +37,7 @@ export async function pickEngine(
   throw new ZaelError(
     'failed',
     'engine.missing',
-    `no DynamoDB engine can run here: ${problems.map(problem => problem.message).join('; ')}`,
+    `no DynamoDB engine can run on this machine: ${problems.map(problem => problem.message).join('; ')}`,
     {hint: problems.map(problem => problem.hint).join(' Or: ')},
   )
 }

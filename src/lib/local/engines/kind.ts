@@ -36,7 +36,7 @@ export async function prepareDataDir(dataDir: string): Promise<string> {
     return folder
   } catch (cause) {
     throw new InvalidInput('engine.data-dir', `cannot keep data in ${folder}: ${describePathError(cause)}`, {
-      hint: 'Name a folder that you may write to; it is created if it does not exist.',
+      hint: 'Name a folder with write permission. zael creates it if it does not exist.',
       details: {dataDir: folder},
       cause,
     })

@@ -69,26 +69,31 @@ export async function checkNoForeignFiles(folder: string): Promise<void> {
   const foreign = (await listNames(folder)).filter(name => !isStackFile(name))
   if (foreign.length === 0) return
   const shown = foreign.slice(0, 3).join(', ') + (foreign.length > 3 ? ', …' : '')
-  throw new ZaelError('conflict', 'local.foreign-files', `${folder} also holds files that are not zael's: ${shown}`, {
-    hint: 'Move those files elsewhere, or name another --data-dir.',
-    details: {dataDir: folder, foreign},
-  })
+  throw new ZaelError(
+    'conflict',
+    'local.foreign-files',
+    `${folder} contains files that do not belong to zael: ${shown}`,
+    {
+      hint: 'Move these files, or use another --data-dir.',
+      details: {dataDir: folder, foreign},
+    },
+  )
 }
 
 export async function checkData(folder: string, engine: EngineKind): Promise<void> {
   const owners = await enginesForData(folder)
   if (!owners.includes(engine)) {
     const [owner] = owners.map(kind => kind.name)
-    const message = `${folder} holds data of ${owner}, which ${engine.name} cannot read`
+    const message = `${folder} contains data of ${owner}, which ${engine.name} cannot read`
     throw new ZaelError('conflict', 'local.other-engine', message, {
-      hint: `Use --engine ${owner}, another --data-dir, or --reset to start with an empty one.`,
+      hint: `Use --engine ${owner}, another --data-dir, or --reset to start without data.`,
       details: {dataDir: folder, engine: owner},
     })
   }
   const file = join(folder, engine.dataFile)
   if (await isDatabase(file)) return
   throw new ZaelError('failed', 'local.data-damaged', `${file} is damaged: it is not a database`, {
-    hint: 'Restore it from a copy, or start without data: `zael local up --reset`.',
+    hint: 'Restore it from a backup, or start without data: zael local up --reset',
     details: {file},
   })
 }
@@ -113,8 +118,8 @@ function isStackFile(name: string): boolean {
 }
 
 function dataInUse(folder: string, pid: number): ZaelError {
-  return new ZaelError('conflict', 'local.data-in-use', `${folder} is in use by another local stack (process ${pid})`, {
-    hint: 'Name another --data-dir, or stop that stack with `zael local down` where it was started.',
+  return new ZaelError('conflict', 'local.data-in-use', `another local stack (process ${pid}) uses ${folder}`, {
+    hint: 'Use another --data-dir, or stop that stack with `zael local down` in its environment.',
     details: {dataDir: folder, pid},
   })
 }
@@ -122,7 +127,7 @@ function dataInUse(folder: string, pid: number): ZaelError {
 /** Refuses a folder of another user, who could have put anything into it. */
 async function listNames(folder: string): Promise<string[]> {
   try {
-    checkOwnUser(folder, await stat(folder), 'Name a folder of your own with --data-dir.')
+    checkOwnUser(folder, await stat(folder), 'Use your own folder with --data-dir.')
     return await readdir(folder)
   } catch (error) {
     if (error instanceof ZaelError) throw error
@@ -132,7 +137,7 @@ async function listNames(folder: string): Promise<string[]> {
       'local.data-unreadable',
       `cannot read the folder ${folder}: ${(error as Error).message}`,
       {
-        hint: 'Check who owns the folder, or name another --data-dir.',
+        hint: 'Check the owner of the folder, or use another --data-dir.',
         details: {dataDir: folder},
         cause: error,
       },

@@ -88,15 +88,13 @@ function parseJson(file: string, text: string): unknown {
 }
 
 export function cannotWrite(path: string, cause: unknown): ZaelError {
-  const hint = 'Set XDG_DATA_HOME or ZAEL_DATA_DIR to a folder that you may write to.'
+  const hint = 'Set XDG_DATA_HOME or ZAEL_DATA_DIR to a folder with write permission.'
   return pathError('write', path, cause, hint)
 }
 
 function cannotRead(path: string, cause: unknown): ZaelError {
   const isFolder = (cause as NodeJS.ErrnoException).code === 'EISDIR'
-  const hint = isFolder
-    ? 'Move that folder elsewhere.'
-    : 'Check who owns the folder: its files are readable by one user only.'
+  const hint = isFolder ? 'Move that folder.' : 'Check the owner of the folder: only its owner can read the files.'
   return pathError('read', path, cause, hint)
 }
 
@@ -118,11 +116,11 @@ export function checkOwnUser(path: string, {uid}: Pick<Stats, 'uid'>, hint: stri
 
 /** Throws if another user owns, can read or can change the path. Not repaired: others may have changed it already. */
 export function checkPrivate(path: string, {uid, mode}: Pick<Stats, 'uid' | 'mode'>): void {
-  checkOwnUser(path, {uid}, 'Set ZAEL_DATA_DIR to a folder of your own.')
+  checkOwnUser(path, {uid}, 'Set ZAEL_DATA_DIR to your own folder.')
   if (process.getuid === undefined || (mode & 0o077) === 0) return
   const bits = (mode & 0o777).toString(8)
-  throw new ZaelError('access', 'local.permissions', `${path} can be used by other users (mode ${bits})`, {
-    hint: `Check that it is as you left it, then run: chmod go= '${path.replaceAll("'", `'\\''`)}'`,
+  throw new ZaelError('access', 'local.permissions', `other users can access ${path} (mode ${bits})`, {
+    hint: `Check that nobody changed it, then run: chmod go= '${path.replaceAll("'", `'\\''`)}'`,
     details: {path, mode: bits},
   })
 }

@@ -130,7 +130,7 @@ export class StreamPoller {
     const {signal} = this.#stopping
     const unreadable = await this.#progress.load()
     if (unreadable)
-      log('warn', 'the checkpoint is unreadable: reading the stream from its start', {checkpointFile, ...unreadable})
+      log('warn', 'the checkpoint is unreadable; reading the stream from its start', {checkpointFile, ...unreadable})
     const streamArn = await latestStreamArn(transport, tableName, {signal})
     if (streamArn === undefined) throw new Error(`table ${tableName} has no stream`)
     const before = this.#progress.streamArn

@@ -17,7 +17,7 @@ let isReady = false
 for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {
   process.on(signal, () => {
     log('info', `got ${signal}`)
-    ending.abort(stopped(`it got ${signal}`))
+    ending.abort(stopped(`it received ${signal}`))
   })
 }
 // If the starting command exits before the stack is ready, no process knows of it. It may have exited already.
@@ -57,7 +57,7 @@ try {
 }
 
 function stopped(why: string): ZaelError {
-  return new ZaelError('failed', 'local.stopped', `the local stack was stopped during its start: ${why}`)
+  return new ZaelError('failed', 'local.stopped', `the local stack stopped during its start: ${why}`)
 }
 
 function toReport({kind, code, message, hint, details}: ZaelError) {

@@ -46,8 +46,8 @@ async function ensureTable(
 /** An index cannot be changed in place. */
 async function checkResourceIndex(table: Table, {resourceIndex}: Pick<TableOptions, 'resourceIndex'>): Promise<void> {
   if (resourceIndex === undefined || (await readResourceIndex(table)) === resourceIndex) return
-  throw new ZaelError('conflict', 'local.other-index', 'the data of the local stack has another resource index', {
-    hint: 'Start it without --resource-index to use it as it is, or with --reset to delete its data.',
+  throw new ZaelError('conflict', 'local.other-index', 'the existing data has another resource index', {
+    hint: 'Omit --resource-index to use the existing data, or add --reset to delete it.',
     details: {resourceIndex},
   })
 }

@@ -113,7 +113,7 @@ export async function runSupervisor(options: SupervisorOptions, hooks: Superviso
 
     const orphaned = new AbortController()
     const watch = watchState(stateDir, startToken, watchIntervalMs, () => {
-      log('warn', 'the state file is gone: no command can find this stack, so it stops')
+      log('warn', 'the state file is missing: no command can find this stack, so it stops')
       orphaned.abort()
     })
     cleanups.push(async () => clearInterval(watch))

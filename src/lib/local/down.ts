@@ -18,11 +18,10 @@ export interface DownResult {
 const LOCK_WAIT_MS = 60_000
 // The aggregator finishes its batch and the engine closes its files.
 const STOP_WAIT_MS = 15_000
-// A supervisor that does not answer may be shutting down already.
+// A supervisor that does not respond may already be shutting down.
 const UNRESPONSIVE_WAIT_MS = 5_000
 const PORT_WAIT_MS = 3_000
 
-/** `purge` also deletes the data and the log. */
 export async function bringDown(stateDir: StateDir, {purge}: {purge: boolean}): Promise<DownResult> {
   const hasNothingToDo = !(purge && existsSync(stateDir.folder)) && (await findStack(stateDir)).kind === 'none'
   if (hasNothingToDo) return {stopped: undefined, purged: undefined}

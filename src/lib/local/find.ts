@@ -6,7 +6,7 @@ import {fetchStatus, type LiveStatus} from './supervisor/control.js'
 
 export type FoundStack =
   | {readonly kind: 'running'; readonly state: StackState; readonly live: LiveStatus}
-  /** The supervisor's process exists but does not answer: suspended or overloaded. */
+  /** The supervisor's process exists but does not respond: suspended or overloaded. */
   | {readonly kind: 'unresponsive'; readonly state: StackState}
   | {readonly kind: 'killed'; readonly state: StackState}
   /** The state file cannot be read. A running supervisor notices that too, and stops. */

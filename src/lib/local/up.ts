@@ -23,7 +23,7 @@ interface UpOptions {
 export interface UpResult {
   readonly state: StackState
   readonly started: boolean
-  /** The previous stack was killed or did not answer, and was cleaned up. */
+  /** The previous stack was killed or did not respond, and was cleaned up. */
   readonly recovered: boolean
 }
 

@@ -96,20 +96,20 @@ async function removeFailed(aws: Aws, givenTable: Table, plan: DeployPlan, mode:
     signal,
   })
   const hint = 'Run the same command again after the deletion.'
-  const tell = (message: string, next = hint) =>
+  const failWith = (message: string, next = hint) =>
     mode.interruption.failWith(
       () => new ZaelError('interrupted', 'deploy.interrupted', `Interrupted: ${message}`, {hint: next}),
     )
   const waiting = {sleep: sleepMs, signal}
   const watcher = {
     ...watcherOf(mode),
-    onStart: () => tell(`CloudFormation continues to delete "${stack}".`),
+    onStart: () => failWith(`CloudFormation continues to delete "${stack}".`),
   }
   try {
     await deleteStack(aws, {name: stack, id: stackId ?? stack}, watcher, waiting)
     // Checked again: clients may have written to the table in the meantime.
     if (hasEmptyTable && (await hasEmptyLeftover(table))) {
-      tell(`the failed stack "${stack}" is deleted, but its empty table may remain.`)
+      failWith(`the failed stack "${stack}" is deleted, but its empty table may remain.`)
       if (isProtected) await unprotectTable(table, waiting)
       await deleteTable(table, waiting)
     }
@@ -117,7 +117,7 @@ async function removeFailed(aws: Aws, givenTable: Table, plan: DeployPlan, mode:
     throw outOfSight(error, {code: 'deploy.out-of-sight', continuing: `to delete "${stack}"`, hint, stack})
   }
   const changed = `the failed stack "${stack}" was deleted; nothing else was changed.`
-  tell(changed, 'Run the same command again.')
+  failWith(changed, 'Run the same command again.')
   return changed
 }
 

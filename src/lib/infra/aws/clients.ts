@@ -167,7 +167,7 @@ export async function readCallerIdentity(aws: Aws, signal?: AbortSignal): Promis
   return {account, arn}
 }
 
-/** For the audit trail. `undefined` when STS does not answer: a change must not fail because of that. */
+/** For the audit trail. `undefined` when STS does not respond: a change must not fail because of that. */
 export async function readPrincipal(aws: Aws, timeoutMs = PRINCIPAL_TIMEOUT_MS): Promise<string | undefined> {
   try {
     const {arn} = await readCallerIdentity(aws, AbortSignal.timeout(timeoutMs))

@@ -117,7 +117,7 @@ export function toZaelError(error: unknown, doing: string): ZaelError {
   return failed('failed', 'aws.failed', `Cannot ${doing}: ${reason}`, hint)
 }
 
-/** AWS answers in XML or JSON, and never with 407. */
+/** AWS responds with XML or JSON, and never with 407. */
 function isFromProxy({$response}: SdkError, status: number): boolean {
   return status === 407 || /^text\/html/.test($response?.headers?.['content-type'] ?? '')
 }

@@ -11,7 +11,7 @@ interface ChangeOptions {
   readonly onSent?: (() => void) | undefined
 }
 
-/** Without a response, nobody knows whether the change was applied: wait for one after the signal. */
+/** Wait for a response after the signal: without one, it is unknown whether the change was applied. */
 const GRACE_MS = 2_000
 
 /** The signal stops a request before it is sent or retried. Throws `Aborted`; `maybeApplied`: there was no response. */

@@ -20,7 +20,7 @@ const PER_REQUEST = 10
 /** Messages per run; SQS hides at most 120,000 at a time. */
 const MOST = 100_000
 
-/** A request that waits asks all servers of the queue, so an empty response means the end. */
+/** Long polling queries all servers of the queue, so an empty response means the end. */
 const WAIT_SECONDS = 1
 
 export class DeadLetterQueue {
@@ -70,7 +70,7 @@ export class DeadLetterQueue {
     }
   }
 
-  /** Hides messages from others for `hiddenSeconds`. A queue is not sorted: `most` only bounds how many are read. */
+  /** Hides messages from other readers for `hiddenSeconds`. Messages are unsorted: `most` only limits their number. */
   async take(hiddenSeconds: number, most = MOST, signal?: AbortSignal): Promise<DeadLetter[]> {
     const letters = new Map<string, DeadLetter>()
     await callAws(`read queue "${this.name}"`, async () => {
@@ -110,7 +110,7 @@ export class DeadLetterQueue {
 
 const numberText = z.string().regex(/^\d{1,40}$/)
 
-/** Lambda sends the position of the records that it gave up on, not the records. */
+/** Lambda sends the stream position of failed records, not the records. */
 const bodySchema = z.object({
   requestContext: z
     .object({condition: z.string().optional(), approximateInvokeCount: z.number().optional()})

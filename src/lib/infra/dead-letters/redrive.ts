@@ -12,17 +12,16 @@ import type {Aws} from '../aws/clients.js'
 import {callUnlessMissing} from '../aws/errors.js'
 import type {DeadLetter, DeadLetterQueue} from './queue.js'
 
-/** Nobody else can take the messages of a run for this time; its end releases the rest. */
+/** Hides the messages of a run from other readers; the end of the run releases the rest. */
 const HIDDEN_SECONDS = 15 * 60
 
-/** `undecided`: some windows do not show if it was counted. `lost`: no longer in the stream. `failed`: retry it. */
+/** `undecided`: some windows may already include it. `lost`: no longer in the stream. `failed`: retry it. */
 export type RedriveState = 'counted' | 'undecided' | 'lost' | 'failed' | 'unreadable'
 
 export interface RedrivenLetter {
   readonly letter: DeadLetter
   readonly state: RedriveState
   readonly records: number
-  /** Usage records that were updated. */
   readonly counted: number
   readonly undecided: readonly ReplayedWindow[]
   /** For `lost`: the windows that lack the consumption of uncounted records. */
@@ -45,7 +44,7 @@ export interface RedriveOptions {
   readonly onProgress?: ((done: number, of: number) => void) | undefined
 }
 
-/** Counts records in stream order. Deletes a message only after all of it is counted, so a run can be repeated. */
+/** Counts records in stream order. Deletes a message only after counting all its records, so a run can be repeated. */
 export async function redrive(options: RedriveOptions): Promise<RedrivenLetter[]> {
   const {table, aws, stack, queue, stream, discard, signal, onProgress} = options
   const settings = await readAggregatorSettings(aws, stack)
@@ -63,7 +62,7 @@ export async function redrive(options: RedriveOptions): Promise<RedrivenLetter[]
       }
       done.push({...outcome, isDeleted})
       onProgress?.(done.length, letters.length)
-      // Later records of the same items would overtake these, which could then not be counted any more.
+      // Counting later records of the same items first would make these uncountable.
       if (outcome.state === 'failed') break
     }
   } finally {

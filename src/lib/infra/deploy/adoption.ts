@@ -16,12 +16,12 @@ export interface Adoption {
   readonly table: string
   /** DynamoDB's count, up to six hours old. */
   readonly items: number
-  /** Bucket with audit events of an earlier stack of this name, kept as it is; `null`: none known. */
+  /** Bucket with audit events of an earlier stack of this name, kept unchanged; `null`: none known. */
   readonly formerArchive: string | null
   readonly parameters: Parameters
 }
 
-/** Imports only tables of rate limiters, unchanged. `undefined`: no table. Throws what prevents the import. */
+/** Imports only rate limiter tables, unchanged. `undefined`: no table. Throws if the import is not possible. */
 export async function planAdoption(aws: Aws, table: Table, given: Parameters): Promise<Adoption | undefined> {
   const {name} = table
   const existing = await readExistingTable(table)
@@ -70,7 +70,7 @@ function misfitsOf(name: string, table: ExistingTable): Misfit[] {
   return list.flatMap(([isWrong, what, fix]) => (isWrong ? [{what, fix}] : []))
 }
 
-/** States the table as it is: an import changes nothing. Throws when another value is given. */
+/** Describes the existing table, because an import cannot change it. Throws when another value is given. */
 function parametersOf(name: string, table: ExistingTable, given: Parameters): Parameters {
   const {key, isProtected, recoveryDays, throughput} = table
   const {maxReads, maxWrites, warmReads, warmWrites} = throughput
@@ -114,7 +114,7 @@ function maximumText(units: number | null, kind: 'read' | 'write'): string {
   return units === null ? `no maximum of ${kind} units` : `a maximum of ${formatCount(units)} ${kind} units a second`
 }
 
-/** Not stated, because it grows with traffic. A lower value is refused later, as for every table. */
+/** Not a parameter, because it grows with traffic. A lower value is rejected later, as for every table. */
 function checkWarm(name: string, flag: string, asked: string | undefined, current: number | null): void {
   if (!asked || (current !== null && Number(asked) <= current)) return
   const warm = current === null ? 'an unknown warm throughput' : `a warm throughput of ${formatCount(current)}`

@@ -205,7 +205,7 @@ export async function discardChangeSet(aws: Aws, {id, stackId, hasOwnStack}: Cha
   })
 }
 
-/** Returns the original failure. If the clean-up fails too, it also says what is left and how to remove it. */
+/** Returns the original failure. If the cleanup also fails, adds the leftovers and the command that removes them. */
 export async function discardAfter(failure: unknown, aws: Aws, changeSet: ChangeSet): Promise<unknown> {
   try {
     await discardChangeSet(aws, changeSet)

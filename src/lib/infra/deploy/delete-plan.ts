@@ -64,7 +64,7 @@ export async function planDeletion(
     await checkLeftovers(aws, table, {hasTable: found !== undefined, archive}, request)
   }
   const part = resources.find(({logicalId}) => logicalId === LOGICAL_ID.table)
-  // A creation that failed may have met a table of somebody else.
+  // A failed creation may have found a table of another owner.
   const isProven = part?.physicalId === name && part.status !== 'CREATE_FAILED'
   if (deployed && found && request.deleteTable && !isProven) throw unprovenTable(deployed, part)
   if (request.deleteTable && found?.isProtected) throw deletionProtected(name, deployed)
@@ -191,7 +191,7 @@ async function isLimiterTable(table: Table): Promise<boolean> {
   }
 }
 
-/** A stack that is deleted has created and kept the table. Adopted tables are older, but have a version record. */
+/** Whether a deleted stack created and kept the table. Adopted tables are older, but have a version record. */
 async function isFormerTable(aws: Aws, {transport, name: TableName}: Table): Promise<boolean> {
   const former = await readFormerStack(aws, TableName)
   const kept = former?.resources.find(({logicalId}) => logicalId === LOGICAL_ID.table)

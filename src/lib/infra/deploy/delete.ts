@@ -27,7 +27,7 @@ export interface Deleted {
   readonly archivedObjectsDeleted: number | null
 }
 
-/** Deletes the stack first, so that nothing writes any more. */
+/** Deletes the stack first, which stops all writes of the aggregator. */
 export async function deletePlanned(
   services: Aws | undefined,
   givenTable: Table,

@@ -64,7 +64,7 @@ export async function followChanges(
   if (!SUCCEEDED.has(end.status)) throw deployFailed(stack, events, end, await codeWarning(aws, runningCode))
 }
 
-/** Does the steps that CloudFormation does not: function code, version record, default namespace. */
+/** Runs the steps outside CloudFormation: function code, version record, default namespace. */
 export async function finishStack(
   services: Aws,
   givenTable: Table,

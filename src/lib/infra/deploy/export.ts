@@ -87,7 +87,7 @@ export interface PolicyAccount {
   readonly hasProfile: boolean
 }
 
-/** Whoever prepares permissions may have no credentials yet: then the account has to be given, or stays open. */
+/** Works without credentials: the account is then the given one, or a placeholder. */
 export async function policyPlace(
   aws: Aws,
   stack: string,

@@ -56,7 +56,6 @@ export interface DeployRequest {
   readonly removedTags: readonly string[]
   /** ARN; absent: the role that the stack has, or the caller's permissions. */
   readonly cloudFormationRole?: string | undefined
-  /** Also revert changes and deletions made outside CloudFormation. */
   readonly repair?: boolean
   /** Absent: the template is part of the request. */
   readonly templateBucket?: string | undefined
@@ -67,7 +66,7 @@ export interface DeployRequest {
 export interface DeployPlan {
   readonly stack: string
   readonly region: string
-  /** `recreate`: delete the rest of a failed first deployment before anything can be planned. */
+  /** `recreate`: leftovers of a failed first deployment must be deleted before planning. */
   readonly action: 'create' | 'update' | 'none' | 'recreate'
   readonly parameters: readonly ParameterChange[]
   readonly cloudFormationRole: string | null
@@ -275,7 +274,7 @@ export async function checkWarmThroughput(table: Table, given: Readonly<Record<s
   checkNotLowered('--warm-throughput-writes', given.WarmWriteUnits, warmWrites)
 }
 
-/** Warns about maxima that are still there: an update that removes the property may leave them. */
+/** Warns about remaining maxima: an update that removes the property may keep them. */
 export async function leftMaxima(table: Table, changes: readonly ParameterChange[]): Promise<string[]> {
   const isRemoved = (name: string) => changes.some(({option, after}) => option === name && after === '')
   const [reads, writes] = [isRemoved('onDemandMaxReads'), isRemoved('onDemandMaxWrites')]

@@ -64,7 +64,7 @@ export function toPlannedChange({ResourceChange: change = {}}: Change): PlannedR
 
 const LOSSES = new Set<ChangeAction>(['replace', 'maybe-replace', 'remove', 'keep', 'restore'])
 
-/** Its data would or could be lost, or detached from the stack. Such a plan is never executed. */
+/** Whether the table's data could be lost or detached from the stack. zael never executes such a plan. */
 export function destroysTable({type, action, properties}: PlannedResource, addsIndex: boolean): boolean {
   // CloudFormation reports the attributes of a new index as a possible replacement; adding them replaces nothing.
   const isOfIndex = addsIndex && properties.every(({name}) => name !== 'TableName' && name !== 'KeySchema')

@@ -60,7 +60,7 @@ const NO_SERVICES = {
   alarms: null,
 }
 
-/** Unreadable parts are reported as unknown. Throws when there is no stack, or neither it nor its table is readable. */
+/** Reports unreadable parts as unknown. Throws when the stack does not exist, or neither it nor its table is readable. */
 export async function gatherHealth({table, aws, ourVersion, drift: wait}: HealthSources): Promise<StackHealth> {
   const unknown = new Map<PartName, ZaelError>()
   const tryRead = async <T>(part: PartName, read: () => Promise<T>): Promise<T | null> => {
@@ -94,7 +94,7 @@ export async function gatherHealth({table, aws, ourVersion, drift: wait}: Health
     tablePart && tryRead('versions', () => readVersionPart(table, ourVersion)),
     aws && wait && deployed ? tryRead('drift', () => detectDrift(aws, deployed.name, wait)) : null,
   ])
-  // Its key is another one, so that no record of a rate limiter can be in it.
+  // The table has another key schema, so it contains no rate limiter records.
   if (unknown.get('versions') instanceof ValidationFailed) throw notOurTable(table.name)
   const parts: HealthParts = {...services, table: tablePart, versions, drift}
   if (wait && !deployed) markUnknownLike('drift', 'cloudFormation')
@@ -118,7 +118,7 @@ export async function gatherHealth({table, aws, ourVersion, drift: wait}: Health
     const queueArn = mapping?.failureDestination ?? deployed?.outputs.AggregatorDLQArn
     const deadLetters =
       queueArn === undefined ? null : await tryRead('deadLetters', () => readDeadLetters(from, queueArn))
-    // A part that is found through an unknown part is unknown as well.
+    // A part that is found through an unknown part is also unknown.
     markUnknownLike('alarms', 'cloudFormation')
     markUnknownLike('mapping', 'table')
     if (queueArn === undefined) markUnknownLike('deadLetters', 'mapping')

@@ -3,9 +3,9 @@ import {DEFAULT_PARAMETERS} from '../stack/options.js'
 import type {GrantConditions, PolicyGrant} from './policy.js'
 
 /*
- * Who needs which permissions, as data. `{name}` in an ARN is a value of `valuesOf`. Tests derive the same lists: those of
- * CloudFormation from the template and CloudFormation's schemas, the others from observed calls. The policies for users of
- * the table and for the aggregator are in templates/stack.yaml.
+ * Required permissions as data. `{name}` in an ARN is a value of `valuesOf`. Tests derive the same lists: CloudFormation's
+ * from the template and CloudFormation's schemas, the others from observed calls. The policies for users of the table and
+ * for the aggregator are in templates/stack.yaml.
  */
 
 interface Statement {
@@ -153,7 +153,6 @@ interface TemplateResources {
   readonly when?: StackFeature
 }
 
-/** In the order of the template. */
 const RESOURCES: readonly TemplateResources[] = [
   {type: 'AWS::DynamoDB::Table', arns: [regional('dynamodb', 'table/{table}')]},
   {type: 'AWS::S3::Bucket', arns: [BUCKET], when: 'archive'},
@@ -265,7 +264,6 @@ function grantsOf(statements: readonly Statement[], features: StackFeatures, val
 type StackFeatures = ReturnType<typeof featuresOf>
 type StackFeature = keyof StackFeatures
 
-/** Like the conditions of the template. */
 function featuresOf({parameters, cloudFormationRole, templateBucket}: StackDescription) {
   const given = {...DEFAULT_PARAMETERS, ...parameters}
   const has = (parameter: string) => given[parameter] === 'true'

@@ -9,7 +9,7 @@ export interface LambdaPackage {
   readonly sha256Base64: string
 }
 
-/** The archive that the build has made, so that all users of a version deploy the same bytes. */
+/** The archive from the build: all users of a version deploy the same bytes. */
 export async function lambdaPackage(): Promise<LambdaPackage> {
   const zip = await readArchive()
   return {zip, sha256Base64: createHash('sha256').update(zip).digest('base64')}

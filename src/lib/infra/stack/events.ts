@@ -78,7 +78,7 @@ export async function* followEvents(
   }
 }
 
-/** Made for a stack whose change ended without an event, such as an empty stack; `undefined`: still changing. */
+/** Synthesizes the event of a change that ended without one, as for an empty stack; `undefined`: still changing. */
 async function readFinalEvent(aws: Aws, stackId: string): Promise<StackEvent[] | undefined> {
   const {status = 'DELETE_COMPLETE', name = '', statusReason: reason = null} = (await readStack(aws, stackId)) ?? {}
   if (status.endsWith('_IN_PROGRESS')) return undefined

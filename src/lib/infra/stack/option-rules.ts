@@ -10,7 +10,6 @@ const MAX_FUNCTION_NAME_LENGTH = 64
 const SMALL_MEMORY_BELOW_MB = 256
 const MOST_RECORDS_OF_SMALL_MEMORY = 500
 
-/** Reports all problems at once. */
 export function checkCombination(stack: string, parameters: Readonly<Record<string, string>>): void {
   const given: Readonly<Record<string, string>> = {...DEFAULT_PARAMETERS, ...parameters}
   const {RoleNameFormat = '', PolicyNameFormat = ''} = given

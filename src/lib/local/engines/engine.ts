@@ -70,7 +70,7 @@ const PORT_ATTEMPTS = 5
 const POLL_INTERVAL_MS = 20
 const STDERR_LINES_SHOWN = 10
 
-/** Resolves once the engine answers requests. */
+/** Resolves once the engine responds. */
 export async function startEngine(options: EngineOptions = {}, seams: Partial<EngineSeams> = {}): Promise<Engine> {
   const {choosePort, readyTimeoutMs, stopGraceMs} = {...DEFAULT_SEAMS, ...seams}
   const {port: fixedPort, signal} = options

@@ -13,7 +13,7 @@ export const DATA_NAMES = {
   archive: 'zael-archive',
 } as const
 
-// An engine that is still starting has to be stopped again, on a busy machine too.
+// Long enough to stop an engine that is still starting on a busy machine.
 const ENDING_WAIT_MS = 30_000
 
 const SQLITE_HEADER = 'SQLite format 3\0'

@@ -114,7 +114,7 @@ export function checkOwnUser(path: string, {uid}: Pick<Stats, 'uid'>, hint: stri
   })
 }
 
-/** Throws if another user owns, can read or can change the path. Not repaired: others may have changed it already. */
+/** Throws if another user owns, can read or can change the path. No repair: others may already have changed it. */
 export function checkPrivate(path: string, {uid, mode}: Pick<Stats, 'uid' | 'mode'>): void {
   checkOwnUser(path, {uid}, 'Set ZAEL_DATA_DIR to your own folder.')
   if (process.getuid === undefined || (mode & 0o077) === 0) return

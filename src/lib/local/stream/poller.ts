@@ -41,7 +41,7 @@ const IDLE_MS = 200
 const MAX_PAGE = 1_000
 // With fewer records it is cheaper to wait for more: every batch costs the engine writes.
 const MIN_BACKLOG = 100
-// New shards and new streams are rare, and the end of a shard triggers a discovery by itself.
+// New shards and new streams are rare, and the end of a shard also triggers a discovery.
 const DISCOVERY_INTERVAL_MS = 10_000
 const MAX_BACKOFF_MS = 10_000
 
@@ -159,7 +159,7 @@ export class StreamPoller {
     return hasMore || next === undefined
   }
 
-  /** A bucket costs the same usage writes per batch however often it changed, so large batches catch up faster. */
+  /** A bucket costs the same usage writes per batch, regardless of its changes, so large batches catch up faster. */
   async #readOn(shardId: string, first: StreamPage): Promise<StreamPage> {
     const {stream, log} = this.#options
     const records = [...first.records]

@@ -141,7 +141,7 @@ export async function runSupervisor(options: SupervisorOptions, hooks: Superviso
   }
 }
 
-/** When the state is deleted or replaced by another stack's, no command can stop this stack any more. */
+/** Once its state is deleted or replaced, no command can stop this stack. */
 function watchState(stateDir: StateDir, startToken: string, intervalMs: number, onGone: () => void): NodeJS.Timeout {
   return setInterval(async () => {
     const isOurs = await readState(stateDir).then(

@@ -5,7 +5,6 @@ import type {StackContext} from './context.js'
 
 export interface SupervisorFacts {
   readonly endpoint: string
-  /** Name and version. */
   readonly engine: string
   readonly uptimeMs: number
   readonly engineRestarts: number

@@ -138,7 +138,6 @@ export abstract class WholeStackCommand<T extends typeof Command> extends StackC
     )
   }
 
-  /** Like `awsServices`, but stops on interruption. */
   protected async openAws(): Promise<Aws | undefined> {
     const {callAws} = await import('../../infra/aws/errors.js')
     return callAws('contact the endpoint', () => unlessStopped(this.stack.awsServices(), this.interruption))

@@ -86,7 +86,6 @@ export async function verifyWithProgress(
   return comparing(options, request => verifyMigration(table, request))
 }
 
-/** Throws when differences prevent the cleanup. */
 export async function compareWithProgress(table: Table, ourVersion: string): Promise<Verification> {
   const {compareForCleanUp} = await import('../../migrate/cleanup.js')
   return comparing({ourVersion}, request => compareForCleanUp(table, request))

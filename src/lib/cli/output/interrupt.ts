@@ -5,7 +5,6 @@ import {EXIT} from './exit.js'
 export type MakeInterrupted = () => ZaelError
 
 export interface Interruption {
-  /** Aborted by the first Ctrl-C or SIGTERM. */
   readonly signal: AbortSignal
   /** Sets the error of a later interruption. */
   failWith(interrupted: MakeInterrupted): void
@@ -48,7 +47,6 @@ export function nothingChanged(code: string, hint?: string): ZaelError {
 export interface AwaitedEnd {
   /** Resolves to the exit code. */
   readonly reached: Promise<number>
-  /** Aborted when `reached` resolves. */
   readonly signal: AbortSignal
   stop(): void
 }

@@ -53,7 +53,6 @@ export interface ListingColumn<Row> extends Omit<TextColumn, 'header' | 'name'> 
 export interface Listing<Row> {
   readonly rows: readonly Row[]
   readonly columns: readonly ListingColumn<Row>[]
-  /** Printed instead of an empty table. */
   readonly empty: string
 }
 

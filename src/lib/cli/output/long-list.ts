@@ -23,7 +23,6 @@ export interface PrintOptions {
 
 export interface LongListOptions extends PrintOptions {
   readonly flags: ListFlagValues
-  /** Columns per line; `undefined`: unlimited. */
   readonly width: number | undefined
 }
 
@@ -122,7 +121,6 @@ export interface LongDocument {
   readonly after: () => object
 }
 
-/** Same text as for the whole document at once. */
 export async function* longJson({before, field, parts, isOptional, after}: LongDocument): AsyncGenerator<string, void> {
   const head = fieldsOf(before)
   let close = ''

@@ -16,7 +16,6 @@ export interface TextColumn {
 }
 
 export interface PlacedColumn extends TextColumn {
-  /** Index into the cells of a row. */
   readonly at: number
   /** In terminal columns. */
   readonly width: number

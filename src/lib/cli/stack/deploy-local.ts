@@ -9,7 +9,6 @@ import type {DeployResult} from './results.js'
 export interface LocalDeployment {
   readonly stack: string
   readonly created: boolean
-  /** Options for services that a local engine does not have. */
   readonly withoutEffect: readonly string[]
 }
 

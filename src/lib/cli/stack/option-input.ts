@@ -14,7 +14,6 @@ interface Typed {
   readonly removedTags: readonly string[]
 }
 
-/** The command line overrides the file. */
 export async function readOptions(
   file: string | undefined,
   typed: Typed,

@@ -131,7 +131,6 @@ export interface DeadLetter {
   readonly id: string
   readonly receipt: string
   readonly range: StreamRange | undefined
-  /** Records in Lambda's last attempt. */
   readonly records: number | undefined
   /** Write times of the first and the last record, ISO 8601. */
   readonly firstAt: string | undefined

@@ -91,7 +91,6 @@ export async function redrive(options: RedriveOptions): Promise<RedrivenLetter[]
   }
 }
 
-/** By the write times that Lambda reports. */
 export function windowsOf(
   {firstAt, lastAt}: Pick<DeadLetter, 'firstAt' | 'lastAt'>,
   windows: readonly Window[],

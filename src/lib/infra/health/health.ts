@@ -47,7 +47,6 @@ interface HealthSources {
   /** `undefined`: a local engine, which has only the table. */
   readonly aws: Aws | undefined
   readonly ourVersion: string
-  /** Also detects drift, and waits for the result. */
   readonly drift?: WaitOptions | undefined
 }
 

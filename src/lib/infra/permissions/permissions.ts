@@ -235,7 +235,6 @@ export function commandGrants(purpose: keyof typeof COMMANDS, stack: StackDescri
 
 export interface ResourceGrants {
   readonly type: string
-  /** One per action, by name. */
   readonly grants: readonly PolicyGrant[]
 }
 

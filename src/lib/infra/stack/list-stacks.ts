@@ -33,7 +33,6 @@ export interface RefusedRegion {
 export interface StackList {
   readonly stacks: readonly ListedStack[]
   readonly refused: readonly RefusedRegion[]
-  /** Opt-in regions that the account has not enabled. */
   readonly notEnabled: readonly string[]
 }
 

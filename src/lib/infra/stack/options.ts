@@ -17,7 +17,6 @@ export interface StackOption {
   readonly choices?: readonly string[]
   /** The template's values for the choices, where they differ. */
   readonly spelled?: Readonly<Record<string, string>>
-  /** Regular expression that the whole text must match. */
   readonly pattern?: string
   /** Completes "it must be …". */
   readonly expected?: string
@@ -276,7 +275,6 @@ export function parameterText({spelled}: StackOption, value: OptionValue): strin
   return spelled?.[text] ?? text
 }
 
-/** Such as "a whole number from 1 to 35". */
 export function expectedOf({kind, min, max, choices = [], expected, unit}: StackOption): string {
   switch (kind) {
     case 'boolean':

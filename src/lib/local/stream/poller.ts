@@ -23,7 +23,6 @@ export interface PollerOptions {
   /** Must be idempotent: a record may be delivered more than once. */
   readonly handler: StreamHandler
   readonly idle?: () => Promise<void>
-  /** For one poller only. */
   readonly checkpointFile: string
   /** Called after a checkpoint is written: nothing up to this record will be read again. */
   readonly release?: (streamArn: string, sequence: string) => Promise<void>
@@ -45,7 +44,6 @@ const MIN_BACKLOG = 100
 const DISCOVERY_INTERVAL_MS = 10_000
 const MAX_BACKOFF_MS = 10_000
 
-/** Delivers records in order and without gaps. */
 export class StreamPoller {
   readonly #options: PollerOptions
   readonly #batchSize: number

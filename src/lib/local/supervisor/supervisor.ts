@@ -19,7 +19,6 @@ import {
 } from '../state-dir/state.js'
 import {serveStatus} from './control.js'
 
-/** Passed to the supervisor's process as JSON. */
 export interface SupervisorOptions {
   readonly stateDir: string
   /** Absent: the first that can run here and read the data. */

@@ -232,7 +232,7 @@ describe('deploy --export-policy without credentials', () => {
 describe('bad input of deploy', () => {
   it.each([
     ['deploy --stack a', '"a" is not a valid stack name.'],
-    ['deploy --stack prod_1', '"prod_1" cannot be the name of a stack.'],
+    ['deploy --stack prod_1', '"prod_1" is not a valid stack name.'],
     [
       'deploy --stack prod --lambda-memory 7',
       '--lambda-memory is "7"; it must be a whole number from 128 to 10240 (MB).',

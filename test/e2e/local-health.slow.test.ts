@@ -70,6 +70,6 @@ describe.skipIf(!canRun)('status and doctor of the local stack', {timeout: 300_0
 
   it('a stack called local on another engine is not taken for it', async () => {
     const {code, stderr} = await run(`delete --stack local --endpoint-url ${inject('engineEndpoint')} --confirm local`)
-    expect({code, stderr}).toMatchObject({code: 3, stderr: expect.stringContaining('no stack "local" here')})
+    expect({code, stderr}).toMatchObject({code: 3, stderr: expect.stringContaining('Stack "local" not found')})
   })
 })

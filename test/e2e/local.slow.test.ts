@@ -399,7 +399,7 @@ describeWithEngine('zael local, when it cannot start', () => {
   it.skipIf(process.platform === 'win32')('a Java that is too old', async () => {
     await writeFakeJava(user.folder, 'echo java.base@11.0.2; echo jdk.compiler@11.0.2')
     expect(await user.tell('up --engine dynamodb-local', 1, {JAVA_HOME: user.folder})).toMatchObject({
-      error: {code: 'engine.java-too-old', message: expect.stringContaining('this is Java 11')},
+      error: {code: 'engine.java-too-old', message: expect.stringContaining('found Java 11')},
     })
     await expectClean()
   })

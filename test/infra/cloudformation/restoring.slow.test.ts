@@ -78,7 +78,7 @@ describeOnEngine('restoring a lost table', {timeout: 120_000}, () => {
       'zael delete --stack prod': command => zael(command, ` --confirm ${name}`),
       'zael deploy --stack prod': async command => {
         const planned = await zael(`${command} --dry-run`)
-        expect(planned).toMatch(/\n {2}adopts table \S+: .* items? stay\n/)
+        expect(planned).toMatch(/\n {2}adopts table \S+ and keeps .*items?\n/)
         await zael(command, ' --yes')
       },
       'zael status --stack prod --drift': async command => {

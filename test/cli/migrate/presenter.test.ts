@@ -34,7 +34,7 @@ describe('migrate status', () => {
       version record  0.8–0.9            4      1        1          0        0
 
       2 old items conflict with new records, 1 shown:
-        ENTITY#user-1 #META: was changed in the old place and in the new one
+        ENTITY#user-1 #META: changed in both layouts
 
       23 items of unknown format (unchanged), 2 shown:
         LOCK#deploy #META

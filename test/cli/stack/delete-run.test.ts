@@ -39,9 +39,9 @@ describe('a deletion that is interrupted', () => {
     ['Interrupted: the audit archive bucket is not empty yet.', ['stack', 'table']],
     ['Interrupted: everything is deleted.', ['stack', 'table', 'archive']],
   ])('reports "%s"', (message, gone) => {
-    const {exitCode, hint, ...error} = interruptedDeletion(begun(...gone))
-    expect({exitCode, hint}).toEqual({
-      exitCode: 130,
+    const {kind, hint, ...error} = interruptedDeletion(begun(...gone))
+    expect({kind, hint}).toEqual({
+      kind: 'interrupted',
       hint: `Check its state: zael status --stack prod. Then delete the rest: ${REST}`,
     })
     expect(interruptedDeletion(begun(...gone)).message).toBe(message)

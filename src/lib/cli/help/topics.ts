@@ -65,30 +65,31 @@ const environment: HelpTopic = {
 const limitSyntax: HelpTopic = {
   name: 'limit-syntax',
   summary: 'How to write a limit, such as rpm=100/min',
-  about:
-    'A limit is NAME=RATE[/PERIOD][:BURST]. The period defaults to a minute, the burst to the rate. ' +
-    '":" may replace "=". Amounts may end in k (thousand) or M (million). ' +
-    'Periods are sec, min, hour and day, optionally with a number in front, such as 15min. ' +
-    'With @ and a time zone it is a quota that is full again when the hour, day, week (Monday) or month begins there; with ' +
-    '@ and a cron of five fields in double quotes, whenever the cron begins to match (UTC, unless a zone follows in the ' +
-    'quotes). With ! after the period it is a quota that is full again that long after its first use. Further parts follow ' +
-    'commas: soft counts without refusing; x0.5@"CRON" and RATE[/PERIOD][:BURST]@"CRON" apply in all minutes that the cron ' +
-    'matches, the first one that does. An amount of money is $5, €5, £5, ¥5 or 5CHF: tokens are then millionths of it, up ' +
-    'to 9,007,199.25474. In a shell, put a limit with quotes, $ or ! in single quotes.',
+  about: [
+    'Form: NAME=AMOUNT[/PERIOD][:BURST]. Default period: min. Default burst: the amount. ":" may replace "=".',
+    'Amounts are above 0 and may end in k (thousand) or M (million). Money is $5, €5, £5, ¥5 or 5CHF, at most ' +
+      '9,007,199.25474; one token is a millionth.',
+    'Periods are sec, min, hour and day, with an optional count: 15min. Calendar periods are hour, day, week (from ' +
+      'Monday) and month, without a count.',
+    'A cron has five fields in double quotes; a time zone may follow (default: UTC). A quota resets when its cron ' +
+      'starts to match. A window applies in every minute that its cron matches; the first match wins.',
+    'To refuse or admit everything, use `zael resource disable` or `bypass`. To set a temporary limit, use `zael ' +
+      'limits set --for`. In a shell, put a limit with ", $ or ! in single quotes.',
+  ].join('\n\n'),
   entries: [
-    {term: 'tpm=100000', meaning: '100,000 per minute'},
-    {term: 'rpm=100/min', meaning: '100 per minute'},
-    {term: 'rpm:100', meaning: 'the same'},
-    {term: 'tpd=1M/day', meaning: '1,000,000 per day'},
-    {term: 'rpm=10/sec:50', meaning: '10 per second, with bursts of up to 50'},
-    {term: 'custom=500/15min', meaning: '500 every 15 minutes'},
+    {term: 'rpm=100/min', meaning: '100 per minute, refilled continuously'},
+    {term: 'tpm=100k', meaning: '100,000 per minute'},
+    {term: 'rps=10/sec:50', meaning: '10 per second, bursts of up to 50'},
+    {term: 'jobs=500/15min', meaning: '500 per 15 minutes'},
     {term: 'rpd=10k/day@Europe/Berlin', meaning: '10,000 per calendar day in Berlin'},
-    {term: 'rpd=10k@"0 9 * * 1-5 Europe/Berlin"', meaning: '10,000, again at 9:00 in Berlin on weekdays'},
-    {term: 'session=200/5h!', meaning: '200 in 5 hours from the first use'},
+    {term: 'rpd=10k@"0 9 * * 1-5 Europe/Berlin"', meaning: '10,000, reset at 9:00 on weekdays'},
+    {term: 'rpd=10k@"0 9 * * *; 0 18 * * *"', meaning: '10,000, reset at 9:00 and 18:00 UTC'},
+    {term: 'session=200/5h!', meaning: '200 within 5 hours of the first use'},
     {term: 'usd=$500/month@UTC', meaning: '500 US dollars per calendar month'},
-    {term: 'rpm=100/min,soft', meaning: '100 per minute, counted but never refused'},
-    {term: 'tpm=100k/min,x0.1@"* 22,23 * * * Europe/Berlin"', meaning: 'a tenth of it from 22:00 to 24:00 in Berlin'},
-    {term: 'tpm=100k/min,200k/min:300k@"* 9-16 * * 1-5"', meaning: 'more from 9:00 to 17:00 UTC on weekdays'},
+    {term: 'rpm=100,soft', meaning: 'counted, but never refuses'},
+    {term: 'tpm=90k,x0.1@"* 22,23 * * *"', meaning: 'a tenth from 22:00 to 24:00 UTC'},
+    {term: 'tpm=90k,200k:300k@"* 9-16 * * 1-5"', meaning: '200,000, burst 300,000, in office hours'},
+    {term: 'rpd=10k/day@UTC,5k@"* * * * 6,7"', meaning: 'half the quota on weekends'},
   ],
 }
 

@@ -9,11 +9,11 @@ import {EXIT} from '../lib/cli/output/exit.js'
 import {nextLines} from '../lib/cli/output/text-table.js'
 
 export default class Acquire extends StackCommand<typeof Acquire> {
-  static override summary = 'Consume tokens for one request, or show why it is refused'
+  static override summary = 'Consume tokens for one request'
 
   static override description =
-    'Acquires tokens as a service does through the library; they stay consumed. The exit code is 0 when the request is ' +
-    'admitted and 6 when it is refused.'
+    'Acquires tokens like a service that uses the library, and does not return them. Exit code 0 means admitted, 6 ' +
+    'means refused.'
 
   static override args = {
     entity: string({description: 'Entity id.', required: true, ignoreStdin: true}),
@@ -27,24 +27,24 @@ export default class Acquire extends StackCommand<typeof Acquire> {
   }
 
   static override flags = {
-    'dry-run': boolean({description: 'Show what would happen; consume nothing.', exclusive: ['wait']}),
+    'dry-run': boolean({description: 'Show the decision; consume nothing.', exclusive: ['wait']}),
     wait: stringFlag({
-      description: 'Wait until the request is admitted, at most this long (60s when no duration is given).',
+      description: 'Wait up to this long for admission; 60s without a value.',
       helpValue: 'DURATION',
     }),
     'on-unavailable': option({
       options: ['allow', 'block'] as const,
-      description: 'Whether to admit the request when the table is unavailable; defaults to the configured policy.',
+      description: 'Admit or refuse the request while the table is unavailable. Default: the configured policy.',
     })(),
   }
 
   static override examples = [
     {command: 'zael acquire user-1 gpt-4 rpm=1 tpm=500', description: 'Consume one request and 500 tokens'},
     {command: "zael acquire user-1 gpt-4 'usd=$0.05'", description: 'Charge an amount of money'},
-    {command: 'zael acquire user-1 gpt-4 rpm=1 --dry-run', description: 'Check whether it would be admitted'},
+    {command: 'zael acquire user-1 gpt-4 rpm=1 --dry-run', description: 'Check without consuming'},
     {
       command: 'zael acquire user-1 gpt-4 rpm=1 --wait 30s && ./job',
-      description: 'Start a job as soon as it is admitted',
+      description: 'Start a job once admitted',
     },
   ]
 
@@ -83,7 +83,7 @@ export default class Acquire extends StackCommand<typeof Acquire> {
     if (!tried.attempt.admitted) {
       process.exitCode = EXIT.negative
       const command = whyCommand(tried) + typedFlags(this.settings)
-      for (const line of nextLines([[command, 'show which limit refuses it, and what helps']])) this.logToStderr(line)
+      for (const line of nextLines([[command, 'show the refusing limit and possible fixes']])) this.logToStderr(line)
     }
     return acquireJson(tried)
   }

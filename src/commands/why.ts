@@ -6,20 +6,20 @@ import {StackCommand} from '../lib/cli/base/stack-command.js'
 import type {Streamed} from '../lib/cli/output/results.js'
 
 export default class Why extends StackCommand<typeof Why> {
-  static override summary = 'Explain why a request is refused, and what helps'
+  static override summary = 'Explain why a request is refused, and how to fix it'
 
   static override description =
-    'For each limit: how much is left, where it is set, how often it refused lately, the level of each shard, which entities consumed a shared one in ' +
-    'this hour, when the request would be admitted, and which commands help. Without a resource: all that the entity uses or has limits for, ' +
-    'worst first. Nothing is consumed or changed.'
+    'Shows the balance of each limit, its scope, recent refusals, shard levels and, for a shared limit, its consumers ' +
+    'of this hour. Predicts when the request will be admitted and suggests commands. Without a resource, shows every ' +
+    'resource that the entity uses or has limits for, worst first. Consumes and changes nothing.'
 
   static override args = {
     entity: string({description: 'Entity id.', required: true, ignoreStdin: true}),
     // oclif allows several words only for the last argument: the resource, then the amounts.
     resource: string({
       description:
-        'Resource name, then an amount per limit, such as rpm=1 or usd=$0.05. All resources of the entity when omitted; ' +
-        'amounts default to the average request of the bucket, as in zael watch.',
+        'Resource name, then an amount per limit, such as rpm=1 or usd=$0.05. ' +
+        'Default: all resources, with the average request of each bucket.',
       multiple: true,
       ignoreStdin: true,
     }),
@@ -28,20 +28,20 @@ export default class Why extends StackCommand<typeof Why> {
   static override flags = {
     follow: boolean({
       char: 'f',
-      description: 'Keep looking until Ctrl-C; without a terminal, prints a line per resource each time.',
+      description: 'Refresh until Ctrl-C. Without a terminal, print one line per resource each time.',
     }),
     interval: stringFlag({
-      description: 'Time between two looks; 5s by default.',
+      description: 'Time between refreshes. Default: 5s.',
       dependsOn: ['follow'],
       helpValue: 'DURATION',
     }),
   }
 
   static override examples = [
-    {command: 'zael why user-1 gpt-4', description: 'The average request of the bucket'},
+    {command: 'zael why user-1 gpt-4', description: 'An average request'},
     {command: 'zael why user-1', description: 'All resources of an entity, worst first'},
     {command: 'zael why user-1 gpt-4 rpm=1 tpm=8k', description: 'A specific request'},
-    {command: 'zael why user-1 --follow', description: 'Keep looking until Ctrl-C'},
+    {command: 'zael why user-1 --follow', description: 'Refresh until Ctrl-C'},
   ]
 
   protected async work(): Promise<WhyResult | Streamed> {

@@ -23,7 +23,7 @@ const AUDIT_ACTIONS = [
 
 export const actionFlag = option({
   options: AUDIT_ACTIONS,
-  description: 'Only events with this action, such as limits_set.',
+  description: 'List only events with this action, such as limits_set.',
   helpValue: 'ACTION',
 })
 
@@ -31,11 +31,11 @@ export default class AuditList extends StackCommand<typeof AuditList> {
   static override summary = 'List audit events: who changed what and when'
 
   static override description =
-    'Newest first, for one entity or the whole namespace. Changes to the limits of a resource are recorded for the entity ' +
-    '"$RESOURCE:name", those of the system for "$SYSTEM". With --follow, prints new events until Ctrl-C, oldest first, through outages of the network; ' +
-    'with --json, one JSON document per line.'
+    'Lists events of one entity or of the whole namespace, newest first. Changes to resource limits have the entity ' +
+    '"$RESOURCE:name", changes to system limits "$SYSTEM". --follow prints new events until Ctrl-C, oldest first, and ' +
+    'survives network outages; with --json, one JSON document per line.'
 
-  static override args = {entity: stringArg({description: 'Only events of this entity.', ignoreStdin: true})}
+  static override args = {entity: stringArg({description: 'List only events of this entity.', ignoreStdin: true})}
 
   static override flags = {
     ...timeFlags,
@@ -52,7 +52,7 @@ export default class AuditList extends StackCommand<typeof AuditList> {
   static override examples = [
     {command: 'zael audit list --since 24h', description: 'Events of the last day'},
     {command: 'zael audit list user-1 --columns time,action,details,id', description: 'Events of one entity, with ids'},
-    {command: 'zael audit list --action bucket_reset --follow', description: 'Watch for bucket resets'},
+    {command: 'zael audit list --action bucket_reset --follow', description: 'Follow bucket resets'},
   ]
 
   protected async work(): Promise<AuditListResult> {

@@ -8,8 +8,8 @@ export default class AuditShow extends StackCommand<typeof AuditShow> {
   static override summary = 'Show one audit event with all its details'
 
   static override description =
-    '`zael audit list --columns time,action,id` shows event ids. With --entity one item is read; without it the keys of all ' +
-    'events in the namespace are searched.'
+    '`zael audit list --columns time,action,id` shows event ids. With --entity, reads one item; without it, searches ' +
+    'all events of the namespace.'
 
   static override args = {
     id: string({description: 'Event id, 26 letters and digits.', required: true, ignoreStdin: true}),
@@ -23,7 +23,7 @@ export default class AuditShow extends StackCommand<typeof AuditShow> {
     {command: 'zael audit show 01JCQ3Z7M8X5T0V4K2N6P9R1SB', description: 'Search the whole namespace'},
     {
       command: "zael audit show 01JCQ3Z7M8X5T0V4K2N6P9R1SB --entity '$SYSTEM'",
-      description: 'Read it directly, when its entity is known',
+      description: 'Read it directly by its entity',
     },
   ]
 

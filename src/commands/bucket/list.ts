@@ -9,8 +9,8 @@ export default class BucketList extends StackCommand<typeof BucketList> {
   static override summary = 'List the buckets of a resource'
 
   static override description =
-    'Sorted by entity, with the shards of a bucket added up. Levels include the refill since the last write. Nothing is ' +
-    'written.'
+    'Sorts by entity and adds up the shards of each bucket. Levels include the refill since the last write. Writes ' +
+    'nothing.'
 
   static override flags = {
     resource: string({char: 'r', description: 'Resource name.', required: true, helpValue: 'RESOURCE'}),

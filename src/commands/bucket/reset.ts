@@ -9,9 +9,9 @@ export default class BucketReset extends StackCommand<typeof BucketReset> {
   static override summary = 'Refill a bucket and clear its debt'
 
   static override description =
-    'Sets every limit of the bucket, or those given, to its capacity, on all shards at once. A quota starts a new period, ' +
-    'without what was topped up; a session ends, and the next use opens it anew. Recorded usage does not change. An audit ' +
-    'event is written. With --idempotency-key the command can be repeated: the bucket is reset once.'
+    'Sets all limits of the bucket, or the limits given with --only, to their capacity, on all shards at once. A quota ' +
+    'starts a new period and loses top-ups. A session ends; the next use opens a new one. Recorded usage does not ' +
+    'change. Writes an audit event. With --idempotency-key, repeated commands reset the bucket once.'
 
   static override args = {
     entity: string({description: 'Entity id.', required: true, ignoreStdin: true}),
@@ -19,14 +19,14 @@ export default class BucketReset extends StackCommand<typeof BucketReset> {
 
   static override flags = {
     resource: stringFlag({char: 'r', description: 'Resource name.', required: true, helpValue: 'RESOURCE'}),
-    only: stringFlag({description: 'Reset only this limit; may be repeated.', helpValue: 'LIMIT', multiple: true}),
+    only: stringFlag({description: 'Reset only this limit. Repeatable.', helpValue: 'LIMIT', multiple: true}),
     'idempotency-key': idempotencyKey,
-    yes: boolean({char: 'y', description: 'Do not ask for confirmation.'}),
+    yes: boolean({char: 'y', description: 'Skip confirmation.'}),
   }
 
   static override examples = [
     {command: 'zael bucket reset user-1 --resource gpt-4', description: 'Ask, then refill'},
-    {command: 'zael bucket reset user-1 --resource gpt-4 --only rpd', description: 'One of its limits'},
+    {command: 'zael bucket reset user-1 --resource gpt-4 --only rpd', description: 'Reset one limit'},
     {
       command: 'zael bucket reset user-1 --resource gpt-4 --idempotency-key case-17 --yes',
       description: 'In a script that may run twice',

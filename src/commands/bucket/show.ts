@@ -9,15 +9,15 @@ export default class BucketShow extends StackCommand<typeof BucketShow> {
   static override summary = 'Show the bucket levels of an entity, shard by shard'
 
   static override description =
-    'Levels include the refill since the last write. "pressure" is the write rate as a share of the 1,000 writes per second ' +
-    'that DynamoDB allows per item; "age" is the time since a refill was last written. Nothing is written.'
+    'Levels include the refill since the last write. "pressure" is the write rate as a share of the 1,000 writes per ' +
+    'second that DynamoDB allows per item. "age" is the time since the last written refill. Writes nothing.'
 
   static override args = {
     entity: string({description: 'Entity id.', required: true, ignoreStdin: true}),
   }
 
   static override flags = {
-    resource: stringFlag({char: 'r', description: 'Only the bucket for this resource.', helpValue: 'RESOURCE'}),
+    resource: stringFlag({char: 'r', description: 'Show only the bucket for this resource.', helpValue: 'RESOURCE'}),
     ...listFlags,
   }
 

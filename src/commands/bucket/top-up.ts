@@ -9,9 +9,9 @@ export default class BucketTopUp extends StackCommand<typeof BucketTopUp> {
   static override summary = 'Add tokens to a bucket'
 
   static override description =
-    'A quota gets exactly the amount, above its allowance if need be, until its next reset; a session that is not open is ' +
-    'opened. A limit that refills is filled up to its capacity at most. Recorded usage does not change. An audit event is ' +
-    'written. With --idempotency-key the command can be repeated: the amount is added once.'
+    'A quota gets the exact amount until its next reset, even above its allowance. A session that is not open is ' +
+    'opened. A rate is filled up to its capacity at most. Recorded usage does not change. Writes an audit event. With ' +
+    '--idempotency-key, repeated commands add the amount once.'
 
   static override args = {
     entity: string({description: 'Entity id.', required: true, ignoreStdin: true}),
@@ -26,7 +26,7 @@ export default class BucketTopUp extends StackCommand<typeof BucketTopUp> {
 
   static override flags = {
     'idempotency-key': idempotencyKey,
-    yes: boolean({char: 'y', description: 'Do not ask for confirmation.'}),
+    yes: boolean({char: 'y', description: 'Skip confirmation.'}),
   }
 
   static override examples = [
@@ -45,8 +45,8 @@ export default class BucketTopUp extends StackCommand<typeof BucketTopUp> {
     const repository = await this.stack.namespace()
     const units = await repository.configs.units()
     const asked = tokensIn(parsed, units)
-    await confirm(`This adds ${amounts.join(' ')} to what ${entity} may use of ${resource}`, {yes})
-    const result = await repository.topUpBucket({entity, resource}, asked, {idempotencyKey: key})
+    await confirm(`This adds ${amounts.join(' ')} to the bucket of ${entity} for ${resource}`, {yes})
+    const result = await repository.topUpBucket(entity, resource, asked, {idempotencyKey: key})
     this.print(topUpLines({entity, resource, result, units}, asked))
     return topUpJson({entity, resource, result}, asked)
   }

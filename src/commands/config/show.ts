@@ -10,10 +10,10 @@ export default class ConfigShow extends BaseCommand<typeof ConfigShow> {
   static override summary = 'Show the current settings and where each comes from'
 
   static override description =
-    'Precedence: flags, ZAEL_ variables, zael.config.json in this folder or the nearest parent folder, config.json in your ' +
-    'config folder, variables of the AWS SDK, defaults. A settings file is one JSON object of strings with the keys stack, ' +
-    'namespace, region, profile, endpointUrl and output; in zael.config.json an endpointUrl must be on this machine. ' +
-    'Credentials are never settings.'
+    'Precedence: flags, ZAEL_ variables, zael.config.json in this folder or the nearest parent folder, config.json in ' +
+    'your config folder, AWS SDK variables, defaults. A settings file is a JSON object of strings: stack, namespace, ' +
+    'region, profile, endpointUrl and output. In zael.config.json, endpointUrl must be on this machine. Settings never ' +
+    'contain credentials.'
 
   static override flags = {...listFlags}
 

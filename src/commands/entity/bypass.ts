@@ -5,21 +5,20 @@ import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import type {SwitchResult} from '../../lib/cli/limits/results.js'
 
 export default class EntityBypass extends StackCommand<typeof EntityBypass> {
-  static override summary = 'Admit every request of an entity, and only count it'
+  static override summary = 'Admit and count every request of an entity'
 
   static override description =
-    'Nothing is refused and nothing is taken, so the balances are as before when the bypass ends; usage is counted. Processes ' +
-    'follow with their next write; what they refuse without one follows within a second, a request that is larger than a ' +
-    'limit holds within a minute. A parent that shares the charges has a switch of its own. The most specific switch counts: ' +
-    'of the entity for the resource, of the entity, of the resource. `zael entity enable` and `clear` end it: on buckets ' +
-    'that they reach at once, on any other within a minute.'
+    'Requests count in usage but consume no tokens. Processes follow within a second; a request larger than the ' +
+    'capacity of a limit is admitted within a minute. A parent that is also charged keeps its own switch. The most ' +
+    'specific switch applies: entity and resource, entity, resource. `zael entity enable` and `clear` end the bypass ' +
+    'within a minute.'
 
   static override args = {
     id: string({description: 'Entity id.', required: true, ignoreStdin: true}),
   }
 
   static override flags = {
-    resource: stringFlag({char: 'r', description: 'Only for this resource; otherwise for all.', helpValue: 'NAME'}),
+    resource: stringFlag({char: 'r', description: 'Only this resource. Default: all resources.', helpValue: 'NAME'}),
   }
 
   static override examples = [

@@ -4,17 +4,16 @@ import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import type {CascadeResult} from '../../lib/cli/limits/results.js'
 
 export default class EntityCascade extends StackCommand<typeof EntityCascade> {
-  static override summary =
-    'Say whether requests of an entity are charged to its parent too, whatever is set for the resource'
+  static override summary = 'Set whether an entity also charges its parent'
 
   static override description =
-    'Live buckets follow before the command ends. The most specific policy counts: of the entity for the resource, of the ' +
-    'entity, of the resource (`zael resource cascade`). Where none is set, what `zael entity update --cascade` has set counts.'
+    'Updates live buckets before it returns. The most specific policy applies: entity and resource, entity, resource ' +
+    '(`zael resource cascade`). Without a policy, `zael entity update --cascade` decides.'
 
   static override args = {
     id: string({description: 'Entity id.', required: true, ignoreStdin: true}),
     policy: string({
-      description: 'Charge the parent, do not, or leave it to the resource.',
+      description: 'Charge the parent, do not charge it, or remove the policy.',
       options: ['on', 'off', 'clear'],
       required: true,
       ignoreStdin: true,
@@ -22,16 +21,16 @@ export default class EntityCascade extends StackCommand<typeof EntityCascade> {
   }
 
   static override flags = {
-    resource: stringFlag({char: 'r', description: 'Only for this resource; otherwise for all.', helpValue: 'NAME'}),
+    resource: stringFlag({char: 'r', description: 'Only this resource. Default: all resources.', helpValue: 'NAME'}),
   }
 
   static override examples = [
     {
       command: 'zael entity cascade user-7 off --resource gpt-4',
-      description: 'Do not charge its parent for one resource',
+      description: 'Do not charge the parent for one resource',
     },
-    {command: 'zael entity cascade user-7 on', description: 'Charge its parent for all resources'},
-    {command: 'zael entity cascade user-7 clear', description: 'As is set for the resource, or for the entity itself'},
+    {command: 'zael entity cascade user-7 on', description: 'Charge the parent for all resources'},
+    {command: 'zael entity cascade user-7 clear', description: 'Remove the policy'},
   ]
 
   protected async work(): Promise<CascadeResult> {

@@ -17,7 +17,7 @@ export default class EntityChildren extends StackCommand<typeof EntityChildren> 
     {command: 'zael entity children team-1', description: 'The members of a team'},
     {
       command: 'zael entity children team-1 --columns id,cascade',
-      description: 'And whether they are also charged to the team',
+      description: 'Show whether they also charge the team',
     },
   ]
 

@@ -8,14 +8,15 @@ export default class EntityClear extends StackCommand<typeof EntityClear> {
   static override summary = 'Remove the switch of an entity'
 
   static override description =
-    'Live buckets follow the switch that then applies to them: of the entity for all resources, or of the resource.'
+    'Live buckets then follow the next switch: the switch of the entity for all resources, or the switch of the ' +
+    'resource.'
 
   static override args = {
     id: string({description: 'Entity id.', required: true, ignoreStdin: true}),
   }
 
   static override flags = {
-    resource: stringFlag({char: 'r', description: 'Only for this resource; otherwise for all.', helpValue: 'NAME'}),
+    resource: stringFlag({char: 'r', description: 'Only this resource. Default: all resources.', helpValue: 'NAME'}),
   }
 
   static override examples = [

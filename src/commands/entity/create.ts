@@ -8,20 +8,20 @@ export default class EntityCreate extends StackCommand<typeof EntityCreate> {
   static override summary = 'Create an entity, such as a user, an API key or a team'
 
   static override description =
-    'With --parent and --cascade, every admitted request is also charged to the parent, so that children share its limits. ' +
-    'The parent must exist.'
+    'With --parent and --cascade, every admitted request also charges the parent, so children share its limits. The ' +
+    'parent must exist.'
 
   static override args = {
     id: stringArg({description: 'Entity id.', required: true, ignoreStdin: true}),
   }
 
   static override flags = {
-    name: string({description: 'Display name; defaults to the id.'}),
+    name: string({description: 'Display name. Default: the id.'}),
     parent: string({description: 'Entity id of the parent.', helpValue: 'ID'}),
     cascade: boolean({description: 'Also charge every request to the parent.', dependsOn: ['parent']}),
     metadata: string({
       char: 'm',
-      description: 'Metadata to store; can be repeated.',
+      description: 'Store this metadata. Repeatable.',
       helpValue: 'KEY=VALUE',
       multiple: true,
       multipleNonGreedy: true,
@@ -32,7 +32,7 @@ export default class EntityCreate extends StackCommand<typeof EntityCreate> {
     {command: 'zael entity create team-1 --name "Search team"', description: 'A team'},
     {
       command: 'zael entity create user-7 --parent team-1 --cascade',
-      description: 'A member whose requests are also charged to the team',
+      description: 'A member whose requests also charge the team',
     },
     {command: 'zael entity create key-9 -m tier=gold -m owner=ann', description: 'With metadata'},
   ]

@@ -10,15 +10,15 @@ export default class EntityDelete extends StackCommand<typeof EntityDelete> {
   static override summary = 'Delete an entity with its limits, usage and buckets'
 
   static override description =
-    'Audit events are kept. An entity with children cannot be deleted. An interrupted deletion can be run again.'
+    'Keeps audit events. Entities with children cannot be deleted. After an interruption, run the command again.'
 
   static override args = {
     id: string({description: 'Entity id.', required: true, ignoreStdin: true}),
   }
 
   static override flags = {
-    yes: boolean({char: 'y', description: 'Do not ask for confirmation.'}),
-    'dry-run': boolean({description: 'Count what would be deleted; delete nothing.'}),
+    yes: boolean({char: 'y', description: 'Skip confirmation.'}),
+    'dry-run': boolean({description: 'Count the items to delete; delete nothing.'}),
   }
 
   static override examples = [

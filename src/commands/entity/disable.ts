@@ -8,16 +8,15 @@ export default class EntityDisable extends StackCommand<typeof EntityDisable> {
   static override summary = 'Refuse every request of an entity'
 
   static override description =
-    'From the return of the command on no process admits a request of the entity, beyond those in flight. The condition of ' +
-    'their own write refuses them, so nothing is charged. The most specific switch counts: of the entity for the resource, ' +
-    'of the entity, of the resource.'
+    'Once the command returns, no process admits a new request; only requests already in flight can still be admitted. ' +
+    'Refused requests are not charged. The most specific switch applies: entity and resource, entity, resource.'
 
   static override args = {
     id: string({description: 'Entity id.', required: true, ignoreStdin: true}),
   }
 
   static override flags = {
-    resource: stringFlag({char: 'r', description: 'Only for this resource; otherwise for all.', helpValue: 'NAME'}),
+    resource: stringFlag({char: 'r', description: 'Only this resource. Default: all resources.', helpValue: 'NAME'}),
   }
 
   static override examples = [

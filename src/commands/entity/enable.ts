@@ -5,18 +5,18 @@ import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import type {SwitchResult} from '../../lib/cli/limits/results.js'
 
 export default class EntityEnable extends StackCommand<typeof EntityEnable> {
-  static override summary = 'Admit requests of an entity, whatever is set for the resource'
+  static override summary = 'Admit requests of an entity again'
 
   static override description =
-    'Also lifts the switch of a resource for this entity. Processes admit requests again within a second. The most specific ' +
-    'switch counts: of the entity for the resource, of the entity, of the resource.'
+    'Overrides the switch of a resource for this entity. Processes admit requests within a second. The most specific ' +
+    'switch applies: entity and resource, entity, resource.'
 
   static override args = {
     id: string({description: 'Entity id.', required: true, ignoreStdin: true}),
   }
 
   static override flags = {
-    resource: stringFlag({char: 'r', description: 'Only for this resource; otherwise for all.', helpValue: 'NAME'}),
+    resource: stringFlag({char: 'r', description: 'Only this resource. Default: all resources.', helpValue: 'NAME'}),
   }
 
   static override examples = [

@@ -18,11 +18,10 @@ export default class EntityImport extends StackCommand<typeof EntityImport> {
   static override summary = 'Create and update entities from a CSV or JSON Lines file'
 
   static override description =
-    'The first line of a CSV file names its columns: id, name, parent, cascade, metadata.KEY, limits ("rpm=60 tpm=10k/min", ' +
-    'for all resources) and limits.RESOURCE; only id is needed. A line of JSON has the fields that an entity has in a ' +
-    'manifest, and its id. Empty cells and entities that are not listed stay as they are, nothing is removed, and limits ' +
-    'that are not named stay in force; boosts go on. All lines are checked before anything is written. Asks before it changes what is ' +
-    'there, or what live buckets have besides. To continue after an interruption, run the command again.'
+    'CSV columns: id (required), name, parent, cascade, metadata.KEY, limits ("rpm=60 tpm=10k/min", for all resources) ' +
+    'and limits.RESOURCE. A JSON line has an id and the fields of an entity in a manifest. Empty cells and unlisted ' +
+    'fields do not change. Checks all lines before the first write. Asks before changing existing entities or unlisted ' +
+    'limits of live buckets. After an interruption, run it again.'
 
   static override args = {
     file: string({description: 'CSV or JSON Lines file; - reads standard input.', required: true, ignoreStdin: true}),
@@ -31,10 +30,10 @@ export default class EntityImport extends StackCommand<typeof EntityImport> {
   static override flags = {
     format: option({
       options: ['csv', 'jsonl'] as const,
-      description: 'Format, if the name of the file does not say.',
+      description: 'File format. Default: by file extension.',
     })(),
-    'dry-run': boolean({description: 'Show what would change; write nothing.'}),
-    yes: boolean({char: 'y', description: 'Do not ask before changing what is there.'}),
+    'dry-run': boolean({description: 'Show the changes; write nothing.'}),
+    yes: boolean({char: 'y', description: 'Skip confirmation.'}),
   }
 
   static override examples = [

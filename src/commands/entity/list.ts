@@ -11,17 +11,17 @@ export default class EntityList extends StackCommand<typeof EntityList> {
 
   static override flags = {
     prefix: string({
-      description: 'Only entities whose id begins with this text, in the same case; nothing else is read.',
+      description: 'List only ids that start with this text (case-sensitive); reads nothing else.',
       helpValue: 'TEXT',
     }),
     filter: string({
-      description: 'Only entities whose id or name contains this text; ignores case.',
+      description: 'List only ids or names that contain this text (ignores case).',
       helpValue: 'TEXT',
     }),
-    parent: string({description: 'Only children of this entity.', helpValue: 'ID'}),
+    parent: string({description: 'List only children of this entity.', helpValue: 'ID'}),
     metadata: string({
       char: 'm',
-      description: 'Only entities with this metadata; can be repeated.',
+      description: 'List only entities with this metadata. Repeatable.',
       helpValue: 'KEY=VALUE',
       multiple: true,
       multipleNonGreedy: true,
@@ -35,9 +35,9 @@ export default class EntityList extends StackCommand<typeof EntityList> {
     {command: 'zael entity list --filter ann --all', description: 'Search the whole namespace'},
     {
       command: 'zael entity list --prefix team-1: --all --output jsonl',
-      description: 'A range of ids, as lines of JSON',
+      description: 'Ids with a prefix, as JSON Lines',
     },
-    {command: 'zael entity list --parent team-1 -m plan=gold', description: 'Children with some metadata'},
+    {command: 'zael entity list --parent team-1 -m plan=gold', description: 'Children with given metadata'},
   ]
 
   protected async work(): Promise<EntityListResult | Streamed> {

@@ -6,8 +6,8 @@ export default class EntityShow extends StackCommand<typeof EntityShow> {
   static override summary = 'Show an entity, its limits and their current levels'
 
   static override description =
-    'For each resource: the limits that apply and the scope they are set for. AVAILABLE is the current level of the live ' +
-    'bucket over all shards; a dash means that the entity has not used the resource recently.'
+    'For each resource, shows the limits that apply and their scope. AVAILABLE is the current balance over all shards; ' +
+    'a dash means no recent use.'
 
   static override args = {
     id: string({description: 'Entity id.', required: true, ignoreStdin: true}),

@@ -11,10 +11,10 @@ export default class EntityUpdate extends StackCommand<typeof EntityUpdate> {
   static override summary = 'Update an entity'
 
   static override description =
-    'Fields that are not given, including other metadata, do not change. A change of parent or cascade is written to live ' +
-    'buckets before the command ends; a bucket that was created in the last seconds follows within 60 seconds. What was charged ' +
-    'to the parent before is not moved: open leases return it there. A cascade policy (`zael entity cascade`, ' +
-    '`zael resource cascade`) counts before --cascade.'
+    "Fields you don't give, including other metadata, do not change. Live buckets follow a new parent or cascade " +
+    'setting before the command returns; buckets created in the last seconds follow within 60 seconds. Earlier charges ' +
+    'stay with the old parent, and open leases settle there. A cascade policy (`zael entity cascade`, `zael resource ' +
+    'cascade`) overrides --cascade.'
 
   static override args = {
     id: stringArg({description: 'Entity id.', required: true, ignoreStdin: true}),

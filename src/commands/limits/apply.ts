@@ -11,17 +11,17 @@ import type {LimitsApplyResult} from '../../lib/cli/limits/results.js'
 import {applyWithProgress, confirmPlan, planWithPreview} from '../../lib/cli/limits/run.js'
 
 export default class LimitsApply extends StackCommand<typeof LimitsApply> {
-  static override summary = 'Apply a manifest: set and delete limits so that the table matches it'
+  static override summary = 'Apply a manifest to the table'
 
   static override description =
-    'Sets everything in the manifest. Deletes only limits that an earlier apply created and that are no longer in the ' +
-    'manifest. Asks before it updates or deletes anything, and before live buckets lose a limit that they are charged ' +
-    'for; in a pipeline give --yes. After a failure or interruption, run the command again to apply the rest.'
+    'Sets every limit and entity in the manifest. Deletes only limits that an earlier apply created and the manifest ' +
+    'no longer lists. Asks before updating or deleting anything, and before live buckets lose a limit they are charged ' +
+    'for. After a failure or interruption, run the command again to apply the rest.'
 
   static override flags = {
     ...manifestFlags,
-    'dry-run': boolean({description: 'Show what would change; write nothing.'}),
-    yes: boolean({char: 'y', description: 'Do not ask before updating and deleting.'}),
+    'dry-run': boolean({description: 'Show the changes; write nothing.'}),
+    yes: boolean({char: 'y', description: 'Skip confirmation.'}),
   }
 
   static override examples = [

@@ -4,17 +4,17 @@ import type {LimitsBoostsResult} from '../../lib/cli/limits/results.js'
 import {listFlags} from '../../lib/cli/output/listing.js'
 
 export default class LimitsBoosts extends StackCommand<typeof LimitsBoosts> {
-  static override summary = 'List limits that end by themselves'
+  static override summary = 'List temporary limits'
 
   static override description =
-    'Lists what `zael limits set --for` and `--until` have set, the next end first: until then the values under NOW apply, ' +
-    'after it those under THEN, or what the next level says where the scope has limits only for the time of the boost. One ' +
-    'that has ended is listed until it is tidied up. `zael limits unset --boost` ends one now.'
+    'Lists limits set with `zael limits set --for` or `--until`, next to expire first. NOW is the current value, THEN ' +
+    'the value after expiry. `zael limits unset --boost` ends one early. Expired limits are listed until the ' +
+    'aggregator removes them.'
 
   static override flags = listFlags
 
   static override examples = [
-    {command: 'zael limits boosts', description: 'All boosts of the namespace'},
+    {command: 'zael limits boosts', description: 'All temporary limits of the namespace'},
     {command: 'zael limits boosts --json', description: 'As JSON'},
   ]
 

@@ -8,13 +8,13 @@ export default class LimitsDiff extends StackCommand<typeof LimitsDiff> {
   static override summary = 'Show differences between the table and a manifest'
 
   static override description =
-    'Compares the manifest with the current limits, regardless of who changed them. Writes nothing. The exit code is 0 when ' +
-    'they match and 6 when there is drift.'
+    'Compares the manifest with the current limits, no matter who changed them. Writes nothing. Exit code 0 means no ' +
+    'drift, 6 means drift.'
 
   static override flags = manifestFlags
 
   static override examples = [
-    {command: 'zael limits diff -f limits.yaml', description: 'Find limits that were changed by hand'},
+    {command: 'zael limits diff -f limits.yaml', description: 'Find manual changes'},
     {command: 'zael limits diff -f limits.yaml --json', description: 'In a nightly job'},
   ]
 

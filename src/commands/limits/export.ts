@@ -10,14 +10,14 @@ export default class LimitsExport extends StackCommand<typeof LimitsExport> {
   static override summary = 'Print the current limits as a manifest'
 
   static override description =
-    'Prints limits and entities of the namespace as YAML, or as JSON with --json; `zael limits apply` reads both. Applying ' +
-    'the manifest to the same namespace changes nothing. With --output csv, prints the limits alone, one in each row; with jsonl, one ' +
-    'scope in each line.'
+    'Prints limits and entities of the namespace as YAML, or as JSON with --json. `zael limits apply` reads both. ' +
+    'Applying the manifest to the same namespace changes nothing. --output csv prints one limit per row, --output ' +
+    'jsonl one scope per line.'
 
   static override flags = listFlags
 
   static override examples = [
-    {command: 'zael limits export > limits.yaml', description: 'Start to manage limits in a file'},
+    {command: 'zael limits export > limits.yaml', description: 'Manage limits in a file'},
     {command: 'zael limits export --namespace acme --json', description: 'As JSON'},
     {command: 'zael limits export --output csv > limits.csv', description: 'For a spreadsheet'},
   ]

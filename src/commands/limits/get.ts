@@ -8,7 +8,7 @@ export default class LimitsGet extends StackCommand<typeof LimitsGet> {
   static override summary = 'Show the limits configured for one scope'
 
   static override description =
-    'Shows only what is set for exactly this scope. `zael limits resolve` shows which limits apply to a request.'
+    'Shows only limits set for exactly this scope. `zael limits resolve` shows the limits that apply to a request.'
 
   static override flags = scopeFlags
 

@@ -9,12 +9,12 @@ import type {LimitsImpactResult} from '../../lib/cli/limits/results.js'
 import {listFlags} from '../../lib/cli/output/listing.js'
 
 export default class LimitsImpact extends StackCommand<typeof LimitsImpact> {
-  static override summary = 'Show whom limits would have refused, by recorded usage'
+  static override summary = 'Replay recorded usage against proposed limits'
 
   static override description =
-    'Compares the usage of the last week with the limits that would apply if they were set as with `zael limits set`. Writes ' +
-    'nothing. Calendar quotas are judged exactly. Of rates and sessions, "refused" is certain and "perhaps" depends on when ' +
-    'requests came within a window, which is not recorded. Requests that were refused at the time are not in the usage.'
+    'Compares the usage of the last week with the limits that would apply after `zael limits set`. Writes nothing. ' +
+    'Calendar quotas are exact. For rates and session quotas, "refused" is certain and "perhaps" depends on request ' +
+    'times, which are not recorded. Recorded usage does not include refused requests.'
 
   static override args = {
     limits: string({description: 'Limits such as rpm=100/min.', required: true, multiple: true, ignoreStdin: true}),
@@ -22,20 +22,26 @@ export default class LimitsImpact extends StackCommand<typeof LimitsImpact> {
 
   static override flags = {
     ...scopeFlags,
-    only: boolean({description: 'As if nothing but the given limits applied.'}),
+    only: boolean({description: 'Replay against the given limits only.'}),
     window: option({
       char: 'w',
       options: ['hourly', 'daily', 'monthly'] as const,
       default: 'hourly' as const,
-      description: 'Length of the usage windows to compare with.',
+      description: 'Usage windows to compare.',
     })(),
     ...timeFlags,
     ...listFlags,
   }
 
   static override examples = [
-    {command: 'zael limits impact --resource gpt-4 tpm=50k/min', description: 'Who would notice a lower limit'},
-    {command: "zael limits impact --resource gpt-4 'usd=$5/day@UTC' --since 30d", description: 'A new daily budget'},
+    {
+      command: 'zael limits impact --resource gpt-4 tpm=50k/min',
+      description: 'Find entities that a lower limit would affect',
+    },
+    {
+      command: "zael limits impact --resource gpt-4 'usd=$5/day@UTC' --since 30d",
+      description: 'Check a new daily budget',
+    },
   ]
 
   protected async work(): Promise<LimitsImpactResult> {
@@ -57,7 +63,7 @@ export default class LimitsImpact extends StackCommand<typeof LimitsImpact> {
     const names = await newNames(namespace, scope, added)
     await this.list(impactListing(impact))
     const unknown = newNamesText(names)
-    this.print(['', ...impactLines(impact, range), ...(unknown ? [`Nothing has used before: ${unknown}`] : [])])
+    this.print(['', ...impactLines(impact, range), ...(unknown ? [`Unknown names: ${unknown}`] : [])])
     return {...impactJson(impact, range), new: newNamesJson(names)}
   }
 }

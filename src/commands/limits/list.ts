@@ -11,8 +11,8 @@ export default class LimitsList extends StackCommand<typeof LimitsList> {
   static override summary = 'List the configured limits by scope'
 
   static override description =
-    'Lists all limits of the namespace: system, then resources, then entities. With --resource, that resource and the ' +
-    'entities with their own limits for it; with --entity, all limits of that entity.'
+    'Lists all limits of the namespace: system, resources, then entities. --resource selects a resource and the ' +
+    'entities with their own limits for it. --entity selects all limits of an entity.'
 
   static override flags = {...scopeFlags, ...listFlags, ...pageFlags}
 

@@ -6,16 +6,16 @@ import type {LimitsPlanResult} from '../../lib/cli/limits/results.js'
 import {planWithPreview} from '../../lib/cli/limits/run.js'
 
 export default class LimitsPlan extends StackCommand<typeof LimitsPlan> {
-  static override summary = 'Show what `zael limits apply` would change'
+  static override summary = 'Preview `zael limits apply`'
 
   static override description =
-    'Compares a manifest with the current limits. Writes nothing. The namespace is the one named in the manifest.'
+    'Compares a manifest with the current limits. Writes nothing. The manifest names the namespace.'
 
   static override flags = {...manifestFlags, ...impactFlags}
 
   static override examples = [
     {command: 'zael limits plan -f limits.yaml', description: 'Old and new values of every change'},
-    {command: 'zael limits plan -f limits.yaml --impact', description: 'And whom they would have refused'},
+    {command: 'zael limits plan -f limits.yaml --impact', description: 'Include a replay of recorded usage'},
     {command: 'zael limits plan -f limits.yaml --json', description: 'As JSON'},
   ]
 

@@ -6,11 +6,11 @@ import type {LimitsResolveResult} from '../../lib/cli/limits/results.js'
 import {InvalidInput} from '../../lib/core/errors.js'
 
 export default class LimitsResolve extends StackCommand<typeof LimitsResolve> {
-  static override summary = 'Show which limits apply to an entity and resource, and why'
+  static override summary = 'Show the limits that apply to an entity and resource'
 
   static override description =
-    'Shows each level; the most specific level that has limits applies as a whole. If requests are also charged to a ' +
-    "parent, the parent's limits are shown too."
+    'Shows every level. The most specific level with limits applies as a whole. If requests also charge a parent, ' +
+    'shows the limits of the parent too.'
 
   static override args = {
     entity: string({description: 'Entity id.', required: true, ignoreStdin: true}),

@@ -16,11 +16,10 @@ export default class LimitsSet extends StackCommand<typeof LimitsSet> {
   static override summary = 'Set limits and update live buckets'
 
   static override description =
-    'What is not named stays in force unless --only is given. Of the levels system, resource, entity, and entity with ' +
-    'resource, the most specific one that has limits applies as a whole; so a scope without limits of its own starts with ' +
-    'a copy of those that apply there now. With --for or --until the given values end by themselves, everywhere at that ' +
-    'minute; such a copy ends with them. Asks before live buckets lose a limit that they are charged for, before limits of ' +
-    'theirs change that were not named, and before a copy stays that would end. See `zael help limit-syntax`.'
+    "Limits you don't name are kept; --only removes them. The most specific level with limits applies as a whole, so a " +
+    'scope without limits starts with a copy of the limits that apply there. --for and --until set temporary limits; ' +
+    'such a copy expires with them. Asks before live buckets lose a limit, a limit you did not name changes, or a ' +
+    'temporary copy becomes permanent. Syntax: `zael help limit-syntax`.'
 
   static override args = {
     limits: string({description: 'Limits such as rpm=100/min.', multiple: true, ignoreStdin: true}),
@@ -29,24 +28,24 @@ export default class LimitsSet extends StackCommand<typeof LimitsSet> {
   static override flags = {
     ...scopeFlags,
     only: boolean({
-      description: 'Nothing but the given limits shall apply; others are removed, and none are copied.',
+      description: 'Remove all other limits of the scope; copy none.',
       aliases: ['replace'],
       deprecateAliases: true,
     }),
     ...untilFlags,
     'on-unavailable': option({
       options: ['allow', 'block'] as const,
-      description: 'Whether to admit requests while the table is unavailable; unchanged unless given.',
+      description: 'Admit or refuse requests while the table is unavailable.',
       dependsOn: ['system'],
     })(),
     'audit-retention-days': integer({
-      description: 'Days to keep new audit events of the namespace; 90 until set.',
+      description: 'Days to keep audit events. Default: 90.',
       dependsOn: ['system'],
       min: 1,
     }),
     ...impactFlags,
-    'dry-run': boolean({description: 'Show what would change; write nothing.'}),
-    yes: boolean({char: 'y', description: 'Do not ask, whatever else changes.'}),
+    'dry-run': boolean({description: 'Show the changes; write nothing.'}),
+    yes: boolean({char: 'y', description: 'Skip confirmation.'}),
   }
 
   static override examples = [

@@ -16,9 +16,9 @@ export default class LimitsUnset extends StackCommand<typeof LimitsUnset> {
   static override summary = 'Remove one limit, or all limits of a scope'
 
   static override description =
-    'Live buckets are updated to the limits that then apply. Asks before they lose a limit that they are charged for, ' +
-    'and before everything is removed. With --all and --system, the outage policy is removed too. With --boost, values that ' +
-    'were set with an end are ended now, of one limit or of all, and nothing else is removed. It asks in the same cases.'
+    'Updates live buckets to the limits that apply afterwards. Asks before they lose a limit they are charged for, and ' +
+    'always before --all. --all with --system also removes the outage policy. --boost ends temporary limits now and ' +
+    'removes nothing else.'
 
   static override args = {
     name: string({description: 'Limit name, such as rpm.', ignoreStdin: true}),
@@ -26,17 +26,17 @@ export default class LimitsUnset extends StackCommand<typeof LimitsUnset> {
 
   static override flags = {
     ...scopeFlags,
-    all: boolean({description: 'Remove everything that is set for this scope.'}),
+    all: boolean({description: 'Remove all limits of this scope.'}),
     boost: boolean({
-      description: 'Only end what was set with --for or --until: of the limit, or of all.',
+      description: 'End temporary limits now: the named one, or all of this scope.',
       exclusive: ['all'],
     }),
-    yes: boolean({char: 'y', description: 'Do not ask before removing limits.'}),
+    yes: boolean({char: 'y', description: 'Skip confirmation.'}),
   }
 
   static override examples = [
     {command: 'zael limits unset tpm --resource gpt-4', description: 'One limit'},
-    {command: 'zael limits unset --boost --entity team-1 --resource gpt-4', description: 'End a boost now'},
+    {command: 'zael limits unset --boost --entity team-1 --resource gpt-4', description: 'End temporary limits now'},
     {
       command: 'zael limits unset --all --entity team-1 --resource gpt-4 --yes',
       description: 'All limits, without a prompt',
@@ -49,7 +49,7 @@ export default class LimitsUnset extends StackCommand<typeof LimitsUnset> {
     const scope = scopeOf(this.flags)
     if (boost) return this.endBoosts(scope, name === undefined ? undefined : [name])
     if (all === (name !== undefined)) {
-      throw new InvalidInput('limits.unset', 'give one limit name, or --all for everything in the scope', {
+      throw new InvalidInput('limits.unset', 'Give one limit name, or --all for all limits of the scope.', {
         hint: 'For example `zael limits unset rpm --resource gpt-4`.',
       })
     }

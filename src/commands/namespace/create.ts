@@ -7,8 +7,7 @@ export default class NamespaceCreate extends TableCommand<typeof NamespaceCreate
   static override summary = 'Create namespaces'
 
   static override description =
-    'A namespace isolates the entities, limits and usage of one tenant. A namespace that exists does not change, so running ' +
-    'the command again is safe.'
+    'A namespace isolates the entities, limits and usage of one tenant. Existing namespaces do not change.'
 
   static override args = {
     name: string({description: 'Namespace name.', required: true, multiple: true, ignoreStdin: true}),

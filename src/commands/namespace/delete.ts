@@ -6,18 +6,18 @@ import type {NamespaceDeleteResult} from '../../lib/cli/namespace/results.js'
 import {confirm} from '../../lib/cli/output/confirm.js'
 
 export default class NamespaceDelete extends TableCommand<typeof NamespaceDelete> {
-  static override summary = 'Delete a namespace; its data is kept until it is purged'
+  static override summary = 'Delete a namespace and keep its data until a purge'
 
   static override description =
-    'The name becomes free, and clients that use it get an error. The data is kept: `zael namespace recover` restores the ' +
-    'namespace, `zael namespace purge` permanently deletes its data. The namespace "default" cannot be deleted.'
+    'Frees the name. Clients that use it get an error. `zael namespace recover` restores the namespace; `zael ' +
+    'namespace purge` permanently deletes its data. The namespace "default" cannot be deleted.'
 
   static override args = {
     namespace: string({description: 'Namespace name or id.', required: true, ignoreStdin: true}),
   }
 
   static override flags = {
-    yes: boolean({char: 'y', description: 'Do not ask for confirmation.'}),
+    yes: boolean({char: 'y', description: 'Skip confirmation.'}),
   }
 
   static override examples = [

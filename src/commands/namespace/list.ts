@@ -6,7 +6,7 @@ import {listFlags} from '../../lib/cli/output/listing.js'
 export default class NamespaceList extends TableCommand<typeof NamespaceList> {
   static override summary = 'List the namespaces of a stack'
 
-  static override description = 'Deleted namespaces are listed by `zael namespace orphans`.'
+  static override description = 'Omits deleted namespaces; see `zael namespace orphans`.'
 
   static override flags = listFlags
 

@@ -8,20 +8,20 @@ export default class NamespaceOrphans extends TableCommand<typeof NamespaceOrpha
   static override summary = 'List deleted namespaces whose data still exists'
 
   static override description =
-    'Includes namespaces whose purge was interrupted, and those that another client left half deleted. With --unregistered ' +
-    'also namespaces that only records know: a client with an outdated or a fixed namespace id wrote them. Make sure that ' +
-    'no client uses such an id before you purge it.'
+    'Includes interrupted purges and namespaces that another client partly deleted. --unregistered also finds records ' +
+    'of unknown namespaces, written by clients with an outdated or fixed namespace id. Before you purge such an id, ' +
+    'make sure that no client uses it.'
 
   static override flags = {
     ...listFlags,
     unregistered: boolean({
-      description: 'Also find records of namespaces that are not registered; reads the whole table.',
+      description: 'Also find records of unregistered namespaces; reads the whole table.',
     }),
   }
 
   static override examples = [
     {command: 'zael namespace orphans', description: 'Namespaces that can be recovered or purged'},
-    {command: 'zael namespace orphans --unregistered', description: 'Records of unknown namespaces too'},
+    {command: 'zael namespace orphans --unregistered', description: 'Include unregistered namespaces'},
     {command: 'zael namespace orphans --json', description: 'As JSON'},
   ]
 

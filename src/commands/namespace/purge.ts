@@ -9,19 +9,17 @@ export default class NamespacePurge extends TableCommand<typeof NamespacePurge> 
   static override summary = 'Permanently delete all data of a deleted namespace'
 
   static override description =
-    'The data cannot be recovered. An active namespace must be deleted first. A purge that was interrupted with Ctrl-C ' +
-    'continues when it is run again. It reads the whole table once; each deleted item costs one write in the table and one ' +
-    'in each index that contains it. Clients notice a deletion within a minute; until then the purge waits, so that nothing ' +
-    'they still write is left behind. An id that only records know (see `zael namespace orphans --unregistered`) is ' +
-    'confirmed by the id.'
+    'The data cannot be recovered. Delete an active namespace first. Waits until clients have noticed the deletion, at ' +
+    'most a minute. Reads the whole table once; each deleted item costs one write in the table and one in each index ' +
+    'that contains it. After Ctrl-C, run the command again to continue. Confirm an unregistered namespace by its id.'
 
   static override args = {
     namespace: stringArg({description: 'Id or name of a deleted namespace.', required: true, ignoreStdin: true}),
   }
 
   static override flags = {
-    confirm: string({description: 'Namespace name, to confirm without a prompt.', helpValue: 'NAME'}),
-    'dry-run': boolean({description: 'Count what would be deleted; delete nothing.'}),
+    confirm: string({description: 'Confirm without a prompt by giving the namespace name.', helpValue: 'NAME'}),
+    'dry-run': boolean({description: 'Count the items to delete; delete nothing.'}),
   }
 
   static override examples = [

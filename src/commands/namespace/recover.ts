@@ -7,7 +7,7 @@ export default class NamespaceRecover extends TableCommand<typeof NamespaceRecov
   static override summary = 'Recover a deleted namespace'
 
   static override description =
-    'Restores the name and the data. Not possible after a purge has started, or while another namespace has the same name.'
+    'Restores the name and the data. Fails after a purge has started, or while another namespace has the same name.'
 
   static override args = {
     namespace: string({description: 'Id or name of a deleted namespace.', required: true, ignoreStdin: true}),

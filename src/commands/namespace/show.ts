@@ -13,7 +13,7 @@ export default class NamespaceShow extends TableCommand<typeof NamespaceShow> {
   }
 
   static override flags = {
-    count: boolean({description: 'Count its items by kind; reads the whole index of the namespace.'}),
+    count: boolean({description: 'Count items by kind; reads the whole index of the namespace.'}),
   }
 
   static override examples = [

@@ -4,13 +4,12 @@ import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import type {SwitchResult} from '../../lib/cli/limits/results.js'
 
 export default class ResourceBypass extends StackCommand<typeof ResourceBypass> {
-  static override summary = 'Admit every request for a resource, and only count it'
+  static override summary = 'Admit and count every request for a resource'
 
   static override description =
-    'Nothing is refused and nothing is taken, so the balances are as before when the bypass ends; usage is counted. Processes ' +
-    'follow with their next write; what they refuse without one follows within a second, a request that is larger than a ' +
-    'limit holds within a minute. An entity with a switch of its own follows that one. A parent that shares the charges ' +
-    'has a switch of its own. `zael resource enable` and `clear` end it: on buckets that they reach at once, on any other within a minute.'
+    'Requests count in usage but consume no tokens. Processes follow within a second; a request larger than the ' +
+    'capacity of a limit is admitted within a minute. Entities and parents with their own switch follow that one. ' +
+    '`zael resource enable` and `clear` end the bypass within a minute.'
 
   static override args = {
     resource: string({description: 'Resource name.', required: true, ignoreStdin: true}),
@@ -18,7 +17,7 @@ export default class ResourceBypass extends StackCommand<typeof ResourceBypass> 
 
   static override examples = [
     {command: 'zael resource bypass gpt-4', description: 'For all entities'},
-    {command: 'zael resource bypass gpt-4 --json', description: 'With the number of buckets that were updated'},
+    {command: 'zael resource bypass gpt-4 --json', description: 'With the number of updated buckets'},
   ]
 
   protected async work(): Promise<SwitchResult> {

@@ -3,16 +3,16 @@ import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import type {CascadeResult} from '../../lib/cli/limits/results.js'
 
 export default class ResourceCascade extends StackCommand<typeof ResourceCascade> {
-  static override summary = 'Say whether requests for a resource are charged to the parent too'
+  static override summary = 'Set whether requests for a resource also charge parents'
 
   static override description =
-    'Live buckets follow before the command ends. The most specific policy counts: of the entity for the resource, of the ' +
-    'entity, of the resource (`zael entity cascade`). Where none is set, the entity decides (`zael entity update --cascade`).'
+    'Updates live buckets before it returns. The most specific policy applies: entity and resource, entity (`zael ' +
+    'entity cascade`), resource. Without a policy, `zael entity update --cascade` decides.'
 
   static override args = {
     resource: string({description: 'Resource name.', required: true, ignoreStdin: true}),
     policy: string({
-      description: 'Charge parents, do not, or leave it to the entity.',
+      description: 'Charge parents, do not charge them, or remove the policy.',
       options: ['on', 'off', 'clear'],
       required: true,
       ignoreStdin: true,
@@ -20,9 +20,9 @@ export default class ResourceCascade extends StackCommand<typeof ResourceCascade
   }
 
   static override examples = [
-    {command: 'zael resource cascade gpt-4 off', description: 'Charge nobody but the entity'},
+    {command: 'zael resource cascade gpt-4 off', description: 'Charge only the entity'},
     {command: 'zael resource cascade gpt-4 on', description: 'Charge the parent of every entity that has one'},
-    {command: 'zael resource cascade gpt-4 clear', description: 'As each entity was created'},
+    {command: 'zael resource cascade gpt-4 clear', description: 'Remove the policy'},
   ]
 
   protected async work(): Promise<CascadeResult> {

@@ -7,7 +7,7 @@ export default class ResourceClear extends StackCommand<typeof ResourceClear> {
   static override summary = 'Remove the switch of a resource'
 
   static override description =
-    'Without a switch a resource is enabled. Live buckets follow the switch that then applies to them.'
+    'A resource without a switch is enabled. Live buckets follow the switch that then applies to them.'
 
   static override args = {
     resource: string({description: 'Resource name.', required: true, ignoreStdin: true}),
@@ -15,7 +15,7 @@ export default class ResourceClear extends StackCommand<typeof ResourceClear> {
 
   static override examples = [
     {command: 'zael resource clear gpt-4', description: 'For all entities'},
-    {command: 'zael resource clear gpt-4 --json', description: 'With the number of buckets that were updated'},
+    {command: 'zael resource clear gpt-4 --json', description: 'With the number of updated buckets'},
   ]
 
   protected async work(): Promise<SwitchResult> {

@@ -7,8 +7,8 @@ export default class ResourceDisable extends StackCommand<typeof ResourceDisable
   static override summary = 'Refuse every request for a resource'
 
   static override description =
-    'From the return of the command on no process admits a request for the resource, beyond those in flight. The condition of ' +
-    'their own write refuses them, so nothing is charged. An entity with a switch of its own follows that one.'
+    'Once the command returns, no process admits a new request; only requests already in flight can still be admitted. ' +
+    'Refused requests are not charged. An entity with its own switch follows that one.'
 
   static override args = {
     resource: string({description: 'Resource name.', required: true, ignoreStdin: true}),
@@ -16,7 +16,7 @@ export default class ResourceDisable extends StackCommand<typeof ResourceDisable
 
   static override examples = [
     {command: 'zael resource disable gpt-4', description: 'For all entities'},
-    {command: 'zael resource disable gpt-4 --json', description: 'With the number of buckets that were updated'},
+    {command: 'zael resource disable gpt-4 --json', description: 'With the number of updated buckets'},
   ]
 
   protected async work(): Promise<SwitchResult> {

@@ -7,8 +7,8 @@ export default class ResourceEnable extends StackCommand<typeof ResourceEnable> 
   static override summary = 'Admit requests for a resource again'
 
   static override description =
-    'Lifts `zael resource disable` and `bypass`. Processes admit requests again within a second, within the limits. An entity with ' +
-    'a switch of its own follows that one.'
+    'Ends `zael resource disable` and `bypass`. Processes admit requests within the limits after at most a second. An ' +
+    'entity with its own switch follows that one.'
 
   static override args = {
     resource: string({description: 'Resource name.', required: true, ignoreStdin: true}),
@@ -16,7 +16,7 @@ export default class ResourceEnable extends StackCommand<typeof ResourceEnable> 
 
   static override examples = [
     {command: 'zael resource enable gpt-4', description: 'For all entities'},
-    {command: 'zael resource enable gpt-4 --json', description: 'With the number of buckets that were updated'},
+    {command: 'zael resource enable gpt-4 --json', description: 'With the number of updated buckets'},
   ]
 
   protected async work(): Promise<SwitchResult> {

@@ -16,12 +16,12 @@ export default class UsageShow extends StackCommand<typeof UsageShow> {
   static override summary = 'Show usage, window by window'
 
   static override description =
-    'Usage of an entity, of a resource over all entities (--resource), or of both. The aggregator records consumption with ' +
-    'a delay: up to half a minute on AWS, unless deployed otherwise. The bar compares it with what the current limits allow per window. REFUSED counts requests that a limit had ' +
-    'too little for, as limiters of zael report them: up to 10 s later. A cascading request is also charged ' +
-    'to the parent; totals over several entities count it once.'
+    'Shows usage of an entity, of a resource over all entities (--resource), or of both. Usage appears after up to 30 ' +
+    'seconds by default on AWS, refused requests after up to 10 seconds. The bar compares usage with the current ' +
+    'limits. REFUSED counts requests that exceeded a limit. Cascading requests also charge the parent; totals over ' +
+    'several entities count them once.'
 
-  static override args = {entity: string({description: 'Only usage of this entity.', ignoreStdin: true})}
+  static override args = {entity: string({description: 'Show only usage of this entity.', ignoreStdin: true})}
 
   static override flags = {...usageFlags, ...listFlags, ...pageFlags}
 

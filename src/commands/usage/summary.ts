@@ -14,13 +14,14 @@ import {
 import type {UsageSummaryResult} from '../../lib/cli/usage/results.js'
 
 export default class UsageSummary extends StackCommand<typeof UsageSummary> {
-  static override summary = 'Summarise usage: totals, averages and peaks'
+  static override summary = 'Show usage totals, averages and peaks'
 
   static override description =
-    'Usage of an entity, of a resource over all entities (--resource), or of both. Averages cover only windows with usage. ' +
-    'REFUSED counts requests that a limit had too little for. A cascading request is also charged to the parent; it is counted once here.'
+    'Shows usage of an entity, of a resource over all entities (--resource), or of both. Averages cover only windows ' +
+    'with usage. REFUSED counts requests that exceeded a limit. Cascading requests also charge the parent; they are ' +
+    'counted once here.'
 
-  static override args = {entity: string({description: 'Only usage of this entity.', ignoreStdin: true})}
+  static override args = {entity: string({description: 'Show only usage of this entity.', ignoreStdin: true})}
 
   static override flags = {...usageFlags, ...listFlags}
 

@@ -7,19 +7,19 @@ import type {UsageTopResult} from '../../lib/cli/usage/results.js'
 import {topFooter, topJson, topListing, topOrder} from '../../lib/cli/usage/top-presenter.js'
 
 export default class UsageTop extends StackCommand<typeof UsageTop> {
-  static override summary = 'Show the largest consumers of a resource, or of the namespace'
+  static override summary = 'Show the largest consumers of a resource or namespace'
 
   static override description =
-    'Without --resource, includes all resources that have their own limits or live buckets. Reads at most the newest ' +
-    '1,000,000 windows per resource, with a warning if there are more; --window daily needs fewer. Requests of cascading children are also charged to parents, so ' +
-    'shares can add up to more than 100 %.'
+    'Without --resource, includes every resource with its own limits or live buckets. Reads at most the newest ' +
+    '1,000,000 windows per resource and warns if there are more; --window daily needs fewer. Cascading requests also ' +
+    'charge parents, so shares can add up to more than 100 %.'
 
   static override flags = {
     ...usageFlags,
     by: string({
       description:
-        'Rank by "requests", by "refused" requests, or by the tokens of a limit. With "entity", alone or before one of ' +
-        'these ("entity,tpm"), the resources of each entity are added up.',
+        'Rank by requests, refused, or a limit such as tpm. Add up the resources of each entity with "entity", alone or ' +
+        'as a prefix: entity,tpm.',
       default: 'requests',
       helpValue: '[entity,]LIMIT',
     }),
@@ -36,10 +36,10 @@ export default class UsageTop extends StackCommand<typeof UsageTop> {
   static override examples = [
     {command: 'zael usage top', description: 'Most requests in the last 24 hours'},
     {command: 'zael usage top --resource gpt-4 --by tpm', description: 'Most tokens of a resource'},
-    {command: 'zael usage top --by refused --since 1h', description: 'Who is refused most'},
+    {command: 'zael usage top --by refused --since 1h', description: 'Most refused first'},
     {
       command: 'zael usage top --by entity --since 7d --output csv',
-      description: 'The largest of a week, for a spreadsheet',
+      description: 'Largest entities of a week, for a spreadsheet',
     },
   ]
 
@@ -56,8 +56,8 @@ export default class UsageTop extends StackCommand<typeof UsageTop> {
     this.log(usageTitle(scope))
     await this.list(topListing(top, {...scope, ...order, isCsv: this.format === 'csv'}))
     for (const line of topFooter(top, resource)) this.log(line)
-    if (top.consumers.length < top.total) this.sayPartlySorted(`--by chooses the ${limit} rows that are shown`)
-    if (!top.complete) this.warn('not all usage was read; choose a shorter time range, or name a --resource')
+    if (top.consumers.length < top.total) this.sayPartlySorted(`--by selects the ${limit} rows`)
+    if (!top.complete) this.warn('Not all usage was read. Choose a shorter time range, or add --resource.')
     return topJson(scope, order, top)
   }
 }

@@ -35,7 +35,7 @@ describeOnEngine('zael limits impact', () => {
       'There is nothing that the limits could be compared with.',
       '',
       `No usage of what the limits would apply to is recorded ${time}, so nothing can be said. \`zael status\` tells whether usage is recorded.`,
-      'Nothing has used before: resource gtp-4 (did you mean gpt-4?)',
+      'Unknown names: resource gtp-4 (did you mean gpt-4?)',
     ])
     expect(await last('limits impact --resource video rpm=100')).toContain(
       `Nothing can be said: usage of 1 entity is recorded ${time}, and more specific limits apply to all of them.`,
@@ -47,7 +47,7 @@ describeOnEngine('zael limits impact', () => {
       'There is nothing that the limits could be compared with.',
       '',
       `No usage is recorded under rmp, so nothing can be said about it. Usage of 1 entity was looked at, ${time}.`,
-      'Nothing has used before: limit rmp (did you mean rpm?)',
+      'Unknown names: limit rmp (did you mean rpm?)',
     ])
     expect(await last('limits impact --resource gpt-4 rpm=100 rmp=5')).toContain(
       'No usage is recorded under rmp, so nothing can be said about it.',

@@ -80,7 +80,7 @@ describeOnEngine('requests from the shell', () => {
     expect(await tell('acquire user-1 gpt-4 rpd=2 --dry-run')).toMatchObject({admitted: true, dryRun: true})
     expect(await consumed('user-1', 'rpd')).toBe(0)
     expect(await cli.show('acquire user-1 gpt-4 rpd=2 tpd=500', 80)).toMatchInlineSnapshot(`
-      "Admitted: user-1 was charged 2 rpd and 500 tpd of gpt-4, its parent team-1 2 rpd
+      "Admitted: user-1 was charged 2 rpd and 500 tpd of gpt-4, and its parent team-1 2 rpd
 
       LIMIT  OF      ASKED    LEFT  CAPACITY  FREE IN
       rpd    user-1      2      98       100  now
@@ -103,7 +103,7 @@ describeOnEngine('requests from the shell', () => {
     const refused = await cli.run('acquire user-1 gpt-4 rpd=1', {COLUMNS: '120'})
     expect(refused.code).toBe(6)
     expect(refused.stdout).toMatch(
-      /^Refused: user-1 cannot have 1 rpd of gpt-4 now; try again in 4 h \d+ min\n\nLIMIT /,
+      /^Refused: user-1 cannot consume 1 rpd of gpt-4 now\. Retry in 4 h \d+ min\.\n\nLIMIT /,
     )
     expect(refused.stdout).toMatch(/^rpd +team-1 +1 +0 +5 +4 h \d+ min$/m)
     expect(refused.stderr).toContain('zael why user-1 gpt-4 rpd=1')
@@ -150,7 +150,7 @@ describeOnEngine('requests from the shell', () => {
 
   it('explains a request that fits', async () => {
     expect(await cli.show('why user-9 slow', 120)).toMatchInlineSnapshot(`
-      "user-9 can have 1 rpm of slow now.
+      "user-9, slow: a request for 1 rpm is admitted now.
 
       rpm of user-9 has room
         level    1 of 1 left, 1 requested
@@ -169,7 +169,7 @@ describeOnEngine('requests from the shell', () => {
     child.stderr.setEncoding('utf8')
     for await (const chunk of child.stderr) {
       stderr += chunk
-      if (stderr.includes('Refused for now')) break
+      if (stderr.includes('Refused; retrying')) break
     }
     const ended = once(child, 'exit')
     child.kill('SIGINT')

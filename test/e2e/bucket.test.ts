@@ -114,7 +114,7 @@ describeOnEngine('zael bucket', () => {
     })
     expect(await cli.tell(command)).toMatchObject({isRepeated: true, reset: 0, amounts: {tpm: 50}})
     expect(await cli.show(command, 120)).toBe(
-      'Nothing was changed: under the key case-1 user-2 was reset for gpt-4 before (tpm +50)\n',
+      'Nothing was changed: the key case-1 was already used to reset user-2 for gpt-4 (tpm +50)\n',
     )
     expect(
       await cli.fail('bucket reset user-2 --resource gpt-4 --idempotency-key case-1 --only rpm --yes'),

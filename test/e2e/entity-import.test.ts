@@ -36,7 +36,7 @@ describeOnEngine('zael entity import', () => {
     expect((await cli.tell('entity list')).entities).toEqual([])
     const {stdout} = await cli.run(`entity import ${path}`)
     expect(stdout.replaceAll(folder, '')).toBe(
-      '/customers.csv: 2 entities; 2 to create, 0 to update, 1 set of limits to write (one per entity and resource), 0 entities as they are\n' +
+      '/customers.csv: 2 entities; 2 to create, 0 to update, 1 set of limits to write (one per entity and resource), 0 entities unchanged\n' +
         'Created 2, updated 0, wrote 1 set of limits (one per entity and resource)\n',
     )
     expect(await cli.tell(`entity import ${path}`)).toMatchObject({unchanged: 2, result: {created: 0, left: 0}})
@@ -73,9 +73,7 @@ describeOnEngine('zael entity import', () => {
       const stopped = await zael(['entity', 'import', path, ...flags])
       expect(stopped.code).toBe(code)
       const [, made, left] =
-        /Stopped after (\d+) of 40 changes. 0 failed, (\d+) not tried. Run the same command again/.exec(
-          stopped.stdout,
-        ) ?? []
+        /Stopped after (\d+) of 40 changes. 0 failed, (\d+) not tried. Run the command again/.exec(stopped.stdout) ?? []
       expect(Number(made) + Number(left)).toBe(count)
       expect(Number(left)).toBeGreaterThan(0)
       writes = count
@@ -91,9 +89,9 @@ describeOnEngine('zael entity import', () => {
     expect(await cli.tell(`entity import ${path} --dry-run`)).toMatchObject({kept, result: null})
     const refused = await cli.fail(`entity import ${path}`)
     expect(refused).toMatchObject({code: 2, error: {code: 'confirm.needed'}})
-    expect(refused.error.message).toContain('makes 1 copy of limits for a boost stay for good')
+    expect(refused.error.message).toContain('makes 1 temporary copy of limits permanent')
     const shown = await cli.show(`entity import ${path} --yes`, 200)
-    expect(shown).toContain('Copied for a boost, and there for good now: limits of 1 entity and resource\n')
+    expect(shown).toContain('Temporary copies that are now permanent: limits of 1 entity and resource\n')
     expect(shown).toContain('  ! entity boosted for gpt-4: tpm=1k/min\n')
     const again = await file('again.csv', 'id,limits.gpt-4', 'boosted,rpm=16')
     expect(await cli.tell(`entity import ${again} --yes`)).toMatchObject({kept: [], result: {kept: []}})

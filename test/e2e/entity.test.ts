@@ -39,7 +39,7 @@ describeOnEngine('zael entity', () => {
     ).toMatchInlineSnapshot(`
       "Created entity "user"
         parent    team
-        cascade   yes, every request is also charged to the parent
+        cascade   yes, requests also charge the parent
         metadata  note=a=b, tier=gold
         created   2026-01-01T00:00:00Z
       "
@@ -98,11 +98,11 @@ describeOnEngine('zael entity', () => {
     expect(still(await cli.show('entity show user', 80))).toMatchInlineSnapshot(`
       "Entity "user"
         parent    team → org
-        cascade   yes, every request is also charged to the parent
+        cascade   yes, requests also charge the parent
         metadata  note=a=b, tier=gold
         created   2026-01-01T00:00:00Z
 
-      RESOURCE     LIMIT          SET FOR            AVAILABLE         OF  SHARDS
+      RESOURCE     LIMIT          SET FOR            AVAILABLE   CAPACITY  SHARDS
       gpt-4        rpm=100/day    resource                  40        100       2
       gpt-4        tpm=1k/day:2M  resource           1,999,940  2,000,000       2
       search       rpm=10/day     entity + resource          -         10       -
@@ -112,11 +112,11 @@ describeOnEngine('zael entity', () => {
     expect(still(await cli.show('entity show user', 120))).toMatchInlineSnapshot(`
       "Entity "user"
         parent    team → org
-        cascade   yes, every request is also charged to the parent
+        cascade   yes, requests also charge the parent
         metadata  note=a=b, tier=gold
         created   2026-01-01T00:00:00Z
 
-      RESOURCE     LIMIT          SET FOR            AVAILABLE         OF  SHARDS
+      RESOURCE     LIMIT          SET FOR            AVAILABLE   CAPACITY  SHARDS
       gpt-4        rpm=100/day    resource                  40        100       2
       gpt-4        tpm=1k/day:2M  resource           1,999,940  2,000,000       2
       search       rpm=10/day     entity + resource          -         10       -

@@ -29,10 +29,10 @@ describeOnEngine('limits with an end', () => {
   it('are set for a time, shown everywhere with their end, and ended before', async () => {
     const command = `limits set ${words} tpd=400k/day --for 24h`
     expect(await shown(`${command} --dry-run`)).toContain(
-      'tpd       200k/day → 400k/day until 2026-11-17 14:37 UTC, then the next level',
+      'tpd      200k/day → 400k/day until 2026-11-17 14:37 UTC, then the next level',
     )
     expect((await cli.tell('limits boosts')).boosts).toEqual([])
-    expect(await shown('limits boosts')).toMatch(/^No limits end by themselves/)
+    expect(await shown('limits boosts')).toMatch(/^No temporary limits/)
 
     expect(await shown(command)).toMatchInlineSnapshot(`
       "Limits of entity cust-08 for batch
@@ -42,7 +42,7 @@ describeOnEngine('limits with an end', () => {
         new           entity cust-08
         live buckets  none affected
 
-      Ends by itself at 2026-11-17 14:37 UTC (rounded up to the minute): from then on entity cust-08 for batch has no limits of its own, and those of the next level apply. To end it before: zael limits unset --boost --entity cust-08 --resource batch
+      Expires at 2026-11-17 14:37 UTC (rounded up to the minute); then entity cust-08 for batch has no limits, and the next level applies. To end it now: zael limits unset --boost --entity cust-08 --resource batch
       "
     `)
     const {limits} = await cli.tell(`limits get ${words}`)
@@ -102,7 +102,7 @@ describeOnEngine('limits with an end', () => {
           limits:
             rpm: 60/min
             tpd: 200k/day
-      # Set until an end, and not part of this manifest: \`zael limits apply\` leaves them alone.
+      # Temporary limits, not part of this manifest; \`zael limits apply\` keeps them.
       #   entity "cust-08" and resource "batch": tpd=400k/day until 2026-11-17 14:37 UTC
       "
     `)
@@ -178,30 +178,32 @@ describeOnEngine('limits with an end', () => {
       remedies: [{command: expect.stringMatching(/ tpd=200k\/day:300k --stack/)}],
     })
     const lines = await shown(`limits set ${words} rpm=5/min --dry-run`)
-    expect(lines).toContain('tpd       200k/day, unchanged, copied from resource batch')
-    expect(lines).toContain('tpd is a copy: later changes of resource batch do not reach entity cust-08 for batch.')
+    expect(lines).toContain('tpd      200k/day, unchanged, copied from resource batch')
+    expect(lines).toContain('tpd is a copy and does not follow later changes of resource batch.')
     await cli.tell(`limits unset --boost ${words}`)
   })
 
   it('say that limits copied for them stay when one of them is set for good', async () => {
     await cli.tell(`limits set ${words} tpd=400k/day --for 24h`)
     expect(await shown(`limits set ${words} tpd=300k/day --dry-run`)).toContain(
-      'rpm is a copy: later changes of resource batch do not reach entity cust-08 for batch. To follow it again: zael limits unset --all --entity cust-08 --resource batch',
+      'rpm is a copy and does not follow later changes of resource batch. To follow it again: zael limits unset --all --entity cust-08 --resource batch',
     )
     const kept =
-      /^The limits of entity cust-08 for batch are a copy for a boost, until .* UTC; with this rpm=60\/min stays for good\./
+      /^The limits of entity cust-08 for batch are a temporary copy until .* UTC\. This makes rpm=60\/min permanent\./
     const set = await cli.fail(`limits set ${words} tpd=300k/day`)
     expect(set).toMatchObject({code: 2, error: {code: 'confirm.needed', message: expect.stringMatching(kept)}})
     expect(set.error.hint).toMatch(
-      /To let them end with the boost: zael limits set --entity cust-08 --resource batch tpd=300k\/day --until \S+Z /,
+      /To keep the copy temporary: zael limits set --entity cust-08 --resource batch tpd=300k\/day --until \S+Z /,
     )
     const unset = await cli.fail(`limits unset tpd ${words}`)
     expect(unset).toMatchObject({code: 2, error: {code: 'confirm.needed'}})
-    expect(unset.error.message).toContain('with this rpm=60/min stays for good')
+    expect(unset.error.message).toContain('This makes rpm=60/min permanent')
     expect(unset.error.hint).toContain(`To end only its boost: zael limits unset --boost tpd ${words} `)
     expect((await cli.tell('limits boosts')).boosts).toMatchObject([{copied: true, limit: {boost: {endsCopy: true}}}])
     expect(await cli.fail(`limits unset nothing ${words}`)).toMatchObject({code: 3, error: {code: 'limits.missing'}})
-    expect(await shown(`limits unset tpd ${words} --yes`)).toContain('rpm is a copy: later changes of resource batch')
+    expect(await shown(`limits unset tpd ${words} --yes`)).toContain(
+      'rpm is a copy and does not follow later changes of resource batch',
+    )
     await cli.tell(`limits unset --all ${words} --yes`)
   })
 
@@ -240,8 +242,7 @@ describeOnEngine('limits with an end', () => {
       code: 2,
       error: {
         code: 'confirm.needed',
-        message:
-          'Changing entity cust-09 for video takes limits away: tpd, charged by 1 live bucket. This needs confirmation.',
+        message: 'Changing entity cust-09 for video removes limits: tpd from 1 live bucket. This needs confirmation.',
       },
     })
     expect((await cli.tell('limits boosts')).boosts).toHaveLength(1)
@@ -253,8 +254,8 @@ describeOnEngine('limits with an end', () => {
     await cli.tell('limits set --resource daily rpd=10k/day@UTC')
     const lines = await shown('limits set --entity e1 --resource daily rpd=20k/day@UTC --for 24h')
     expect(lines).toMatch(
-      /rpd has 20,000 from its next reset on, at 2026-11-17 14:37 UTC. At the end, what is left of it above 10,000 is lost./,
+      /rpd: 20,000 from the next reset, at 2026-11-17 14:37 UTC. On expiry, any balance above 10,000 is lost./,
     )
-    expect(lines).toContain('To add the difference now, until the next reset: zael bucket top-up e1 daily rpd=10k')
+    expect(lines).toContain('To add the difference until the next reset: zael bucket top-up e1 daily rpd=10k')
   })
 })

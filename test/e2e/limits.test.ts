@@ -53,10 +53,10 @@ describeOnEngine('zael limits', () => {
 
   it('set --dry-run writes nothing', async () => {
     expect(await cli.show('limits set --resource gpt-4 rpm=7/sec --dry-run', 120)).toMatchInlineSnapshot(`
-      "Limits of resource gpt-4 (dry run, nothing is written)
-        rpm       (none) → 7/sec
-        concerns  no live bucket
-        new       resource gpt-4, limit rpm
+      "Limits of resource gpt-4 (dry run, nothing written)
+        rpm      (none) → 7/sec
+        affects  no live buckets
+        new      resource gpt-4, limit rpm
       "
     `)
     expect(await cli.tell('limits set --resource gpt-4 rpm=7/sec --dry-run')).toMatchObject({
@@ -162,7 +162,7 @@ describeOnEngine('zael limits', () => {
     const {code, stdout} = await cli.run('limits list --entity nobody')
     expect({code, stdout}).toEqual({
       code: 0,
-      stdout: 'No limits are configured. Set some: zael limits set --resource NAME rpm=100/min\n',
+      stdout: 'No limits are configured. To set one: zael limits set --resource NAME rpm=100/min\n',
     })
   })
 
@@ -189,7 +189,7 @@ describeOnEngine('zael limits', () => {
 
       When the table is unavailable: allow.
 
-      Limits of its parent team-1, which is charged for every request too
+      Limits of its parent team-1, also charged for every request
         tpm  100/min
 
       LEVEL           ENTITY  RESOURCE  LIMITS

@@ -27,7 +27,7 @@ describeOnEngine('zael usage', () => {
       Total: 95 requests
         gpt-4: rpm 90, tpm 912,345
         search: rpm 5
-      100 % is what the limit allows per hour: its rate, or its burst if larger.
+      100 % is the amount that the limit allows per hour: its rate, or its burst if larger.
       "
     `)
     expect(await cli.show(`usage show --resource gpt-4 ${DAY}`, 120)).toMatchInlineSnapshot(`
@@ -42,7 +42,7 @@ describeOnEngine('zael usage', () => {
 
       Total: 100 requests
         gpt-4: rpm 100, tpm 913,345
-      100 % is what the limit allows per hour: its rate, or its burst if larger.
+      100 % is the amount that the limit allows per hour: its rate, or its burst if larger.
       "
     `)
   })
@@ -132,7 +132,7 @@ describeOnEngine('zael usage', () => {
     expect(await cli.fail('usage top --resource nothing')).toMatchObject({code: 3, error: {code: 'resource.missing'}})
     expect(await cli.fail(`usage top --by tps ${DAY}`)).toMatchObject({
       code: 2,
-      error: {code: 'usage.by', hint: expect.stringContaining('Use requests, refused, or one of rpm, tpm;')},
+      error: {code: 'usage.by', hint: expect.stringContaining('Use requests, refused, or one of rpm, tpm.')},
     })
   })
 })

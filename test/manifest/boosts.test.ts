@@ -68,7 +68,7 @@ describeOnEngine('a manifest and limits with an end', () => {
         '    limits:',
         '      rpm: 100/min',
         '      tpm: 10k/min',
-        '# Set until an end, and not part of this manifest: `zael limits apply` leaves them alone.',
+        '# Temporary limits, not part of this manifest; `zael limits apply` keeps them.',
         '#   resource "gpt-4": tpm=40k/min until 2026-11-16 15:37 UTC',
         '#   entity "user" and resource "gpt-4": rpm=200/min until 2026-11-16 15:37 UTC',
         '#   entity "user" and resource "gpt-4": tpm=40k/min until 2026-11-16 15:37 UTC',
@@ -111,7 +111,7 @@ describeOnEngine('a manifest and limits with an end', () => {
       TPM_BOOST.replace('10k/min', '20k/min'),
     ])
     expect(applyQuestion(await planManifest(repository, manifestOf(stated)), NO_REACH)).toBe(
-      'This ends 1 boost (rpm of entity user for gpt-4)',
+      'This ends 1 temporary limit (rpm of entity user for gpt-4)',
     )
     await apply(repository, stated)
     expect((await repository.configs.get(entity))?.limits).toMatchObject([{name: 'tpm', boost: {isEnded: false}}])

@@ -57,17 +57,17 @@ describe('a list of entities', () => {
       '4 limits the limit "rpm" is given twice',
       expect.stringMatching(/^5 limits.rpm /),
       '6 id the id is missing',
-      '7 has 5 fields, but there are 4 columns',
+      '7 has 5 fields for 4 columns',
     ])
     expect(problemsOf(() => csv('name', 'x'))).toEqual([
       '1 the column "id" is missing; the first line names the columns',
     ])
     expect(problemsOf(() => csv('id,nam,id', 'x'))).toEqual([
       '1 "nam" is not a column; did you mean "name"?',
-      '1 the column "id" is there twice',
+      '1 the column "id" is given twice',
     ])
     expect(problemsOf(() => csv('id,parent', 'a,b', 'b,a'))).toEqual(['2 parent the parents form a cycle: a → b → a'])
-    expect(problemsOf(() => csv('id', 'a', 'a'))).toEqual(['3 id "a" is in line 2 already'])
+    expect(problemsOf(() => csv('id', 'a', 'a'))).toEqual(['3 id "a" is already in line 2'])
     expect(problemsOf(() => jsonl('{"id": "a"', '[]', '{"id": "b", "colour": 1}'))).toEqual([
       expect.stringMatching(/^1 is not JSON/),
       '2 a line must be an object such as {"id": "user-1"}',
@@ -102,7 +102,7 @@ describe('a list of entities', () => {
   it('compares 100,000 columns without comparing each with every other', () => {
     const names = Array.from({length: 100_000}, (_, at) => `metadata.c${at}`)
     expect(problemsOf(() => csv(['id', ...names, 'metadata.c7'].join(','), 'a'))).toEqual([
-      '1 the column "metadata.c7" is there twice',
+      '1 the column "metadata.c7" is given twice',
     ])
   })
 })

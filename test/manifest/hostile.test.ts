@@ -230,7 +230,7 @@ describe('a manifest file', () => {
     expect(await validate(`${text}system:\n  limits:\n    rpm: 1\n`)).toEqual({
       code: 2,
       stdout: '',
-      stderr: expect.stringMatching(/it is larger than 16 MiB.*line 3403 has another/s),
+      stderr: expect.stringMatching(/it is larger than 16 MiB.*Line 3403 differs/s),
     })
     // What is wrong with an entity is said all the same, at its line.
     expect(await validate(`${text}  user-0:\n    name: again\n`)).toEqual({

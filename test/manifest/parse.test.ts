@@ -236,7 +236,7 @@ entities:
     const large = bomb.slice(0, 11)
     const fewer = large.map((line, at) => `      k${at}: ${line}`).join('\n')
     expect(problemsOf(`namespace: a\nentities:\n  e:\n    metadata:\n${fewer}`)).toEqual([
-      expect.stringContaining('5:7 [entities.e.metadata] there is more metadata than an entity can have'),
+      expect.stringContaining('5:7 [entities.e.metadata] an entity cannot have more metadata than'),
     ])
     const itself = 'namespace: a\nentities: {e: {metadata: &m {x: *m}}}'
     expect(problemsOf(itself)).toEqual(['2:33 [] the alias *m refers to itself'])

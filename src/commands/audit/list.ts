@@ -67,7 +67,7 @@ export default class AuditList extends StackCommand<typeof AuditList> {
     if (follow) {
       const isJson = this.jsonEnabled()
       const onOutage = (error: Error | undefined) =>
-        this.logToStderr(error ? `${error.message}; trying again until Ctrl-C.` : 'The table answers again.')
+        this.logToStderr(error ? `${error.message}; retrying until Ctrl-C.` : 'Reconnected to the table.')
       // Runs until the process ends: Ctrl-C or a closed pipe.
       for await (const record of watchEvents(repository, {entity, action}, records, table, onOutage)) {
         await writeLines([isJson ? jsonText(auditEventJson(record)) : auditLine(record)])

@@ -59,7 +59,7 @@ class EntityReader {
     reportIssues(place, error?.issues ?? [])
     if (checked.data === undefined || !data) return
     const before = this.#lines.get(checked.data)
-    if (before !== undefined) this.report(line, ['id'], `"${checked.data}" is in line ${before} already`)
+    if (before !== undefined) this.report(line, ['id'], `"${checked.data}" is already in line ${before}`)
     this.#lines.set(checked.data, line)
     this.entities.set(checked.data, data)
   }
@@ -138,7 +138,7 @@ function checkHeader(reader: EntityReader, columns: readonly string[]): void {
   for (const name of columns) {
     const isKnown = known.includes(name) || /^(metadata|limits)\../.test(name)
     if (!isKnown) reader.report(1, [], notOneOf('a column', name, COLUMNS))
-    else if (seen.has(name)) reader.report(1, [], `the column "${name}" is there twice`)
+    else if (seen.has(name)) reader.report(1, [], `the column "${name}" is given twice`)
     seen.add(name)
   }
 }
@@ -146,7 +146,7 @@ function checkHeader(reader: EntityReader, columns: readonly string[]): void {
 /** An empty cell keeps the stored value. */
 function readRecord(reader: EntityReader, columns: readonly string[], {line, fields}: CsvRecord): void {
   if (fields.length > columns.length) {
-    reader.report(line, [], `has ${fields.length} fields, but there are ${columns.length} columns`)
+    reader.report(line, [], `has ${fields.length} fields for ${columns.length} columns`)
     return
   }
   const [stated, metadata, resources] = [newMapping([]), newMapping([]), newMapping([])]
@@ -202,7 +202,7 @@ function fileInvalid(file: string, problems: readonly Problem[]): InvalidInput {
   const {sorted, lines} = reportProblems(file, problems)
   const count = problems.length === 1 ? 'a problem' : `${problems.length} problems`
   return new InvalidInput('import.invalid', `The file has ${count}:\n${lines.join('\n')}`, {
-    hint: `Nothing was written. Columns: ${COLUMNS.join(', ')}; only id is needed.`,
+    hint: `Nothing was written. Columns: ${COLUMNS.join(', ')}; only id is required.`,
     details: {file, problems: sorted},
   })
 }

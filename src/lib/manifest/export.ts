@@ -53,7 +53,7 @@ function boostComment(boosts: readonly BoostedLimit[]): string {
     const boosted = boostedOf(limit) ?? limit
     return `#   ${printableText(nameOf(scope))}: ${formatLimit(boosted)} until ${formatMinute(limit.boost?.untilMs ?? 0)}\n`
   })
-  return `# Set until an end, and not part of this manifest: \`zael limits apply\` leaves them alone.\n${each.join('')}`
+  return `# Temporary limits, not part of this manifest; \`zael limits apply\` keeps them.\n${each.join('')}`
 }
 
 export async function openExport(

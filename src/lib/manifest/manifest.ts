@@ -61,7 +61,7 @@ export async function openManifestNamespace(
   if (requested !== undefined && requested !== namespace) {
     const message = `The manifest is for namespace "${namespace}", not for "${requested}".`
     throw new InvalidInput('manifest.namespace', message, {
-      hint: 'Leave out --namespace, or change `namespace:` in the file.',
+      hint: 'Omit --namespace, or change `namespace:` in the file.',
       details: {namespace, asked: requested},
     })
   }

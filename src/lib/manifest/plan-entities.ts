@@ -81,7 +81,7 @@ function depthOf(start: string, entities: Manifest['entities'], depths: Map<stri
 
 function parentsMissing(missing: readonly string[], source: EntitySource): ZaelError {
   const isManifest = source === 'manifest'
-  const problem = `The parents (in brackets) of these entities neither exist nor are in the ${isManifest ? 'manifest' : 'file'}`
+  const problem = `These entities have parents (in brackets) that neither exist nor are in the ${isManifest ? 'manifest' : 'file'}`
   const add = isManifest ? 'Add the parents to the entities of the manifest' : 'Add a line for each parent to the file'
   return new ZaelError('notFound', `${source}.parent-missing`, `${problem}: ${[...missing].sort(byText).join(', ')}.`, {
     hint: `${add}, or create them with \`zael entity create\`.`,
@@ -106,10 +106,10 @@ function checkEntitySizes(changes: readonly EntityRecordChange[], live: LiveEnti
   const which = `${named.join(', ')}${rest > 0 ? ` and ${formatCount(rest)} more` : ''}`
   throw new InvalidInput(
     `${source}.too-large`,
-    `${formatPlural(tooLarge.length, 'entity', 'entities')} would not fit into the table, where a record and the audit event of ` +
+    `${formatPlural(tooLarge.length, 'entity is', 'entities are')} too large for the table: a record and the audit event of ` +
       `its change may have ${formatCount(MAX_ITEM_BYTES)} bytes each: ${which}.`,
     {
-      hint: 'Nothing was written. Keep less metadata, for example the address of what is large. An event has values from before and after.',
+      hint: 'Nothing was written. Store less metadata, such as links to large values. An audit event contains old and new values.',
       details: {entities: tooLarge, most: MAX_ITEM_BYTES},
     },
   )

@@ -49,7 +49,7 @@ const metadataSchema = z
     const metadata = reader.object(input, [])
     if (reader.isTooLarge) {
       const most = `${MAX_VALUES} values, ${MAX_DEPTH} levels`
-      ctx.addIssue({code: 'custom', message: `there is more metadata than an entity can have (${most})`})
+      ctx.addIssue({code: 'custom', message: `an entity cannot have more metadata than ${most}`})
     }
     return metadata
   })
@@ -174,7 +174,7 @@ const booleanValue = z.boolean({error: ({input}) => `must be true or false, not 
 function listOf<Entry extends z.ZodType>(what: string, entry: Entry) {
   const error = ({input}: {readonly input?: unknown}) =>
     `${what} must be a list of entries, not ${describeValue(input)}`
-  return z.array(entry, {error}).min(1, `${what} has no entries; leave it out`)
+  return z.array(entry, {error}).min(1, `${what} has no entries; omit it`)
 }
 
 const plainText = (what: string) =>
@@ -210,12 +210,14 @@ const rateFields = fieldsOf('a limit', {
     .optional()
     .describe('Tokens per period; default: the capacity, or 0 for a quota.'),
   refill_period: wholeNumber('refill period', MAX_PERIOD_SECONDS).optional().describe('Seconds; default: 60.'),
-  schedule: listOf('schedule', scheduleEntry).optional().describe('Other parameters in windows of time.'),
-  reset_schedule: listOf('reset_schedule', resetEntry).optional().describe('A quota: full again when one matches.'),
+  schedule: listOf('schedule', scheduleEntry).optional().describe('Other parameters during time windows.'),
+  reset_schedule: listOf('reset_schedule', resetEntry)
+    .optional()
+    .describe('Makes it a quota that resets when an entry starts to match.'),
   reset_after_seconds: wholeNumber('session', MAX_PERIOD_SECONDS)
     .optional()
-    .describe('A quota: full again this long after its first use.'),
-  soft: preprocess(asRead, booleanValue).optional().describe('Counted, but never a reason to refuse.'),
+    .describe('Makes it a quota that resets this long after its first use.'),
+  soft: preprocess(asRead, booleanValue).optional().describe('Counted, but never refuses.'),
 }).transform((fields, ctx): Rate => {
   const {capacity, burst, schedule, reset_schedule: resets, reset_after_seconds: afterSeconds} = fields
   const full = burst ?? capacity
@@ -290,13 +292,11 @@ const scope = fieldsOf('this', {
   disabled: preprocess(asRead, switchValue.nullable())
     .optional()
     .describe(
-      'Refuse every request, or with false none; bypass: let all pass. null: the next level decides. If absent, the stored value stays.',
+      'true refuses every request, false enables them, bypass admits and only counts them. null: the next level decides. If absent, the stored value is kept.',
     ),
   cascade: preprocess(asRead, booleanValue.nullable())
     .optional()
-    .describe(
-      'Whether requests are also charged to the parent. null: the next level decides. If absent, the stored value stays.',
-    ),
+    .describe('Also charge requests to the parent. null: the next level decides. If absent, the stored value is kept.'),
 })
   .check(({value, issues}) => {
     const {limits, disabled = null, cascade = null} = value
@@ -340,39 +340,37 @@ const system = fieldsOf('the system section', {
     }),
   )
     .optional()
-    .describe('What limiters do when the table cannot be reached. If absent, the stored value stays.'),
+    .describe('Admit or refuse requests while the table is unavailable. If absent, the stored value is kept.'),
   // Files of the Python system may state a policy with empty limits.
   limits: limits.optional(),
 })
   .check(({value, issues}) => {
     const message =
       value.limits === undefined
-        ? 'the section is empty; add "limits" or "on_unavailable", or leave the section out'
+        ? 'the section is empty; add "limits" or "on_unavailable", or omit the section'
         : 'no limits are given; add one, such as rpm: 100/min'
     const path = value.limits === undefined ? [] : ['limits']
     const isEmpty = value.on_unavailable === undefined && (value.limits ?? []).length === 0
     if (isEmpty) issues.push({code: 'custom', input: value, path, message})
   })
-  .meta({description: 'Settings that apply unless a resource or an entity has its own.', minProperties: 1})
+  .meta({description: 'Defaults for resources and entities without their own limits.', minProperties: 1})
   .transform(({limits = [], on_unavailable: onUnavailable}) => ({limits, onUnavailable}))
 
 export const entity = fieldsOf('an entity', {
   name: preprocess(asText, z.string({error: ({input}) => `must be text, not ${describeValue(input)}`}))
     .optional()
     .describe('Display name.'),
-  parent: preprocess(asText, entityId.nullable())
-    .optional()
-    .describe('The entity whose budget it shares; null for none.'),
+  parent: preprocess(asText, entityId.nullable()).optional().describe('Parent whose limits it shares; null for none.'),
   cascade: preprocess(asRead, booleanValue)
     .optional()
-    .describe('Whether every request is also charged to the parent, where no cascade policy says otherwise.'),
+    .describe('Also charge every request to the parent. A cascade policy overrides this.'),
   metadata: metadataSchema.optional().describe('Free-form data.'),
   limits: someLimits.optional(),
   resources: entriesOf('resources', configResource, scope)
     .optional()
     .describe(`Limits and policies of this entity for a resource; ${DEFAULT_RESOURCE} is for all others.`),
 })
-  .meta({description: 'Keys that are absent stay unchanged.'})
+  .meta({description: 'Absent keys do not change.'})
   .transform(({limits, resources = {}, ...record}): ManifestEntity => {
     const scopes = new Map<string, ManifestScope>(limits ? [[DEFAULT_RESOURCE, {limits, policies: {}}]] : [])
     for (const [name, theirs] of Object.entries(resources)) scopes.set(name, theirs)
@@ -395,12 +393,12 @@ export const manifestSchema = fieldsOf('a manifest', {
       'must be a name',
       'the key "namespace" is missing; it names the namespace of this file',
     ).meta({...nameForm('namespace')}),
-  ).describe('Name of the namespace that the file is for.'),
+  ).describe('Namespace of this file.'),
   system: system.optional(),
   resources: entriesOf('resources', resourceName, scope)
     .optional()
     .describe('Limits and policies of all entities for a resource.'),
-  entities: entitiesSchema.optional().describe('Entities, the parents whose budget they share, and their own limits.'),
+  entities: entitiesSchema.optional().describe('Entities with their parents and limits.'),
 })
   .meta({
     title: 'zael limits',

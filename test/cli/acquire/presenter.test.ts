@@ -53,7 +53,7 @@ describe('--wait', () => {
 })
 
 it('a wait is never shown shorter than it is', () => {
-  expect(retryText(61_001)).toBe('Refused for now; trying again in 1 min 2 s')
+  expect(retryText(61_001)).toBe('Refused; retrying in 1 min 2 s')
 })
 
 it('amounts are joined with commas and "and"', () => {
@@ -67,9 +67,9 @@ describe('the outcome of a request', () => {
     expect(await acquireLines(tried({}), 80)).toEqual([
       'Admitted: user-1 was charged 1 rpm and 5,000 tpm of gpt-4',
       '',
-      'LIMIT  OF      ASKED     LEFT  CAPACITY  FREE IN',
-      'rpm    user-1      1       99       100  now',
-      'tpm    user-1  5,000  -12,000    20,000  now',
+      'LIMIT  ENTITY  REQUESTED     LEFT  CAPACITY  READY IN',
+      'rpm    user-1          1       99       100  now',
+      'tpm    user-1      5,000  -12,000    20,000  now',
     ])
   })
 
@@ -86,7 +86,7 @@ describe('the outcome of a request', () => {
   it('shows what the parent was charged, which may have fewer limits', async () => {
     const statuses = [status({}), status({level: 'parent', entity: 'team-1'})]
     expect((await acquireLines(tried({parent: 'team-1', statuses, waitedMs: 2000}), 80))[0]).toBe(
-      'Admitted after 2 s: user-1 was charged 1 rpm and 5,000 tpm of gpt-4, its parent team-1 1 rpm',
+      'Admitted after 2 s: user-1 was charged 1 rpm and 5,000 tpm of gpt-4, and its parent team-1 1 rpm',
     )
   })
 
@@ -94,10 +94,10 @@ describe('the outcome of a request', () => {
     const statuses = [status({exceeded: true, available: 0, retryAfterMs: 590})]
     const refused = tried({admitted: false, retryAfterMs: 590, statuses})
     expect(await acquireLines(refused, 80)).toEqual([
-      'Refused: user-1 cannot have 1 rpm and 5,000 tpm of gpt-4 now; try again in 590 ms',
+      'Refused: user-1 cannot consume 1 rpm and 5,000 tpm of gpt-4 now. Retry in 590 ms.',
       '',
-      'LIMIT  OF      ASKED  LEFT  CAPACITY  FREE IN',
-      'rpm    user-1      1     0       100  590 ms',
+      'LIMIT  ENTITY  REQUESTED  LEFT  CAPACITY  READY IN',
+      'rpm    user-1          1     0       100  590 ms',
     ])
     expect(whyCommand(refused)).toBe('zael why user-1 gpt-4 rpm=1 tpm=5000')
   })
@@ -107,7 +107,7 @@ describe('the outcome of a request', () => {
       'Would be admitted: user-1 would be charged 1 rpm and 5,000 tpm of gpt-4',
     )
     expect(await acquireLines(tried({isMetered: false, statuses: []}), 80)).toEqual([
-      'Admitted without a charge: the table is unavailable, so user-1 was charged nothing',
+      'Admitted without a charge, because the table is unavailable',
     ])
   })
 

@@ -41,7 +41,7 @@ const limit = (change: Partial<ExplainedLimit> = {}): ExplainedLimit => ({
   isBypassed: false,
   shards: [{shard: 0, available: 100, capacity: 100}],
   refused: NOT_REFUSED,
-  told: undefined,
+  feedback: undefined,
   drainedBy: [],
   ...change,
 })
@@ -70,7 +70,7 @@ const empty = {available: 0, exceeded: true, retryAfterMs: 1500}
 describe('an explanation', () => {
   it('says that a request is admitted', () => {
     expect(whyLines(explanation([limit()]))).toEqual([
-      'user-1 can have 1 rpm of gpt-4 now.',
+      'user-1, gpt-4: a request for 1 rpm is admitted now.',
       '',
       'rpm of user-1 has room',
       '  level    100 of 100 left, 1 requested',
@@ -83,7 +83,7 @@ describe('an explanation', () => {
     const refusing = limit({available: 193, refused: {requests: 312, tokens: 262_080}})
     const told = explanation([refusing], {refused, basis: 'typical'})
     expect(whyLines(told)).toEqual([
-      'user-1 can have 1 rpm, its average request, of gpt-4 now.',
+      'user-1, gpt-4: a typical request (1 rpm) is admitted now.',
       'user-1: 312 requests refused since 2026-01-02T02:00:00Z, last 4 s ago.',
       '',
       'rpm of user-1 has room',
@@ -98,7 +98,7 @@ describe('an explanation', () => {
     })
     const byParent = {...refused, requests: 0, byParent: 1}
     expect(whyLines(explanation([limit()], {refused: byParent}))[1]).toBe(
-      'user-1: 1 request refused by the parent alone since 2026-01-02T02:00:00Z, last 4 s ago.',
+      'user-1: 1 request refused only by the parent since 2026-01-02T02:00:00Z, last 4 s ago.',
     )
   })
 
@@ -108,7 +108,7 @@ describe('an explanation', () => {
       {shard: 1, available: -1200, capacity: 50},
     ]
     expect(whyLines(explanation([limit({...empty, shards})]))).toEqual([
-      'user-1 cannot have 1 rpm of gpt-4 now, but in 2 s, at 2026-01-02T03:04:07Z.',
+      'user-1, gpt-4: a request for 1 rpm is refused. It will be admitted in 2 s, at 2026-01-02T03:04:07Z.',
       '',
       'rpm of user-1 refuses, clears in 2 s',
       '  level    0 of 100 left, 1 requested',
@@ -116,7 +116,7 @@ describe('an explanation', () => {
       '  shards   0: 0 of 50, 1: -1,200 of 50',
       '',
       'To admit it sooner:',
-      '  zael bucket reset user-1 --resource gpt-4                     refill the bucket of user-1 once, now',
+      '  zael bucket reset user-1 --resource gpt-4                     refill the bucket of user-1 now',
       '  zael limits set --entity user-1 --resource gpt-4 rpm=200/min  double the rate of entity user-1 for gpt-4; clears in 750 ms',
     ])
   })
@@ -132,20 +132,20 @@ describe('an explanation', () => {
     expect(told([limit(), limit({...parent, drainedBy})])).toEqual(
       expect.arrayContaining([
         'rpm of the parent team-1 refuses, clears in 2 s',
-        '  drained by  user-2 1,000, user-1 2 (since 2026-01-02T03:00:00Z)',
-        'Every charge of user-1 is also charged to its parent team-1.',
+        '  consumed by  user-2 1,000, user-1 2 (since 2026-01-02T03:00:00Z)',
+        'Requests of user-1 also charge its parent team-1.',
       ]),
     )
     expect(told([limit(), limit(parent)])).toContain(
-      '  drained by  no entity with recorded usage yet (since 2026-01-02T03:00:00Z)',
+      '  consumed by  no recorded usage yet (since 2026-01-02T03:00:00Z)',
     )
   })
 
   it('says when waiting does not help, and warns about an unknown entity', () => {
     const never = limit({...empty, requested: 500, retryAfterMs: Infinity})
     const lines = whyLines(explanation([never], {isRegistered: false}))
-    expect(lines[0]).toBe('user-1 cannot have 500 rpm of gpt-4 now, and waiting does not help.')
-    expect(lines).toContain('rpm of user-1 refuses, and waiting does not help')
+    expect(lines[0]).toBe('user-1, gpt-4: a request for 500 rpm is refused, and waiting does not help.')
+    expect(lines).toContain('rpm of user-1 refuses, waiting does not help')
     expect(lines).toContain('user-1 has no record. Limits apply anyway; check the spelling if you expected one.')
     expect(lines.at(-1)).toContain('zael limits set --entity user-1 --resource gpt-4 rpm=100/min:500 ')
   })
@@ -209,7 +209,7 @@ describe('a quota', () => {
     expect(lines.join('\n')).toContain('resource gpt-4: 10k/day@Europe/Berlin')
     expect(remedies(daily, AT_MS).at(-1)).toEqual([
       'zael limits set --entity user-1 --resource gpt-4 rpd=20k/day@Europe/Berlin',
-      'double the quota of entity user-1 for gpt-4, from its next reset on',
+      'double the quota of entity user-1 for gpt-4, from its next reset',
     ])
     expect(whyJson(explanation([daily])).limits[0]).toMatchObject({
       text: 'rpd=10k/day@Europe/Berlin',
@@ -246,17 +246,17 @@ describe('all resources of an entity', () => {
       '',
       ...whyLines(refusing, ' --stack x'),
       '',
-      'user-1 can have 3 rpm of search now.',
+      'user-1, search: a request for 3 rpm is admitted now.',
     ])
-    expect(whyLines(refusing)[0]).toMatch(/^user-1 \(Acme\) cannot have /)
-    expect(whyAllLines({...report, explanations: [fine]})[0]).toBe('user-1: 1 resource, none refuses now.')
-    expect(whyAllLines({...report, explanations: []})).toEqual(['user-1 uses no resource that has limits.'])
+    expect(whyLines(refusing)[0]).toMatch(/^user-1 \(Acme\), gpt-4: a request for .* is refused/)
+    expect(whyAllLines({...report, explanations: [fine]})[0]).toBe('user-1: 1 resource, none refusing now.')
+    expect(whyAllLines({...report, explanations: []})).toEqual(['user-1 does not use a resource with limits.'])
   })
 
   it('are a line each where lines are wanted', () => {
     expect(whyShortLines(report)).toEqual([
       '2026-01-02T03:04:05Z  user-1 gpt-4  refused: rpm of the parent team 0 of 100 left, 1 requested, clears in 2 s; ' +
-        '7 requests refused by the parent alone since 2026-01-02T02:00:00Z, last 4 s ago',
+        '7 requests refused only by the parent since 2026-01-02T02:00:00Z, last 4 s ago',
       '2026-01-02T03:04:05Z  user-1 search  fits: rpm 40 of 100 left, 3 requested',
     ])
     const never = explanation([limit({...empty, requested: 200, retryAfterMs: Infinity})])
@@ -280,9 +280,11 @@ describe('all resources of an entity', () => {
 })
 
 it('shows what a provider has told, and when', () => {
-  const left = limit({told: {atMs: AT_MS - 4000, left: 12}})
-  const refused = limit({told: {atMs: AT_MS, clearsAtMs: AT_MS + 1500}})
-  expect(whyLines(explanation([left])).join('\n')).toMatch(/provider said +12 left \(at 2026-01-02T03:04:01Z\)/)
-  expect(whyLines(explanation([refused])).join('\n')).toMatch(/provider said +too many, until 2026-01-02T03:04:07Z/)
+  const left = limit({feedback: {atMs: AT_MS - 4000, left: 12}})
+  const refused = limit({feedback: {atMs: AT_MS, clearsAtMs: AT_MS + 1500}})
+  expect(whyLines(explanation([left])).join('\n')).toMatch(/provider feedback +12 left \(at 2026-01-02T03:04:01Z\)/)
+  expect(whyLines(explanation([refused])).join('\n')).toMatch(
+    /provider feedback +rate limited until 2026-01-02T03:04:07Z/,
+  )
   expect(whyJson(explanation([left])).limits[0]?.told).toEqual({at: '2026-01-02T03:04:01.000Z', left: 12})
 })

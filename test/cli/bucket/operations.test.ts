@@ -22,7 +22,7 @@ it('a reset tells what it has restored, or that it was applied before', () => {
   ])
   expect(resetLines(changed({amounts: {tpm: 5}}), false)).toEqual(['Reset for e and r: tpm +5'])
   expect(resetLines(changed({isRepeated: true}), true)).toEqual([
-    'Nothing was changed: under the key k e was reset for r before (tpm +5,000, usd +$5)',
+    'Nothing was changed: the key k was already used to reset e for r (tpm +5,000, usd +$5)',
   ])
 })
 
@@ -31,9 +31,9 @@ it('a top-up tells what it has added, and where that is less than was asked for'
   expect(topUpLines(changed({shards: 2}), asked)).toEqual(['Topped up e for r (2 shards): tpm +5,000, usd +$5'])
   expect(topUpLines(changed({shards: 0, amounts: {tpm: 0, usd: 5_000_000}}), asked)).toEqual([
     'Topped up e for r: tpm +0, usd +$5',
-    'tpm: less than asked for, because a limit that refills holds its capacity at most',
+    'tpm: less than requested, because a rate cannot exceed its capacity',
   ])
   expect(topUpLines(changed({isRepeated: true}), asked)).toEqual([
-    'Nothing was changed: under the key k e was topped up for r before (tpm +5,000, usd +$5)',
+    'Nothing was changed: the key k was already used to top up e for r (tpm +5,000, usd +$5)',
   ])
 })

@@ -9,7 +9,7 @@ describe('metadata', () => {
   })
 
   it.each([
-    ['tier', 'metadata.syntax', 'there is no "=" between key and value'],
+    ['tier', 'metadata.syntax', 'the "=" between key and value is missing'],
     ['=gold', 'metadata.syntax', 'the key is missing'],
   ])('%s is refused', (piece, code, why) => {
     expect(() => parseMetadata(['a=1', piece])).toThrow(

@@ -116,15 +116,15 @@ describe('an entity with its limits', () => {
       'Entity "user"',
       '  name      User',
       '  parent    team',
-      '  cascade   yes, every request is also charged to the parent',
+      '  cascade   yes, requests also charge the parent',
       '  metadata  tier=gold',
       '  created   2026-01-01T00:00:00Z',
       '',
-      'RESOURCE     LIMIT        SET FOR            AVAILABLE   OF  SHARDS',
-      'gpt-4        rpm=100/min  entity + resource         -3  100       2',
-      'search       rpm=100/min  entity                     -  100       -',
-      'web          rpm=100/min  resource               1,000  100       1',
-      '(any other)  rpm=100/min  system                     -  100       -',
+      'RESOURCE     LIMIT        SET FOR            AVAILABLE  CAPACITY  SHARDS',
+      'gpt-4        rpm=100/min  entity + resource         -3       100       2',
+      'search       rpm=100/min  entity                     -       100       -',
+      'web          rpm=100/min  resource               1,000       100       1',
+      '(any other)  rpm=100/min  system                     -       100       -',
     ])
     expect((await entityOverviewLines({...overview, resources: []}, 80)).at(-1)).toBe('No limits apply to it.')
     expect((await entityOverviewLines({...overview, record: undefined, parents: []}, 80))[0]).toBe(

@@ -80,7 +80,7 @@ describeOnEngine('limits of live buckets that a change alters although nobody na
       'also changes  tpm for gpt-4 from 90k/min to 10k/min (1 live bucket); rpd for mini from 5/day to (none); rpm for mini from (none) to 500/min\n',
     )
     expect(shown).toContain(
-      `To leave the others as they are: zael limits set --entity acme --resource gpt-4 rpm=500 --stack ${table.name}`,
+      `To change only the named limits: zael limits set --entity acme --resource gpt-4 rpm=500 --stack ${table.name}`,
     )
   })
 

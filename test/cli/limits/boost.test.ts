@@ -23,27 +23,27 @@ it.each([
   [
     'is reset before the end',
     ['rpd=10k/day@UTC', 'rpd=20k/day@UTC', '2026-11-17T12:00Z'],
-    'rpd has 20,000 from its next reset on, at 2026-11-17 00:00 UTC. At the end, what is left of it above 10,000 is lost.',
+    'rpd: 20,000 from the next reset, at 2026-11-17 00:00 UTC. On expiry, any balance above 10,000 is lost.',
   ],
   [
     'is reset at the end',
     ['rpd=10k/day@UTC', 'rpd=20k/day@UTC', '2026-11-17T00:00Z'],
-    'rpd gets no more from this: a quota is given with its reset, and the next, at 2026-11-17 00:00 UTC, comes after the end. Only a bucket that is not in use yet starts with 20,000.',
+    'rpd: no effect on buckets in use, because the next reset (2026-11-17 00:00 UTC) comes after expiry. Only unused buckets start with 20,000.',
   ],
   [
     'is reset after the end',
     ['usd=$5/month@UTC', 'usd=$50/month@UTC', '2026-11-17T14:36Z'],
-    'usd gets no more from this: a quota is given with its reset, and the next, at 2026-12-01 00:00 UTC, comes after the end. Only a bucket that is not in use yet starts with $50.',
+    'usd: no effect on buckets in use, because the next reset (2026-12-01 00:00 UTC) comes after expiry. Only unused buckets start with $50.',
   ],
   [
     'is of a session',
     ['s=200/5hour!', 's=400/5hour!', '2026-11-17T00:00Z'],
-    's has 400 in sessions that begin before the end; those under way keep what they have. At the end, what is left of it above 200 is lost.',
+    's: sessions that start before expiry get 400; open sessions keep their balance. On expiry, any balance above 200 is lost.',
   ],
   [
     'is less',
     ['rpd=10k/day@UTC', 'rpd=4k/day@UTC', '2026-11-17T12:00Z'],
-    'rpd is less at once: buckets that have more than 4,000 left are cut to that. The end gives nothing back; their next reset after it does.',
+    'rpd: balances above 4,000 are cut at once. Only the next reset after expiry restores them.',
   ],
 ])('what becomes of a quota is said where it %s', (_, [base = '', boost = '', until = ''], expected) => {
   const lines = said(base, boost, until)
@@ -58,12 +58,8 @@ it('nothing is said of quotas where there is none', () => {
 })
 
 it.each([
-  [
-    'with the boost',
-    '2026-11-17T12:00Z',
-    'entity e1 for r has no limits of its own, and those of the next level apply',
-  ],
-  ['with another one, later', '2026-11-18T12:00Z', 'what is shown after "then" applies'],
+  ['with the boost', '2026-11-17T12:00Z', 'entity e1 for r has no limits, and the next level applies'],
+  ['with another one, later', '2026-11-18T12:00Z', 'the value after "then" applies'],
 ])('what follows the end of a boost is told where the copy ends %s', (_, copyEnd, then) => {
   const untilMs = Date.parse('2026-11-17T12:00Z')
   const [limit, value] = [parseLimit('rpm=10/min'), parseLimit('rpm=20/min')]
@@ -74,5 +70,5 @@ it.each([
   const record = {namespace: 'n', scope, limits: after, copiedUntilMs: Date.parse(copyEnd), ...unset}
   const change = {scope, before: [limit], after, previous: undefined, record}
   const lines = endLines(change, {given: [value], until: new Date(untilMs), nowMs: NOW_MS}, '')
-  expect(lines[1]).toContain(`Ends by itself at 2026-11-17 12:00 UTC: from then on ${then}.`)
+  expect(lines[1]).toContain(`Expires at 2026-11-17 12:00 UTC; then ${then}.`)
 })

@@ -29,7 +29,7 @@ describeOnEngine('cascade policies and moves on the command line', () => {
     expect(await cli.show('limits list', 100)).toMatch(/gpt-4 +no-cascade rpm=100\/min$/m)
     expect(await cli.show('limits resolve user-1 gpt-4', 100)).toMatch(/cascade +off \(resource level\)/)
     expect(await cli.show('why user-1 gpt-4', 100)).toContain(
-      'No charge of user-1 is charged to its parent team-1, by the cascade policy at the resource level.',
+      'Requests of user-1 do not charge its parent team-1, by the cascade policy at the resource level.',
     )
     expect(await cli.show('entity show user-1', 120)).toMatch(/CASCADE.*\ngpt-4 .*off, resource/)
     expect(await cli.show('audit list', 200)).toContain('cascade: not set → no')

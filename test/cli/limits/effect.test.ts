@@ -75,20 +75,20 @@ describeOnEngine('what a change of limits comes to', () => {
     const shown = await cli.show(`limits set ${OWN} tpd=400k/day --dry-run -n ${name}`, 200)
     const flags = `--stack ${table.name} --namespace ${name}`
     expect(shown.split('\n').slice(0, 5)).toEqual([
-      'Limits of entity cust-08 for batch (dry run, nothing is written)',
-      '  rpm       100/min, unchanged, copied from resource batch',
-      '  tpd       200k/day → 400k/day',
-      '  hides     resource batch: rpm=100/min tpd=200k/day',
-      '  concerns  1 entity with 1 live bucket',
+      'Limits of entity cust-08 for batch (dry run, nothing written)',
+      '  rpm      100/min, unchanged, copied from resource batch',
+      '  tpd      200k/day → 400k/day',
+      '  hides    resource batch: rpm=100/min tpd=200k/day',
+      '  affects  1 entity with 1 live bucket',
     ])
     expect(shown).toContain(`To follow it again: zael limits unset --all ${OWN} ${flags}`)
   })
 
   it.each([
-    ['set --only', `limits set ${OWN} tpd=400k/day --only`, 'rpm, charged by 1 live bucket'],
-    ['unset of one limit', 'limits unset rpm --resource batch', 'rpm, charged by 1 live bucket'],
-    ['unset of everything', 'limits unset --all --resource batch', 'without limits at any level: requests fail'],
-    ['set for every resource', 'limits set --entity cust-08 xpm=1/min', 'rpm and tpd, charged by 1 live bucket'],
+    ['set --only', `limits set ${OWN} tpd=400k/day --only`, 'rpm from 1 live bucket'],
+    ['unset of one limit', 'limits unset rpm --resource batch', 'rpm from 1 live bucket'],
+    ['unset of everything', 'limits unset --all --resource batch', 'left without limits: requests fail'],
+    ['set for every resource', 'limits set --entity cust-08 xpm=1/min', 'rpm and tpd from 1 live bucket'],
   ])('%s needs consent when live buckets lose a limit that they are charged for', async (_, command, why) => {
     const {name, tenant} = await open('cust-08')
     const before = [await textsAt(tenant, batch), await tenant.configs.ofEntity('cust-08')]
@@ -151,7 +151,7 @@ describeOnEngine('what a change of limits comes to', () => {
     expect(planned.lost).toEqual({limits: ['rpm'], buckets: 1, unconfigured: 0, complete: true})
     const refused = await cli.fail(`limits apply -f ${file}`)
     expect(refused).toMatchObject({code: 2, error: {code: 'confirm.needed'}})
-    expect(refused.error.message).toContain('takes limits away: rpm, charged by 1 live bucket')
+    expect(refused.error.message).toContain('removes limits: rpm from 1 live bucket')
     expect(await tenant.configs.get(own)).toBeUndefined()
 
     await state('resources: {batch: {limits: {rpm: 7/min, tpd: 200k/day}}}')

@@ -29,28 +29,28 @@ describeOnEngine('zael limits impact', () => {
     }
     const time = 'from 2026-11-02 00:00 to 2026-11-03 00:00 (UTC)'
     expect(await last('limits impact --resource gpt-4 rpm=100')).toContain(
-      `Compared with 1 hourly window of usage of 1 entity, ${time}: 1 would have been refused, 0 perhaps, 0 came near.`,
+      `Replayed 1 hourly window of 1 entity, ${time}: 1 would have been refused, 0 perhaps, 0 came near.`,
     )
     expect(await last('limits impact --resource gtp-4 rpm=100')).toEqual([
-      'There is nothing that the limits could be compared with.',
+      'No recorded usage to compare with these limits.',
       '',
-      `No usage of what the limits would apply to is recorded ${time}, so nothing can be said. \`zael status\` tells whether usage is recorded.`,
+      `No usage is recorded ${time} where these limits would apply. Check that the aggregator runs: zael status`,
       'Unknown names: resource gtp-4 (did you mean gpt-4?)',
     ])
     expect(await last('limits impact --resource video rpm=100')).toContain(
-      `Nothing can be said: usage of 1 entity is recorded ${time}, and more specific limits apply to all of them.`,
+      `1 entity has usage ${time}, but more specific limits apply to all of them.`,
     )
     expect(await last('limits impact --resource gpt-4 rpm=1000')).toContain(
-      `The limits are as they are now for 1 entity with usage ${time}: nothing would change.`,
+      `Nothing would change for 1 entity with usage ${time}.`,
     )
     expect(await last('limits impact --resource gpt-4 rmp=5')).toEqual([
-      'There is nothing that the limits could be compared with.',
+      'No recorded usage to compare with these limits.',
       '',
-      `No usage is recorded under rmp, so nothing can be said about it. Usage of 1 entity was looked at, ${time}.`,
+      `No usage is recorded for rmp, so it cannot be compared. Read the usage of 1 entity, ${time}.`,
       'Unknown names: limit rmp (did you mean rpm?)',
     ])
     expect(await last('limits impact --resource gpt-4 rpm=100 rmp=5')).toContain(
-      'No usage is recorded under rmp, so nothing can be said about it.',
+      'No usage is recorded for rmp, so it cannot be compared.',
     )
     expect(await cli.tell(`limits impact --resource gtp-4 rmp=5 ${RANGE}`)).toMatchObject({
       entities: 0,
@@ -64,7 +64,7 @@ describeOnEngine('zael limits impact', () => {
     })
     await cli.run('limits set --entity large --resource gpt-4 rpm=5000 --for 1h')
     expect(await last('limits impact --resource gpt-4 rpm=100')).toContain(
-      '1 of them has a boost now: what is shown applies when it has ended (`zael limits boosts`).',
+      '1 of them has a temporary limit now. The result applies after it expires (`zael limits boosts`).',
     )
     const {found} = await cli.tell(`limits impact --resource gpt-4 rpm=100 ${RANGE}`)
     expect(Date.parse(found[0].boostedUntil)).toBeGreaterThan(Date.now())

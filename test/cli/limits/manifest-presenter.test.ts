@@ -94,14 +94,14 @@ describe('the question before a plan is applied', () => {
     expect(ask({update: 2})).toBe('This updates 2 scopes or records')
     expect(ask({update: 1, delete: 1})).toBe('This updates 1 scope or record and deletes the limits of 1 scope')
     expect(ask({create: 1}, {lost: ['rpm', 'tpm'], losing: 3, isComplete: false})).toBe(
-      'This takes limits away: rpm and tpm, charged by at least 3 live buckets',
+      'This removes limits: rpm and tpm from at least 3 live buckets',
     )
-    expect(ask({delete: 1}, {unconfigured: 1})).toContain('1 live bucket then without limits at any level')
+    expect(ask({delete: 1}, {unconfigured: 1})).toContain('1 live bucket left without limits')
   })
 
   it('is preceded by what is lost', () => {
     const lines = manifestPlanLines(plan([update]), {...nothing, lost: ['old'], losing: 1})
-    expect(lines.at(-1)).toBe('Loses old, charged by 1 live bucket')
+    expect(lines.at(-1)).toBe('Loses old from 1 live bucket')
     expect(manifestPlanJson(plan([update]), {...nothing, lost: ['old'], losing: 1}).lost).toEqual({
       limits: ['old'],
       buckets: 1,
@@ -193,7 +193,7 @@ describe('the result of an apply', () => {
   it('lists the first failures one by one, and counts what was not tried', () => {
     const failures = Array.from({length: 12}, () => ({change: update, error}))
     const lines = applyLines(plan([], {}), {...result, outcome: 'failed', failures, left: 5, recordFailure: error})
-    expect(lines[0]).toBe('Not everything could be applied; run the command again to apply the rest')
+    expect(lines[0]).toBe('Some changes failed; run the command again to apply the rest')
     expect(lines).toContain('  not tried     5')
     expect(lines.filter(line => line.endsWith(': Others keep changing it.'))).toHaveLength(10)
     expect(lines.at(-1)).toBe('  and 2 more')

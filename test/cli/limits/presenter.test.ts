@@ -86,17 +86,17 @@ describe('a change of limits', () => {
       '  rpm           100/min → 200/min:400',
       '  tpd           1M/day, unchanged',
       '  tpm           (none) → 20k/min',
-      '  live buckets  1,200 updated, 299 already up to date, 1 not reached; their next request updates them',
+      '  live buckets  1,200 updated, 299 already up to date, 1 not updated; their next request updates them',
     ])
   })
 
   it('is marked as a dry run and then shows whom it concerns, not how many were updated', () => {
     expect(lines(change(undefined, after), true)).toEqual([
-      'Limits of resource gpt-4 (dry run, nothing is written)',
-      '  rpm       (none) → 200/min:400',
-      '  tpd       (none) → 1M/day',
-      '  tpm       (none) → 20k/min',
-      '  concerns  no live bucket',
+      'Limits of resource gpt-4 (dry run, nothing written)',
+      '  rpm      (none) → 200/min:400',
+      '  tpd      (none) → 1M/day',
+      '  tpm      (none) → 20k/min',
+      '  affects  no live buckets',
     ])
   })
 
@@ -116,12 +116,12 @@ describe('a change of limits', () => {
     const names = [{kind: 'limit', name: 'tpd', nearest: ['tpm', 'rpd']}] as const
     expect(lines({...change(undefined, own), copied}, false, {...level, ...live, names})).toEqual([
       'Limits of entity user-1 for gpt-4',
-      '  rpm       100/min, unchanged, copied from resource gpt-4',
-      '  tpd       1/day → 2/day',
-      '  hides     resource gpt-4: rpm=100/min tpd=1/day',
-      '  concerns  at least 1 entity with 1,200 live buckets',
-      '  loses     xpm, charged by at least 2 live buckets; at least 1 live bucket then without limits at any level: requests fail',
-      '  new       limit tpd (did you mean tpm or rpd?)',
+      '  rpm      100/min, unchanged, copied from resource gpt-4',
+      '  tpd      1/day → 2/day',
+      '  hides    resource gpt-4: rpm=100/min tpd=1/day',
+      '  affects  at least 1 entity with 1,200 live buckets',
+      '  loses    xpm from at least 2 live buckets; at least 1 live bucket left without limits: requests fail',
+      '  new      limit tpd (did you mean tpm or rpd?)',
     ])
     const many = Array.from({length: 7}, () => batch)
     const wide = lines(change(own, undefined), false, {...level, hides: [], uncovers: many})
@@ -131,7 +131,7 @@ describe('a change of limits', () => {
   it('says how to end a copy', () => {
     const copied = {scope: resource, limits: parseLimits(['rpm=100/min'])}
     expect(copyLines(copied, {...entity, entity: "o'hara"}, ' --stack prod').at(-1)).toBe(
-      "rpm is a copy: later changes of resource gpt-4 do not reach entity o'hara for gpt-4. To follow it again: " +
+      'rpm is a copy and does not follow later changes of resource gpt-4. To follow it again: ' +
         "zael limits unset --all --entity 'o'\\''hara' --resource gpt-4 --stack prod",
     )
     expect(copyLines(undefined, entity, '')).toEqual([])
@@ -230,9 +230,7 @@ describe('the limits that apply', () => {
   it('are shown for the parent too, even when it has none', async () => {
     const parent = {entity: 'team-1', resolution: {...resolution, source: undefined, limits: []}}
     const lines = await resolveLines({...family, parent}, 80)
-    expect(lines).toContain(
-      'Limits of its parent team-1, which is charged for every request too: none, so requests fail',
-    )
+    expect(lines).toContain('Limits of its parent team-1, also charged for every request: none, so requests fail')
     expect(resolveJson({...family, parent})).toMatchObject({
       source: 'resource',
       parent: {entity: 'team-1', source: null},

@@ -43,7 +43,7 @@ describeOnEngine('a change of limits', () => {
     await expect(stopped).rejects.toMatchObject({
       code: 'limits.interrupted',
       exitCode: 130,
-      message: expect.stringMatching(/^The limits are changed, and \d+ live buckets are up to date/),
+      message: expect.stringMatching(/^Interrupted\. The limits are changed and \d+ live buckets updated/),
     })
     expect((await namespace.configs.get(system))?.limits).toEqual([after])
   })

@@ -49,10 +49,10 @@ describeOnEngine('the switch on the command line', () => {
     expect(schemaProblems('resource bypass', changed)).toEqual([])
     expect(changed).toMatchObject({access: {before: null, after: 'bypass'}, buckets: {updated: 1, failed: 0}})
     expect(await cli.show('acquire user-1 files rpm=50', 100)).toMatch(
-      /^Admitted: files is bypassed for user-1, 50 rpm was counted and not charged\n.*\n.*\nrpm +user-1 +50 +1 +3 +now/,
+      /^Admitted: files is bypassed for user-1; 50 rpm was counted, not charged\n.*\n.*\nrpm +user-1 +50 +1 +3 +now/,
     )
     expect(await cli.show('acquire user-1 files rpm=50 --dry-run', 100)).toMatch(
-      /^Would be admitted: files is bypassed for user-1, 50 rpm would be counted and not charged/,
+      /^Would be admitted: files is bypassed for user-1; 50 rpm would be counted, not charged/,
     )
     const acquired = JSON.parse((await cli.run('acquire user-1 files rpm=7 --json')).stdout)
     expect(schemaProblems('acquire', acquired)).toEqual([])
@@ -68,7 +68,7 @@ describeOnEngine('the switch on the command line', () => {
     expect(Date.parse(buckets[0].bypassedUntil)).toBeGreaterThan(Date.now())
     expect(await cli.show('audit list', 200)).toContain('disabled: not set → bypass')
     expect(await cli.show('why user-1 files rpm=9', 100)).toMatch(
-      /^user-1 can have 9 rpm of files now\.\n\nrpm of user-1 is bypassed\n[\s\S]*\n\nfiles is bypassed for user-1: .*\n.*\n\nNext:\n {2}zael resource clear files /,
+      /^user-1, files: a request for 9 rpm is admitted now\.\n\nrpm of user-1 is bypassed\n[\s\S]*\n\nfiles is bypassed for user-1: .*\n.*\n\nNext:\n {2}zael resource clear files /,
     )
     const why = JSON.parse((await cli.run('why user-1 files rpm=9 --json')).stdout)
     expect(schemaProblems('why', why)).toEqual([])
@@ -80,15 +80,16 @@ describeOnEngine('the switch on the command line', () => {
     expect((await cli.run('verify --json')).code).toBe(0)
     await cli.run('resource clear files')
     expect(JSON.parse((await cli.run('why user-1 files rpm=3 --json')).stdout)).toMatchObject({bypassed: []})
-    expect((await cli.run('entity bypass user-33 --resource files')).stderr).toContain(
-      'nothing has used entity "user-33"',
-    )
+    expect((await cli.run('entity bypass user-33 --resource files')).stderr).toContain('Unknown entity "user-33"')
     await cli.run('entity clear user-33 --resource files')
   })
 
   it('is set for a name that nothing has used, with a warning and the nearest known name', async () => {
     const {code, stderr, stdout} = await cli.run('resource disable gtp-4')
-    expect([code, stderr]).toEqual([0, 'Warning: nothing has used resource "gtp-4" before. Did you mean "gpt-4"?\n'])
+    expect([code, stderr]).toEqual([
+      0,
+      'Warning: Unknown resource "gtp-4": nothing has used it yet. Did you mean "gpt-4"?\n',
+    ])
     expect(stdout).toContain('(none) → disabled')
     expect((await cli.run('resource disable gpt-4')).stderr).toBe('')
     await cli.run('entity create user-2')

@@ -54,14 +54,14 @@ describe('namespaces', () => {
       'NAME  ID       CREATED               STATUS',
       'acme  id-acme  2026-01-01T00:00:00Z  active',
     ])
-    expect(await listed(namespaceListing([]), flags, 80)).toEqual(['There are no namespaces'])
+    expect(await listed(namespaceListing([]), flags, 80)).toEqual(['No namespaces'])
     expect(await listed(orphanListing([gone, half, {...gone, status: 'purging'}]), flags, 80)).toEqual([
       'NAME  ID       DELETED               STATUS',
       'gone  id-gone  2026-02-01T00:00:00Z  deleted',
       'half  id-half  -                     half deleted',
       'gone  id-gone  2026-02-01T00:00:00Z  purging',
     ])
-    expect(await listed(orphanListing([]), flags, 80)).toEqual(['There are no deleted namespaces'])
+    expect(await listed(orphanListing([]), flags, 80)).toEqual(['No deleted namespaces'])
     expect((await listed(orphanListing([gone]), {...flags, columns: 'id,created'}, 80))[1]).toContain('2026-01-01')
   })
 

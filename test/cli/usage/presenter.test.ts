@@ -110,7 +110,7 @@ describe('usage show', () => {
       '',
       'Total: 5 requests',
       '  gpt-4: tpm 1,000',
-      '100 % is what the limit allows per day: its rate, or its burst if larger.',
+      '100 % is the amount that the limit allows per day: its rate, or its burst if larger.',
     ])
     expect(usageFooter(windows, {requests: 5, refused: NONE, totals: []}, {window: 'hourly', isPart: true})[1]).toBe(
       'Total of the 2 windows shown: 5 requests',
@@ -190,7 +190,7 @@ describe('usage summary and top', () => {
     expect(topFooter(top, undefined)).toEqual(['', '1 of 2 consumers (resources: r, s)'])
     expect(topFooter(top, 'r')).toEqual(['', '1 of 2 consumers'])
     expect(topFooter({...top, total: 0, resources: []}, undefined)).toEqual([
-      'Searched every resource that has limits of its own or a live bucket (resources: none).',
+      'Searched every resource with its own limits or live buckets (resources: none).',
     ])
   })
 })

@@ -99,7 +99,9 @@ describe.skipIf(inject('engineEndpoint') === '')('the stories of an operator', {
       expect(found).toContain('1 of 52 buckets, 1 over')
       const why = await stack.type('zael why cust-08')
       expect(why).toContain('cust-08: 2 resources, 1 refusing now.')
-      expect(why).toMatch(/cust-08 \(Customer 08\) cannot have 1 rpm and 4,000 tpd, its average request, of batch now/)
+      expect(why).toMatch(
+        /cust-08 \(Customer 08\), batch: a typical request \(1 rpm and 4,000 tpd\) is refused\. It will be admitted in /,
+      )
       expect(why).toMatch(/^cust-08: \d+ requests? refused since .*, last \d+ m?s ago\.$/m)
       const [command = ''] = /zael bucket reset .*?(?= {2})/.exec(why) ?? []
       expect(why.indexOf('zael limits set')).toBeGreaterThan(why.indexOf(command))
@@ -116,8 +118,8 @@ describe.skipIf(inject('engineEndpoint') === '')('the stories of an operator', {
       const set = await stack.type('zael limits set --entity cust-12 --resource gpt-4 tpm=300k --for 24h')
       expect(set).toMatch(/rpm +600\/min, unchanged, copied from resource gpt-4/)
       expect(set).toMatch(/tpm +100k\/min → 300k\/min until \S+ \S+ UTC, then the next level/)
-      expect(set).toMatch(/concerns +1 entity with 1 live bucket/)
-      expect(set).toContain('Ends by itself at ')
+      expect(set).toMatch(/affects +1 entity with 1 live bucket/)
+      expect(set).toContain('Expires at ')
       expect(await stack.type('zael limits boosts')).toMatch(/^cust-12 +gpt-4 +tpm +300k\/min .* the next level/m)
       const {admitted} = await stack.until('cust-12 gpt-4', () => true)
       await stack.until('cust-12 gpt-4', tally => tally.admitted > admitted)
@@ -148,7 +150,7 @@ describe.skipIf(inject('engineEndpoint') === '')('the stories of an operator', {
       // One may have been in flight.
       expect(blocked.admitted).toBeLessThanOrEqual(admitted + 1)
       const why = await stack.type('zael why cust-33')
-      expect(why).toContain('gpt-4 is disabled for cust-33: every request is refused until the switch is lifted.')
+      expect(why).toContain('gpt-4 is disabled for cust-33: every request is refused until the switch is removed.')
       expect(await stack.type('zael audit list cust-33 --limit 1')).toContain('disabled: not set → yes')
       await stack.type('zael entity clear cust-33')
       await stack.until('cust-33 gpt-4', tally => tally.admitted > blocked.admitted)
@@ -164,7 +166,7 @@ describe.skipIf(inject('engineEndpoint') === '')('the stories of an operator', {
       expect(impact).toMatch(/: 6 would have been refused, \d+ perhaps/)
       // Its limits are a copy for a boost: then it follows the others again.
       expect(impact).toMatch(/^perhaps +cust-12 /m)
-      expect(impact).toContain('1 of them has a boost now')
+      expect(impact).toContain('1 of them has a temporary limit now')
       // Others have used little, and what is not changed hurts nobody.
       expect(impact).not.toMatch(/cust-40|rpm/)
       expect(await stack.type('zael limits get --resource gpt-4')).toContain('100k/min')
@@ -203,7 +205,7 @@ describe.skipIf(inject('engineEndpoint') === '')('the stories of an operator', {
       expect(await stack.type('zael entity import customers.csv')).toContain(
         'Created 500, updated 0, wrote 50 sets of limits',
       )
-      expect(await stack.type('zael entity import customers.csv')).toContain('500 entities as they are')
+      expect(await stack.type('zael entity import customers.csv')).toContain('500 entities unchanged')
       const gold = await stack.type('zael entity list -m plan=gold --limit 2 --columns id,name')
       expect(gold).toContain('acme-011')
       expect(await stack.type('zael limits resolve acme-011 gpt-4')).toMatch(/rpm +600\/min\n +tpm +400k\/min\n/)

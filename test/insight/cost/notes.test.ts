@@ -32,11 +32,11 @@ const SOURCES: NoteSources = {
 }
 
 it.each([
-  [false, 'the local stack was started with --no-aggregator; start it without.', null],
+  [false, 'the local stack runs with --no-aggregator. Restart it without this flag.', null],
   [true, 'there was no traffic.', null],
   [undefined, 'there was no traffic, or the aggregator does not run.', 'zael status'],
 ])('says why nothing is counted where the aggregator runs: %s', (runsAggregator, why, fix) => {
-  const unknown = 'No usage is recorded in these days, so nothing tells how many requests were decided'
+  const unknown = 'No usage is recorded in these days, so the number of decisions is unknown'
   expect(notesOn({...SOURCES, runsAggregator})[0]).toEqual({message: `${unknown}: ${why}`, fix})
 })
 
@@ -50,8 +50,10 @@ it('has no word about the aggregator where some day is counted, or was not read'
 
 it('says what estimates leave out, and that today is not over', () => {
   const messages = notesOn({...SOURCES, averaged: DAYS.slice(1)}).map(({message}) => message)
-  expect(messages).toContainEqual(expect.stringMatching(/^Estimates count .* usage by month, .* are not in them\.$/))
-  expect(messages).toContain('No day that is over has figures: this is today so far, not a whole day.')
+  expect(messages).toContainEqual(
+    expect.stringMatching(/^Estimates count .* They omit .* monthly usage, .* reads of services\.$/),
+  )
+  expect(messages).toContain('No completed day has figures. These figures cover today so far.')
 })
 
 it('says whose prices are used for another region and table class', () => {
@@ -61,7 +63,7 @@ it('says whose prices are used for another region and table class', () => {
     stack: {...SOURCES.stack, region: 'eu-central-1'},
   })
   expect(notes.slice(-2)).toEqual([
-    {message: 'The stack is in eu-central-1, the prices are those of us-east-1.', fix: null},
-    {message: 'The table class is Standard-IA, the prices are those of Standard.', fix: null},
+    {message: 'Prices are for us-east-1; the stack is in eu-central-1.', fix: null},
+    {message: 'Prices are for the table class Standard; the table has Standard-IA.', fix: null},
   ])
 })

@@ -109,7 +109,7 @@ describeOnEngine('what a stack costs', () => {
     expect(found.days.every(({dollars}) => dollars === null)).toBe(true)
     expect(found.notes[0]).toEqual({
       message:
-        'No usage is recorded in these days, so nothing tells how many requests were decided: the stack has no aggregator, which counts them.',
+        'No usage is recorded in these days, so the number of decisions is unknown: the stack has no aggregator.',
       fix: 'zael deploy --aggregator',
     })
   })

@@ -80,7 +80,7 @@ const CORRUPTIONS: readonly Corruption[] = [
       await past.configs.set({level: 'resource', resource: 'idle'}, [parseLimit('rpm=1/min')])
       await past.configs.set({level: 'resource', resource: 'idle'}, [parseLimit('rpm=2/min')], {until})
     },
-    reason: /^The boost of rpm ended at .* and is still configured/,
+    reason: /^The temporary limit rpm expired at .* but is still configured/,
   },
   {
     name: 'usage outside the index of its resource',
@@ -110,7 +110,7 @@ const CORRUPTIONS: readonly Corruption[] = [
     name: 'a capacity that is not configured',
     kind: 'limits',
     plant: scene => scene.change(bucketOf(scene), {[limitAttribute('tpm', 'capacity')]: number(90_000_000)}),
-    reason: /tpm has capacity 90,000 and .*configured is capacity 20,000/,
+    reason: /tpm has capacity 90,000 and .*the configuration has capacity 20,000/,
   },
   {
     name: 'a rate that is not configured',
@@ -131,7 +131,7 @@ const CORRUPTIONS: readonly Corruption[] = [
           ]),
         ),
       ),
-    reason: /rpm is configured and not in the bucket/,
+    reason: /rpm is configured but not in the bucket/,
   },
   {
     name: 'a limit without a capacity in a bucket',
@@ -170,13 +170,13 @@ const CORRUPTIONS: readonly Corruption[] = [
     name: 'a shard with another number of shards',
     kind: 'shards',
     plant: scene => scene.change(bucketOf(scene, 1), {[bucket.shardCount]: number(1)}),
-    reason: /Shard 0 counts 2 shards, 1 counts another number/,
+    reason: /Shard 0 counts 2 shards; shard 1 counts another number/,
   },
   {
     name: 'a missing shard of a bucket that does not expire',
     kind: 'shards',
     plant: scene => scene.delete(bucketOf(scene, 1)),
-    reason: /Of 2 shards 1 is missing/,
+    reason: /Missing shards \(of 2\): 1\./,
   },
   {
     name: 'a shard beyond the last one',
@@ -283,7 +283,7 @@ const CORRUPTIONS: readonly Corruption[] = [
         GSI4SK: text(PK),
       })
     },
-    reason: /2 tpm were consumed and are not in the monthly usage/,
+    reason: /2 tpm were consumed but are not in the monthly usage/,
     isUndecided: true,
   },
   {
@@ -311,7 +311,7 @@ const CORRUPTIONS: readonly Corruption[] = [
     name: 'an item of no known kind',
     kind: 'unknown',
     plant: scene => scene.put({PK: text(`${scene.table.namespace}/WHAT#1`), SK: text('#X')}),
-    reason: /that of no record/,
+    reason: /matches no known record/,
     isUndecided: true,
   },
 ]

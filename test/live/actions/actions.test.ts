@@ -110,7 +110,7 @@ describeOnEngine('actions of the live view', () => {
     expect(text).toMatch(new RegExp(`^This changes the limits of entity ${id} for gpt-4:\n`))
     expect(text).toMatch(/tpm +10k\/min → 30k\/min until \d{4}-\d\d-\d\d \d\d:\d\d UTC, then the next level/)
     expect(text).toMatch(/rpm +100\/min, unchanged, copied from resource gpt-4/)
-    expect(text).toContain('Ends by itself at ')
+    expect(text).toContain('Expires at ')
     expect(text).not.toContain('dry run')
     expect(await eventsOf(id)).toEqual([])
     expect((await perform()).join('\n')).toMatch(/live buckets +1 updated/)

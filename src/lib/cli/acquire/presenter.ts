@@ -7,7 +7,7 @@ import {textTable} from '../output/text-table.js'
 import type {AcquireResult} from './results.js'
 
 export function retryText(ms: number): string {
-  return `Refused for now; trying again in ${formatWait(ms)}`
+  return `Refused; retrying in ${formatWait(ms)}`
 }
 
 /** "1 rpm and $0.05 usd". */
@@ -30,7 +30,7 @@ export async function acquireLines(tried: TriedRequest, width: number | undefine
   const {statuses} = tried.attempt
   const title = titleOf(tried)
   if (statuses.length === 0) return [title]
-  const headers = ['LIMIT', 'OF', 'ASKED', 'LEFT', 'CAPACITY', 'FREE IN'].map(header => ({header}))
+  const headers = ['LIMIT', 'ENTITY', 'REQUESTED', 'LEFT', 'CAPACITY', 'READY IN'].map(header => ({header}))
   const rows = statuses.map(({name, entity, requested, available, capacity, exceeded, retryAfterMs}) => {
     const unit = tried.units?.get(name)
     const amounts = [requested, available, capacity].map(tokens =>
@@ -46,12 +46,12 @@ function titleOf({entity, resource, consume, units, dryRun, attempt}: TriedReque
   const asked = amountWords(consume, units)
   const waited = waitedMs > 0 ? ` after ${formatSpan(waitedMs)}` : ''
   if (!admitted) {
-    return `Refused${waited}: ${entity} cannot have ${asked} of ${resource} now; try again in ${formatWait(retryAfterMs)}`
+    return `Refused${waited}: ${entity} cannot consume ${asked} of ${resource} now. Retry in ${formatWait(retryAfterMs)}.`
   }
-  if (!isMetered) return `Admitted without a charge: the table is unavailable, so ${entity} was charged nothing`
+  if (!isMetered) return 'Admitted without a charge, because the table is unavailable'
   const parent = parentCharge(attempt, units)
   const charge = isBypassed
-    ? `${resource} is bypassed for ${entity}, ${asked} ${dryRun ? 'would be' : 'was'} counted and not charged${parent}`
+    ? `${resource} is bypassed for ${entity}; ${asked} ${dryRun ? 'would be' : 'was'} counted, not charged${parent}`
     : `${entity} ${dryRun ? 'would be' : 'was'} charged ${asked} of ${resource}${parent}`
   return dryRun ? `Would be admitted: ${charge}` : `Admitted${waited}: ${charge}`
 }
@@ -60,7 +60,7 @@ function titleOf({entity, resource, consume, units, dryRun, attempt}: TriedReque
 function parentCharge({parent, statuses}: AcquireAttempt, units: UnitsByLimit | undefined): string {
   if (parent === undefined) return ''
   const shared = statuses.filter(({level}) => level === 'parent').map(({name, requested}) => [name, requested])
-  return `, its parent ${parent} ${shared.length > 0 ? amountWords(Object.fromEntries(shared), units) : 'too'}`
+  return `, and its parent ${parent} ${shared.length > 0 ? amountWords(Object.fromEntries(shared), units) : 'too'}`
 }
 
 export function whyCommand({entity, resource, consume, units}: TriedRequest): string {

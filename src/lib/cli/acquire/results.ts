@@ -16,9 +16,9 @@ export const acquireResult = strictObject({
   consume: z.record(z.string(), z.int().min(1)),
   dryRun: z.boolean(),
   admitted: z.boolean(),
-  metered: z.boolean().describe('False when the table was out of reach and the policy let the request through'),
-  bypassed: z.boolean().describe('A switch lets the entity pass: the request is counted, and nothing taken from it'),
-  parent: textOrNull.describe('Charged too, or refusing'),
+  metered: z.boolean().describe('False when the table was unavailable and the policy admitted the request'),
+  bypassed: z.boolean().describe('A switch bypasses the limits: the request is counted, not charged'),
+  parent: textOrNull.describe('Parent that is also charged, or refuses'),
   waitedMs: count,
   retryAfterMs: count.nullable().describe('0 when admitted; null when waiting never helps'),
   limits: listOf({
@@ -46,46 +46,44 @@ const whyOneResult = strictObject({
   entity: z.string(),
   resource: z.string(),
   registered: z.boolean().describe('Whether the entity has a record'),
-  name: textOrNull.describe('Of the entity; null where it has none but its id'),
-  parent: textOrNull.describe('Shares every charge'),
+  name: textOrNull.describe('Display name of the entity; null when it equals the id'),
+  parent: textOrNull.describe('Parent that every request also charges'),
   cascade: sharedChargeSchema,
   at: z.string().describe('UTC, ISO 8601'),
-  hour: z.string().describe('Start of the hour that drainedBy is about'),
+  hour: z.string().describe('Start of the hour covered by drainedBy'),
   admitted: z.boolean(),
   retryAfterMs: count.nullable().describe('0 when there is room; null when waiting never helps'),
   clearsAt: textOrNull.describe('UTC, ISO 8601; null when waiting never helps'),
-  disabled: switchSchema.nullable().describe('The switch that refuses every request; then no limits are listed'),
-  bypassed: z
-    .array(switchSchema)
-    .describe('Switches that admit every request and only count it: of the entity, of its parent'),
+  disabled: switchSchema.nullable().describe('The switch that refuses every request; limits is then empty'),
+  bypassed: z.array(switchSchema).describe('Bypass switches of the entity and its parent'),
   request: z
     .enum(['asked', 'typical', 'one-token'])
-    .describe('What is explained: as asked, the average request of the bucket, or one token of each limit'),
+    .describe('The explained request: as given, the average request of the bucket, or one token of each limit'),
   refused: strictObject({
     requests: z.number().describe('Refused by limits of the entity itself, each request once'),
-    byParent: z.number().describe('Refused by its parent alone'),
-    since: z.string().describe('Start of the hour from which they are counted, UTC'),
-    lastAt: textOrNull.describe('UTC, ISO 8601; null when there is none'),
-  }).describe('Requests that limiters of zael refused lately'),
+    byParent: z.number().describe('Refused only by its parent'),
+    since: z.string().describe('Start of the first counted hour, UTC'),
+    lastAt: textOrNull.describe('UTC, ISO 8601; null without refusals'),
+  }).describe('Recently refused requests'),
   limits: listOf({
     name: z.string(),
     level: z.enum(['entity', 'parent']),
     entity: z.string(),
     setFor: scopeSchema,
-    text: z.string().describe('As `zael limits set` reads it'),
+    text: z.string().describe('In the syntax of `zael limits set`'),
     capacity: z.int().min(1),
     refillAmount: count,
     refillPeriodSeconds: z.int().min(1),
     ...limitKindShape,
     toppedUp: z.int().min(1).optional().describe('Added to a quota until its reset; the capacity includes it'),
-    resetsAt: z.string().optional().describe('UTC, ISO 8601; when a quota of the calendar is full again'),
+    resetsAt: z.string().optional().describe('Next reset of a calendar quota; UTC, ISO 8601'),
     told: strictObject({
       at: z.string().describe('UTC, ISO 8601'),
-      left: count.optional().describe('Whole tokens that were left'),
-      clearsAt: z.string().optional().describe('UTC, ISO 8601; from when a request that was refused is admitted'),
+      left: count.optional().describe('Whole tokens left'),
+      clearsAt: z.string().optional().describe('When refused requests are admitted again; UTC, ISO 8601'),
     })
       .optional()
-      .describe('What a provider has told last that lowered the balance'),
+      .describe('Latest provider feedback that lowered the balance'),
     available: z.int().describe('Whole tokens left over all shards; negative in debt'),
     requested: z.int().min(1),
     deficit: count,
@@ -101,7 +99,7 @@ const whyOneResult = strictObject({
     drainedBy: listOf({
       entity: z.string(),
       tokens: z.int().min(1),
-    }).describe('Children that share their charges, most first; only where the limit is exceeded'),
+    }).describe('Children that charge this limit, largest first; only when it is exceeded'),
     remedies: z.array(remedySchema),
   }),
 })
@@ -110,8 +108,8 @@ export type WhyOneResult = ResultOf<typeof whyOneResult>
 const whyAllResult = strictObject({
   entity: z.string(),
   at: z.string().describe('UTC, ISO 8601'),
-  admitted: z.boolean().describe('Whether the request of every resource has room'),
-  resources: z.array(whyOneResult).describe('All resources that the entity uses or has limits for, worst first'),
+  admitted: z.boolean().describe('Whether every request is admitted'),
+  resources: z.array(whyOneResult).describe('Resources that the entity uses or has limits for, worst first'),
 })
 export type WhyAllResult = ResultOf<typeof whyAllResult>
 

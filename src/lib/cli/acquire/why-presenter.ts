@@ -29,16 +29,16 @@ function lifting({entity, scope}: SetSwitch, where: string): Remedy {
     scope.level === 'resource' ? `resource clear ${shellWord(scope.resource)}` : `entity clear ${shellWord(entity)}`
   const isOne = scope.level === 'entity' && scope.resource !== DEFAULT_RESOURCE
   const only = isOne ? ` --resource ${shellWord(scope.resource)}` : ''
-  return [`zael ${subject}${only}${where}`, `lift the switch of ${scopeWords(scope)}`]
+  return [`zael ${subject}${only}${where}`, `remove the switch of ${scopeWords(scope)}`]
 }
 
-/** Narrowest first: enable this entity alone, or lift the switch for everybody. */
+/** Narrowest first. */
 function opening(disabled: SetSwitch, resource: string, where: string): Remedy[] {
   const {entity, scope} = disabled
   const lift = lifting(disabled, where)
   if (scope.level !== 'resource') return [lift]
   const command = `zael entity enable ${shellWord(entity)} --resource ${shellWord(resource)}${where}`
-  return [[command, `admit ${entity} alone, although ${resource} is disabled`], lift]
+  return [[command, `admit only ${entity}`], lift]
 }
 
 export function whyLines(explanation: Explanation, where = ''): string[] {
@@ -67,15 +67,15 @@ export function whyLines(explanation: Explanation, where = ''): string[] {
 const withName = ({entity, name}: Explanation): string => (name === undefined ? entity : `${entity} (${name})`)
 
 function disabledText({entity, resource}: Explanation, disabled: SetSwitch): string {
-  const whose = disabled.entity === entity ? '' : `, which shares every charge of ${entity}`
-  return `${resource} is disabled for ${disabled.entity}${whose}: every request is refused until the switch is lifted.`
+  const whose = disabled.entity === entity ? '' : `, the parent of ${entity}`
+  return `${resource} is disabled for ${disabled.entity}${whose}: every request is refused until the switch is removed.`
 }
 
 function bypassLines({bypassed, resource}: Explanation, where: string): string[] {
   if (bypassed.length === 0) return []
   const switches = bypassed.flatMap(each => [
     '',
-    `${resource} is bypassed for ${each.entity}: every request is admitted and counted, and nothing is taken.`,
+    `${resource} is bypassed for ${each.entity}: every request is admitted and counted, but not charged.`,
     ...factLines('', {'set for': scopeWords(each.scope)}).slice(1),
   ])
   return [...switches, ...nextLines(bypassed.map(each => lifting(each, where)))]
@@ -90,7 +90,7 @@ function refusedLately({refused, refusedSince, atMs}: Explanation): string | und
   const {requests, byParent, lastAtMs} = refused
   if (requests + byParent === 0) return undefined
   const own = requests > 0 ? [`${formatPlural(requests, 'request')} refused`] : []
-  const parent = byParent > 0 ? [`${formatPlural(byParent, 'request')} refused by the parent alone`] : []
+  const parent = byParent > 0 ? [`${formatPlural(byParent, 'request')} refused only by the parent`] : []
   const last = lastAtMs === undefined ? '' : `, last ${formatSpan(Math.max(0, atMs - lastAtMs))} ago`
   return `${[...own, ...parent].join(', ')} since ${refusedSince}${last}`
 }
@@ -98,8 +98,8 @@ function refusedLately({refused, refusedSince, atMs}: Explanation): string | und
 function sharedLines(entity: string, cascade: SharedCharge): string[] {
   const {charged, level, parent} = cascade
   const source = level === 'record' ? '' : `, by the cascade policy at the ${cascadeSource(cascade)}`
-  if (charged) return ['', `Every charge of ${entity} is also charged to its parent ${parent}${source}.`]
-  return level === 'record' ? [] : ['', `No charge of ${entity} is charged to its parent ${parent}${source}.`]
+  if (charged) return ['', `Requests of ${entity} also charge its parent ${parent}${source}.`]
+  return level === 'record' ? [] : ['', `Requests of ${entity} do not charge its parent ${parent}${source}.`]
 }
 
 function verdict(explanation: Explanation): string {
@@ -109,13 +109,12 @@ function verdict(explanation: Explanation): string {
   const own = limits.filter(({level}) => level === 'entity')
   const units = new Map(own.flatMap(({name, configured: {unit}}) => (unit === undefined ? [] : [[name, unit]])))
   const amounts = amountWords(Object.fromEntries(own.map(({name, requested}) => [name, requested])), units)
-  const asked = `${amounts}${basis === 'typical' ? ', its average request,' : ''}`
-  if (admitted) return `${entity} can have ${asked} of ${resource} now.`
-  const when =
-    retryAfterMs === Infinity
-      ? 'and waiting does not help'
-      : `but in ${formatWait(retryAfterMs)}, at ${isoSeconds(Math.ceil((atMs + retryAfterMs) / 1000) * 1000)}`
-  return `${entity} cannot have ${asked} of ${resource} now, ${when}.`
+  const request = basis === 'typical' ? `a typical request (${amounts})` : `a request for ${amounts}`
+  const subject = `${entity}, ${resource}: ${request}`
+  if (admitted) return `${subject} is admitted now.`
+  if (retryAfterMs === Infinity) return `${subject} is refused, and waiting does not help.`
+  const at = isoSeconds(Math.ceil((atMs + retryAfterMs) / 1000) * 1000)
+  return `${subject} is refused. It will be admitted in ${formatWait(retryAfterMs)}, at ${at}.`
 }
 
 function limitLines(limit: ExplainedLimit, {hour, atMs, refusedSince}: Explanation): string[] {
@@ -124,7 +123,7 @@ function limitLines(limit: ExplainedLimit, {hour, atMs, refusedSince}: Explanati
   const count = (tokens: number) => formatTokens(tokens, configured.unit)
   const whose = level === 'parent' ? `the parent ${entity}` : entity
   const clears =
-    limit.retryAfterMs === Infinity ? 'and waiting does not help' : `clears in ${formatWait(limit.retryAfterMs)}`
+    limit.retryAfterMs === Infinity ? 'waiting does not help' : `clears in ${formatWait(limit.retryAfterMs)}`
   const state = exceeded ? `refuses, ${clears}` : isBypassed ? 'is bypassed' : 'has room'
   const isShared = level === 'parent' || drainedBy.length > 0
   const consumers = drainedBy.map(({entity: child, tokens}) => `${child} ${count(tokens)}`).join(', ')
@@ -134,10 +133,9 @@ function limitLines(limit: ExplainedLimit, {hour, atMs, refusedSince}: Explanati
     'topped up': limit.toppedUp > 0 ? `${count(limit.toppedUp)} until the reset` : undefined,
     resets: resetsText(limit, atMs),
     shards: shards.length > 1 ? shardsText(limit) : undefined,
-    'provider said': toldText(limit),
+    'provider feedback': feedbackText(limit),
     refused: refused.requests > 0 ? refusedText(limit, refusedSince) : undefined,
-    'drained by':
-      exceeded && isShared ? `${consumers || 'no entity with recorded usage yet'} (since ${hour})` : undefined,
+    'consumed by': exceeded && isShared ? `${consumers || 'no recorded usage yet'} (since ${hour})` : undefined,
   })
 }
 
@@ -146,16 +144,16 @@ function refusedText({refused, configured}: ExplainedLimit, since: string): stri
   return `${formatPlural(refused.requests, 'request')} for ${tokens} since ${since}`
 }
 
-function toldText({told, configured: {unit}}: ExplainedLimit): string | undefined {
-  if (!told) return undefined
+function feedbackText({feedback, configured: {unit}}: ExplainedLimit): string | undefined {
+  if (!feedback) return undefined
   const what =
-    told.clearsAtMs === undefined
-      ? `${formatTokens(told.left ?? 0, unit)} left`
-      : `too many, until ${isoSeconds(Math.ceil(told.clearsAtMs / 1000) * 1000)}`
-  return `${what} (at ${isoSeconds(told.atMs)})`
+    feedback.clearsAtMs === undefined
+      ? `${formatTokens(feedback.left ?? 0, unit)} left`
+      : `rate limited until ${isoSeconds(Math.ceil(feedback.clearsAtMs / 1000) * 1000)}`
+  return `${what} (at ${isoSeconds(feedback.atMs)})`
 }
 
-function toldJson({atMs, left, clearsAtMs}: StoredFeedback): NonNullable<WhyOneResult['limits'][number]['told']> {
+function feedbackJson({atMs, left, clearsAtMs}: StoredLesson): NonNullable<WhyOneResult['limits'][number]['told']> {
   const clears = clearsAtMs === undefined ? {} : {clearsAt: isoMilliseconds(clearsAtMs)}
   return {at: isoMilliseconds(atMs), ...(left !== undefined && {left}), ...clears}
 }
@@ -211,7 +209,7 @@ export function whyJson(explanation: Explanation, where = ''): WhyOneResult {
       ...kindJson(limit.configured),
       ...(limit.toppedUp > 0 && {toppedUp: limit.toppedUp}),
       ...(limit.resetsAtMs !== undefined && {resetsAt: new Date(limit.resetsAtMs).toISOString()}),
-      ...(limit.told && {told: toldJson(limit.told)}),
+      ...(limit.feedback && {told: feedbackJson(limit.feedback)}),
       available: limit.available,
       requested: limit.requested,
       deficit: missing(limit),
@@ -244,7 +242,7 @@ export function remedies(limit: ExplainedLimit, atMs: number, where = ''): Remed
   const {configured, requested, entity, resource, capacity} = limit
   const refill: Remedy = [
     `zael bucket reset ${shellWord(entity)} --resource ${shellWord(resource)}${where}`,
-    `refill the bucket of ${entity} once, now`,
+    `refill the bucket of ${entity} now`,
   ]
   const raise = raising(limit, atMs, where)
   return [
@@ -301,7 +299,7 @@ const hasValues = (limit: Limit, values: BoostValues): boolean =>
 
 /** When the doubled limit admits the request: doubling adds no tokens. */
 function raisedFrom({configured: {reset, schedule}, retryAfterMs}: ExplainedLimit): string {
-  if (reset) return ', from its next reset on'
+  if (reset) return ', from its next reset'
   const isPlain = schedule === undefined && Number.isFinite(retryAfterMs)
   return isPlain ? `; clears in ${formatWait(Math.ceil(retryAfterMs / 2))}` : ''
 }
@@ -313,7 +311,7 @@ function topUp(limit: ExplainedLimit, where: string): Remedy {
   const amount = shellWord(`${name}=${formatAmount(missing(limit), configured.unit)}`)
   return [
     `zael bucket top-up ${shellWord(entity)} ${shellWord(resource)} ${amount}${where}`,
-    'add what is missing until the reset',
+    'add the missing amount until the reset',
   ]
 }
 
@@ -329,10 +327,10 @@ export interface WhyReport {
 }
 
 export function whyAllLines({entity, explanations}: WhyReport, where = ''): string[] {
-  if (explanations.length === 0) return [`${entity} uses no resource that has limits.`]
+  if (explanations.length === 0) return [`${entity} does not use a resource with limits.`]
   const refusing = explanations.filter(({admitted}) => !admitted).length
   const count = formatPlural(explanations.length, 'resource')
-  const head = refusing === 0 ? `${count}, none refuses now.` : `${count}, ${refusing} refusing now.`
+  const head = refusing === 0 ? `${count}, none refusing now.` : `${count}, ${refusing} refusing now.`
   return [
     `${entity}: ${head}`,
     ...explanations.flatMap(each => ['', ...(isNotable(each) ? whyLines(each, where) : [verdict(each)])]),
@@ -353,7 +351,7 @@ export function whyAllJson({entity, atMs, explanations}: WhyReport, where = ''):
 
 export function whyShortLines({entity, atMs, explanations}: WhyReport): string[] {
   const time = new Date(atMs).toISOString().replace(/\.\d+Z$/, 'Z')
-  if (explanations.length === 0) return [`${time}  ${entity}  uses no resource that has limits`]
+  if (explanations.length === 0) return [`${time}  ${entity}  does not use a resource with limits`]
   return explanations.map(each => {
     const refused = refusedLately(each)
     return `${time}  ${entity} ${each.resource}  ${stateText(each)}${refused === undefined ? '' : `; ${refused}`}`

@@ -36,7 +36,7 @@ export interface WhyRequest {
 export function whyRequest({entity, resource, amounts = [], follow = false, interval = '5s'}: WhyInput): WhyRequest {
   checkEntityId(entity)
   if (resource?.includes('=')) {
-    throw new InvalidInput('why.resource', `"${resource}" is an amount, and there is no resource before it.`, {
+    throw new InvalidInput('why.resource', `"${resource}" is an amount. A resource must come before it.`, {
       hint: `zael why ${entity} RESOURCE ${resource}`,
       details: {resource},
     })
@@ -49,7 +49,7 @@ function intervalOf(text: string): number {
   const ms = parseDuration(text)
   if (ms >= SHORTEST_INTERVAL_MS && ms <= LONGEST_INTERVAL_MS) return ms
   throw new InvalidInput('why.interval', `--interval: ${text} is not between 1s and 1h.`, {
-    hint: 'Every look costs several read units per resource; 5s is a good value.',
+    hint: 'Each refresh costs several read units per resource. 5s is a good value.',
     details: {interval: text},
   })
 }
@@ -105,7 +105,7 @@ export async function runFollow(
 
 function timeLines({atMs}: WhyReport, problem: string | undefined): string[] {
   const time = new Date(atMs).toISOString().replace(/\.\d+Z$/, 'Z')
-  return [problem === undefined ? `${time}, Ctrl-C ends` : `As of ${time}. ${problem}`, '']
+  return [problem === undefined ? `${time}, Ctrl-C to stop` : `As of ${time}. ${problem}`, '']
 }
 
 export interface FollowWhyOptions {

@@ -44,7 +44,7 @@ export function resetLines({entity, resource, result, units}: ChangedBucket, isW
 /** `asked`: whole tokens. */
 export function topUpLines(changed: ChangedBucket, asked: Readonly<Record<string, number>>): string[] {
   const {entity, resource, result, units} = changed
-  if (result.isRepeated) return repeatedLines(changed, 'topped up')
+  if (result.isRepeated) return repeatedLines(changed, 'top up')
   const {shards, amounts} = result
   const parts = shards > 1 ? ` (${formatCount(shards)} shards)` : ''
   const short = Object.keys(asked).filter(name => (amounts[name] ?? 0) < (asked[name] as number))
@@ -52,14 +52,14 @@ export function topUpLines(changed: ChangedBucket, asked: Readonly<Record<string
     `Topped up ${entity} for ${resource}${parts}: ${amountsText(amounts, units)}`,
     ...(short.length === 0
       ? []
-      : [`${short.join(', ')}: less than asked for, because a limit that refills holds its capacity at most`]),
+      : [`${short.join(', ')}: less than requested, because a rate cannot exceed its capacity`]),
   ]
 }
 
 function repeatedLines({entity, resource, result, units}: ChangedBucket, what: string): string[] {
   const {idempotencyKey, amounts} = result
   return [
-    `Nothing was changed: under the key ${idempotencyKey} ${entity} was ${what} for ${resource} before ` +
+    `Nothing was changed: the key ${idempotencyKey} was already used to ${what} ${entity} for ${resource} ` +
       `(${amountsText(amounts, units)})`,
   ]
 }
@@ -87,7 +87,6 @@ export function topUpJson(
 }
 
 export const idempotencyKey = string({
-  description:
-    'Name of this change, 1 to 64 letters, digits and . _ : - ; repeated with it within three days, it is applied once.',
+  description: 'Apply this change once, even if repeated within three days. 1 to 64 letters, digits, or . _ : -',
   helpValue: 'KEY',
 })

@@ -55,7 +55,7 @@ export function shardListing(
       {name: 'age', fit: 'spare', value: ({view}) => ageOf(view), raw: ({view}) => view?.refillAgeMs},
       {name: 'expires', fit: 'spare', value: ({view}) => expiryOf(view, nowMs), raw: ({view}) => view?.expiresAt},
     ],
-    empty: 'There is no bucket: nothing has been consumed yet, or it has expired.',
+    empty: 'No bucket: nothing was consumed yet, or the bucket has expired.',
   }
 }
 
@@ -79,7 +79,7 @@ export function bucketListing(
       {name: 'shards', value: ({shards}) => shards},
       {name: 'age', fit: 'spare', value: ({view}) => ageOf(view), raw: ({view}) => view?.refillAgeMs},
     ],
-    empty: 'There are no buckets: nothing has been consumed yet, or all have expired.',
+    empty: 'No buckets: nothing was consumed yet, or all buckets have expired.',
   }
 }
 

@@ -12,11 +12,11 @@ const bucketLimitSchema = strictObject({
 
 const bucketShardSchema = strictObject({
   shard: z.int(),
-  isGhost: z.boolean().describe('Remains of a shard that is gone.'),
+  isGhost: z.boolean().describe('Remains of a deleted shard.'),
   limits: z.array(bucketLimitSchema),
   incomplete: z.array(z.string()).describe('Limits without parameters.'),
   writePressure: z.number().nullable().describe('Part of 1,000 writes per second in use.'),
-  writes: z.number().describe('Writes since the item exists.'),
+  writes: z.number().describe('Writes since the item was created.'),
   refilledAt: textOrNull,
   refillAgeMs: z.number().nullable(),
   expiresAt: textOrNull,
@@ -30,7 +30,7 @@ const bucketSchema = strictObject({
   shardCount: z.int(),
   isDisabled: z.boolean().describe('Whether a switch refuses every request.'),
   bypassedUntil: textOrNull.describe(
-    'UTC, ISO 8601: a switch admits every request until then, and longer if it still stands; null: limits count.',
+    'A switch admits every request at least until then; UTC, ISO 8601. Null: limits apply.',
   ),
   limits: z.array(bucketLimitSchema).describe('All shards together.'),
   shards: z.array(bucketShardSchema),
@@ -46,26 +46,26 @@ export type BucketListResult = ResultOf<typeof bucketListResult>
 const operationShape = {
   entity: z.string(),
   resource: z.string(),
-  idempotencyKey: z.string().describe('With it a repetition changes nothing, for three days.'),
-  isRepeated: z.boolean().describe('Applied before under this key: nothing was changed now.'),
+  idempotencyKey: z.string().describe('Repetitions with this key change nothing for three days.'),
+  isRepeated: z.boolean().describe('The key was already used; nothing was changed.'),
 }
 
 export const bucketResetResult = strictObject({
   ...operationShape,
   shards: z.int(),
-  reset: z.int().describe('Shards that were filled now.'),
+  reset: z.int().describe('Shards filled by this command.'),
   ghosts: z.int(),
-  amounts: z.record(z.string(), z.int()).describe('Whole tokens that were restored, by limit.'),
+  amounts: z.record(z.string(), z.int()).describe('Restored whole tokens, by limit.'),
 }).meta({title: 'zael bucket reset'})
 export type BucketResetResult = ResultOf<typeof bucketResetResult>
 
 export const bucketTopUpResult = strictObject({
   ...operationShape,
-  shards: z.int().describe('Shards that were written; 0 when a bucket that was never used starts full.'),
+  shards: z.int().describe('Written shards; 0 when an unused bucket starts full.'),
   asked: z.record(z.string(), z.int().min(1)).describe('Whole tokens, by limit.'),
   amounts: z
     .record(z.string(), count)
-    .describe('Whole tokens that were added, by limit: less than asked where a limit that refills had no room.'),
+    .describe('Added whole tokens, by limit; less than asked when a rate reaches its capacity.'),
 }).meta({title: 'zael bucket top-up'})
 export type BucketTopUpResult = ResultOf<typeof bucketTopUpResult>
 

@@ -23,8 +23,8 @@ export async function readEntityFile(file: string, given: EntityFileFormat | und
   const ending = /\.(csv|jsonl|ndjson)$/i.exec(file)?.[1]?.toLowerCase()
   const format = given ?? (ending === 'csv' ? 'csv' : ending === undefined ? undefined : 'jsonl')
   if (format === undefined) {
-    throw new InvalidInput('import.format', `The format of ${file} is not known.`, {
-      hint: 'Name it .csv or .jsonl, or add --format csv or --format jsonl.',
+    throw new InvalidInput('import.format', `The format of ${file} is unknown.`, {
+      hint: 'Name the file .csv or .jsonl, or add --format csv or --format jsonl.',
     })
   }
   const [{readText}, {parseEntityFile}] = await Promise.all([
@@ -34,7 +34,7 @@ export async function readEntityFile(file: string, given: EntityFileFormat | und
   const code = 'import.file'
   const hint = 'See `zael entity import --help` for the columns.'
   const text = await readText({file, code, maxBytes: MAX_BYTES, hint})
-  if (text === undefined) throw new ZaelError('notFound', code, `there is no file ${file}`, {hint, details: {file}})
+  if (text === undefined) throw new ZaelError('notFound', code, `File ${file} does not exist.`, {hint, details: {file}})
   return parseEntityFile(text, format, {file})
 }
 
@@ -88,10 +88,10 @@ export function importPlanLines(file: string, plan: ImportPlan, preview: Preview
   const more = update.length - shown.length
   return [
     `${file}: ${formatPlural(plan.listed, 'entity', 'entities')}; ${formatCount(create)} to create, ${formatCount(update.length)} to update, ` +
-      `${limitsText(plan.limits.length, ' to write')}, ${formatPlural(plan.unchanged, 'entity', 'entities')} as they are`,
+      `${limitsText(plan.limits.length, ' to write')}, ${formatPlural(plan.unchanged, 'entity', 'entities')} unchanged`,
     ...shown,
     ...(more > 0 ? [`  … and ${formatCount(more)} more updates`] : []),
-    ...keptLines('Would end with a boost, and would stay for good with this', plannedKept(plan)),
+    ...keptLines('Temporary copies that this makes permanent', plannedKept(plan)),
     ...sideEffectLines(preview),
   ]
 }
@@ -119,9 +119,9 @@ export function importQuestion(plan: ImportPlan, preview: Preview): string | und
   const {lost, altered} = sideEffects(preview)
   const parts = [
     ...(updates + limits > 0
-      ? [`changes ${formatPlural(updates, 'entity', 'entities')} and ${limitsText(limits, ' that are there')}`]
+      ? [`changes ${formatPlural(updates, 'entity', 'entities')} and ${limitsText(limits, ' already set')}`]
       : []),
-    ...(kept > 0 ? [`makes ${formatPlural(kept, 'copy', 'copies')} of limits for a boost stay for good`] : []),
+    ...(kept > 0 ? [`makes ${formatPlural(kept, 'temporary copy', 'temporary copies')} of limits permanent`] : []),
     ...lost,
     ...altered,
   ]
@@ -136,13 +136,13 @@ export function importedLines(plan: ImportPlan, {result, isInterrupted}: ImportR
     : ''
   return [
     `Created ${formatCount(created)}, updated ${formatCount(updated)}, wrote ${limitsText(limitsSet)}`,
-    ...keptLines('Copied for a boost, and there for good now', kept),
+    ...keptLines('Temporary copies that are now permanent', kept),
     ...failures.slice(0, MOST_SHOWN).map(({entity, error}) => `  ${entity}: ${error.message}`),
     ...(failures.length > MOST_SHOWN ? [`  … and ${formatCount(failures.length - MOST_SHOWN)} more failures`] : []),
     ...(failures.length > 0 || left > 0
       ? [
           `${stopped}${formatCount(failures.length)} failed, ${formatCount(left)} not tried. ` +
-            'Run the same command again: it continues with what is not done.',
+            'Run the command again to continue.',
         ]
       : []),
   ]

@@ -46,7 +46,7 @@ function entityLines(title: string, record: EntityRecord, parents = record.paren
 }
 
 function cascadeWords(cascade: boolean): string {
-  return cascade ? 'yes, every request is also charged to the parent' : 'no'
+  return cascade ? 'yes, requests also charge the parent' : 'no'
 }
 
 const CHANGEABLE = ['name', 'parent', 'cascade', 'metadata'] as const
@@ -90,7 +90,7 @@ export function parseMetadata(texts: readonly string[]): Record<string, string> 
   const pairs = readPairs(texts, '=', (problem, {text, name}) => {
     if (problem === 'duplicate')
       return new InvalidInput('metadata.duplicate', `--metadata: the key "${name}" is given twice`)
-    const why = problem === 'no-name' ? 'the key is missing' : 'there is no "=" between key and value'
+    const why = problem === 'no-name' ? 'the key is missing' : 'the "=" between key and value is missing'
     return new InvalidInput('metadata.syntax', `--metadata: cannot read "${text}": ${why}`, {
       hint: 'Write KEY=VALUE, for example --metadata tier=gold',
       details: {piece: text},
@@ -159,7 +159,7 @@ export async function entityOverviewLines(overview: EntityOverview, width: numbe
     {header: 'SET FOR'},
     ...(hasPolicies ? [{header: 'CASCADE'}] : []),
     {header: 'AVAILABLE', align: 'right'},
-    {header: 'OF', align: 'right'},
+    {header: 'CAPACITY', align: 'right'},
     {header: 'SHARDS', align: 'right'},
   ] as const
   return [...head, '', ...(await textTable(columns, rows, {header: true, width}))]
@@ -210,7 +210,7 @@ export class SearchReport {
     this.#line.clear()
     const {read} = this.#progress
     if (read < MANY || text === undefined || prefix !== undefined || parent !== undefined) return []
-    const cost = `${formatCount(read)} entities were read, at half a read unit each.`
-    return [`${cost} To read only ids that begin with a text, use --prefix.`]
+    const cost = `Read ${formatCount(read)} entities, half a read unit each.`
+    return [`${cost} To read fewer, select ids with --prefix.`]
   }
 }

@@ -20,10 +20,10 @@ const entitySchema = strictObject({
   parent: textOrNull,
   cascade: z
     .boolean()
-    .describe('Whether every admitted request is charged to the parent too, where no cascade policy says otherwise'),
+    .describe('Whether every admitted request also charges the parent; a cascade policy overrides it'),
   metadata: z.record(z.string(), z.unknown()),
   createdAt: textOrNull.describe('UTC, ISO 8601'),
-  version: count.describe('Counts changes; 0 where the client that wrote it does not count'),
+  version: count.describe('Number of changes; 0 when written by a client that does not count them'),
 }).meta({id: 'Entity'})
 export type EntityJson = ResultOf<typeof entitySchema>
 
@@ -51,11 +51,9 @@ export const entityImportResult = strictObject({
   listed: z.int().describe('Entities in the file.'),
   create: z.int(),
   update: z.int(),
-  limits: z.int().describe('Sets of limits to write: one for each entity and resource.'),
-  unchanged: z.int().describe('Entities that need no change.'),
-  kept: keptCopiesSchema.describe(
-    'Limits that are not listed, were copied to their scope for a boost and would end with it: with those that are listed they stay for good',
-  ),
+  limits: z.int().describe('Sets of limits to write, one per entity and resource.'),
+  unchanged: z.int().describe('Unchanged entities.'),
+  kept: keptCopiesSchema.describe('Unlisted limits of temporary copies; the import makes them permanent'),
   lost: plannedLossSchema,
   altered: alteredLimitsSchema,
   result: strictObject({
@@ -64,10 +62,10 @@ export const entityImportResult = strictObject({
       .describe('interrupted: stopped by a signal, exit code 130 or 143; run again to continue'),
     created: z.int(),
     updated: z.int(),
-    limitsSet: z.int().describe('Sets of limits: one for each entity and resource.'),
-    kept: keptCopiesSchema.describe('Limits that were copied for a boost and stay for good now'),
+    limitsSet: z.int().describe('Sets of limits, one per entity and resource.'),
+    kept: keptCopiesSchema.describe('Limits of temporary copies that are now permanent'),
     failures: listOf({entity: z.string(), code: z.string(), message: z.string()}),
-    left: z.int().describe('Changes that were not tried.'),
+    left: z.int().describe('Changes not tried.'),
   })
     .nullable()
     .describe('null with --dry-run.'),
@@ -81,7 +79,7 @@ export const entityListResult = strictObject({
 export type EntityListResult = ResultOf<typeof entityListResult>
 
 export const entityShowResult = strictObject({
-  registered: z.boolean().describe('Whether the entity has a record; limits and buckets need none'),
+  registered: z.boolean().describe('Whether the entity has a record; limits and buckets work without one'),
   ...entitySchema.shape,
   name: textOrNull,
   version: count.nullable(),
@@ -91,7 +89,7 @@ export const entityShowResult = strictObject({
     cascade: z.boolean(),
   }).describe('The parent, its parent, and so on'),
   resources: listOf({
-    resource: textOrNull.describe('Null for all resources that are not named'),
+    resource: textOrNull.describe('Null for all other resources'),
     source: limitLevelSchema.nullable().describe('The level whose limits apply'),
     cascade: sharedChargeSchema,
     limits: listOf({
@@ -113,7 +111,7 @@ export type EntityShowResult = ResultOf<typeof entityShowResult>
 export const entityUpdateResult = entitySchema
   .extend({
     changed: z.array(z.enum(['name', 'parent', 'cascade', 'metadata'])),
-    buckets: bucketSyncSchema.describe('Live buckets, each stamped with its parent, where parent or cascade differ'),
+    buckets: bucketSyncSchema.describe('Live buckets updated after a change of parent or cascade'),
   })
   .meta({title: 'zael entity update'})
 export type EntityUpdateResult = ResultOf<typeof entityUpdateResult>

@@ -24,7 +24,7 @@ export function boostListing(boosts: readonly BoostedLimit[]): Listing<BoostedLi
       {name: 'by', fit: 'spare', value: ({by}) => by},
       {name: 'since', value: ({since}) => since, isExtra: true},
     ],
-    empty: 'No limits end by themselves. To raise one for a day: zael limits set … tpm=200k --for 24h',
+    empty: 'No temporary limits. To raise a limit for a day: zael limits set … tpm=200k --for 24h',
   }
 }
 
@@ -61,11 +61,11 @@ export function endLines(
   // A copy lasts as long as the last of its boosts.
   const then =
     record?.copiedUntilMs === untilMs
-      ? `${scopeWords(scope)} has no limits of its own, and those of the next level apply`
-      : 'what is shown after "then" applies'
+      ? `${scopeWords(scope)} has no limits, and the next level applies`
+      : 'the value after "then" applies'
   return [
     '',
-    `Ends by itself at ${formatMinute(untilMs)}${rounded}: from then on ${then}. To end it before: zael limits unset --boost ${scopeArguments(scope)}${where}`,
+    `Expires at ${formatMinute(untilMs)}${rounded}; then ${then}. To end it now: zael limits unset --boost ${scopeArguments(scope)}${where}`,
     ...set.flatMap(limit => (limit.reset ? ['', quotaText(limit, untilMs, nowMs)] : [])),
     ...topUpLines(scope, set, where),
   ]
@@ -78,18 +78,18 @@ function quotaText(limit: Limit, untilMs: number, nowMs: number): string {
   const [more, less] = [boosted, capacity].map(tokens => formatTokens(tokens, unit))
   const resetsMs = nextResetMs(limit, nowMs)
   if (boosted < capacity) {
-    const again = isSessionReset(reset) ? 'their next session' : 'their next reset after it'
-    return `${name} is less at once: buckets that have more than ${more} left are cut to that. The end gives nothing back; ${again} does.`
+    const again = isSessionReset(reset) ? 'the next session' : 'the next reset after expiry'
+    return `${name}: balances above ${more} are cut at once. Only ${again} restores them.`
   }
-  const unused = `Only a bucket that is not in use yet starts with ${more}.`
-  const atEnd = `At the end, what is left of it above ${less} is lost.`
+  const unused = `Only unused buckets start with ${more}.`
+  const atEnd = `On expiry, any balance above ${less} is lost.`
   if (isSessionReset(reset))
-    return `${name} has ${more} in sessions that begin before the end; those under way keep what they have. ${atEnd}`
+    return `${name}: sessions that start before expiry get ${more}; open sessions keep their balance. ${atEnd}`
   if (resetsMs === undefined || resetsMs >= untilMs) {
-    const when = resetsMs === undefined ? '' : `, at ${formatMinute(resetsMs)},`
-    return `${name} gets no more from this: a quota is given with its reset, and the next${when} comes after the end. ${unused}`
+    const when = resetsMs === undefined ? '' : ` (${formatMinute(resetsMs)})`
+    return `${name}: no effect on buckets in use, because the next reset${when} comes after expiry. ${unused}`
   }
-  return `${name} has ${more} from its next reset on, at ${formatMinute(resetsMs)}. ${atEnd}`
+  return `${name}: ${more} from the next reset, at ${formatMinute(resetsMs)}. ${atEnd}`
 }
 
 function topUpLines(scope: ConfigScope, set: readonly Limit[], where: string): string[] {
@@ -105,6 +105,6 @@ function topUpLines(scope: ConfigScope, set: readonly Limit[], where: string): s
       : 'RESOURCE'
   return [
     '',
-    `To add the difference now, until the next reset: zael bucket top-up ${entity} ${resource} ${amounts.join(' ')}${where}`,
+    `To add the difference until the next reset: zael bucket top-up ${entity} ${resource} ${amounts.join(' ')}${where}`,
   ]
 }

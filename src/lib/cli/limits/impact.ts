@@ -8,7 +8,7 @@ import {type Listing, listingLines} from '../output/listing.js'
 import type {ImpactJson} from './results.js'
 
 export const impactFlags = {
-  impact: boolean({description: 'Also compare with the usage of the last week: whom the limits would have refused.'}),
+  impact: boolean({description: 'Replay the usage of the last week against the new limits.'}),
 }
 
 /** A week has every weekday once. */
@@ -55,8 +55,8 @@ export function impactListing(impact: Impact, found = impact.found): Listing<Ent
         value: refusedText,
         raw: ({refusedTokens}) => refusedTokens,
       },
-      {name: 'peak', header: 'MOST USED', align: 'right', value: amount('tokens'), raw: peak('tokens')},
-      {name: 'allowed', header: 'OF AT MOST', align: 'right', value: amount('allowed'), raw: peak('allowed')},
+      {name: 'peak', header: 'PEAK', align: 'right', value: amount('tokens'), raw: peak('tokens')},
+      {name: 'allowed', header: 'ALLOWED', align: 'right', value: amount('allowed'), raw: peak('allowed')},
       {
         name: 'at',
         fit: 'whole',
@@ -69,8 +69,8 @@ export function impactListing(impact: Impact, found = impact.found): Listing<Ent
       },
     ],
     empty: isComparable(impact)
-      ? 'Nobody would have been refused, nor come near.'
-      : 'There is nothing that the limits could be compared with.',
+      ? 'No entity would have been refused or come near a limit.'
+      : 'No recorded usage to compare with these limits.',
   }
 }
 
@@ -89,14 +89,14 @@ export function impactLines(impact: Impact, range: ImpactRange): string[] {
     summaryText(impact, range),
     ...(unrecorded.length > 0 && isComparable(impact) ? [unrecordedText(impact)] : []),
     ...(found.some(({verdict}) => verdict === 'possible')
-      ? [`Perhaps: it depends on how the requests of a${hours} came, which is not recorded.`]
+      ? [`Perhaps: depends on request times within a${hours}, which are not recorded.`]
       : []),
     ...(boosted.size > 0
       ? [
-          `${formatPlural(boosted.size, 'of them has', 'of them have')} a boost now: what is shown applies when it has ended (\`zael limits boosts\`).`,
+          `${formatPlural(boosted.size, 'of them has', 'of them have')} a temporary limit now. The result applies after it expires (\`zael limits boosts\`).`,
         ]
       : []),
-    ...(isComplete ? [] : ['There is more usage than was read; choose a shorter time range.']),
+    ...(isComplete ? [] : ['Not all usage was read. Choose a shorter time range.']),
   ]
 }
 
@@ -105,22 +105,21 @@ function summaryText(impact: Impact, {window, sinceMs, untilMs}: ImpactRange): s
   const time = `from ${minute(sinceMs)} to ${minute(untilMs)} (UTC)`
   const these = formatPlural(entities, 'entity', 'entities')
   if (entities === 0 && others === 0)
-    return `No usage of what the limits would apply to is recorded ${time}, so nothing can be said. \`zael status\` tells whether usage is recorded.`
+    return `No usage is recorded ${time} where these limits would apply. Check that the aggregator runs: zael status`
   if (entities === 0)
-    return `Nothing can be said: usage of ${formatPlural(others, 'entity', 'entities')} is recorded ${time}, and more specific limits apply to all of them.`
-  if (changed.length === 0)
-    return `The limits are as they are now for ${these} with usage ${time}: nothing would change.`
-  if (!isComparable(impact)) return `${unrecordedText(impact)} Usage of ${these} was looked at, ${time}.`
+    return `${formatPlural(others, 'entity has', 'entities have')} usage ${time}, but more specific limits apply to all of them.`
+  if (changed.length === 0) return `Nothing would change for ${these} with usage ${time}.`
+  if (!isComparable(impact)) return `${unrecordedText(impact)} Read the usage of ${these}, ${time}.`
   const count = (verdict: EntityImpact['verdict']) =>
     formatCount(new Set(found.filter(each => each.verdict === verdict).map(({entity}) => entity)).size)
   return (
-    `Compared with ${formatPlural(windows, `${window} window`)} of usage of ${these}, ${time}: ` +
+    `Replayed ${formatPlural(windows, `${window} window`)} of ${these}, ${time}: ` +
     `${count('refused')} would have been refused, ${count('possible')} perhaps, ${count('near')} came near.`
   )
 }
 
 function unrecordedText({unrecorded}: Impact): string {
-  return `No usage is recorded under ${formatList(unrecorded)}, so nothing can be said about ${unrecorded.length === 1 ? 'it' : 'them'}.`
+  return `No usage is recorded for ${formatList(unrecorded)}, so ${unrecorded.length === 1 ? 'it' : 'they'} cannot be compared.`
 }
 
 export async function impactText(

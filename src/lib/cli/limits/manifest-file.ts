@@ -38,7 +38,7 @@ const MAX_WHOLE_BYTES = 16 * 2 ** 20
 
 export async function readManifest(file: string): Promise<Manifest> {
   const code = 'manifest.file'
-  const hint = 'To create a manifest from the current limits: zael limits export > limits.yaml'
+  const hint = 'Create a manifest from the current limits: zael limits export > limits.yaml'
   const [{formatSize, readPieces}, {NotInBlocks, parseManifestBlocks}, {parseManifest}] = await Promise.all([
     import('../../files/read-document.js'),
     import('../../manifest/parse.js'),
@@ -46,14 +46,14 @@ export async function readManifest(file: string): Promise<Manifest> {
   ])
   keepHeapSmallest()
   const read = await readPieces({file, code, maxBytes: MAX_BYTES, hint})
-  if (!read) throw new ZaelError('notFound', code, `there is no file ${file}`, {hint, details: {file}})
+  if (!read) throw new ZaelError('notFound', code, `File ${file} does not exist.`, {hint, details: {file}})
   try {
     return parseManifestBlocks(read.pieces, {file})
   } catch (error) {
     if (!(error instanceof NotInBlocks)) throw error
     if (read.bytes <= MAX_WHOLE_BYTES) return parseManifest(read.text(), {file})
     throw new InvalidInput(code, `cannot read ${file}: it is larger than ${formatSize(MAX_WHOLE_BYTES)}`, {
-      hint: `A larger file needs the form that \`zael limits export\` writes; line ${error.line} has another.`,
+      hint: `Larger files must have the format of \`zael limits export\`. Line ${error.line} differs.`,
       details: {file, line: error.line},
     })
   }

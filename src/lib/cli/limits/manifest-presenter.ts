@@ -43,10 +43,10 @@ function boostLines(boosts: Plan['boosts']): string[] {
       : [title, ...among.map(({scope, limit}) => `  ${scopeWords(scope)}: ${limit.name} ${rateText(limit)}`)]
   return [
     ...listed(
-      'Boosted, left alone',
+      'Temporary limits, kept',
       boosts.filter(({isEnded}) => !isEnded),
     ),
-    ...listed('Boosted, ended by applying this', endedBoosts(boosts)),
+    ...listed('Temporary limits, ended by this apply', endedBoosts(boosts)),
   ]
 }
 
@@ -60,7 +60,7 @@ export function applyQuestion({counts: {update, delete: gone}, boosts}: Plan, pr
     ...(update > 0 ? [`updates ${formatPlural(update, 'scope or record', 'scopes or records')}`] : []),
     ...(gone > 0 ? [`deletes the limits of ${formatPlural(gone, 'scope')}`] : []),
     ...lost,
-    ...(ended.length === 0 ? [] : [`ends ${formatPlural(ended.length, 'boost')} (${formatList(ended)})`]),
+    ...(ended.length === 0 ? [] : [`ends ${formatPlural(ended.length, 'temporary limit')} (${formatList(ended)})`]),
     ...altered,
   ]
   return parts.length === 0 ? undefined : `This ${formatList(parts)}`
@@ -126,7 +126,7 @@ const RESUME = 'run the command again to apply the rest'
 
 const OUTCOMES = {
   complete: 'Applied: everything matches the manifest',
-  failed: `Not everything could be applied; ${RESUME}`,
+  failed: `Some changes failed; ${RESUME}`,
 } as const
 
 export function applyLines({changes}: Pick<Plan, 'changes'>, result: ApplyResult): string[] {

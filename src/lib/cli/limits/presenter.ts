@@ -17,7 +17,7 @@ export function pythonNameWarning({before, after}: Pick<ChangeOutcome, 'before' 
   const known = new Set(before.map(({name}) => name))
   const names = after.map(({name}) => name).filter(name => !known.has(name) && isTroublesomeForPython(name))
   if (names.length === 0) return undefined
-  return `clients of zae-limiter 0.10 cannot charge a limit with "-" or "." in its name (${formatList(names)}).`
+  return `Clients of zae-limiter 0.10 cannot charge a limit with "-" or "." in its name (${formatList(names)}).`
 }
 
 export function changeText({before, after}: LimitChange): string {
@@ -36,7 +36,7 @@ export function bucketsText({checked, updated, failed}: SyncResult): string {
   return [
     `${formatCount(updated)} updated`,
     ...(rest > 0 ? [`${formatCount(rest)} already up to date`] : []),
-    ...(failed > 0 ? [`${formatCount(failed)} not reached; their next request updates them`] : []),
+    ...(failed > 0 ? [`${formatCount(failed)} not updated; their next request updates them`] : []),
   ].join(', ')
 }
 
@@ -97,7 +97,7 @@ export function configListing(rows: readonly ConfigRecord[]): Listing<ConfigReco
       {name: 'on-unavailable', isExtra: true, value: ({onUnavailable}) => onUnavailable},
       {name: 'audit-retention', isExtra: true, value: ({auditRetentionDays}) => auditRetentionDays},
     ],
-    empty: 'No limits are configured. Set some: zael limits set --resource NAME rpm=100/min',
+    empty: 'No limits are configured. To set one: zael limits set --resource NAME rpm=100/min',
   }
 }
 

@@ -22,7 +22,7 @@ export function changeLines(change: ChangeOutcome, preview: ScopePreview, dryRun
   const changesLimits = change.before.length > 0 || change.after.length > 0
   // After the change, "live buckets" already says that there are none.
   const isCounted = changesLimits && !(buckets && preview.buckets === 0)
-  return factLines(`Limits of ${scopeWords(scope)}${dryRun ? ' (dry run, nothing is written)' : ''}`, {
+  return factLines(`Limits of ${scopeWords(scope)}${dryRun ? ' (dry run, nothing written)' : ''}`, {
     ...Object.fromEntries(
       limitChanges(before.limits, after.limits).map(each => {
         return [each.name, `${changeText(each)}${copies.has(each.name) ? origin : ''}`]
@@ -31,7 +31,7 @@ export function changeLines(change: ChangeOutcome, preview: ScopePreview, dryRun
     hides: levelsText(hides),
     uncovers: levelsText(uncovers),
     'also changes': alteredText(altered.filter(({isShown}) => !isShown)),
-    concerns: isCounted ? concernedText(preview) : undefined,
+    affects: isCounted ? concernedText(preview) : undefined,
     loses: lossText(preview),
     new: newNamesText(names),
     'on unavailable': policyText(previous?.onUnavailable, record?.onUnavailable),
@@ -57,15 +57,15 @@ export function changeQuestion(
 
 function keptText(scope: ConfigScope, untilMs: number, kept: readonly Limit[]): string {
   const words = formatList(kept.map(limit => formatLimit(baseOf(limit))))
-  const end = `The limits of ${scopeWords(scope)} are a copy for a boost, until ${formatMinute(untilMs)}`
-  return `${end}; with this ${words} ${kept.length === 1 ? 'stays' : 'stay'} for good`
+  const end = `The limits of ${scopeWords(scope)} are a temporary copy until ${formatMinute(untilMs)}`
+  return `${end}. This makes ${words} permanent`
 }
 
 /** Parts of a question, if any: live buckets lose limits that they are charged for, or get other values. */
 export function sideEffects(preview: Preview): Record<'lost' | 'altered', string[]> {
   const [lost, altered] = [lossText(preview), alteredText(alteredLive(preview))]
   return {
-    lost: lost === undefined ? [] : [`takes limits away: ${lost}`],
+    lost: lost === undefined ? [] : [`removes limits: ${lost}`],
     altered: altered === undefined ? [] : [`also changes ${altered}`],
   }
 }
@@ -86,9 +86,9 @@ export function alteredLive({altered}: Preview): AlteredLimit[] {
 function lossText({lost, losing, unconfigured, isComplete}: Preview): string | undefined {
   const least = isComplete ? '' : 'at least '
   return listText([
-    ...(losing > 0 ? [`${formatList(lost)}, charged by ${least}${formatPlural(losing, 'live bucket')}`] : []),
+    ...(losing > 0 ? [`${formatList(lost)} from ${least}${formatPlural(losing, 'live bucket')}`] : []),
     ...(unconfigured > 0
-      ? [`${least}${formatPlural(unconfigured, 'live bucket')} then without limits at any level: requests fail`]
+      ? [`${least}${formatPlural(unconfigured, 'live bucket')} left without limits: requests fail`]
       : []),
   ])
 }
@@ -115,7 +115,7 @@ function listText(texts: readonly string[]): string | undefined {
 
 function concernedText({entities, buckets, isComplete}: Preview): string {
   const least = isComplete ? '' : 'at least '
-  if (buckets === 0) return isComplete ? 'no live bucket' : 'none of the first live buckets'
+  if (buckets === 0) return isComplete ? 'no live buckets' : 'none of the live buckets read'
   return `${least}${formatPlural(entities, 'entity', 'entities')} with ${formatPlural(buckets, 'live bucket')}`
 }
 
@@ -132,7 +132,7 @@ export function copyLines(copied: AppliedScope | undefined, scope: ConfigScope, 
   const undo = `zael limits unset --all ${scopeArguments(scope)}${where}`
   return [
     '',
-    `${names} ${copied.limits.length === 1 ? 'is a copy' : 'are copies'}: later changes of ${scopeWords(copied.scope)} do not reach ${scopeWords(scope)}. To follow it again: ${undo}`,
+    `${names} ${copied.limits.length === 1 ? 'is a copy and does' : 'are copies and do'} not follow later changes of ${scopeWords(copied.scope)}. To follow it again: ${undo}`,
   ]
 }
 

@@ -46,7 +46,7 @@ export async function resolveLines(family: FamilyLimits, width: number | undefin
     lines.push('', `${entity} has no record. Limits apply anyway; check the spelling if you expected one.`)
   if (own.onUnavailable) lines.push('', `When the table is unavailable: ${own.onUnavailable}.`)
   if (!parent) return lines
-  const title = `Limits of its parent ${parent.entity}, which is charged for every request too`
+  const title = `Limits of its parent ${parent.entity}, also charged for every request`
   return [...lines, '', ...(await resolutionLines(title, parent.resolution, width))]
 }
 

@@ -23,11 +23,11 @@ const resolvedLevelSchema = scopeSchema
   .meta({id: 'ResolvedLevel'})
 
 const resolutionSchema = strictObject({
-  source: limitLevelSchema.nullable().describe('The level that applies as a whole; null when nothing is set'),
+  source: limitLevelSchema.nullable().describe('The level that applies as a whole; null when no limits are set'),
   limits: z.array(limitSchema),
   access: strictObject({access: accessSchema.unwrap(), level: limitLevelSchema})
     .nullable()
-    .describe('The switch that counts; null when none is set'),
+    .describe('The switch that applies; null when none is set'),
   levels: z.array(resolvedLevelSchema).describe('Most specific first'),
 })
 export type ResolutionJson = ResultOf<typeof resolutionSchema>
@@ -35,7 +35,7 @@ export type ResolutionJson = ResultOf<typeof resolutionSchema>
 const configSchema = scopeSchema
   .extend({
     limits: z.array(limitSchema),
-    onUnavailable: onUnavailableSchema.describe('What happens while the table is out of reach; system only'),
+    onUnavailable: onUnavailableSchema.describe('Policy while the table is unavailable; system only'),
     auditRetentionDays: z.int().min(1).nullable().describe('System only'),
     access: accessSchema,
     cascade: cascadePolicySchema,
@@ -44,7 +44,7 @@ const configSchema = scopeSchema
 
 const changeSchema = strictObject({
   scope: scopeSchema,
-  changes: z.array(limitChangeSchema).describe('Every limit that was there or is there now, by name'),
+  changes: z.array(limitChangeSchema).describe('Every limit before or after the change, by name'),
   onUnavailable: onUnavailableChangeSchema,
   auditRetentionDays: strictObject({before: z.int().nullable(), after: z.int().nullable()}),
 })
@@ -57,23 +57,23 @@ const appliedLimitsSchema = strictObject({
 const copiedSchema = appliedLimitsSchema
   .nullable()
   .describe(
-    'Limits taken over from another level, also earlier and only for a boost; later changes there do not reach them',
+    'Limits copied from another level, now or earlier, perhaps for a temporary limit; they do not follow later changes there',
   )
 
 const newNamesSchema = listOf({
   kind: z.enum(['entity', 'resource', 'limit']),
   name: z.string(),
-  nearest: z.array(z.string()).describe('Existing names that it may stand for'),
-}).describe('Names that nothing in the namespace has used before')
+  nearest: z.array(z.string()).describe('Similar existing names'),
+}).describe('Names that are new in the namespace')
 
 const lostLimitsSchema = strictObject({
-  limits: z.array(z.string()).describe('Limits that live buckets were charged for and that then do not apply to them'),
-  buckets: count.describe('Those live buckets'),
-  unconfigured: count.describe('Live buckets that then have no limits at any level: their requests fail'),
+  limits: z.array(z.string()).describe('Limits of live buckets that no longer apply to them'),
+  buckets: count.describe('Live buckets that lose these limits'),
+  unconfigured: count.describe('Live buckets left without limits at any level; their requests fail'),
 }).meta({id: 'LostLimits'})
 
 export const plannedLossSchema = lostLimitsSchema
-  .extend({complete: z.boolean().describe('False: not all live buckets were looked at; numbers are lower bounds')})
+  .extend({complete: z.boolean().describe('False: not all live buckets were read; numbers are lower bounds')})
   .meta({id: 'PlannedLoss'})
 
 export const alteredLimitsSchema = z
@@ -81,25 +81,25 @@ export const alteredLimitsSchema = z
     limitChangeSchema
       .extend({
         resource: z.string(),
-        entities: count.describe('Entities with such live buckets'),
-        buckets: count.describe('0: a bucket that is used later has them'),
+        entities: count.describe('Entities with these live buckets'),
+        buckets: count.describe('0: only future buckets are affected'),
       })
       .meta({id: 'AlteredLimit'}),
   )
   .describe(
-    'Limits in force that change although they were not named, or from and to other values than at the scope, because other levels are hidden or uncovered; most live buckets first',
+    'Effective limits that change without being named, or with other values than at the scope, because other levels become hidden or visible; most live buckets first',
   )
 
 const effectSchema = strictObject({
   effective: strictObject({before: appliedLimitsSchema, after: appliedLimitsSchema}).describe(
-    'What applies to the scope as a whole: its own limits, or those of another level',
+    'Limits that apply to the scope: its own, or the limits of another level',
   ),
-  hides: z.array(appliedLimitsSchema).describe('Other levels that applied before and do not any more'),
-  uncovers: z.array(appliedLimitsSchema).describe('Other levels that apply from now on'),
+  hides: z.array(appliedLimitsSchema).describe('Levels that no longer apply'),
+  uncovers: z.array(appliedLimitsSchema).describe('Levels that apply from now on'),
   concerned: strictObject({
     entities: count,
     buckets: count,
-    complete: z.boolean().describe('False: there are more live buckets than were looked at; numbers are lower bounds'),
+    complete: z.boolean().describe('False: not all live buckets were read; numbers are lower bounds'),
   }).describe('Entities with live buckets to which the changed limits apply'),
   lost: lostLimitsSchema,
   altered: alteredLimitsSchema,
@@ -111,14 +111,10 @@ export const limitsBoostsResult = strictObject({
   boosts: listOf({
     scope: scopeSchema,
     limit: limitSchema.describe('With the key boost'),
-    copied: z
-      .boolean()
-      .describe(
-        'The scope has limits only for the time of its boosts; the one that ends them says so: limit.boost.endsCopy',
-      ),
-    since: z.string().describe('UTC, ISO 8601: when it was set'),
+    copied: z.boolean().describe('The scope has limits only until its boosts expire; see limit.boost.endsCopy'),
+    since: z.string().describe('When it was set; UTC, ISO 8601'),
     by: textOrNull,
-  }).describe('The next end first'),
+  }).describe('Next to expire first'),
 }).meta({title: 'zael limits boosts'})
 export type LimitsBoostsResult = ResultOf<typeof limitsBoostsResult>
 
@@ -129,14 +125,12 @@ export const impactSchema = strictObject({
   window: z.enum(['hourly', 'daily', 'monthly']),
   since: z.string().describe('UTC, ISO 8601'),
   until: z.string().describe('UTC, ISO 8601'),
-  entities: z.int().describe('Entities with usage to which the limits would apply'),
-  others: z.int().describe('Entities with usage to which more specific limits apply'),
-  windows: z.int().describe('Windows with usage that were compared'),
-  changed: z.array(z.string()).describe('Limits that would not be as they are now, by name'),
-  unrecorded: z
-    .array(z.string())
-    .describe('Those of them under whose name no usage is recorded: nothing can be said about them'),
-  complete: z.boolean().describe('False when there was too much usage to read'),
+  entities: z.int().describe('Entities with usage that the limits would apply to'),
+  others: z.int().describe('Entities with usage that more specific limits apply to'),
+  windows: z.int().describe('Compared usage windows'),
+  changed: z.array(z.string()).describe('Names of limits that would change'),
+  unrecorded: z.array(z.string()).describe('Changed limits without recorded usage; they cannot be compared'),
+  complete: z.boolean().describe('False when not all usage was read'),
   found: listOf({
     entity: z.string(),
     resource: z.string(),
@@ -144,16 +138,16 @@ export const impactSchema = strictObject({
     value: z.string().describe('The limit that would apply'),
     verdict: z
       .enum(['refused', 'possible', 'near', 'fits'])
-      .describe('refused: certainly; possible: depends on times that are not recorded; near: above 80 %'),
+      .describe('refused: certain; possible: depends on request times, which are not recorded; near: above 80 %'),
     refusedTokens: z.number().describe('Exact, or a lower bound'),
     exact: z.boolean(),
     refusedWindows: z.int(),
     possibleWindows: z.int(),
     peak: strictObject({start: z.string(), tokens: z.number(), allowed: z.number()})
       .nullable()
-      .describe('The window in which most was used of what was possible'),
-    boostedUntil: textOrNull.describe('Until then a boost applies instead, with limits that were copied for it'),
-  }).describe('Without those that fit; worst first'),
+      .describe('The window with the highest share of the allowed amount'),
+    boostedUntil: textOrNull.describe('Until then a temporary copy of limits applies instead'),
+  }).describe('Worst first; omits entities that fit'),
 }).meta({id: 'LimitsImpact'})
 export type ImpactJson = ResultOf<typeof impactSchema>
 
@@ -164,7 +158,7 @@ export type LimitsImpactResult = ResultOf<typeof limitsImpactResult>
 
 export const limitsListResult = strictObject({
   configs: z.array(configSchema),
-  next: textOrNull.describe('Pass as --cursor to go on; null at the end'),
+  next: textOrNull.describe('Value of --cursor for the next page; null at the end'),
 }).meta({title: 'zael limits list'})
 export type LimitsListResult = ResultOf<typeof limitsListResult>
 
@@ -176,7 +170,7 @@ export const limitsResolveResult = strictObject({
   onUnavailable: onUnavailableSchema,
   cascade: sharedChargeSchema,
   parent: strictObject({entity: z.string(), ...resolutionSchema.shape})
-    .describe('Present where every request is charged to the parent too')
+    .describe('Null unless every request also charges the parent')
     .nullable(),
 }).meta({title: 'zael limits resolve'})
 export type LimitsResolveResult = ResultOf<typeof limitsResolveResult>
@@ -187,7 +181,7 @@ export const limitsSetResult = strictObject({
   copied: copiedSchema,
   ...effectSchema.shape,
   buckets: bucketSyncSchema.nullable(),
-  impact: impactSchema.nullable().describe('With --impact: whom the limits would have stopped'),
+  impact: impactSchema.nullable().describe('With --impact: the replay of recorded usage'),
 }).meta({title: 'zael limits set'})
 export type LimitsSetResult = ResultOf<typeof limitsSetResult>
 
@@ -208,19 +202,17 @@ export const resourceCascadeResult = strictObject(cascadeSchema.shape).meta({tit
 
 const switchSchema = strictObject({
   scope: scopeSchema,
-  access: accessChangeSchema.describe('Null: the next less specific level decides'),
+  access: accessChangeSchema.describe('Null: the next level decides'),
   buckets: bucketSyncSchema.describe('Live buckets, each stamped with the switch that applies to it'),
   exceptions: strictObject({
     found: listOf({
       scope: scopeSchema,
       access: accessSchema,
-      command: textOrNull.describe(
-        'Does the same there; null where that would open what was switched for one entity alone',
-      ),
+      command: textOrNull.describe('Does the same there; null where it would lift a switch set for one entity only'),
     }),
-    looked: z.int().describe('Configurations of entities that were looked at'),
-    complete: z.boolean().describe('Whether these were all; otherwise there may be more exceptions'),
-  }).describe('More specific switches that say something else: they count there'),
+    looked: z.int().describe('Entity configurations that were read'),
+    complete: z.boolean().describe('False: not all were read; more exceptions may exist'),
+  }).describe('More specific switches with another position; they apply there'),
 })
 export type SwitchResult = ResultOf<typeof switchSchema>
 
@@ -260,7 +252,7 @@ const plannedLimitsSchema = strictObject({
   onUnavailable: onUnavailableChangeSchema.nullable(),
   access: accessChangeSchema.nullable(),
   cascade: cascadePolicyChangeSchema.nullable(),
-  adopts: z.boolean().describe('It existed before and was not managed; from now on it is managed'),
+  adopts: z.boolean().describe('It existed unmanaged before and is managed from now on'),
 }).meta({id: 'PlannedLimits'})
 
 const plannedEntitySchema = strictObject({
@@ -276,7 +268,7 @@ export type PlannedChangeJson = ResultOf<typeof plannedChangeSchema>
 
 const differenceSchema = z
   .enum(['missing', 'changed', 'extra'])
-  .describe('Stated and not there; there with other values; there and managed, but not stated')
+  .describe('missing: only in the manifest; changed: different values; extra: managed, but no longer in the manifest')
   .meta({id: 'Difference'})
 
 const applyErrorSchema = strictObject({
@@ -286,14 +278,14 @@ const applyErrorSchema = strictObject({
 
 const plannedBoostsSchema = listOf({
   scope: scopeSchema,
-  limit: limitSchema.describe('As it is when the manifest is applied, with the key boost'),
-  ends: z.boolean().describe('True: applying the manifest ends the boost, because it states no such limit there'),
-}).describe('Limits that have other values until an instant, of scopes that are stated or managed')
+  limit: limitSchema.describe('The limit after apply, with the key boost'),
+  ends: z.boolean().describe('True: apply ends the boost, because the manifest does not list this limit'),
+}).describe('Temporary limits of listed or managed scopes')
 
 const planShape = {
   namespace: z.string(),
-  changes: z.array(plannedChangeSchema).describe('In the order in which they are applied'),
-  adopted: z.array(scopeSchema).describe('As stated already, and managed from now on'),
+  changes: z.array(plannedChangeSchema).describe('In order of application'),
+  adopted: z.array(scopeSchema).describe('Unchanged scopes that are managed from now on'),
   counts: changeCountsSchema,
   boosts: plannedBoostsSchema,
   lost: plannedLossSchema,
@@ -309,15 +301,13 @@ export const limitsApplyResult = strictObject({
     updated: count,
     deleted: count,
     adopted: count,
-    left: count.describe('Changes that were not tried'),
-    buckets: bucketSyncSchema.describe('Shards of live buckets that the changes concern'),
+    left: count.describe('Changes not tried'),
+    buckets: bucketSyncSchema.describe('Affected shards of live buckets'),
     failures: listOf({
       change: plannedChangeSchema,
       error: applyErrorSchema,
     }),
-    recordFailure: applyErrorSchema
-      .nullable()
-      .describe('Why the list of what is managed could not be brought up to date'),
+    recordFailure: applyErrorSchema.nullable().describe('Why the list of managed scopes was not updated'),
   }).nullable(),
 }).meta({title: 'zael limits apply'})
 export type LimitsApplyResult = ResultOf<typeof limitsApplyResult>
@@ -345,7 +335,7 @@ export type LimitsExportResult = ResultOf<typeof limitsExportResult>
 
 export const limitsPlanResult = strictObject({
   ...planShape,
-  impact: impactSchema.nullable().describe('With --impact: whom the limits would have stopped'),
+  impact: impactSchema.nullable().describe('With --impact: the replay of recorded usage'),
 }).meta({title: 'zael limits plan'})
 export type LimitsPlanResult = ResultOf<typeof limitsPlanResult>
 

@@ -30,7 +30,7 @@ export async function changeWithProgress(
       new ZaelError(
         'interrupted',
         'limits.interrupted',
-        `The limits are changed, and ${formatCount(done)} live buckets are up to date; the others are updated by their next request.`,
+        `Interrupted. The limits are changed and ${formatCount(done)} live buckets updated. The next request updates each of the others.`,
       ),
     stream,
   )

@@ -89,13 +89,13 @@ function narrowerText(request: SetRequest, preview: ScopePreview, where: string)
   const resources = [...new Set(alteredLive(preview).map(({resource}) => resource))]
   if (resources.length === 0) return undefined
   const commands = resources.slice(0, MOST_PROPOSED).map(resource => setCommand({...scope, resource}, words, where))
-  return `To leave the others as they are: ${commands.join('; ')}`
+  return `To change only the named limits: ${commands.join('; ')}`
 }
 
 const MOST_PROPOSED = 3
 
 function untilCommand({scope, words}: SetRequest, untilMs: number, where: string): string {
-  return `To let them end with the boost: ${setCommand(scope, [...words, '--until', isoMinute(untilMs)], where)}`
+  return `To keep the copy temporary: ${setCommand(scope, [...words, '--until', isoMinute(untilMs)], where)}`
 }
 
 const setCommand = (scope: ConfigScope, words: readonly string[], where: string): string =>

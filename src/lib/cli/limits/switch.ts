@@ -20,7 +20,7 @@ type Wanted = AccessSwitch | undefined
 interface ShownChange<Result> {
   readonly lines: string[]
   readonly result: Result
-  /** For a name that nothing uses yet (misspelled?), or when the search for exceptions failed. */
+  /** An unknown name, perhaps misspelled, or a failed search for exceptions. */
   readonly warnings: readonly string[]
 }
 
@@ -48,23 +48,27 @@ export async function changeSwitch(
   const isStrong = access === 'disabled' || access === 'bypass'
   const notice = isStrong ? await newNameNotice(namespace, scope) : undefined
   const change = await changeWithProgress(sync => namespace.setAccess(scope, access, sync), progress)
-  const reach = await reachOf(namespace, scope, access)
-  const warnings = [notice, reach.problem].flatMap(each => each ?? [])
-  return {lines: switchLines(change, reach, where), result: switchJson(change, reach, where), warnings}
+  const effect = await searchExceptions(namespace, scope, access)
+  const warnings = [notice, effect.problem].flatMap(each => each ?? [])
+  return {lines: switchLines(change, effect, where), result: switchJson(change, effect, where), warnings}
 }
 
 /** The switch stays set when the search for exceptions fails. */
-async function reachOf(namespace: NamespaceRepository, scope: PolicyScope, access: Wanted): Promise<Reach> {
+async function searchExceptions(
+  namespace: NamespaceRepository,
+  scope: PolicyScope,
+  access: Wanted,
+): Promise<SwitchEffect> {
   try {
     return {access, exceptions: await switchExceptions(namespace, scope, access)}
   } catch (error) {
     if (!(error instanceof ZaelError)) throw error
-    const problem = `the switch is set; whether more specific ones count somewhere is not known: ${error.message}`
+    const problem = `The switch is set, but the search for more specific switches failed: ${error.message}`
     return {access, exceptions: {found: [], looked: 0, isComplete: false}, problem}
   }
 }
 
-export interface Reach {
+export interface SwitchEffect {
   readonly access: AccessSwitch | undefined
   readonly exceptions: SwitchExceptions
   readonly problem?: string | undefined
@@ -72,28 +76,28 @@ export interface Reach {
 
 const MOST_SHOWN = 5
 
-function switchLines(change: LimitsChange, reach: Reach, where: string): string[] {
+function switchLines(change: LimitsChange, effect: SwitchEffect, where: string): string[] {
   const {scope, previous, record, buckets} = change
-  const {found} = reach.exceptions
+  const {found} = effect.exceptions
   const commands = found.slice(0, MOST_SHOWN).flatMap(each => {
-    const command = commandFor(change, each, reach.access, where)
-    return command === undefined ? [] : [[command, `there too: ${exceptionText(change, each)}`] as const]
+    const command = commandFor(change, each, effect.access, where)
+    return command === undefined ? [] : [[command, `same for ${exceptionText(change, each)}`] as const]
   })
   return [
     ...factLines(`Switch of ${scopeWords(scope)}`, {
       access: policyText(previous?.access, record?.access) ?? 'not set, unchanged',
       'live buckets': updatedText(buckets),
       'not for': found.length === 0 ? undefined : exceptionsText(change, found),
-      [found.length === 0 ? 'exceptions' : 'looked at']:
-        reach.problem === undefined ? lookedText(change, reach.exceptions) : undefined,
+      [found.length === 0 ? 'exceptions' : 'searched']:
+        effect.problem === undefined ? lookedText(change, effect.exceptions) : undefined,
     }),
     ...nextLines(commands),
   ]
 }
 
-function switchJson(change: LimitsChange, reach: Reach, where: string): SwitchResult {
+function switchJson(change: LimitsChange, effect: SwitchEffect, where: string): SwitchResult {
   const {scope, previous, record, buckets} = change
-  const {found, looked, isComplete} = reach.exceptions
+  const {found, looked, isComplete} = effect.exceptions
   return {
     scope: scopeJson(scope),
     access: {before: previous?.access ?? null, after: record?.access ?? null},
@@ -102,7 +106,7 @@ function switchJson(change: LimitsChange, reach: Reach, where: string): SwitchRe
       found: found.map(each => ({
         scope: scopeJson(each.scope),
         access: each.access,
-        command: commandFor(change, each, reach.access, where) ?? null,
+        command: commandFor(change, each, effect.access, where) ?? null,
       })),
       looked,
       complete: isComplete,
@@ -114,7 +118,7 @@ function exceptionsText(change: LimitsChange, found: readonly SwitchException[])
   const shown = found.slice(0, MOST_SHOWN).map(each => exceptionText(change, each))
   const rest = found.length - shown.length
   const more = rest > 0 ? ` and ${formatCount(rest)} more` : ''
-  return `${shown.join(', ')}${more}: more specific switches, which count there`
+  return `${shown.join(', ')}${more}: their own switch applies`
 }
 
 function exceptionText({scope: {level}}: LimitsChange, {scope, access}: SwitchException): string {
@@ -125,10 +129,10 @@ function exceptionText({scope: {level}}: LimitsChange, {scope, access}: SwitchEx
 /** `undefined` for an entity, whose switches are all known. */
 function lookedText({scope}: LimitsChange, {found, looked, isComplete}: SwitchExceptions): string | undefined {
   if (scope.level !== 'resource' || (looked === 0 && isComplete)) return undefined
-  const configurations = formatPlural(looked, 'configuration of entities', 'configurations of entities')
+  const configurations = formatPlural(looked, 'entity configuration', 'entity configurations')
   const what = found.length === 0 ? `none in ${configurations}` : configurations
-  if (isComplete) return `${what}, all there are`
-  return `${what}; there are more: zael limits list --resource ${shellWord(scope.resource)} --all`
+  if (isComplete) return `${what} (all)`
+  return `${what}; for all: zael limits list --resource ${shellWord(scope.resource)} --all`
 }
 
 const VERBS = {disabled: 'disable', enabled: 'enable', bypass: 'bypass'} as const

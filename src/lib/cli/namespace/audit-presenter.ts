@@ -19,7 +19,7 @@ export function auditListing(records: readonly AuditRecord[], isOfOne: boolean):
       {name: 'details', value: detailsText},
       {name: 'id', value: ({eventId}) => eventId, isExtra: true},
     ],
-    empty: 'There are no audit events in that time.',
+    empty: 'No audit events in that time.',
   }
 }
 

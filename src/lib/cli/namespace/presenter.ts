@@ -38,13 +38,13 @@ const COLUMNS = {
 
 export function namespaceListing(rows: readonly Namespace[]): Listing<Namespace> {
   const {name, id, status, created} = COLUMNS
-  return {rows, columns: [name, id, created, status], empty: 'There are no namespaces'}
+  return {rows, columns: [name, id, created, status], empty: 'No namespaces'}
 }
 
 export function orphanListing(rows: readonly Namespace[]): Listing<Namespace> {
   const {name, id, status, created, deleted} = COLUMNS
   const columns = [name, id, deleted, status, {...created, isExtra: true}]
-  return {rows, columns, empty: 'There are no deleted namespaces'}
+  return {rows, columns, empty: 'No deleted namespaces'}
 }
 
 export function showLines(namespace: Namespace, counts: KindCounts | undefined): string[] {

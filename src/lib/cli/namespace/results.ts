@@ -7,14 +7,16 @@ const namespaceSchema = strictObject({
   name: z.string(),
   id: z.string().describe('Opaque; the first part of every key of the namespace'),
   status: namespaceStatusSchema,
-  halfDeleted: z.boolean().describe('Active by id while its name leads elsewhere: a client died while deleting it'),
+  halfDeleted: z.boolean().describe('Active by id, but not by name: a client died while deleting it'),
   createdAt: z.string().describe('UTC, ISO 8601'),
   deletedAt: textOrNull.describe('UTC, ISO 8601'),
 }).meta({id: 'Namespace'})
 export type NamespaceJson = ResultOf<typeof namespaceSchema>
 
 export const namespaceCreateResult = strictObject({
-  namespaces: z.array(namespaceSchema.extend({created: z.boolean().describe('False when the name existed already')})),
+  namespaces: z.array(
+    namespaceSchema.extend({created: z.boolean().describe('False when the namespace already existed')}),
+  ),
 }).meta({title: 'zael namespace create'})
 export type NamespaceCreateResult = ResultOf<typeof namespaceCreateResult>
 
@@ -30,7 +32,9 @@ export type NamespaceListResult = ResultOf<typeof namespaceListResult>
 export const namespaceOrphansResult = strictObject({
   namespaces: z.array(
     namespaceSchema.extend({
-      registered: z.boolean().describe('False: only records of this id exist, its name is empty (with --unregistered)'),
+      registered: z
+        .boolean()
+        .describe('False: only records of this id exist and the name is empty (with --unregistered)'),
     }),
   ),
   next: z.null().describe('The list is complete'),
@@ -53,7 +57,7 @@ export const namespaceShowResult = namespaceSchema
     counts: itemCountsSchema
       .describe('Items by kind')
       .nullable()
-      .describe('As the index over the namespace knows them; null without --count'),
+      .describe('Counts from the index of the namespace; null without --count'),
   })
   .meta({title: 'zael namespace show'})
 export type NamespaceShowResult = ResultOf<typeof namespaceShowResult>
@@ -64,7 +68,7 @@ const auditEventSchema = strictObject({
   action: z.string(),
   entity: z.string().describe('An entity, "$SYSTEM" or "$RESOURCE:name".'),
   resource: textOrNull,
-  principal: textOrNull.describe('Who did it.'),
+  principal: textOrNull.describe('Who made the change.'),
   details: z.record(z.string(), z.unknown()),
   expiresAt: textOrNull,
 }).meta({id: 'AuditEvent'})

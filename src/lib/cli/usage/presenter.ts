@@ -37,8 +37,7 @@ export interface UsageScope {
   readonly resource?: string | undefined
 }
 
-export const NOTHING_RECORDED =
-  'No usage is recorded for that time. The aggregator records usage; check that it runs: zael status'
+export const NOTHING_RECORDED = 'No usage is recorded for that time. Check that the aggregator runs: zael status'
 
 export function usageTitle({window, range, entity, resource}: UsageScope): string {
   const of = [entity, resource].filter(name => name !== undefined).join(' · ')
@@ -125,7 +124,7 @@ export function usageFooter(
     '',
     `${title}: ${formatPlural(requests, 'request')}${refusedText(refused)}`,
     ...figures,
-    `100 % is what the limit allows ${PER[window]}: its rate, or its burst if larger.`,
+    `100 % is the amount that the limit allows ${PER[window]}: its rate, or its burst if larger.`,
   ]
 }
 
@@ -176,7 +175,7 @@ export function summaryFooter({requests, refused}: Omit<UsageTotals, 'totals'>, 
 }
 
 export function partialText(windows: number): string {
-  return `only the newest ${formatCount(windows)} windows are counted; choose a shorter time range`
+  return `Only the newest ${formatCount(windows)} windows are counted. Choose a shorter time range.`
 }
 
 /** Oldest window first; windows without usage count as zero. */

@@ -5,12 +5,12 @@ const usageWindowSchema = z.enum(['hourly', 'daily', 'monthly']).meta({id: 'Usag
 
 const refusedRequestsSchema = strictObject({
   requests: z.number().describe('Refused by limits of the entity itself, each request once.'),
-  byParent: z.number().describe('Refused by its parent alone; they are counted there too.'),
+  byParent: z.number().describe('Refused only by its parent; also counted there.'),
 }).meta({id: 'RefusedRequests'})
 
 export const limitRefusedSchema = strictObject({
-  requests: z.number().describe('Requests that this limit had too little for.'),
-  tokens: z.number().describe('Whole tokens that they asked of it.'),
+  requests: z.number().describe('Requests that exceeded this limit.'),
+  tokens: z.number().describe('Whole tokens that these requests asked for.'),
 }).meta({id: 'LimitRefused'})
 
 const usagePeakSchema = strictObject({
@@ -19,9 +19,7 @@ const usagePeakSchema = strictObject({
   start: z.string(),
 }).meta({id: 'UsagePeak'})
 
-const overdrawnSchema = z
-  .int()
-  .describe('Writes that took from the soft limit and left it in debt; 0 for other limits.')
+const overdrawnSchema = z.int().describe('Writes that left a soft limit in debt; 0 for other limits.')
 
 const usageTotalSchema = strictObject({
   resource: z.string(),
@@ -36,7 +34,7 @@ const usageTotalSchema = strictObject({
 
 const usageScopeSchema = strictObject({
   window: usageWindowSchema,
-  since: z.string().describe('Begin of the range, UTC.'),
+  since: z.string().describe('Start of the range, UTC.'),
   until: z.string().describe('End of the range, UTC.'),
   entity: textOrNull,
   resource: textOrNull,
@@ -45,7 +43,7 @@ export type UsageScopeJson = ResultOf<typeof usageScopeSchema>
 
 export const usageShowResult = strictObject({
   ...usageScopeSchema.shape,
-  requests: z.number().describe('Of the windows here; one that cascades counts once.'),
+  requests: z.number().describe('Requests of these windows; cascading requests count once.'),
   refused: refusedRequestsSchema,
   windows: listOf({
     entity: z.string(),
@@ -58,15 +56,12 @@ export const usageShowResult = strictObject({
       name: z.string(),
       tokens: z.number(),
       overdrawn: overdrawnSchema,
-      budget: z
-        .number()
-        .nullable()
-        .describe('What the limit in force now gives in such a window; null where none applies.'),
+      budget: z.number().nullable().describe('Amount that the current limit allows per window; null without a limit.'),
       share: z.number().nullable().describe('tokens / budget'),
       refused: limitRefusedSchema,
     }),
   }).describe('Newest first.'),
-  totals: z.array(usageTotalSchema).describe('Of the windows on this page.'),
+  totals: z.array(usageTotalSchema).describe('Totals of the windows on this page.'),
   next: textOrNull.describe('Cursor of the next page.'),
 }).meta({title: 'zael usage show'})
 export type UsageShowResult = ResultOf<typeof usageShowResult>
@@ -87,7 +82,7 @@ export const usageTopResult = strictObject({
   by: z.string().describe('"requests", "refused" or the name of a limit.'),
   consumers: listOf({
     entity: z.string(),
-    resource: textOrNull.describe('null where the resources of each entity are added up.'),
+    resource: textOrNull.describe('null when the resources of each entity are added up.'),
     requests: z.number(),
     refused: refusedRequestsSchema,
     limits: listOf({
@@ -98,8 +93,8 @@ export const usageTopResult = strictObject({
     }),
     share: z.number().describe('Part of the whole, from 0 to 1.'),
   }).describe('Largest first.'),
-  total: z.int().describe('Consumers altogether.'),
-  resources: z.array(z.string()).describe('Resources that were looked at.'),
+  total: z.int().describe('Number of consumers.'),
+  resources: z.array(z.string()).describe('Searched resources.'),
   complete: z.boolean(),
   warnings: z.array(z.string()).describe('Warnings; absent when there are none.').optional(),
 }).meta({title: 'zael usage top'})

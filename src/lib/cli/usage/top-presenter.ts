@@ -38,7 +38,7 @@ export function topListing({consumers}: TopConsumers, scope: TopScope): Listing<
       {name: 'requests', value: ({requests}) => requests},
       ...(isCsv ? limitColumns(consumers) : textColumns(consumers, scope)),
     ],
-    empty: by === 'refused' ? 'No refused request is recorded for that time.' : NOTHING_RECORDED,
+    empty: by === 'refused' ? 'No refused requests are recorded for that time.' : NOTHING_RECORDED,
   }
 }
 
@@ -83,8 +83,7 @@ function namesIn(consumers: readonly TopConsumer[], of: (each: TopConsumer) => R
 
 export function topFooter({consumers, total, resources}: TopConsumers, resource: string | undefined): string[] {
   const among = resource === undefined ? ` (resources: ${resources.join(', ') || 'none'})` : ''
-  if (total === 0)
-    return among === '' ? [] : [`Searched every resource that has limits of its own or a live bucket${among}.`]
+  if (total === 0) return among === '' ? [] : [`Searched every resource with its own limits or live buckets${among}.`]
   return ['', `${formatCount(consumers.length)} of ${formatCount(total)} consumers${among}`]
 }
 

@@ -175,9 +175,9 @@ export function notesOn(sources: NoteSources): CostNote[] {
 const note = (message: string, fix: string | null = null): CostNote => ({message, fix})
 
 const SOURCES: Readonly<Record<UnreadSource['source'], string>> = {
-  stack: 'The stack could not be read; the defaults of the template are assumed',
+  stack: 'The stack could not be read; template defaults are assumed',
   metrics: 'CloudWatch could not be read; units and runs are estimated',
-  alarms: 'The alarms could not be read; those of the template are assumed',
+  alarms: 'The alarms could not be read; the alarms of the template are assumed',
 }
 
 function unreadNote({source, error: {message, hint}}: UnreadSource): CostNote {
@@ -188,18 +188,16 @@ function countNotes({facts, stack, counted, runsAggregator}: NoteSources): CostN
   const {days, unread, hasAllResources} = counted
   const notes: CostNote[] = []
   if (days.size === 0 && unread.length === 0) {
-    const unknown = 'No usage is recorded in these days, so nothing tells how many requests were decided'
+    const unknown = 'No usage is recorded in these days, so the number of decisions is unknown'
     if (runsAggregator === false)
-      notes.push(note(`${unknown}: the local stack was started with --no-aggregator; start it without.`))
+      notes.push(note(`${unknown}: the local stack runs with --no-aggregator. Restart it without this flag.`))
     else if (!facts.hasStream || !stack.settings.hasAggregator)
-      notes.push(note(`${unknown}: the stack has no aggregator, which counts them.`, 'zael deploy --aggregator'))
+      notes.push(note(`${unknown}: the stack has no aggregator.`, 'zael deploy --aggregator'))
     else if (runsAggregator) notes.push(note(`${unknown}: there was no traffic.`))
     else notes.push(note(`${unknown}: there was no traffic, or the aggregator does not run.`, 'zael status'))
   }
-  if (unread.length > 0)
-    notes.push(note(`There is too much usage to read all of it; not counted: ${formatList(unread)}.`))
-  if (!hasAllResources)
-    notes.push(note('There are more buckets than were looked at: usage of resources without limits may be missing.'))
+  if (unread.length > 0) notes.push(note(`Too much usage to read. Not counted: ${formatList(unread)}.`))
+  if (!hasAllResources) notes.push(note('Not all buckets were read. Usage of resources without limits may be missing.'))
   return notes
 }
 
@@ -207,33 +205,31 @@ function basisNotes({stack, averaged}: NoteSources): CostNote[] {
   const isEstimated = averaged.some(({date}) => !stack.days.has(date))
   const notes: CostNote[] = []
   if (stack.region === null)
-    notes.push(
-      note('A local engine costs nothing: this is what AWS would charge, with the default options of a stack.'),
-    )
+    notes.push(note('A local engine costs nothing. These are AWS prices for a stack with default options.'))
   else if (isEstimated && stack.unread.every(({source}) => source !== 'metrics'))
-    notes.push(note('CloudWatch has no figures of some days; these are estimated.'))
+    notes.push(note('CloudWatch has no figures for some days. These days are estimated.'))
   if (isEstimated)
     notes.push(
       note(
-        'Estimates count one write for each decision and for each usage record and batch; adjustments, refills, new buckets, usage by month, further writes of refused requests and reads of services are not in them.',
+        'Estimates count one write per decision, usage record and batch. They omit adjustments, refills, new buckets, monthly usage, further writes of refused requests and reads of services.',
       ),
     )
   if (averaged.length > 0 && averaged.every(({isComplete}) => !isComplete))
-    notes.push(note('No day that is over has figures: this is today so far, not a whole day.'))
+    notes.push(note('No completed day has figures. These figures cover today so far.'))
   return notes
 }
 
 function priceNotes({stack: {region}}: NoteSources): CostNote[] {
   if (region === null || region === LIST_REGION) return []
-  return [note(`The stack is in ${region}, the prices are those of ${LIST_REGION}.`)]
+  return [note(`Prices are for ${LIST_REGION}; the stack is in ${region}.`)]
 }
 
 function tableNotes({provisioned, isInfrequentAccess, replicas}: PricedTable): CostNote[] {
   return [
-    ...(provisioned ? [note('The capacity is provisioned: units are paid for by the hour, whether used or not.')] : []),
-    ...(isInfrequentAccess ? [note('The table class is Standard-IA, the prices are those of Standard.')] : []),
+    ...(provisioned ? [note('Capacity is provisioned: AWS bills it by the hour, used or not.')] : []),
+    ...(isInfrequentAccess ? [note('Prices are for the table class Standard; the table has Standard-IA.')] : []),
     ...(replicas.length > 0
-      ? [note(`The copies in ${formatList(replicas)} have bills of their own; use --region.`)]
+      ? [note(`The replicas in ${formatList(replicas)} are billed separately; use --region.`)]
       : []),
   ]
 }

@@ -100,7 +100,7 @@ export async function findEvent(
   entity: string | undefined,
 ): Promise<AuditRecord> {
   if (ulidTimeMs(eventId) === undefined) {
-    throw new InvalidInput('audit.id', `"${eventId}" is not the id of an event: that has 26 letters and digits.`, {
+    throw new InvalidInput('audit.id', `"${eventId}" is not an event id: event ids have 26 letters and digits.`, {
       hint: 'zael audit list --columns time,action,id',
       details: {id: eventId},
     })
@@ -110,14 +110,14 @@ export async function findEvent(
       ? await repository.audit.find(eventId)
       : {record: await repository.audit.get(entity, eventId), complete: true}
   if (record) return record
-  const where = entity === undefined ? '' : ` about "${entity}"`
+  const where = entity === undefined ? '' : ` for "${entity}"`
   const why = complete
-    ? `There is no event ${eventId}${where}.`
-    : `Event ${eventId} was not found; the search stopped early because there are very many events.`
+    ? `Event ${eventId}${where} does not exist.`
+    : `Event ${eventId} was not found. The search stopped early because the namespace has too many events.`
   throw new ZaelError('notFound', 'audit.missing', why, {
     hint: complete
-      ? 'Events expire; archived ones are in the audit archive. See `zael audit list`.'
-      : 'Add --entity with the entity it is about: then it is read directly.',
+      ? 'Events expire; the audit archive may have it. List events: zael audit list'
+      : 'Add --entity to read the event directly.',
     details: {id: eventId, entity: entity ?? null, complete},
   })
 }

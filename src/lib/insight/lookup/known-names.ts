@@ -69,7 +69,7 @@ export async function newNames(
 export async function newNameNotice(repository: NamespaceRepository, scope: PolicyScope): Promise<string | undefined> {
   try {
     for await (const {kind, name, nearest} of newNamesOfScope(repository, scope)) {
-      const notice = `nothing has used ${kind} ${JSON.stringify(name)} before.`
+      const notice = `Unknown ${kind} ${JSON.stringify(name)}: nothing has used it yet.`
       return [notice, didYouMean(nearest) ?? ''].join(' ').trimEnd()
     }
   } catch {

@@ -178,8 +178,8 @@ async function readUsage({usage}: NamespaceRepository, subject: UsageSubject, pa
   const {entity, resource} = subject
   if (entity !== undefined) return usage.ofEntity(entity, {...subject, ...page})
   if (resource !== undefined) return usage.ofResource(resource, {...subject, ...page})
-  throw new InvalidInput('usage.subject', 'Neither an entity nor a resource is named.', {
-    hint: 'Name an entity, a resource with --resource, or both.',
+  throw new InvalidInput('usage.subject', 'No entity and no resource was given.', {
+    hint: 'Give an entity, --resource NAME, or both.',
   })
 }
 

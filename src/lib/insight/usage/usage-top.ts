@@ -136,7 +136,7 @@ class Tallies {
   #unknown(by: string): InvalidInput {
     const names = [...this.#limits.names].sort()
     return new InvalidInput('usage.by', `--by: no usage of a limit "${by}" was found.`, {
-      hint: `Use requests, refused, or one of ${names.join(', ')}; before it, "entity," adds up the resources of each.`,
+      hint: `Use requests, refused, or one of ${names.join(', ')}. The prefix "entity," adds up the resources of each entity.`,
       details: {by, limits: names},
     })
   }

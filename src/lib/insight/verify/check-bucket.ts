@@ -54,7 +54,7 @@ function* ofItem({table}: VerifyContext, item: Item, stored: Live, nowMs: number
   }
   if (!hasReadableRemainders(item)) {
     const repair = () => repairAttributes(table, item, {[names.remainders]: undefined})
-    yield {kind: 'remainder', subject: '', reason: 'Its fractions of tokens cannot be read and count as none.', repair}
+    yield {kind: 'remainder', subject: '', reason: 'Its token fractions cannot be read and count as zero.', repair}
   }
   for (const name of incomplete.keys()) {
     yield {kind: 'malformed', subject: name, reason: `${name} has counters without a capacity, an amount or a period.`}
@@ -67,8 +67,8 @@ function aheadOfTime({refilledAtMs, limits}: BucketState): string {
     .map(([each, {kind}]) => [each, kind?.quota?.session?.startMs ?? 0] as const)
     .reduce((latest, each) => (each[1] > latest[1] ? each : latest), ['', 0] as const)
   return startMs > refilledAtMs
-    ? `The session of ${name} begins at ${isoMilliseconds(startMs)}`
-    : `It is refilled until ${isoMilliseconds(refilledAtMs)}`
+    ? `The session of ${name} starts at ${isoMilliseconds(startMs)}`
+    : `Its refill time is ${isoMilliseconds(refilledAtMs)}`
 }
 
 function checkLimits(context: VerifyContext, stored: Live): ItemFinding[] {
@@ -99,16 +99,16 @@ function checkLimits(context: VerifyContext, stored: Live): ItemFinding[] {
 function limitless({namespaces}: VerifyContext, {namespace, shard}: BucketRecord, {access}: Resolution): ItemFinding[] {
   const isActive = namespaces.get(namespace)?.status === 'active'
   if (!isActive || shard > 0 || access?.access === 'disabled') return []
-  const remedy = 'zael migrate run --limits-from-buckets writes those of the bucket'
+  const remedy = 'zael migrate run --limits-from-buckets configures the limits of the bucket'
   return [{kind: 'limitless', subject: '', reason: `No limits are configured for it, so requests fail; ${remedy}.`}]
 }
 
 function differenceOf(stored: KindedRate | undefined, limit: Limit | undefined): string | undefined {
-  if (!limit) return 'is in the bucket and not configured'
-  if (!stored) return 'is configured and not in the bucket'
+  if (!limit) return 'is in the bucket but not configured'
+  if (!stored) return 'is configured but not in the bucket'
   const wanted = kindedRateOf(limit, 0)
-  if (!isSameRate(stored, wanted)) return `has ${spell(stored)}, configured is ${spell(wanted)}`
-  return isSameLimit(stored, wanted) ? undefined : 'has other resets, another schedule or softness than is configured'
+  if (!isSameRate(stored, wanted)) return `has ${spell(stored)}, the configuration has ${spell(wanted)}`
+  return isSameLimit(stored, wanted) ? undefined : 'differs from the configuration in its resets, schedule or softness'
 }
 
 const spell = ({capacityMilli, refillAmountMilli, refillPeriodMs}: Rate): string =>
@@ -125,18 +125,18 @@ function checkParent({table, referred}: VerifyContext, item: Item, {record}: Liv
       [names.cascade]: bool(cascade),
       ...(parentGeneration && generationAttributes(parentGeneration)),
     })
-  const reason = `The bucket has ${told(record)}; its entity has ${told(wanted)}.`
+  const reason = `The bucket has ${spellParent(record)}; its entity has ${spellParent(wanted)}.`
   return [{kind: 'parent', subject: '', reason, repair}]
 }
 
-const told = ({parent, cascade}: Family): string =>
+const spellParent = ({parent, cascade}: Family): string =>
   parent === undefined ? 'no parent' : `parent ${parent}${cascade ? '' : ', which is not charged'}`
 
 async function checkShards(context: VerifyContext, {record}: Live): Promise<ItemFinding[]> {
   const {namespace, entity, resource, shard, shardCount} = record
   const table = context.in(namespace)
   if (shardCount > MAX_SHARDS) {
-    const reason = `It claims ${formatCount(shardCount)} shards; ${formatCount(MAX_SHARDS)} are possible.`
+    const reason = `It claims ${formatCount(shardCount)} shards; the maximum is ${formatCount(MAX_SHARDS)}.`
     return [{kind: 'shards', subject: 'count', reason}]
   }
   if (shard > 0) {
@@ -146,7 +146,7 @@ async function checkShards(context: VerifyContext, {record}: Live): Promise<Item
       count === undefined
         ? 'Shard 0 is missing.'
         : `The bucket has ${formatPlural(count, 'shard')}, and this is number ${shard}.`
-    return [{kind: 'shards', subject: 'surplus', reason: `${reason} What this shard holds counts for nothing.`}]
+    return [{kind: 'shards', subject: 'surplus', reason: `${reason} The balance of this shard is ignored.`}]
   }
   if (shardCount <= 1) return []
   const shards = await readShards(table, entity, resource, shardCount)
@@ -159,12 +159,12 @@ async function checkShards(context: VerifyContext, {record}: Live): Promise<Item
     !record.unsupported && (await fillMissingShards(table, entity, resource, MAX_SHARDS)) === shardCount
   const findings: ItemFinding[] = []
   if (missing.length > 0) {
-    const reason = `Of ${shardCount} shards ${missing.join(', ')} ${missing.length === 1 ? 'is' : 'are'} missing.`
+    const reason = `Missing shards (of ${shardCount}): ${missing.join(', ')}.`
     findings.push({kind: 'shards', subject: 'missing', reason, repair})
   }
   if (differing.length > 0) {
-    const others = `${differing.join(', ')} ${differing.length === 1 ? 'counts' : 'count'}`
-    const reason = `Shard 0 counts ${shardCount} shards, ${others} another number.`
+    const others = differing.length === 1 ? `shard ${differing[0]} counts` : `shards ${differing.join(', ')} count`
+    const reason = `Shard 0 counts ${shardCount} shards; ${others} another number.`
     findings.push({kind: 'shards', subject: 'count', reason, repair})
   }
   return findings

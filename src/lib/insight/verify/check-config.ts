@@ -20,12 +20,12 @@ export async function checkConfig(context: VerifyContext, item: Item, key: Confi
   const findings = [...new Set(limitAttributesIn(item).map(limitOfAttribute))]
     .filter(name => !hasCapacity(item, name))
     .map((name): ItemFinding => {
-      return {kind: 'malformed', subject: name, reason: `The limit ${name} has no capacity and applies to nothing.`}
+      return {kind: 'malformed', subject: name, reason: `The limit ${name} has no capacity and does not apply.`}
     })
   if (key.record !== 'resource-config') return findings
   const registry = await getItem(context.table, keys.resourceRegistry(key.namespace), {signal: context.signal})
   if (registry && decodeResourceRegistry(registry)?.resources.includes(key.resource)) return findings
-  const reason = `The registry does not list ${key.resource}: listings and exports leave its limits out.`
+  const reason = `The registry does not list ${key.resource}: listings and exports omit its limits.`
   const repair = () => changeRegistry(context, key, 'listed')
   return [...findings, {kind: 'registry', subject: key.resource, reason, repair}]
 }
@@ -36,7 +36,7 @@ export async function checkRegistry(context: VerifyContext, item: Item, key: Reg
   if (key.record === 'resource-registry') {
     for (const resource of decodeResourceRegistry(item)?.resources ?? []) {
       if (await getItem(context.table, keys.resourceConfig(namespace, resource), {signal: context.signal})) continue
-      const reason = `The registry lists ${resource}, which has no limits of its own.`
+      const reason = `The registry lists ${resource}, which has no limits.`
       const repair = () => changeRegistry(context, {namespace, resource}, 'removed')
       findings.push({kind: 'registry', subject: resource, resource, reason, repair})
     }
@@ -66,7 +66,7 @@ export function checkBoosts(context: VerifyContext, item: Item): ItemFinding[] {
     subject: name,
     entity: scope.level === 'entity' ? scope.entity : undefined,
     resource: scope.level === 'system' ? undefined : scope.resource,
-    reason: `The boost of ${name} ended at ${isoSeconds(untilMs)} and is still configured: it would apply again next year.`,
+    reason: `The temporary limit ${name} expired at ${isoSeconds(untilMs)} but is still configured. It would apply again next year.`,
     since: isoSeconds(untilMs),
     repair: async () => {
       await tidyScope(context.in(namespace), record, {signal: context.signal})

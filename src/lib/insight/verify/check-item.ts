@@ -37,7 +37,7 @@ async function readableFindings(
     return await compareItem(context, item, key)
   } catch (error) {
     if (!(error instanceof RangeError)) throw error
-    const reason = `It, or a record that it is compared with, cannot be read: ${error.message}.`
+    const reason = `The item, or a related record, cannot be read: ${error.message}.`
     return [{kind: 'malformed', subject: '', reason}]
   }
 }
@@ -45,7 +45,7 @@ async function readableFindings(
 async function compareItem(context: VerifyContext, item: Item, key: ParsedKey | undefined): Promise<ItemFinding[]> {
   if (!key) {
     const isKnown = keyId(keyOf(item)) === keyId(keys.migration())
-    return isKnown ? [] : [{kind: 'unknown', subject: '', reason: 'Its key is that of no record.'}]
+    return isKnown ? [] : [{kind: 'unknown', subject: '', reason: 'Its key matches no known record.'}]
   }
   if ('namespace' in key && !context.namespaces.has(key.namespace)) {
     const reason = `No namespace has the id ${key.namespace}.`
@@ -64,7 +64,7 @@ function ofIndexes({table}: VerifyContext, item: Item, key: ParsedKey): ItemFind
     {
       kind: 'index',
       subject: names.join(' '),
-      reason: `${names.join(', ')} ${names.length === 1 ? 'is' : 'are'} missing or wrong: listings miss the record.`,
+      reason: `${names.join(', ')} ${names.length === 1 ? 'is' : 'are'} missing or wrong: listings omit the record.`,
       repair: () => repairAttributes(table, item, wrong),
     },
   ]
@@ -111,8 +111,8 @@ async function checkNamespace(context: VerifyContext, item: Item, key: ParsedKey
   const found = await getItem(context.table, other, {signal: context.signal})
   const paired = found && decodeNamespace(found)
   if (paired?.id === record.id && paired.name === record.name && paired.status === 'active') return []
-  const told = paired ? `says ${paired.name}, ${paired.id}, ${paired.status}` : 'is missing'
-  const reason = `${record.name} is active with the id ${record.id}; its record by ${isByName ? 'id' : 'name'} ${told}.`
+  const state = paired ? `says ${paired.name}, ${paired.id}, ${paired.status}` : 'is missing'
+  const reason = `${record.name} is active with the id ${record.id}; its record by ${isByName ? 'id' : 'name'} ${state}.`
   return [{kind: 'namespace', subject: '', reason}]
 }
 

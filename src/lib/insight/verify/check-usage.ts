@@ -94,7 +94,7 @@ export async function checkCounters(context: VerifyContext, item: Item, record: 
   const findings = [...readConsumption(item)].flatMap(([name, milli]) => {
     const missing = milli - (counted.get(name) ?? 0n)
     if (missing <= 0n || !isUsageCounter(name)) return []
-    const reason = `${spell(missing)} ${name} were consumed and are not in the monthly usage since ${since}.`
+    const reason = `${spell(missing)} ${name} were consumed but are not in the monthly usage since ${since}.`
     return [{kind: 'usage' as const, subject: name, reason}]
   })
   // An aggregator of zae-limiter counts no months by default.

@@ -7,18 +7,18 @@ export const FINDING_KINDS = {
   usage: 'usage counted twice or not at all',
   refill: 'a refill instant ahead of time',
   remainder: 'an unreadable fraction of a token',
-  limits: 'limits other than those configured',
+  limits: 'limits that differ from the configuration',
   limitless: 'a bucket without limits at any level, in a migrated table',
-  shards: 'shards that are missing, surplus or disagree',
-  ghost: 'what a refund left of a deleted bucket',
+  shards: 'missing, surplus or inconsistent shards',
+  ghost: 'the remains of a deleted bucket',
   parent: 'a parent that is missing or differs',
   index: 'missing or wrong index keys',
-  boost: 'a boost that has ended and is still configured',
+  boost: 'an expired temporary limit that is still configured',
   registry: 'a registry that differs from the records',
   namespace: 'a namespace whose two records disagree',
   orphan: 'records of a namespace that does not exist',
   malformed: 'attributes that cannot be read',
-  unknown: 'an item of no known kind',
+  unknown: 'an unknown item',
 } as const
 
 export type FindingKind = keyof typeof FINDING_KINDS

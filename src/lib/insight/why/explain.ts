@@ -43,7 +43,7 @@ export interface ExplainedLimit extends LimitState {
   /** In whole tokens; negative in debt. */
   readonly shards: readonly {readonly shard: number; readonly available: number; readonly capacity: number}[]
   /** The last provider feedback that lowered it. */
-  readonly told: StoredFeedback | undefined
+  readonly feedback: StoredLesson | undefined
   /** Requests that it had too little for, since `Explanation.refusedSince`. */
   readonly refused: LimitRefused
   /** Whole tokens of children charged to it in this hour, most first. Empty unless the limit is exceeded. */
@@ -186,7 +186,7 @@ async function explainLevel(namespace: NamespaceRepository, question: LevelQuest
     isBypassed: records.some(record => isBypassedAt(record, nowMs)),
     toppedUp: toTokens(topUpsOf(records, nowMs).get(status.name) ?? 0n),
     shards: records.map(record => shardShare(record, status.name)),
-    told: lastTold(bucket, status.name),
+    feedback: lastFeedback(bucket, status.name),
     refused: recent.refused.limits.get(status.name) ?? NOT_REFUSED,
     drainedBy: status.exceeded ? largest(drained, status.name) : [],
   }))
@@ -197,9 +197,9 @@ function configuredIn(limits: readonly Limit[], name: string, nowMs: number) {
   return {configured, resetsAtMs: nextResetMs(configured, nowMs)}
 }
 
-function lastTold(bucket: ShardedBucket | undefined, name: string): StoredFeedback | undefined {
-  const told = (bucket?.shards ?? []).flatMap(({feedback}) => feedback?.get(name) ?? [])
-  return told.sort((a, b) => b.atMs - a.atMs)[0]
+function lastFeedback(bucket: ShardedBucket | undefined, name: string): StoredLesson | undefined {
+  const feedback = (bucket?.shards ?? []).flatMap(({lessons}) => lessons?.get(name) ?? [])
+  return feedback.sort((a, b) => b.atMs - a.atMs)[0]
 }
 
 function shardShare(record: BucketRecord, name: string): ExplainedLimit['shards'][number] {

@@ -122,7 +122,7 @@ describeOnEngine('limits in a file', () => {
 
   it('is not found, or names a namespace that is not there', async () => {
     const {code, stderr} = await zael(['limits', 'validate', '-f', join(folder, 'none.yaml')])
-    expect({code, stderr}).toEqual({code: 3, stderr: expect.stringContaining('File ')}) does not exist.
+    expect({code, stderr}).toEqual({code: 3, stderr: expect.stringContaining('none.yaml does not exist.')})
     const elsewhere = await file('elsewhere.yaml', 'namespace: acmee', RESOURCE)
     expect(await cli.fail(`limits plan -f ${elsewhere}`)).toMatchObject({
       code: 3,

@@ -2,21 +2,19 @@ import {writeFile} from 'node:fs/promises'
 import {join} from 'node:path'
 import {ROOT} from '../zael.js'
 
-/** One story, as it is told in docs/stories.md. */
 export interface Story {
   readonly title: string
-  /** What happened before the first command. */
+  /** Shown before the commands. */
   readonly text: string
-  /** Commands and what they printed. */
+  /** Commands with their output. */
   readonly shown: readonly string[]
 }
 
-/** When the stories take place: 3 o'clock at night. */
+/** The page shows this hour. */
 const NIGHT = new Date('2026-11-16T03:00:00Z')
 
 const HOUR_MS = 3_600_000
 
-/** Writes docs/stories.md. */
 export async function writePage(stories: readonly Story[], startedMs: number): Promise<void> {
   const parts = stories.map(({title, text, shown}) => {
     const transcript = shown.map(each => each.trimEnd()).join('\n\n')
@@ -25,16 +23,15 @@ export async function writePage(stories: readonly Story[], startedMs: number): P
   await writeFile(join(ROOT, 'docs', 'stories.md'), [INTRODUCTION, ...parts].join('\n'))
 }
 
-const INTRODUCTION = `# Seven stories of an operator
+const INTRODUCTION = `# Seven operator tasks
 
-What one does with zael when something is wrong, or is to be changed, with what it prints. The commands ran on a local stack
-(\`zael local up\`) while a service made requests for 50 customers with the library; \`cust-08\` is one of them. On a stack in AWS they are the
-same. The page is written by the test that plays the stories and checks them:
+Seven operator tasks, with real output. The commands ran on a local stack (\`zael local up\`) while a service sent requests for
+50 customers through the library. They are the same on AWS. A test runs these commands, checks their output and writes this page:
 
     ZAEL_TEST_SLOW=1 ZAEL_STORIES=write npm test -- test/e2e/stories
 `
 
-/** All instants as many hours earlier or later as it takes, so that hours and minutes stay what they are. */
+/** Shifts all instants by whole hours, so that minutes stay the same. */
 function atNight(text: string, startedMs: number): string {
   const hours = Math.floor(startedMs / HOUR_MS) - Math.floor(NIGHT.getTime() / HOUR_MS)
   const moved = (iso: string) => new Date(Date.parse(iso) - hours * HOUR_MS).toISOString()

@@ -61,7 +61,7 @@ describe.skipIf(inject('engineEndpoint') === '')('the stories of an operator', {
     if (process.env.ZAEL_STORIES === 'write') await writePage(stories, startedMs)
   }, 120_000)
 
-  /** A story that is told on the page, too. */
+  /** A test that is also a section of the page. */
   function story(title: string, text: string, play: () => Promise<void>): void {
     it(title, async () => {
       stack.take()
@@ -73,7 +73,7 @@ describe.skipIf(inject('engineEndpoint') === '')('the stories of an operator', {
 
   story(
     '429s at 3 a.m.',
-    'A customer complains about errors. The live view shows who is refused, `why` tells the reason and what helps, and one command helps: three in all.',
+    'A customer reports 429 errors. `zael watch` shows who is refused, `zael why` explains it and suggests commands, and one command fixes it.',
     async () => {
       const flags = ['--stack', 'local', '--endpoint-url', stack.endpoint]
       const watching = new RunningProcess(['watch', '--json', '--interval', '500ms', ...flags])
@@ -113,7 +113,7 @@ describe.skipIf(inject('engineEndpoint') === '')('the stories of an operator', {
 
   story(
     'One customer needs more for a day',
-    'A launch tomorrow: three times the tokens for a day. Nobody has to remember to take them back.',
+    'A customer launches tomorrow and needs three times the tokens for a day. The temporary limit expires automatically.',
     async () => {
       const set = await stack.type('zael limits set --entity cust-12 --resource gpt-4 tpm=300k --for 24h')
       expect(set).toMatch(/rpm +600\/min, unchanged, copied from resource gpt-4/)
@@ -142,7 +142,7 @@ describe.skipIf(inject('engineEndpoint') === '')('the stories of an operator', {
 
   story(
     'Block a key now',
-    'A key has leaked. When the command returns, no process admits a request of it any more; the service answers with 403 instead of 429. Where the key has a switch of its own for one resource that says otherwise, the command names it and what to run. `clear` leaves nothing behind; after `enable` the key would be exempt from a later `zael resource disable`.',
+    'A key has leaked. Once the command returns, no process admits its requests; the service responds with 403 instead of 429. If the key has its own switch for a resource, the command names it and the command to run. `clear` removes the switch. `enable` would exempt the key from a later `zael resource disable`.',
     async () => {
       expect(await stack.type('zael entity disable cust-33')).toMatch(/live buckets +1 updated/)
       const {admitted} = await stack.until('cust-33 gpt-4', () => true)
@@ -158,8 +158,8 @@ describe.skipIf(inject('engineEndpoint') === '')('the stories of an operator', {
   )
 
   story(
-    'Whom would a lower limit hurt?',
-    'Before limits are lowered for everybody: the usage of the last week against the proposal. Nothing is changed.',
+    'Who would a lower limit affect?',
+    'Before you lower a limit, replay the usage of the last week against it. The command changes nothing.',
     async () => {
       const impact = await stack.type('zael limits impact --resource gpt-4 tpm=50k/min')
       expect(impact).toMatch(/^refused +cust-01 +gpt-4 +tpm=50k\/min +6 +at least /m)
@@ -175,7 +175,7 @@ describe.skipIf(inject('engineEndpoint') === '')('the stories of an operator', {
 
   story(
     'CI finds drift',
-    'Limits are kept in a file. Somebody has changed one by hand: `limits diff` ends with exit code 6, `limits apply` brings it back.',
+    'A file defines the limits, and somebody changed one by hand. `limits diff` exits with code 6; `limits apply` restores the limit.',
     async () => {
       const {stdout} = await stack.run('zael limits export')
       await writeFile(join(stack.user.folder, 'limits.yaml'), stdout)
@@ -191,7 +191,7 @@ describe.skipIf(inject('engineEndpoint') === '')('the stories of an operator', {
 
   story(
     'Five hundred customers from a file',
-    'A CSV file with a line per customer, some with limits of their own. It is checked as a whole first; run again, it continues.',
+    'A CSV file has one line per customer, some with their own limits. The import checks the whole file first. After an interruption, run it again.',
     async () => {
       const lines = Array.from({length: 500}, (_, at) => {
         const id = `acme-${String(at + 1).padStart(3, '0')}`

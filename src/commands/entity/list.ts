@@ -44,7 +44,7 @@ export default class EntityList extends StackCommand<typeof EntityList> {
     const {prefix, filter: text, parent, metadata, limit, all, cursor} = this.flags
     const filter = {prefix, text, parent, metadata: metadata && parseMetadata(metadata)}
     const isFiltered = Object.values(filter).some(each => each !== undefined)
-    const empty = isFiltered ? 'No entity matches' : 'There are no entities'
+    const empty = isFiltered ? 'No entity matches' : 'No entities'
     const {entities} = await this.stack.namespace()
     if (parent !== undefined) await entities.need(parent)
     const report = new SearchReport()

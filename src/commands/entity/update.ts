@@ -39,7 +39,7 @@ export default class EntityUpdate extends StackCommand<typeof EntityUpdate> {
     const {name, parent, 'no-parent': orphan, cascade, metadata = [], 'unset-metadata': unset = []} = this.flags
     const isEmpty = [name, parent, cascade].every(value => value === undefined) && !orphan
     if (isEmpty && metadata.length + unset.length === 0) {
-      throw new InvalidInput('entity.no-change', 'there is nothing to change', {
+      throw new InvalidInput('entity.no-change', 'No change was given.', {
         hint: 'Add --name, --parent, --no-parent, --cascade, --no-cascade, --metadata or --unset-metadata.',
       })
     }

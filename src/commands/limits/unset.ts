@@ -71,7 +71,7 @@ export default class LimitsUnset extends StackCommand<typeof LimitsUnset> {
     if (removed) await confirm(unsetQuestion(removed, question), {yes})
     else if (question !== undefined) await confirm(question, {yes, instead: isBoosted ? ending : undefined})
     const change = await changeWithProgress(sync =>
-      // Remove only the confirmed limits, not those that others added since.
+      // Remove only the confirmed limits, not limits that others added since.
       name === undefined
         ? namespace.deleteLimits(scope, {...sync, mayRemove: before.map(limit => limit.name)})
         : namespace.unsetLimit(scope, name, sync),

@@ -27,7 +27,7 @@ export interface ListedLimits {
   readonly kept: readonly Limit[]
 }
 
-/** Limits, without their boosts, that were copied for a boost and are now permanent. */
+/** Limits of a temporary copy that are now permanent, without boosts. */
 export interface KeptCopy {
   readonly scope: ConfigScope
   readonly limits: readonly Limit[]
@@ -154,8 +154,8 @@ export async function runImport(
   }
   const generations = groupBy(entities, ({depth}) => depth)
   // Default limits first: limits of one resource start from a copy of them.
-  const byReach = groupBy(limits, ({scope}) => scope.resource === DEFAULT_RESOURCE)
-  for (const group of [byReach.get(true) ?? [], byReach.get(false) ?? [], ...generations.values()]) {
+  const byDefault = groupBy(limits, ({scope}) => scope.resource === DEFAULT_RESOURCE)
+  for (const group of [byDefault.get(true) ?? [], byDefault.get(false) ?? [], ...generations.values()]) {
     await forEachConcurrently(chunksOf<ImportChange>(group, 1), CONCURRENT_CHANGES, async ([change]) => {
       if (change) await make(change)
     })

@@ -37,7 +37,7 @@ export interface ScopeChange {
   readonly policies: Policies
   /** The limits exist but were not managed. */
   readonly adopts: boolean
-  /** Deletion of a scope whose limits are a copy for a boost: removes the policies, keeps the boost. */
+  /** Deletion of a temporary copy: removes the policies, keeps the boost. */
   readonly leavesCopy?: boolean
 }
 

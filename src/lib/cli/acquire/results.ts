@@ -52,7 +52,7 @@ const whyOneResult = strictObject({
   at: z.string().describe('UTC, ISO 8601'),
   hour: z.string().describe('Start of the hour covered by drainedBy'),
   admitted: z.boolean(),
-  retryAfterMs: count.nullable().describe('0 when there is room; null when waiting never helps'),
+  retryAfterMs: count.nullable().describe('0 when admitted; null when waiting never helps'),
   clearsAt: textOrNull.describe('UTC, ISO 8601; null when waiting never helps'),
   disabled: switchSchema.nullable().describe('The switch that refuses every request; limits is then empty'),
   bypassed: z.array(switchSchema).describe('Bypass switches of the entity and its parent'),
@@ -88,7 +88,7 @@ const whyOneResult = strictObject({
     requested: z.int().min(1),
     deficit: count,
     exceeded: z.boolean(),
-    retryAfterMs: count.nullable().describe('0 when there is room; null when waiting never helps'),
+    retryAfterMs: count.nullable().describe('0 when admitted; null when waiting never helps'),
     clearsAt: textOrNull.describe('UTC, ISO 8601; null when waiting never helps'),
     refused: limitRefusedSchema,
     shards: listOf({

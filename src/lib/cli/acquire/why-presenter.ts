@@ -253,7 +253,7 @@ export function remedies(limit: ExplainedLimit, atMs: number, where = ''): Remed
 }
 
 /**
- * Raises the values in force when the command takes effect: now, or at a quota's next reset. A temporary limit, or a
+ * Raises the values that apply when the command takes effect: now, or at a quota's next reset. A temporary limit, or a
  * copy made for one, keeps its end. `undefined` if it expires before that, or if the raised values equal the base.
  */
 function raising(limit: ExplainedLimit, atMs: number, where: string): Remedy | undefined {

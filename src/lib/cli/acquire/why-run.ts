@@ -110,13 +110,13 @@ function timeLines({atMs}: WhyReport, problem: string | undefined): string[] {
 
 export interface FollowWhyOptions {
   readonly look: () => Promise<WhyReport>
-  /** `problem`: why the latest look failed; `report` is then the previous one. */
+  /** `problem`: why the latest refresh failed; `report` is then the previous one. */
   readonly show: (report: WhyReport, problem: string | undefined) => void
   readonly intervalMs: number
   readonly end: Pick<AwaitedEnd, 'reached' | 'signal'>
 }
 
-/** Resolves to the exit code. Only the first look may throw; later failures are shown and retried. */
+/** Resolves to the exit code. Only the first read may throw; later failures are shown and retried. */
 export async function followWhy({look, show, intervalMs, end}: FollowWhyOptions): Promise<number> {
   let report = await look()
   let problem: string | undefined

@@ -20,7 +20,7 @@ export function changeLines(change: ChangeOutcome, preview: ScopePreview, dryRun
   const copies = new Set(copied?.limits.map(({name}) => name))
   const origin = copied ? `, copied from ${scopeWords(copied.scope)}` : ''
   const changesLimits = change.before.length > 0 || change.after.length > 0
-  // After the change, "live buckets" already says that there are none.
+  // After the change, "live buckets" already says "none affected".
   const isCounted = changesLimits && !(buckets && preview.buckets === 0)
   return factLines(`Limits of ${scopeWords(scope)}${dryRun ? ' (dry run, nothing written)' : ''}`, {
     ...Object.fromEntries(

@@ -82,7 +82,7 @@ export function setQuestion(
   return {question, instead: ending ?? narrowerText(request, preview, where)}
 }
 
-/** Suggests one command per resource: an entity's default limits hide those of resources. */
+/** Suggests one command per resource: an entity's default limits hide resource limits. */
 function narrowerText(request: SetRequest, preview: ScopePreview, where: string): string | undefined {
   const {scope, words} = request
   if (scope.level !== 'entity' || levelOf(scope) !== 'entity_default') return undefined

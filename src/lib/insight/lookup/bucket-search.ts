@@ -61,7 +61,7 @@ export async function* walkBuckets(
   if (isEmpty && after === undefined) await needResource(repository, resource)
 }
 
-/** Shows the limits in force: a bucket may hold those of an ended boost until its next request. */
+/** Shows the current limits: a bucket may keep an expired boost until its next request. */
 async function viewInForce(repository: NamespaceRepository, nowMs: number): Promise<ViewInForce> {
   const copies = await repository.endedCopies()
   return async bucket => {

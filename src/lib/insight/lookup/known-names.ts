@@ -46,11 +46,11 @@ export async function configuredResources({configs}: NamespaceRepository): Promi
   return [...new Set([...named, ...ofEntities])].filter(name => name !== DEFAULT_RESOURCE).sort()
 }
 
-/** Not used before: perhaps new, perhaps misspelled. */
+/** New, or misspelled. */
 export interface NewName {
   readonly kind: 'entity' | 'resource' | 'limit'
   readonly name: string
-  /** Existing names that it may stand for, at most three. */
+  /** At most three. */
   readonly nearest: readonly string[]
 }
 
@@ -92,7 +92,7 @@ async function* newNamesOfScope(repository: NamespaceRepository, scope: ConfigSc
 
 const MOST_CONFIGS = 500
 
-/** Reads configurations of entities only for names that the system and resources lack. */
+/** Reads entity configurations only for names that the system and resources lack. */
 async function newLimits({configs}: NamespaceRepository, asked: readonly string[]): Promise<NewName[]> {
   const known = new Set<string>()
   const note = (records: readonly {limits: readonly {name: string}[]}[]): boolean => {

@@ -29,7 +29,7 @@ export interface EntityImpact extends LimitImpact {
 export interface Impact {
   /** Most refused first, without verdict `fits`. */
   readonly found: readonly EntityImpact[]
-  /** Entities with usage to which the proposed limits would apply. `others` have limits of their own. */
+  /** Entities with usage that the proposed limits would apply to. `others` have more specific limits. */
   readonly entities: number
   readonly others: number
   readonly windows: number

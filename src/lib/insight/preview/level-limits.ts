@@ -11,12 +11,11 @@ type When = 'before' | 'after'
 
 export type BucketPair = Pick<ShardedBucket, 'entity' | 'resource'>
 
-/** A change of one scope that is not made yet. */
 export interface ProposedChange {
   readonly scope: ConfigScope
   readonly before: readonly Limit[]
   readonly after: readonly Limit[]
-  /** Names of the limits that somebody asked to change. Default: none. */
+  /** Limits that the user named. @default [] */
   readonly named?: readonly string[]
 }
 
@@ -24,16 +23,16 @@ export interface ProposedChange {
 export interface AppliedScope {
   readonly scope: ConfigScope | undefined
   readonly limits: readonly Limit[]
-  /** The change of this scope. `undefined`: unchanged. */
+  /** `undefined`: unchanged. */
   readonly change?: ProposedChange | undefined
 }
 
 interface KnownLimits extends Pick<ProposedChange, When>, Pick<AppliedScope, 'change'> {
-  /** Epoch ms until which the level has these limits, copied for a boost. Then another level applies again. */
+  /** Epoch ms at which this temporary copy expires and another level applies again. */
   readonly copiedUntilMs?: number | undefined
 }
 
-/** The limits of all levels, before and after some changes. Levels must be loaded before they are asked for. */
+/** The limits of all levels, before and after some changes. Load levels before you ask for them. */
 export class LevelLimits {
   readonly #namespace: Pick<NamespaceRepository, 'id' | 'configs'>
   readonly #known = new Map<string, KnownLimits>()
@@ -73,10 +72,7 @@ export class LevelLimits {
     return this.#firstOf([scope, ...scopesBelow(scope)], when)
   }
 
-  /**
-   * Limits that apply only after the changes, and when copies for boosts end, which apply until then. `undefined`: no
-   * change decides here.
-   */
+  /** Ignores temporary copies, which apply until `boostedUntilMs`. `undefined`: the changes have no effect here. */
   broughtTo(pair: BucketPair): {limits: readonly Limit[]; boostedUntilMs: number | undefined} | undefined {
     const scopes = levelsOf(pair)
     const copyEnd = (scope: ConfigScope) => this.#known.get(this.#id(scope))?.copiedUntilMs

@@ -10,7 +10,7 @@ import {levelOf} from '../../schema/config-record.js'
 import {type NewName, newNames} from '../lookup/known-names.js'
 import {type AppliedScope, type BucketPair, inForce, LevelLimits, type ProposedChange} from './level-limits.js'
 
-/** What changes reach and alter besides the limits that somebody named. Computed before they are made. */
+/** Effects of changes beyond the named limits, computed before writing. */
 export interface Preview {
   /** Entities with live buckets to which the changed limits apply. */
   readonly entities: number
@@ -34,16 +34,14 @@ export interface AlteredLimit extends LimitChange {
   readonly buckets: number
 }
 
-/** The limits in force at the changed scope. */
 interface ScopeEffect {
   readonly before: AppliedScope
   readonly after: AppliedScope
-  /** Limits of other levels that stop applying. `uncovers`: those that start. */
+  /** Limits of other levels that stop applying. `uncovers`: limits that start to apply. */
   readonly hides: readonly AppliedScope[]
   readonly uncovers: readonly AppliedScope[]
 }
 
-/** Of one change, with all buckets that it reaches. */
 export interface ScopePreview extends Preview, ScopeEffect {
   readonly names: readonly NewName[]
 }
@@ -235,7 +233,7 @@ function liveRecords({shards}: ShardedBucket, nowMs: number): BucketRecord[] {
   return shards.flatMap(shard => (shard.kind === 'bucket' && isLive(shard.record) ? [shard.record] : []))
 }
 
-/** Of the values in force, with boosts. */
+/** Compares current values, including boosts. */
 function changesBetween(was: AppliedScope, is: AppliedScope): LimitChange[] {
   const inForceAt = ({limits}: AppliedScope): Limit[] => limits.map(inForce)
   return limitChanges(inForceAt(was), inForceAt(is)).filter(({before, after}) => !hasSameText(before, after))

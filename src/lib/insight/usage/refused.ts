@@ -8,9 +8,9 @@ const HOUR_MS = 3_600_000
 export interface RefusedUsage {
   /** By the entity's own limits, each request once. */
   readonly requests: number
-  /** By the parent alone. Also counted there. */
+  /** Only by the parent; also counted there. */
   readonly byParent: number
-  /** Whole tokens requested, by limit that had too little. */
+  /** Whole tokens requested, by exceeded limit. */
   readonly limits: ReadonlyMap<string, LimitRefused>
   /** Epoch ms. `undefined`: none refused. */
   readonly lastAtMs: number | undefined

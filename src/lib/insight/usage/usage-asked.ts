@@ -8,7 +8,7 @@ import type {EntityRecord} from '../../schema/entity-record.js'
 import {chargedParent, familyOf} from '../../schema/family.js'
 import type {UsageRecord} from '../../schema/usage-record.js'
 
-/** Entities per lookup of parents. Each has two levels of its own. */
+/** Entities per lookup of parents. Each has two levels. */
 const ENTITIES_PER_READ = 500
 
 /** Usage that an entity requested itself, in whole tokens by limit. */

@@ -6,7 +6,7 @@ import {type RefusedUsage, refusedIn, withRefused} from './refused.js'
 import {AmountTable, AskedUsage} from './usage-asked.js'
 import {type UsageSubject, walkUsage} from './usage-report.js'
 
-/** Read to find resources without limits of their own. */
+/** Buckets read to find resources without limits. */
 const MOST_BUCKETS = 2000
 
 /** In whole tokens. */
@@ -28,7 +28,7 @@ export interface TopConsumers {
   /** Entities that consumed, or that were refused if ranked by refusals. Per resource unless added up. */
   readonly total: number
   readonly resources: readonly string[]
-  /** False: there is too much to read, so the oldest windows or some resources are missing. */
+  /** False: too much to read; the oldest windows or some resources are missing. */
   readonly complete: boolean
 }
 
@@ -142,7 +142,7 @@ class Tallies {
   }
 }
 
-/** Resources with limits of their own or live buckets. Others must be named to be included. */
+/** Resources with limits or live buckets. */
 export async function resourcesInUse(
   repository: NamespaceRepository,
 ): Promise<{resources: string[]; complete: boolean}> {

@@ -58,7 +58,7 @@ async function compareItem(context: VerifyContext, item: Item, key: ParsedKey | 
 function ofIndexes({table}: VerifyContext, item: Item, key: ParsedKey): ItemFinding[] {
   const wrong = wrongIndexKeys(item, key)
   const names = Object.keys(wrong)
-  // A ghost is in no index and has a finding of its own.
+  // A ghost is not in an index and has its own finding.
   if (names.length === 0 || decodeBucket(item)?.kind === 'ghost') return []
   return [
     {

@@ -26,10 +26,10 @@ export interface LookOptions {
   readonly isMigrated: boolean
 }
 
-/** One look at the table. Records that others refer to are read once per look. */
+/** One scan of a page. Referenced records are read once per scan. */
 export interface VerifyContext extends LookOptions {
   readonly table: Table
-  /** Start of the look, epoch ms. Fixed, so that the records in scope do not change meanwhile. */
+  /** Start of the scan, epoch ms. Fixed, so that the records in scope do not change meanwhile. */
   readonly nowMs: number
   readonly referred: Awaited<ReturnType<typeof readReferred>>
   in(namespace: string): NamespaceTable
@@ -57,7 +57,7 @@ async function readReferred(items: readonly Item[], table: Table, look: LookOpti
   const entities: Key[] = []
   const pairs = new Map<string, ResolvedPair[]>()
   for (const item of items) {
-    // Undecodable records are findings of their own.
+    // Undecodable records are separate findings.
     const [stored, child] = [unlessMalformed(() => decodeBucket(item)), unlessMalformed(() => decodeEntity(item))]
     if (stored?.kind === 'bucket' && isJudged(stored.record, sinceMs, nowMs)) {
       const {namespace, entity, resource} = stored.record

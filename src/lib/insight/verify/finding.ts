@@ -34,19 +34,19 @@ export interface Finding {
   readonly reason: string
   /** ISO instant, if the records show one. */
   readonly since: string | undefined
-  /** Resolves to false if the records changed since. Absent if they do not show what is right. */
+  /** Resolves to false if the records changed since. Absent if the correct value is unknown. */
   readonly repair?: (() => Promise<boolean>) | undefined
 }
 
-/** A finding of an item. Its key, and by default what the key names, are added later. */
+/** The key, and by default the names in it, are added later. */
 export type ItemFinding = Pick<Finding, 'kind' | 'subject' | 'reason' | 'repair'> &
   Partial<Pick<Finding, 'namespace' | 'entity' | 'resource' | 'since'>>
 
-/** The same at every look, even if amounts change. */
+/** Stable between scans, even if amounts change. */
 export const findingId = ({kind, key, subject}: Pick<Finding, 'kind' | 'key' | 'subject'>): string =>
   JSON.stringify([kind, key, subject])
 
-/** `changed`: the records were written meanwhile, so a new look is needed. */
+/** `changed`: the records were written meanwhile, so a new scan is needed. */
 export type RepairOutcome = 'repaired' | 'changed' | 'undecided'
 
 /** Each repair is conditional on what was read, and recorded in the audit of its namespace. */

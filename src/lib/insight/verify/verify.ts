@@ -21,7 +21,7 @@ const BETWEEN_LOOKS_MS = 1500
 /** After this, no client uses limits from before a change: its cache has expired and its writes are done. */
 const LIMITS_SETTLE_MS = 40_000
 
-/** Some items take requests of their own, for usage or other shards. */
+/** Some items need extra requests, for usage or other shards. */
 const ITEMS_AT_ONCE = 8
 
 /** Kept in memory. Further findings are only counted. */
@@ -54,7 +54,7 @@ export interface VerifyReport {
   readonly counts: ReadonlyMap<FindingKind, number>
 }
 
-/** Read-only. The table changes meanwhile, so only findings that are the same at every look are reported. */
+/** Read-only. The table changes meanwhile, so only findings that two scans agree on are reported. */
 export function verifyTable(table: Table, options: VerifyTableOptions = {}): Promise<VerifyReport> {
   return readFromCursor(options.cursor, () => compareAll(table, options))
 }
@@ -63,7 +63,7 @@ async function compareAll(table: Table, given: VerifyTableOptions): Promise<Veri
   const paced = slowed(table, given.rateLimit)
   const {signal, sinceMs = Number.NEGATIVE_INFINITY, onProgress} = given
   const isMigrated = (await getItem(paced, migrationRecordKey)) !== undefined
-  // A namespace created meanwhile is known at the second look.
+  // A namespace created meanwhile is known at the second scan.
   const options = {signal, sinceMs, isMigrated, namespaces: await readNamespaces(paced, signal)}
   const counts = new Map<FindingKind, number>()
   const findings: Finding[] = []

@@ -44,7 +44,7 @@ export interface ExplainedLimit extends LimitState {
   readonly shards: readonly {readonly shard: number; readonly available: number; readonly capacity: number}[]
   /** The last provider feedback that lowered it. */
   readonly feedback: StoredLesson | undefined
-  /** Requests that it had too little for, since `Explanation.refusedSince`. */
+  /** Requests that it refused since `Explanation.refusedSince`. */
   readonly refused: LimitRefused
   /** Whole tokens of children charged to it in this hour, most first. Empty unless the limit is exceeded. */
   readonly drainedBy: readonly {readonly entity: string; readonly tokens: number}[]

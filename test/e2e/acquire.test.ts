@@ -53,8 +53,8 @@ describeOnEngine('requests from the shell', () => {
     expect(await cli.show("acquire payer paid 'usd=$0.75'", 80)).toMatchInlineSnapshot(`
       "Admitted: payer was charged $0.75 usd of paid
 
-      LIMIT  OF     ASKED  LEFT   CAPACITY  FREE IN
-      usd    payer  $0.75  $0.25  $1        now
+      LIMIT  ENTITY  REQUESTED  LEFT   CAPACITY  READY IN
+      usd    payer   $0.75      $0.25  $1        now
       "
     `)
     expect(await consumed('payer', 'usd', 'paid')).toBe(750_000)
@@ -82,10 +82,10 @@ describeOnEngine('requests from the shell', () => {
     expect(await cli.show('acquire user-1 gpt-4 rpd=2 tpd=500', 80)).toMatchInlineSnapshot(`
       "Admitted: user-1 was charged 2 rpd and 500 tpd of gpt-4, and its parent team-1 2 rpd
 
-      LIMIT  OF      ASKED    LEFT  CAPACITY  FREE IN
-      rpd    user-1      2      98       100  now
-      tpd    user-1    500  19,500    20,000  now
-      rpd    team-1      2       3         5  now
+      LIMIT  ENTITY  REQUESTED    LEFT  CAPACITY  READY IN
+      rpd    user-1          2      98       100  now
+      tpd    user-1        500  19,500    20,000  now
+      rpd    team-1          2       3         5  now
       "
     `)
     expect([await consumed('user-1', 'tpd'), await consumed('team-1', 'rpd')]).toEqual([500, 2])
@@ -120,7 +120,7 @@ describeOnEngine('requests from the shell', () => {
       shards: [{shard: 0, available: 0, capacity: 5}],
     })
     const words = await cli.show('why user-1 gpt-4 rpd=1', 80)
-    expect(words).toContain('  set for     entity team-1 for gpt-4: 5/day\n')
+    expect(words).toContain('  set for      entity team-1 for gpt-4: 5/day\n')
     // What it recommends does what it says.
     const remedy = why.limits.at(-1).remedies.at(-1)
     expect(words).toContain(`  ${remedy.command}  `)

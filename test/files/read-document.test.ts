@@ -48,13 +48,13 @@ describe('a text file', () => {
 
   it('is an error if it is a folder', async () => {
     const message = `cannot read ${folder}: it is a folder`
-    await expect(read(folder)).rejects.toMatchObject({code: 'x.file', exitCode: 2, message, hint: 'Do this.'})
+    await expect(read(folder)).rejects.toMatchObject({code: 'x.file', kind: 'usage', message, hint: 'Do this.'})
   })
 
   it('is an error if it is too large, also if its size is not known before', async () => {
     expect(await read(written('x'.repeat(100)))).toHaveLength(100)
     await expect(read(written('x'.repeat(1025)), 1024)).rejects.toMatchObject({
-      exitCode: 2,
+      kind: 'usage',
       message: expect.stringContaining('it is larger than 1 KiB'),
     })
     await expect(read('/dev/zero', 2 ** 20)).rejects.toMatchObject({
@@ -66,12 +66,12 @@ describe('a text file', () => {
     const utf16 = Buffer.from('\uFEFFnamespace: a', 'utf16le')
     for (const content of [utf16, Buffer.from([0x61, 0xff])]) {
       await expect(read(written(content))).rejects.toMatchObject({
-        exitCode: 2,
+        kind: 'usage',
         message: expect.stringContaining('it is not UTF-8 text'),
       })
     }
     await expect(read(written('a: 1\nb: \0'))).rejects.toMatchObject({
-      exitCode: 2,
+      kind: 'usage',
       message: expect.stringContaining('it is not text: line 2 has a NUL byte'),
     })
   })

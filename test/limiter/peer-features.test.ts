@@ -45,7 +45,7 @@ describeOnBoth('a bucket of zae-limiter 0.11 to 0.17', {timeout: 60_000}, table 
       for (const limiter of [known, scene.limiter({onUnavailable: 'allow'})]) {
         for (const amount of [1, 50, 99]) {
           const error = await failure(limiter.acquire(request({rpm: amount})))
-          expect(error).toMatchObject({code: 'schedule.not-honoured', exitCode: 5})
+          expect(error).toMatchObject({code: 'schedule.not-honoured', kind: 'conflict'})
         }
       }
       scene.nowMs += 3_600_000
@@ -54,7 +54,7 @@ describeOnBoth('a bucket of zae-limiter 0.11 to 0.17', {timeout: 60_000}, table 
     },
   )
 
-  const UNSUPPORTED = {code: 'feature.unsupported', exitCode: 5}
+  const UNSUPPORTED = {code: 'feature.unsupported', kind: 'conflict'}
 
   it.each(['b_rpm_xyz', 'b_rpm_x_yz'])(
     'is neither used nor changed where a limit has %s, which a newer client may have written',

@@ -72,7 +72,7 @@ describe('looking for a stack', () => {
     const message = expect.stringMatching(`state\\.json is damaged: .*${problem}`)
     expect(await findStack(stateDir())).toMatchObject({kind: 'damaged', file: {message}})
     expect(await stackStatus(stateDir())).toMatchObject({running: false, problem: message})
-    await expect(requireStack(stateDir())).rejects.toMatchObject({code: 'local.not-running', exitCode: 3, message})
+    await expect(requireStack(stateDir())).rejects.toMatchObject({code: 'local.not-running', kind: 'notFound', message})
     await bringDown(stateDir(), {purge: false})
     expect(await findStack(stateDir())).toEqual({kind: 'none'})
   })
@@ -140,7 +140,7 @@ describe('looking for a stack', () => {
   it('fails with the next command when a stack is required and none runs', async () => {
     await expect(requireStack(stateDir())).rejects.toMatchObject({
       code: 'local.not-running',
-      exitCode: 3,
+      kind: 'notFound',
       message: 'the local stack is not running',
       hint: 'zael local up',
     })

@@ -50,7 +50,7 @@ describe('bringUp, while a stack runs', () => {
   ] as const)('refuses %j', async (option, difference) => {
     await expect(bringUp(stateDirAt(folder), {...DEFAULTS, ...option})).rejects.toMatchObject({
       code: 'local.running-otherwise',
-      exitCode: 5,
+      kind: 'conflict',
       message: expect.stringContaining(difference),
     })
   })

@@ -224,7 +224,7 @@ entities: {u: {limits: {rpm: 1/min}, resources: {z: {limits: {rpm: 1/min}}, a: {
     const stale = await planManifest(repository, manifestOf(resources('mine')))
     await apply(repository, resources('theirs'))
     tenant.transport.calls.length = 0
-    await expect(applyPlan(repository, stale)).rejects.toMatchObject({code: 'manifest.changed', exitCode: 5})
+    await expect(applyPlan(repository, stale)).rejects.toMatchObject({code: 'manifest.changed', kind: 'conflict'})
     expect(tenant.transport.calls).toEqual(['UpdateItem'])
     expect(await managedResources(namespace)).toEqual(['theirs'])
   })

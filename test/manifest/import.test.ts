@@ -124,6 +124,6 @@ describeOnEngine('an import of entities', () => {
     await own.entities.create({id: 'a', parent: 'x'})
     const broken = {...plan, entities: plan.entities.map(each => ({...each, after: each.entity === 'c' ? {...each.after, parent: 'gone'} : each.after}))} // biome-ignore format: short
     const result = await runImport(own, broken)
-    expect(result).toMatchObject({created: 2, left: 0, failures: [{entity: 'c', error: {exitCode: 3}}]})
+    expect(result).toMatchObject({created: 2, left: 0, failures: [{entity: 'c', error: {kind: 'notFound'}}]})
   })
 })

@@ -127,7 +127,7 @@ entities:
   user-1: {parant: org}
 `
     const {error} = failureOf(text)
-    expect(error).toMatchObject({code: 'manifest.invalid', exitCode: 2})
+    expect(error).toMatchObject({code: 'manifest.invalid', kind: 'usage'})
     expect(error.message).toBe(`The manifest has 7 problems:
   limits.yaml:1:1 "namespce" is not a key here; did you mean "namespace"?
   limits.yaml:1:1 the key "namespace" is missing; it names the namespace of this file

@@ -133,7 +133,7 @@ entities:
     const text = 'entities: {a: {parent: gone}, b: {parent: here}, c: {parent: lost}}'
     await expect(planManifest(repository, manifestOf(text))).rejects.toMatchObject({
       code: 'manifest.parent-missing',
-      exitCode: 3,
+      kind: 'notFound',
       message: expect.stringContaining('a (gone), c (lost)'),
     })
     expect((await apply(repository, 'entities: {b: {parent: here}}')).outcome).toBe('complete')

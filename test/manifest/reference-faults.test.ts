@@ -122,7 +122,7 @@ describeOnEngine('declarative limits', () => {
     const manifest = parseManifest(`namespace: two\n${TEXT}`, {file: 'limits.yaml'})
     await expect(openManifestNamespace(repository, manifest, 'one')).rejects.toMatchObject({
       code: 'manifest.namespace',
-      exitCode: 2,
+      kind: 'usage',
       message: 'The manifest is for namespace "two", not for "one".',
     })
     await apply(await openManifestNamespace(repository, manifest, 'two'), manifest)
@@ -132,7 +132,7 @@ describeOnEngine('declarative limits', () => {
     const nowhere = parseManifest('namespace: three', {file: 'limits.yaml'})
     await expect(openManifestNamespace(repository, nowhere)).rejects.toMatchObject({
       code: 'namespace.missing',
-      exitCode: 3,
+      kind: 'notFound',
     })
     await repository.close()
   })

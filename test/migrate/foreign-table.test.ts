@@ -16,7 +16,7 @@ const orders: Item[] = Array.from({length: 40}, (_, at) => ({
   ttl: n(1),
 }))
 
-const refusal = {code: 'migrate.not-a-limiter-table', exitCode: 5}
+const refusal = {code: 'migrate.not-a-limiter-table', kind: 'conflict'}
 
 /** Everything that `zael migrate` can do to a table. */
 const commands = (scene: OldTableScene): [string, () => Promise<unknown>][] => [

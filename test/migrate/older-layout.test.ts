@@ -19,7 +19,7 @@ describeOnEngine('a table of an older layout is refused', () => {
 
     const refusal = expect.objectContaining({
       code: 'schema.needs-migration',
-      exitCode: 5,
+      kind: 'conflict',
       hint: 'Migrate the table.',
     })
 
@@ -39,7 +39,7 @@ describeOnEngine('a namespace that does not exist', () => {
   const stack = table.name
 
   it('is missing in a table of the current layout, with or without a version record', async () => {
-    const missing = {code: 'namespace.missing', exitCode: 3}
+    const missing = {code: 'namespace.missing', kind: 'notFound'}
     await expect(new Repository({stack, transport: table.transport}).namespace('acme')).rejects.toMatchObject(missing)
     const version = {PK: s('_/SYSTEM#'), SK: s('#VERSION'), schema_version: s('0.9.0')}
     // A migrated table may have kept its old record.
@@ -62,9 +62,9 @@ describeOnEngine('a namespace that does not exist', () => {
     const open = () => new Repository({stack, transport: table.transport}).namespace('moving')
     const version = (schema: string) => ({PK: s('_/SYSTEM#'), SK: s('#VERSION'), schema_version: s(schema)})
     await writeItems(table, [version('0.11.0')])
-    await expect(open()).rejects.toMatchObject({code: 'schema.too-new', exitCode: 5})
+    await expect(open()).rejects.toMatchObject({code: 'schema.too-new', kind: 'conflict'})
     await writeItems(table, [version('0.8.0')])
-    await expect(open()).rejects.toMatchObject({code: 'schema.needs-migration', exitCode: 5})
+    await expect(open()).rejects.toMatchObject({code: 'schema.needs-migration', kind: 'conflict'})
     await writeItems(table, [{PK: s('_/SYSTEM#'), SK: s('#MIGRATION'), run_id: s('1')}])
     await expect(open()).resolves.toMatchObject({id})
     await writeItems(table, [version('0.11.0')])
@@ -80,7 +80,7 @@ describeOnEngine('a namespace that does not exist', () => {
     }
     const {id} = (await new Namespaces(tableOf(table)).register('soon')).namespace
     const open = () => new Repository({stack, transport}).namespace('soon')
-    await expect(open()).rejects.toMatchObject({code: 'schema.migrating', exitCode: 5})
+    await expect(open()).rejects.toMatchObject({code: 'schema.migrating', kind: 'conflict'})
     transport.before = () => {}
     await writeItems(table, [{PK: s('_/SYSTEM#'), SK: s('#MIGRATION'), run_id: s('1'), step: s('data')}])
     await expect(open()).resolves.toMatchObject({id})

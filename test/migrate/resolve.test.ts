@@ -140,13 +140,15 @@ describeOnEngine('a conflict in a table of a layout that is newer than this zael
 
   it('is left alone', async () => {
     const before = await scene.items()
-    await expect(surveyTable(scene.table, {ourVersion: VERSION})).rejects.toMatchObject({exitCode: 5})
+    await expect(surveyTable(scene.table, {ourVersion: VERSION})).rejects.toMatchObject({kind: 'conflict'})
     await expect(resolve(scene, 'ENTITY#user-1 #META', 'old')).rejects.toMatchObject({
       code: 'schema.too-new',
-      exitCode: 5,
+      kind: 'conflict',
     })
     const confirm = async () => {}
-    await expect(resolveAll(scene.table, 'old', {ourVersion: VERSION, confirm})).rejects.toMatchObject({exitCode: 5})
+    await expect(resolveAll(scene.table, 'old', {ourVersion: VERSION, confirm})).rejects.toMatchObject({
+      kind: 'conflict',
+    })
     expect(await scene.items()).toEqual(before)
   })
 })

@@ -113,7 +113,7 @@ describeOnEngine('a survey', () => {
 
     it('is refused', async () => {
       await writeItems(table, [{PK: s('_/SYSTEM#'), SK: s('#VERSION'), schema_version: s('0.11.0')}])
-      await expect(survey(table)).rejects.toMatchObject({code: 'schema.too-new', exitCode: 5})
+      await expect(survey(table)).rejects.toMatchObject({code: 'schema.too-new', kind: 'conflict'})
     })
   })
 

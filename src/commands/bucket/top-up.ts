@@ -46,7 +46,7 @@ export default class BucketTopUp extends StackCommand<typeof BucketTopUp> {
     const units = await repository.configs.units()
     const asked = tokensIn(parsed, units)
     await confirm(`This adds ${amounts.join(' ')} to the bucket of ${entity} for ${resource}`, {yes})
-    const result = await repository.topUpBucket(entity, resource, asked, {idempotencyKey: key})
+    const result = await repository.topUpBucket({entity, resource}, asked, {idempotencyKey: key})
     this.print(topUpLines({entity, resource, result, units}, asked))
     return topUpJson({entity, resource, result}, asked)
   }

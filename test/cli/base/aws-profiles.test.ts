@@ -26,7 +26,7 @@ describe('a profile without credentials', () => {
   it('that does not exist is named as what it is, with the nearest ones', async () => {
     expect(await withKnownProfiles(anonymous, chosen('opps'), env())).toMatchObject({
       code: 'aws.profile',
-      exitCode: 4,
+      kind: 'access',
       message: 'AWS profile "opps" not found (--profile).',
       hint: expect.stringMatching(/^Did you mean "ops"\?.*aws configure list-profiles/),
       details: {known: ['default', 'keys', 'ops', 'two words']},

@@ -37,7 +37,7 @@ const flags = {stack: 'local', namespace: 'default'}
 it('a local stack that is not running is an error with the command that starts it', async () => {
   await expect(openStack(flags, misleading())).rejects.toMatchObject({
     code: 'local.not-running',
-    exitCode: 3,
+    kind: 'notFound',
     hint: 'zael local up',
   })
 })
@@ -54,7 +54,7 @@ describeOnEngine('a stack selected by flags', () => {
     await (await context.namespace()).entities.create({id: 'team-1'})
 
     await using elsewhere = await openStack({...named, namespace: 'nowhere'}, {})
-    await expect(elsewhere.namespace()).rejects.toMatchObject({exitCode: 3})
+    await expect(elsewhere.namespace()).rejects.toMatchObject({kind: 'notFound'})
   })
 
   it('"local" is the running local stack, without credentials or region; started from source here', async () => {

@@ -20,7 +20,7 @@ describe('an error of AWS', () => {
     const denied = new Denied('GetItem', new Error('no identity-based policy allows it'))
     expect(withWhere(denied, settings, {})).toMatchObject({
       code: 'dynamo.denied',
-      exitCode: 4,
+      kind: 'access',
       message:
         'Not allowed to GetItem: no identity-based policy allows it (stack "prod", region "eu-west-1", profile "ops team")',
       details: {stack: 'prod', region: 'eu-west-1', profile: 'ops team'},
@@ -72,7 +72,7 @@ describeOnEngine('an error about a missing name', () => {
     await context.repository.namespaces.registerMany(['default', 'acme', 'acne'])
     expect(await told(namespaceMissing('acm'))).toMatchObject({
       code: 'namespace.missing',
-      exitCode: 3,
+      kind: 'notFound',
       message: 'Namespace "acm" does not exist.',
       hint: 'Did you mean "acme"?',
       details: {namespace: 'acm', nearest: ['acme']},
@@ -88,7 +88,7 @@ describeOnEngine('an error about a missing name', () => {
     await context.repository.namespaces.register('default')
     const {entities} = await context.namespace()
     for (const id of ['user-1', 'user-2', 'team', 'k1']) await entities.create({id})
-    expect(await told(entityMissing('user-11'))).toMatchObject({exitCode: 3, hint: 'Did you mean "user-1"?'})
+    expect(await told(entityMissing('user-11'))).toMatchObject({kind: 'notFound', hint: 'Did you mean "user-1"?'})
     expect(await told(entityMissing('k2'))).toMatchObject({hint: 'Did you mean "k1"?'})
     expect(await told(entityMissing('nobody'))).toMatchObject({hint: 'See `zael entity list`.'})
     expect(await told(entityMissing(''))).toMatchObject({code: 'entity.missing'})
@@ -98,7 +98,7 @@ describeOnEngine('an error about a missing name', () => {
     const missing = new ZaelError('notFound', 'table.missing', 'There is no table.')
     expect(await told(missing, `${table.name}x`)).toMatchObject({
       code: 'stack.missing',
-      exitCode: 3,
+      kind: 'notFound',
       message: `stack "${table.name}x" not found`,
       hint: `Did you mean "${table.name}"?`,
       cause: missing,

@@ -113,7 +113,7 @@ describe('a mistake in a file', () => {
     await project('{\n  "stack": 7,\n  "nmaespace": "hush",\n  "output": "jsn",\n  "stack": "hush"\n}')
     const file = join(folder, 'a', 'zael.config.json')
     const error = await find().catch(thrown => thrown)
-    expect(error).toMatchObject({code: 'config.file', exitCode: 2, details: {file, line: 2}})
+    expect(error).toMatchObject({code: 'config.file', kind: 'usage', details: {file, line: 2}})
     expect(error.message).toBe(`The settings file has 4 problems:
   ${file}:2:12 the value of "stack" must be a JSON string, in double quotes
       "stack": …,
@@ -132,18 +132,18 @@ describe('a mistake in a file', () => {
   it('such as a folder of its name is an error', async () => {
     await mkdir(join(configDir, 'config.json'))
     const message = `cannot read ${join(configDir, 'config.json')}: it is a folder`
-    await expect(find()).rejects.toMatchObject({code: 'config.unreadable', exitCode: 1, message})
+    await expect(find()).rejects.toMatchObject({code: 'config.unreadable', kind: 'failed', message})
   })
 
   it('such as 50 MB is found before anything is parsed', async () => {
     await project(`{"stack": "${' '.repeat(50e6)}"}`)
     const message = expect.stringContaining('it is larger than 64 KiB')
-    await expect(find()).rejects.toMatchObject({code: 'config.unreadable', exitCode: 2, message})
+    await expect(find()).rejects.toMatchObject({code: 'config.unreadable', kind: 'usage', message})
   })
 
   it('an invalid variable is named', async () => {
     await expect(find({}, {ZAEL_OUTPUT: 'xml'})).rejects.toMatchObject({
-      exitCode: 2,
+      kind: 'usage',
       message: expect.stringMatching(/^ZAEL_OUTPUT: /),
     })
     // What only AWS SDKs read is theirs to judge.
@@ -167,7 +167,7 @@ describe('a settings file of others', () => {
   ])('cannot send requests to another machine by being in a project: %s', async endpointUrl => {
     await project(`{"stack": "a",\n"endpointUrl": "${endpointUrl}"}`)
     const error = await find({'endpoint-url': 'http://127.0.0.1:1'}).catch(thrown => thrown)
-    expect(error).toMatchObject({code: 'config.file', exitCode: 2})
+    expect(error).toMatchObject({code: 'config.file', kind: 'usage'})
     expect(error.message).toContain(
       `${join(folder, 'a', 'zael.config.json')}:2:16 endpointUrl in a project file must be on`,
     )

@@ -13,7 +13,7 @@ describe('metadata', () => {
     ['=gold', 'metadata.syntax', 'the key is missing'],
   ])('%s is refused', (piece, code, why) => {
     expect(() => parseMetadata(['a=1', piece])).toThrow(
-      expect.objectContaining({code, exitCode: 2, message: `--metadata: cannot read "${piece}": ${why}`}),
+      expect.objectContaining({code, kind: 'usage', message: `--metadata: cannot read "${piece}": ${why}`}),
     )
   })
 

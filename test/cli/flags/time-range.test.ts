@@ -43,7 +43,7 @@ describe('an instant', () => {
     ['99999d', '99999d ago is before 1970'],
   ])('%j is refused: %s', (text, why) => {
     expect(() => parseInstant('--until', text, NOW)).toThrow(
-      expect.objectContaining({exitCode: 2, message: `--until: cannot read "${text}": ${why}.`}),
+      expect.objectContaining({kind: 'usage', message: `--until: cannot read "${text}": ${why}.`}),
     )
   })
 })
@@ -59,7 +59,7 @@ describe('a range', () => {
   it('cannot be empty', () => {
     expect(() => timeRange({since: '1h', until: '2h'}, NOW, HOUR)).toThrow(
       expect.objectContaining({
-        exitCode: 2,
+        kind: 'usage',
         message: 'The time range is empty: it starts at 2026-11-15T06:30:00.000Z and ends at 2026-11-15T05:30:00.000Z.',
       }),
     )

@@ -46,13 +46,13 @@ describe('the scope of limits', () => {
     expect(scopeOf({system: false, resource: 'gpt-4'})).toEqual(resource)
     expect(scopeOf({system: false, entity: 'user-1'})).toEqual(entityDefault)
     expect(scopeOf({system: false, entity: 'user-1', resource: 'gpt-4'})).toEqual(entity)
-    expect(() => scopeOf({system: false})).toThrow(expect.objectContaining({code: 'limits.scope', exitCode: 2}))
+    expect(() => scopeOf({system: false})).toThrow(expect.objectContaining({code: 'limits.scope', kind: 'usage'}))
   })
 
   it.each([{entity: 'no spaces'}, {resource: 'no spaces'}, {resource: DEFAULT_RESOURCE}, {entity: ''}, {resource: ''}])(
     'a name that cannot be one is refused: %j',
     names => {
-      const refusal = expect.objectContaining({code: 'name.invalid', exitCode: 2})
+      const refusal = expect.objectContaining({code: 'name.invalid', kind: 'usage'})
       expect(() => scopeOf({system: false, ...names})).toThrow(refusal)
       expect(() => checkedNames({system: false, ...names})).toThrow(refusal)
     },

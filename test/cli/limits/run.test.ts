@@ -42,7 +42,7 @@ describeOnEngine('a change of limits', () => {
     const stopped = changeWithProgress(sync => namespace.setLimits(system, [after], sync), terminal(false))
     await expect(stopped).rejects.toMatchObject({
       code: 'limits.interrupted',
-      exitCode: 130,
+      kind: 'interrupted',
       message: expect.stringMatching(/^Interrupted\. The limits are changed and \d+ live buckets updated/),
     })
     expect((await namespace.configs.get(system))?.limits).toEqual([after])

@@ -37,12 +37,12 @@ describeOnEngine('Ctrl-C', () => {
     pressAt('Scan')
     await expect(cleanUpWithProgress(scene.table, 'prod', request)).rejects.toMatchObject({
       code: 'migrate.interrupted',
-      exitCode: 130,
+      kind: 'interrupted',
       message: 'Interrupted. Nothing was deleted.',
       hint: 'Resume: zael migrate cleanup -s prod',
     })
     pressAt('Scan')
-    await expect(compareWithProgress(scene.table, VERSION)).rejects.toMatchObject({exitCode: 130})
+    await expect(compareWithProgress(scene.table, VERSION)).rejects.toMatchObject({kind: 'interrupted'})
     expect(await scene.items()).toEqual(before)
   })
 
@@ -72,7 +72,7 @@ describeOnEngine('Ctrl-C', () => {
     }
     await expect(migrateWithProgress(scene.table, 'prod', run)).rejects.toMatchObject({
       code: 'migrate.interrupted',
-      exitCode: 130,
+      kind: 'interrupted',
       message: expect.stringMatching(
         /^Interrupted in step "(namespaces|configuration|data)"\. Completed work is kept\.$/,
       ),
@@ -94,12 +94,12 @@ describeOnEngine('Ctrl-C', () => {
     await scene.own.send('PutItem', {TableName: scene.name, Item: {...copy, name: s('New')}})
     pressAt('Scan')
     await expect(resolveAllWithProgress(scene.table, 'new', request)).rejects.toMatchObject({
-      exitCode: 130,
+      kind: 'interrupted',
       message: 'Interrupted. Nothing was resolved.',
     })
     pressAt('UpdateItem')
     await expect(resolveAllWithProgress(scene.table, 'new', request)).rejects.toMatchObject({
-      exitCode: 130,
+      kind: 'interrupted',
       message: 'Interrupted: at least 0 conflicts were resolved.',
     })
     scene.transport = scene.own

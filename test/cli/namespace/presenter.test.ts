@@ -93,7 +93,7 @@ describe('namespaces', () => {
 
   it('an interrupted purge says how much is deleted and how to continue', () => {
     expect(purgeInterrupted(gone, {deleted: 1200, byKind: {bucket: 1200}})).toMatchObject({
-      exitCode: 130,
+      kind: 'interrupted',
       message: 'Interrupted: at least 1,200 items of namespace "gone" (id-gone) are deleted, the rest remains.',
       hint: 'Run it again to continue: zael namespace purge id-gone --confirm gone',
       details: {id: 'id-gone', name: 'gone', counts: {buckets: 1200, total: 1200}},

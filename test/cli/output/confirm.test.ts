@@ -35,7 +35,7 @@ describe('confirm', () => {
   it.each(['n\n', '\n', 'yep\n', undefined])('%j changes nothing', async typed => {
     await expect(confirm('This deletes all', {yes: false}, terminal(typed))).rejects.toMatchObject({
       code: 'confirm.declined',
-      exitCode: 1,
+      kind: 'failed',
     })
   })
 
@@ -46,7 +46,7 @@ describe('confirm', () => {
     expect(at.shown()).toMatch(/^This deletes all\.\nTo delete one: zael delete one\n.*Continue\? \[y\/N\] /s)
     await expect(confirm('This deletes all', {yes: false, instead}, terminal('y\n', false))).rejects.toMatchObject({
       code: 'confirm.needed',
-      exitCode: 2,
+      kind: 'usage',
       hint: `Add --yes: zael cannot ask without a terminal. ${instead}`,
     })
   })
@@ -74,7 +74,7 @@ describe('confirm', () => {
     expect(at.shown()).toBe('')
     await expect(confirm('This deletes all', {yes: false}, terminal('y\n', false))).rejects.toMatchObject({
       code: 'confirm.needed',
-      exitCode: 2,
+      kind: 'usage',
     })
   })
 })
@@ -91,7 +91,7 @@ describe('confirmByName', () => {
   })
 
   it.each(['y\n', 'yes\n', 'Acme\n', '\n', 'acme2\n', undefined])('%j changes nothing', async typed => {
-    await expect(ask(typed)).rejects.toMatchObject({code: 'confirm.declined', exitCode: 1})
+    await expect(ask(typed)).rejects.toMatchObject({code: 'confirm.declined', kind: 'failed'})
   })
 
   it('Ctrl-C ends the command with 130', async () => {
@@ -100,11 +100,11 @@ describe('confirmByName', () => {
 
   it('--confirm must be the exact name; without a terminal it is required', async () => {
     await ask('no\n', 'acme', false)
-    await expect(ask('acme\n', 'amce')).rejects.toMatchObject({code: 'confirm.name', exitCode: 2})
+    await expect(ask('acme\n', 'amce')).rejects.toMatchObject({code: 'confirm.name', kind: 'usage'})
     await expect(ask('acme\n', '')).rejects.toMatchObject({code: 'confirm.name'})
     await expect(ask('acme\n', undefined, false)).rejects.toMatchObject({
       code: 'confirm.needed',
-      exitCode: 2,
+      kind: 'usage',
       hint: 'Add --confirm acme: zael cannot ask without a terminal.',
     })
   })

@@ -34,7 +34,7 @@ describe('work that can be interrupted', () => {
   it('ends with exit code 130 and its own error', async () => {
     await expect(interruptible(untilStopped, interrupted)).rejects.toMatchObject({
       code: 'x.interrupted',
-      exitCode: 130,
+      kind: 'interrupted',
     })
   })
 
@@ -45,12 +45,12 @@ describe('work that can be interrupted', () => {
       expect(signal.aborted).toBe(true)
       throw new Aborted('Query', false, new Error('stopped'))
     }
-    await expect(interruptible(work, interrupted)).rejects.toMatchObject({code: 'x.later', exitCode: 143})
+    await expect(interruptible(work, interrupted)).rejects.toMatchObject({code: 'x.later', kind: 'terminated'})
     const own = async () => {
       process.emit('SIGTERM')
       throw interrupted()
     }
-    await expect(interruptible(own, interrupted)).rejects.toMatchObject({code: 'x.interrupted', exitCode: 143})
+    await expect(interruptible(own, interrupted)).rejects.toMatchObject({code: 'x.interrupted', kind: 'terminated'})
   })
 
   it('a second Ctrl-C is not caught', async () => {

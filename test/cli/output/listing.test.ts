@@ -97,7 +97,7 @@ describe('--sort', () => {
     expect(() => ids({sort: '-sise'})).toThrow(
       expect.objectContaining({
         code: 'list.column',
-        exitCode: 2,
+        kind: 'usage',
         hint: 'Did you mean "size"? The columns are id, size, note.',
         details: {column: 'sise', columns: ['id', 'size', 'note']},
       }),

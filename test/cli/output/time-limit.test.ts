@@ -23,7 +23,7 @@ describe('work with a time limit', () => {
       signal = given
       return new Promise(() => {})
     })
-    const refused = expect(deaf).rejects.toMatchObject({code: 'time.over', exitCode: 1, details: {forMs: 5000}})
+    const refused = expect(deaf).rejects.toMatchObject({code: 'time.over', kind: 'failed', details: {forMs: 5000}})
     vi.advanceTimersByTime(4999)
     expect(signal?.aborted).toBe(false)
     vi.advanceTimersByTime(1)

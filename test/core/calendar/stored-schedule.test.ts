@@ -58,7 +58,7 @@ describe('stored windows and resets', () => {
       name: 'ScheduleNotHonoured',
       code: 'schedule.not-honoured',
       problem,
-      exitCode: 5,
+      kind: 'conflict',
     })
     expect(() => compileStored({zone: 'UTC', windows: text})).toThrow(refused)
   })

@@ -32,7 +32,7 @@ describe('amounts as they are typed', () => {
     ['usd=5', 'limit.unit', 'The limit "usd" is counted in USD, not in tokens.'],
     ['rpm=$1', 'limit.unit', 'The limit "rpm" is counted in tokens, not in USD.'],
   ])('%s is refused', (texts, code, why) => {
-    const refusal = expect.objectContaining({code, exitCode: 2, message: expect.stringContaining(why)})
+    const refusal = expect.objectContaining({code, kind: 'usage', message: expect.stringContaining(why)})
     expect(() => tokensIn(parseAmounts(texts.split(' ')), IN_DOLLARS)).toThrow(refusal)
   })
 })

@@ -51,7 +51,7 @@ describe('a failed call to AWS', () => {
     ['CERT_HAS_EXPIRED', 'clock'],
     ['ERR_TLS_CERT_ALTNAME_INVALID', '--endpoint-url'],
   ])('%s is a problem of the certificate, also for DynamoDB', (code, words) => {
-    const expected = {code: 'aws.certificate', exitCode: 1, hint: expect.stringContaining(words)}
+    const expected = {code: 'aws.certificate', kind: 'failed', hint: expect.stringContaining(words)}
     expect(toZaelError(refusal('Error', 'not trusted', {code}), 'ask')).toMatchObject(expected)
     expect(classifyError(refusal('Error', 'not trusted', {code}), 'GetItem')).toMatchObject(expected)
   })
@@ -61,7 +61,7 @@ describe('a failed call to AWS', () => {
     ['shows a page', {$response: {statusCode: 403, headers: {'content-type': 'text/html; charset=utf-8'}}}],
   ])('a proxy that %s is named as one', (_, more) => {
     const error = toZaelError(refusal('Unknown', 'Unknown', more), 'ask')
-    expect(error).toMatchObject({code: 'aws.proxy', exitCode: 1})
+    expect(error).toMatchObject({code: 'aws.proxy', kind: 'failed'})
     expect(error.message).toMatch(/^Cannot ask: a proxy .* responded instead of AWS \(HTTP status (407|403)\)$/)
   })
 

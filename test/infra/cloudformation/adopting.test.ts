@@ -54,7 +54,7 @@ describeOnEngine('a table that belongs to no stack', () => {
     await makeTable(RESTORED, {stream: false})
     await putVersion(RESTORED)
     await expect(deployer.plan(RESTORED)).rejects.toMatchObject({
-      ...{code: 'deploy.adopt-misfit', exitCode: 5},
+      ...{code: 'deploy.adopt-misfit', kind: 'conflict'},
       message: `The table "${RESTORED}" cannot be adopted as it is: it has no stream.`,
       hint: expect.stringContaining(`\n  zael migrate run --stack ${RESTORED}`),
     })
@@ -112,7 +112,7 @@ describeOnEngine('a table that belongs to no stack', () => {
   it('is refused by true words when it is empty, or somebody else’s', async () => {
     await makeTable(EMPTY)
     await expect(deployer.plan(EMPTY)).rejects.toMatchObject({
-      ...{code: 'deploy.table-empty', exitCode: 5},
+      ...{code: 'deploy.table-empty', kind: 'conflict'},
       hint: expect.stringContaining(`aws dynamodb delete-table --table-name ${EMPTY}`),
     })
     await deployer.transport.send('CreateTable', {
@@ -122,7 +122,7 @@ describeOnEngine('a table that belongs to no stack', () => {
       KeySchema: [{AttributeName: 'id', KeyType: 'HASH'}],
     })
     await expect(deployer.plan(ORDERS)).rejects.toMatchObject({
-      ...{code: 'table.foreign', exitCode: 5},
+      ...{code: 'table.foreign', kind: 'conflict'},
       message: expect.stringMatching(/is not a rate limiter table: its key is id, not PK and SK\.$/),
     })
     await makeTable(NOTES)

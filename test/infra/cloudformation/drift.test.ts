@@ -137,7 +137,7 @@ describeOnEngine('what was changed without CloudFormation', () => {
     await deployer.transport.send('DeleteTable', {TableName: name})
     for (const repair of [true, false])
       await expect(deployer.plan(name, {repair})).rejects.toMatchObject({
-        ...{code: 'deploy.table-gone', exitCode: 5},
+        ...{code: 'deploy.table-gone', kind: 'conflict'},
         hint: expect.stringContaining('docs/operations.md#restoring-a-lost-table'),
       })
     expect(deployer.server.cloudFormation.stack(name)?.changeSets.size).toBe(0)

@@ -5,7 +5,7 @@ import type {DeployPlan} from '../../../src/lib/infra/deploy/plan.js'
 import {describeOnEngine} from '../../helpers/table.js'
 import {useDeployer} from './deployer.js'
 
-const OVERTAKEN = {code: 'deploy.overtaken', exitCode: 5}
+const OVERTAKEN = {code: 'deploy.overtaken', kind: 'conflict'}
 
 const [NEW, DROPPED, CREATED, CHANGED, ADOPTED] = ['new', 'dropped', 'created', 'changed', 'adopted'].map(
   kind => `${kind}-${randomUUID()}`,
@@ -72,7 +72,7 @@ describeOnEngine('two deployments at once', () => {
     await startChanges(deployer.aws, first)
     expect(stackNamed(CHANGED)?.status).toBe('UPDATE_IN_PROGRESS')
     await expect(startChanges(deployer.aws, second)).rejects.toMatchObject(OVERTAKEN)
-    await expect(deployer.plan(CHANGED, memory(512))).rejects.toMatchObject({code: 'stack.state', exitCode: 5})
+    await expect(deployer.plan(CHANGED, memory(512))).rejects.toMatchObject({code: 'stack.state', kind: 'conflict'})
     deployer.server.cloudFormation.stepsPerRead = 40
     await stackNamed(CHANGED)?.advance(1000)
     await expect(startChanges(deployer.aws, third)).rejects.toMatchObject(OVERTAKEN)

@@ -64,7 +64,7 @@ describe('a name that another region has taken', () => {
       executeChangeSet: () => answerOf('EntityAlreadyExists', 'Role with name two-aggr already exists.'),
     })
     await expect(executeChangeSet(aws, 'two', CHANGE_SET)).rejects.toMatchObject({
-      ...{code: 'deploy.name-taken', exitCode: 5},
+      ...{code: 'deploy.name-taken', kind: 'conflict'},
       message: 'Stack "two" cannot be deployed: Role with name two-aggr already exists.',
       hint: expect.stringContaining('--role-name-format "{}-eu-west-1"'),
     })
@@ -82,7 +82,7 @@ describe('two deployments of one stack at once', () => {
   ])('the later one reports the other, when it executes its plan: %s', async (name, reason) => {
     const {aws} = fakeAws({executeChangeSet: () => answerOf(name, reason)})
     await expect(executeChangeSet(aws, 'two', CHANGE_SET)).rejects.toMatchObject({
-      ...{code: 'deploy.overtaken', exitCode: 5},
+      ...{code: 'deploy.overtaken', kind: 'conflict'},
       message: `Another deployment is changing stack "two": ${reason}`,
       hint: expect.stringMatching(/^Your changes .*zael status --stack two/),
     })
@@ -101,7 +101,7 @@ describe('two deployments of one stack at once', () => {
 
   it('other errors are not reported as a conflict', async () => {
     const {aws} = fakeAws({executeChangeSet: () => answerOf('ValidationError', 'Parameters: [X] must have values')})
-    await expect(executeChangeSet(aws, 'two', CHANGE_SET)).rejects.toMatchObject({code: 'aws.failed', exitCode: 1})
+    await expect(executeChangeSet(aws, 'two', CHANGE_SET)).rejects.toMatchObject({code: 'aws.failed', kind: 'failed'})
   })
 })
 

@@ -70,7 +70,7 @@ describe('a planned deletion', () => {
     ['is protected', stack(ZAEL, {EnableTerminationProtection: true}), 'stack.protected'],
   ])('is refused for a stack that %s', async (_, found, code) => {
     const refused = plan({...DEPLOYED, describeStacks: () => ({Stacks: [found]})})
-    await expect(refused).rejects.toMatchObject({code, exitCode: 5})
+    await expect(refused).rejects.toMatchObject({code, kind: 'conflict'})
   })
 
   it('is refused when the table is protected and is to be deleted', async () => {
@@ -113,7 +113,7 @@ describe('the table of a stack', () => {
     const responses = withTable('DELETE_FAILED', ...tables)
     await expect(plan(responses, DELETE_TABLE)).rejects.toMatchObject({
       code: 'delete.table-unproven',
-      exitCode: 5,
+      kind: 'conflict',
       message: `zael cannot verify that the table "prod" belongs to stack "prod" (DELETE_FAILED): ${why}.`,
       hint: expect.stringContaining('which keeps the table: zael delete --stack prod\n'),
     })

@@ -49,7 +49,7 @@ it('says that a table with another key is not a rate limiter’s', async () => {
   }
   const table = {...failingTable(new Error()), transport} as Table
   await expect(gatherHealth({table, aws: undefined, ourVersion: '0.1.0'})).rejects.toMatchObject({
-    ...{code: 'table.foreign', exitCode: 5},
+    ...{code: 'table.foreign', kind: 'conflict'},
     message: 'The table "prod" is not a rate limiter table.',
   })
 })

@@ -125,7 +125,7 @@ describe('tags', () => {
     `k=${'v'.repeat(257)}`,
     'k=<b>',
   ])('refuses %s', text => {
-    expect(() => parseTags([text])).toThrow(expect.objectContaining({code: 'deploy.tag', exitCode: 2}))
+    expect(() => parseTags([text])).toThrow(expect.objectContaining({code: 'deploy.tag', kind: 'usage'}))
   })
 
   it('are refused with all their problems at once', () => {
@@ -145,7 +145,7 @@ describe('tags', () => {
 
   it.each(['ManagedBy', 'zael:name', 'team'])('cannot be removed: %s, while team is set', key => {
     const removing = () => parseRemovedTags([key], {team: 'a'})
-    expect(removing).toThrow(expect.objectContaining({code: 'deploy.tag', exitCode: 2}))
+    expect(removing).toThrow(expect.objectContaining({code: 'deploy.tag', kind: 'usage'}))
   })
 
   it('of zael take precedence over those of the user', () => {

@@ -107,10 +107,10 @@ describeOnEngine('searching', () => {
     const wanted = await own.audit.record({entity: 'b', action: 'y', details: {n: 1}})
     expect(await findEvent(own, wanted.eventId, undefined)).toEqual(wanted)
     expect(await findEvent(own, wanted.eventId, 'b')).toEqual(wanted)
-    const missing = {code: 'audit.missing', exitCode: 3, details: {complete: true}}
+    const missing = {code: 'audit.missing', kind: 'notFound', details: {complete: true}}
     await expect(findEvent(own, wanted.eventId, 'a')).rejects.toMatchObject(missing)
     await expect(findEvent(foreign, wanted.eventId, undefined)).rejects.toMatchObject(missing)
-    await expect(findEvent(own, 'nonsense', undefined)).rejects.toMatchObject({code: 'audit.id', exitCode: 2})
+    await expect(findEvent(own, 'nonsense', undefined)).rejects.toMatchObject({code: 'audit.id', kind: 'usage'})
   })
 
   it('stops a search after many pages and names the next command', async () => {
@@ -125,7 +125,7 @@ describeOnEngine('searching', () => {
       Object.assign(output as object, {Items: [], LastEvaluatedKey})
     }
     await expect(findEvent(own, '01KA0000000000000000000000', undefined)).rejects.toMatchObject({
-      exitCode: 3,
+      kind: 'notFound',
       details: {complete: false},
       hint: expect.stringContaining('--entity'),
     })

@@ -75,17 +75,17 @@ describeOnEngine('buckets as they are now', () => {
       } while (cursor !== undefined)
       expect(found).toEqual(names.map(name => `${name} 2`))
     }
-    await expect(bucketsFor(own, 'r', {cursor: 'a#b'}, 0)).rejects.toMatchObject({code: 'page.cursor', exitCode: 2})
+    await expect(bucketsFor(own, 'r', {cursor: 'a#b'}, 0)).rejects.toMatchObject({code: 'page.cursor', kind: 'usage'})
   })
 
   it('an unknown name is an error, an empty result is not', async () => {
     const tenant = newTenant(table)
     const own = new NamespaceRepository(tenant, undefined)
-    await expect(bucketsOf(own, 'e', undefined, 0)).rejects.toMatchObject({code: 'entity.missing', exitCode: 3})
+    await expect(bucketsOf(own, 'e', undefined, 0)).rejects.toMatchObject({code: 'entity.missing', kind: 'notFound'})
     await expect(bucketsOf(own, 'e', 'r', 0)).rejects.toMatchObject({code: 'entity.missing'})
     await own.configs.set({level: 'entity', entity: 'e', resource: 'gpt-4'}, limits)
     expect(await bucketsOf(own, 'e', undefined, 0)).toEqual([])
-    await expect(bucketsOf(own, 'e', 'r', 0)).rejects.toMatchObject({code: 'bucket.missing', exitCode: 3})
+    await expect(bucketsOf(own, 'e', 'r', 0)).rejects.toMatchObject({code: 'bucket.missing', kind: 'notFound'})
     expect(await bucketsFor(own, 'gpt-4', {}, 0)).toEqual({records: [], next: undefined})
     await expect(bucketsFor(own, 'gtp-4', {}, 0)).rejects.toMatchObject({
       code: 'resource.missing',

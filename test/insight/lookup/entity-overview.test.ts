@@ -94,6 +94,6 @@ describeOnEngine('an overview of an entity', () => {
     const {record, parents} = await look('user')
     expect(record).toMatchObject({entity: 'user', cascade: true})
     expect(parents.map(({entity}) => entity)).toEqual(['team', 'org'])
-    await expect(look('unknown')).rejects.toMatchObject({code: 'entity.missing', exitCode: 3})
+    await expect(look('unknown')).rejects.toMatchObject({code: 'entity.missing', kind: 'notFound'})
   })
 })

@@ -97,7 +97,7 @@ describeOnEngine('reports on usage', () => {
         expect.objectContaining({resource: 's', tokens: 100}),
       ],
     })
-    await expect(totalUsage(own, range)).rejects.toMatchObject({code: 'usage.subject', exitCode: 2})
+    await expect(totalUsage(own, range)).rejects.toMatchObject({code: 'usage.subject', kind: 'usage'})
   })
 
   it('S10 count a request that cascades once, however many entities are charged', async () => {
@@ -279,6 +279,6 @@ describeOnEngine('reports on usage', () => {
     expect(added.consumers[1]).toMatchObject({limits: new Map([['rpm', 2], ['tpm', 20]])}) // biome-ignore format: short
     expect(added.consumers[1]).not.toHaveProperty('resource')
     await expect(ranked('tps')).rejects.toMatchObject({code: 'usage.by', details: {limits: ['rpm', 'tpm']}})
-    await expect(ranked('requests', 'nothing')).rejects.toMatchObject({code: 'resource.missing', exitCode: 3})
+    await expect(ranked('requests', 'nothing')).rejects.toMatchObject({code: 'resource.missing', kind: 'notFound'})
   })
 })

@@ -209,9 +209,9 @@ describeOnEngine('an explanation', () => {
 
   it('is refused for limits that do not apply, and where none do', async () => {
     const scene = new Scene(table)
-    await expect(ask(scene)).rejects.toMatchObject({code: 'limits.missing', exitCode: 3})
+    await expect(ask(scene)).rejects.toMatchObject({code: 'limits.missing', kind: 'notFound'})
     await scene.configure({level: 'entity', entity: 'user-1', resource: 'gpt-4'}, 'rpm=5/min')
-    await expect(ask(scene, {consume: {rpx: 1}})).rejects.toMatchObject({code: 'limit.unknown', exitCode: 2})
+    await expect(ask(scene, {consume: {rpx: 1}})).rejects.toMatchObject({code: 'limit.unknown', kind: 'usage'})
     // As an acquire would be.
     await scene.entity('user-1', 'team-1')
     await expect(ask(scene)).rejects.toMatchObject({code: 'limits.missing', details: {entity: 'team-1'}})

@@ -57,7 +57,7 @@ describe.each(engines)('$name', ({name, isSkipped}) => {
     const others = childrenOfThisProcess()
     await expect(startEngine({engine: name, port: first.port})).rejects.toMatchObject({
       code: 'engine.port-taken',
-      exitCode: 5,
+      kind: 'conflict',
       message: `port ${first.port} of 127.0.0.1 is already in use`,
     })
     expect(childrenOfThisProcess()).toEqual(others)

@@ -20,7 +20,7 @@ afterEach(async () => {
 
 describe('invalid options of an engine', () => {
   it.each([0, -1, 1.5, 65_536, Number.NaN])('refuses port %s', async port => {
-    await expect(startEngine({port})).rejects.toMatchObject({code: 'engine.port', exitCode: 2})
+    await expect(startEngine({port})).rejects.toMatchObject({code: 'engine.port', kind: 'usage'})
   })
 
   it('refuses an engine that does not exist and names those that do', async () => {
@@ -37,7 +37,7 @@ describe('invalid options of an engine', () => {
     for (const dataDir of [file, join(file, 'below')]) {
       await expect(startEngine({dataDir})).rejects.toMatchObject({
         code: 'engine.data-dir',
-        exitCode: 2,
+        kind: 'usage',
         message: `cannot keep data in ${dataDir}: a part of the path is a file`,
       })
     }
@@ -84,7 +84,7 @@ describe.skipIf(hasNoShell)('an engine that does not start', () => {
     vi.stubEnv('JAVA_HOME', scratch)
     await expect(startEngine({engine: 'dynamodb-local'})).rejects.toMatchObject({
       code: 'engine.start-failed',
-      exitCode: 1,
+      kind: 'failed',
       message: 'dynamodb-local ended with code 3 before it was ready; its output:\nerror: the database is damaged',
     })
   })

@@ -61,10 +61,10 @@ describe('the data folder', () => {
     await checkData(folder, dynoxide)
     await put('dynoxide.db')
     await checkData(folder, dynoxide)
-    await expect(checkData(folder, dynamodbLocal)).rejects.toMatchObject({code: 'local.other-engine', exitCode: 5})
+    await expect(checkData(folder, dynamodbLocal)).rejects.toMatchObject({code: 'local.other-engine', kind: 'conflict'})
     for (const text of ['x', 'SQLite format 3', 'a letter to my aunt']) {
       await writeFile(join(folder, 'dynoxide.db'), text)
-      await expect(checkData(folder, dynoxide)).rejects.toMatchObject({code: 'local.data-damaged', exitCode: 1})
+      await expect(checkData(folder, dynoxide)).rejects.toMatchObject({code: 'local.data-damaged', kind: 'failed'})
     }
     await writeFile(join(folder, 'dynoxide.db'), '')
     await checkData(folder, dynoxide)

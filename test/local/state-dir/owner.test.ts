@@ -48,7 +48,7 @@ describe.skipIf(process.platform === 'win32')('a private file or folder', () => 
     await makePrivateFolder(stateDir.folder)
     await writeFile(stateDir.stateFile, '{}')
     await chmod(stateDir.stateFile, 0o644)
-    await expect(findStack(stateDir)).rejects.toMatchObject({code: 'local.permissions', exitCode: 4})
+    await expect(findStack(stateDir)).rejects.toMatchObject({code: 'local.permissions', kind: 'access'})
     await expect(bringDown(stateDir, {purge: true})).rejects.toMatchObject({code: 'local.permissions'})
     expect((await stat(stateDir.stateFile)).mode & 0o777).toBe(0o644)
     await writeFile(stateDir.lockFile, '{}')
@@ -71,7 +71,7 @@ describe.skipIf(own !== 0 || process.getuid === undefined)('what belongs to anot
     const stateDir = stateDirAt(folder)
     await writeFile(stateDir.stateFile, '{}', {mode: 0o600})
     await chown(stateDir.stateFile, OTHER_UID, OTHER_UID)
-    await expect(findStack(stateDir)).rejects.toMatchObject({code: 'local.owner', exitCode: 4})
+    await expect(findStack(stateDir)).rejects.toMatchObject({code: 'local.owner', kind: 'access'})
   })
 
   it('is refused as a data folder, and nothing in it is deleted', async () => {

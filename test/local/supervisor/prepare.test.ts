@@ -27,7 +27,7 @@ describeOnEngine('the table of a local stack', () => {
     expect(await prepareStack(table, '0.1.0', {resourceIndex: 'ALL'})).toEqual({created: false})
     await expect(prepareStack(table, '0.1.0', {resourceIndex: 'KEYS_ONLY'})).rejects.toMatchObject({
       code: 'local.other-index',
-      exitCode: 5,
+      kind: 'conflict',
     })
     expect(await readResourceIndex(table)).toBe('ALL')
   })

@@ -128,7 +128,7 @@ describeOnEngine('buckets without limits', () => {
       await scene.migrate({until: 'configuration'})
       await expect(
         scene.limiter().acquire({entity: 'user-1', resource: 'gpt-4', consume: {rpm: 1}}),
-      ).rejects.toMatchObject({code: 'schema.migrating', exitCode: 5})
+      ).rejects.toMatchObject({code: 'schema.migrating', kind: 'conflict'})
       await scene.migrate({until: 'limits', limitsFromBuckets: {agreed: limitless}})
       const served = await scene.limiter().acquire({entity: 'vip', resource: 'gpt-4', consume: {rpm: 1}})
       expect(served.limits.rpm).toMatchObject({capacity: 900})

@@ -50,7 +50,7 @@ describeOnEngine('records that change after they were copied', () => {
     const before = await scene.items()
     await expect(scene.cleanUp()).rejects.toMatchObject({
       code: 'migrate.not-clean',
-      exitCode: 6,
+      kind: 'negative',
       // Keys of the JSON output.
       details: {differences: 1, shown: [{type: 'entity', key: 'ENTITY#org:0 #META', says: expect.any(String)}]},
     })
@@ -81,9 +81,9 @@ describeOnEngine('records that change after they were copied', () => {
 
   it('cannot be resolved where there is no conflict', async () => {
     const before = await scene.items()
-    await expect(resolve(scene, 'ENTITY#org:0 #META', 'old')).rejects.toMatchObject({exitCode: 3})
-    await expect(resolve(scene, 'ENTITY#missing #META', 'old')).rejects.toMatchObject({exitCode: 3})
-    await expect(resolve(scene, 'nonsense', 'old')).rejects.toMatchObject({exitCode: 2})
+    await expect(resolve(scene, 'ENTITY#org:0 #META', 'old')).rejects.toMatchObject({kind: 'notFound'})
+    await expect(resolve(scene, 'ENTITY#missing #META', 'old')).rejects.toMatchObject({kind: 'notFound'})
+    await expect(resolve(scene, 'nonsense', 'old')).rejects.toMatchObject({kind: 'usage'})
     expect(await scene.items()).toEqual(before)
   })
 })
@@ -122,9 +122,9 @@ describeOnEngine('a table of a layout that is newer than this zael', () => {
   it('is refused and left as it is', async () => {
     const before = await scene.items()
     const options = {owner: 'test', ourVersion: VERSION}
-    await expect(migrateTable(scene.table, options)).rejects.toMatchObject({code: 'schema.too-new', exitCode: 5})
-    await expect(scene.verify()).rejects.toMatchObject({exitCode: 5})
-    await expect(scene.cleanUp()).rejects.toMatchObject({exitCode: 5})
+    await expect(migrateTable(scene.table, options)).rejects.toMatchObject({code: 'schema.too-new', kind: 'conflict'})
+    await expect(scene.verify()).rejects.toMatchObject({kind: 'conflict'})
+    await expect(scene.cleanUp()).rejects.toMatchObject({kind: 'conflict'})
     expect(await scene.items()).toEqual(before)
   })
 })

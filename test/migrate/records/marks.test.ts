@@ -38,7 +38,7 @@ describe('the migration mark of an item', () => {
     expect(() => read(item(mark))).toThrow(
       expect.objectContaining({
         code: 'migrate.mark',
-        exitCode: 1,
+        kind: 'failed',
         message: expect.stringMatching(`^The migration mark of ns/ENTITY#a #USAGE#r is damaged: .*${problem}`),
         details: {key: 'ns/ENTITY#a #USAGE#r', attribute: MIGRATION_MARK},
       }),

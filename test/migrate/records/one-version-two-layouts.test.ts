@@ -31,7 +31,7 @@ describe('D-45 recorded versions do not describe the data', () => {
     const record = {PK: s('SYSTEM#'), SK: s('#VERSION'), schema_version: s('1.0.0')}
     expect(classifyItem(record)).toMatchObject({kind: 'old', generation: 2, type: 'version'})
     expect(() => checkCompatibility(undefined, '0.1.0', true)).toThrow(
-      expect.objectContaining({code: 'schema.needs-migration', exitCode: 5}),
+      expect.objectContaining({code: 'schema.needs-migration', kind: 'conflict'}),
     )
   })
 })

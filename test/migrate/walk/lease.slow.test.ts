@@ -32,7 +32,7 @@ describeOnEngine('the lease of a migration', () => {
     const lease = await MigrationLease.take(scene.table, 'indexes', {owner: 'alice@one', leaseMs: 60_000})
     await expect(scene.migrate()).rejects.toMatchObject({
       code: 'migrate.running',
-      exitCode: 5,
+      kind: 'conflict',
       message: expect.stringContaining('alice@one'),
     })
     await lease.release()
@@ -43,7 +43,7 @@ describeOnEngine('the lease of a migration', () => {
     const dead = await MigrationLease.take(scene.table, 'indexes', {owner: 'alice@one', leaseMs: 60_000})
     scene.nowMs += 60_001
     const next = await MigrationLease.take(scene.table, 'indexes', {owner: 'bob@two', leaseMs: 60_000})
-    await expect(dead.save({step: 'data'})).rejects.toMatchObject({code: 'migrate.lease-lost', exitCode: 5})
+    await expect(dead.save({step: 'data'})).rejects.toMatchObject({code: 'migrate.lease-lost', kind: 'conflict'})
     expect(dead.lost.aborted).toBe(true)
     await dead.release()
     expect(await readMigration(scene.table)).toMatchObject({owner: 'bob@two', step: 'configuration'})

@@ -58,7 +58,7 @@ describe('the migration record', () => {
     expect(() => decodeMigration(changed(change as Record<string, AttributeValue>))).toThrow(
       expect.objectContaining({
         code: 'migrate.record',
-        exitCode: 1,
+        kind: 'failed',
         message: expect.stringMatching(`^The migration record is damaged: .*${problem}`),
       }),
     )
@@ -80,7 +80,7 @@ describeOnEngine('a table whose migration record is unusable', () => {
     await put(newer)
     await expect(scene.migrate()).rejects.toMatchObject({
       code: 'migrate.step',
-      exitCode: 5,
+      kind: 'conflict',
       message: 'The migration stopped in step "compact", which this version of zael does not know.',
     })
     expect(await scene.items()).toContainEqual(newer)

@@ -155,7 +155,7 @@ describeOnEngine('deleting an entity', () => {
     for (let i = 0; i < 7; i++) await entities.create({id: `c${i}`, parent: 'p'})
     await expect(entities.delete('p')).rejects.toMatchObject({
       code: 'entity.has-children',
-      exitCode: 5,
+      kind: 'conflict',
       message: 'Entity "p" is the parent of c0, c1, c2, c3, c4 and 2 more.',
       details: {children: ['c0', 'c1', 'c2', 'c3', 'c4', 'c5', 'c6']},
     })
@@ -177,7 +177,7 @@ describeOnEngine('deleting an entity', () => {
   it('fails when there is nothing to delete, and writes nothing', async () => {
     const {audit, tenant, namespace, entities} = arranged()
     await putAll(tenant, strayItems(namespace))
-    await expect(entities.delete('unknown')).rejects.toMatchObject({code: 'entity.missing', exitCode: 3})
+    await expect(entities.delete('unknown')).rejects.toMatchObject({code: 'entity.missing', kind: 'notFound'})
     expect((await audit.listAll()).records).toEqual([])
   })
 

@@ -121,7 +121,7 @@ describeOnEngine('entities', () => {
       await put(tenant, entityItem(tenant.namespace, 'x', 'a'))
       await expect(entities.create({id: 'a', parent: 'x'})).rejects.toMatchObject({
         code: 'entity.cycle',
-        exitCode: 5,
+        kind: 'conflict',
         details: {path: ['a', 'x', 'a']},
       })
     })
@@ -183,7 +183,7 @@ describeOnEngine('entities', () => {
       await entities.update('e', {name: 'second'})
       await expect(entities.update('e', {name: 'third', expectedVersion: 1})).rejects.toMatchObject({
         code: 'entity.version',
-        exitCode: 5,
+        kind: 'conflict',
         details: {expected: 1, version: 2},
       })
       const outcomes = await Promise.all(
@@ -317,7 +317,7 @@ describeOnEngine('entities', () => {
         )
       }
       const {next} = await first.entities.list({limit: 1})
-      await expect(second.entities.list({cursor: next})).rejects.toMatchObject({code: 'page.cursor', exitCode: 2})
+      await expect(second.entities.list({cursor: next})).rejects.toMatchObject({code: 'page.cursor', kind: 'usage'})
       expect((await first.entities.list({cursor: next})).records.map(({entity}) => entity)).toEqual(['b'])
     })
   })

@@ -59,7 +59,10 @@ describeOnEngine('looking for entities', () => {
     expect((await entities.search({text: 'ann'}, {cursor: next})).records).toHaveLength(15)
     const elsewhere = newTenant(table)
     const others = new Entities(elsewhere, {audit: newAudit(elsewhere)})
-    await expect(others.search({text: 'ann'}, {cursor: next})).rejects.toMatchObject({code: 'page.cursor', exitCode: 2})
+    await expect(others.search({text: 'ann'}, {cursor: next})).rejects.toMatchObject({
+      code: 'page.cursor',
+      kind: 'usage',
+    })
     await expect(entities.search({text: 'ann'}, {limit: 0})).rejects.toMatchObject({code: 'page.limit'})
   })
 
@@ -140,7 +143,7 @@ describeOnEngine('looking for entities', () => {
 
   it('`need` throws where `get` finds nothing', async () => {
     expect(await entities.need('e000')).toEqual(await entities.get('e000'))
-    await expect(entities.need('unknown')).rejects.toMatchObject({code: 'entity.missing', exitCode: 3})
+    await expect(entities.need('unknown')).rejects.toMatchObject({code: 'entity.missing', kind: 'notFound'})
   })
 })
 
@@ -173,8 +176,8 @@ describeOnEngine('changing and deleting, with what was there', () => {
     const stored = await scanNamespace(tenant, namespace)
     const counts = await entities.countRemoval('doomed')
     expect(counts).toEqual({entity: 1, 'entity-config': 1, usage: 1, bucket: 2})
-    await expect(entities.countRemoval('parent')).rejects.toMatchObject({code: 'entity.has-children', exitCode: 5})
-    await expect(entities.countRemoval('unknown')).rejects.toMatchObject({code: 'entity.missing', exitCode: 3})
+    await expect(entities.countRemoval('parent')).rejects.toMatchObject({code: 'entity.has-children', kind: 'conflict'})
+    await expect(entities.countRemoval('unknown')).rejects.toMatchObject({code: 'entity.missing', kind: 'notFound'})
     expect(await scanNamespace(tenant, namespace)).toEqual(stored)
     expect((await entities.delete('doomed')).byKind).toEqual(counts)
   })

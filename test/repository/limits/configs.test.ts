@@ -58,7 +58,7 @@ describeOnEngine('configured limits', () => {
     it('takes as many limits as a write of a bucket can hold, and no more', async () => {
       const many = Array.from({length: 47}, (_, at) => `limit-${at}=1/min`)
       await configs.set(scope, limits(...many))
-      const refused = {code: 'limit.too-many', exitCode: 2}
+      const refused = {code: 'limit.too-many', kind: 'usage'}
       await expect(configs.set(scope, limits('one-more=1/min'))).rejects.toMatchObject(refused)
       await expect(configs.preview(scope, limits('one-more=1/min'))).rejects.toMatchObject(refused)
       expect((await configs.get(scope))?.limits).toHaveLength(47)
@@ -112,8 +112,8 @@ describeOnEngine('configured limits', () => {
       const deleted = await configs.delete(scope)
       expect(deleted).toMatchObject({before: limits('rpm=5/min'), after: []})
       expect((await configs.get(scope))?.limits ?? []).toEqual([])
-      await expect(configs.delete(scope)).rejects.toMatchObject({code: 'limits.missing', exitCode: 3})
-      await expect(configs.unset(scope, 'rpm')).rejects.toMatchObject({code: 'limits.missing', exitCode: 3})
+      await expect(configs.delete(scope)).rejects.toMatchObject({code: 'limits.missing', kind: 'notFound'})
+      await expect(configs.unset(scope, 'rpm')).rejects.toMatchObject({code: 'limits.missing', kind: 'notFound'})
     })
 
     it('writes one event per change, with what was there before', async () => {
@@ -184,7 +184,7 @@ describeOnEngine('configured limits', () => {
     ['a policy of a resource', () => configs.set(resource('r'), [], {onUnavailable: 'allow'}), 'limits.settings'],
     ['retention of no days', () => configs.set(system, [], {auditRetentionDays: 0}), 'limits.retention'],
   ])('refuses %s and sends nothing', async (_, act, code) => {
-    await expect(act()).rejects.toMatchObject({code, exitCode: 2})
+    await expect(act()).rejects.toMatchObject({code, kind: 'usage'})
     expect(tenant.transport.calls).toEqual([])
   })
 
@@ -458,7 +458,7 @@ describeOnEngine('configured limits', () => {
       const scope = entity('e1', 'gpt-4')
       await expect(configs.set(scope, limits('rpm=1/min'))).rejects.toMatchObject({
         code: 'limits.contended',
-        exitCode: 5,
+        kind: 'conflict',
       })
       expect([await item(scope), await counts()]).toEqual([undefined, undefined])
     })

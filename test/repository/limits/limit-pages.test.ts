@@ -94,7 +94,7 @@ describeOnEngine('the listing of configurations', () => {
     await configs.set(system, [], {auditRetentionDays: 30})
     await configs.delete(system)
     expect((await pages(configs, {})).flat()).toEqual(EVERYTHING.slice(1))
-    await expect(getConfigured(configs, system)).rejects.toMatchObject({code: 'limits.missing', exitCode: 3})
+    await expect(getConfigured(configs, system)).rejects.toMatchObject({code: 'limits.missing', kind: 'notFound'})
     await configs.set(system, [], {onUnavailable: 'allow'})
     expect(await getConfigured(configs, system)).toMatchObject({limits: [], onUnavailable: 'allow'})
   })
@@ -104,7 +104,7 @@ describeOnEngine('the listing of configurations', () => {
     async cursor => {
       const configs = await populated()
       await expect(configPage(configs, {resource: 'gpt-4'}, {cursor})).rejects.toMatchObject({code: 'page.cursor'})
-      await expect(configPage(configs, {}, {cursor})).rejects.toMatchObject({code: 'page.cursor', exitCode: 2})
+      await expect(configPage(configs, {}, {cursor})).rejects.toMatchObject({code: 'page.cursor', kind: 'usage'})
     },
   )
 })

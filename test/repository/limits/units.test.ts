@@ -93,7 +93,7 @@ describeOnEngine('limits in money', () => {
   ])('keep the unit of their name while one is in use: %s, then %s at %j', async (first, second, scope) => {
     for (const used of [resource, entity, system]) {
       await configs.set(used, limits(first))
-      const refused = {code: 'limit.unit', exitCode: 2}
+      const refused = {code: 'limit.unit', kind: 'usage'}
       await expect(configs.set(scope, limits(second))).rejects.toMatchObject(refused)
       await expect(configs.preview(scope, limits(second))).rejects.toMatchObject(refused)
       await configs.unset(used, 'usd')

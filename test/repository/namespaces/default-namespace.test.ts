@@ -12,10 +12,10 @@ describeOnEngine('C-5 the default namespace', () => {
     const namespaces = new Namespaces(newTenant(table))
     const {namespace} = await namespaces.register('default')
     for (const nameOrId of ['default', namespace.id]) {
-      await expect(namespaces.delete(nameOrId)).rejects.toMatchObject({code: 'namespace.protected', exitCode: 5})
+      await expect(namespaces.delete(nameOrId)).rejects.toMatchObject({code: 'namespace.protected', kind: 'conflict'})
     }
-    await expect(namespaces.purgeable('default')).rejects.toMatchObject({code: 'namespace.protected', exitCode: 5})
-    await expect(namespaces.purge(namespace.id)).rejects.toMatchObject({code: 'namespace.state', exitCode: 5})
+    await expect(namespaces.purgeable('default')).rejects.toMatchObject({code: 'namespace.protected', kind: 'conflict'})
+    await expect(namespaces.purge(namespace.id)).rejects.toMatchObject({code: 'namespace.state', kind: 'conflict'})
     expect(await namespaces.register('default')).toEqual({namespace, created: false})
   })
 

@@ -28,14 +28,14 @@ describeOnEngine('finding a namespace by name or id', () => {
     expect(await namespaces.find('one')).toMatchObject({id: 'id-1', status: 'active'})
     expect(await namespaces.find('two')).toMatchObject({id: 'id-2', status: 'deleted'})
     expect(await namespaces.find('id-2')).toMatchObject({name: 'two'})
-    await expect(namespaces.find('three')).rejects.toMatchObject({code: 'namespace.missing', exitCode: 3})
+    await expect(namespaces.find('three')).rejects.toMatchObject({code: 'namespace.missing', kind: 'notFound'})
   })
 
   it('a name of several is refused, with their ids', async () => {
     await putAll(tenant, [nameless('twin-1', 'twin', 'deleted'), nameless('twin-2', 'twin', 'purging')])
     await expect(namespaces.find('twin')).rejects.toMatchObject({
       code: 'namespace.ambiguous',
-      exitCode: 5,
+      kind: 'conflict',
       message: 'Several namespaces are or were called "twin": twin-1, twin-2.',
       details: {name: 'twin', active: null, ids: ['twin-1', 'twin-2']},
     })
@@ -57,7 +57,7 @@ describeOnEngine('finding a namespace by name or id', () => {
     await expect(namespaces.deletable('id-d')).rejects.toMatchObject({code: 'namespace.state'})
     expect(await namespaces.purgeable('d')).toMatchObject({id: 'id-d'})
     expect(await namespaces.purgeable('h')).toMatchObject({id: 'id-h', halfDeleted: true})
-    await expect(namespaces.purgeable('a')).rejects.toMatchObject({code: 'namespace.state', exitCode: 5})
+    await expect(namespaces.purgeable('a')).rejects.toMatchObject({code: 'namespace.state', kind: 'conflict'})
     const calls = new Set(tenant.transport.calls.slice(before))
     expect([...calls].filter(operation => !/^(Query|GetItem|TransactGetItems)$/.test(operation))).toEqual([])
   })

@@ -119,7 +119,7 @@ describeOnEngine('S11 a namespace that clients still write to', () => {
   it('a name that is the id of another namespace is refused, whatever its state', async () => {
     const {namespaces, id} = await deleted('first')
     for (const work of [() => namespaces.register(id), () => namespaces.registerMany(['other', id])]) {
-      await expect(work()).rejects.toMatchObject({code: 'namespace.name-is-id', exitCode: 5})
+      await expect(work()).rejects.toMatchObject({code: 'namespace.name-is-id', kind: 'conflict'})
     }
     await namespaces.recover(id)
     await expect(namespaces.register(id)).rejects.toMatchObject({code: 'namespace.name-is-id'})

@@ -113,7 +113,7 @@ describeOnEngine('namespaces', () => {
       expect(await namespaces.show(namespace.id)).toEqual(namespace)
       await expect(namespaces.show('invisible')).rejects.toMatchObject({
         code: 'namespace.missing',
-        exitCode: 3,
+        kind: 'notFound',
         hint: 'Check the spelling, or register it.',
       })
     })
@@ -175,7 +175,7 @@ describeOnEngine('namespaces', () => {
       expect(heir.id).not.toBe(old.id)
       await expect(namespaces.recover(old.id)).rejects.toMatchObject({
         code: 'namespace.name-taken',
-        exitCode: 5,
+        kind: 'conflict',
         details: {takenBy: heir.id},
       })
       expect((await namespaces.show(old.id)).status).toBe('deleted')

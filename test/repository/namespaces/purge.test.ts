@@ -136,7 +136,7 @@ describeOnEngine('purging a namespace', () => {
     transport.calls.length = 0
     await expect(namespaces.purge('purge5')).rejects.toMatchObject({
       code: 'namespace.state',
-      exitCode: 5,
+      kind: 'conflict',
       hint: 'Delete it first.',
     })
     expect(new Set(transport.calls)).toEqual(new Set(['GetItem', 'TransactGetItems']))

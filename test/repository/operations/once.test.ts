@@ -73,7 +73,7 @@ describeOnEngine('S6 a reset or top-up', {timeout: 60_000}, () => {
       () => scene.reset(['rpm'], 'r'),
       () => scene.topUp({q: 5}, 'r'),
     ])
-      await expect(other()).rejects.toMatchObject({code: 'bucket.key-used', exitCode: 5})
+      await expect(other()).rejects.toMatchObject({code: 'bucket.key-used', kind: 'conflict'})
     expect([await scene.balance('q'), await scene.events()]).toMatchObject([10, {length: 2}])
     // A key belongs to a bucket.
     expect(
@@ -120,7 +120,7 @@ describeOnEngine('S6 a reset or top-up', {timeout: 60_000}, () => {
       await scene.admitted(1, {q: 10})
       const {transport, arrive} = scene.losing('late', 99)
       const error: unknown = await run({transport}).catch(thrown => thrown)
-      expect(error).toMatchObject({code: 'bucket.unknown-outcome', exitCode: 1})
+      expect(error).toMatchObject({code: 'bucket.unknown-outcome', kind: 'failed'})
       const key = (error as {details: {idempotencyKey: string}}).details.idempotencyKey
       expect(await run({}, key)).toMatchObject({isRepeated: false})
       await arrive()
@@ -171,7 +171,7 @@ describeOnEngine('S6 a reset or top-up', {timeout: 60_000}, () => {
 
   it('under a key of a reset of some limits, one of all is another change; not so where a limit is new since', async () => {
     await scene.reset(['rpm'], 'some')
-    await expect(scene.reset(undefined, 'some')).rejects.toMatchObject({code: 'bucket.key-used', exitCode: 5})
+    await expect(scene.reset(undefined, 'some')).rejects.toMatchObject({code: 'bucket.key-used', kind: 'conflict'})
     expect(await scene.reset(['rpm'], 'some')).toMatchObject({isRepeated: true})
     await scene.reset(undefined, 'all')
     await scene.configureUser('q=10/day@UTC', 'rpm=100/min', 'tpm=5/min')
@@ -230,7 +230,7 @@ describeOnEngine('S6 a reset or top-up', {timeout: 60_000}, () => {
     const operator = scene.operator({transport: {send} as never})
     await expect(operator.topUpBucket(USER, {q: 5})).rejects.toMatchObject({
       code: 'bucket.contended',
-      exitCode: 5,
+      kind: 'conflict',
     })
     expect([await scene.balance('q'), await scene.events()]).toEqual([0, []])
   })

@@ -100,7 +100,7 @@ describeOnEngine('a bucket reset', () => {
   })
 
   it('fails when there is no bucket, or only a ghost', async () => {
-    await expect(reset('a', 'r')).rejects.toMatchObject({code: 'bucket.missing', exitCode: 3})
+    await expect(reset('a', 'r')).rejects.toMatchObject({code: 'bucket.missing', kind: 'notFound'})
     await ghost(tenant, 'a', 'r', 0)
     await expect(reset('a', 'r')).rejects.toMatchObject({code: 'bucket.missing'})
     await putBucket(tenant, {entity: 'b', resource: 'r', limits: limits('rpm=4/min'), shardCount: 2, shards: [1]})

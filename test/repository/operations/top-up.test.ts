@@ -188,7 +188,7 @@ describeOnEngine('a top-up', {timeout: 60_000}, () => {
       const write = (lambdaVersion: string | undefined) =>
         table.transport.send('PutItem', {TableName: table.name, Item: encodeVersion({...version, lambdaVersion})})
       await write('0.15.2')
-      await expect(scene.topUp({q: 5}, 'k')).rejects.toMatchObject({code: 'aggregator.too-old', exitCode: 5})
+      await expect(scene.topUp({q: 5}, 'k')).rejects.toMatchObject({code: 'aggregator.too-old', kind: 'conflict'})
       expect([await scene.balance('q'), await scene.record('k')]).toEqual([9, undefined])
       expect(await scene.topUp({rpm: 5})).toMatchObject({shards: 1})
       await write('0.17.0')
@@ -303,7 +303,7 @@ describeOnEngine('a top-up', {timeout: 60_000}, () => {
   ])('refuses %s before it writes anything', async (_, amounts, code) => {
     await scene.configureUser('q=10/day@UTC')
     await scene.admitted(1, {q: 1})
-    await expect(scene.topUp(amounts as Record<string, number>, 'k')).rejects.toMatchObject({code, exitCode: 2})
+    await expect(scene.topUp(amounts as Record<string, number>, 'k')).rejects.toMatchObject({code, kind: 'usage'})
     await expect(scene.topUp({q: 1}, 'no key')).rejects.toMatchObject({code: 'bucket.key'})
     expect([await scene.balance('q'), await scene.record('k'), await scene.events()]).toEqual([9, undefined, []])
   })
@@ -314,7 +314,7 @@ describeOnEngine('a top-up', {timeout: 60_000}, () => {
     ['more than can be counted together', {q: 9_007_199_254_740}, 'bucket.amount'],
   ])('refuses %s where there is no bucket yet, too', async (_, amounts, code) => {
     await scene.configureUser('q=10/day@UTC')
-    await expect(scene.topUp(amounts as Record<string, number>, 'k')).rejects.toMatchObject({code, exitCode: 2})
+    await expect(scene.topUp(amounts as Record<string, number>, 'k')).rejects.toMatchObject({code, kind: 'usage'})
     expect([await scene.record('k'), await scene.events()]).toEqual([undefined, []])
     expect(await scene.shards(USER.entity, USER.resource)).toEqual([])
   })

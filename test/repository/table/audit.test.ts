@@ -228,9 +228,9 @@ describeOnEngine('audit', () => {
     const foreign = (await audit.list({entity: 'e', limit: 1})).next as string
     const list = (selection: AuditSelection) => audit.list({entity: 'f', ...selection})
     for (const read of [list, (selection: AuditSelection) => audit.listAll(selection)]) {
-      await expect(read({limit: 0})).rejects.toMatchObject({code: 'page.limit', exitCode: 2})
+      await expect(read({limit: 0})).rejects.toMatchObject({code: 'page.limit', kind: 'usage'})
       await expect(read({limit: 1.5})).rejects.toMatchObject({code: 'page.limit'})
-      await expect(read({cursor: '{nonsense}'})).rejects.toMatchObject({code: 'page.cursor', exitCode: 2})
+      await expect(read({cursor: '{nonsense}'})).rejects.toMatchObject({code: 'page.cursor', kind: 'usage'})
       await expect(read({sinceMs: 2, untilMs: 1})).rejects.toMatchObject({code: 'audit.range'})
     }
     await expect(list({cursor: foreign})).rejects.toMatchObject({code: 'page.cursor'})

@@ -21,7 +21,7 @@ describe('D-45, G0 the minimum client version of a table', () => {
       expect(() => checkCompatibility(table('0.18.0', by), '9.9.9', false)).toThrow(
         expect.objectContaining({
           code: 'schema.client-too-old',
-          exitCode: 5,
+          kind: 'conflict',
           message: expect.stringMatching(/requires zae-limiter 0\.18\.0 .* this zael \(9\.9\.9\) reads records up to/),
         }),
       )

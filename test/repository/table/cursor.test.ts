@@ -57,7 +57,7 @@ describe('cursor', () => {
 
   it('that DynamoDB refuses as a start is refused as a cursor; the same error without one is a bug', async () => {
     const read = () => Promise.reject(new ValidationFailed('Query'))
-    await expect(readFromCursor('abc', read)).rejects.toMatchObject({code: 'page.cursor', exitCode: 2})
+    await expect(readFromCursor('abc', read)).rejects.toMatchObject({code: 'page.cursor', kind: 'usage'})
     await expect(readFromCursor(undefined, read)).rejects.toMatchObject({code: 'dynamo.validation'})
   })
 })

@@ -84,7 +84,7 @@ describeOnEngine('the release that Python clients need', () => {
     const limits = new NamespaceRepository(tenant, undefined)
     const setting = limits.setLimits({level: 'system'}, parseLimits(['session=10/5h!']))
     await expect(setting).rejects.toMatchObject({
-      ...{code: 'aggregator.too-old', exitCode: 5, details: {lambdaVersion: '0.14.2', needed: '0.15.0'}},
+      ...{code: 'aggregator.too-old', kind: 'conflict', details: {lambdaVersion: '0.14.2', needed: '0.15.0'}},
       message: expect.stringContaining('zae-limiter 0.14.2. A record that has a session quota needs'),
     })
     expect(await limits.configs.get({level: 'system'})).toBeUndefined()

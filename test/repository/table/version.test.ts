@@ -56,7 +56,7 @@ describe('compatibility', () => {
 
   it('names the remedy, with the exit code of a conflict', () => {
     expect(() => checkCompatibility(record('0.8.0'), '0.1.0', false)).toThrow(
-      expect.objectContaining({exitCode: 5, hint: 'Migrate the table.'}),
+      expect.objectContaining({kind: 'conflict', hint: 'Migrate the table.'}),
     )
   })
 })

@@ -120,7 +120,7 @@ describeOnEngine.each(RESOURCE_INDEXES)('usage, with %s in the resource index', 
       expect(await find(MIDNIGHT, MIDNIGHT + 1)).toEqual(['daily 02-01T00', 'hourly 02-01T00', 'monthly 02-01T00'])
       expect(await find(undefined, MIDNIGHT - DAY)).toEqual(['monthly 01-01T00'])
       expect(await find(MIDNIGHT + 40 * DAY, undefined)).toEqual([])
-      await expect(find(5, 5)).rejects.toMatchObject({code: 'usage.range', exitCode: 2})
+      await expect(find(5, 5)).rejects.toMatchObject({code: 'usage.range', kind: 'usage'})
     })
 
     it('sorts the resources of an entity into one listing', async () => {
@@ -290,7 +290,7 @@ describeOnEngine.each(RESOURCE_INDEXES)('usage, with %s in the resource index', 
           ['tpm', {total: -3, average: -3, windows: 1, overdrawn: 0}],
         ]),
       )
-      await expect(usage.summary({})).rejects.toMatchObject({code: 'usage.subject', exitCode: 2})
+      await expect(usage.summary({})).rejects.toMatchObject({code: 'usage.subject', kind: 'usage'})
     })
   })
 
@@ -315,7 +315,7 @@ describeOnEngine.each(RESOURCE_INDEXES)('usage, with %s in the resource index', 
     const {next: ofEntity} = await usage.ofEntity('e', {limit: 1})
     const {next: ofResource} = await usage.ofResource('r', {limit: 1})
     for (const cursor of ['nonsense', ofResource as string])
-      await expect(usage.ofEntity('e', {cursor})).rejects.toMatchObject({code: 'page.cursor', exitCode: 2})
+      await expect(usage.ofEntity('e', {cursor})).rejects.toMatchObject({code: 'page.cursor', kind: 'usage'})
     await expect(usage.ofResource('r', {cursor: ofEntity})).rejects.toMatchObject({code: 'page.cursor'})
     await expect(new Usage(other).ofResource('r', {cursor: ofResource})).rejects.toMatchObject({code: 'page.cursor'})
     await expect(usage.ofEntity('e', {limit: 0})).rejects.toMatchObject({code: 'page.limit'})

@@ -153,7 +153,7 @@ function feedbackText({feedback, configured: {unit}}: ExplainedLimit): string | 
   return `${what} (at ${isoSeconds(feedback.atMs)})`
 }
 
-function feedbackJson({atMs, left, clearsAtMs}: StoredLesson): NonNullable<WhyOneResult['limits'][number]['told']> {
+function feedbackJson({atMs, left, clearsAtMs}: StoredFeedback): NonNullable<WhyOneResult['limits'][number]['told']> {
   const clears = clearsAtMs === undefined ? {} : {clearsAt: isoMilliseconds(clearsAtMs)}
   return {at: isoMilliseconds(atMs), ...(left !== undefined && {left}), ...clears}
 }

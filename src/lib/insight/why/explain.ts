@@ -43,7 +43,7 @@ export interface ExplainedLimit extends LimitState {
   /** In whole tokens; negative in debt. */
   readonly shards: readonly {readonly shard: number; readonly available: number; readonly capacity: number}[]
   /** The last provider feedback that lowered it. */
-  readonly feedback: StoredLesson | undefined
+  readonly feedback: StoredFeedback | undefined
   /** Requests that it refused since `Explanation.refusedSince`. */
   readonly refused: LimitRefused
   /** Whole tokens of children charged to it in this hour, most first. Empty unless the limit is exceeded. */
@@ -197,9 +197,9 @@ function configuredIn(limits: readonly Limit[], name: string, nowMs: number) {
   return {configured, resetsAtMs: nextResetMs(configured, nowMs)}
 }
 
-function lastFeedback(bucket: ShardedBucket | undefined, name: string): StoredLesson | undefined {
-  const feedback = (bucket?.shards ?? []).flatMap(({lessons}) => lessons?.get(name) ?? [])
-  return feedback.sort((a, b) => b.atMs - a.atMs)[0]
+function lastFeedback(bucket: ShardedBucket | undefined, name: string): StoredFeedback | undefined {
+  const all = (bucket?.shards ?? []).flatMap(({feedback}) => feedback?.get(name) ?? [])
+  return all.sort((a, b) => b.atMs - a.atMs)[0]
 }
 
 function shardShare(record: BucketRecord, name: string): ExplainedLimit['shards'][number] {

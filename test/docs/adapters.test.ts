@@ -38,14 +38,14 @@ describe.each(Object.entries(OPTIONS))('the page of %s', (page, interfaces) => {
   })
 
   it.each([/refused/, /waited/, /(leaves|aborts|aborted)/, /provider/, /outage, `block`/, /outage, `allow`/])(
-    'tells what is charged when: %s',
+    'states the charge of: %s',
     what => {
-      const rows = [...section(page, 'What is charged').matchAll(/^\| (.+?) \|/gm)].map(([, row]) => row ?? '')
+      const rows = [...section(page, 'Charges').matchAll(/^\| (.+?) \|/gm)].map(([, row]) => row ?? '')
       expect(rows.filter(row => what.test(row))).not.toEqual([])
     },
   )
 
-  it('tells what a crash leaves', () => {
-    expect(section(page, 'What a crash leaves')).toMatch(/stay(s)? charged/)
+  it('states the charges after a crash', () => {
+    expect(section(page, 'After a crash')).toMatch(/stay(s)? charged/)
   })
 })

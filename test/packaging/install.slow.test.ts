@@ -145,9 +145,10 @@ describe('the documentation of the package', () => {
   const home = () => join(project(), 'node_modules/zael')
   const examples = () => ['README.md', 'docs/library.md'].flatMap(page => examplesOf(home(), page))
   const adapterExamples = () =>
-    [...['README', ...ADAPTERS].map(page => `docs/adapters/${page}.md`), 'docs/observing.md'].flatMap(page =>
-      examplesOf(home(), page),
-    )
+    [
+      ...['README', ...ADAPTERS].map(page => `docs/adapters/${page}.md`),
+      ...['docs/observing.md', 'docs/provider-limits.md'],
+    ].flatMap(page => examplesOf(home(), page))
 
   beforeAll(() => {
     if (!existsSync(home())) return
@@ -193,7 +194,7 @@ describe('the documentation of the package', () => {
 
   it('has examples of the adapters that compile with the frameworks', async context => {
     if (!existsSync(home())) context.skip('it was not installed')
-    expect(adapterExamples()).toHaveLength(8)
+    expect(adapterExamples()).toHaveLength(10)
     const compiled = await run(join(ROOT, 'node_modules/.bin/tsc'), ['-p', 'frameworks'], project())
     expect(compiled).toMatchObject({code: 0, stdout: ''})
   })

@@ -103,7 +103,7 @@ describeOnEngine('zael usage', () => {
     expect(await cli.fail('usage summary nobody')).toMatchObject({code: 3})
     expect(await cli.fail('usage summary user-1 --until 2026-13-01')).toMatchObject({
       code: 2,
-      error: {message: expect.stringContaining('there is no month 13')},
+      error: {message: expect.stringContaining('month 13 does not exist')},
     })
   })
 

@@ -180,7 +180,7 @@ describeOnEngine('zael watch --prometheus', () => {
     running.add(zael)
     await Promise.race([unanswered, zael.ended])
     expect(process.listenerCount('SIGINT')).toBe(before)
-    expect(await zael.ended).toMatchObject({code: 1, stderr: expect.stringContaining('Timed out')})
+    expect(await zael.ended).toMatchObject({code: 1, stderr: expect.stringContaining('timed out')})
   })
 
   it('says that the port is in use', async () => {
@@ -201,8 +201,8 @@ describeOnEngine('zael watch --prometheus', () => {
     ['watch --prometheus --listen 70000', 2, 'is not an address'],
     ['watch --listen 0', 2, 'prometheus'],
     ['watch --prometheus --once', 2, 'once'],
-    ['watch --prometheus --output yaml', 2, 'text format of Prometheus'],
-    ['watch --prometheus --output csv', 2, 'text format of Prometheus'],
+    ['watch --prometheus --output yaml', 2, 'Prometheus text format'],
+    ['watch --prometheus --output csv', 2, 'Prometheus text format'],
     ['watch --prometheus --listen 192.0.2.1:0', 1, 'another address'],
     ['watch --prometheus --resource gtp-4', 3, 'gtp-4'],
   ])('refuses: %s', async (command, expected, why) => {

@@ -144,7 +144,7 @@ describeOnBoth('S7 a quota and a clock that is wrong', {}, (table, extent) => {
     const {findings} = await verifyTable(scene.tenant)
     const found = findings.filter(({kind}) => kind === 'refill')
     expect(found.map(({reason}) => reason)).toEqual([
-      'The session of q begins at 2026-04-20T12:00:00.000Z, which is in the future.',
+      'The session of q starts at 2026-04-20T12:00:00.000Z, which is in the future.',
     ])
     expect([...(await repairFindings(scene.tenant, found)).values()]).toEqual(['repaired'])
     scene.nowMs += HOUR_MS

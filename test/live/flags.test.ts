@@ -58,7 +58,7 @@ describe('a watch', () => {
     [{entity: ''}, 'name.'],
   ])('%o is refused: %s', (flags, code) => {
     expect(() => watchRequest({...DEFAULTS, ...flags})).toThrow(
-      expect.objectContaining({code: expect.stringContaining(code), exitCode: 2}),
+      expect.objectContaining({code: expect.stringContaining(code), kind: 'usage'}),
     )
   })
 })

@@ -32,7 +32,7 @@ async function follow(outcomes: readonly (number | Error)[]) {
 describe('looking again and again', () => {
   it('shows every look, and ends with the exit code of the signal', async () => {
     expect(await follow([1, 2, 3])).toEqual({
-      kind: 'interrupted',
+      exitCode: 130,
       shown: [
         [1, undefined],
         [2, undefined],

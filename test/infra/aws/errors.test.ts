@@ -9,20 +9,20 @@ function refusal(name: string, message: string, more: object = {}): Error {
 
 describe('a failed call to AWS', () => {
   it.each([
-    ['CredentialsProviderError', 'Could not load credentials from any providers', 'aws.credentials', 4],
-    ['ExpiredToken', 'The security token included in the request is expired', 'aws.credentials', 4],
-    ['SignatureDoesNotMatch', 'Signature expired: 20261115 is now earlier than 20261116', 'aws.clock', 4],
-    ['AccessDenied', 'User: arn:x is not authorized to perform: cloudformation:DescribeStacks', 'aws.denied', 4],
-    ['AccessDeniedException', 'no identity-based policy allows the action', 'aws.denied', 4],
-    ['Throttling', 'Rate exceeded', 'aws.throttled', 1],
-    ['TooManyRequestsException', 'Rate exceeded', 'aws.throttled', 1],
-    ['LimitExceededException', 'Limit for stack has been exceeded', 'aws.quota', 1],
-    ['TimeoutError', 'socket hang up', 'aws.unavailable', 1],
-    ['Error', 'Region is missing', 'aws.region', 1],
-    ['ValidationError', 'Parameters: [X] must have values', 'aws.failed', 1],
-  ])('%s: %s', (name, message, code, exitCode) => {
+    ['CredentialsProviderError', 'Could not load credentials from any providers', 'aws.credentials', 'access'],
+    ['ExpiredToken', 'The security token included in the request is expired', 'aws.credentials', 'access'],
+    ['SignatureDoesNotMatch', 'Signature expired: 20261115 is now earlier than 20261116', 'aws.clock', 'access'],
+    ['AccessDenied', 'User: arn:x is not authorized to perform: cloudformation:DescribeStacks', 'aws.denied', 'access'],
+    ['AccessDeniedException', 'no identity-based policy allows the action', 'aws.denied', 'access'],
+    ['Throttling', 'Rate exceeded', 'aws.throttled', 'failed'],
+    ['TooManyRequestsException', 'Rate exceeded', 'aws.throttled', 'failed'],
+    ['LimitExceededException', 'Limit for stack has been exceeded', 'aws.quota', 'failed'],
+    ['TimeoutError', 'socket hang up', 'aws.unavailable', 'failed'],
+    ['Error', 'Region is missing', 'aws.region', 'failed'],
+    ['ValidationError', 'Parameters: [X] must have values', 'aws.failed', 'failed'],
+  ])('%s: %s', (name, message, code, kind) => {
     const error = toZaelError(refusal(name, message), 'read stack "prod"')
-    expect(error).toMatchObject({code, exitCode, details: {doing: 'read stack "prod"'}})
+    expect(error).toMatchObject({code, kind, details: {doing: 'read stack "prod"'}})
     expect(error.message).toContain('read stack "prod"')
     expect(error.hint).toMatch(/^[A-Z].*[.;]/)
   })

@@ -93,8 +93,8 @@ describeOnEngine('actions of the live view', () => {
     expect(await eventsOf(id)).toMatchObject([{action: 'bucket_reset', details: {amounts: {rpm: 60, tpm: 60}}}])
     expect(await eventsOf(id)).toEqual(await eventsOf(other))
     expect((await namespace.bucket({entity: id, resource: 'gpt-4'}))?.limits).toMatchObject([
-      {level: 100},
-      {level: 10_000},
+      {available: 100},
+      {available: 10_000},
     ])
   })
 

@@ -106,7 +106,7 @@ describe('the package as published', () => {
           'oclif.manifest.json',
           'package.json',
         ],
-        ...['bin', 'dist', 'docs', 'templates'],
+        ...['bench', 'bin', 'dist', 'docs', 'templates'],
       ].sort(),
     )
     expect(readdirSync(join(home, 'bin'))).toEqual(['run.js'])

@@ -86,7 +86,7 @@ describe('S1 a rested bucket', {timeout: 60_000}, () => {
     const incarnation = queue.bucket.state?.exists ? queue.bucket.state.seen.record.incarnation : undefined
     await one.acquire(1)
     rest(10_000)
-    await queue.giveBack(new Map([['tpm', 95_000n]]), 1, {isBypassed: false, incarnation, periods: new Map()})
+    await queue.refund(new Map([['tpm', 95_000n]]), 1, {isBypassed: false, incarnation, periods: new Map()})
     expect(await one.acquire(4)).toBe(true)
     expect(4 + (await drain(stage))).toBe(100)
   })
@@ -99,7 +99,7 @@ describe('S1 a rested bucket', {timeout: 60_000}, () => {
     const incarnation = queue.bucket.state?.exists ? queue.bucket.state.seen.record.incarnation : undefined
     await one.acquire(1)
     rest(18_000)
-    await queue.giveBack(new Map([['tpm', 60_000n]]), 1, {isBypassed: false, incarnation, periods: new Map()})
+    await queue.refund(new Map([['tpm', 60_000n]]), 1, {isBypassed: false, incarnation, periods: new Map()})
     // More than is stored as the process knows it: the write brings the refill of 30 along.
     expect(await one.acquire(50)).toBe(true)
     // Half of the capacity is left, and 20 come back.

@@ -139,14 +139,14 @@ function charge(
       await shared?.reporter?.report(shared.lease, {answer, consumed, isReturned, sentMs, answeredMs})
     }
   }
-  const giveBack = async (): Promise<void> => {
+  const refund = async (): Promise<void> => {
     await Promise.all(leases.map(each => (each.isEnded ? undefined : each.rollback())))
   }
   const fail = async (answer?: ProviderAnswer): Promise<void> => {
     const report = answer && reportOf(answer)
     // Lower the balance before the refund, so that nobody takes it, and again after it: others may have refunded too.
     if (answer?.status === 429) await report?.(false)
-    await giveBack()
+    await refund()
     await report?.(true)
   }
   const settle = async (used: TokenEstimate): Promise<void> => {

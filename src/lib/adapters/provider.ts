@@ -8,7 +8,7 @@ export interface ProviderAccount {
   readonly entity: string
   /** The resource its limits are set for. @default the call's resource */
   readonly resource?: string
-  /** Which limits count what. Default: `rpm` and `tpm`. */
+  /** Names of the limits that count requests and tokens. Default: `rpm` and `tpm`. */
   readonly limitNames?: ProviderLimitNames
 }
 
@@ -18,7 +18,7 @@ export type ProviderLimitNames = {readonly [Limit in ProviderLimit]?: string}
 /** The part of a limiter that takes provider feedback. */
 export type ReportingLimiter = Pick<RateLimiter, 'reportProviderLimits'>
 
-/** Shortest time, in ms, between looks at the bucket for admitted calls: their responses say much the same. */
+/** Shortest time, in ms, between reads of the bucket for admitted calls: their responses differ little. */
 const LOOK_INTERVAL_MS = 1000
 
 const UNKNOWN_WAIT_MS = 1000
@@ -74,7 +74,7 @@ export class ProviderReporter {
     const refused = answer.status === 429 ? this.#refused(consumed, reported, retryAfterMs, passedMs) : undefined
     if (!refused && !this.#isNews(lease, left)) return
     const {entity, resource} = lease
-    // A refund still to come is added to the balance, so the balance after it is not known yet.
+    // A pending refund raises the balance, so the final balance is not known yet.
     const isHeld = refused !== undefined && !isReturned && lease.isMetered
     const feedback = isHeld ? {refused: withoutAmounts(refused)} : {left, ageMs, ...(refused && {refused})}
     await this.#limiter.reportProviderLimits({entity, resource, ...feedback}).catch(warnUnreported)

@@ -26,12 +26,12 @@ import {
 export interface LeaseActions {
   readonly isStrict: boolean
   /** Charges or refunds one bucket item, whatever its balance. Throws outages unchanged. */
-  correct(holding: Holding, deltas: Amounts): Promise<void>
+  settle(holding: Holding, deltas: Amounts): Promise<void>
   takeMore(amounts: Amounts): Promise<readonly Grant[]>
   /** By policy, ignores an outage or throws `RateLimiterUnavailable`. Rethrows everything else. */
   handleFailure(error: unknown): Promise<void>
   refund(holdings: readonly Holding[]): Promise<void>
-  /** Replaces `correct` and `handleFailure` if the lease settles soon. */
+  /** Replaces `settle` and `handleFailure` if the lease settles soon. */
   readonly soon: SoonActions<Holding> | undefined
   clock(): number
 }
@@ -138,7 +138,7 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
   get overdrawn(): readonly Name[] {
     const names = this.#grants.flatMap(({record}) =>
       [...record.state.limits].flatMap(([name, {kind, tokensMilli}]) =>
-        // Planted fault: a limit that is overdrawn is not named
+        // Planted fault: overdrawn limits are not reported
         kind?.softUntilMs !== undefined && tokensMilli < 0n ? [name] : [],
       ),
     )
@@ -178,8 +178,8 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
     const amounts = this.#knownAmounts(own, asked)
     this.#checkNotMoreThanHeld(amounts)
     const soon = this.#actions?.soon
-    if (soon) await soon.accept(this.#track(this.#correctAllSoon(amounts, soon)))
-    else await this.#track(this.#correctAll(amounts))
+    if (soon) await soon.accept(this.#track(this.#settleAllSoon(amounts, soon)))
+    else await this.#track(this.#settleAll(amounts))
   }
 
   /** Refunds whole tokens, at most those the lease holds. Tokens whose charge failed count too, and return nothing. */
@@ -222,15 +222,15 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
   }
 
   /** Waits for both levels, so that the holdings are right whatever the outcomes. */
-  async #correctAll(amounts: Amounts): Promise<void> {
+  async #settleAll(amounts: Amounts): Promise<void> {
     const actions = this.#actions
     if (!actions) return
-    const works = this.#grants.flatMap(grant => this.#correct(grant, knownBy(grant, amounts), actions.correct))
+    const works = this.#grants.flatMap(grant => this.#settle(grant, knownBy(grant, amounts), actions.settle))
     const outcomes = await Promise.allSettled(works)
     for (const outcome of outcomes) if (outcome.status === 'rejected') await actions.handleFailure(outcome.reason)
   }
 
-  async #correctAllSoon(amounts: Amounts, soon: SoonActions<Holding>): Promise<void> {
+  async #settleAllSoon(amounts: Amounts, soon: SoonActions<Holding>): Promise<void> {
     const parts = this.#grants.map(grant => ({grant, known: knownBy(grant, amounts)}))
     for (const {grant, known} of parts) accept(grant, known, 1n)
     // Refund only after earlier settlements are written: the charge of these very tokens might fail.
@@ -240,7 +240,7 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
     }
     const works = parts.flatMap(({grant, known}) => {
       accept(grant, returnsOf(known), -1n)
-      return this.#correct(grant, known, soon.correct, charges => accept(grant, charges, -1n))
+      return this.#settle(grant, known, soon.settle, charges => accept(grant, charges, -1n))
     })
     const outcomes = await Promise.allSettled(works)
     for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason
@@ -251,10 +251,10 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
   }
 
   /** Calls `onDone` with the charges once they are booked, or never will be. */
-  #correct(
+  #settle(
     grant: Grant,
     amounts: Amounts,
-    correct: SoonActions<Holding>['correct'],
+    settle: SoonActions<Holding>['settle'],
     onDone?: (charges: [string, bigint][]) => void,
   ): Promise<void>[] {
     const parts = partsOf(grant, amounts)
@@ -263,17 +263,17 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
       const returns = returnsOf(deltas)
       const charges = [...deltas].filter(([, milli]) => milli > 0n)
       // Unbook before writing: tokens whose refund is under way or in doubt must not be refunded again.
-      // Planted fault: what was released is rolled back again
+      // Planted fault: a rollback refunds released tokens again
       book(holding, returns, 1n)
       try {
-        await correct(holding, deltas)
+        await settle(holding, deltas)
       } catch (error) {
         if (!mayHaveBeenApplied(error)) book(holding, returns, -1n)
         noteFailed(grant, charges)
         onDone?.(charges)
         throw error
       }
-      // Planted fault: what was adjusted is not rolled back
+      // Planted fault: a rollback ignores adjustments
       book(holding, charges, 1n)
       onDone?.(charges)
       if (!holding.isBypassed) this.#note(grant, deltas)
@@ -371,8 +371,8 @@ function knownBy(grant: Grant, amounts: Amounts): Amounts {
 const returnsOf = (deltas: Amounts): [string, bigint][] => [...deltas].filter(([, milli]) => milli < 0n)
 
 export interface SoonActions<Holding> {
-  /** Like the lease's `correct`, but batched with others for a moment and retried like a refund. */
-  correct(holding: Holding, deltas: Amounts): Promise<void>
+  /** Like the lease's `settle`, but batched with others for a moment and retried like a refund. */
+  settle(holding: Holding, deltas: Amounts): Promise<void>
   hurry(holdings: readonly Holding[]): void
   /** Resolves at once; closing waits for the work, and failures warn. While closing, waits for the work itself. */
   accept(work: Promise<void>): Promise<void>
@@ -380,7 +380,7 @@ export interface SoonActions<Holding> {
 
 interface SoonOptions<Holding> {
   readonly queues: {
-    correctSoon(holding: Holding, deltas: Amounts): Promise<void>
+    settleSoon(holding: Holding, deltas: Amounts): Promise<void>
     hurry(holdings: readonly Holding[]): void
     readonly background: {run(work: Promise<unknown>): Promise<void>}
   }
@@ -396,11 +396,11 @@ export function soonActions<Holding>({
   handleFailure,
 }: SoonOptions<Holding>): SoonActions<Holding> {
   return {
-    correct: (holding, deltas) => queues.correctSoon(holding, deltas),
+    settle: (holding, deltas) => queues.settleSoon(holding, deltas),
     hurry: holdings => queues.hurry(holdings),
     accept: async work => {
       if (closing.aborted) await work.catch(handleFailure)
-      else void queues.background.run(work.catch(error => warning.tell(error)))
+      else void queues.background.run(work.catch(error => warning.show(error)))
     },
   }
 }
@@ -409,12 +409,12 @@ export class SettleWarning {
   #hasWarned = false
 
   /** Once per limiter: an unavailable table fails every settlement. */
-  tell(error: unknown): void {
+  show(error: unknown): void {
     if (this.#hasWarned) return
     this.#hasWarned = true
     const why = error instanceof Error ? error.message : String(error)
     process.emitWarning(
-      `A correction that was to be written soon may not have been written, so its lease stays charged as before. Said once per limiter: ${why}`,
+      `A settlement may not have been written, so its lease may stay charged as before. Shown once per limiter: ${why}`,
       {type: 'ZaelWarning', code: 'ZAEL_SETTLE'},
     )
   }

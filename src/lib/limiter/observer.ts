@@ -35,7 +35,7 @@ export class DecisionObserver {
   }
 
   /** `startedMs` comes from `now()`. Whatever the callback does, the decision stands. */
-  tell<Name extends string>(
+  report<Name extends string>(
     request: ObservedRequest<Name>,
     summary: DecisionSummary,
     waitedMs: number,
@@ -75,7 +75,7 @@ export class DecisionObserver {
   readonly #warn = (thrown: unknown): void => {
     if (this.#hasWarned) return
     this.#hasWarned = true
-    process.emitWarning(`onDecision failed, which changes no decision. Said once per limiter: ${textOf(thrown)}`, {
+    process.emitWarning(`onDecision failed, decisions are not affected. Shown once per limiter: ${textOf(thrown)}`, {
       type: 'ZaelWarning',
       code: 'ZAEL_ON_DECISION',
     })

@@ -152,7 +152,7 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
   }
 
   /**
-   * Applies provider feedback: lowers balances to what is `left`, and to where a `refused` request clears in time.
+   * Applies provider feedback: lowers balances to `left`, and so far that a `refused` request waits as long as reported.
    * Never raises a balance or counts consumption. One read; one write per shard that holds more.
    */
   async reportProviderLimits(feedback: ProviderFeedback<Name>): Promise<ProviderFeedbackResult<Name>> {
@@ -183,7 +183,7 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
     return pingTable(this.#table, this.#lookup.pingKey, {...options, timeoutMs})
   }
 
-  /** What this process has cached, and how often that saved a read. Sends no request. */
+  /** Sizes and hit counts of this process's caches. Sends no request. */
   cacheStats(): CacheStats {
     return this.#lookup.found?.cacheStats ?? NO_CACHE_STATS
   }
@@ -262,7 +262,7 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
         try {
           outcome = await this.#outcomeOf(error, request, parts)
         } catch (failure) {
-          this.#observer?.tell(request, failureSummary(failure), wait?.waitedMs ?? 0, startedMs)
+          this.#observer?.report(request, failureSummary(failure), wait?.waitedMs ?? 0, startedMs)
           if (failure instanceof RateLimiterUnavailable) return answer(failure, wait?.waitedMs ?? 0)
           throw failure
         }
@@ -275,12 +275,12 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
           await wait.pause(pauseMs)
         } catch (failure) {
           // `onWait` is the caller's code.
-          this.#observer?.tell(request, failureSummary(failure), wait.waitedMs, startedMs)
+          this.#observer?.report(request, failureSummary(failure), wait.waitedMs, startedMs)
           throw failure
         }
       } else {
         this.#noteRefusal(request.entity, outcome)
-        this.#observer?.tell(request, summaryOf(outcome, request.entity), wait?.waitedMs ?? 0, startedMs)
+        this.#observer?.report(request, summaryOf(outcome, request.entity), wait?.waitedMs ?? 0, startedMs)
         return answer(outcome, wait?.waitedMs ?? 0)
       }
     }
@@ -331,7 +331,7 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
     return {
       isStrict,
       soon: isSoon ? soonActions({queues, closing, warning, handleFailure}) : undefined,
-      correct: (holding, deltas) => queues.correct(holding, deltas),
+      settle: (holding, deltas) => queues.settle(holding, deltas),
       takeMore: async amounts => {
         const deadline = this.#startDeadline(request)
         try {

@@ -102,7 +102,7 @@ describe('queues', () => {
 
   it('D-40 are bounded: the idle ones not used for longest are dropped, those that work are kept', () => {
     const all = queues(unanswered)
-    void all.at(address(0)).correct(milli({rpm: 1}), 0, CHARGED)
+    void all.at(address(0)).settle(milli({rpm: 1}), 0, CHARGED)
     for (let index = 1; index <= 100; index++) all.at(address(index))
     expect([0, 1, 2, 100].map(index => all.find(address(index)) !== undefined)).toEqual([true, false, true, true])
     all.at(address(2))
@@ -117,7 +117,7 @@ describe('queues', () => {
     )
     const started = Array.from({length: 150}, (_, index) => {
       const queue = all.at(address(index))
-      return {queue, done: queue.correct(milli({rpm: 1}), 0, CHARGED)}
+      return {queue, done: queue.settle(milli({rpm: 1}), 0, CHARGED)}
     })
     expect(started.every(({queue}, index) => all.at(address(index)) === queue)).toBe(true)
     expect(all.size).toBe(150)
@@ -135,7 +135,7 @@ describe('queues', () => {
       reads.push(operation)
       return unanswered()
     })
-    for (let answers = 0; answers < 3; answers++) await all.at(address(1)).correct(milli({rpm: 1}), 0, CHARGED)
+    for (let answers = 0; answers < 3; answers++) await all.at(address(1)).settle(milli({rpm: 1}), 0, CHARGED)
     await new Promise(setImmediate)
     expect(reads).toEqual(['BatchGetItem'])
   })

@@ -31,7 +31,7 @@ describe('the tally of refusals', () => {
       flush: async bucket => {
         flushed.push(`${bucket.entity} ${bucket.resource}`)
         const taken = take(bucket)
-        taken?.ride.settle(APPLIED)
+        taken?.piggyback.settle(APPLIED)
         counted += (taken?.counts.requests ?? 0) + (taken?.counts.byParent ?? 0)
       },
     })
@@ -40,17 +40,17 @@ describe('the tally of refusals', () => {
     vi.useRealTimers()
   })
 
-  /** Takes along what waits, and shows it. */
+  /** Takes the pending refusals and returns them. */
   function take(bucket = BUCKET, text = 'SET a = b') {
     const marks: (RefusalCounts | undefined)[] = []
     const update = ({refusals}: WriteMark) => {
       marks.push(refusals)
       return {TableName: 't', Key: {}, UpdateExpression: refusals ? text : 'SET a = b'}
     }
-    const ride = tally.ride(bucket, {update, basis: {kind: 'absence'}})
-    if (!ride) return undefined
-    const sent = ride.update({slot: 0, nonce: 'n'})
-    return {ride, sent, counts: marks[0] as RefusalCounts}
+    const piggyback = tally.piggyback(bucket, {update, basis: {kind: 'absence'}})
+    if (!piggyback) return undefined
+    const sent = piggyback.update({slot: 0, nonce: 'n'})
+    return {piggyback, sent, counts: marks[0] as RefusalCounts}
   }
 
   it('counts a request once, and each limit that did not fit with the tokens asked of it', () => {
@@ -115,7 +115,7 @@ describe('the tally of refusals', () => {
         new Promise<void>(resolve => {
           flushed.push(bucket.entity)
           going.push(resolve)
-          take(bucket)?.ride.settle(APPLIED)
+          take(bucket)?.piggyback.settle(APPLIED)
         }),
     })
     for (let at = 0; at < 50; at++) tally.note(`user-${at}`, {statuses: [asked('rpm', 1, {entity: `user-${at}`})]})
@@ -132,7 +132,7 @@ describe('the tally of refusals', () => {
 
   it('writes nothing for its own sake when a write comes anyway', async () => {
     tally.note('user-1', {statuses: [asked('rpm', 1)]})
-    take()?.ride.settle(APPLIED)
+    take()?.piggyback.settle(APPLIED)
     await vi.advanceTimersByTimeAsync(600_000)
     expect([flushed, tally.uncounted]).toEqual([[], 0])
   })
@@ -155,7 +155,7 @@ describe('the tally of refusals', () => {
     ['a write that may have been applied', refused(true), 0],
   ])('of %s', (_, outcome, waiting) => {
     tally.note('user-1', {statuses: [asked('rpm', 1)]})
-    take()?.ride.settle(outcome)
+    take()?.piggyback.settle(outcome)
     expect(tally.uncounted).toBe(1)
     expect(take()?.counts.requests ?? 0).toBe(waiting)
   })
@@ -165,7 +165,7 @@ describe('the tally of refusals', () => {
     ['may have been applied', new Unavailable('UpdateItem', true, new Error('no answer')), 0],
   ])('of a write that failed and %s', (_, error, waiting) => {
     tally.note('user-1', {statuses: [asked('rpm', 1)]})
-    take()?.ride.fail(error)
+    take()?.piggyback.fail(error)
     expect(tally.uncounted).toBe(1)
     expect(take()?.counts.requests ?? 0).toBe(waiting)
   })
@@ -175,7 +175,7 @@ describe('the tally of refusals', () => {
     tally.note('user-1', {statuses: names.map(name => asked(name, 3))})
     const taken = take(BUCKET, 'x'.repeat(3501))
     expect(taken?.sent.UpdateExpression).toBe('SET a = b')
-    taken?.ride.settle(APPLIED)
+    taken?.piggyback.settle(APPLIED)
     expect(tally.uncounted).toBe(1)
     const sizes = [take(), take(), take(), take()].map(each => [each?.counts.requests, each?.counts.limits.size])
     expect(sizes).toEqual([
@@ -217,7 +217,7 @@ describe('the tally of refusals', () => {
       cacheSize: 100,
       flush: async bucket => {
         tries++
-        take(bucket)?.ride.fail(error)
+        take(bucket)?.piggyback.fail(error)
         throw error
       },
     })

@@ -23,7 +23,7 @@ const LIKELY: readonly (readonly [part: string, profiles: readonly Profile[]])[]
   ['tally', ['faults', 'burst']],
   ['known-bucket', ['burst', 'cascade', 'quotas']],
   ['settling', ['faults', 'lifecycle', 'mixed']],
-  ['corrections', ['faults', 'lifecycle', 'quotas']],
+  ['settlements', ['faults', 'lifecycle', 'quotas']],
   ['limit-steps', ['burst', 'config']],
   ['namespace-limiter', ['cascade', 'family']],
   ['family', ['family']],

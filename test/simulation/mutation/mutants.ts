@@ -29,7 +29,7 @@ export const MUTANTS: readonly Mutant[] = [
     ],
     ['feedback counts as a request', 'feedback', 'requests: 1, feedback'],
   ]),
-  ...inFunction('lowerShards', [['feedback is forgotten', 'planned?.decision', 'undefined']]),
+  ...inFunction('lowerShards', [['feedback is lost', 'planned?.decision', 'undefined']]),
   ...inFunction('chooseFitting', [
     ['requests of a batch share the same tokens', '(left.get(name) ?? 0n) - milli', 'left.get(name) ?? 0n'],
   ]),
@@ -189,75 +189,65 @@ export const MUTANTS: readonly Mutant[] = [
   ]),
   ...inFunction('refusal', [
     [
-      'a soft limit refuses when its time has run out',
+      'a soft limit refuses after its grace period',
       'if (hasLapsedSoftness(record, amounts, nowMs)) return undefined',
       'hasLapsedSoftness(record, amounts, nowMs)',
     ],
   ]),
-  ...inFunction('settle', [['what an abandoned request was charged stays']]),
+  ...inFunction('answer', [['an abandoned request stays charged']]),
   ...inFunction('#writeTogether', [
     [
-      'corrections that were written with a request are written again',
-      'for (const {resolve} of corrections) resolve()',
-      'await this.#correct(corrections)',
+      'settlements batched with a request are written again',
+      'for (const {resolve} of settlements) resolve()',
+      'await this.#writeAlone(settlements)',
     ],
   ]),
-  ...inFunction('giveBack', [
+  ...inFunction('refund', [
     [
-      'of what an abandoned request was charged the first limit stays charged',
+      'the first limit of an abandoned request stays charged',
       'negateAmounts(amounts)',
       'new Map([...negateAmounts(amounts)].slice(1))',
     ],
   ]),
-  ...inFunction('ride', [
-    ['refusals of a write that was refused are forgotten'],
-    [
-      'refusals wait after they were taken along',
-      'if (rest.size === 0) this.#remove(waiting)',
-      'waiting.counts = counts',
-    ],
+  ...inFunction('piggyback', [
+    ['refusals of a refused write are lost'],
+    ['piggybacked refusals stay pending', 'if (rest.size === 0) this.#remove(waiting)', 'waiting.counts = counts'],
   ]),
-  ...inFunction('fail', [['refusals of a write that has failed in doubt are counted again', '!this', 'this']]),
-  ...inFunction('settle', [
-    ['refusals of a write that stays in doubt are counted again', "outcome.isInDoubt ? 'lost' : ", ''],
-  ]),
-  ...inFunction('#addBucket', [['of several limits that refuse one is counted', 'of asked', 'of asked.slice(0, 1)']]),
+  ...inFunction('fail', [['refusals of an uncertain failed write are counted again', '!this', 'this']]),
+  ...inFunction('settle', [['refusals of an uncertain write are counted again', "outcome.isInDoubt ? 'lost' : ", '']]),
+  ...inFunction('#addBucket', [['only the first refusing limit is counted', 'of asked', 'of asked.slice(0, 1)']]),
   ...inFunction('#allOrNothing', [
     ['a refused parent leaves its child charged', 'grants.map(', 'grants.slice(grants.length).map('],
   ]),
   ...inFunction('#acquireShared', [
-    ['a parent that an entity has left refuses', 'expected', 'undefined'],
-    ['a parent that an entity has left stays charged'],
+    ['a former parent refuses', 'expected', 'undefined'],
+    ['a former parent stays charged'],
   ]),
   ...inFunction('operationPut', [
-    ['a top-up is made again under its key', 'isMissing', '`${isMissing} OR NOT ${isMissing}`'],
+    ['a top-up is repeated under its key', 'isMissing', '`${isMissing} OR NOT ${isMissing}`'],
   ]),
   ...inFunction('divideByRoom', [['a top-up adds more than was asked for', 'total < room ? total : ', '']]),
   ...inFunction('alignFamily', [['a move does not reach buckets', '&& !isMoved', '|| isMoved']]),
-  ...inFunction('#correct', [['what was released is rolled back again']]),
-  ...inFunction('overdrawn', [['a limit that is overdrawn is not named', '!== undefined', '=== undefined']]),
-  ...inFunction('#correct', [['what was adjusted is not rolled back', '1n)', '0n)']]),
-  ...inFunction('ridersOf', [['tokens are returned with a request to a bucket that was created since']]),
+  ...inFunction('#settle', [['a rollback refunds released tokens again']]),
+  ...inFunction('overdrawn', [['overdrawn limits are not reported', '!== undefined', '=== undefined']]),
+  ...inFunction('#settle', [['a rollback ignores adjustments', '1n)', '0n)']]),
+  ...inFunction('batchSettlements', [['a batched refund goes to a newer incarnation of the bucket']]),
   ...inFunction('#moveSoon', [
-    ['what is settled soon is written with every further write'],
-    ['what is settled soon is forgotten when others are written'],
+    ['delayed settlements are repeated with every write'],
+    ['delayed settlements are lost when others are written'],
   ]),
   ...inFunction('explainRefusal', [
     ['every refusal names 1 ms', '...statuses.map(status => status.retryAfterMs)', '...[]'],
   ]),
   ...inFunction('isFresh', [['refusals are remembered for a minute', '<= denyCacheMs', '<= 60 * denyCacheMs']]),
   ...inFunction('writeGroup', [
-    [
-      'tokens are returned to a bucket that was created since',
-      'returning.incarnation',
-      'bucket.lastRecord?.incarnation',
-    ],
-    ['a return in doubt is repeated', '(outcome.isInDoubt || isOther)', 'isOther'],
-    ['what is charged afterwards is dropped with a return in doubt', ': charges', ': new Map<string, bigint>()'],
-    ['a return to a bucket that is not cached is written without a look at it', '.isSlotKnown', ''],
+    ['a refund goes to a newer incarnation of the bucket', 'returning.incarnation', 'bucket.lastRecord?.incarnation'],
+    ['an uncertain refund is repeated', '(outcome.isInDoubt || isOther)', 'isOther'],
+    ['an uncertain refund drops the charges batched with it', ': charges', ': new Map<string, bigint>()'],
+    ['a refund to an unread bucket is written without a read', '.isSlotKnown', ''],
   ]),
   ...inFunction('leaveToOthers', [
-    ['a shard keeps what it has no room for', 'excess < -milli ? excess : -milli', '0n'],
+    ['a shard keeps a refund above its ceiling', 'excess < -milli ? excess : -milli', '0n'],
   ]),
   ...inFunction('impossibility', [['the whole capacity is too large', '> capacityMilli', '>= capacityMilli']]),
   ...inFunction('isUpToDate', [['changed limits are never noticed']]),

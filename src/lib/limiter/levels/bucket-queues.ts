@@ -42,7 +42,7 @@ interface BucketQueuesOptions {
   readonly entities: EntityCache
 }
 
-/** Queues that a new one looks at for room: those with work stay, however many they are. */
+/** Queues checked for eviction when one is added. Busy queues stay, whatever their number. */
 const MOST_LOOKS = 8
 
 export class BucketQueues {
@@ -76,8 +76,8 @@ export class BucketQueues {
       firstVisits: new FirstVisits(table.clock),
       background: this.background,
       nextMark: markSource(table.randomBytes),
-      giveBack: (address, amounts, requests, charged) =>
-        this.background.run(this.at(address).giveBack(amounts, requests, charged)),
+      refund: (address, amounts, requests, charged) =>
+        this.background.run(this.at(address).refund(amounts, requests, charged)),
     }
   }
 
@@ -132,12 +132,12 @@ export class BucketQueues {
     })
   }
 
-  correct(holding: Holding, deltas: Amounts): Promise<void> {
-    return this.at(holding.address).correct(deltas, 0, holding)
+  settle(holding: Holding, deltas: Amounts): Promise<void> {
+    return this.at(holding.address).settle(deltas, 0, holding)
   }
 
-  correctSoon(holding: Holding, deltas: Amounts): Promise<void> {
-    return this.at(holding.address).correctSoon(deltas, holding)
+  settleSoon(holding: Holding, deltas: Amounts): Promise<void> {
+    return this.at(holding.address).settleSoon(deltas, holding)
   }
 
   /** Writes pending settlements now: of all queues, or of those with the given holdings. */
@@ -152,7 +152,7 @@ export class BucketQueues {
       const {heldMilli, requests} = holding
       holding.heldMilli = new Map()
       holding.requests = 0
-      return this.background.run(this.at(holding.address).giveBack(heldMilli, requests, holding))
+      return this.background.run(this.at(holding.address).refund(heldMilli, requests, holding))
     })
     await Promise.all(returns)
   }

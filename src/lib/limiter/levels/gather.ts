@@ -29,7 +29,7 @@ import type {BucketQueues, BucketRequest} from './bucket-queues.js'
 
 const ATTEMPTS = 5
 
-/** A request that waits for a look at all shards. */
+/** A request that waits for a read of all shards. */
 interface Gathering {
   readonly request: BucketRequest
   readonly count: number
@@ -38,7 +38,7 @@ interface Gathering {
   attempts: number
 }
 
-/** What one look at all shards has shown. */
+/** The result of reading all shards once. */
 interface Look {
   readonly seen: ReadonlyMap<number, SeenBucket>
   readonly plans: ReadonlyMap<number, BucketPlan>
@@ -140,7 +140,7 @@ export class ShardGatherer {
       else await this.#tryAgain(gathering, look)
       return batch.slice(at + 1)
     }
-    // The next look is to show what is left.
+    // The next look must include these charges.
     await Promise.all(asked)
     return []
   }
@@ -257,13 +257,13 @@ export class ShardGatherer {
     const tooLarge = impossibility(request, amounts, applied, topUpsOf(records, nowMs))
     if (tooLarge) throw tooLarge
     look.inLine ??= this.#bringInLine(look)
-    const told = [...(await look.inLine)].map(([shard, plan]) => {
+    const reported = [...(await look.inLine)].map(([shard, plan]) => {
       if (shard === newest?.shard) return newest
       const isUntouched = plan === plans.get(shard) && !taken.has(shard) && hasKinds(plan.seen.record.state)
       return isUntouched ? plan.seen.record : plannedRecord(plan, taken.get(shard))
     })
     // A period that starts with the first use has not started: its schedule may allow more by then.
-    return explainRefusal({records: told.map(enforced), amounts, nowMs, source: applied.source}, request.level)
+    return explainRefusal({records: reported.map(enforced), amounts, nowMs, source: applied.source}, request.level)
   }
 
   /** The wait is exact only for shards that have the limits in force. */
@@ -301,7 +301,7 @@ export class ShardGatherer {
     this.#queues.at(plan.seen.record).bucket.forgetState()
   }
 
-  /** Names the write; what a transaction has done its token tells. */
+  /** Identifies the write without taking the queue's slot. A client token shows whether a transaction was applied. */
   #newMark(): WriteMark {
     const {slot, nonce} = this.#queues.services.nextMark()
     return {slot, nonce, leavesSlot: true}
@@ -358,7 +358,7 @@ export class ShardGatherer {
   }
 }
 
-/** What each shard holds when the requests before have taken their parts. */
+/** Balances of the shards after the charges of earlier requests. */
 function sharesOf(
   plans: ReadonlyMap<number, BucketPlan>,
   taken: ReadonlyMap<number, Amounts>,

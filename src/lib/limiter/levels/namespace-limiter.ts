@@ -165,14 +165,14 @@ export class NamespaceLimiter {
       throw error
     })
     // A parent that the entity left, or that is no longer charged, must not refuse.
-    // Planted fault: a parent that an entity has left refuses
+    // Planted fault: a former parent refuses
     if (!grants || (grants instanceof RateLimitExceeded && this.#hasOtherParent(request, expected)))
       return this.acquire(request)
     if (grants instanceof RateLimitExceeded) return grants
     const [entitys, shared] = grants as [Grant, Grant]
     const actual = chargedParent(this.#entities.familyOf(entitys.record))
     if (actual === expected) return grants
-    // Planted fault: a parent that an entity has left stays charged
+    // Planted fault: a former parent stays charged
     void this.queues.refund(shared.holdings)
     return actual === undefined ? [entitys] : this.#chargeLate(request, entitys, actual)
   }

@@ -39,7 +39,7 @@ export interface LimitStepInput {
   readonly settings: LimiterSettings
   readonly nowMs: number
   readonly isCertain: boolean
-  /** Lose no part of a credit to concurrent writers; given up only after many rounds. */
+  /** Lose no refill to concurrent writers; false only after many rounds. */
   readonly isExact: boolean
 }
 
@@ -103,7 +103,7 @@ export function topUpsOf(records: readonly BucketRecord[], atMs: number): Map<st
   return sums
 }
 
-/** More than can be bought. */
+/** More than any top-up. */
 const UNKNOWN_TOP_UP = 10n ** 30n
 
 /** Top-ups that may exist: one of several shards does not show those of the others. */

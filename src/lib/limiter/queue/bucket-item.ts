@@ -26,28 +26,28 @@ import {
 } from './next-step.js'
 import type {QueueServices} from './queue-services.js'
 
-/** Steps before the requests of a contended batch are refused that do not fit; twice as many before those that would. */
+/** Rounds of a contended batch before requests that do not fit are refused; all are after twice as many. */
 const MOST_ROUNDS = 12
 
-/** From this round on, others write the bucket as well, and requests are refused that did not fit at their last refill. */
+/** From this round on, a bucket counts as contended: requests that did not fit at its last refill are refused. */
 const FIRST_CONTENDED_ROUND = 2
 
-/** So long the next batches count as contended from their first round on. */
+/** How long later batches count as contended from their first round on. */
 const CONTENDED_MS = 1000
 
-/** Bounds of the time a write is supposed to take. */
+/** Bounds of the expected duration of a write. */
 const [SHORTEST_TRIP_MS, LONGEST_TRIP_MS] = [4, 250]
 
-/** Longest wait before a contended write, if tokens are scarce: what is earned meanwhile needs fewer writes. */
+/** Longest wait before a contended write if tokens are scarce: more refill per write means fewer writes. */
 const SCARCE_WAIT_MS = 10
 
 /** From this round on, short random waits keep competing clients from colliding in step. */
 const FIRST_WAITING_ROUND = 3
 
-/** In ms: of the first wait, which doubles, and of all. */
+/** The first wait, which doubles, and the longest. */
 const [FIRST_WAIT_MS, LONGEST_WAIT_MS] = [2, 16]
 
-/** Writes of refusals that may fail before they wait for the next occasion. */
+/** Failed writes before refusals stay pending until the next flush. */
 const MOST_REFUSAL_TRIES = 5
 
 /** Without a bucket, `record` is undefined. */
@@ -98,7 +98,7 @@ export class BucketItem {
           return this.#refuse({kind: 'refuse', requests: open, record, nowMs: bucket.timeAt(clock())})
         this.#refuse(refuseMisfits(open, record, bucket.timeAt(clock())))
       } else if (round >= FIRST_CONTENDED_ROUND && mayRefuse && this.#isOutrunSince(startedMs)) {
-        // What others left decides: they are faster at what was earned since.
+        // Decide by the stored balance: other clients are faster to take the refill since.
         const {record} = state.seen
         this.#refuse(refuseMisfits(open, record, record.state.refilledAtMs))
         if (!open.some(isOpen)) return
@@ -191,7 +191,7 @@ export class BucketItem {
         // One slow write counts less with each that follows.
         const tripMs = Math.max(this.table.clock() - sentMs, this.#roundTripMs * 0.75, SHORTEST_TRIP_MS)
         this.#roundTripMs = Math.min(Math.ceil(tripMs), LONGEST_TRIP_MS)
-        this.settle(step, seen)
+        this.answer(step, seen)
       }
     }
   }
@@ -239,7 +239,7 @@ export class BucketItem {
   }
 
   /** Answers the requests of a write, if it was applied. */
-  settle(step: WriteStep, {outcome, record}: SeenOutcome): void {
+  answer(step: WriteStep, {outcome, record}: SeenOutcome): void {
     if (!outcome.applied) return
     if (!record) {
       // Charged and gone: the charge is void, and the next step decides again.
@@ -247,15 +247,15 @@ export class BucketItem {
       return
     }
     const {table, address} = this
-    const {giveBack, background} = this.services
+    const {refund, background} = this.services
     const {admits, isBypassed = false, nowMs} = step
     const chargedAtMs = outcome.isFound ? nowMs : undefined
     for (const request of admits) {
       const {amounts, requests} = request
       if (request.isAbandoned) {
         const charged = {isBypassed, incarnation: record.incarnation, periods: periodsOf(record.state, chargedAtMs)}
-        // Planted fault: what an abandoned request was charged stays
-        request.cleanUp(giveBack(address, amounts, requests, charged))
+        // Planted fault: an abandoned request stays charged
+        request.cleanUp(refund(address, amounts, requests, charged))
       } else request.settle({admitted: true, address, amounts, requests, isBypassed, record, chargedAtMs})
     }
     if (record.shardCount > 1 && (step.kind === 'rewrite' || step.kind === 'consume-from-full')) {
@@ -266,22 +266,22 @@ export class BucketItem {
   }
 
   #refuse({requests, record, nowMs}: RefuseStep): void {
-    const toldMs = Math.min(nowMs, this.table.clock())
-    for (const request of requests) request.settle(this.bucket.refused(request.amounts, record, toldMs))
+    const reportedMs = Math.min(nowMs, this.table.clock())
+    for (const request of requests) request.settle(this.bucket.refused(request.amounts, record, reportedMs))
   }
 
-  /** Sends one write and learns the state from its answer. */
+  /** Sends one write and updates the known state from its response. */
   async write(write: GuardedWrite & Pick<WriteStep, 'isProbe'>): Promise<SeenOutcome> {
     const {settings, nextMark, refusals, shards} = this.services
     const {table, address, bucket} = this
     const mark = nextMark()
     const {lastRecord} = bucket
-    // A write unlikely to be applied takes no refusals along: they would have to be taken back.
-    const ride = write.isProbe ? undefined : refusals.ride(address, write)
+    // A write that probably fails carries no refusals: they would return to the tally.
+    const piggyback = write.isProbe ? undefined : refusals.piggyback(address, write)
     try {
       const options = {nextMark, slotMark: bucket.slotMark, timeoutMs: settings.writeTimeoutMs}
-      const outcome = await sendGuarded(table, ride ?? write, mark, options)
-      ride?.settle(outcome)
+      const outcome = await sendGuarded(table, piggyback ?? write, mark, options)
+      piggyback?.settle(outcome)
       const seen = bucket.learn(outcome.item, mark, table.clock())
       if (seen) shards.notice(address, seen)
       else if (!outcome.applied && outcome.isInDoubt) bucket.noteAttempt(write.basis)
@@ -289,7 +289,7 @@ export class BucketItem {
       return {outcome, record: isFound ? asCharged(seen?.record, write.basis, mark, lastRecord) : seen?.record}
     } catch (error) {
       // The write may have been applied: the state may be wrong.
-      ride?.fail(error)
+      piggyback?.fail(error)
       bucket.forget()
       throw error
     }
@@ -313,7 +313,7 @@ export class BucketItem {
     return transport.send('GetItem', {TableName: name, Key, ...options}, {timeoutMs})
   }
 
-  /** Writes refusals that no other write has taken along. */
+  /** Writes refusals that did not piggyback on another write. */
   async writeRefusals(): Promise<void> {
     const {table, address, bucket} = this
     const {refusals} = this.services

@@ -6,11 +6,11 @@ import type {BucketAddress} from '../../repository/buckets/writes.js'
 import type {ChargedItem} from '../request/grant.js'
 import type {Demand, PendingRequest, Refused} from '../request/pending-request.js'
 import {BucketItem, isOpen} from './bucket-item.js'
-import {writeCorrections} from './corrections.js'
 import type {KnownBucket} from './known-bucket.js'
-import {stepWithRiders, type WriteStep} from './next-step.js'
+import {stepWithSettlements, type WriteStep} from './next-step.js'
 import type {QueueServices} from './queue-services.js'
-import {type Correction, owedInDoubt, ridersOf, WaitingCorrections} from './riders.js'
+import {batchSettlements, dueInDoubt, PendingSettlements, type Settlement} from './settlements.js'
+import {writeSettlements} from './write-settlements.js'
 
 interface Deferred {
   readonly resolve: () => void
@@ -25,8 +25,8 @@ export class BucketQueue {
   readonly bucket: KnownBucket
   readonly #item: BucketItem
   #requests: PendingRequest[] = []
-  readonly #corrections = new WaitingCorrections(() => this.#start())
-  #isCorrecting = false
+  readonly #settlements = new PendingSettlements(() => this.#start())
+  #isSettling = false
   #isInvalidated = false
   #refusalWriters: Deferred[] = []
   #running: Promise<void> | undefined
@@ -40,14 +40,13 @@ export class BucketQueue {
     return this.#running
   }
 
-  /** Nothing is written or waits to be. */
   get isIdle(): boolean {
-    return !this.#running && this.#corrections.isEmpty
+    return !this.#running && this.#settlements.isEmpty
   }
 
   knownRefusal(demand: Demand): Refused | undefined {
     // Pending settlements may refund tokens.
-    const isSettled = this.#corrections.isEmpty && !this.#isCorrecting
+    const isSettled = this.#settlements.isEmpty && !this.#isSettling
     const nowMs = this.#item.table.clock()
     const isCurrent = isSettled && !this.#isInvalidated && this.bucket.isFresh(nowMs)
     return isCurrent ? this.bucket.refusal(demand, nowMs) : undefined
@@ -61,30 +60,30 @@ export class BucketQueue {
   }
 
   /** Charges, or refunds if negative, whatever the balance; resolves when written. */
-  correct(deltas: Amounts, requests: number, charged: ChargedItem): Promise<void> {
-    return this.#corrections.add(deltas, requests, charged)
+  settle(deltas: Amounts, requests: number, charged: ChargedItem): Promise<void> {
+    return this.#settlements.add(deltas, requests, charged)
   }
 
-  /** Like `correct`, but batched with others for a moment, and retried if it certainly failed. */
-  correctSoon(deltas: Amounts, charged: ChargedItem): Promise<void> {
-    let written: Promise<void> | undefined = this.#corrections.addSoon(deltas, charged)
+  /** Like `settle`, but batched with others for a moment, and retried if it certainly failed. */
+  settleSoon(deltas: Amounts, charged: ChargedItem): Promise<void> {
+    let written: Promise<void> | undefined = this.#settlements.addSoon(deltas, charged)
     const attempt = () => {
       const first = written
       written = undefined
-      return first ?? this.correct(deltas, 0, charged)
+      return first ?? this.settle(deltas, 0, charged)
     }
-    return insist(attempt, this.#item.table.backoff)
+    return retryUntilCertain(attempt, this.#item.table.backoff)
   }
 
   hurry(): void {
-    this.#corrections.hurry()
+    this.#settlements.hurry()
   }
 
   /** Refunds a charge; never rejects. */
-  async giveBack(amounts: Amounts, requests: number, charged: ChargedItem): Promise<void> {
-    // Planted fault: of what an abandoned request was charged the first limit stays charged
-    const attempt = () => this.correct(negateAmounts(amounts), -requests, charged)
-    await insist(attempt, this.#item.table.backoff).catch(() => {})
+  async refund(amounts: Amounts, requests: number, charged: ChargedItem): Promise<void> {
+    // Planted fault: the first limit of an abandoned request stays charged
+    const attempt = () => this.settle(negateAmounts(amounts), -requests, charged)
+    await retryUntilCertain(attempt, this.#item.table.backoff).catch(() => {})
   }
 
   writeRefusals(): Promise<void> {
@@ -115,7 +114,7 @@ export class BucketQueue {
 
   async #run(): Promise<void> {
     do {
-      const isDecided = !this.#corrections.isEmpty && (await this.#settle())
+      const isDecided = !this.#settlements.isEmpty && (await this.#writePending())
       if (!isDecided) await this.#decide()
       const refusalWriters = this.#refusalWriters
       this.#refusalWriters = []
@@ -123,7 +122,7 @@ export class BucketQueue {
       await afterMicrotasks()
       if (this.#isInvalidated) this.bucket.invalidate()
       this.#isInvalidated = false
-    } while (this.#corrections.isDue || this.#requests.length > 0 || this.#refusalWriters.length > 0)
+    } while (this.#settlements.isDue || this.#requests.length > 0 || this.#refusalWriters.length > 0)
     this.#running = undefined
   }
 
@@ -137,65 +136,65 @@ export class BucketQueue {
     this.#finish(requests)
   }
 
-  /** Writes settlements, together with the requests if possible; false: requests are pending. */
-  async #settle(): Promise<boolean> {
-    const step = this.#stepWithRiders()
+  /** Writes settlements, batched with the requests if possible; false: requests are pending. */
+  async #writePending(): Promise<boolean> {
+    const step = this.#stepWithSettlements()
     if (step && (await this.#writeTogether(step))) return true
     const requests = this.#requests
     // Requests that might be refused need a balance that includes all accepted settlements.
     const mayRefuse = requests.length > 0 && !this.bucket.wouldAdmitAll(requests, this.#item.table.clock())
-    const corrections = this.#corrections.take({all: mayRefuse})
-    if (corrections.length > 0) await this.#correct(corrections)
+    const settlements = this.#settlements.take({all: mayRefuse})
+    if (settlements.length > 0) await this.#writeAlone(settlements)
     return false
   }
 
   /** Batches requests and settlements. If not applied, settles alone; false: requests are pending. */
   async #writeTogether(step: WriteStep): Promise<boolean> {
-    const [requests, corrections] = [this.#takeRequests(), this.#corrections.take({all: true})]
-    this.#isCorrecting = true
+    const [requests, settlements] = [this.#takeRequests(), this.#settlements.take({all: true})]
+    this.#isSettling = true
     try {
       const seen = await this.#item.write(step)
       const {outcome} = seen
       if (outcome.applied) {
-        // Planted fault: corrections that were written with a request are written again
-        for (const {resolve} of corrections) resolve()
+        // Planted fault: settlements batched with a request are written again
+        for (const {resolve} of settlements) resolve()
         // Leases book them first: the answers show balances that include them (L6).
         await afterMicrotasks()
-        this.#item.settle(step, seen)
-      } else await this.#correct(outcome.isInDoubt ? owedInDoubt(corrections) : corrections)
+        this.#item.answer(step, seen)
+      } else await this.#writeAlone(outcome.isInDoubt ? dueInDoubt(settlements) : settlements)
     } catch (error) {
       // The table rejected the combined write: its parts may be accepted alone.
-      if (!mayHaveBeenApplied(error) && !isUnavailability(error)) await this.#correct(corrections)
+      if (!mayHaveBeenApplied(error) && !isUnavailability(error)) await this.#writeAlone(settlements)
       else {
-        for (const {reject} of corrections) reject(error)
+        for (const {reject} of settlements) reject(error)
         for (const request of requests) if (!request.isSettled) request.fail(error)
       }
     }
-    this.#isCorrecting = false
+    this.#isSettling = false
     const open = requests.filter(isOpen)
     this.#requests.unshift(...open)
     this.#finish(requests.filter(request => !isOpen(request)))
     return open.length === 0
   }
 
-  #stepWithRiders(): WriteStep | undefined {
+  #stepWithSettlements(): WriteStep | undefined {
     const {bucket} = this
-    if (this.#corrections.isEmpty || !bucket.state?.exists || !bucket.hasCheckedLimits) return undefined
-    // Without the slot, a refund lost on its first try could not be told from an applied one.
+    if (this.#settlements.isEmpty || !bucket.state?.exists || !bucket.hasCheckedLimits) return undefined
+    // Without the slot, a lost first try of a refund looks like an applied one.
     if (!bucket.isSlotKnown) return undefined
     const clockMs = this.#item.table.clock()
     const requests = this.#requests.filter(isOpen)
     if (requests.length === 0 || bucket.isCheckDue(clockMs)) return undefined
-    const riders = ridersOf(this.#corrections.all, bucket.state.seen.record, bucket.slotMark, clockMs)
-    if (!riders) return undefined
+    const batched = batchSettlements(this.#settlements.all, bucket.state.seen.record, bucket.slotMark, clockMs)
+    if (!batched) return undefined
     for (const request of requests) bucket.narrow(request, clockMs)
-    return stepWithRiders(this.#item.stepInput(requests, clockMs, {isCertain: true, isContended: false}), riders)
+    return stepWithSettlements(this.#item.stepInput(requests, clockMs, {isCertain: true, isContended: false}), batched)
   }
 
-  async #correct(corrections: readonly Correction[]): Promise<void> {
-    this.#isCorrecting = true
-    await writeCorrections(this.#item, corrections)
-    this.#isCorrecting = false
+  async #writeAlone(settlements: readonly Settlement[]): Promise<void> {
+    this.#isSettling = true
+    await writeSettlements(this.#item, settlements)
+    this.#isSettling = false
   }
 
   #takeRequests(): readonly PendingRequest[] {
@@ -213,7 +212,7 @@ export class BucketQueue {
 const ATTEMPTS = 10
 
 /** Retries a settlement that certainly was not applied; throws the last error. */
-function insist(attempt: () => Promise<void>, backoff: Backoff): Promise<void> {
+function retryUntilCertain(attempt: () => Promise<void>, backoff: Backoff): Promise<void> {
   const retryable = (error: unknown) => isRetryable(error) && !mayHaveBeenApplied(error)
   return retrying(attempt, {...backoff, attempts: ATTEMPTS, retryable})
 }

@@ -227,7 +227,7 @@ export class KnownBucket {
     const nowMs = this.timeAt(clockMs)
     if (needsLimits(record, amounts, nowMs) || this.isCheckDue(clockMs) || isBucketExpired(record, nowMs))
       return undefined
-    // Planted fault: a soft limit refuses when its time has run out
+    // Planted fault: a soft limit refuses after its grace period
     if (hasLapsedSoftness(record, amounts, nowMs)) return undefined
     return shardWouldAdmit(record, amounts, nowMs) ? undefined : this.refused(amounts, record, clockMs)
   }

@@ -51,7 +51,7 @@ import {
   shardWouldAdmit,
   shareOfRecord,
 } from './known-bucket.js'
-import type {Riders} from './riders.js'
+import type {BatchedSettlements} from './settlements.js'
 
 export interface RefuseStep {
   readonly kind: 'refuse'
@@ -161,21 +161,20 @@ export function nextStep(input: StepInput): QueueStep | ApplyLimitsStep | Unsupp
 }
 
 /** `undefined` unless it is the usual write: all requested and charged tokens are stored, nothing overflowed. */
-export function stepWithRiders(input: StepInput, riders: Riders): WriteStep | undefined {
+export function stepWithSettlements(input: StepInput, batched: BatchedSettlements): WriteStep | undefined {
   const {bucket, requests, nowMs} = input
   const {state} = bucket
   if (!state?.exists || nextStep(input).kind !== 'consume') return undefined
   const {record} = state.seen
-  const amounts = sumAmounts([...requests, {amounts: riders.charges}])
+  const amounts = sumAmounts([...requests, {amounts: batched.charges}])
   const {others} = chooseFitting([{amounts}], storedTokens(record, nowMs), amounts)
   const isDebt = (name: string) => (record.state.limits.get(name)?.tokensMilli ?? 0n) < (amounts.get(name) ?? 0n)
   const bounds = boundsOfRoom(shareOfRecord(record), takenNames(amounts), nowMs)
-  if (others.length > 0 || bounds.length === 0 || [...riders.charges.keys()].some(isDebt)) return undefined
+  if (others.length > 0 || bounds.length === 0 || [...batched.charges.keys()].some(isDebt)) return undefined
   const room = {bounds, shardCount: record.shardCount, seen: record, isScheduled: isScheduled(record.state.limits)}
-  return consume(input, requests, room, riders)
+  return consume(input, requests, room, batched)
 }
 
-/** The update is spelled anew for each mark. */
 function admission(
   {table, address, nowMs}: StepInput,
   kind: WriteStep['kind'],
@@ -203,15 +202,20 @@ function bypass(input: StepInput, state: KnownState & {readonly exists: true}): 
 }
 
 /** Takes from the stored balance, checked by the write itself; if refused, its answer shows the state. */
-function consume(input: StepInput, admits: readonly PendingRequest[], room: RoomDemand, riders?: Riders): WriteStep {
+function consume(
+  input: StepInput,
+  admits: readonly PendingRequest[],
+  room: RoomDemand,
+  batched?: BatchedSettlements,
+): WriteStep {
   const {nowMs, bucket} = input
-  const amounts = sumAmounts(riders ? [...admits, {amounts: riders.charges}] : admits)
-  const requests = requestCount(admits) + (riders?.requests ?? 0)
-  const options = {nowMs, requests, repairsPressure: bucket.needsPressureRepair, returns: riders?.returns}
+  const amounts = sumAmounts(batched ? [...admits, {amounts: batched.charges}] : admits)
+  const requests = requestCount(admits) + (batched?.requests ?? 0)
+  const options = {nowMs, requests, repairsPressure: bucket.needsPressureRepair, returns: batched?.returns}
   return admission(input, 'consume', takeStored(amounts, room, options), admits)
 }
 
-/** A write that does not depend on what others write meanwhile; `undefined` if the state does not allow one. */
+/** A write that concurrent writes do not invalidate; `undefined` if the state does not allow one. */
 function takeTogether(input: StepInput, seen: SeenBucket): WriteStep | undefined {
   const {bucket, requests, nowMs, roundTripMs} = input
   const {record} = seen
@@ -252,7 +256,7 @@ function takenNames(amounts: Amounts): string[] {
 }
 
 export function refuseMisfits(requests: readonly PendingRequest[], record: BucketRecord, nowMs: number): RefuseStep {
-  // One above the capacity is not refused: it fails.
+  // A request above the capacity is not refused: it fails.
   const misfits = requests.filter(
     ({amounts}) => !needsLimits(record, amounts, nowMs) && !shardWouldAdmit(record, amounts, nowMs),
   )

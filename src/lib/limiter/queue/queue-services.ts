@@ -27,12 +27,12 @@ export interface QueueServices {
   readonly background: Background
   readonly nextMark: () => WriteMark
   /** Refunds a charge; never rejects. */
-  readonly giveBack: (address: BucketAddress, amounts: Amounts, requests: number, charged: ChargedItem) => Promise<void>
+  readonly refund: (address: BucketAddress, amounts: Amounts, requests: number, charged: ChargedItem) => Promise<void>
 }
 
 const MOST_RESOURCES = 1000
 
-/** First writes wasted, less useful ones, from which on buckets are read first; and the maximum of this count. */
+/** Wasted minus useful first writes: from this count on, buckets are read first; and its maximum. */
 const [ENOUGH_IN_VAIN, MOST_IN_VAIN] = [4, 8]
 
 /** Reads unseen buckets first if writes are wasted: one costs ten eventually consistent reads (decision 37). */
@@ -185,7 +185,6 @@ export class ShardRepair {
     this.#options = options
   }
 
-  /** Starts what the state of a bucket calls for. */
   notice(address: BucketAddress, {record, unitsPerSecond, isShared, largestRequestMilli}: SeenLoad): void {
     const {table, entities, maxShards} = this.#options
     const {shardCount, state} = record

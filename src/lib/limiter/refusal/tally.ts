@@ -7,7 +7,7 @@ import type {WriteMark} from '../../repository/buckets/writes.js'
 import {Lru} from '../../repository/table/lru.js'
 import type {RefusalCounts} from '../../schema/refusal-counts.js'
 
-/** Between writes to a bucket that only refuses; bounds what a crash loses. */
+/** Between writes to a bucket that only refuses; bounds the loss in a crash. */
 const FLUSH_INTERVAL_MS = 10_000
 
 /** Refusals wait at least this long for another write to piggyback on. */
@@ -26,7 +26,7 @@ const FLUSHES_IN_FLIGHT = 16
 /** Buckets flushed early per refused request if too many are pending: more than one request can add. */
 const MOST_HASTENED = 4
 
-/** Pending buckets beyond the cache size. If the table takes no more for so long, the oldest refusals are lost. */
+/** Pending buckets beyond the cache size. Beyond that, the oldest refusals are lost. */
 const MOST_LATE = 10_000
 
 interface AskedLimit extends BucketName {
@@ -83,7 +83,7 @@ export class RefusalTally {
   #flushing = 0
   #timer: NodeJS.Timeout | undefined
   #timerAtMs = Number.POSITIVE_INFINITY
-  #riding = 0
+  #inFlight = 0
   #lost = 0
 
   constructor(options: RefusalTallyOptions) {
@@ -94,7 +94,7 @@ export class RefusalTally {
 
   /** Refusals not known to be in a bucket: pending, in flight or lost. */
   get uncounted(): number {
-    let sum = this.#riding + this.#lost
+    let sum = this.#inFlight + this.#lost
     for (const {counts} of this.#waiting.values()) sum += sizeOf(counts)
     return sum
   }
@@ -129,7 +129,7 @@ export class RefusalTally {
     const waiting = this.#waitingFor(bucket)
     waiting.counts.requests++
     waiting.counts.lastAtMs = Math.max(waiting.counts.lastAtMs, lastAtMs)
-    // Planted fault: of several limits that refuse one is counted
+    // Planted fault: only the first refusing limit is counted
     for (const {name, requested, exceeded} of asked)
       if (exceeded) countLimit(waiting.counts, name, 1, BigInt(requested))
     this.#wakeAt(dueAtMs(waiting))
@@ -153,20 +153,20 @@ export class RefusalTally {
   }
 
   /** Adds pending refusals to a write of one of the bucket's shards; `undefined` if none are pending. */
-  ride(bucket: BucketName, write: GuardedWrite): RefusalRide | undefined {
+  piggyback(bucket: BucketName, write: GuardedWrite): RefusalPiggyback | undefined {
     const waiting = this.#waiting.get(keyOf(bucket))
     if (!waiting) return undefined
     const {counts} = waiting
     const {taken, rest} = divide(counts)
     waiting.counts = {requests: 0, byParent: 0, lastAtMs: counts.lastAtMs, limits: rest}
-    // Planted fault: refusals wait after they were taken along
+    // Planted fault: piggybacked refusals stay pending
     if (rest.size === 0) this.#remove(waiting)
     const size = sizeOf(taken)
-    this.#riding += size
-    return new RefusalRide(write, taken, outcome => {
-      this.#riding -= size
+    this.#inFlight += size
+    return new RefusalPiggyback(write, taken, outcome => {
+      this.#inFlight -= size
       if (outcome === 'lost') this.#lost += size
-      // Planted fault: refusals of a write that was refused are forgotten
+      // Planted fault: refusals of a refused write are lost
       else if (outcome === 'not-counted') this.#add(bucket, taken)
     })
   }
@@ -276,16 +276,16 @@ export class RefusalTally {
   }
 }
 
-type RideOutcome = 'counted' | 'not-counted' | 'lost'
+type PiggybackOutcome = 'counted' | 'not-counted' | 'lost'
 
-export class RefusalRide implements GuardedWrite {
+export class RefusalPiggyback implements GuardedWrite {
   readonly basis: GuardedWrite['basis']
   readonly #update: GuardedWrite['update']
   readonly #counts: RefusalCounts
-  readonly #end: (outcome: RideOutcome) => void
+  readonly #end: (outcome: PiggybackOutcome) => void
   #isLeftBehind = false
 
-  constructor({update, basis}: GuardedWrite, counts: RefusalCounts, end: (outcome: RideOutcome) => void) {
+  constructor({update, basis}: GuardedWrite, counts: RefusalCounts, end: (outcome: PiggybackOutcome) => void) {
     this.basis = basis
     this.#update = update
     this.#counts = counts
@@ -301,12 +301,12 @@ export class RefusalRide implements GuardedWrite {
   settle(outcome: WriteOutcome): void {
     if (this.#isLeftBehind) this.#end('not-counted')
     else if (outcome.applied) this.#end('counted')
-    // Planted fault: refusals of a write that stays in doubt are counted again
+    // Planted fault: refusals of an uncertain write are counted again
     else this.#end(outcome.isInDoubt ? 'lost' : 'not-counted')
   }
 
   fail(error: unknown): void {
-    // Planted fault: refusals of a write that has failed in doubt are counted again
+    // Planted fault: refusals of an uncertain failed write are counted again
     this.#end(mayHaveBeenApplied(error) && !this.#isLeftBehind ? 'lost' : 'not-counted')
   }
 }

@@ -4,9 +4,9 @@ import type {BucketAddress} from '../../repository/buckets/writes.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
 import type {Admitted} from './pending-request.js'
 
-/** What a request was charged to. */
+/** The bucket item that a request was charged to. */
 export interface ChargedItem {
-  /** One that was created or reset since did not give these tokens. */
+  /** A bucket created or reset since has another incarnation: it did not give these tokens. */
   readonly incarnation: string | undefined
   /** Admitted by a bypass: counted, not taken from the balances. Settlements change no balance either. */
   readonly isBypassed: boolean

@@ -115,7 +115,7 @@ export type RequestParts = readonly [ResourcePart, ...ResourcePart[]]
 /** The same bound as in the Python system. */
 const MOST_RESOURCES = 16
 
-/** Checks a request and returns what it asks of each resource. */
+/** Checks a request and returns its amounts per resource. */
 export function partsOfRequest<Name extends string>(request: AcquireRequest<Name>): RequestParts {
   const entity = checkEntityId(request.entity)
   const resource = checkResourceName(request.resource)

@@ -22,7 +22,7 @@ export interface ProviderFeedback<Name extends string = string> {
   readonly ageMs?: number
   /** A refused request, and when it would be admitted. */
   readonly refused?: {
-    /** Amounts it asked of the exceeded limits, minus what the bucket is still charged for it. */
+    /** Amounts it requested of the exceeded limits, minus its charge still in the bucket. */
     readonly consume: Consumption<Name>
     /** From now, in ms. Capped at an hour, so that a wrong number cannot block everyone for days. */
     readonly retryAfterMs: number
@@ -78,7 +78,7 @@ async function lowerShards(
       isUnsplit &&= now.record.shardCount === seen.record.shardCount
       const planned = isUnsplit ? planFeedback(now, nowMs, part, reported) : undefined
       names = planned?.names ?? []
-      // Planted fault: feedback is forgotten
+      // Planted fault: feedback is lost
       return planned?.decision
     }
     const outcome = await rewriteStoredBucket(table, {kind: 'bucket', ...seen}, rewrite)
@@ -101,7 +101,7 @@ function balancesOf<Name extends string>(
   }
 }
 
-/** Keeps zeros: nothing left of a limit differs from nothing asked of it. */
+/** Keeps zeros: 0 left of a limit differs from a limit not reported. */
 function amountsWithZeros(asked: object): Amounts {
   const tokens = asked as Consumption
   const amounts = checkConsumption(tokens)
@@ -123,7 +123,7 @@ interface Bound {
   readonly stored: StoredFeedback
 }
 
-/** Divides `left` by what the shards hold, and refused amounts by their share of the capacity. */
+/** Divides `left` in proportion to the shards' balances, and refused amounts by their share of the capacity. */
 function divideAmongShards(
   {left, ageMs, refused}: ReportedBalances,
   shards: readonly SeenBucket[],

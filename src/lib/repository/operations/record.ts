@@ -153,7 +153,7 @@ export function operationPut(table: NamespaceTable, record: OperationRecord): Tr
   const e = new ExpressionBuilder()
   const isMissing = `attribute_not_exists(${e.name(attributes.key.partition)})`
   const {incarnation} = record
-  // Planted fault: a top-up is made again under its key
+  // Planted fault: a top-up is repeated under its key
   if (incarnation === NO_INCARNATION) e.condition(isMissing)
   else {
     // A record of a deleted entity with the same name does not count, unless it may belong to this one.

@@ -9,59 +9,59 @@ import type {ChargedItem} from '../request/grant.js'
 const MOST_LIMITS = 8
 
 /** Settlements batched into a request write, added up. */
-export interface Riders {
+export interface BatchedSettlements {
   /** In millitokens. Excludes charges into debt: the balance must cover these. */
   readonly charges: Amounts
   readonly returns: Returns | undefined
   readonly requests: number
 }
 
-/** `undefined` if a settlement may not go to the bucket as seen, or would not be written whole. */
-export function ridersOf(
-  corrections: readonly Correction[],
+/** `undefined` if a settlement belongs to another incarnation or period, or does not fit whole. */
+export function batchSettlements(
+  settlements: readonly Settlement[],
   record: BucketRecord,
   slotMark: string | undefined,
   nowMs: number,
-): Riders | undefined {
+): BatchedSettlements | undefined {
   const {state, incarnation, shardCount, validUntilMs} = record
-  const charges = chargesOf(corrections)
-  const amounts = returnsOf(corrections)
+  const charges = chargesOf(settlements)
+  const amounts = returnsOf(settlements)
   const isKnown = [...charges.keys(), ...amounts.keys()].every(name => state.limits.has(name))
   if (!isKnown || charges.size + amounts.size > MOST_LIMITS) return undefined
   const periods = new Map<string, QuotaPeriod>()
   const highestMilli = new Map<string, bigint>()
-  for (const correction of corrections) {
-    if (correction.isBypassed) return undefined
-    const returned = [...correction.amounts].filter(([, milli]) => milli < 0n)
-    if (returned.length === 0 && correction.requests === 0) continue
-    // Planted fault: tokens are returned with a request to a bucket that was created since
-    if (correction.incarnation !== incarnation) return undefined
+  for (const settlement of settlements) {
+    if (settlement.isBypassed) return undefined
+    const returned = [...settlement.amounts].filter(([, milli]) => milli < 0n)
+    if (returned.length === 0 && settlement.requests === 0) continue
+    // Planted fault: a batched refund goes to a newer incarnation of the bucket
+    if (settlement.incarnation !== incarnation) return undefined
     for (const [name] of returned) {
-      const period = correction.periods.get(name)
+      const period = settlement.periods.get(name)
       const limit = state.limits.get(name)
       if (period ? !isSamePeriod(period, limit, state.refilledAtMs) : limit?.kind?.quota !== undefined) return undefined
       if (!period) continue
       periods.set(name, period)
       if (shardCount === 1) continue
       const fitsIn = ceilingOf(name, limit as BucketLimit, record, nowMs) - (amounts.get(name) ?? 0n)
-      // Other shards take a part.
+      // Other shards must take a part.
       if (limit && limit.tokensMilli > fitsIn) return undefined
       highestMilli.set(name, fitsIn)
     }
   }
-  const requests = corrections.reduce((sum, correction) => sum + correction.requests, 0)
+  const requests = settlements.reduce((sum, settlement) => sum + settlement.requests, 0)
   const isReturn = amounts.size > 0 || requests !== 0
   const returns = isReturn ? {amounts, target: {slotMark, incarnation, periods, validUntilMs, highestMilli}} : undefined
   return {charges, returns, requests}
 }
 
 /** Settlements due after an uncertain write: charges are repeated, refunds are not. */
-export function owedInDoubt(corrections: readonly Correction[]): Correction[] {
-  return corrections.map(correction => ({...correction, amounts: chargesOf([correction]), requests: 0}))
+export function dueInDoubt(settlements: readonly Settlement[]): Settlement[] {
+  return settlements.map(settlement => ({...settlement, amounts: chargesOf([settlement]), requests: 0}))
 }
 
 /** A settlement: a charge or refund after the decision, pending in a queue. */
-export interface Correction extends ChargedItem {
+export interface Settlement extends ChargedItem {
   readonly amounts: Amounts
   /** Change of the admitted request count. */
   readonly requests: number
@@ -69,22 +69,22 @@ export interface Correction extends ChargedItem {
   readonly reject: (error: unknown) => void
 }
 
-export function chargesOf(corrections: readonly Correction[]): Map<string, bigint> {
-  return sumAmounts(corrections.map(({amounts}) => ({amounts: positive(amounts)})))
+export function chargesOf(settlements: readonly Settlement[]): Map<string, bigint> {
+  return sumAmounts(settlements.map(({amounts}) => ({amounts: positive(amounts)})))
 }
 
-function returnsOf(corrections: readonly Correction[]): Map<string, bigint> {
-  return sumAmounts(corrections.map(({amounts}) => ({amounts: positive(negateAmounts(amounts))})))
+function returnsOf(settlements: readonly Settlement[]): Map<string, bigint> {
+  return sumAmounts(settlements.map(({amounts}) => ({amounts: positive(negateAmounts(amounts))})))
 }
 
 const positive = (amounts: Amounts): Amounts => new Map([...amounts].filter(([, milli]) => milli > 0n))
 
-/** How long a `soon` settlement waits for others of its bucket; bounds what a crash loses. */
+/** How long a `soon` settlement waits for others of its bucket; bounds the loss in a crash. */
 const LONGEST_WAIT_MS = 50
 
-export class WaitingCorrections {
-  #due: Correction[] = []
-  #soon: Correction[] = []
+export class PendingSettlements {
+  #due: Settlement[] = []
+  #soon: Settlement[] = []
   #timer: NodeJS.Timeout | undefined
   readonly #onDue: () => void
 
@@ -96,7 +96,7 @@ export class WaitingCorrections {
     return this.#due.length === 0 && this.#soon.length === 0
   }
 
-  get all(): readonly Correction[] {
+  get all(): readonly Settlement[] {
     return [...this.#due, ...this.#soon]
   }
 
@@ -113,7 +113,7 @@ export class WaitingCorrections {
 
   /** Writes with the next due settlement, or after the longest wait; resolves when written. */
   addSoon(amounts: Amounts, charged: ChargedItem): Promise<void> {
-    // Not unref'd: a process that ends normally writes what it has accepted.
+    // Not unref'd: a process that ends normally writes the accepted settlements.
     this.#timer ??= setTimeout(() => this.hurry(), LONGEST_WAIT_MS)
     return pushTo(this.#soon, amounts, 0, charged)
   }
@@ -123,7 +123,7 @@ export class WaitingCorrections {
     if (this.isDue) this.#onDue()
   }
 
-  take({all}: {readonly all: boolean}): readonly Correction[] {
+  take({all}: {readonly all: boolean}): readonly Settlement[] {
     if (all) this.#moveSoon()
     const due = this.#due
     this.#due = []
@@ -134,20 +134,20 @@ export class WaitingCorrections {
     if (this.#soon.length === 0) return
     clearTimeout(this.#timer)
     this.#timer = undefined
-    // Planted fault: what is settled soon is forgotten when others are written
+    // Planted fault: delayed settlements are lost when others are written
     this.#due.push(...this.#soon)
-    // Planted fault: what is settled soon is written with every further write
+    // Planted fault: delayed settlements are repeated with every write
     this.#soon = []
   }
 }
 
 function pushTo(
-  corrections: Correction[],
+  settlements: Settlement[],
   amounts: Amounts,
   requests: number,
   {isBypassed, incarnation, periods}: ChargedItem,
 ): Promise<void> {
   return new Promise((resolve, reject) => {
-    corrections.push({amounts, requests, isBypassed, incarnation, periods, resolve, reject})
+    settlements.push({amounts, requests, isBypassed, incarnation, periods, resolve, reject})
   })
 }

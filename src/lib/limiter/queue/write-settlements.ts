@@ -12,7 +12,7 @@ import type {ChargedItem} from '../request/grant.js'
 import {requestCount} from '../request/pending-request.js'
 import type {BucketItem} from './bucket-item.js'
 import {shareOfRecord} from './known-bucket.js'
-import {type Correction, chargesOf} from './riders.js'
+import {chargesOf, type Settlement} from './settlements.js'
 
 const MOST_TRIES = 20
 
@@ -24,66 +24,66 @@ interface OthersPart {
 }
 
 /** Writes pending settlements in one call, unless they differ in incarnation or quota period, or only count. */
-export async function writeCorrections(item: BucketItem, corrections: readonly Correction[]): Promise<void> {
-  const counted = corrections.filter(({isBypassed}) => isBypassed)
-  const taken = corrections.filter(({isBypassed}) => !isBypassed)
+export async function writeSettlements(item: BucketItem, settlements: readonly Settlement[]): Promise<void> {
+  const counted = settlements.filter(({isBypassed}) => isBypassed)
+  const taken = settlements.filter(({isBypassed}) => !isBypassed)
   for (const group of [counted, ...byIncarnation(taken)].filter(each => each.length > 0)) {
     try {
       const others = await writeGroup(item, group)
       const written = others.map(({shard, amounts, charged}) =>
-        item.services.giveBack({...item.address, shard}, amounts, 0, charged),
+        item.services.refund({...item.address, shard}, amounts, 0, charged),
       )
       // Not awaited here: the requests of this shard need not wait for another.
       if (written.length > 0) void Promise.all(written).then(() => resolveAll(group))
       else resolveAll(group)
     } catch (error) {
-      for (const correction of group) correction.reject(error)
+      for (const settlement of group) settlement.reject(error)
     }
   }
 }
 
-function resolveAll(corrections: readonly Correction[]): void {
-  for (const {resolve} of corrections) resolve()
+function resolveAll(settlements: readonly Settlement[]): void {
+  for (const {resolve} of settlements) resolve()
 }
 
-function returnedPeriods({amounts, periods, isBypassed}: Correction): [string, QuotaPeriod][] {
+function returnedPeriods({amounts, periods, isBypassed}: Settlement): [string, QuotaPeriod][] {
   if (isBypassed) return []
   return [...periods].filter(([name]) => (amounts.get(name) ?? 0n) < 0n)
 }
 
 /** Charges join the first group: they are written whatever the incarnation. */
-function byIncarnation(corrections: readonly Correction[]): Correction[][] {
-  const groups = new Map<string, Correction[]>()
-  for (const correction of corrections.filter(returnsTokens)) {
-    const key = JSON.stringify([correction.incarnation, ...returnedPeriods(correction)])
-    groups.set(key, [...(groups.get(key) ?? []), correction])
+function byIncarnation(settlements: readonly Settlement[]): Settlement[][] {
+  const groups = new Map<string, Settlement[]>()
+  for (const settlement of settlements.filter(returnsTokens)) {
+    const key = JSON.stringify([settlement.incarnation, ...returnedPeriods(settlement)])
+    groups.set(key, [...(groups.get(key) ?? []), settlement])
   }
   const [first = [], ...others] = groups.values()
-  return [[...first, ...corrections.filter(correction => !returnsTokens(correction))], ...others]
+  return [[...first, ...settlements.filter(settlement => !returnsTokens(settlement))], ...others]
 }
 
-const returnsTokens = ({amounts, requests}: Correction): boolean =>
+const returnsTokens = ({amounts, requests}: Settlement): boolean =>
   requests < 0 || [...amounts.values()].some(milli => milli < 0n)
 
-/** Drops settlements of a bucket or limit that is gone. Resolves to what other shards are to get back. */
-async function writeGroup(item: BucketItem, corrections: readonly Correction[]): Promise<readonly OthersPart[]> {
+/** Drops settlements of a bucket or limit that is gone. Resolves to the refunds for other shards. */
+async function writeGroup(item: BucketItem, settlements: readonly Settlement[]): Promise<readonly OthersPart[]> {
   const {table, address, bucket} = item
-  const isBypassed = corrections.every(correction => correction.isBypassed)
-  const periods = new Map(corrections.flatMap(returnedPeriods))
-  const charges = chargesOf(corrections)
+  const isBypassed = settlements.every(settlement => settlement.isBypassed)
+  const periods = new Map(settlements.flatMap(returnedPeriods))
+  const charges = chargesOf(settlements)
   const others: OthersPart[] = []
-  let returning = corrections.find(returnsTokens)
+  let returning = settlements.find(returnsTokens)
   const moved = new Map<string, bigint>()
   let isThere = (_name: string) => true
-  // Not cached: a refund lost on its first try could not be told from an applied one.
-  // Planted fault: a return to a bucket that is not cached is written without a look at it
+  // Without the slot, a lost first try of a refund looks like an applied one.
+  // Planted fault: a refund to an unread bucket is written without a read
   if (returning && !bucket.isSlotKnown) await item.read()
   for (let tries = 0; tries < MOST_TRIES; tries++) {
-    const lapsed = new Set([...lapsedIn(periods, bucket.lastRecord), ...becameQuotas(corrections, bucket.lastRecord)])
+    const lapsed = new Set([...lapsedIn(periods, bucket.lastRecord), ...becameQuotas(settlements, bucket.lastRecord)])
     // Don't repeat a refund that may be applied, nor refund to another bucket. Charges remain due.
-    // Planted fault: what is charged afterwards is dropped with a return in doubt
-    const due = returning ? sumAmounts([...corrections, {amounts: moved}]) : charges
-    const requests = returning ? requestCount(corrections) : 0
+    // Planted fault: an uncertain refund drops the charges batched with it
+    const due = returning ? sumAmounts([...settlements, {amounts: moved}]) : charges
+    const requests = returning ? requestCount(settlements) : 0
     const changes = new Map<string, bigint>()
     for (const [name, sum] of due) {
       const milli = lapsed.has(name) ? (charges.get(name) ?? 0n) : sum
@@ -97,7 +97,7 @@ async function writeGroup(item: BucketItem, corrections: readonly Correction[]):
     const highestMilli = charged && (await leaveToOthers(item, charged, changes, moved, others))
     const {limitsRevision, validUntilMs} = bucket.lastRecord ?? {}
     const {slotMark} = bucket
-    // Planted fault: tokens are returned to a bucket that was created since
+    // Planted fault: a refund goes to a newer incarnation of the bucket
     const target = returning && {slotMark, incarnation: returning.incarnation, periods: current, validUntilMs}
     const returns = target && {...target, highestMilli}
     const ttlSeconds = isBypassed ? undefined : expiryForDebt(item, changes)
@@ -112,7 +112,7 @@ async function writeGroup(item: BucketItem, corrections: readonly Correction[]):
     if (stored?.kind !== 'bucket') return others
     // Never refund to a quota that may have been reset.
     const isOther = !isBypassed && (stored.record.unsupported || stored.record.incarnation !== returning?.incarnation)
-    // Planted fault: a return in doubt is repeated
+    // Planted fault: an uncertain refund is repeated
     if (returning && (outcome.isInDoubt || isOther)) returning = undefined
     isThere = name => stored.record.state.limits.has(name)
   }
@@ -120,8 +120,8 @@ async function writeGroup(item: BucketItem, corrections: readonly Correction[]):
 }
 
 /**
- * Since a split a shard has room for no more than its part of a quota, but may have given more before. Moves the excess
- * from `changes` to `others` that have room. Resolves to the highest balance that each refund still fits in.
+ * After a split, a shard only has room for its part of a quota, but may have given more before. Moves the excess from
+ * `changes` to `others` that have room. Resolves to the highest balance that each refund still fits in.
  */
 async function leaveToOthers(
   {table, address, bucket, services}: BucketItem,
@@ -149,7 +149,7 @@ async function leaveToOthers(
         ({shard, incarnation}) => shard !== address.shard && incarnation === charged.incarnation,
       )
       const rooms = siblings.map(record => roomFor(name, period, record, nowMs))
-      // Planted fault: a shard keeps what it has no room for
+      // Planted fault: a shard keeps a refund above its ceiling
       const parts = divideByRoom(excess < -milli ? excess : -milli, rooms)
       for (const [at, part] of parts.entries())
         if (part > 0n)
@@ -177,9 +177,9 @@ function lapsedIn(periods: ReadonlyMap<string, QuotaPeriod>, record: BucketRecor
 }
 
 /** Refunded limits that became quotas after the charge: the quota's allowance did not give the tokens. */
-function becameQuotas(corrections: readonly Correction[], record: BucketRecord | undefined): string[] {
+function becameQuotas(settlements: readonly Settlement[], record: BucketRecord | undefined): string[] {
   const isQuota = (name: string) => record?.state.limits.get(name)?.kind?.quota !== undefined
-  return corrections.flatMap(({amounts, periods, isBypassed}) =>
+  return settlements.flatMap(({amounts, periods, isBypassed}) =>
     [...amounts].flatMap(([name, milli]) =>
       milli < 0n && !isBypassed && !periods.has(name) && isQuota(name) ? [name] : [],
     ),

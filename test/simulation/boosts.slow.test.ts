@@ -10,7 +10,7 @@ import {OTHERS} from './world/world.js'
 const MINUTE_MS = 60_000
 const SEEDS = 3
 
-/** A limit that has other values for some minutes, under traffic of processes whose clocks are off, most of it at the end. */
+/** A temporary limit under traffic from processes with wrong clocks, most of it around the expiry. */
 function planBoost(draws: Draws): Planned & {readonly untilMs: number} {
   const processes = draws.int(2, 3)
   const capacity = draws.int(10, 60)
@@ -41,14 +41,14 @@ function planBoost(draws: Draws): Planned & {readonly untilMs: number} {
   if (draws.chance(0.3)) steps.push({atMs: draws.int(4000, endMs), by: OTHERS, deed: {kind: 'split', entity: 'u0'}})
   if (draws.chance(0.3))
     steps.push({atMs: draws.int(0, endMs), by: 0, deed: {kind: 'skew', ms: draws.int(-10_000, 10_000)}})
-  // More than the base allows, once every clock is past the end.
+  // More than the base allows, after the expiry by every clock.
   for (let atMs = endMs + 20_000; atMs < endMs + 110_000; atMs += 1500)
     steps.push({
       atMs,
       by: draws.int(0, processes - 1),
       deed: {kind: 'acquire', entity: 'u0', consume: {rpm: Math.ceil(capacity / 8)}, actions: []},
     })
-  // Long after the end: what the base allows, and no more.
+  // Long after the expiry, only the base applies.
   for (let late = 0; late < 6; late++)
     steps.push({
       atMs: endMs + 8 * MINUTE_MS + late * 200,

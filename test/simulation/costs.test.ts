@@ -16,7 +16,7 @@ function shard(shardCount = 1): ShardChange {
     bypass: undefined,
     limits: new Map(),
     marks: new Map(),
-    told: new Map(),
+    feedback: new Map(),
   }
   return {namespace: 'ns', entity: 'u0', resource: 'gpt-4', shard: 0, bucket: BUCKET, before: stored, after: stored}
 }
@@ -47,7 +47,7 @@ describe('L7, L8, S4: what decisions cost', () => {
   it('allows a refusal no write, and a look nothing but reads', () => {
     expect(judge('refused', [request('read'), request('refused')])).toEqual([])
     expect(judge('refused', [request('applied')])).toEqual(['S4-refusal'])
-    // One that does nothing but bring limits in line is another matter.
+    // A request that only updates the limits is judged differently.
     const [change] = [shard()]
     const limit = {capacity: 1n, amount: 1n, period: 1n, tokens: 0n, consumed: 0n}
     const after = {...(change.after as StoredShard), limits: new Map([['rpm', limit as never]])}

@@ -10,22 +10,21 @@ import type {SimulatedProcess} from './world/process.js'
 import {installVirtualTime, VirtualTime} from './world/virtual-time.js'
 import {World} from './world/world.js'
 
-/** Backoff and returns are over when no message is sent for so long, in ms. */
+/** If no message is sent for this long, in ms, backoff and refunds are finished. */
 const LONGEST_IDLE_MS = 400
 const IDLE_STEP_MS = 20
 
-/** A small situation of which every order of messages is tried. */
+/** A small situation that is played in every order of messages. */
 export interface Situation {
   readonly name: string
   readonly processes: number
-  /** A limit such as {capacity: 10, refillAmount: 1, refillPeriodSeconds: 1}. */
   readonly capacity: number
   readonly children: Readonly<Record<string, string>>
-  /** Whether the requests are the first that the bucket sees. */
+  /** Whether the bucket does not exist before the requests. */
   readonly isNew?: boolean
   /** Splits before the requests. */
   readonly splits: number
-  /** Requests that are sent at the same instant: process, entity, tokens. */
+  /** Requests sent at the same instant: process, entity, tokens. */
   readonly requests: readonly {
     readonly by: number
     readonly entity: string
@@ -35,11 +34,11 @@ export interface Situation {
 }
 
 export interface Exploration {
-  /** Orders that were played, to their end or to a state from which everything had been played. */
+  /** Orders played to the end, or to a state that was already explored. */
   readonly orders: number
-  /** Different states in which more than one message could have arrived next. */
+  /** Distinct states in which more than one message could arrive next. */
   readonly states: number
-  /** Different contents of the table that were seen. */
+  /** Distinct contents of the table. */
   readonly contents: number
   /** Whether every order was played. */
   readonly isComplete: boolean
@@ -47,9 +46,9 @@ export interface Exploration {
 }
 
 /**
- * Plays every order in which the messages of a situation can arrive, up to a number of orders. Messages to different items
- * commute: both orders of two such messages lead to the same state, and a state is continued once. Two states are the same
- * when the table is, and every process has had the same answers at the same instants: nothing else decides what comes next.
+ * Plays every order of arrival of a situation's messages, up to a maximum. Messages to different items commute: both
+ * orders lead to the same state, which is continued once. Two states are equal if the table is, and every process
+ * received the same responses at the same instants.
  */
 export async function explore(situation: Situation, mostOrders: number): Promise<Exploration> {
   const violations = new Map<string, {violation: Violation; orders: number}>()
@@ -69,7 +68,7 @@ export async function explore(situation: Situation, mostOrders: number): Promise
   return {orders, states: states.size, contents: contents.size, isComplete: path === undefined, violations}
 }
 
-/** The next one in the order of a search in depth; `undefined` after the last. */
+/** The next order, depth first; `undefined` after the last. */
 function nextPath(path: readonly number[], options: readonly number[]): number[] | undefined {
   for (let at = path.length - 1; at >= 0; at--) {
     const choice = (path[at] as number) + 1
@@ -100,8 +99,8 @@ async function playOrder(situation: Situation, prefix: readonly number[], seen: 
     const stage = new Stage(world, oracles)
     await prepare(stage, situation)
     const messages: Message[] = []
-    /** What each process was told so far, and when. */
-    const told = world.processes.map(() => '')
+    /** The responses each process has received, and when. */
+    const heard = world.processes.map(() => '')
     world.dispatch = message => {
       if (isAboutBuckets(message)) messages.push(message)
       else message.arrive()
@@ -110,7 +109,7 @@ async function playOrder(situation: Situation, prefix: readonly number[], seen: 
       const process = world.processes[by] as SimulatedProcess
       const actions = isReturned ? [{kind: 'rollback', afterMs: 0} as const] : []
       const deed = {kind: 'acquire', entity, consume: {rpm: tokens}, actions} as const
-      // When a request begins is a choice like any other.
+      // The start of a request is a choice too.
       messages.push({
         process: by,
         operation: 'UpdateItem',
@@ -123,7 +122,7 @@ async function playOrder(situation: Situation, prefix: readonly number[], seen: 
     }
     const path: number[] = []
     const options: number[] = []
-    // Time passes only when no message is under way.
+    // Time passes only when no message is in flight.
     for (let idleMs = 0; idleMs < LONGEST_IDLE_MS; ) {
       await time.runUntil(time.nowMs)
       if (messages.length === 0) {
@@ -133,8 +132,8 @@ async function playOrder(situation: Situation, prefix: readonly number[], seen: 
       }
       const isChoice = messages.length > 1
       if (isChoice && path.length >= prefix.length) {
-        const state = digest([time.nowMs, told, world.items])
-        // What was found up to here counts, what follows is known.
+        const state = digest([time.nowMs, heard, world.items])
+        // Keep the violations so far; the rest is already explored.
         if (seen.states.has(state)) return {path, options, violations: oracles.verdicts.violations}
         seen.states.add(state)
       }
@@ -145,7 +144,7 @@ async function playOrder(situation: Situation, prefix: readonly number[], seen: 
       }
       const [message] = messages.splice(choice, 1) as [Message]
       const answer = message.arrive()
-      told[message.process] = digest([told[message.process], time.nowMs, message.input, answer])
+      heard[message.process] = digest([heard[message.process], time.nowMs, message.input, answer])
       seen.contents.add(digest(world.items))
     }
     for (const {what, endedAtMs} of stage.operations) if (endedAtMs === undefined) oracles.answers.hangs(what)
@@ -161,7 +160,7 @@ function digest(value: unknown): string {
   return createHash('sha1').update(JSON.stringify(value)).digest('base64')
 }
 
-/** The bucket exists, is split, and has had the time to fill up. */
+/** The bucket exists, is split, and had time to fill. */
 async function prepare(stage: Stage, {requests, splits, capacity, isNew}: Situation): Promise<void> {
   const {world} = stage
   if (isNew) return
@@ -179,12 +178,12 @@ async function prepare(stage: Stage, {requests, splits, capacity, isNew}: Situat
   await world.time.runUntil(world.time.nowMs + capacity * 1000)
 }
 
-/** Nothing else is written: when it is read makes no difference. */
+/** Only buckets are written: the instant of other reads does not matter. */
 function isAboutBuckets({input}: Message): boolean {
   return JSON.stringify(input).includes('/BUCKET#')
 }
 
-/** The last process only prepares, so that the others know nothing. */
+/** The last process only prepares, so that the others have empty caches. */
 function scenarioOf({processes, capacity, children}: Situation): Scenario {
   const limit = {name: 'rpm', capacity, refillAmount: 1, refillPeriodSeconds: 1}
   return {
@@ -203,7 +202,7 @@ function scenarioOf({processes, capacity, children}: Situation): Scenario {
   }
 }
 
-/** What is explored: two processes, up to two shards, three requests. */
+/** Two processes, up to two shards, three requests. */
 export const SITUATIONS: readonly Situation[] = [
   {
     name: 'two processes, one shard, three requests',
@@ -230,7 +229,7 @@ export const SITUATIONS: readonly Situation[] = [
     ],
   },
   {
-    name: 'two processes, a child and its parent, three requests, one returned',
+    name: 'two processes, a child and its parent, three requests, one refunded',
     processes: 2,
     capacity: 10,
     children: {c0: 'team'},
@@ -242,7 +241,7 @@ export const SITUATIONS: readonly Situation[] = [
     ],
   },
   {
-    name: 'two processes, a bucket that nobody has used, three requests, one returned',
+    name: 'two processes, an unused bucket, three requests, one refunded',
     processes: 2,
     capacity: 10,
     isNew: true,

@@ -8,7 +8,7 @@ import {OTHERS} from './world/world.js'
 const CHILDREN = {c0: 'team', c1: 'team'} as const
 const PARENTS = ['team', 'org'] as const
 
-/** Children are moved to other parents, and policies say whether these are charged, under traffic. */
+/** Children move to other parents, and cascade policies change, under traffic. */
 export function planFamilies(draws: Draws): Planned {
   const limits = someLimits(draws, draws.int(1, 2))
   const processes = draws.int(1, 3)
@@ -32,7 +32,7 @@ export function planFamilies(draws: Draws): Planned {
     const entity = draws.pick(['c0', 'team'])
     steps.push({atMs: draws.int(1000, untilMs), by: OTHERS, deed: {kind: 'split', entity}})
   }
-  // One of the parents is often exhausted.
+  // Often one of the parents is exhausted.
   const configs = PARENTS.map(parent => {
     const factor = draws.pick([0.5, 1, 3])
     const own = limits.map(limit => ({...limit, capacity: Math.max(1, Math.ceil(limit.capacity * factor))}))

@@ -5,7 +5,7 @@ import {changed, kills, someFaults, someLimits, traffic} from './traffic.js'
 import type {Draws} from './world/draws.js'
 import {OTHERS} from './world/world.js'
 
-/** A provider as an entity of its own and as the parent of others, whose answers reach several processes, late and often. */
+/** A provider as an entity and as a parent. Its feedback reaches several processes, late and repeatedly. */
 export function planFeedback(draws: Draws): Planned {
   const limits = someLimits(draws, draws.int(1, 3))
   const processes = draws.int(2, 4)
@@ -26,7 +26,7 @@ export function planFeedback(draws: Draws): Planned {
     const atMs = draws.int(20, untilMs)
     const deed = someFeedback(draws, provider, limits)
     steps.push({atMs, by: draws.int(0, processes - 1), deed})
-    // The same to others at the same time, or to the same one again.
+    // The same feedback to another process, or again to the same one.
     for (let again = 0; again < draws.pick([0, 0, 1, 3]); again++)
       steps.push({atMs: atMs + draws.pick([0, 1, 40, 2000]), by: draws.int(0, processes - 1), deed})
   }

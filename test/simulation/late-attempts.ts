@@ -3,19 +3,19 @@ import type {Deed, Fault, FaultKind, LeaseAction, Step} from './scenario.js'
 import type {Draws} from './world/draws.js'
 import {OTHERS} from './world/world.js'
 
-/** What happens when an attempt without an answer arrives at the worst moment: many of them, each on a bucket of its own. */
+/** Attempts without a response that arrive at the worst moment: many of them, each on its own bucket. */
 
-/** Calls of a process that may go wrong: more than it makes. */
+/** Calls of a process that may fail: more than it makes. */
 const MOST_CALLS = 200
 
 /**
- * Limits are raised by a client that does not update buckets, while one process is so far ahead that rewrites of the others
- * do not move the refill instant. First tries of these rewrites arrive after their repetitions.
+ * A client raises limits without updating buckets, while one process's clock is so far ahead that rewrites by the
+ * others do not move the refill instant. First tries of these rewrites arrive after their retries.
  */
 export function rewritesArriveLate(draws: Draws): Planned {
   const capacity = draws.int(20, 100)
   const limits = [{name: 'rpm', capacity, refillAmount: draws.int(1, 20), refillPeriodSeconds: 60}]
-  // A write also demands the capacity that was seen, but not the rate.
+  // A write also requires the capacity it saw, but not the rate.
   const isLarger = draws.chance(0.5)
   const raised = limits.map(limit => ({
     ...limit,
@@ -34,7 +34,7 @@ export function rewritesArriveLate(draws: Draws): Planned {
   return {...plain(3, limits), skewsMs, steps, faults, sharedSlots: draws.chance(0.5)}
 }
 
-/** Processes take from buckets that they have not seen; first tries arrive while they are ruled out. */
+/** Processes take from unread buckets. First tries arrive while they are being ruled out. */
 export function firstTriesArriveLate(draws: Draws): Planned {
   const capacity = draws.int(50, 300)
   const limits = [{name: 'rpm', capacity, refillAmount: draws.int(1, capacity), refillPeriodSeconds: 3600}]
@@ -48,8 +48,8 @@ export function firstTriesArriveLate(draws: Draws): Planned {
 }
 
 /**
- * A process whose clock is ahead takes from buckets that it has not seen. Operators reset these buckets, which sets the
- * refill instant back, before first tries that were ruled out arrive.
+ * A process whose clock is ahead takes from unread buckets. Operators reset these buckets, which moves the refill
+ * instant back, before ruled-out first tries arrive.
  */
 export function resetsBeforeFirstTries(draws: Draws): Planned {
   const capacity = draws.int(50, 300)
@@ -61,7 +61,7 @@ export function resetsBeforeFirstTries(draws: Draws): Planned {
     steps.push(ask(atMs, 1, entity, draws.int(1, 4)))
     const resetMs = atMs + draws.int(500, 900)
     steps.push({atMs: resetMs, by: OTHERS, deed: {kind: 'reset', entity}})
-    // A full bucket has overflowed by the clock that is ahead: the first try would not be applied.
+    // By the clock that is ahead, a full bucket has overflowed: the first try would not be applied.
     steps.push(ask(resetMs + draws.int(150, 400), 0, entity, half))
   }
   return {
@@ -69,12 +69,12 @@ export function resetsBeforeFirstTries(draws: Draws): Planned {
     skewsMs: [0, draws.int(5000, 50_000)],
     steps,
     faults: disturbed(draws, [1], ['late'], [1300, 3000]),
-    // Every late attempt arrives after its outcome was decided.
+    // Every late attempt arrives after its outcome is decided.
     sharedSlots: draws.chance(0.5) && 'decidable',
   }
 }
 
-/** Refusals are taken along by writes whose outcome stays unknown, some of them because others overwrite their marks. */
+/** Refusals piggyback on writes with unknown outcomes, some because other processes overwrite the marks. */
 export function refusalsInDoubt(draws: Draws): Planned {
   const capacity = draws.int(40, 80)
   const limits = [{name: 'rpm', capacity, refillAmount: draws.int(1, 3), refillPeriodSeconds: 3600}]
@@ -83,7 +83,7 @@ export function refusalsInDoubt(draws: Draws): Planned {
     const atMs = 2000 + round * 4000
     steps.push(ask(atMs + draws.int(0, 200), 0, 'u0', capacity))
     steps.push(ask(atMs + 300, 0, 'u0', 1))
-    // Others write all the time, so that one of them does between an attempt and its repetition.
+    // Other processes write all the time, so that a write falls between an attempt and its retry.
     for (let rival = 0; rival < 12; rival++) {
       const action: LeaseAction = {kind: 'rollback', afterMs: 1000}
       const deed: Deed = {kind: 'acquire', entity: 'u0', consume: {rpm: 1}, actions: [action]}
@@ -99,7 +99,7 @@ export function refusalsInDoubt(draws: Draws): Planned {
   }
 }
 
-/** Operators add tokens under keys, repeat that at the same time and later, and lose answers; others take what is there. */
+/** Operators top up with keys, repeat that at once and later, and lose responses, while others consume. */
 export function topUpsInDoubt(draws: Draws): Planned {
   const capacity = draws.int(20, 100)
   const limits = [{name: 'rpm', capacity, refillAmount: draws.int(1, 10), refillPeriodSeconds: 3600}]
@@ -120,8 +120,8 @@ export function topUpsInDoubt(draws: Draws): Planned {
 }
 
 /**
- * A session of a quota with two shards is opened by a request at one of them, and announced to the other. Before that one
- * starts it, it is charged after the fact, by a lease or by another client: that counts as taken from the session.
+ * A request opens a session of a two-shard quota on one shard, which announces it to the other. Before the other shard
+ * starts it, a lease or another client charges that shard: the session must include the charge.
  */
 export function chargesAfterAnnouncement(draws: Draws): Planned {
   const capacity = draws.int(30, 60)
@@ -154,7 +154,7 @@ function ask(atMs: number, by: number, entity: string, tokens: number): Step {
   return {atMs, by, deed}
 }
 
-/** Every second call of some processes goes wrong. */
+/** Every second call of some processes fails. */
 function disturbed(
   draws: Draws,
   processes: readonly number[],

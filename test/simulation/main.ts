@@ -9,14 +9,14 @@ import {describeScenario, shorten} from './shrink.js'
 import {Totals} from './totals.js'
 
 const USAGE = `npm run simulate -- --seed 42 | --seeds 1000 | --minutes 10 | --orders 1000
-  --profile NAME   only this profile, several times for several: ${PROFILES.join(', ')}
-  --from SEED      the first seed; 1 unless given
-  --oracle PREFIX  only these violations
-  --workers N      how many processes play at a time; as many as there are cores unless given
-  --orders N       explores up to N orders of messages of each small situation
-  --log            every call and every write of a shortened scenario
-  --list           only the violations: profile, seed and oracle of each
-  --write          puts the figures of what was played into docs/how-tested.md`
+  --profile NAME   play only this profile; repeatable: ${PROFILES.join(', ')}
+  --from SEED      the first seed. Default: 1
+  --oracle PREFIX  report only these violations
+  --workers N      processes that play at a time. Default: the number of cores
+  --orders N       explore up to N orders of messages of each small situation
+  --log            print every call and write of a shortened scenario
+  --list           print only violations: profile, seed and oracle
+  --write          write the figures to docs/how-tested.md`
 
 const {values} = parseArgs({
   options: {
@@ -44,13 +44,13 @@ if (values.help || isUnknown || isEmpty) {
   process.exit(values.help ? 0 : 2)
 }
 
-// Refused writes are errors, by the thousand, and their stacks are read by nobody.
+// Thousands of refused writes throw errors; their stacks are not needed.
 if (!values.log) Error.stackTraceLimit = 0
 const totals = new Totals()
 const explained = new Set<string>()
 let isBroken = false
 let isStopped = false
-// The seed under way is played to its end, so that the figures of all before it are not lost.
+// Finish the current seed, so that the figures so far are not lost.
 for (const signal of ['SIGINT', 'SIGTERM'] as const)
   process.once(signal, () => {
     isStopped = true
@@ -98,7 +98,7 @@ async function judge({profile, seed: number}: Seed, played: PlayedSeed): Promise
   totals.add(profile, number, {...played, violations})
   for (const {oracle, message} of violations) {
     isBroken = true
-    // The first of a kind is explained, the others are only counted.
+    // Explain the first violation of each kind; only count the others.
     const key = `${profile} ${oracle}`
     if (values.list) console.log(`${profile} ${number} ${oracle}`)
     if (values.list || explained.has(key)) continue

@@ -6,7 +6,7 @@ import {describeScenario, shorten} from './shrink.js'
 
 const SEEDS = 12
 
-/** Others than in `simulation.test.ts`. A variable selects fresh ones, which may find what no run has found yet. */
+/** Different seeds than in `simulation.test.ts`. A variable selects fresh ones, which may find new faults. */
 const first = Number(process.env.ZAEL_SIMULATE_FROM ?? 10_050)
 
 it.each(PROFILES)(`finds no violation from seed ${first} on: %s`, {timeout: 600_000}, async profile => {

@@ -15,7 +15,7 @@ const RATE = {name: 'rpm', capacity: 10, refillAmount: 1, refillPeriodSeconds: 1
 
 function shard(tokens: bigint, requests = 0): StoredShard {
   const limit: StoredLimit = {tokens, consumed: 0n, capacity: 10_000n, amount: 1000n, period: 1000n, remainder: 0n}
-  const counts = {shardCount: 1, requests, bypass: undefined, refused: new Map(), marks: new Map(), told: new Map()}
+  const counts = {shardCount: 1, requests, bypass: undefined, refused: new Map(), marks: new Map(), feedback: new Map()}
   return {...counts, refilledAt: 0n, limits: new Map([['rpm', limit]])}
 }
 
@@ -137,7 +137,7 @@ describe('the oracle of top-ups', () => {
     const after = encodeOperation(record(tokens))
     const change = {table: 'sim', sequence: 1, atMs: 0, before: undefined, after}
     const made = write(1000, shard(0n), shard(credited), [change])
-    // As in a run, where the record of the operation is beside the bucket.
+    // As in a run: the operation's record is beside the bucket.
     return {...made, shards: [...made.shards, ...made.changes.flatMap(each => shardChange(each) ?? [])]}
   }
 

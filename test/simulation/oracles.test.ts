@@ -18,7 +18,7 @@ import {shardChange, type TableWrite, type Writer} from './world/table-writes.js
 const BUCKET = `ns/u0/${RESOURCE}`
 const LIMITER: Writer = {kind: 'limiter', process: 0}
 
-/** A bucket item with one limit of 10 tokens that regains one every second. */
+/** A bucket item with one limit of 10 tokens that refills one token per second. */
 function bucket(fields: {
   tk?: number
   tc?: number
@@ -171,7 +171,7 @@ describe('S1: the rate bound', () => {
       const {verdicts, timeline, found} = judges()
       const rates = new RateBound(timeline, verdicts, () => 0)
       rates.observe(write(1000, [[undefined, bucket({tk: 8000, tc: 2000, rf: 1000})]]))
-      // Full after two seconds, then three overflow: of four that are taken, three come back.
+      // Full after two seconds, then three overflow: of four taken, three come back.
       const taken = bucket({tk: 4000, tc: 6000, rf: 1000})
       rates.observe(write(6000, [[bucket({tk: 8000, tc: 2000, rf: 1000}), taken]], writer))
       rates.observe(write(6000, [[taken, bucket({tk: 0, tc: 6000 + more, rf: 6000})]]))
@@ -258,7 +258,7 @@ describe('S3, S6, S7, S8, S9: single writes', () => {
     const dayMs = 86_400_000
     const ahead = bucket({tk: 5000, rf: 1000 + dayMs})
     expect(judge(write(1000, [[ahead, bucket({tk: 0, rf: 1000})]]))).toEqual(['S7-refill-instant'])
-    // More than a day ahead it is set back, with what it has brought.
+    // More than a day ahead, it is set back, together with its credit.
     expect(judge(write(999, [[ahead, bucket({tk: 0, rf: 999})]]))).toEqual([])
     expect(judge(write(999, [[ahead, bucket({tk: 1, rf: 999})]]))).toEqual(['S3-credit'])
   })
@@ -285,7 +285,7 @@ describe('S3, S6, S7, S8, S9: single writes', () => {
     expect(judge(write(1, [[clean, marked]]), write(2, [[clean, marked]]))).toEqual(['S6-charged-twice'])
     const returned = bucket({tk: 11_000, tc: -1000, mark: 'x'})
     expect(judge(write(1, [[clean, returned]]), write(2, [[clean, returned]]))).toEqual(['S6-returned-twice'])
-    // At once, so that the mark in the slot stays the same; of others than limiters it tells nothing.
+    // At once, so that the mark in the slot stays; the marks of other writers prove nothing.
     const again = [marked, bucket({tk: 8000, tc: 2000, mark: 'x'})] as const
     expect(judge(write(1, [[clean, marked]]), write(2, [again]))).toEqual(['S6-charged-twice'])
     const python: Writer = {kind: 'python', process: -2}
@@ -394,7 +394,7 @@ describe('L2, L3, L4, L6: what is told', () => {
 
   it('knows which requests are too large, and that a wait below the capacity ends', () => {
     expect(judge(10, refusal(5))).toEqual([])
-    // The error itself states no infinite wait; one that did would be found.
+    // The error itself never states an infinite wait; the oracle would report one.
     const endless = Object.defineProperty(refusal(5), 'retryAfterMs', {value: Number.POSITIVE_INFINITY})
     expect(judge(10, endless)).toEqual(['L2-infinite'])
     expect(judge(10, refusal(0))).toEqual(['L2-not-positive'])

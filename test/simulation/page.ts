@@ -2,14 +2,14 @@ import {readFile, writeFile} from 'node:fs/promises'
 
 const PAGE = new URL('../../docs/how-tested.md', import.meta.url)
 
-/** The tables of the page about testing that runs write, and the command of each. */
+/** The generated tables of docs/how-tested.md, and the command of each. */
 const COMMANDS = {
   seeds: 'npm run simulate -- --seeds N --write',
   orders: 'npm run simulate -- --orders N --write',
   faults: 'npm run mutate -- --write',
 } as const
 
-/** Replaces one table of the page; the others stay as the last run of their command wrote them. */
+/** Replaces one table of the page and keeps the others. */
 export async function writeTable(name: keyof typeof COMMANDS, table: string): Promise<void> {
   await writeFile(PAGE, withTable(await readFile(PAGE, 'utf8'), name, table))
 }

@@ -2,10 +2,10 @@ import type {PlayedSeed, Seed} from './players.js'
 import {scenarioOf} from './profiles.js'
 import {run} from './run.js'
 
-/** A process that plays the seeds it is sent, one after the other: a run has the timers of its process to itself. */
+/** Plays the seeds it is sent, one at a time: a run needs the timers of its process for itself. */
 
 Error.stackTraceLimit = 0
-// Its parent decides when it ends.
+// The parent ends this process.
 process.on('SIGINT', () => {})
 let last = Promise.resolve()
 process.on('message', (seed: Seed) => {

@@ -3,7 +3,7 @@ import {availableParallelism} from 'node:os'
 import type {RunResult} from './run.js'
 import type {Profile} from './scenario.js'
 
-/** What is told of a seed that another process has played. */
+/** The result of a seed played by another process. */
 export type PlayedSeed = Omit<RunResult, 'log'>
 
 export interface Seed {
@@ -11,18 +11,17 @@ export interface Seed {
   readonly seed: number
 }
 
-/** Seeds that are handed out before the result of the first of them is taken, for each player. */
+/** Seeds queued per player ahead of the results. */
 const AHEAD = 8
 
-/** A process must play so many to be worth its start. */
+/** Seeds that make a further process worth starting. */
 const FEWEST_SEEDS = 15
 
-/** How many processes play that many seeds, unless a number is asked for. */
 export function playerCount(seeds: number, asked = availableParallelism()): number {
   return Math.max(1, Math.min(asked, Math.ceil(seeds / FEWEST_SEEDS)))
 }
 
-/** Plays seeds in several processes; the results come in the order of the seeds. */
+/** Plays seeds in several processes; yields results in the order of the seeds. */
 export async function* playSeeds(
   seeds: Iterable<Seed>,
   count: number,
@@ -36,7 +35,7 @@ export async function* playSeeds(
       if (done) return
       const idlest = players.reduce((a, b) => (b.waiting < a.waiting ? b : a))
       const played = idlest.play(seed)
-      // A failure is noticed when its turn comes.
+      // A failure is reported in its turn.
       played.catch(() => {})
       handedOut.push({seed, played})
     }
@@ -51,7 +50,7 @@ export async function* playSeeds(
   }
 }
 
-/** Another process, with the same options of Node. */
+/** Another process, with the same Node options. */
 class Player {
   readonly #child: ChildProcess = fork(new URL('player.ts', import.meta.url))
   readonly #waiting: {resolve: (played: PlayedSeed) => void; reject: (error: Error) => void}[] = []

@@ -1,4 +1,5 @@
 import type {Limit} from '../../src/lib/core/limits/limit.js'
+import {batchesInDoubt, isAboutBatches} from './batched-settlements.js'
 import {planFamilies} from './family-plan.js'
 import {planFeedback} from './feedback-plan.js'
 import {
@@ -25,7 +26,6 @@ import {
   softnessRunsOut,
 } from './rare.js'
 import {repeatSome} from './repeats.js'
-import {isAboutRides, ridesInDoubt} from './rides.js'
 import {type Deed, type Profile, RESOURCE, type Scenario, type Step, USUAL_CACHE_SIZE} from './scenario.js'
 import {settleSomeSoon} from './settle-soon.js'
 import {changed, fillTimeMs, kills, looks, someFaults, someLimits, streamSplits, traffic} from './traffic.js'
@@ -36,11 +36,11 @@ import {OTHERS} from './world/world.js'
 const ENTITIES = ['u0', 'u1'] as const
 const CHILDREN = {c0: 'team', c1: 'team'} as const
 
-/** Makes up a scenario: the same for the same seed. */
+/** Generates a scenario, always the same for one seed. */
 export function scenarioOf(profile: Profile, seed: number): Scenario {
   const draws = new Draws(seed * 2_654_435 + profile.length)
   const planned = planOf(profile, seed, draws)
-  // Drawn apart, so that the rest of a seed is the same with and without.
+  // Separate draws, so that the rest of a seed does not depend on these.
   const settled = settleSomeSoon(planned, new Draws(seed * 7919 + profile.length))
   const cacheSize = someCacheSize(new Draws(seed * 104_729 + profile.length))
   const synced = syncSome(settled, new Draws(seed * 32_452_843 + profile.length))
@@ -49,14 +49,14 @@ export function scenarioOf(profile: Profile, seed: number): Scenario {
 }
 
 function planOf(profile: Profile, seed: number, draws: Draws): Planned {
-  if (isAboutRides(profile, seed)) return ridesInDoubt(draws, profile)
-  // Seldom met otherwise: every sixth seed is about nothing else.
+  if (isAboutBatches(profile, seed)) return batchesInDoubt(draws, profile)
+  // Rare otherwise: every sixth seed plays only this.
   if (profile === 'config' && seed % 6 === 0) return loweredByOthers(draws)
   if (isAboutSplits(profile, seed)) return leasesAcrossSplits(draws)
   return isAboutClocks(profile, seed) ? planClockChange(draws) : PLANS[profile](draws)
 }
 
-/** Every second configuration of a Python client reaches buckets. */
+/** Half of the Python configurations also update buckets. */
 function syncSome(planned: Planned, draws: Draws): Planned {
   const isSynced = draws.chance(0.5)
   const steps = planned.steps.map(step =>
@@ -65,7 +65,7 @@ function syncSome(planned: Planned, draws: Draws): Planned {
   return {...planned, steps}
 }
 
-/** Of five seeds one forgets buckets all the time. */
+/** One of five seeds uses a tiny cache. */
 function someCacheSize(draws: Draws): number {
   return draws.pick([1, 2, ...Array.from({length: 8}, () => USUAL_CACHE_SIZE)])
 }
@@ -106,7 +106,7 @@ const PLANS: Record<Profile, (draws: Draws) => Planned> = {
       const kind = draws.chance(0.8) ? 'set-limits' : 'python-config'
       return {atMs, by: OTHERS, deed: {kind, scope: SYSTEM, limits: changed(draws, limits)}}
     }
-    // Processes that live long, and end or go on; then mostly those that decide once.
+    // Long-lived processes first, some of them restarted; then mostly processes that decide once.
     const early = traffic(draws, {processes, limits, entities, untilMs: 90_000, count: draws.int(15, 40), recycle: 0.1})
     const late = traffic(draws, {processes, limits, entities, untilMs: 250_000, count: draws.int(10, 30), recycle: 0.7})
     const steps = [
@@ -286,7 +286,7 @@ const PLANS: Record<Profile, (draws: Draws) => Planned> = {
     return {...plain(processes, limits), steps: [...steps, ...streamSplits(draws, 60_000)], faults, aggregatorLagMs}
   },
 
-  /** Traffic before and after midnight, with usage that is rolled up while the aggregator fails. */
+  /** Traffic around midnight; usage is rolled up while the aggregator fails. */
   rollups: draws => {
     const limits = someLimits(draws, draws.int(1, 2))
     const processes = draws.int(1, 2)
@@ -300,7 +300,7 @@ const PLANS: Record<Profile, (draws: Draws) => Planned> = {
     const midnightMs = 86_400_000 - (START_MS % 86_400_000)
     const steps = [
       ...some(midnightMs - 90_000, midnightMs + 10_000, draws.int(5, 20)),
-      // Records of the day before that come late, and batches with which it is swept.
+      // Late records of the previous day, and the batches that sweep it.
       ...some(midnightMs + 40_000, midnightMs + 100_000, draws.int(2, 10)),
       ...some(midnightMs + 280_000, midnightMs + 900_000, draws.int(5, 15)),
     ]

@@ -9,7 +9,7 @@ const START_MS = Date.parse('2024-02-28T00:15:00Z')
 const MINUTE_MS = 60_000
 const BEFORE_MS = START_MS - 10 * 3_600_000
 
-/** A shard of two of a session quota: 24 tokens in five hours, half of that in the first half of every hour. */
+/** One of two shards of a session quota: 24 tokens per five hours, halved in the first half of every hour. */
 function shard(number: number, fields: {tokens: number; atMs: number; ws: number; wa: number; taken?: number}): Item {
   return {
     PK: s(`ns/BUCKET#u0#gpt-4#${number}`),
@@ -28,13 +28,13 @@ function shard(number: number, fields: {tokens: number; atMs: number; ws: number
   }
 }
 
-/** A shard of two of a quota of 24 tokens a day. */
+/** One of two shards of a quota of 24 tokens per day. */
 function daily(number: number, atMs: number, tokens: number, consumed: number): Item {
   const {b_q_rsa: _, b_q_ws: __, b_q_wa: ___, sched: ____, ...item} = shard(number, {tokens, atMs, ws: 0, wa: 0})
   return {...item, b_q_tc: n(consumed), rsched: s('1m0h0')}
 }
 
-/** Shard 0 opens a session at a quarter past the hour; shard 1, which was told, enters it later. */
+/** Shard 0 opens a session at a quarter past the hour and announces it; shard 1 enters it later. */
 function found(entersAfterMs: number, tokens: number): string[] {
   const verdicts = new Verdicts(() => 0)
   const ledger = new QuotaLedger(verdicts, {aheadMs: () => 0, behindMs: () => 0, lagMs: () => 0})
@@ -55,7 +55,7 @@ function found(entersAfterMs: number, tokens: number): string[] {
   return verdicts.violations.map(({oracle}) => oracle)
 }
 
-/** A shard that no client has marked the window of is told so long after the last one has begun that the next one did. */
+/** The next session is announced to a shard without a window mark, `afterMs` after its last one began. */
 function foundAfterAnnouncement(afterMs: number): string[] {
   const verdicts = new Verdicts(() => 0)
   const ledger = new QuotaLedger(verdicts, {aheadMs: () => 0, behindMs: () => 0, lagMs: () => 0})
@@ -64,8 +64,11 @@ function foundAfterAnnouncement(afterMs: number): string[] {
     return item
   }
   const before = shard(0, {tokens: 0, atMs: BEFORE_MS, ws: BEFORE_MS, wa: BEFORE_MS})
-  const [held, told] = [unmarked(6000, START_MS), unmarked(6000, START_MS + afterMs)]
-  for (const [old, now, atMs] of [[before, held, START_MS + 1] as const, [held, told, START_MS + afterMs] as const])
+  const [held, announced] = [unmarked(6000, START_MS), unmarked(6000, START_MS + afterMs)]
+  for (const [old, now, atMs] of [
+    [before, held, START_MS + 1] as const,
+    [held, announced, START_MS + afterMs] as const,
+  ])
     ledger.observe({
       atMs,
       writer: {kind: 'limiter', process: 0},
@@ -75,7 +78,7 @@ function foundAfterAnnouncement(afterMs: number): string[] {
   return verdicts.violations.map(({oracle}) => oracle)
 }
 
-/** A daily quota, of which 2 were taken, is made hourly by another client, and daily again; then so much is returned. */
+/** Another client makes a daily quota hourly and daily again, with 2 tokens taken; then `milli` is refunded. */
 function foundAfterReturn(milli: number): string[] {
   const verdicts = new Verdicts(() => 0)
   const ledger = new QuotaLedger(verdicts, {aheadMs: () => 0, behindMs: () => 0, lagMs: () => 0})
@@ -95,7 +98,7 @@ function foundAfterReturn(milli: number): string[] {
   return verdicts.violations.map(({oracle}) => oracle)
 }
 
-/** A top-up of a session by 8 tokens, and a reset that ends it; then one begins with so much. */
+/** A session is topped up by 8 tokens and ended by a reset; then one starts with `tokens`. */
 function foundAfterReset(tokens: number): string[] {
   const verdicts = new Verdicts(() => 0)
   const ledger = new QuotaLedger(verdicts, {aheadMs: () => 0, behindMs: () => 0, lagMs: () => 0})
@@ -117,16 +120,16 @@ function foundAfterReset(tokens: number): string[] {
   return verdicts.violations.map(({oracle}) => oracle)
 }
 
-/** Another client makes a session that shard 1 was told of a daily quota of 6; then that shard is given so much. */
+/** Another client turns a session announced to shard 1 into a daily quota of 6; then that shard gets some tokens. */
 function foundAfterKindChanged(ws: number, tokens: number): string[] {
   const verdicts = new Verdicts(() => 0)
   const ledger = new QuotaLedger(verdicts, {aheadMs: () => 0, behindMs: () => 0, lagMs: () => 0})
-  const told = shard(1, {tokens: 1000, atMs: START_MS, ws, wa: BEFORE_MS})
-  const {b_q_rsa: _, sched: __, ...plain} = told
+  const announced = shard(1, {tokens: 1000, atMs: START_MS, ws, wa: BEFORE_MS})
+  const {b_q_rsa: _, sched: __, ...plain} = announced
   const synced = {...plain, b_q_cp: n(6000), rsched: s('1m0h0')}
   const steps = [
-    ['limiter', undefined, told],
-    ['python', told, synced],
+    ['limiter', undefined, announced],
+    ['python', announced, synced],
     ['limiter', synced, {...synced, b_q_tk: n(tokens)}],
   ] as const
   for (const [kind, before, after] of steps)
@@ -139,7 +142,7 @@ function foundAfterKindChanged(ws: number, tokens: number): string[] {
   return verdicts.violations.map(({oracle}) => oracle)
 }
 
-/** Another client makes a session of five hours, which is over, one of ten; so long after that a shard enters a new one. */
+/** Another client changes an ended five-hour session to ten hours; later a shard enters a new one. */
 function foundAfterLengthened(afterMs: number, beganAfterMs = afterMs, aheadMs = 0): string[] {
   const verdicts = new Verdicts(() => 0)
   const ledger = new QuotaLedger(verdicts, {aheadMs: () => aheadMs, behindMs: () => 0, lagMs: () => 0})
@@ -165,7 +168,7 @@ function foundAfterLengthened(afterMs: number, beganAfterMs = afterMs, aheadMs =
   return verdicts.violations.map(({oracle}) => oracle)
 }
 
-/** A shard in debt gives half of it to a new one, which then enters the next day; so much more is granted in the first. */
+/** A shard in debt gives half of it to a new shard, which enters the next day; then the first grants more. */
 function foundAfterDebt(more: number): string[] {
   const verdicts = new Verdicts(() => 0)
   const ledger = new QuotaLedger(verdicts, {aheadMs: () => 0, behindMs: () => 0, lagMs: () => 0})
@@ -188,7 +191,10 @@ function foundAfterDebt(more: number): string[] {
   return verdicts.violations.map(({oracle}) => oracle)
 }
 
-/** Another client has told shard 0 of a second one, and makes that with so much, after an operator has reset the first twice. */
+/**
+ * Another client announces a second shard to shard 0, an operator resets the first twice, and the client creates the
+ * second.
+ */
 function foundAfterResetOfOne(tokens: number): string[] {
   const verdicts = new Verdicts(() => 0)
   const ledger = new QuotaLedger(verdicts, {aheadMs: () => 0, behindMs: () => 0, lagMs: () => 0})
@@ -203,18 +209,18 @@ function foundAfterResetOfOne(tokens: number): string[] {
     {kind: 'python', process: 9} as const,
     {kind: 'operator', process: 8, deed: 'reset'} as const,
   ]
-  const told = daily(0, START_MS, 21_000, 3000)
-  const alone = {...told, shard_count: n(1)}
+  const announced = daily(0, START_MS, 21_000, 3000)
+  const alone = {...announced, shard_count: n(1)}
   write({kind: 'limiter', process: 0}, undefined, alone)
-  write(python, alone, told)
+  write(python, alone, announced)
   const half = daily(0, START_MS, 12_000, 3000)
-  write(operator, told, half)
+  write(operator, announced, half)
   write(operator, half, half)
   write(python, undefined, daily(1, START_MS, tokens, 0))
   return verdicts.violations.map(({oracle}) => oracle)
 }
 
-/** A clock that is ahead brings shard 1, which has given some to shard 0, to the next day; an operator brings it back. */
+/** A clock that is ahead moves shard 1, which gave tokens to shard 0, to the next day; an operator moves it back. */
 function foundAfterSetBack(deed: 'reset' | 'top-up'): string[] {
   const verdicts = new Verdicts(() => 0)
   const ledger = new QuotaLedger(verdicts, {aheadMs: () => 5000, behindMs: () => 0, lagMs: () => 0})
@@ -235,7 +241,10 @@ function foundAfterSetBack(deed: 'reset' | 'top-up'): string[] {
   return verdicts.violations.map(({oracle}) => oracle)
 }
 
-/** Shard 1 of two has spent its part of the next day; shard 3, a copy of shard 0 by that client, is granted that day, too. */
+/**
+ * Shard 1 of two has spent its part of the next day; shard 3, another client's copy of shard 0, is also granted that
+ * day.
+ */
 function foundAfterCopy(writer: 'python' | 'operator', tokens: number): string[] {
   const verdicts = new Verdicts(() => 0)
   const ledger = new QuotaLedger(verdicts, {aheadMs: () => 0, behindMs: () => 0, lagMs: () => 0})
@@ -258,7 +267,10 @@ function foundAfterCopy(writer: 'python' | 'operator', tokens: number): string[]
   return verdicts.violations.map(({oracle}) => oracle)
 }
 
-/** A daily quota of 6 is charged so long before its reset, by a process whose messages take 12 ms, and pays for it in the next day. */
+/**
+ * A daily quota of 6 is charged shortly before its reset by a process with 12 ms of travel time; the next day pays for
+ * it.
+ */
 function foundAfterLateCharge(beforeMs: number): string[] {
   const verdicts = new Verdicts(() => 0)
   const ledger = new QuotaLedger(verdicts, {aheadMs: () => 0, behindMs: () => 0, lagMs: () => 12})

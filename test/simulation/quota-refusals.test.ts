@@ -24,7 +24,7 @@ const bucket = (tokens: number, consumed: number): Item => ({
   b_q_tc: n(consumed),
 })
 
-/** A caller is told that nothing is left of 3; a charge of these follows, or none. */
+/** A refusal reports 0 left of 3; a charge of these 3 follows, or none. */
 function found(chargedAfterMs: number | undefined, configured?: Limit): string[] {
   const verdicts = new Verdicts(() => 0)
   const [before, after] = [bucket(3000, 22_000), bucket(0, 25_000)]

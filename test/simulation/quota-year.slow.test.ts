@@ -9,7 +9,7 @@ import {OTHERS} from './world/world.js'
 
 const ZONE = 'Europe/Berlin'
 const DAY_MS = 86_400_000
-/** From January to April there is a leap day and a change of the clocks; `ZAEL_TEST_SIZE=full` plays the whole year. */
+/** January to April has a leap day and a clock change; `ZAEL_TEST_SIZE=full` plays the whole year. */
 const [MONTHS, DAYS] = process.env.ZAEL_TEST_SIZE === 'full' ? [12, 366] : [4, 121]
 const DAILY = 10
 /** Less than the days of any month allow. */
@@ -24,7 +24,7 @@ const LIMITS = [
 /** Noon of the first day of 2024, a leap year, in Berlin. */
 const FIRST_NOON_MS = Date.parse('2024-01-01T12:00:00+01:00') - START_MS
 
-/** Two processes, one of them a second ahead, use up every day in two requests; a third one is refused. */
+/** Two processes, one a second ahead, use up every day in two requests; a third request is refused. */
 function year(): Scenario {
   const draws = new Draws(15)
   const steps: Step[] = []
@@ -37,7 +37,7 @@ function year(): Scenario {
   for (let day = 0; day < DAYS; day++) {
     const noonMs = FIRST_NOON_MS + day * DAY_MS
     const first = draws.int(1, DAILY - 1)
-    // Clocks of Berlin change by an hour twice a year.
+    // Berlin's clocks change by an hour twice a year.
     ask(noonMs - draws.int(0, 10 * 3_600_000), first)
     ask(noonMs + 1000 + draws.int(0, 5 * 3_600_000), DAILY - first)
     if (day % 7 === 0) ask(noonMs + 6 * 3_600_000, 1)

@@ -46,13 +46,13 @@ const LIMITS: readonly Limit[] = [
   }),
 ]
 
-/** What was taken and not returned in one window of a quota. */
+/** Net consumption in one window of a quota. */
 interface Window {
   readonly startMs: number
   taken: number
 }
 
-/** A client with a clock of its own: several processes, splits, returns in the same and in later windows. */
+/** Independent bookkeeping of several processes, splits, and refunds in the same and later windows. */
 describeOnBoth('quotas over a long time', {timeout: 300_000}, (table, extent) => {
   let scene: Scene
   let random: () => number
@@ -60,7 +60,7 @@ describeOnBoth('quotas over a long time', {timeout: 300_000}, (table, extent) =>
 
   beforeEach(() => {
     scene = new Scene(table)
-    // Over two changes of the clocks in Berlin.
+    // Spans both clock changes in Berlin.
     scene.nowMs = Date.parse('2026-01-01T00:00:00+01:00')
     random = seededRandom(15)
   })
@@ -100,7 +100,7 @@ describeOnBoth('quotas over a long time', {timeout: 300_000}, (table, extent) =>
       await held.lease.release({day: held.amount})
       returned++
       const window = windows.get(held.day)
-      // What belongs to a window that is over pays for no other.
+      // A refund of an ended window does not count for another.
       if (window && held.day === localDay.format(scene.nowMs)) window.taken -= held.amount
     }
 
@@ -115,7 +115,7 @@ describeOnBoth('quotas over a long time', {timeout: 300_000}, (table, extent) =>
       else if (step < 0.9) await aggregator.handle({Records: tap.take()})
       const nextMs = scene.nowMs + whole(100 * 60_000)
       if (localDay.format(nextMs) !== today) {
-        // The rest of the day is taken in its last moments, token by token: together it is the allowance.
+        // The rest of the day is taken in its last moments, token by token: the sum is the allowance.
         while (await take(1)) {}
         await Promise.all(limiters.map(limiter => limiter.settled()))
         expect({day: today, taken: windows.get(today)?.taken}).toEqual({day: today, taken: DAILY})
@@ -151,7 +151,7 @@ describeOnBoth('quotas over a long time', {timeout: 300_000}, (table, extent) =>
       if (inSession > SESSION - 3) full++
       await Promise.all(limiters.map(limiter => limiter.settled()))
       if (shards < 4 && round % 5 === 4) shards = await splitBucket(scene.tenant, USER.entity, USER.resource, shards)
-      // A rest beyond the end.
+      // A pause beyond the end of the window.
       scene.nowMs = Math.max(scene.nowMs, startMs + SESSION_MS) + whole(HOUR_MS)
       expect(inSession).toBeLessThanOrEqual(SESSION)
     }

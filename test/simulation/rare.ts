@@ -13,15 +13,15 @@ import {changed, someFaults} from './traffic.js'
 import type {Draws} from './world/draws.js'
 import {OTHERS} from './world/world.js'
 
-/** What random traffic seldom meets. */
+/** Situations that random traffic seldom meets. */
 
 export const SYSTEM = {level: 'resource', resource: RESOURCE} as const
 
 export type Planned = Omit<Scenario, 'seed' | 'profile'>
 
 /**
- * Several requests of one process at one instant, for a bucket that nobody has used. They share its first write where the
- * request before them cannot create it: it is too large.
+ * Several requests of one process at one instant, for an unused bucket. They share its first write because the request
+ * before them is too large to create it.
  */
 export function batchForNewBucket(draws: Draws, {name, capacity}: Limit): Step[] {
   const others = draws.pick([0, 2, 3])
@@ -34,8 +34,8 @@ export function batchForNewBucket(draws: Draws, {name, capacity}: Limit): Step[]
 }
 
 /**
- * A lease from before a bucket is filled or deleted, which ends when its process has used the new one. Where there are two
- * limits, one is returned and one charged in the same correction first.
+ * A lease from before a bucket is reset or deleted, which ends after its process has used the new bucket. With two
+ * limits, one settlement first refunds one and charges the other.
  */
 export function leaseAcross(
   draws: Draws,
@@ -58,7 +58,9 @@ export function leaseAcross(
   ]
 }
 
-/** Processes whose marks share a slot return tokens all at once, while answers are lost: their marks are overwritten. */
+/**
+ * Processes that share a mark slot refund tokens at once while responses are lost: they overwrite each other's marks.
+ */
 export function sharedSlotRush(draws: Draws): Planned {
   const processes = draws.int(2, 3)
   const capacity = draws.int(50, 200)
@@ -79,7 +81,7 @@ export function sharedSlotRush(draws: Draws): Planned {
   return {...plain(processes, limits), steps, faults, sharedSlots: draws.chance(0.7)}
 }
 
-/** Processes take from buckets that they have not seen, and know the limits of by others, while answers are lost. */
+/** Processes take from unread buckets, whose limits they know from other buckets, while responses are lost. */
 export function firstWritesInDoubt(draws: Draws): Planned {
   const capacity = draws.int(20, 300)
   const limits = [{name: 'rpm', capacity, refillAmount: draws.int(1, capacity), refillPeriodSeconds: 3600}]
@@ -97,8 +99,8 @@ export function firstWritesInDoubt(draws: Draws): Planned {
 }
 
 /**
- * Requests for which several shards are charged, while another process takes from them and returns it, and answers are
- * lost: the first try of a transaction arrives when its repetition was refused.
+ * Requests that charge several shards, while another process takes from them and refunds, and responses are lost: the
+ * first try of a transaction arrives after its retry was refused.
  */
 export function gathersInDoubt(draws: Draws): Planned {
   const capacity = draws.int(20, 100)
@@ -124,11 +126,14 @@ export function gathersInDoubt(draws: Draws): Planned {
   return {...plain(2, limits), steps, faults: faults.filter(() => draws.chance(0.5))}
 }
 
-/** Limits change while one process is ahead of the others, whose writes do not move the refill instant, and answers are lost. */
+/**
+ * Limits change while one process is ahead of the others, whose writes do not move the refill instant, and responses
+ * are lost.
+ */
 export function limitsChangeBehindClock(draws: Draws): Planned {
   const capacity = draws.int(20, 100)
   const limits = [{name: 'rpm', capacity, refillAmount: draws.int(1, 20), refillPeriodSeconds: 60}]
-  // A fourth one would share the slot of the first.
+  // A fourth process would share the slot of the first.
   const processes = draws.int(2, 3)
   const steps: Step[] = []
   const ask = (atMs: number, by: number) => {
@@ -152,14 +157,14 @@ export function limitsChangeBehindClock(draws: Draws): Planned {
   return {...plain(processes, limits), skewsMs, steps, faults: lostAnswers(draws, processes, 0.25)}
 }
 
-/** Answers are lost, and some of the requests come late. */
+/** Responses are lost, and some requests arrive late. */
 export const lostAnswers = (draws: Draws, processes: number, share: number): Fault[] =>
   someFaults(draws, processes, share).map(fault => ({
     ...fault,
     kind: draws.pick(['lost-before', 'lost-after', 'late'] as const),
   }))
 
-/** A slow limit beside a fast one, asked for around the instant at which the slow one is full again. */
+/** A slow and a fast limit, requested around the instant at which the slow one is full again. */
 export function slowLimitFillsUp(draws: Draws): Planned {
   const capacity = draws.int(2, 10)
   const slow = {name: 'tpd', capacity, refillAmount: draws.int(1, 10), refillPeriodSeconds: 86_400}
@@ -175,7 +180,7 @@ export function slowLimitFillsUp(draws: Draws): Planned {
   return {...plain(2, limits), steps}
 }
 
-/** A soft limit is in debt when the time runs out for which its bucket says that it is soft, 54 s after it was said. */
+/** A soft limit is in debt when the bucket's stored softness expires, 54 s after it was stored. */
 export function softnessRunsOut(draws: Draws): Planned {
   const capacity = draws.int(2, 20)
   const soft = {name: 'rpm', capacity, refillAmount: draws.int(1, 5), refillPeriodSeconds: 60, soft: true} as const
@@ -207,7 +212,7 @@ export function plain(processes: number, limits: readonly Limit[]): Planned {
   }
 }
 
-/** Processes that know buckets go on asking while another client lowers them, and says so by no revision. */
+/** Processes with cached buckets keep asking while another client lowers the limits without changing the revision. */
 export function loweredByOthers(draws: Draws): Planned {
   const capacity = draws.int(50, 100)
   const limits = [{name: 'rpm', capacity, refillAmount: capacity, refillPeriodSeconds: 60}]
@@ -218,7 +223,7 @@ export function loweredByOthers(draws: Draws): Planned {
   ]
   for (const entity of ['u0', 'u1', 'u2', 'u3']) {
     for (let request = 0; request < 12; request++) {
-      // Some buckets are nearly full, some have to be refilled.
+      // Some buckets are nearly full, some need a refill.
       const tokens = entity < 'u2' ? 1 : Math.ceil(capacity / 8)
       const deed: Deed = {kind: 'acquire', entity, consume: {rpm: request < 9 ? tokens : 1}, actions: []}
       steps.push({atMs: 400 * request + draws.int(0, 400), by: draws.int(0, processes - 1), deed})

@@ -17,13 +17,13 @@ import type {SimulatedProcess} from './world/process.js'
 import {installVirtualTime, VirtualTime} from './world/virtual-time.js'
 import {World, type WorldCounts} from './world/world.js'
 
-/** After the last step, so long everything has to end, in ms. */
+/** Everything must end within this time after the last step, in ms. */
 const SETTLE_MS = 120_000
 
-/** Callers wait at most so long for a token before they ask again, in ms. */
+/** Longest wait of a caller before it asks again, in ms. */
 const LONGEST_PLAY_MS = 7_300_000
 
-/** The stream must be read to its end within this time once nothing fails any more, in ms. */
+/** The stream must be read to its end within this time after the last fault, in ms. */
 const DRAIN_MS = 1_800_000
 
 const DAY_MS = 86_400_000
@@ -42,7 +42,7 @@ export async function run(scenario: Scenario): Promise<RunResult> {
   const time = new VirtualTime()
   const restore = installVirtualTime(time)
   let oracles: Oracles | undefined
-  // In a service it would end the process.
+  // In a service, this would end the process.
   const noteUnhandled = (reason: unknown) => oracles?.verdicts.report('L6-unhandled', 'an error', String(reason))
   process.on('unhandledRejection', noteUnhandled)
   try {
@@ -63,7 +63,7 @@ export async function run(scenario: Scenario): Promise<RunResult> {
   }
 }
 
-/** A step that is being played; callers that wait for tokens are long over it. */
+/** A step in progress; callers waiting for tokens may outlast it. */
 interface Play {
   isOver: boolean
 }
@@ -143,17 +143,17 @@ async function play(stage: Stage, {by, deed}: Step): Promise<void> {
   }
 }
 
-/** A limiter that was closed in good order has nothing left to write. */
+/** A limiter that was closed normally has nothing left to write. */
 async function recycle(stage: Stage, process: SimulatedProcess): Promise<void> {
   const {limiter, kills, number} = process
   await process.recycle()
   await stage.world.time.sleep(0)
   const unwritten = stage.acceptedBy(limiter)
   if (process.kills === kills && unwritten > 0)
-    stage.oracles.verdicts.report('S2-closed', `p${number}`, `${unwritten} corrections were not written`)
+    stage.oracles.verdicts.report('S2-closed', `p${number}`, `${unwritten} settlements were not written`)
 }
 
-/** Faults end; everything under way ends; the stream is read; the books are compared; buckets heal. */
+/** Ends the faults, waits for all operations, reads the stream, compares the books, and lets buckets recover. */
 async function finish(stage: Stage, plays: readonly Play[]): Promise<void> {
   const {world, oracles, operations, atEnd} = stage
   const {time, scenario} = world
@@ -187,7 +187,7 @@ async function finish(stage: Stage, plays: readonly Play[]): Promise<void> {
   if (scenario.profile === 'rollups') await checkRolledUp(stage)
 }
 
-/** When a day and a month are over, everything is rolled up, by processes that do so at the same time. */
+/** Rolls up all usage after a day and a month, by concurrent processes. */
 async function checkRolledUp(stage: Stage): Promise<void> {
   const {world, oracles} = stage
   const {time, stream} = world

@@ -4,10 +4,13 @@ import type {Draws} from './world/draws.js'
 
 type Acquire = Extract<Deed, {kind: 'acquire'}>
 
-/** About as long as a correction waits for others, and is then on its way, in ms. */
+/** About as long as a settlement is pending and then in flight, in ms. */
 const WAIT_MS = 120
 
-/** Has corrections of many leases written soon, some of them while their process asks again. Some processes end, or die, while corrections of theirs wait. */
+/**
+ * Settles many leases with `settle: 'soon'`, some while their process makes requests. Some processes end or die while
+ * settlements are pending.
+ */
 export function settleSomeSoon(planned: Planned, draws: Draws): Planned {
   const mayDie = planned.steps.some(({deed}) => deed.kind === 'kill')
   const mayEnd = mayDie || planned.steps.some(({deed}) => deed.kind === 'recycle')
@@ -33,7 +36,7 @@ export function settleSomeSoon(planned: Planned, draws: Draws): Planned {
   return {...planned, steps}
 }
 
-/** Requests of the same process for the same bucket while the correction waits. */
+/** Requests of the same process for the same bucket while the settlement is pending. */
 function company(draws: Draws, {atMs, by}: Step, {entity, consume}: Acquire, correctedMs: number): Step[] {
   const [name] = Object.keys(consume)
   if (name === undefined || draws.chance(0.4)) return []
@@ -41,7 +44,7 @@ function company(draws: Draws, {atMs, by}: Step, {entity, consume}: Acquire, cor
   return Array.from({length: draws.int(1, 2)}, () => ({atMs: atMs + correctedMs + draws.int(0, 60), by, deed}))
 }
 
-/** When the first correction is made, in ms after the request. */
+/** When the first settlement is made, in ms after the request. */
 function firstCorrectionMs({actions}: Acquire): number | undefined {
   let sinceMs = 0
   for (const {kind, afterMs} of actions) {

@@ -1,13 +1,13 @@
 import {run} from './run.js'
 import {type Deed, type Fault, type Scenario, type Step, USUAL_CACHE_SIZE} from './scenario.js'
 
-/** Runs that shortening may take. */
+/** Maximum runs for shortening. */
 const MOST_RUNS = 400
 
-/** A part of a scenario that can be left out. */
+/** A part of a scenario that can be omitted. */
 type Part = {readonly step: Step} | {readonly fault: Fault}
 
-/** Leaves out everything without which an oracle still finds the same: steps, faults, then actions of leases. */
+/** Omits everything that the violation does not need: steps, faults, then actions of leases. */
 export async function shorten(scenario: Scenario, oracle: string): Promise<Scenario> {
   let runs = 0
   const fails = async (candidate: Scenario): Promise<boolean> => {
@@ -27,7 +27,7 @@ function assembled(scenario: Scenario, parts: readonly Part[]): Scenario {
   }
 }
 
-/** Delta debugging: leaves out halves, then quarters, and so on, as long as the rest still fails. */
+/** Delta debugging: omits halves, then quarters, and so on, as long as the rest still fails. */
 async function smallest<T>(
   all: readonly T[],
   fails: (subset: readonly T[]) => Promise<boolean>,
@@ -62,7 +62,7 @@ async function withFewerActions(
   return shortest
 }
 
-/** A scenario in words, one line for each step and fault. */
+/** A scenario as text, one line per step and fault. */
 export function describeScenario(scenario: Scenario): string {
   const {profile, seed, skewsMs, configs, children, cacheSize, steps, faults} = scenario
   const limits = configs.map(({scope, limits: all}) => {

@@ -2,19 +2,19 @@ import type {Exploration, Situation} from './explore.js'
 import type {PlayedSeed} from './players.js'
 import type {Profile} from './scenario.js'
 
-/** What was played of one profile. */
+/** Totals of one profile. */
 interface ProfileTotals {
   runs: number
   operations: number
   calls: number
   faults: number
   deliveries: number
-  rides: number
+  batched: number
   /** Seeds by oracle. */
   readonly found: Map<string, number[]>
 }
 
-/** Adds up what was played, for people and for the page about testing. */
+/** Sums up the played seeds, for the terminal and docs/how-tested.md. */
 export class Totals {
   readonly #profiles = new Map<Profile, ProfileTotals>()
   readonly #explored: string[] = []
@@ -26,7 +26,7 @@ export class Totals {
     totals.calls += counts.calls
     totals.faults += counts.faults
     totals.deliveries += counts.deliveries
-    totals.rides += counts.rides
+    totals.batched += counts.batched
     for (const oracle of new Set(violations.map(each => each.oracle))) {
       totals.found.set(oracle, [...(totals.found.get(oracle) ?? []), seed])
     }
@@ -45,24 +45,24 @@ export class Totals {
     )
   }
 
-  /** What was played of each profile, as a table of Markdown; `undefined` when nothing was. */
+  /** The totals of each profile as a Markdown table; `undefined` if nothing was played. */
   get seedTable(): string | undefined {
     if (this.#profiles.size === 0) return undefined
-    const rows = [...this.#profiles].map(([profile, {runs, operations, calls, faults, deliveries, rides, found}]) => {
+    const rows = [...this.#profiles].map(([profile, {runs, operations, calls, faults, deliveries, batched, found}]) => {
       const violations = [...found].map(([oracle, {length}]) => `${oracle} (${length})`).join(', ') || 'none'
-      return `| \`${profile}\` | ${runs} | ${operations} | ${calls} | ${faults} | ${deliveries} | ${rides} | ${violations} |`
+      return `| \`${profile}\` | ${runs} | ${operations} | ${calls} | ${faults} | ${deliveries} | ${batched} | ${violations} |`
     })
-    const sum = (field: 'runs' | 'operations' | 'calls' | 'faults' | 'deliveries' | 'rides') =>
+    const sum = (field: 'runs' | 'operations' | 'calls' | 'faults' | 'deliveries' | 'batched') =>
       [...this.#profiles.values()].reduce((total, each) => total + each[field], 0)
     return [
-      '| profile | seeds | operations | calls | faults | deliveries | rides | violations (seeds) |',
+      '| profile | seeds | operations | calls | faults | deliveries | batched | violations (seeds) |',
       '|---|---|---|---|---|---|---|---|',
       ...rows,
-      `| all | ${sum('runs')} | ${sum('operations')} | ${sum('calls')} | ${sum('faults')} | ${sum('deliveries')} | ${sum('rides')} | |`,
+      `| all | ${sum('runs')} | ${sum('operations')} | ${sum('calls')} | ${sum('faults')} | ${sum('deliveries')} | ${sum('batched')} | |`,
     ].join('\n')
   }
 
-  /** The small situations that were explored, as a table of Markdown; `undefined` when none was. */
+  /** The explored situations as a Markdown table; `undefined` if there are none. */
   get orderTable(): string | undefined {
     if (this.#explored.length === 0) return undefined
     return [
@@ -81,7 +81,7 @@ export class Totals {
       calls: 0,
       faults: 0,
       deliveries: 0,
-      rides: 0,
+      batched: 0,
       found: new Map<string, number[]>(),
     }
     this.#profiles.set(profile, totals)

@@ -36,15 +36,15 @@ interface Traffic {
   readonly entities: readonly string[]
   readonly untilMs: number
   readonly count: number
-  /** How many requests do more than to take. */
+  /** Share of requests with further actions on their lease. */
   readonly lease?: number
   readonly patient?: number
   readonly recycle?: number
-  /** How many come at the very instant of the one before; 0.4 unless given. */
+  /** Share of requests at the instant of the previous one. Default: 0.4. */
   readonly together?: number
 }
 
-/** Requests of all kinds at random instants, some of them in bursts. */
+/** Requests of all kinds at random instants, some in bursts. */
 export function traffic(
   draws: Draws,
   {processes, limits, entities, untilMs, count, lease = 0, patient = 0, recycle = 0, together = 0.4}: Traffic,
@@ -80,7 +80,7 @@ function someTokens(draws: Draws, limits: readonly Limit[]): Tokens {
   )
 }
 
-/** Corrections of both signs, then an end; never more returned than held. */
+/** Charges and refunds, then an end; refunds never exceed the holding. */
 export function someActions(draws: Draws, consume: Tokens): LeaseAction[] {
   const held = new Map(Object.entries(consume))
   const actions: LeaseAction[] = []
@@ -121,26 +121,26 @@ export function kills(draws: Draws, processes: number, untilMs: number): Step[] 
   return steps
 }
 
-/** Instants at which the stream's shards are divided. */
+/** Instants at which the stream's shards are split. */
 export function streamSplits(draws: Draws, untilMs: number): Step[] {
   const count = draws.pick([0, 0, 1, 2])
   return Array.from({length: count}, () => ({atMs: draws.int(0, untilMs), by: OTHERS, deed: {kind: 'split-stream'}}))
 }
 
-/** Now and then someone looks at everything. */
+/** Occasional reads of everything. */
 export function looks(draws: Draws, untilMs: number): Step[] {
   if (draws.chance(0.7)) return []
   return [{atMs: draws.int(0, untilMs), by: OTHERS, deed: {kind: 'look', entity: 'u0'}}]
 }
 
-/** Calls that go wrong: of every process, or of the aggregator when there are none. Often only answers are lost. */
+/** Faulty calls of every process, or of the aggregator if there are none. Often only responses are lost. */
 export function someFaults(draws: Draws, processes: number, share: number): Fault[] {
   const faults: Fault[] = []
   const kinds = draws.chance(0.3) ? (['lost-before', 'lost-after', 'late'] as const) : FAULT_KINDS
   for (const by of processes === 0 ? [AGGREGATOR] : Array.from({length: processes}, (_, number) => number)) {
     for (let call = 3; call < 200; call++) {
       if (!draws.chance(share)) continue
-      // Some arrive between their repetition and what follows it.
+      // Some arrive between their retry and the next write.
       const delayMs = draws.int(5, draws.pick([60, 4000]))
       faults.push({by, call, kind: draws.pick(kinds), delayMs})
     }

@@ -1,7 +1,7 @@
 import type {Lease} from '../../../src/lib/limiter/lease.js'
 import type {LeaseAction, Tokens} from '../scenario.js'
 
-/** What an action adds to the charge, in whole tokens; a rollback returns whatever is held. */
+/** Change of the charge by an action, in whole tokens. A rollback refunds everything held. */
 export function deltasOf(action: LeaseAction): Tokens {
   if (action.kind === 'adjust') return action.deltas
   if (action.kind === 'consume') return action.amounts

@@ -9,27 +9,27 @@ import {bucketId} from '../world/table-writes.js'
 import {deltasOf, perform} from './lease-action.js'
 import type {Stage} from './stage.js'
 
-/** A lapse of time in which a return that nothing disturbs has been made, in ms. */
+/** Time after which a refund without faults is applied, in ms. */
 const RETURN_MS = 2000
 
-/** How much later than its deadline a decision may come: one read of the policy, and the way of a message. */
+/** How much later than its deadline a decision may come: one policy read plus the travel time of a message. */
 const GRACE_MS = 1000
 
-/** Longest time of a correction, whose queue may be waiting for earlier writes. */
+/** Longest time of a settlement, in ms: its queue may first finish earlier writes. */
 const LONGEST_ACTION_MS = 60_000
 
 type Acquire = Extract<Deed, {kind: 'acquire'}>
 
-/** What one caller holds of one limit of one bucket. */
+/** Tokens that one caller holds of one limit of one bucket. */
 interface Held {
   readonly claim: Claim
-  /** Which bucket was charged, as `Books` numbers them; `undefined` where it changed during the charge. */
+  /** Incarnation that was charged, as numbered by `Books`; `undefined` if it changed during the charge. */
   readonly incarnation: number | undefined
-  /** Which window of a quota was charged, as `QuotaLedger` numbers them; `undefined` where it changed during the charge. */
+  /** Quota window that was charged, as numbered by `QuotaLedger`; `undefined` if it changed during the charge. */
   readonly period: number | undefined
 }
 
-/** A holding, and which bucket is there when an action on it begins. */
+/** A holding, and the state of its bucket when an action begins. */
 interface Before {
   readonly held: Held
   readonly incarnation: number
@@ -37,7 +37,7 @@ interface Before {
   readonly isThere: boolean
 }
 
-/** Plays one request with everything that its caller does afterwards, and keeps the books. */
+/** Plays one request and the caller's later actions, and records the charges. */
 export class LeasePlay {
   readonly #stage: Stage
   readonly #process: SimulatedProcess
@@ -45,12 +45,12 @@ export class LeasePlay {
   readonly #generation: number
   readonly #kills: number
   readonly #limiter: RateLimiter
-  /** Buckets that the process knows nothing of when it is asked. */
+  /** Buckets that the process has not cached when the request starts. */
   #unknown: string[] = []
   #held: Held[] = []
-  /** More was taken while the parent was another one than that of the lease, or was changing: several may have been charged. */
+  /** `consume` ran while the parent changed or differed from the lease's: several parents may be charged. */
   #hasSeveralParents = false
-  /** Everything is being returned, with whatever is still to be written. */
+  /** A rollback is in progress, including pending writes. */
   #isEnding = false
 
   constructor(stage: Stage, process: SimulatedProcess, deed: Acquire) {
@@ -110,13 +110,13 @@ export class LeasePlay {
     } catch (error) {
       end(error instanceof RateLimitExceeded ? 'refused' : undefined)
       if (error instanceof RateLimitExceeded) {
-        oracles.refusals.told(world.namespace, entity, error)
+        oracles.refusals.noteReported(world.namespace, entity, error)
         oracles.families.refused(this.#asked(startedMs), error.statuses)
         oracles.soft.refused(entity, consume)
         if (error.contended && !this.#process.wasDisturbed(startedMs)) oracles.answers.contended(`acquire ${entity}`)
       }
       if (error instanceof ResourceDisabled && error.hasBucket)
-        oracles.refusals.toldDisabled(world.namespace, entity, error)
+        oracles.refusals.noteDisabled(world.namespace, entity, error)
       world.note(`p${this.#process.number} ${(error as Error).name} ${entity} ${JSON.stringify(consume)}`)
       this.#afterFailure(error, pending, startedMs)
       oracles.answers.failed(`acquire ${entity}`, error)
@@ -124,7 +124,7 @@ export class LeasePlay {
     }
   }
 
-  /** The claims become exact; what was asked of a parent that has no part in it is returned. */
+  /** Makes the claims exact. Claims on a parent that was not charged are refunded. */
   #adopt(lease: Lease, pending: readonly Held[], startedMs: number): void {
     const [own, parent] = [lease.entity, lease.parent ?? ''].map(entity => this.#bucket(entity)) as [string, string]
     this.#stage.oracles.answers.unlimited(own, lease.unlimited, this.#stage.world.time.nowMs)
@@ -132,7 +132,7 @@ export class LeasePlay {
       bucket === own ? !lease.unlimited.includes(limit) : bucket === parent
     this.#held = pending.filter(isCharged).map(({claim, incarnation, period}) => {
       claim.low = claim.high
-      // Deleted meanwhile, or restored: charged before or after.
+      // Deleted or restored meanwhile: charged before or after.
       return {
         claim,
         incarnation: this.#incarnationOf(claim) === incarnation ? incarnation : undefined,
@@ -144,11 +144,11 @@ export class LeasePlay {
     this.#returnWhenClean(others, startedMs)
   }
 
-  /** Nothing of these stays charged, unless calls were disturbed, which is known at the end. */
+  /** These claims end uncharged unless calls hit faults, which is known at the end. */
   #returnWhenClean(claims: readonly Held[], startedMs: number): void {
     const {world, atEnd} = this.#stage
     const endedMs = world.time.elapsedMs
-    // What was charged in a window of a quota that is over is not returned.
+    // Charges in an expired quota window are not refunded.
     const stable = new Set<Held>()
     world.time.after(RETURN_MS, () => {
       for (const held of claims) if (held.period === this.#periodOf(held.claim)) stable.add(held)
@@ -164,7 +164,7 @@ export class LeasePlay {
     if (error instanceof RateLimitExceeded || error instanceof RequestTooLarge) {
       const buckets = this.#bucketsOf(this.#deed.entity)
       const isFirst = (bucket: string) => this.#unknown.includes(bucket)
-      // Which parent has refused, and whether it had to, is not known while that changes.
+      // While parents change, the oracle cannot know which parent refused, or whether it had to.
       if (!oracles.families.isChanging)
         oracles.answers.refused(
           buckets,
@@ -177,12 +177,12 @@ export class LeasePlay {
       this.#stage.noteRefused(this.#process.number, this.#generation, buckets)
     }
     oracles.quotas.refused(this.#process.number, this.#deed.entity, error, startedMs)
-    // Refused, failed or given up.
+    // Refused, failed or aborted.
     this.#returnWhenClean(pending, startedMs)
     if (error instanceof RateLimitExceeded && !world.scenario.sharedSlots) this.#returnRefused(pending)
   }
 
-  /** A refused request is charged by none of its attempts (decision 26). Not judged: parents, a bucket that is gone. */
+  /** No attempt of a refused request is charged (decision 26). Not judged: parents, deleted buckets. */
   #returnRefused(pending: readonly Held[]): void {
     const {books} = this.#stage.oracles
     if (pending.some(({claim}) => claim.bucket !== pending[0]?.claim.bucket)) return
@@ -216,7 +216,7 @@ export class LeasePlay {
     const isOfParent = () =>
       !families.isChanging || (families.isKnown && families.parentOf(this.#deed.entity) === lease.parent)
     const wasOfParent = isOfParent()
-    // Until it is known what became of it.
+    // Until the outcome is known.
     if (action.kind === 'rollback') this.#isEnding = true
     const takeBack = this.#expect(action.kind, deltas)
     try {
@@ -226,7 +226,7 @@ export class LeasePlay {
       if (this.#deed.isSoon && (action.kind === 'adjust' || action.kind === 'release')) {
         this.#whenWritten(lease, deltas, () => {
           takeBack()
-          this.#corrected(before, deltas, startedMs)
+          this.#settled(before, deltas, startedMs)
         })
         return
       }
@@ -235,12 +235,12 @@ export class LeasePlay {
       else if (action.kind === 'consume') {
         if (!wasOfParent || !isOfParent()) this.#hasSeveralParents = true
         this.#consumed(before, deltas)
-      } else if (action.kind !== 'commit') this.#corrected(before, deltas, startedMs)
+      } else if (action.kind !== 'commit') this.#settled(before, deltas, startedMs)
     } catch (error) {
       end()
       world.note(`p${this.#process.number} ${action.kind} ${this.#deed.entity} ${(error as Error).name}`)
-      // A mistake of the caller, or a refusal: nothing has happened, unless a compensation was disturbed.
-      if (error instanceof RateLimitExceeded) oracles.refusals.told(world.namespace, this.#deed.entity, error)
+      // Invalid input or a refusal changes nothing, unless a compensating write hit a fault.
+      if (error instanceof RateLimitExceeded) oracles.refusals.noteReported(world.namespace, this.#deed.entity, error)
       const isRefused = error instanceof RateLimitExceeded || error instanceof RequestTooLarge
       if (error instanceof InvalidInput || (isRefused && this.#isClean(startedMs, startedMs))) takeBack()
       else {
@@ -252,18 +252,18 @@ export class LeasePlay {
   }
 
   /**
-   * A correction that was accepted has been made when its lease says so. Until then, and for ever if the process dies, it may
-   * have been made or not: exactly what a crash may lose.
+   * An accepted settlement counts as written when the lease reports it. Until then, or forever if the process dies, it
+   * may or may not be written: that is the most a crash may lose.
    */
   #whenWritten(lease: Lease, deltas: Tokens, onWritten: () => void): void {
-    // An operation of its own: in a process that lives it has to end.
+    // A separate operation: in a live process it must end.
     const operation = this.#stage.begin(this.#process.number, `write of what ${this.#deed.entity} was settled`)
     const end = this.#stage.noteAccepted(this.#limiter)
     void lease
       .written()
       .then(
         () => {
-          // What is being returned as a whole is judged then.
+          // A rollback judges all holdings at once.
           if (!this.#isEnding) onWritten()
         },
         () => this.#leaveInDoubt(deltas),
@@ -274,12 +274,15 @@ export class LeasePlay {
       })
   }
 
-  /** A charge may have been made, and a return not: the lease gives neither back later. */
+  /** A charge may be written and a refund not: the lease refunds neither later. */
   #leaveInDoubt(deltas: Tokens): void {
     for (const {claim} of this.#held) claim.leaveInDoubt(BigInt(Math.abs(deltas[claim.limit] ?? 0)) * 1000n)
   }
 
-  /** Widens the claims for an action under way; the answer takes it back, also after others have widened them. */
+  /**
+   * Widens the claims while an action is in progress. The returned function undoes exactly that, even if other actions
+   * have widened them since.
+   */
   #expect(kind: LeaseAction['kind'], deltas: Tokens): () => void {
     const saved = this.#held.map(({claim}) => ({claim, low: claim.low, high: claim.high}))
     for (const {claim} of this.#held) {
@@ -297,13 +300,13 @@ export class LeasePlay {
     }
   }
 
-  /** Charges are owed to whatever bucket is there, returns are made only to the one that was charged. */
-  #corrected(before: readonly Before[], deltas: Tokens, startedMs: number): void {
+  /** Charges apply to any incarnation of the bucket; refunds only to the one that was charged. */
+  #settled(before: readonly Before[], deltas: Tokens, startedMs: number): void {
     const isUndecidable = this.#mayBeUndecidable(startedMs)
     for (const {held, incarnation, period, isThere} of before) {
       const {claim} = held
       const milli = BigInt(deltas[claim.limit] ?? 0) * 1000n
-      // Whether a return was made in time for its window, on its shard, is not known.
+      // It is unknown whether the refund reached its shard before the window ended.
       const isLate = milli < 0n && (held.period !== period || this.#periodOf(claim) !== period)
       if (isLate || (milli < 0n && isUndecidable) || this.#isOfSeveralParents(held)) {
         claim.mayAdd(milli)
@@ -315,16 +318,16 @@ export class LeasePlay {
       const isStable = this.#incarnationOf(claim) === incarnation
       const isSame = wasSame && isStable
       const {books} = this.#stage.oracles
-      // Charged in several lives of the bucket: which of them the lease returns is its own affair.
+      // Charged in several incarnations of the bucket: the lease chooses which one to refund.
       if (isSame && ofSame.length === 1) claim.add(milli)
-      // A charge to another bucket stays, as there is nothing that could return it.
+      // A charge on another incarnation stays: nothing can refund it.
       else if (milli > 0n && isStable && isThere && held.incarnation !== undefined)
         books.open(new Claim(claim.bucket, claim.limit, milli))
       else if (milli > 0n || wasSame || this.#mayBeReturned(held)) claim.mayAdd(milli)
     }
   }
 
-  /** More was taken: of the bucket that is there now, which may be another than before. */
+  /** The extra charge goes to the current incarnation, which may differ from the earlier one. */
   #consumed(before: readonly Before[], deltas: Tokens): void {
     const {books} = this.#stage.oracles
     if (this.#hasSeveralParents) this.#held.push(...this.#parentClaims(deltas))
@@ -351,7 +354,7 @@ export class LeasePlay {
     const endedMs = world.time.elapsedMs
     for (const {held, incarnation, period} of before) {
       const {claim} = held
-      // The bucket that was charged is gone, or was filled: there is nothing to return to.
+      // The charged bucket was deleted or refilled: no refund is possible.
       if (held.incarnation !== incarnation && !this.#mayBeReturned(held)) continue
       claim.returnAll(false)
       if (held.incarnation !== incarnation || this.#incarnationOf(claim) !== incarnation) continue
@@ -375,7 +378,7 @@ export class LeasePlay {
     return this.#stage.oracles.books.incarnation(bucket, limit)
   }
 
-  /** Whether what was charged may be there to be returned to: which bucket that was, or which of its shards, is not known. */
+  /** Whether a refund may still reach the charged incarnation, or one of its shards. */
   #mayBeReturned({claim: {bucket, limit}, incarnation}: Held): boolean {
     return incarnation === undefined || this.#stage.oracles.books.mayBeReturned(bucket, limit, incarnation)
   }
@@ -384,7 +387,7 @@ export class LeasePlay {
     return this.#stage.oracles.quotas.ledger.period(bucket, limit)
   }
 
-  /** The window that a request was charged in, which may have begun with it. */
+  /** The window that was charged; the request may have opened it. */
   #chargedPeriod(claim: Claim, period: number | undefined, startedMs: number): number | undefined {
     if (this.#periodOf(claim) === period) return period
     const {world, oracles} = this.#stage
@@ -393,8 +396,8 @@ export class LeasePlay {
   }
 
   /**
-   * Whether the mark of a return that was disturbed may have been overwritten by a call of the same process that it no longer
-   * waits for: then the return is not repeated (decision 26).
+   * Whether a later call of the same process may have overwritten the mark of a faulted refund. Then the refund is not
+   * repeated (decision 26).
    */
   #mayBeUndecidable(startedMs: number): boolean {
     const {unansweredAtMs, disturbedAtMs} = this.#process
@@ -406,7 +409,7 @@ export class LeasePlay {
     return !this.#process.wasDisturbed(fromMs, untilMs + AFTERMATH_MS)
   }
 
-  /** Claims at an entity and, before it is known, at its parent: between nothing and everything. */
+  /** Claims on an entity and its possible parents: from nothing to the full amount. */
   #claims(entity: string, consume: Tokens, isParent: boolean): Held[] {
     const {oracles} = this.#stage
     const bucket = this.#bucket(entity)
@@ -418,7 +421,7 @@ export class LeasePlay {
     })
   }
 
-  /** At everyone who may be charged together with the entity. */
+  /** Claims on every entity that may be charged together with this one. */
   #parentClaims(consume: Tokens): Held[] {
     const parents = this.#stage.oracles.families.possibleParents(this.#deed.entity)
     return parents.flatMap(parent => this.#claims(parent, consume, true))
@@ -443,7 +446,7 @@ export class LeasePlay {
     const generation = this.#generation
     return as => {
       this.#stage.end(operation)
-      // What it costs to find out that a parent has changed is not judged.
+      // The cost of discovering a changed parent is not judged.
       if (as && !this.#stage.oracles.families.isChanging)
         operation.decided = {as, buckets: this.#bucketsOf(this.#deed.entity)}
       const tookMs = (operation.endedAtMs ?? 0) - operation.startedAtMs

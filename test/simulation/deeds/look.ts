@@ -7,7 +7,7 @@ import type {Stage} from './stage.js'
 
 const READER: Writer = {kind: 'reader', process: READERS}
 
-/** L8: what the commands that look read, under traffic. Whatever it writes is a violation. */
+/** L8: reads like read-only commands, under traffic. Any write is a violation. */
 export async function look({world, oracles}: Stage, entity: string): Promise<void> {
   const repository = world.repository(READER)
   const tenant = repository.namespaceById(world.namespace)

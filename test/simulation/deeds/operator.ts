@@ -10,10 +10,10 @@ import {bucketId, type Writer} from '../world/table-writes.js'
 import {OTHERS, STACK, TENANT, type World} from '../world/world.js'
 import type {Stage} from './stage.js'
 
-/** Repetitions of a top-up whose answer was lost. */
+/** Retries of a top-up whose response was lost. */
 const MOST_TRIES = 2
 
-/** What operators do; where it fails, it fails: their errors are theirs to judge. */
+/** Plays an operator's action. Failures are ignored: operators see their own errors. */
 export async function operate(stage: Stage, deed: Deed): Promise<void> {
   const {world, oracles} = stage
   const writer: Writer = {kind: 'operator', process: OTHERS, deed: deed.kind}
@@ -80,7 +80,7 @@ async function carryOut(stage: Stage, writer: Writer, deed: Deed): Promise<void>
   }
 }
 
-/** As a script does that knows its key: repeats what has failed. */
+/** Retries a failed top-up with the same key, as a script does. */
 async function topUp(stage: Stage, writer: Writer, deed: Deed & {readonly kind: 'top-up'}): Promise<void> {
   const {world, oracles} = stage
   const {entity, tokens, key: idempotencyKey, limit} = deed
@@ -106,8 +106,8 @@ async function currentShards(world: World, writer: Writer, entity: string): Prom
 }
 
 /**
- * The table drops items whose time has come, as it does at any moment from then on. Buckets are gone as early as after a
- * write of zae-limiter, which gives them seven times what they need to fill up, and not seven days.
+ * Deletes expired items, as DynamoDB may do at any moment. Buckets expire as early as after a zae-limiter write: seven
+ * fill times instead of seven days.
  */
 export function expire(world: World): void {
   const writer: Writer = {kind: 'expiry', process: OTHERS}

@@ -7,20 +7,20 @@ import {AFTERMATH_MS, type SimulatedProcess} from '../world/process.js'
 import {bucketId} from '../world/table-writes.js'
 import type {Operation, Stage} from './stage.js'
 
-/** A longer wait is not played: the scenario would end before it. */
+/** Longer waits are not played: the scenario would end first. */
 const LONGEST_WAIT_MS = 7_200_000
 
-/** Quotas are waited for longer. */
+/** Longest wait for a quota. */
 const LONGEST_WAIT_FOR_QUOTA_MS = 40 * 86_400_000
 
-/** What a process has seen may be so old when a refusal rests on it, in ms: `denyCacheMs`, unless set otherwise. */
+/** Maximum age of the state behind a refusal, in ms: the default of `denyCacheMs`. */
 const OLDEST_STATE_MS = 1000
 
 type Patient = Extract<Deed, {kind: 'patient'}>
 
 /**
- * L2: asks, waits exactly as long as it is told, asks again. Where nobody else took anything meanwhile, and no call was
- * disturbed, the second answer must be an admission.
+ * L2: asks, waits exactly the reported time, and asks again. Without other consumers and faults, the second request
+ * must be admitted.
  */
 export async function playPatient(stage: Stage, process: SimulatedProcess, {entity, consume}: Patient): Promise<void> {
   const {world, oracles} = stage
@@ -35,7 +35,7 @@ export async function playPatient(stage: Stage, process: SimulatedProcess, {enti
   const refusal = await ask(operation)
   const longestMs = world.scenario.profile === 'quotas' ? LONGEST_WAIT_FOR_QUOTA_MS : LONGEST_WAIT_MS
   if (!refusal || refusal.retryAfterMs > longestMs) return
-  const toldAtMs = world.time.nowMs
+  const refusedAtMs = world.time.nowMs
   await world.time.sleep(refusal.retryAfterMs)
   const againAtMs = world.time.nowMs
   if (process.generation !== generation || !process.isAlive) return
@@ -43,7 +43,7 @@ export async function playPatient(stage: Stage, process: SimulatedProcess, {enti
   const again = await ask(second)
   if (!again) return
   const isDisturbed = process.generation !== generation || process.wasDisturbed(startedMs)
-  // The refusal may rest on what was read before others of this process took something.
+  // The refusal may use a state from before other requests of this process were charged.
   const hasCompetitors =
     stage.hasOthers(operation, startedMs, operation.endedAtMs ?? startedMs) ||
     buckets.some(bucket => hasActivity(bucket))
@@ -51,18 +51,20 @@ export async function playPatient(stage: Stage, process: SimulatedProcess, {enti
   if (isDisturbed || hasCompetitors || !isSettled || world.spreadMs > 0) return
   const subject = `${buckets.join(' + ')} ${JSON.stringify(consume)}`
   const writtenUntilMs = world.time.nowMs + AFTERMATH_MS
-  // What was admitted before it may still be on its way to the table.
+  // An earlier charge may not have reached the table yet.
   stage.atEnd.push(() => {
     if (!isOvertaken(writtenUntilMs)) oracles.answers.tooShort(subject, refusal.retryAfterMs, again.retryAfterMs)
   })
 
   function hasActivity(bucket: string): boolean {
     return (oracles.activity.get(bucket) ?? []).some(({atMs, process: by}) =>
-      by === process.number ? atMs > toldAtMs && atMs < againAtMs : atMs >= startedEpochMs - OLDEST_STATE_MS,
+      by === process.number ? atMs > refusedAtMs && atMs < againAtMs : atMs >= startedEpochMs - OLDEST_STATE_MS,
     )
   }
 
-  /** Another request of this process was admitted during the second one, for example one that waited for the same instant. */
+  /**
+   * Another request of this process was admitted during the second one, such as one that waited for the same instant.
+   */
   function isOvertaken(untilMs: number): boolean {
     const endedAtMs = second.endedAtMs ?? Number.POSITIVE_INFINITY
     const isDuring = ({atMs, process: by}: Consumption) => by === process.number && atMs >= againAtMs && atMs <= untilMs
@@ -112,11 +114,11 @@ export async function playPatient(stage: Stage, process: SimulatedProcess, {enti
       oracles.answers.failed(`patient ${entity}`, error)
       oracles.quotas.refused(process.number, entity, error, beganMs)
       if (error instanceof ResourceDisabled && error.hasBucket)
-        oracles.refusals.toldDisabled(world.namespace, entity, error)
+        oracles.refusals.noteDisabled(world.namespace, entity, error)
       if (!(error instanceof RateLimitExceeded)) return undefined
       current.decided = {as: 'refused', buckets}
-      oracles.refusals.told(world.namespace, entity, error)
-      world.note(`p${process.number} patient told ${error.retryAfterMs} ms ${entity} ${JSON.stringify(consume)}`)
+      oracles.refusals.noteReported(world.namespace, entity, error)
+      world.note(`p${process.number} patient waits ${error.retryAfterMs} ms ${entity} ${JSON.stringify(consume)}`)
       const isFirst = (bucket: string) => unknown.includes(bucket)
       oracles.answers.refused(buckets, consume, error, world.time.nowMs, isFirst, process.wasDisturbed(beganMs))
       stage.noteRefused(process.number, generation, buckets)

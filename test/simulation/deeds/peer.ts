@@ -16,9 +16,9 @@ const WRITER: Writer = {kind: 'python', process: OTHERS}
 export type PeerDeed = Extract<Deed, {kind: `peer-${string}`}>
 
 /**
- * Writes as clients of zae-limiter 0.17 do, each call at one instant and with a clock that is right: quotas are reset and
- * sessions opened by its slow path, shards are counted first and made later, copied with all their attributes, and
- * configurations are replaced as whole items.
+ * Writes like a zae-limiter 0.17 client, each call at one instant and with an exact clock. Its slow path resets quotas
+ * and opens sessions. It counts shards first and creates them later, as copies with all attributes. It replaces
+ * configurations as whole items.
  */
 export function playPeer(stage: Stage, deed: PeerDeed): void {
   stage.world.note(`peer ${deed.kind}`)
@@ -37,7 +37,7 @@ class Peer {
     this.#stage = stage
   }
 
-  /** The whole item is replaced, but for the switch; live buckets get the parameters and have to be written slowly once. */
+  /** Replaces the whole item except the switch. Live buckets get the parameters and need one slow write. */
   configure({scope, limits, isSynced}: Extract<PeerDeed, {kind: 'peer-config'}>): void {
     const {world} = this.#stage
     const key = wireKey(configKey(world.namespace, scope))
@@ -53,8 +53,8 @@ class Peer {
         const name = /^b_(.+)_cp$/.exec(key)?.[1]
         return name !== undefined && name !== 'wcu' && !names.has(name)
       })
-      // A limit that is gone stays until a slow write removes it: zone and texts would then be those of others. Limits of
-      // the entity count more than those of a resource.
+      // A removed limit stays until a slow write removes it: its zone and texts would be wrong. Entity limits take
+      // precedence over resource limits.
       if (isOther || (scope.level !== 'entity' && this.#hasOwnLimits(item))) {
         this.#put({...item, vu: n(0)})
         continue
@@ -89,7 +89,7 @@ class Peer {
     return this.#configAt(wireKey(configKey(namespace, {level: 'entity', entity, resource: RESOURCE}))) !== undefined
   }
 
-  /** Stamps all buckets that it applies to. */
+  /** Stamps every affected bucket. */
   setAccess({scope, access}: Extract<PeerDeed, {kind: 'peer-access'}>): void {
     const {world, oracles} = this.#stage
     const beganMs = world.time.nowMs
@@ -114,7 +114,7 @@ class Peer {
     switches.noteReturned(beganMs, world.time.nowMs)
   }
 
-  /** Sets the flag of the entity's configuration, then stamps its buckets; it knows no revision. */
+  /** Sets the flag in the entity's configuration, then stamps its buckets. This client knows no revision. */
   setBypass({entity, isBypassed, misses}: Extract<PeerDeed, {kind: 'peer-bypass'}>): void {
     const {world} = this.#stage
     const scope = {level: 'entity', entity, resource: RESOURCE} as const
@@ -129,7 +129,9 @@ class Peer {
     }
   }
 
-  /** Takes from a random shard's balance if it is valid; else resets or opens what is due first. */
+  /**
+   * Takes from a random shard if its balance is valid; otherwise first resets quotas or opens sessions that are due.
+   */
   consume(entity: string, amounts: Tokens, spreadAfterMs: number | undefined): void {
     const {world} = this.#stage
     const nowMs = world.time.nowMs
@@ -138,7 +140,7 @@ class Peer {
     if (!item || 'disabled' in item || expiryOf(item) * 1000 <= nowMs) return
     const quotas = quotasOf(item)
     const entries = Object.entries(amounts).filter(([name]) => quotas.has(name))
-    // Rates are left to others: this client refills them in a way of its own.
+    // Rates are skipped: this client refills them differently.
     if (entries.length === 0 || quotas.size < limitNames(item).length) return
     let after = item
     const opened = new Map<string, StoredQuota>()
@@ -165,7 +167,7 @@ class Peer {
       world.time.after(spreadAfterMs, () => this.#announce(entity, shardOf(item), opened, nowMs))
   }
 
-  /** Doubles the count on shard 0, then on the others; the new shards are copied from the image of shard 0 later, or never. */
+  /** Doubles the count on shard 0, then on the others. The new shards are copied from shard 0 later, or never. */
   grow(entity: string, cloneAfterMs: number | undefined): void {
     const {world, oracles} = this.#stage
     const bucket = bucketId(world.namespace, entity, RESOURCE)
@@ -219,7 +221,7 @@ class Peer {
         return isCovering ? [{from: shardOf(item), held, grantCount}] : []
       })
       const [donor] = covering.sort((a, b) => b.grantCount - a.grantCount || a.from - b.from)
-      // The image has a reset pending, which would pay the same part twice.
+      // The copy has a pending reset, which would grant the same part twice.
       if (donor && dueAt(quota, 0, nowMs)) return
       const moved = donor ? Math.min(share, Math.max(0, Number(donor.held.tokens))) : share
       clone[`b_${name}_tk`] = n(moved)
@@ -272,7 +274,7 @@ class Peer {
   }
 }
 
-/** What the slow path restores, with shares rounded down. */
+/** Amounts that the slow path restores, with shares rounded down. */
 function dueAt(quota: StoredQuota, shard: number, nowMs: number) {
   const share = Math.floor(Number(capacityAt(quota, nowMs)) / quota.shardCount)
   const granted = (name: string, tokens: number): Item => ({

@@ -4,13 +4,13 @@ import {bucketId, type StoredShard, shardChange} from '../world/table-writes.js'
 import {STACK, type World} from '../world/world.js'
 import type {Stage} from './stage.js'
 
-/** The way of the messages of one decision, in ms. */
+/** Travel time of the messages of one decision, in ms. */
 const MESSAGES_MS = 100
 
-/** A wait is rounded up to a millisecond, and one more for instants that are truncated. */
+/** A wait is rounded up to 1 ms, plus 1 ms for truncated instants. */
 const ROUNDING_MS = 2
 
-/** L6: what is published as available is never more than there can be. */
+/** L6: the reported balance is never more than the true one. */
 export async function readAvailable(stage: Stage, by: number, entity: string): Promise<void> {
   const {world, oracles} = stage
   const bucket = bucketId(world.namespace, entity, RESOURCE)
@@ -18,11 +18,11 @@ export async function readAvailable(stage: Stage, by: number, entity: string): P
   const operation = stage.begin(by, `available ${entity}`)
   const startMs = world.time.nowMs
   try {
-    const told = await process?.limiter.available({entity, resource: RESOURCE})
+    const available = await process?.limiter.available({entity, resource: RESOURCE})
     operation.decided = {as: 'looked', buckets: [bucket]}
     const isQuiet = !(oracles.activity.get(bucket) ?? []).some(({atMs}) => atMs >= startMs - 1000)
     const isSettled = world.time.nowMs - oracles.timeline.since(bucket) > 60_000
-    for (const [name, tokens] of Object.entries(told ?? {})) {
+    for (const [name, tokens] of Object.entries(available ?? {})) {
       const left = oracles.rates.left(bucket, name, world.time.nowMs)
       if (!isQuiet || !isSettled || left === undefined || world.spreadMs > 0) continue
       if (BigInt(tokens) * 1000n > left) oracles.answers.exceedsTruth(`${bucket} ${name}`, tokens, Number(left) / 1000)
@@ -35,8 +35,8 @@ export async function readAvailable(stage: Stage, by: number, entity: string): P
 }
 
 /**
- * L1: when nobody has asked for as long as a bucket takes to fill up, a new process is admitted for the whole capacity,
- * whatever has happened before. A refill instant ahead of the clock, by a day at most, is waited for: it may be right.
+ * L1: after a pause as long as the fill time, a new process is admitted for the whole capacity, whatever happened
+ * before. A refill instant up to a day ahead of the clock may be right, so the test waits for it.
  */
 export async function checkHealing(stage: Stage): Promise<void> {
   const {world, oracles} = stage
@@ -44,7 +44,7 @@ export async function checkHealing(stage: Stage): Promise<void> {
   if (!oracles.families.isKnown) return
   const entities = new Set(scenario.steps.flatMap(({deed}) => (deed.kind === 'acquire' ? [deed.entity] : [])))
   const buckets = [...entities].flatMap(entity => familyOf(stage, entity))
-  // Limits that were raised add no tokens until a request has brought the bucket in line.
+  // Raised limits add no tokens until a request updates the bucket.
   if (buckets.some(bucket => oracles.timeline.since(bucket) > 0)) return
   const waits = buckets.map(bucket => {
     const fillMs = oracles.rates.fillTimeMs(bucket, time.nowMs)
@@ -60,15 +60,15 @@ export async function checkHealing(stage: Stage): Promise<void> {
     const family = familyOf(stage, entity)
     const consume: Record<string, number> = {}
     for (const [name, {capacity}] of oracles.timeline.now(family[0] as string)) {
-      // The debts of a limit with a boost are in the books of schedules, so how long it takes to fill is not known here.
+      // Debts of temporary limits are tracked by the schedule oracle, so the fill time is unknown here.
       if (boosted.has(name)) continue
       const capacities = family.map(bucket => oracles.timeline.now(bucket).get(name)?.capacity ?? capacity)
       consume[name] = Math.min(...capacities.map(milli => Number(milli) / 1000))
     }
     const lacksShards = family.some(bucket => isShardMissing(storedShards(world, bucket)))
     let refusal = await ask()
-    // One allowance, S8: a shard that has expired takes its tokens along. It is made again from what another one holds, and
-    // both earn what they lack: that takes as long as the wait says, and no longer than to fill an empty bucket.
+    // One exception, S8: an expired shard loses its tokens and is recreated from another shard's. Both then refill:
+    // this takes as long as the reported wait, at most the fill time of an empty bucket.
     const fillMs = Math.max(...family.map(bucket => oracles.rates.fillTimeMs(bucket, time.nowMs) ?? 0))
     if (lacksShards && refusal instanceof RateLimitExceeded && refusal.retryAfterMs <= fillMs + ROUNDING_MS) {
       await time.runUntil(time.nowMs + refusal.retryAfterMs)
@@ -89,21 +89,21 @@ export async function checkHealing(stage: Stage): Promise<void> {
       await asked
       return refused
     }
-    // The next of the family asks of the same parent.
+    // The next child asks the same parent.
     const parentWaits = family.slice(1).map(bucket => oracles.rates.fillTimeMs(bucket, time.nowMs) ?? 0)
     await time.runUntil(time.nowMs + Math.max(0, ...parentWaits))
   }
 }
 
-/** How far the clock is behind the latest refill instant of a bucket. */
+/** How far the clock is behind the bucket's latest refill instant, in ms. */
 function standstillMs(world: World, bucket: string): number {
   const instants = storedShards(world, bucket).map(({refilledAt}) => Number(refilledAt ?? 0n))
   return Math.max(0, Math.max(0, ...instants) - world.time.nowMs)
 }
 
-/** How long a bucket takes to repay what a feedback has taken beyond what was there. */
+/** Time to repay the debt that provider feedback created, in ms. */
 function repayMs(world: World, bucket: string): number {
-  const lowered = storedShards(world, bucket).filter(({told}) => told.size > 0)
+  const lowered = storedShards(world, bucket).filter(({feedback}) => feedback.size > 0)
   const debts = lowered.flatMap(({limits, shardCount}) =>
     [...limits.values()].map(({tokens, amount, period}) =>
       tokens < 0n && amount > 0n ? Number((-tokens * period * BigInt(shardCount)) / amount) : 0,
@@ -112,12 +112,11 @@ function repayMs(world: World, bucket: string): number {
   return Math.max(0, ...debts)
 }
 
-/** Whether there are fewer shards than one of them counts. */
+/** Whether shards are missing by the count of any shard. */
 function isShardMissing(shards: readonly StoredShard[]): boolean {
   return shards.length > 0 && shards.length < Math.max(...shards.map(({shardCount}) => shardCount))
 }
 
-/** A bucket as it is stored. */
 export function storedShards(world: World, bucket: string): StoredShard[] {
   return world.items.flatMap(item => {
     const shard = shardChange({table: STACK, sequence: 0, atMs: 0, before: undefined, after: item})

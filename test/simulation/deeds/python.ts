@@ -10,11 +10,13 @@ const WRITER: Writer = {kind: 'python', process: OTHERS}
 
 type PythonDeed = Extract<Deed, {kind: `python-${string}` | 'heat' | 'poison'}>
 
-/** Writes as the Python client and its aggregator do, at this instant; faults included (docs/reference-faults.md). */
+/**
+ * Writes like the Python client and its aggregator, at this instant, including their faults (docs/reference-faults.md).
+ */
 export function playPython({world, oracles}: Stage, deed: PythonDeed): void {
   world.note(`python ${deed.kind}`)
   if (deed.kind === 'python-config') {
-    // The whole item is replaced: marks and revisions of others are gone.
+    // Replaces the whole item: other clients' marks and revisions are lost.
     const {scope, limits} = deed
     const record = {namespace: world.namespace, scope, limits, onUnavailable: undefined, auditRetentionDays: undefined}
     world.carryOut(WRITER, 'PutItem', {TableName: STACK, Item: encodeConfig(record)})
@@ -47,7 +49,7 @@ export function playPython({world, oracles}: Stage, deed: PythonDeed): void {
       return
   }
 
-  /** Parameters alone, and no revision. */
+  /** Writes only the parameters, without a revision. */
   function syncParameters(item: Item): void {
     if (deed.kind !== 'python-config' || !('rf' in item)) return
     const {PK} = item
@@ -57,7 +59,7 @@ export function playPython({world, oracles}: Stage, deed: PythonDeed): void {
     for (const limit of deed.limits) {
       const stored = item[`b_${limit.name}_cp`]
       const {capacityMilli, refillAmountMilli, refillPeriodMs} = rateOf(limit)
-      // Raised, the time since the last refill would be credited at the new rate, by whoever refills next.
+      // After a raise, the next refill credits the time since the last one at the new rate.
       if (!stored || !('N' in stored) || BigInt(stored.N) < capacityMilli) continue
       after[`b_${limit.name}_cp`] = n(capacityMilli)
       after[`b_${limit.name}_ra`] = n(refillAmountMilli)
@@ -98,7 +100,7 @@ export function playPython({world, oracles}: Stage, deed: PythonDeed): void {
     }
   }
 
-  /** Doubles the count on shard 0 and puts full copies of it beside it: tokens are created. */
+  /** Doubles the count on shard 0 and adds full copies of it: this creates tokens. */
   function clone(): void {
     const count = stored?.shard_count && 'N' in stored.shard_count ? Number(stored.shard_count.N) : 1
     if (!stored || count > 8) return
@@ -122,12 +124,12 @@ export function playPython({world, oracles}: Stage, deed: PythonDeed): void {
     }
   }
 
-  /** What an acquire-only tenant can write into its own bucket, and no usage record can count. */
+  /** Values that an acquire-only tenant can write to its bucket, but no usage record can hold. */
   function poison(): void {
     if (deed.kind !== 'poison') return
     const item: Item = {...(stored ?? {...key(0), rf: n(world.time.nowMs)}), b_big_tc: n(1)}
     world.carryOut(WRITER, 'PutItem', {TableName: STACK, Item: {...item}})
-    // The difference has a hundred digits; 38 are allowed.
+    // The difference has 100 digits; DynamoDB allows 38.
     if (deed.how === 'huge-number') item.b_big_tc = {N: `1${'0'.repeat(100)}`}
     else for (let at = 0; at < 500; at++) item[`b_${`limit-${at}`.padEnd(40, 'x')}_tc`] = n(1000)
     world.carryOut(WRITER, 'PutItem', {TableName: STACK, Item: item})

@@ -2,7 +2,7 @@ import {CACHE_PERIOD_MS} from '../oracles/limits-timeline.js'
 import {AFTERMATH_MS} from '../world/process.js'
 import type {Stage} from './stage.js'
 
-/** Judges the cost of every decision that stood alone: no other of its process, no fault, limits that had settled. */
+/** Judges the cost of isolated decisions: no other operation of the process, no fault, settled limits. */
 export function checkCosts(stage: Stage): void {
   const {world, oracles, operations} = stage
   const startMs = world.time.nowMs - world.time.elapsedMs

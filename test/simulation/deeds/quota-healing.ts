@@ -7,12 +7,12 @@ import {bucketId, type Writer} from '../world/table-writes.js'
 import {OTHERS, type World} from '../world/world.js'
 import type {Stage} from './stage.js'
 
-/** Clocks that were wrong have set a window as far ahead. */
+/** How far wrong clocks may have moved a window ahead, in ms. */
 const WRONG_CLOCK_MS = 86_400_000
 
 /**
- * L1 of quotas: when every window is over, a new process is admitted for the whole allowance at once, whatever has
- * happened before; less by a token for each shard, where another client has rounded shares down.
+ * L1 of quotas: after every window has ended, a new process is admitted for the whole allowance, whatever happened
+ * before. If another client rounded shares down, one token less per shard.
  */
 export async function checkQuotaHealing(stage: Stage): Promise<void> {
   const {world} = stage
@@ -28,16 +28,16 @@ async function checkEntity({world, oracles}: Stage, limiter: RateLimiter, entity
   const {time} = world
   const parent = world.scenario.children[entity]
   const family = [entity, ...(parent === undefined ? [] : [parent])]
-  // A first request brings the limits in line, where a client has changed them without.
+  // A first request updates limits that a client changed without updating buckets.
   for (let warmUp = 0; warmUp < 2; warmUp++) await ask(0)
-  // Shards that have not been used since are no quotas yet: their first period begins with the next reset.
+  // Shards unused since the change are not quotas yet: their first period starts at the next reset.
   if (family.some(each => quotas(world, each).length < shardsOf(world, each).length))
     await ask(wholeAllowance(world, family) ?? 0)
   let asked = await askForAll()
-  // Limits that were changed without may be brought in line by such a request only, shard by shard: then it was for another allowance, or a
-  // shard has become another kind of quota with it, whose first period begins with the next reset.
+  // Only such a request updates limits changed without updating buckets, shard by shard. It may then have had another
+  // allowance, or turned a shard into another kind of quota, whose first period starts at the next reset.
   while (asked && asked.rules !== rulesOf(world, family)) asked = await askForAll()
-  // A shard that was not brought in line yet may claim more than is configured.
+  // A shard that is not updated yet may claim more than the configuration allows.
   const configured = (each: string) =>
     oracles.timeline.now(bucketId(world.namespace, each, RESOURCE)).get('q')?.capacity
   const isAbove = family.some(each => BigInt(asked?.whole ?? 0) * 1000n > (configured(each) ?? 10n ** 30n))
@@ -46,7 +46,7 @@ async function checkEntity({world, oracles}: Stage, limiter: RateLimiter, entity
 
   async function askForAll(): Promise<{whole: number; rules: string; refused: string | undefined} | undefined> {
     for (;;) {
-      // A lease may settle long after its request: then the next window is waited for.
+      // A lease may settle long after its request: then wait for the next window.
       let stored: string | undefined
       while (stored !== storedOf(world, family)) {
         stored = storedOf(world, family)
@@ -57,7 +57,7 @@ async function checkEntity({world, oracles}: Stage, limiter: RateLimiter, entity
       const rules = rulesOf(world, family)
       if (whole === undefined) return undefined
       const refused = await ask(whole)
-      // One that settles in this very moment takes from the window that was asked for.
+      // A lease that settles at this moment charges the probed window.
       if (refused === undefined || consumed === consumedBy(world, family)) return {whole, rules, refused}
     }
   }
@@ -79,8 +79,8 @@ async function checkEntity({world, oracles}: Stage, limiter: RateLimiter, entity
 }
 
 /**
- * What all levels can give at once; `undefined` where one of them has a rate under this name. Where a client has lowered
- * a limit without bringing the shards in line, those that nobody has written to since still have the larger one.
+ * The sum that all levels can give at once; `undefined` if one has a rate of this name. If a client lowered a limit
+ * without updating shards, unused shards still have the larger one.
  */
 function wholeAllowance(world: World, family: readonly string[]): number | undefined {
   const capacities = family.map(entity => quotas(world, entity).map(quota => capacityAt(quota, world.time.nowMs)))
@@ -88,23 +88,23 @@ function wholeAllowance(world: World, family: readonly string[]): number | undef
   return Number(capacities.flat().reduce((least, each) => (each < least ? each : least)) / 1000n)
 }
 
-/** What all levels can give at once, and by which resets or sessions each shard of them is granted its part. */
+/** The sum that all levels can give at once, and the resets or sessions that grant each shard its part. */
 function rulesOf(world: World, family: readonly string[]): string {
   const definitions = family.map(entity => quotas(world, entity).map(({definition}) => definition))
   return JSON.stringify([wholeAllowance(world, family), definitions])
 }
 
-/** The buckets of all of these as they are stored: corrections of both signs may leave what was consumed the same. */
+/** The stored buckets: opposite settlements may leave the consumption unchanged. */
 function storedOf(world: World, family: readonly string[]): string {
   return JSON.stringify(family.map(entity => shardsOf(world, entity)))
 }
 
-/** Net millitokens that all of these have ever consumed. */
+/** Net millitokens consumed by all of these. */
 function consumedBy(world: World, family: readonly string[]): bigint {
   return family.flatMap(entity => quotas(world, entity)).reduce((sum, {consumed}) => sum + consumed, 0n)
 }
 
-/** When every window of these is over. */
+/** When all of these windows have ended. */
 function restedMs(world: World, family: readonly string[]): number {
   const {nowMs} = world.time
   const ends = family.flatMap(entity =>
@@ -125,7 +125,7 @@ function shardsOf({items, namespace}: World, entity: string): Item[] {
   return items.filter(item => item.PK && 'S' in item.PK && item.PK.S.startsWith(prefix) && 'rf' in item)
 }
 
-/** Takes all switches away, as an operator does. */
+/** Removes all switches, as an operator. */
 async function openAll(stage: Stage): Promise<void> {
   const {world, oracles} = stage
   const writer: Writer = {kind: 'operator', process: OTHERS, deed: 'set-access'}

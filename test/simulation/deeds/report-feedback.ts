@@ -6,7 +6,7 @@ import {bucketId} from '../world/table-writes.js'
 import {storedShards} from './probes.js'
 import type {Stage} from './stage.js'
 
-/** Somebody who counts the same requests tells a process what is left, or has refused one of them. */
+/** An external limiter reports the remaining tokens or a refusal to a process. */
 export async function playFeedback(
   stage: Stage,
   process: SimulatedProcess,
@@ -38,7 +38,7 @@ export async function playFeedback(
   } catch (error) {
     stage.end(operation)
     world.note(`p${process.number} report-feedback ${(error as Error).name}`)
-    // A bucket that is deleted or contended, a table that is away: nothing was learnt, which is no fault.
+    // A deleted or contended bucket, or an unavailable table: the feedback is lost, which is allowed.
     if (!(error instanceof ZaelError)) oracles.answers.failed(`report-feedback ${entity}`, error)
   }
 }

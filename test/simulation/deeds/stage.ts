@@ -3,21 +3,21 @@ import type {Oracles} from '../oracles/oracles.js'
 import type {SimulatedProcess} from '../world/process.js'
 import type {World} from '../world/world.js'
 
-/** An operation, for what never ends and for what happens at the same time. Times in ms since the start. */
+/** An operation, to detect hangs and overlaps. Times in ms since the start. */
 export interface Operation {
-  /** Number of its process; others have none. */
+  /** Number of its process, if any. */
   readonly by: number
   readonly what: string
   readonly startedAtMs: number
   endedAtMs: number | undefined
-  /** How a request was decided, and the buckets that it asked. */
+  /** The decision, and the buckets it used. */
   decided?: {readonly as: 'admitted' | 'refused' | 'looked'; readonly buckets: readonly string[]}
 }
 
-/** What all deeds of a run share. */
+/** State shared by all actions of a run. */
 export class Stage {
   readonly operations: Operation[] = []
-  /** Called at the end, when it is known what was disturbed. */
+  /** Called at the end, when all faults are known. */
   readonly atEnd: (() => void)[] = []
 
   constructor(
@@ -25,10 +25,10 @@ export class Stage {
     readonly oracles: Oracles,
   ) {}
 
-  /** Corrections that limiters have accepted, and neither written nor given up. */
+  /** Accepted settlements that are neither written nor failed. */
   readonly #accepted = new Map<RateLimiter, number>()
 
-  /** Counts a correction that was accepted, until what is returned is called. */
+  /** Counts an accepted settlement until the returned function is called. */
   noteAccepted(limiter: RateLimiter): () => void {
     this.#accepted.set(limiter, this.acceptedBy(limiter) + 1)
     return () => this.#accepted.set(limiter, this.acceptedBy(limiter) - 1)
@@ -38,10 +38,10 @@ export class Stage {
     return this.#accepted.get(limiter) ?? 0
   }
 
-  /** Buckets of which a process has decided something since it was started, as `process.generation bucket`. */
+  /** Buckets that a process has decided on since it started, as `process.generation bucket`. */
   readonly #decided = new Set<string>()
 
-  /** Whether a process has decided something of a bucket and caches it; an answer to an earlier request is taken for that. */
+  /** Whether a process has decided on a bucket and caches it. The response to an earlier request counts. */
   hasDecided({number, generation}: SimulatedProcess, bucket: string): boolean {
     return this.world.isAllCached && this.#decided.has(`${number}.${generation} ${bucket}`)
   }
@@ -50,7 +50,7 @@ export class Stage {
     this.#decided.add(`${number}.${generation} ${bucket}`)
   }
 
-  /** A refusal is a decision on the first bucket; one that was not asked because of the other is not known to have decided. */
+  /** A refusal is a decision on the first bucket. Another bucket may not have been asked. */
   noteRefused(number: number, generation: number, buckets: readonly string[]): void {
     const [own, parent] = buckets as [string, string?]
     this.noteDecided(number, generation, own)
@@ -67,7 +67,7 @@ export class Stage {
     operation.endedAtMs = this.world.time.elapsedMs
   }
 
-  /** Whether a process had other operations under way in a span of time. */
+  /** Whether a process had other operations in progress during a time span. */
   hasOthers(mine: Operation, fromMs: number, untilMs: number): boolean {
     return this.operations.some(
       ({by, startedAtMs, endedAtMs = Number.POSITIVE_INFINITY}, at) =>

@@ -9,16 +9,16 @@ import type {Profile} from '../scenario.js'
 const ROOT = fileURLToPath(new URL('../../..', import.meta.url))
 export const CACHE = join(ROOT, '.cache')
 
-/** What an oracle has reported. */
+/** A violation reported by an oracle. */
 interface Report {
   readonly profile: Profile
   readonly seed: string
   readonly oracle: string
 }
 
-/** A copy of the sources, to plant faults in and to play seeds with. */
+/** A copy of the sources, to plant faults in and play seeds with. */
 export class Copy {
-  /** Takes the planted fault out. */
+  /** Restores the original source. */
   restore: () => Promise<void> = async () => {}
 
   private constructor(readonly folder: string) {}
@@ -37,7 +37,7 @@ export class Copy {
     await writeFile(place, text)
   }
 
-  /** What is reported while seeds of some profiles are played, until nobody asks for more. */
+  /** Yields violations while seeds of some profiles are played, until the caller stops. */
   async *play(profiles: readonly Profile[], args: readonly string[]): AsyncGenerator<Report, void> {
     const node = [
       '--max-semi-space-size=64',
@@ -59,7 +59,7 @@ export class Copy {
     }
   }
 
-  /** Whether an oracle reports something for a seed. */
+  /** Whether an oracle reports a violation for a seed. */
   async reports(profile: Profile, seed: string, oracle: string): Promise<boolean> {
     for await (const report of this.play([profile], ['--seed', seed])) if (report.oracle === oracle) return true
     return false

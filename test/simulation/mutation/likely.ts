@@ -1,6 +1,6 @@
 import {PROFILES, type Profile} from '../scenario.js'
 
-/** Where the faults of a file are likely to be found, by a part of its path; the first that fits counts. */
+/** Profiles that probably find the faults of a file, by part of its path; the first match counts. */
 const LIKELY: readonly (readonly [part: string, profiles: readonly Profile[]])[] = [
   ['aggregator/rollup', ['rollups']],
   ['usage/sum', ['rollups']],
@@ -34,7 +34,7 @@ const LIKELY: readonly (readonly [part: string, profiles: readonly Profile[]])[]
   ['bucket-queue', ['cascade', 'faults', 'lifecycle']],
 ]
 
-/** All profiles, the likely ones for a file first. */
+/** All profiles: first the likely ones for a file, then the others. */
 export function profilesFor(file: string): readonly [likely: readonly Profile[], others: readonly Profile[]] {
   const likely = LIKELY.find(([part]) => file.includes(part))?.[1] ?? ['burst', 'faults']
   return [likely, PROFILES.filter(profile => !likely.includes(profile))]

@@ -11,8 +11,8 @@ import {MUTANTS, type Mutant} from './mutants.js'
 import {plantFault} from './place.js'
 
 /**
- * Plants faults in copies of the sources, one at a time, and plays seeds until an oracle reports one that reports nothing
- * for the same seed without the fault. What was found is kept in .cache, for a run that continues.
+ * Plants one fault at a time in a copy of the sources, and plays seeds until an oracle reports a violation that the
+ * same seed does not cause without the fault. Results are kept in .cache, to resume a run.
  */
 const USAGE = `npm run mutate [-- --seeds 24] [--only TEXT] [--from 0] [--count 10] [--workers N] [--resume] [--write]
   --seeds N    seeds of every profile
@@ -73,7 +73,7 @@ try {
   for (const copy of [sound, ...copies]) await rm(copy.folder, {recursive: true, force: true})
 }
 
-/** The oracle that finds a planted fault, with profile and seed; `undefined` when none does. */
+/** The oracle that finds a planted fault, with profile and seed; `undefined` if none does. */
 async function finderOf(copy: Copy, mutant: Mutant): Promise<string | undefined> {
   const planted = plantFault(sources, mutant)
   await copy.plant(planted)

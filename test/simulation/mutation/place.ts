@@ -4,14 +4,14 @@ import type {Mutant} from './mutants.js'
 
 const MARK = '// Planted fault: '
 
-/** What the sources are marked with, in no particular order. */
+/** All marks in the sources, in no particular order. */
 export function marksIn(files: readonly SourceFile[]): string[] {
   return files.flatMap(({text}) =>
     text.split('\n').flatMap(line => (line.trim().startsWith(MARK) ? [line.trim().slice(MARK.length)] : [])),
   )
 }
 
-/** The marked file with the fault in it. Throws unless one line is marked, in the function that the fault names. */
+/** The marked file with the fault planted. Throws unless exactly one line is marked, in the named function. */
 export function plantFault(files: readonly SourceFile[], {what, inside, change}: Mutant): SourceFile {
   const marked = files.filter(({text}) => text.includes(`${MARK}${what}\n`))
   const [file] = marked
@@ -27,7 +27,7 @@ export function plantFault(files: readonly SourceFile[], {what, inside, change}:
   return {path: file.path, text: lines.join('\n')}
 }
 
-/** The name of the method or top-level function that an offset is in. */
+/** The name of the method or top-level function at an offset. */
 function functionAround(file: SourceFile, offset: number): string | undefined {
   for (const {node, parent} of syntaxNodes(file)) {
     if (offset < node.start || offset >= node.end) continue

@@ -12,10 +12,10 @@ import type {Tokens} from '../scenario.js'
 import {CACHE_PERIOD_MS, type LimitsTimeline} from './limits-timeline.js'
 import type {Verdicts} from './verdicts.js'
 
-/** Failures of the table that mean nothing to a caller: every one of them has to end in a decision. */
+/** Storage errors that must never reach a caller: each must end in a decision. */
 const INTERNAL = [Conflict, ConditionFailed, TransactionCancelled, TransactionConflict, ValidationFailed]
 
-/** L2, L3, L5: what callers are told. */
+/** L2, L3, L5: judges the responses that callers get. */
 export class Answers {
   readonly #verdicts: Verdicts
   readonly #timeline: LimitsTimeline
@@ -40,10 +40,10 @@ export class Answers {
   }
 
   /**
-   * A refusal must name a finite wait below the capacity, and a request above it must not be refused but fail. Where a
-   * client has changed limits without updating the bucket, the first refusal of a process goes by what is stored, and only
-   * its second decision compares (decision 25): `isFirst` tells of which buckets it had decided nothing before. Where calls
-   * were disturbed, a parent that could not be read has no part in the answer.
+   * A refusal must name a finite wait, and only for amounts up to the capacity; a larger request must fail instead. If
+   * a client changed limits without updating the bucket, a process's first refusal uses the stored limits and only its
+   * second decision compares them (decision 25): `isFirst` names the buckets it had not decided on before. With faults,
+   * a parent that could not be read is not part of the response.
    */
   refused(
     buckets: readonly string[],
@@ -53,7 +53,7 @@ export class Answers {
     isFirst: (bucket: string) => boolean = () => false,
     isDisturbed = false,
   ): void {
-    // Quotas and schedules have an oracle of their own.
+    // Quotas and schedules have their own oracle.
     if (error instanceof RequestTooLarge && !this.#timeline.isJudged(error.limit)) return
     const isSettled = buckets.every(
       bucket => nowMs - this.#timeline.since(bucket) > CACHE_PERIOD_MS || this.#timeline.since(bucket) === 0,
@@ -73,22 +73,22 @@ export class Answers {
       if (tooLarge.length === 0) this.#verdicts.report('L3-too-large', subject, 'is refused as too large and is not')
       return
     }
-    const isTold = (bucket: string) =>
+    const isNamed = (bucket: string) =>
       error.statuses.some(({entity, resource}) => bucket.endsWith(`/${entity}/${resource}`))
-    if (tooLarge.some(bucket => !isDisturbed || isTold(bucket))) {
+    if (tooLarge.some(bucket => !isDisturbed || isNamed(bucket))) {
       this.#verdicts.report(
         'L3-oversized',
         subject,
-        `is above the capacity and is told to wait ${error.retryAfterMs} ms`,
+        `is above the capacity, but was refused with a wait of ${error.retryAfterMs} ms`,
       )
     } else if (tooLarge.length === 0 && !Number.isFinite(error.retryAfterMs)) {
-      this.#verdicts.report('L2-infinite', subject, 'is below the capacity and is told to wait for ever')
+      this.#verdicts.report('L2-infinite', subject, 'is below the capacity, but was refused with an infinite wait')
     } else if (!(error.retryAfterMs > 0)) {
-      this.#verdicts.report('L2-not-positive', subject, `is told to wait ${error.retryAfterMs} ms`)
+      this.#verdicts.report('L2-not-positive', subject, `was refused with a wait of ${error.retryAfterMs} ms`)
     }
   }
 
-  /** A request was admitted without a charge for limits of which it was told that they are not configured. */
+  /** A request was admitted without a charge for limits that were reported as not configured. */
   unlimited(bucket: string, names: readonly string[], nowMs: number): void {
     if (nowMs - this.#timeline.since(bucket) <= CACHE_PERIOD_MS && this.#timeline.since(bucket) !== 0) return
     for (const name of names) {
@@ -101,7 +101,9 @@ export class Answers {
     }
   }
 
-  /** A refusal names a limit that could not be paid at some instant of the call; without one the bucket was contended. */
+  /**
+   * A refusal names a limit that was too low at some instant of the call; if it names none, the bucket was contended.
+   */
   contended(subject: string): void {
     this.#verdicts.report('L6-contended', subject, 'was refused although no limit was exceeded')
   }
@@ -110,7 +112,7 @@ export class Answers {
     this.#verdicts.report(
       'L2-too-short',
       subject,
-      `waited ${waitMs} ms with no competitor, then was told ${againMs} ms`,
+      `waited ${waitMs} ms with no competitor, then was refused for ${againMs} ms`,
     )
   }
 
@@ -122,8 +124,12 @@ export class Answers {
     this.#verdicts.report('L5-hang', what, 'never ended')
   }
 
-  exceedsTruth(subject: string, told: number, left: number): void {
-    this.#verdicts.report('L6-available', subject, `${told} tokens were said to be available, at most ${left} can be`)
+  exceedsTruth(subject: string, available: number, left: number): void {
+    this.#verdicts.report(
+      'L6-available',
+      subject,
+      `${available} tokens were reported as available, at most ${left} are`,
+    )
   }
 
   neverHeals(subject: string, why: string): void {

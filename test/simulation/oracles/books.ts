@@ -1,12 +1,12 @@
 import {consumedBy, type TableWrite} from '../world/table-writes.js'
 import type {Verdicts} from './verdicts.js'
 
-/** What a caller knows it was charged at one bucket for one limit, in millitokens: exactly, or within bounds. */
+/** The charge that a caller knows of, at one bucket for one limit, in millitokens: exact or within bounds. */
 export class Claim {
-  /** Below zero where more may have been returned than is known to be charged: a charge that is accepted may be written yet. */
+  /** Negative if more may be refunded than is known to be charged: an accepted charge may still be pending. */
   low: bigint
   high: bigint
-  /** Charges of unknown outcome: the caller does not hold them, so they are never returned. */
+  /** Charges with unknown outcomes: the caller does not hold them, so they are never refunded. */
   #doubtful = 0n
 
   constructor(
@@ -19,52 +19,52 @@ export class Claim {
     this.high = high
   }
 
-  /** A charge or return that was reported as done. */
+  /** A charge or refund reported as done. */
   add(milli: bigint): void {
     this.low += milli
     this.high += milli
   }
 
-  /** What the caller was charged at least. Nobody can return more than they were charged. */
+  /** The minimum charge. Nobody can refund more than their charge. */
   get least(): bigint {
     return this.low < 0n ? 0n : this.low
   }
 
-  /** A charge or return that may have happened or not. */
+  /** A charge or refund with an unknown outcome. */
   mayAdd(milli: bigint): void {
     if (milli > 0n) this.high += milli
     else this.low += milli
   }
 
-  /** A charge or return that may have happened or not, and that the caller gave up. */
+  /** A charge or refund with an unknown outcome, which the caller gave up on. */
   leaveInDoubt(milli: bigint): void {
     this.#doubtful += milli
   }
 
-  /** Everything that the caller holds was returned; in doubt, perhaps not. */
+  /** The caller's whole holding was refunded; if uncertain, perhaps not. */
   returnAll(isCertain: boolean): void {
     this.low = 0n
     if (isCertain) this.high = this.#doubtful
   }
 }
 
-/** A bucket, or one limit of it, that is gone or was filled anew: on one of its shards, or as a whole. */
+/** A bucket, or one of its limits, that was deleted or refilled: on one shard or as a whole. */
 interface Loss {
   readonly limit?: string
   readonly isOfOneShard: boolean
 }
 
 /**
- * S2, S4, S5, S6, S10: what the counters of a bucket have gained over all its life is the sum of what its callers were
- * told they were charged. Unknown outcomes widen the bounds, and nothing else does.
+ * S2, S4, S5, S6, S10: over the life of a bucket, its counters gain the sum of the charges reported to callers. Only
+ * unknown outcomes widen the bounds.
  */
 export class Books {
   readonly #claims: Claim[] = []
   readonly #consumed = new Map<string, bigint>()
   readonly #losses = new Map<string, Loss[]>()
-  /** Limits of the item of each bucket that was last written. */
+  /** Limits of the last written item of each bucket. */
   readonly #limits = new Map<string, ReadonlySet<string>>()
-  /** Limits of each shard that is there, by bucket. */
+  /** Limits of each existing shard, by bucket. */
   readonly #shards = new Map<string, Map<number, ReadonlySet<string>>>()
   readonly #sharded = new Set<string>()
   readonly #verdicts: Verdicts
@@ -78,24 +78,24 @@ export class Books {
     return claim
   }
 
-  /** Changes when the bucket, or the limit in it, is gone or filled anew: what was charged before can then not be returned. */
+  /** Changes when the bucket, or the limit in it, is deleted or refilled: earlier charges can no longer be refunded. */
   incarnation(bucket: string, limit: string): number {
     return this.#lossesOf(bucket, limit).length
   }
 
-  /** Whether another shard may still hold what was charged in that incarnation: then it may be returned there. */
+  /** Whether another shard may still hold charges of that incarnation, and so accept refunds. */
   mayBeReturned(bucket: string, limit: string, incarnation: number): boolean {
     return this.#lossesOf(bucket, limit)
       .slice(incarnation)
       .every(({isOfOneShard}) => isOfOneShard)
   }
 
-  /** Whether every charge of a limit goes to one item, and the item is there. */
+  /** Whether every charge of a limit goes to one item, and the item exists. */
   isThere(bucket: string, limit: string): boolean {
     return !this.#sharded.has(bucket) && this.hasLimit(bucket, limit)
   }
 
-  /** Whether the bucket was there with this limit after its last write. */
+  /** Whether the bucket existed with this limit after its last write. */
   hasLimit(bucket: string, limit: string): boolean {
     return this.#limits.get(bucket)?.has(limit) ?? false
   }
@@ -124,7 +124,7 @@ export class Books {
     }
   }
 
-  /** Compares, once nothing is under way any more. */
+  /** Compares, once nothing is in progress. */
   check({checkHigh}: {readonly checkHigh: boolean}): void {
     const sums = new Map<string, {low: bigint; high: bigint}>()
     for (const {bucket, limit, least, high} of this.#claims) {
@@ -139,7 +139,7 @@ export class Books {
       const said = low === high ? `${tokens(low)}` : `${tokens(low)} to ${tokens(high)}`
       const message = `the counters show ${tokens(consumed)} tokens, callers were charged ${said}`
       const bucket = key.slice(0, key.lastIndexOf(' '))
-      // Where a single write is known to be the cause, its own verdict says more.
+      // If a single write is the cause, its own violation says more.
       const isExplained = (oracle: string) => this.#verdicts.has(oracle, bucket)
       if (consumed < low && !isExplained('S6-returned-twice')) this.#verdicts.report('S6-counted-less', key, message)
       if (consumed > high && checkHigh && !isExplained('S6-charged-twice'))

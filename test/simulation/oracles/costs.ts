@@ -1,7 +1,7 @@
 import {consumedBy, type StoredShard, type TableRequest, type TableWrite} from '../world/table-writes.js'
 import type {Verdicts} from './verdicts.js'
 
-/** A decision that nothing else of its process can have had a part in; times in ms since the start. */
+/** An isolated decision of a process; times in ms since the start. */
 export interface QuietDecision {
   readonly what: string
   readonly process: number
@@ -11,20 +11,20 @@ export interface QuietDecision {
   readonly buckets: readonly string[]
 }
 
-/** With so many limits a bucket is well below a kilobyte, which one unit pays for. */
+/** With this many limits, a bucket stays below one kilobyte, which costs one unit. */
 const MOST_IN_A_KILOBYTE = 4
 
 /**
- * Reads of a process that knows nothing: the namespace, the layout and the migration of the table, then the limits and the
- * entity of each bucket.
+ * Reads of a process with empty caches: the namespace, the layout and migration of the table, then limits and entity of
+ * each bucket.
  */
 const mostReads = (buckets: number): number => 3 + 4 * buckets
 
 /**
- * L7, S4, L8: what decisions and looks cost, by the table of docs/library.md. Of a decision that stood alone: one write
- * for each bucket, at most one that is refused before it; none for a refusal; nothing but reads for a look. Where one of
- * two buckets refuses, the charge of the other and its return are two writes as well. One allowance: limits of the bucket
- * that refuses which another client has changed without updating it are brought in line (decision 25), by a write of its own.
+ * L7, S4, L8: costs of isolated decisions and reads, by the table in docs/library.md. A decision takes one write per
+ * bucket, after at most one refused write. A refusal takes none; a read-only operation only reads. If one of two
+ * buckets refuses, the charge of the other and its refund are two more writes. One exception: if another client changed
+ * limits without updating the refusing bucket, one more write updates them (decision 25).
  */
 export class Costs {
   readonly #verdicts: Verdicts
@@ -54,7 +54,7 @@ export class Costs {
     else this.#requests.set(request.process, [request])
     const {operation, kind, tableUnits, indexUnits, shards} = request
     const [shard] = shards
-    // The first write of a bucket pays for its index entries too, and a transaction, which repairs shards, pays twice.
+    // The first write of a bucket also pays for its index entries. A transaction, which repairs shards, costs double.
     if (operation !== 'UpdateItem' || kind !== 'applied' || shard?.before?.refilledAt === undefined || !shard.after)
       return
     if (tableUnits + indexUnits <= 1 || shard.after.limits.size > MOST_IN_A_KILOBYTE) return
@@ -75,12 +75,12 @@ export class Costs {
     const [reads, applied, refused] = [count('read'), count('applied'), count('refused')]
     const spent = `p${process} ${what}: ${as} with ${reads} reads, ${applied} writes, ${refused} refused ones`
     if (as === 'looked' && applied + refused > 0) this.#verdicts.report('L8-wrote', buckets.join(' + '), spent)
-    // Limits that were changed without it are brought in line by any request.
+    // Any request updates limits that were changed without updating the bucket.
     const inLine = as === 'refused' && mine.some(changesLimits) ? 1 : 0
-    // With a parent, a charge is taken back.
+    // With a parent, a charge may be refunded.
     if (as === 'refused' && buckets.length === 1 && applied > inLine)
       this.#verdicts.report('S4-refusal', buckets.join(), spent)
-    // A cache that holds less than a decision needs has it read again.
+    // With a cache smaller than a decision needs, it reads again.
     const mostTimes = this.#isAllCached ? 1 : 2
     const mayRead = mostTimes * mostReads(buckets.length)
     const isDear = applied - inLine > buckets.length || refused > buckets.length || reads > mayRead
@@ -88,7 +88,7 @@ export class Costs {
   }
 }
 
-/** Whether a request has changed limits of a bucket, and nothing else. */
+/** Whether a request only changed the limits of a bucket. */
 function changesLimits({kind, shards: [change]}: TableRequest): boolean {
   if (kind !== 'applied' || !change || consumedBy(change).size > 0) return false
   const limitsOf = (shard: StoredShard | undefined) =>

@@ -5,15 +5,15 @@ import type {TableWrite} from '../world/table-writes.js'
 import {CACHE_PERIOD_MS} from './limits-timeline.js'
 import type {Verdicts} from './verdicts.js'
 
-/** How long a refusal may be remembered without asking the bucket, in ms: the default of the limiter. */
+/** How long a refusal may be cached, in ms: the limiter's default. */
 const DENY_CACHE_MS = 1000
 
-/** Index entries of a bucket that is younger may not have been there when a change looked for it, in ms. */
+/** A change may miss index entries of buckets younger than this, in ms. */
 const INDEX_LAG_MS = 1000
 
 type FamilyDeed = Extract<Deed, {kind: 'move' | 'set-cascade'}>
 
-/** What the answer to a request that was made at an instant says about parents. */
+/** The parents reported for a request, with the instant of the request. */
 interface Answer {
   readonly entity: string
   readonly bucket: string
@@ -22,21 +22,21 @@ interface Answer {
 }
 
 /**
- * S10: who is charged together with an entity. When a move or a change of the cascade policy has returned, every bucket
- * that was there follows with its next request; one that is created around that instant, within the cache period. A
- * refusal may be remembered for a second. A change that has failed may have been made or not: from then on nothing is judged.
+ * S10: which parent is charged together with an entity. After a move or a change of the cascade policy returns, every
+ * existing bucket follows with its next request; a bucket created around that instant follows within the cache period.
+ * Refusals may be cached for a second. After a failed change, nothing is judged.
  */
 export class Families {
   readonly #verdicts: Verdicts
   readonly #parents: Map<string, string | undefined>
   readonly #possible = new Map<string, Set<string>>()
-  /** Policies by scope, as `entity resource`; that of a resource has no entity. */
+  /** Policies by scope, as `entity resource`; a resource's policy has no entity. */
   readonly #policies = new Map<string, boolean | undefined>()
   /** When an item of each bucket was last created, in epoch ms. */
   readonly #createdAtMs = new Map<string, number>()
-  /** Whether anything about parents changes in the run. */
+  /** Whether parents or policies change in the run. */
   readonly isChanging: boolean
-  /** When each change began and returned, in epoch ms; those at the same time count as one. */
+  /** When each change began and returned, in epoch ms; overlapping changes count as one. */
   readonly #changes: {readonly beganMs: number; endedMs: number}[] = []
   #underWay = 0
   #isKnown = true
@@ -50,12 +50,12 @@ export class Families {
     this.isChanging = changes.length > 0
   }
 
-  /** Everyone who may be charged together with an entity at some time. */
+  /** All parents that an entity may have during the run. */
   possibleParents(entity: string): string[] {
     return [...(this.#possible.get(entity) ?? [])]
   }
 
-  /** Who is charged together with an entity now; `undefined` also where that is not known. */
+  /** The parent that is charged now; `undefined` also if unknown. */
   parentOf(entity: string): string | undefined {
     const parent = this.#parents.get(entity)
     const policy = [`${entity} ${RESOURCE}`, `${entity} ${DEFAULT_RESOURCE}`, ` ${RESOURCE}`]
@@ -64,15 +64,15 @@ export class Families {
     return (policy ?? true) ? parent : undefined
   }
 
-  /** Whether every change has returned, and its outcome is known. */
+  /** Whether every change has returned with a known outcome. */
   get isKnown(): boolean {
     return this.#isKnown && this.#underWay === 0
   }
 
-  /** A change begins at an instant; returns what is called when it has ended. */
+  /** Starts a change; call the returned function when it ends. */
   begin(deed: FamilyDeed, atMs: number): (isDone: boolean, endedMs: number) => void {
     if (this.#underWay === 0) this.#changes.push({beganMs: atMs, endedMs: atMs})
-    // Of changes at the same time the last one counts, whichever that is.
+    // Of overlapping changes, any may be the last.
     else this.#isKnown = false
     this.#underWay++
     return (isDone, endedMs) => {
@@ -98,7 +98,7 @@ export class Families {
     this.#verdicts.report('S10-parent', answer.entity, message)
   }
 
-  /** A request was refused, by these limits. */
+  /** A request was refused by these limits. */
   refused(answer: Answer, statuses: readonly LimitState[]): void {
     const expected = this.parentOf(answer.entity)
     if (!this.#isSettled(answer, DENY_CACHE_MS)) return

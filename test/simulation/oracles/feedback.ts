@@ -1,25 +1,24 @@
 import type {ShardChange, StoredLimit, StoredShard, TableWrite} from '../world/table-writes.js'
 import type {Verdicts} from './verdicts.js'
 
-/** What was told about one limit of a bucket, in millitokens. */
+/** Provider feedback about one limit of a bucket, in millitokens. */
 export interface AskedFeedback {
   readonly bucket: string
   readonly name: string
   readonly leftMilli?: bigint
-  /** How old it is, in ms. */
+  /** Age, in ms. */
   readonly ageMs?: number
   readonly refusedMilli?: bigint
 }
 
 /**
- * S1, S2, S6 of feedback: the balance is afterwards what some feedback has told, and never above the capacity;
- * nothing is counted as used; one write is applied once. That no feedback credits more than time has earned is judged as
- * with every other write.
+ * S1, S2, S6 of provider feedback: the balance becomes a reported value, never above the capacity; no consumption is
+ * counted; a write applies once. Other oracles judge that feedback never credits more than the refill.
  */
 export class Feedback {
   readonly #verdicts: Verdicts
   readonly #asked = new Map<string, AskedFeedback[]>()
-  /** When something was last added to a bucket other than by refill: returned, filled, changed; epoch ms. */
+  /** When a bucket last gained tokens other than by refill (refund, reset, changed limits), in epoch ms. */
   readonly #raisedAtMs = new Map<string, number>()
 
   constructor(verdicts: Verdicts) {
@@ -31,7 +30,7 @@ export class Feedback {
     this.#asked.set(key, [...(this.#asked.get(key) ?? []), feedback])
   }
 
-  /** Whether a bucket was raised since an instant, in epoch ms, by something else than refill. */
+  /** Whether a bucket gained tokens other than by refill since an instant, in epoch ms. */
   isRaised(bucket: string, sinceMs: number): boolean {
     return (this.#raisedAtMs.get(bucket) ?? Number.NEGATIVE_INFINITY) >= sinceMs
   }
@@ -47,15 +46,15 @@ export class Feedback {
     return changed.map(({bucket}) => bucket)
   }
 
-  /** After a feedback that nothing has disturbed: the bucket holds no more than a token above what was told and refilled. */
+  /** After feedback without faults, the bucket holds at most one token more than reported plus refilled. */
   checkApplied({bucket, name, leftMilli = 0n, ageMs = 0}: AskedFeedback, shard: StoredShard, passedMs: number): void {
     const limit = shard.limits.get(name)
     if (!limit || shard.shardCount > 1) return
     const most = leftMilli + earned(limit, ageMs + passedMs) + 1000n
-    // What was returned to a full bucket is stored, and cut by the next refill: nobody can use it.
+    // A refund to a full bucket is stored, and cut by the next refill: it cannot be used.
     const held = limit.tokens < limit.capacity ? limit.tokens : limit.capacity
     if (held <= most) return
-    this.#report('L6-feedback-lost', `${bucket} ${name}`, `holds ${held} millitokens, told were ${most}`)
+    this.#report('L6-feedback-lost', `${bucket} ${name}`, `holds ${held} millitokens, at most ${most} were reported`)
   }
 
   #judge(change: ShardChange): void {
@@ -65,23 +64,23 @@ export class Feedback {
       ([name, {consumed}]) => consumed !== (before?.limits.get(name)?.consumed ?? 0n),
     )
     if (isCounted || after?.requests !== before?.requests)
-      this.#report('S2-feedback-counted', subject, 'a feedback was counted as used')
+      this.#report('S2-feedback-counted', subject, 'feedback was counted as consumption')
     for (const name of lowered(change)) {
       const [then, now] = [before?.limits.get(name), after?.limits.get(name)]
       if (!then || !now || !after) continue
       const share = now.capacity / BigInt(after.shardCount) + 1n
       if (now.tokens > share && now.tokens > then.tokens)
-        this.#report('S1-feedback-above', `${subject} ${name}`, 'a feedback has left more than the capacity')
+        this.#report('S1-feedback-above', `${subject} ${name}`, 'feedback left more than the capacity')
       if (after.shardCount > 1) continue
-      const told = after.told.get(name) ?? ''
-      if (this.#asked.get(`${bucket} ${name}`)?.some(feedback => isObeyed(feedback, now, after, told))) continue
-      const message = `a feedback has left ${now.tokens} millitokens (${after.told.get(name)}), which nobody has told`
+      const text = after.feedback.get(name) ?? ''
+      if (this.#asked.get(`${bucket} ${name}`)?.some(feedback => isObeyed(feedback, now, after, text))) continue
+      const message = `feedback left ${now.tokens} millitokens (${after.feedback.get(name)}), which was never reported`
       this.#report('S6-feedback-amount', `${subject} ${name}`, message)
     }
   }
 
   #appliedTwice({bucket}: ShardChange): void {
-    this.#report('S6-feedback-twice', bucket, 'a write that lowers was applied twice')
+    this.#report('S6-feedback-twice', bucket, 'a write of feedback was applied twice')
   }
 
   #report(oracle: string, subject: string, message: string): void {
@@ -89,14 +88,14 @@ export class Feedback {
   }
 }
 
-/** The limits of which a write says that they were lowered. */
+/** The limits that a write reports as lowered. */
 function lowered({before, after}: ShardChange): string[] {
-  return [...(after?.told ?? [])].flatMap(([name, text]) => (before?.told.get(name) === text ? [] : [name]))
+  return [...(after?.feedback ?? [])].flatMap(([name, text]) => (before?.feedback.get(name) === text ? [] : [name]))
 }
 
-/** Whether a balance is what one feedback demands, by the rate that is stored. */
-function isObeyed(feedback: AskedFeedback, limit: StoredLimit, {refilledAt}: StoredShard, told: string): boolean {
-  const clearsAt = /clears:(\d+)$/.exec(told)?.[1]
+/** Whether a balance matches one feedback, by the stored rate. */
+function isObeyed(feedback: AskedFeedback, limit: StoredLimit, {refilledAt}: StoredShard, text: string): boolean {
+  const clearsAt = /clears:(\d+)$/.exec(text)?.[1]
   if (clearsAt === undefined) {
     if (feedback.leftMilli === undefined) return false
     const most = feedback.leftMilli + earned(limit, feedback.ageMs ?? 0)
@@ -108,7 +107,6 @@ function isObeyed(feedback: AskedFeedback, limit: StoredLimit, {refilledAt}: Sto
   return then < (feedback.refusedMilli + 1n) * limit.period && then >= feedback.refusedMilli * limit.period
 }
 
-/** Rounded up. */
 function earned({amount, period}: StoredLimit, ms: number): bigint {
   return (amount * BigInt(Math.ceil(ms)) + period - 1n) / period
 }
@@ -121,9 +119,11 @@ function isRaise({before, after}: ShardChange, isLimiter: boolean): boolean {
   })
 }
 
-/** A write without a mark of its own that lowers and counts nothing. Splits, which lower as well, change the number of shards. */
+/**
+ * A write without its own mark that lowers balances and counts nothing. Splits lower too, but change the shard count.
+ */
 function isRepeated({before, after}: ShardChange): boolean {
-  if (!before || !after || before.shardCount !== after.shardCount || after.told.size === 0) return false
+  if (!before || !after || before.shardCount !== after.shardCount || after.feedback.size === 0) return false
   if ([...after.marks].some(([slot, mark]) => before.marks.get(slot) !== mark)) return false
   return [...after.limits].some(([name, now]) => {
     const then = before.limits.get(name)

@@ -2,7 +2,7 @@ import type {Limit} from '../../../src/lib/core/limits/limit.js'
 import {decodeConfig} from '../../../src/lib/schema/config-record.js'
 import type {TableWrite} from '../world/table-writes.js'
 
-/** How long processes may go on with limits that have been changed, in ms: the default cache period. */
+/** How long processes may use changed limits, in ms: the default cache period. */
 export const CACHE_PERIOD_MS = 60_000
 
 /** A limit in millitokens and ms. */
@@ -19,22 +19,22 @@ interface Era {
   readonly limits: Limits
 }
 
-/** Which limits were in force when, from the configuration as it is stored. */
+/** The limits in force over time, from the stored configuration. */
 export class LimitsTimeline {
   #configs: ReadonlyMap<string, readonly Limit[]> = new Map()
   /** The configuration at each change. */
   readonly #history: {readonly fromMs: number; readonly configs: ReadonlyMap<string, readonly Limit[]>}[] = []
   readonly #eras = new Map<string, Era[]>()
-  /** When the configuration last changed since the start, in epoch ms; 0 when it did not. */
+  /** When the configuration last changed after the start, in epoch ms; 0 if never. */
   changedAtMs = 0
 
-  /** Limits that are not judged are not there. */
+  /** Excludes limits that are not judged. */
   constructor(
     readonly resource: string,
     readonly isJudged: (name: string) => boolean = () => true,
   ) {}
 
-  /** True when the configuration has changed. */
+  /** Returns true if the configuration changed. */
   observe({changes, atMs, writer}: TableWrite): boolean {
     const configs = new Map(this.#configs)
     let isChanged = false
@@ -60,12 +60,12 @@ export class LimitsTimeline {
     return true
   }
 
-  /** What is configured for a bucket now. */
+  /** The configured limits of a bucket now. */
   now(bucket: string): Limits {
     return this.#erasOf(bucket).at(-1)?.limits ?? new Map()
   }
 
-  /** A limit of a bucket as it is configured now. */
+  /** A configured limit of a bucket now. */
   configured(bucket: string, name: string): Limit | undefined {
     return this.#limitsOf(bucket, this.#configs).find(limit => limit.name === name)
   }
@@ -75,7 +75,7 @@ export class LimitsTimeline {
     return this.#erasOf(bucket).at(-1)?.fromMs ?? 0
   }
 
-  /** The most that any limits of this name allow that processes may still go by. */
+  /** The largest values of a limit that processes may still use. */
   allowed(bucket: string, name: string, atMs: number): Rate | undefined {
     let allowed: Rate | undefined
     const eras = this.#erasOf(bucket)
@@ -88,7 +88,7 @@ export class LimitsTimeline {
     return allowed
   }
 
-  /** Whether this limit was configured at any time. */
+  /** Whether this limit was ever configured. */
   wasConfigured(bucket: string, name: string, {capacity, amount, period}: Rate): boolean {
     return this.#erasOf(bucket).some(({limits}) => {
       const rate = limits.get(name)

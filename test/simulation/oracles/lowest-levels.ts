@@ -1,23 +1,23 @@
 import type {ShardChange, StoredLimit, StoredShard} from '../world/table-writes.js'
 
-/** What one limit of one shard holds at least, in exact fractions. */
+/** The minimum balance of one limit on one shard, in exact fractions. */
 interface Level {
-  /** Millitokens without the refill since, less what may have overflowed: `numerator` over the refill period. */
+  /** Millitokens without the refill since, minus possible overflow: `numerator` over the refill period. */
   numerator: bigint
-  /** In epoch ms. */
+  /** Epoch ms. */
   readonly refilledAt: bigint
   /** Balances since the last refill, in millitokens: a writer may have read any of them. */
   readonly balances: bigint[]
 }
 
 /**
- * How full each limit was at least, between two refills: what is charged without a refill is taken from a balance that may
- * have overflowed by then, and what has overflowed is not lost by the next refill. A charge counts as made when it arrives,
- * by the clock that is furthest ahead; a return as made before the refill up to then.
+ * The minimum balance of each limit between two refills. A charge without a refill comes from a balance that may have
+ * overflowed by then; the next refill must not lose that overflow again. A charge counts from its arrival, by the clock
+ * furthest ahead; a refund counts from before the refill.
  */
 export class LowestLevels {
   readonly #levels = new Map<string, Level>()
-  /** How far the clocks of the processes are ahead of the true time at most, in ms. */
+  /** Maximum lead of the processes' clocks over the true time, in ms. */
   readonly #aheadMs: () => number
 
   constructor(aheadMs: () => number) {
@@ -30,7 +30,9 @@ export class LowestLevels {
     return balances ?? [change.before?.limits.get(name)?.tokens ?? 0n]
   }
 
-  /** What a refill of the limit up to an instant must reach, before consumption: the numerator over the refill period. */
+  /**
+   * The balance that a refill up to an instant must reach, before consumption: the numerator over the refill period.
+   */
   after(change: ShardChange, name: string, limit: StoredLimit, atMs: bigint): bigint {
     const {numerator, refilledAt} = this.#levels.get(keyOf(change, name)) ?? levelOf(limit, change.before)
     const [reached, most] = [numerator + limit.amount * (atMs - refilledAt), limit.capacity * limit.period]
@@ -43,9 +45,9 @@ export class LowestLevels {
       const key = keyOf(change, name)
       const then = before?.limits.get(name)
       const known = this.#levels.get(key)
-      // A feedback takes what it takes, fractions included.
-      const isTaught = before?.told.get(name) !== after?.told.get(name)
-      if (!known || !then || isTaught || !isSameRefill(then, limit, before, after))
+      // Provider feedback also takes fractions.
+      const isLowered = before?.feedback.get(name) !== after?.feedback.get(name)
+      if (!known || !then || isLowered || !isSameRefill(then, limit, before, after))
         this.#levels.set(key, levelOf(limit, after))
       else charge(known, limit, limit.tokens - then.tokens, BigInt(atMs + this.#aheadMs()))
     }
@@ -66,7 +68,7 @@ function levelOf({tokens, period, remainder}: StoredLimit, shard: StoredShard | 
   return {numerator: tokens * period + remainder, refilledAt: shard?.refilledAt ?? 0n, balances: [tokens]}
 }
 
-/** Whether nothing but the balance has changed. */
+/** Whether only the balance changed. */
 function isSameRefill(
   then: StoredLimit,
   now: StoredLimit,

@@ -17,13 +17,13 @@ import {SoftLimits} from './soft-limits.js'
 import {UsageTruth} from './usage.js'
 import {Verdicts} from './verdicts.js'
 
-/** A write that consumed from a bucket, and who made it. */
+/** A write that consumed from a bucket, and its writer. */
 export interface Consumption {
   readonly atMs: number
   readonly process: number
 }
 
-/** Everything that judges a run. */
+/** All oracles of a run. */
 export class Oracles {
   readonly verdicts: Verdicts
   readonly timeline = new LimitsTimeline(RESOURCE)
@@ -41,14 +41,14 @@ export class Oracles {
   readonly feedback: Feedback
   /** When each bucket was last consumed from, or changed by anyone but a limiter. */
   readonly activity = new Map<string, Consumption[]>()
-  /** Buckets that were deleted together with their usage. */
+  /** Buckets deleted together with their usage. */
   readonly removed = new Set<string>()
-  /** Buckets whose limits were bypassed at some time. */
+  /** Buckets that were ever bypassed. */
   readonly #bypassed = new Set<string>()
-  /** Of limits that are rates all the time. */
+  /** For limits that are always rates. */
   readonly #rateTimeline: LimitsTimeline
   readonly #kinded: ReadonlySet<string>
-  /** There is nothing but rates, and no switch is thrown: nothing that the oracle of quotas judges. */
+  /** Only rates and no switches: nothing for the quota oracle to judge. */
   readonly #hasOnlyRates: boolean
   readonly #world: World
 
@@ -121,7 +121,7 @@ export class Oracles {
     if (writer.kind === 'operator') this.#afterOperator(write)
   }
 
-  /** A change without limits that are something else than a rate. */
+  /** A change reduced to limits that are plain rates. */
   #ratesOf(change: ShardChange): ShardChange {
     const only = (shard: StoredShard | undefined) =>
       shard && {...shard, limits: new Map([...shard.limits].filter(([name]) => !this.#kinded.has(name)))}

@@ -2,39 +2,36 @@ import {consumedBy, type ShardChange, type StoredLimit, type TableWrite} from '.
 import type {LimitsTimeline, Rate} from './limits-timeline.js'
 import type {Verdicts} from './verdicts.js'
 
-/** A bucket that loses nothing by being divided: no real one may admit what this one would not. */
+/** An ideal, undivided bucket. A real bucket must not admit more than this one. */
 interface IdealBucket {
   /** Millitokens as a fraction: `numerator` over `period`. */
   numerator: bigint
-  /** The same by the capacity that the bucket has stored, which may be that of before a change. */
+  /** The same by the stored capacity, which may be older than the configured one. */
   heldNumerator: bigint
   period: bigint
   atMs: number
-  /** Millitokens that were charged whatever the balance. */
+  /** Millitokens charged regardless of the balance. */
   forced: bigint
-  /** What is credited for clocks and delays since the bucket was last full, in millitokens. */
+  /** Credit for clock differences and delays since the bucket was last full, in millitokens. */
   aheadMilli: bigint
 }
 
-/** A refusal may rest on an answer that old, in ms: `denyCacheMs`, and the way of a message. */
+/** Maximum age of the state behind a refusal, in ms: `denyCacheMs` plus the travel time of a message. */
 const OLDEST_ANSWER_MS = 1200
 
 /**
- * S1: in every interval the admitted cost is at most capacity + rate × its length. A bucket of that capacity and rate, in
- * exact fractions, from which everything consumed is taken and to which everything returned is given, must never be
- * below zero: that is the same as the bound over all intervals.
- *
- * One allowance, S7: a span of time is credited once, but by the clock of the process that decides, and up to the instant
- * at which its decision takes effect. The clock that is furthest ahead may credit `spreadMs` before they are over, at the
- * rate that the bucket has stored then. So the ideal bucket holds up to that much more than its capacity, and never more: a
- * higher rate raises the allowance by the difference, since the last time that the bucket was full.
+ * S1: in every interval, the admitted cost is at most capacity + rate × length. Equivalent check: an ideal bucket with
+ * exact fractions, charged and refunded like the real one, never goes below zero. One exception, S7: each span of time
+ * is credited once, but by the clock of the deciding process and up to the instant its decision takes effect. The clock
+ * furthest ahead may credit `spreadMs` early, at the rate stored then. So the ideal bucket may hold that much more than
+ * its capacity. A higher rate raises this allowance by the difference since the bucket was last full.
  */
 export class RateBound {
   readonly #ideals = new Map<string, IdealBucket>()
   readonly #exempt = new Set<string>()
-  /** Limits as they are stored, by bucket and name, then by shard. */
+  /** Stored limits by bucket and name, then by shard. */
   readonly #stored = new Map<string, Map<number, StoredLimit>>()
-  /** Capacities that were lowered in the table, and when, in epoch ms. */
+  /** Capacities lowered in the table, and when, in epoch ms. */
   readonly #lowered = new Map<string, {readonly capacity: bigint; readonly atMs: number}>()
   readonly #timeline: LimitsTimeline
   readonly #verdicts: Verdicts
@@ -46,7 +43,7 @@ export class RateBound {
     this.#spreadMs = spreadMs
   }
 
-  /** A charge that is made whatever the balance: so much debt is no violation. */
+  /** A charge regardless of the balance: its debt is not a violation. */
   noteForced(bucket: string, name: string, milli: bigint, atMs: number): void {
     const ideal = this.#idealOf(bucket, name, atMs)
     if (ideal) ideal.forced += milli
@@ -57,23 +54,23 @@ export class RateBound {
     this.#take(bucket, name, -milli, atMs)
   }
 
-  /** A client that creates tokens has been here: from now on nothing can be judged by what may be left. */
+  /** A client created tokens: from now on, remaining balances cannot be judged. */
   exempt(bucket: string): void {
     this.#exempt.add(bucket)
   }
 
-  /** The bucket may be full from now on: it was reset, or deleted by an operator. */
+  /** The bucket may be full from now on: an operator reset or deleted it. */
   refillWhole(bucket: string): void {
     for (const key of this.#ideals.keys()) if (key.startsWith(`${bucket} `)) this.#ideals.delete(key)
   }
 
-  /** Millitokens that may be left, rounded down; `undefined` where that cannot be known. */
+  /** Millitokens that may remain, rounded down; `undefined` if unknown. */
   left(bucket: string, name: string, atMs: number): bigint | undefined {
     const ideal = this.#lookAt(bucket, name, atMs)
     return !ideal || ideal.forced > 0n || this.#exempt.has(bucket) ? undefined : ideal.numerator / ideal.period
   }
 
-  /** The largest capacity that a bucket has stored for a limit, in millitokens, or had when an answer was on its way. */
+  /** The largest stored capacity of a limit, in millitokens, now or when a response was in flight. */
   storedCapacity(bucket: string, name: string, nowMs: number): bigint {
     const key = `${bucket} ${name}`
     const capacities = [...(this.#stored.get(key)?.values() ?? [])].map(({capacity}) => capacity)
@@ -82,11 +79,11 @@ export class RateBound {
     return capacities.reduce((a, b) => (a > b ? a : b), 0n)
   }
 
-  /** Time after which a bucket that nobody uses is full, in ms; `undefined` where another client creates tokens. */
+  /** Time until an unused bucket is full, in ms; `undefined` if another client creates tokens. */
   fillTimeMs(bucket: string, atMs: number): number | undefined {
     if (this.#exempt.has(bucket)) return undefined
     const times = [...this.#timeline.now(bucket)].map(([name, {capacity, amount, period}]) => {
-      // One shard may have all of the debt, and repays it at its own share of the rate.
+      // One shard may have the whole debt, and repays it at its own share of the rate.
       const shards = BigInt(this.#stored.get(`${bucket} ${name}`)?.size ?? 1)
       const debt = (this.#lookAt(bucket, name, atMs)?.forced ?? 0n) * shards
       return Number(((capacity + debt) * period) / amount)
@@ -94,7 +91,7 @@ export class RateBound {
     return Math.max(0, ...times)
   }
 
-  /** Brings all buckets forward, so that limits that no longer count are not used for the time before. */
+  /** Advances all buckets, so that new limits do not apply to earlier time. */
   tick(atMs: number): void {
     for (const key of this.#ideals.keys()) {
       const at = key.lastIndexOf(' ')
@@ -102,7 +99,7 @@ export class RateBound {
     }
   }
 
-  /** `byStored` are the buckets that a process may decide of by the limits they have stored (S9). */
+  /** `byStored`: buckets that a process may judge by their stored limits (S9). */
   observe({shards, atMs, writer}: TableWrite, byStored: ReadonlySet<string> = new Set()): void {
     const net = new Map<string, {bucket: string; name: string; milli: bigint}>()
     for (const change of shards) {
@@ -116,7 +113,7 @@ export class RateBound {
     for (const {bucket, name, milli} of net.values()) this.#take(bucket, name, milli, atMs, byStored.has(bucket))
     for (const {bucket, shard, before, after} of shards) {
       for (const name of new Set([...(before?.limits.keys() ?? []), ...(after?.limits.keys() ?? [])])) {
-        // Up to here at the rate that was stored until now.
+        // Until now, at the previously stored rate.
         this.#idealOf(bucket, name, atMs)
         const key = `${bucket} ${name}`
         const limit = after?.limits.get(name)
@@ -130,8 +127,8 @@ export class RateBound {
   }
 
   /**
-   * A write that brings the limits that are configured finds what the former ones let the bucket hold, however long ago
-   * another client has changed the configuration without it, and whatever was configured in between.
+   * A write that updates the limits finds a balance allowed by the earlier ones, however long ago another client
+   * changed the configuration without updating the bucket.
    */
   #adoptHeld({bucket, after}: ShardChange, atMs: number): void {
     for (const [name, limit] of after?.limits ?? []) {
@@ -161,13 +158,13 @@ export class RateBound {
       ideal.numerator = ideal.heldNumerator
       return
     }
-    // What follows from it is no violation of its own.
+    // Suppress violations that follow from this one.
     this.#exempt.add(bucket)
     const over = Number(-ideal.numerator / ideal.period - ideal.forced) / 1000
     this.#verdicts.report('S1-rate', `${bucket} ${name}`, `${over} tokens above capacity + refill were admitted`)
   }
 
-  /** One that nobody has used yet begins full by the limits of its first use, whatever they were before. */
+  /** An unused bucket starts full by the limits of its first use, whatever they were before. */
   #lookAt(bucket: string, name: string, atMs: number): IdealBucket | undefined {
     const key = `${bucket} ${name}`
     const isUsed = this.#ideals.has(key)
@@ -194,7 +191,7 @@ export class RateBound {
       return ideal
     }
     if (ideal.period !== rate.period) {
-      // Rounded up: in doubt for the bucket.
+      // Rounded up, in favour of the bucket.
       ideal.numerator = -((-ideal.numerator * rate.period) / ideal.period) + 1n
       ideal.heldNumerator = -((-ideal.heldNumerator * rate.period) / ideal.period) + 1n
       ideal.period = rate.period
@@ -214,9 +211,9 @@ export class RateBound {
   }
 
   /**
-   * Time is credited at the rate that the bucket has stored. After a change by a client that updates no buckets that is the
-   * former one until the next decision, however late that comes (decision 25); what it admits by is judged as S9. A rate
-   * that was never configured does not count.
+   * Time is credited at the stored rate. If a client changes limits without updating buckets, that is the old rate
+   * until the next decision, however late (decision 25); S9 judges the limits used to admit. Rates that were never
+   * configured do not count.
    */
   #creditedRate(bucket: string, name: string, allowed: Rate): Rate {
     return this.#formerRates(bucket, name).reduce<Rate>(
@@ -232,7 +229,7 @@ export class RateBound {
     )
   }
 
-  /** Limits as the shards have stored them that were configured at some time. */
+  /** Stored limits of the shards that were configured at some time. */
   #formerRates(bucket: string, name: string): Rate[] {
     const stored = [...(this.#stored.get(`${bucket} ${name}`)?.values() ?? [])]
     return stored.filter(rate => this.#timeline.wasConfigured(bucket, name, rate))
@@ -244,11 +241,11 @@ export class RateBound {
     const most = (capacity + aheadMilli) * ideal.period
     if (ideal.numerator <= most) return
     ideal.numerator = most
-    // Of what was credited at a higher rate before, no more than this is left.
+    // Of earlier credit at a higher rate, at most this remains.
     ideal.aheadMilli = aheadMilli
   }
 
-  /** What clocks that are ahead of others may credit once. */
+  /** The one-time credit by clocks that are ahead. */
   #aheadMilli({amount, period}: Rate): bigint {
     const ahead = amount * BigInt(Math.ceil(this.#spreadMs()))
     return (ahead + period - 1n) / period
@@ -259,8 +256,8 @@ const isSameRate = (a: Rate, b: Rate): boolean =>
   a.capacity === b.capacity && a.amount === b.amount && a.period === b.period
 
 /**
- * What another client has taken that comes back with the next refill. It takes from the balance and leaves the refill
- * instant where it is (docs/reference-faults.md): of a full bucket it takes what had overflowed.
+ * Tokens taken by another client that come back with the next refill. It takes from the balance without moving the
+ * refill instant (docs/reference-faults.md), so from a full bucket it takes the overflow.
  */
 function regainedOf({before}: ShardChange, name: string, milli: bigint, atMs: number): bigint {
   const limit = before?.limits.get(name)
@@ -268,7 +265,7 @@ function regainedOf({before}: ShardChange, name: string, milli: bigint, atMs: nu
   const shards = BigInt(Math.max(1, before.shardCount))
   const passedMs = BigInt(Math.ceil(atMs)) - before.refilledAt
   if (passedMs <= 0n) return 0n
-  // Shares rounded in doubt for the bucket.
+  // Shares are rounded in favour of the bucket.
   const rate = (limit.amount + shards - 1n) / shards
   const earned = (rate * passedMs + limit.remainder + limit.period - 1n) / limit.period
   const over = limit.tokens + earned - limit.capacity / shards

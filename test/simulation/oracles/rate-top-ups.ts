@@ -2,7 +2,7 @@ import {decodeOperation} from '../../../src/lib/repository/operations/record.js'
 import type {ShardChange, TableWrite} from '../world/table-writes.js'
 import type {Verdicts} from './verdicts.js'
 
-/** What a top-up has added to one limit, in millitokens. */
+/** Millitokens that a top-up added to one limit. */
 export interface ToppedUp {
   readonly bucket: string
   readonly name: string
@@ -10,12 +10,12 @@ export interface ToppedUp {
 }
 
 /**
- * S6 of top-ups of limits that refill: what was asked for under a key is added once, however often it is repeated and
- * whichever answers are lost; never more than that, and exactly what the record of the operation says.
+ * S6 of top-ups of rates: each key adds its amount once, however often it is repeated and whichever responses are lost.
+ * It never adds more, and adds exactly what the operation's record says.
  */
 export class RateTopUps {
   readonly #verdicts: Verdicts
-  /** Millitokens that were asked for, by bucket, key and limit. */
+  /** Requested millitokens, by bucket, key and limit. */
   readonly #asked = new Map<string, bigint>()
   readonly #done = new Set<string>()
   readonly #made = new Set<string>()
@@ -32,7 +32,7 @@ export class RateTopUps {
     this.#done.add(`${bucket} ${key} ${name}`)
   }
 
-  /** What a write has added, where it is a top-up that was asked for here. */
+  /** The amount a write added, if it is a top-up of this run. */
   observe({changes, shards}: TableWrite): ToppedUp[] {
     const records = changes.flatMap(({after}) => (after && decodeOperation(after)) || [])
     return records.flatMap(({operation, entity, resource, namespace, id, amounts}) => {
@@ -54,7 +54,7 @@ export class RateTopUps {
     })
   }
 
-  /** Compares, once nothing is under way any more. */
+  /** Compares, once nothing is in progress. */
   check(): void {
     for (const key of this.#done)
       if (!this.#made.has(key)) this.#verdicts.report('S6-topped-up', key, 'is said to have been made, and was not')
@@ -65,7 +65,7 @@ export class RateTopUps {
     this.#made.add(key)
     if (milli > asked || milli < 0n)
       this.#verdicts.report('S6-topped-up', key, `${milli} millitokens were added, ${asked} were asked for`)
-    // A bucket that begins with it is full.
+    // A bucket created by the top-up is full.
     if (shards.some(({before}) => before?.refilledAt === undefined)) return
     let [credit, most] = [0n, milli]
     for (const {before, after} of shards) {

@@ -10,28 +10,27 @@ import {CACHE_PERIOD_MS, type LimitsTimeline} from './limits-timeline.js'
 import {LowestLevels} from './lowest-levels.js'
 import type {Verdicts} from './verdicts.js'
 
-/** An instant further ahead of a writer's clock than this is set back, in ms; one up to here is waited for: it may be right. */
+/** A refill instant further ahead of a writer's clock is set back, in ms. Up to here it may be right, so it is kept. */
 const MAX_AHEAD_MS = 86_400_000n
 
 /**
- * S3, S6, S7, S9 on every single write of a bucket item: no more is credited than the time between the two refill
- * instants has earned, the refill instant never moves back, a marked write is applied once, stored limits are those
- * that are configured.
+ * S3, S6, S7, S9 for every write of a bucket item: the credit is at most the refill between the two refill instants,
+ * the refill instant never moves back, a marked write applies once, and stored limits match the configuration.
  */
 export class Refills {
   readonly #verdicts: Verdicts
   readonly #timeline: LimitsTimeline
   readonly #marks = new Set<string>()
-  /** Limits that another client has lowered below their balance, as `bucket shard name`. */
+  /** Limits that another client lowered below their balance, as `bucket shard name`. */
   readonly #lowered = new Set<string>()
   readonly #levels: LowestLevels
 
-  /** Buckets of which a process has decided something since it was started, as `process.generation bucket`. */
+  /** Buckets that a process has decided on since it started, as `process.generation bucket`. */
   readonly #decided = new Set<string>()
   readonly #sharded = new Set<string>()
   readonly #generationOf: (process: number) => number
 
-  /** Whether processes cache every bucket that they have decided about; otherwise any decision may be their first. */
+  /** Whether processes cache every bucket they decided on; otherwise any decision may be their first. */
   readonly #isAllCached: boolean
 
   constructor(
@@ -46,14 +45,14 @@ export class Refills {
     this.#verdicts = verdicts
   }
 
-  /** `toppedUp` are limits that an operator has added to with this write: what it may credit is judged elsewhere. */
+  /** `toppedUp`: limits that an operator topped up with this write; another oracle judges their credit. */
   observe(write: TableWrite, toppedUp: ReadonlySet<string> = new Set()): void {
     for (const {bucket, after} of write.shards) if ((after?.shardCount ?? 1) > 1) this.#sharded.add(bucket)
     this.#check(write, toppedUp)
     for (const change of write.shards) this.#levels.observe(change, write.atMs)
   }
 
-  /** A process has refused a request of a bucket, by its state. Of a divided one that may be the state of other shards. */
+  /** A process refused a request by the state of a bucket. With several shards, it may be another shard's state. */
   noteRefused(process: number, generation: number, bucket: string): void {
     if (!this.#sharded.has(bucket)) this.#decided.add(`${process}.${generation} ${bucket}`)
   }
@@ -64,14 +63,14 @@ export class Refills {
     for (const change of shards) this.#checkLowered(change, writer)
     if (writer.kind === 'python' || writer.kind === 'expiry' || writer.kind === 'setup') return
     for (const change of shards) this.#checkInstant(change, writer)
-    // A split moves tokens between items: only their sum tells.
+    // A split moves tokens between items: only their sum can be judged.
     const isMove = shards.some(({shard, before, after}) => shard > 0 && !before?.refilledAt && after?.refilledAt)
     if (isMove) this.#checkMove(shards)
     else if (writer.deed !== 'reset') for (const change of shards) this.#checkCredit(change, toppedUp)
     if (writer.kind === 'limiter') for (const change of shards) this.#checkLimits(change, writer, write.atMs)
   }
 
-  /** S9: what another client has lowered without its balance is clamped by the write that next admits. */
+  /** S9: if another client lowers a limit but not its balance, the next admitting write clamps it. */
   #checkLowered({bucket, shard, before, after}: ShardChange, {kind}: Writer): void {
     const admits = kind === 'limiter' && (after?.requests ?? 0) > (before?.requests ?? 0)
     for (const [name, now] of after?.limits ?? []) {
@@ -86,7 +85,7 @@ export class Refills {
     }
   }
 
-  /** Whether a process decides by limits as they are stored: it has decided nothing of the bucket before, or has forgotten it. */
+  /** Whether a process may use the stored limits: it has not decided on the bucket before, or no longer caches it. */
   isFirst({bucket, before}: ShardChange, writer: Writer): boolean {
     const isKnown = this.#isAllCached && this.#decided.has(this.#decisionOf(bucket, writer))
     return writer.kind === 'limiter' && before?.refilledAt !== undefined && !isKnown
@@ -98,11 +97,11 @@ export class Refills {
 
   #checkMarks(change: ShardChange, {writer, isTransaction = false}: TableWrite): void {
     const {bucket, shard, before, after} = change
-    // A deleted bucket shows nothing of a write that arrives again and creates it anew (S6, not covered).
+    // A deleted bucket does not show a repeated write that recreates it (S6, not covered).
     if (!after) for (const key of this.#marks) if (key.startsWith(`${bucket} ${shard} `)) this.#marks.delete(key)
     const marks = [...(after?.marks ?? [])]
-    // Every charge or return leaves its mark, but that of a transaction, which has a token: where none is new, it is that
-    // of the write before.
+    // Every charge or refund leaves a mark, except a transaction, which has a token. If no mark is new, the mark is of
+    // the previous write.
     const isUnchanged = marks.length > 0 && marks.every(([slot, mark]) => before?.marks.get(slot) === mark)
     if (writer.kind === 'limiter' && !isTransaction && isUnchanged && consumedBy(change).size > 0)
       this.#appliedTwice(change)
@@ -121,8 +120,8 @@ export class Refills {
   }
 
   /**
-   * The instant moves back only to the writer's own clock, when it is more than a day ahead of that, or when an operator
-   * fills the bucket. `isEarned` demands that what the time between had brought is taken back.
+   * The instant moves back only to the writer's own clock, if it is more than a day ahead of it, or if an operator
+   * resets the bucket. `isEarned` requires that the credit of the time between is removed.
    */
   #checkInstant({bucket, shard, before, after}: ShardChange, {deed}: Writer): void {
     if (before?.refilledAt === undefined || after?.refilledAt === undefined || deed === 'reset') return
@@ -165,9 +164,9 @@ export class Refills {
   }
 
   /**
-   * Whether a write that consumes moves the refill instant and drops a part of what was earned. Only where everything is
-   * known exactly: the limits stay and the bucket has one shard. Under contention (S3) a write may credit a part of the time
-   * and give up the carried fraction, and a limit that was full when it was seen may give up some of it.
+   * Whether a consuming write moves the refill instant and drops part of the refill. Judged only with exact knowledge:
+   * unchanged limits and one shard. Under contention (S3), a write may credit part of the time and drop the carried
+   * fraction, and a limit that was full when seen may lose some refill.
    */
   #isLost(change: ShardChange, name: string, credit: bigint, then: StoredLimit, now: StoredLimit): boolean {
     const {before, after} = change as {before: StoredShard; after: StoredShard}
@@ -179,16 +178,15 @@ export class Refills {
     const reached = (now.tokens + consumed) * now.period + now.remainder
     const lost = this.#levels.after(change, name, then, refilledAt) - reached
     const isExactStep = credit * now.period === (refilledAt - (before.refilledAt ?? 0n)) * now.amount
-    // Several processes may have given up as much, one after the other.
+    // Several processes may have dropped that much, one after another.
     const mayHaveBeenFull = reached * 2n >= now.capacity * now.period
     return lost > 0n && !isExactStep && !(mayHaveBeenFull && lost <= mostGivenUp(now))
   }
 
   /**
-   * S9: a process that admits uses the limits that are configured, once the cache period is over. One allowance, decision
-   * 25: its first decision on a bucket takes the limits as they are stored, if that is an admission by its first write, or a
-   * refusal; the second compares. So an admission is not judged where the process has decided nothing of the bucket before,
-   * or has forgotten it.
+   * S9: after the cache period, a process admits by the configured limits. One exception, decision 25: its first
+   * decision on a bucket may use the stored limits, if its first write admits or refuses; the second compares them. So
+   * the first decision, also after eviction from the cache, is not judged.
    */
   #checkLimits(change: ShardChange, writer: Writer, atMs: number): void {
     const {bucket, before, after} = change
@@ -204,13 +202,13 @@ export class Refills {
   }
 }
 
-/** In millitokens times the period: what is earned in 3.5 s and a 16th of the capacity, up to half of it. */
+/** In millitokens times the period: the refill of 3.5 s plus a 16th of the capacity, at most half of it. */
 function mostGivenUp({capacity, amount, period}: StoredLimit): bigint {
   const [earned, half] = [amount * 3500n + (capacity * period) / 16n, (capacity * period) / 2n]
   return earned < half ? earned : half
 }
 
-/** What a write added to the balance besides what it consumed. */
+/** The change of the balance by a write, minus its consumption. */
 function creditOf({before, after}: ShardChange, name: string): bigint {
   const [then, now] = [before?.limits.get(name), after?.limits.get(name)]
   if (!now) return 0n
@@ -221,7 +219,7 @@ function isEarned(credit: bigint, stored: StoredLimit, before: StoredShard, afte
   const elapsed = (after.refilledAt ?? 0n) - (before.refilledAt ?? 0n)
   const shards = BigInt(Math.max(1, before.shardCount))
   if (elapsed < 0n) {
-    // Set back: at least what the time between has earned is gone, but no debt is made of it.
+    // Set back: at least the refill of that time is removed, without creating a debt.
     const earned = ((stored.amount / shards) * -elapsed) / stored.period
     const debt = stored.tokens < 0n ? stored.tokens : 0n
     const most = stored.tokens - earned > debt ? stored.tokens - earned : debt

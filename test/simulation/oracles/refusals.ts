@@ -3,16 +3,15 @@ import type {ResourceDisabled} from '../../../src/lib/limiter/refusal/errors.js'
 import {bucketId, refusedBy, type TableWrite} from '../world/table-writes.js'
 import type {Verdicts} from './verdicts.js'
 
-/** What callers were told, or what buckets have counted, by `bucket what`. */
+/** Refusals by `bucket what`: reported to callers, or counted by buckets. */
 type Counts = Map<string, bigint>
 
 /**
- * L6: the refusals that buckets have counted are those that callers were told, and never more. Less only by what a
- * process still had with it when it was killed, by writes whose outcome it never learned, and by buckets that are gone:
- * `uncounted`, by its own account.
+ * L6: buckets count exactly the refusals reported to callers, never more. Fewer only by `uncounted`, the limiter's own
+ * count of refusals it lost: in a killed process, in writes with unknown outcomes, and in deleted buckets.
  */
 export class Refusals {
-  readonly #told: Counts = new Map()
+  readonly #reported: Counts = new Map()
   readonly #counted: Counts = new Map()
   readonly #verdicts: Verdicts
 
@@ -20,25 +19,25 @@ export class Refusals {
     this.#verdicts = verdicts
   }
 
-  /** What the buckets have counted, by `bucket what`: `requests`, `by parent`, `requests of rpm`, `tokens of rpm`. */
+  /** Refusals counted by buckets, by `bucket what`: `requests`, `by parent`, `requests of rpm`, `tokens of rpm`. */
   get counted(): ReadonlyMap<string, bigint> {
     return this.#counted
   }
 
-  /** A caller was told that a request of an entity is refused. */
-  told(namespace: string, entity: string, {statuses}: {readonly statuses: readonly LimitState[]}): void {
+  /** A caller got a refusal for an entity. */
+  noteReported(namespace: string, entity: string, {statuses}: {readonly statuses: readonly LimitState[]}): void {
     // No limit refuses a contended request, so no bucket counts it.
     const misfits = statuses.filter(({exceeded}) => exceeded)
     const refusing = new Set(misfits.map(idOf))
-    for (const bucket of refusing) add(this.#told, `${bucket} requests`, 1n)
+    for (const bucket of refusing) add(this.#reported, `${bucket} requests`, 1n)
     for (const status of misfits) {
-      add(this.#told, `${idOf(status)} requests of ${status.name}`, 1n)
-      add(this.#told, `${idOf(status)} tokens of ${status.name}`, BigInt(status.requested))
+      add(this.#reported, `${idOf(status)} requests of ${status.name}`, 1n)
+      add(this.#reported, `${idOf(status)} tokens of ${status.name}`, BigInt(status.requested))
     }
     for (const resource of new Set(statuses.map(status => status.resource))) {
       const own = bucketId(namespace, entity, resource)
       const byOthers = statuses.some(status => status.resource === resource && refusing.has(idOf(status)))
-      if (byOthers && !refusing.has(own)) add(this.#told, `${own} by parent`, 1n)
+      if (byOthers && !refusing.has(own)) add(this.#reported, `${own} by parent`, 1n)
     }
 
     function idOf({entity: refusingEntity, resource}: LimitState): string {
@@ -46,10 +45,11 @@ export class Refusals {
     }
   }
 
-  /** A caller was told that a switch refuses a request of an entity, at a bucket that exists. */
-  toldDisabled(namespace: string, entity: string, disabled: Pick<ResourceDisabled, 'entity' | 'resource'>): void {
-    add(this.#told, `${bucketId(namespace, disabled.entity, disabled.resource)} requests`, 1n)
-    if (disabled.entity !== entity) add(this.#told, `${bucketId(namespace, entity, disabled.resource)} by parent`, 1n)
+  /** A caller got a refusal by a switch, at a bucket that exists. */
+  noteDisabled(namespace: string, entity: string, disabled: Pick<ResourceDisabled, 'entity' | 'resource'>): void {
+    add(this.#reported, `${bucketId(namespace, disabled.entity, disabled.resource)} requests`, 1n)
+    if (disabled.entity !== entity)
+      add(this.#reported, `${bucketId(namespace, entity, disabled.resource)} by parent`, 1n)
   }
 
   observe({shards}: TableWrite): void {
@@ -60,12 +60,12 @@ export class Refusals {
 
   check(uncounted: number): void {
     let missing = 0n
-    for (const key of new Set([...this.#told.keys(), ...this.#counted.keys()])) {
-      const [told, counted] = [this.#told.get(key) ?? 0n, this.#counted.get(key) ?? 0n]
-      const message = `${counted} are counted, callers were told ${told}`
-      if (counted > told) this.#verdicts.report('L6-refused-more', key, message)
-      if (counted < told && uncounted === 0) this.#verdicts.report('L6-refused-less', key, message)
-      if (key.endsWith(' requests') || key.endsWith(' by parent')) missing += told - counted
+    for (const key of new Set([...this.#reported.keys(), ...this.#counted.keys()])) {
+      const [reported, counted] = [this.#reported.get(key) ?? 0n, this.#counted.get(key) ?? 0n]
+      const message = `${counted} are counted, ${reported} were reported to callers`
+      if (counted > reported) this.#verdicts.report('L6-refused-more', key, message)
+      if (counted < reported && uncounted === 0) this.#verdicts.report('L6-refused-less', key, message)
+      if (key.endsWith(' requests') || key.endsWith(' by parent')) missing += reported - counted
     }
     if (missing > BigInt(uncounted))
       this.#verdicts.report('L6-refused-lost', 'all buckets', `${missing} are missing, ${uncounted} are accounted for`)

@@ -2,17 +2,17 @@ import type {Scenario, Tokens} from '../scenario.js'
 import type {StoredShard, TableWrite} from '../world/table-writes.js'
 import type {Verdicts} from './verdicts.js'
 
-/** A write that admitted requests, and the limits that it left in debt. */
+/** A write that admitted requests, and the limits it left in debt. */
 interface Admission {
   readonly process: number
   /** Epoch ms. */
   readonly atMs: number
   readonly inDebt: ReadonlySet<string>
-  /** A transaction over several shards, which shows no state: its lease tells of the read before. */
+  /** A transaction over several shards returns no state: its lease reports the read before. */
   readonly isOfSeveral: boolean
 }
 
-/** What was asked of a process, and the buckets that were charged. */
+/** A request of a process, and the charged buckets. */
 interface AskedOfSoft {
   readonly process: number
   readonly buckets: readonly string[]
@@ -20,12 +20,12 @@ interface AskedOfSoft {
   readonly startedMs: number
 }
 
-/** S1, L6 of limits that are soft whenever they are configured: they refuse nothing, and leases name those in debt. */
+/** S1, L6 of limits that are always soft: they refuse nothing, and leases name those in debt. */
 export class SoftLimits {
   readonly #verdicts: Verdicts
   readonly #soft: ReadonlySet<string>
   readonly #admissions = new Map<string, Admission[]>()
-  /** When a limit was last in debt on a shard of a bucket, in epoch ms, by `bucket limit`. */
+  /** When a limit was last in debt on a shard, in epoch ms, by `bucket limit`. */
   readonly #lastDebtMs = new Map<string, number>()
 
   constructor({configs, steps}: Scenario, verdicts: Verdicts) {
@@ -49,19 +49,19 @@ export class SoftLimits {
     }
   }
 
-  /** A request that asked for nothing but soft limits must not be refused, whatever is said about the reasons. */
+  /** A request for only soft limits must not be refused. */
   refused(entity: string, consume: Tokens): void {
     if (this.#soft.size === 0 || !Object.keys(consume).every(name => this.#soft.has(name))) return
     this.#verdicts.report('S1-soft', `${entity} ${JSON.stringify(consume)}`, 'soft limits have refused')
   }
 
-  /** A lease names the limits of which more was used than there was, by the writes that may have charged it. */
+  /** A lease names the overdrawn limits, by the writes that may have charged it. */
   admitted({process, buckets, startedMs}: AskedOfSoft, overdrawn: readonly string[]): void {
     if (this.#soft.size === 0) return
     const writes = buckets.map(
       bucket => this.#admissions.get(bucket)?.filter(each => each.process === process && each.atMs >= startedMs) ?? [],
     )
-    // Charged by a write that nothing is known of.
+    // The charging write is unknown.
     if (writes.some(each => each.length === 0)) return
     for (const name of this.#soft) {
       const isTold = overdrawn.includes(name)

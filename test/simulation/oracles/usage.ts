@@ -4,7 +4,7 @@ import {decodeUsage, readProgress, type UsageRecord} from '../../../src/lib/sche
 import {bucketId, consumedBy, type TableWrite} from '../world/table-writes.js'
 import type {Verdicts} from './verdicts.js'
 
-/** L4: once the stream is read to its end, the usage records of every window hold what the counters have gained. */
+/** L4: after the stream is read to its end, the usage records of every window match the counters. */
 export class UsageTruth {
   readonly #consumed = new Map<string, bigint>()
   readonly #uncountable = new Set<string>()
@@ -14,7 +14,7 @@ export class UsageTruth {
     this.#verdicts = verdicts
   }
 
-  /** No usage record can hold what was written to this bucket. */
+  /** No usage record can hold the values written to this bucket. */
   exempt(bucket: string): void {
     this.#uncountable.add(bucket)
   }
@@ -33,7 +33,7 @@ export class UsageTruth {
     }
   }
 
-  /** Every day and month that has an hour has a record. */
+  /** Every day and month with an hour has a record. */
   checkRolledUp(items: readonly Item[], removed: ReadonlySet<string>): void {
     const records = items.flatMap(item => decodeUsage(item) ?? [])
     const idOf = ({namespace, entity, resource}: UsageRecord) => bucketId(namespace, entity, resource)
@@ -49,10 +49,7 @@ export class UsageTruth {
     }
   }
 
-  /**
-   * `removed` are buckets whose usage was deleted together with their entity, `refused` are the refusals that buckets have
-   * counted.
-   */
+  /** `removed`: buckets whose usage was deleted with their entity. `refused`: refusals that buckets have counted. */
   check(items: readonly Item[], removed: ReadonlySet<string>, refused: ReadonlyMap<string, bigint>): void {
     const counted = new Map<string, bigint>()
     const windows = new Set<string>()
@@ -87,8 +84,8 @@ export class UsageTruth {
 }
 
 /**
- * What a reader sees in each type of window, without the library's way to it: a day that is to be rolled up is its hours
- * until it is, and a month its days.
+ * Usage per window type, computed without the library: a day not rolled up yet is the sum of its hours, a month that of
+ * its days.
  */
 function shownIn(items: readonly Item[]): {item: Item; window: Window}[] {
   const schedule = items.find(item => item.SK && 'S' in item.SK && item.SK.S === '#ROLLUPS')
@@ -114,7 +111,7 @@ function shownIn(items: readonly Item[]): {item: Item; window: Window}[] {
   }
   const hours = usage.filter(({window}) => window === 'hourly')
   const days = wholes('daily', 'day', hours)
-  // Of days that are counted directly, the hours are in a month that is rolled up.
+  // If days are counted directly, a rolled-up month contains the hours.
   const parts = [
     ...days.filter(({isRolledUp, window}) => isRolledUp || window === 'hourly'),
     ...hours.filter(({start}) => !isRolled('daily', `${start.slice(0, 10)}T00:00:00Z`)),

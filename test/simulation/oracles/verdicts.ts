@@ -1,13 +1,12 @@
-/** A promise that was broken. */
 export interface Violation {
-  /** What was broken: the number of an invariant, and how. */
+  /** The broken invariant and how, such as `S1-rate`. */
   readonly oracle: string
   readonly message: string
   /** Since the start, in ms. */
   readonly atMs: number
 }
 
-/** Collects violations; the same one of the same subject only once. */
+/** Collects violations: each oracle reports a subject once. */
 export class Verdicts {
   readonly violations: Violation[] = []
   readonly #seen = new Set<string>()
@@ -17,7 +16,6 @@ export class Verdicts {
     this.#elapsedMs = elapsedMs
   }
 
-  /** Whether this was reported of this subject. */
   has(oracle: string, subject: string): boolean {
     return this.#seen.has(`${oracle} ${subject}`)
   }

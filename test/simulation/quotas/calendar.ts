@@ -5,12 +5,12 @@ import type {StoredQuota} from './stored-quota.js'
 
 type Calendar = Pick<StoredQuota, 'resets' | 'zone'>
 
-/** Two months: the resets of scenarios are at most one apart. */
+/** Two months: resets of scenarios are at most one month apart. */
 const MOST_DAYS = 62
 
 const known = new Map<string, readonly number[]>()
 
-/** Minute by minute and not by the search of the library, which is judged by it. */
+/** Checks minute by minute, independently of the library's search, which it judges. */
 function startsOn(day: number, {resets, zone}: Calendar): readonly number[] {
   const key = `${day} ${zone} ${resets}`
   const found =

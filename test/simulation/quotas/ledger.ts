@@ -3,99 +3,102 @@ import type {Verdicts} from '../oracles/verdicts.js'
 import type {TableWrite, Writer} from '../world/table-writes.js'
 import {capacityAt, endOf, type QuotaChange, quotaChanges, type StoredQuota, windowOf} from './stored-quota.js'
 
-/** How far clocks and messages may be off, in ms. */
+/** Bounds of clock differences and message delays, in ms. */
 export interface Slack {
-  /** A process's clock is ahead of the true time by at most this, and behind it. */
+  /** Maximum lead and lag of a process's clock over the true time. */
   readonly aheadMs: () => number
   readonly behindMs: () => number
-  /** A decision takes effect at most so long after the instant that it goes by. */
+  /** Maximum delay from a decision's instant until it takes effect. */
   readonly lagMs: () => number
 }
 
-/** Limits that another client sets arrive at all processes within this time, in ms. */
+/** All processes use limits set by another client within this time, in ms. */
 const CACHE_MS = 30_000
 
-/** What one shard was granted in the window that its balance belongs to. In millitokens. */
+/** The grant of one shard in the window of its balance, in millitokens. */
 interface Holding {
   readonly definition: string
   readonly windowMs: number
   readonly endMs: number
-  /** The capacity of all shards that was in force when it was granted. */
+  /** The capacity of all shards when it was granted. */
   readonly whole: bigint
-  /** The number of shards that its part is one of. */
+  /** The shard count that its part was computed with. */
   readonly grantCount: number
-  /** With what was moved here and without what was moved away. */
+  /** Including tokens moved here, without tokens moved away. */
   granted: bigint
   /** Net, in this window. */
   taken: bigint
   readonly allowed: Exceptions
 }
 
-/** What the rules allow besides, by the invariant that says so. In millitokens. */
+/** Exceptions that the rules allow, by invariant. In millitokens. */
 interface Exceptions {
-  /** S2: what an operator grants on top, with a top-up or a reset. */
+  /** S2: grants by operators, with a top-up or a reset. */
   byOperator: bigint
-  /** S2: how much of what was taken resets have granted anew already: they grant it once. */
+  /** S2: consumption that resets have already granted again: they grant it once. */
   resetUpTo: bigint
-  /** S9: a balance is kept when a limit becomes another kind of quota, so it may be more than a window grants. */
+  /** S9: a balance is kept when a limit becomes another kind of quota, so it may exceed a window's grant. */
   keptByChange: bigint
-  /** S9: a session that another shard had opened when another client made it another kind of quota may still be granted here. */
+  /** S9: a session opened by another shard before another client changed the quota's kind may still be granted here. */
   announced: bigint
-  /** S9: another client changed the quota; until processes know, the window may end when it would have ended before. */
+  /** S9: another client changed the quota. Until processes know, the window may end at its old time. */
   readonly formerEnd: {readonly endMs: number; readonly changedMs: number; readonly untilMs: number} | undefined
-  /** S8: another client copied a shard of an earlier window than the one which holds its part: that window is granted here again. */
+  /**
+   * S8: another client copied a shard of an earlier window than the holder of its part: that window is granted here
+   * again.
+   */
   readonly isLateCopy: boolean
   copiedLate: bigint
-  /** S7: charged so near the end of the window that clocks disagree about it: the next window may pay for it. */
+  /** S7: charged so close to the end of the window that clocks disagree: the next window may pay for it. */
   chargedAtEnd: bigint
 }
 
 const beyond = ({byOperator, keptByChange, copiedLate}: Exceptions): bigint => byOperator + keptByChange + copiedLate
 
-/** A change within a window, or the grant that begins one. */
+/** A change within a window, or the grant that starts one. */
 interface Judged {
   readonly change: QuotaChange
   readonly after: StoredQuota
   readonly windowMs: number
-  /** What was added to the balance besides what was consumed. */
+  /** Change of the balance, minus consumption. */
   readonly credit: bigint
   readonly isOpening: boolean
-  /** What an operator has added on top; not part of the credit. */
+  /** Added by an operator; not part of the credit. */
   readonly bought: bigint
 }
 
 /**
  * Judges every write to a quota: each unit of each window exists once. `Exceptions` lists what else is allowed.
  *
- * | oracle | what it reports |
+ * | oracle | reports |
  * |---|---|
- * | S1-quota | shards were granted more in windows that overlap than the capacity |
+ * | S1-quota | shards were granted more than the capacity in overlapping windows |
  * | S1-quota-debt | a request was admitted into debt |
- * | S2-lost | units are gone within a window, other than by a capacity that was lowered |
+ * | S2-lost | units disappeared within a window, except by a lowered capacity |
  * | S2-short, S3-grant | a shard enters a window with less, or more, than its share |
  * | S3-minted | units were added within a window |
- * | S3-returned | more was returned to a window than was taken in it |
- * | S3-window-again | a shard enters a window before the last one has ended |
- * | S7-window-early, S7-window-late | by more than clocks and messages are off, a shard enters a window early or gives from it late |
- * | S9-ceilings | what the shards may hold adds up to more than the allowance |
+ * | S3-returned | a refund to a window exceeds the tokens taken in it |
+ * | S3-window-again | a shard enters a window before its last one ended |
+ * | S7-window-early, S7-window-late | a shard enters early or gives late, beyond clock differences and delays |
+ * | S9-ceilings | the shards' ceilings add up to more than the allowance |
  */
 export class QuotaLedger {
   readonly #verdicts: Verdicts
   readonly #slack: Slack
-  /** By bucket and limit, then by shard; a shard that is gone is kept, since the window is not over. */
+  /** By bucket and limit, then by shard. A deleted shard is kept: its window is not over. */
   readonly #holdings = new Map<string, Map<number, Holding>>()
-  /** What was taken in windows that a shard has left, in net millitokens: a quota may become another kind, and the same again. */
+  /** Net millitokens taken in windows that a shard has left: a quota may change its kind and change back. */
   readonly #left = new Map<string, Map<string, bigint>>()
   /**
-   * What shards that have left a window owed to it, or had bought for it and given away, in millitokens, negative: others
-   * were granted that much more when the bucket was divided.
+   * Debts, and topped-up tokens given away, of shards that left a window; in millitokens, negative. Others were granted
+   * that much more when the bucket was split.
    */
   readonly #debts = new Map<string, bigint>()
-  /** Quotas as stored, by bucket and limit, then by shard. */
+  /** Stored quotas by bucket and limit, then by shard. */
   readonly #stored = new Map<string, Map<number, StoredQuota>>()
-  /** Another client has split these: it leaves a shard that it divides the ceiling of before. */
+  /** Split by another client, which keeps the donor's old ceiling. */
   readonly #splitByOthers = new Set<string>()
-  /** Ceilings of these may have been lowered, so that what is above is cut off: by a change, or by another client. */
+  /** Ceilings that a change or another client may have lowered, which cuts the excess. */
   readonly #changed = new Set<string>()
   readonly #periods = new Map<string, number>()
   /** Charges by processes: when, in epoch ms, and in which period. */
@@ -106,12 +109,12 @@ export class QuotaLedger {
     this.#slack = slack
   }
 
-  /** Changes when a shard of the quota enters another window, or becomes another kind of quota. */
+  /** Changes when a shard enters another window or becomes another kind of quota. */
   period(bucket: string, name: string): number {
     return this.#periods.get(keyOf({bucket, name})) ?? 0
   }
 
-  /** The period that all charges of a process since an instant, in epoch ms, were made in; `undefined` if there are several. */
+  /** The period of all charges of a process since an instant, in epoch ms; `undefined` if there are several. */
   chargedIn(bucket: string, name: string, process: number, sinceMs: number): number | undefined {
     const charges = this.#charges.get(`${keyOf({bucket, name})} ${process}`)?.filter(({atMs}) => atMs >= sinceMs) ?? []
     const periods = new Set(charges.map(({period}) => period))
@@ -132,7 +135,7 @@ export class QuotaLedger {
     for (const {change} of judged) if (change.taken > 0n) this.#noteCharge(change, writer, atMs)
   }
 
-  /** An operator who deletes a bucket gives a new allowance; expiry does not. */
+  /** An operator who deletes a bucket grants a new allowance; expiry does not. */
   #noteGone({bucket, name, shard, isItemAfter}: QuotaChange, {kind}: Writer): void {
     const key = keyOf({bucket, name})
     const held = this.#holdings.get(key)?.get(shard)
@@ -164,7 +167,7 @@ export class QuotaLedger {
       this.#verdicts.report('S1-quota-debt', subject, `a request was admitted into a debt of ${tokens(-after.tokens)}`)
   }
 
-  /** Within a window units move between shards, and a new shard is granted what nobody was granted yet. */
+  /** Within a window, units move between shards, and a new shard is granted units that no shard was granted yet. */
   #checkMove(group: readonly Judged[], {kind, deed}: Writer): void {
     const [first] = group as [Judged]
     const inside = group.filter(({isOpening}) => !isOpening)
@@ -174,18 +177,18 @@ export class QuotaLedger {
     if (net > announced && created.length === 0 && deed !== 'reset' && kind !== 'python')
       this.#verdicts.report('S3-minted', subjectOf(first.change), `${tokens(net)} were added within a window`)
     if (net >= 0n || kind === 'python' || deed === 'reset') return
-    // At the capacity that is in force from now on, or was until now.
+    // At the capacity in force from now on, or until now.
     const isCut = inside.some(({change: {shard, taken, before}, after}) =>
       [after, before ?? after].some(quota => after.tokens + taken === ceilingOf(quota, shard, after.refilledAtMs)),
     )
-    // Returns are divided by what was seen of the others: those of two processes at once may be too much for one shard.
+    // Refunds are divided by the seen state of the others: two processes at once may exceed one shard's room.
     const isLowering = inside.some(({change: {before}, after}) => before && before.capacity !== after.capacity)
     const isLowered = isLowering || this.#changed.has(keyOf(first.change)) || -net < MILLI
     if (!isCut || !isLowered)
       this.#verdicts.report('S2-lost', subjectOf(first.change), `${tokens(-net)} are gone within a window`)
   }
 
-  /** A window begins with exactly the share of the shard, less what it has given of it before it knew. */
+  /** A window starts with exactly the shard's share, less the tokens it gave before it knew of the window. */
   #checkGrant({change, after, windowMs, credit, bought}: Judged, {kind, deed}: Writer): void {
     if (kind === 'python' || deed === 'reset') return
     const {shard, before, isItemBefore, taken} = change
@@ -204,7 +207,7 @@ export class QuotaLedger {
     const atEnd = this.#heldBy(change)?.allowed.chargedAtEnd ?? 0n
     const began = after.tokens + taken - bought
     if (began <= due && began >= due - atEnd) return
-    // What is noted after a window has ended is of no use to anybody, and takes nothing from anybody.
+    // Ignore top-ups stored after a window has ended: they have no effect.
     if (began < due && endOf(after, windowMs) <= after.refilledAtMs) return
     const oracle = began > due ? 'S3-grant' : 'S2-short'
     const message = `the window of ${iso(windowMs)} began with ${tokens(began)}, ${tokens(due)} are due`
@@ -228,7 +231,7 @@ export class QuotaLedger {
     if (change.taken > 0n && atMs + aheadMs() + lagMs() >= held.endMs) allowed.chargedAtEnd += change.taken
     this.#checkReturned(change, held)
     if (deed === 'reset') {
-      // The part of a shard that is still missing begins full as well, though nothing was written to it.
+      // The part of a missing shard starts full too, though nothing was written to it.
       const anew = held.taken - allowed.resetUpTo
       allowed.byOperator += credit > anew ? credit : anew
       allowed.resetUpTo = held.taken
@@ -236,7 +239,7 @@ export class QuotaLedger {
     allowed.announced = 0n
   }
 
-  /** A shard enters a window; `last` is what it held before. */
+  /** A shard enters a window; `last` is its state before. */
   #enter(last: Holding | undefined, judged: Judged, writer: Writer, atMs: number): void {
     const {change, after, windowMs, bought, isOpening} = judged
     const {kind, deed} = writer
@@ -247,14 +250,14 @@ export class QuotaLedger {
     this.#checkAgain(last, judged, writer, atMs)
     const left = this.#leftOf(key, change.shard)
     if (last) this.#leave(key, last, left)
-    // A copy of a shard whose window is over holds nothing until it is reset, nor does a session that a reset has ended:
-    // what is left of it, with what was bought, is of the one before.
+    // A copy of a shard whose window ended holds nothing until its reset, and neither does a session ended by a reset:
+    // its balance, topped-up tokens included, belongs to the previous window.
     const isCopy = kind === 'python' && !change.isItemBefore
     const isOver = (isCopy || (deed === 'reset' && after.resets === '')) && endOf(after, windowMs) <= atMs
     const granted = isOver ? 0n : after.tokens + change.taken
     const isLateCopy = isCopy && isBehindAnother(change, after, windowMs, shards)
     const wasOther = change.isItemBefore && change.before?.definition !== after.definition
-    // A clock that was ahead had begun the next window here: the operator's fills up the one that is not over.
+    // A clock that was ahead had started the next window here: the operator's reset fills the current one.
     const isSetBack = deed === 'reset' && last !== undefined && windowMs < last.windowMs
     const isFromCopy = isLateCopy || (last?.allowed.isLateCopy === true && isOpening)
     const isBeyond = (wasOther || isSetBack || isFromCopy) && granted > 0n
@@ -285,7 +288,7 @@ export class QuotaLedger {
     this.#checkReturned(change, holding)
   }
 
-  /** Keeps what is known of a window that a shard leaves: other shards may still be in it. */
+  /** Keeps the state of a window that a shard leaves: other shards may still be in it. */
   #leave(key: string, last: Holding, left: Map<string, bigint>): void {
     left.set(windowKey(last), last.taken)
     const surplus = beyond(last.allowed) - last.granted
@@ -294,13 +297,13 @@ export class QuotaLedger {
     this.#debts.set(debtKey, (this.#debts.get(debtKey) ?? 0n) - surplus)
   }
 
-  /** A window begins when the last one of the shard has ended. */
+  /** A window starts when the shard's last one has ended. */
   #checkAgain(last: Holding | undefined, {change, after, windowMs}: Judged, {deed}: Writer, atMs: number): void {
     if (!last || change.before?.definition !== after.definition || deed === 'reset') return
-    // Where no client has marked the window that the balance is of, the announcement of the next one hides it.
+    // If no client marked the balance's window, the announcement of the next one hides it.
     const isHidden = !Number.isFinite(windowMs) && change.taken === 0n && change.gained === 0n
     const beginMs = isHidden ? (after.startMs ?? windowMs) : windowMs
-    // A session that had begun before its length was changed began by the former one, whenever a shard enters it.
+    // A session that started before its length changed counts by the old length, whenever a shard enters it.
     const {formerEnd} = last.allowed
     const isByFormer = formerEnd && (atMs < formerEnd.untilMs || beginMs < formerEnd.changedMs + this.#slack.aheadMs())
     if (beginMs >= Math.min(last.endMs, isByFormer ? formerEnd.endMs : Number.POSITIVE_INFINITY)) return
@@ -308,16 +311,16 @@ export class QuotaLedger {
     this.#verdicts.report('S3-window-again', subjectOf(change), message)
   }
 
-  /** What was taken in one window is not returned to another. */
+  /** Tokens taken in one window are not refunded to another. */
   #checkReturned(change: QuotaChange, {definition, windowMs}: Holding): void {
-    // A shard returns to others what they have room for.
+    // A shard passes refunds on to others that have room.
     const shards = [...(this.#holdings.get(keyOf(change)) ?? [])]
     const taken = shards.reduce((sum, [shard, held]) => {
       const isSame = held.definition === definition && held.windowMs === windowMs
       const left = this.#leftOf(keyOf(change), shard).get(windowKey({definition, windowMs}))
       return sum + (isSame ? held.taken : (left ?? 0n))
     }, 0n)
-    // Of a session that has not begun nothing can be taken: it begins with its whole allowance.
+    // A session that has not started gives nothing: it starts with its whole allowance.
     const isBegun = change.after?.resets !== '' || Number.isFinite(windowMs)
     if (taken >= 0n || change.taken >= 0n || !isBegun) return
     const message = `${tokens(-taken)} more were returned than were taken in the window of ${iso(windowMs)}`
@@ -350,12 +353,12 @@ export class QuotaLedger {
     if (isByOthers || !after || isOther || after.windows !== '') this.#changed.add(key)
   }
 
-  /** S8, S9: what the shards may hold adds up to the allowance, so that a lowered one is what is left. */
+  /** S8, S9: the shards' ceilings add up to the allowance, so that a lowered allowance bounds the balance. */
   #checkCeilings(key: string, atMs: number): void {
     const shards = this.#stored.get(key) ?? new Map<number, StoredQuota>()
     const [first, ...others] = shards.values()
     if (!first || first.shardCount !== shards.size || this.#splitByOthers.has(key)) return
-    // A change reaches one shard after the other.
+    // A change updates one shard after another.
     const isSame = (each: StoredQuota) =>
       each.definition === first.definition && each.capacity === first.capacity && each.shardCount === first.shardCount
     if (!others.every(isSame)) return
@@ -381,7 +384,7 @@ export class QuotaLedger {
   }
 }
 
-/** `undefined` where the limit is no quota any more. */
+/** `undefined` if the limit is no longer a quota. */
 function judge(change: QuotaChange, {deed}: Writer): Judged | undefined {
   const {before, after, taken, gained} = change
   if (!after) return undefined
@@ -392,11 +395,11 @@ function judge(change: QuotaChange, {deed}: Writer): Judged | undefined {
   return {change, after, windowMs, credit: added - bought, isOpening: !isSame, bought}
 }
 
-/** Whether another shard had opened the session that a shard enters. */
+/** Whether another shard opened the session that a shard enters. */
 const wasAnnounced = ({before, after}: QuotaChange): boolean =>
   after?.resets === '' && before?.startMs === after.startMs
 
-/** What a session that has not begun here would add to the balance, as far as the quota that it has become can hold it. */
+/** Credit of a session that has not started here, as far as the changed quota can hold it. */
 function announcedTo({before, shard}: QuotaChange, after: StoredQuota): bigint {
   const isWaiting = before?.resets === '' && before.startMs !== undefined && before.startMs > (before.appliedMs ?? 0)
   const room = ceilingOf(after, shard, after.refilledAtMs) - after.tokens
@@ -404,8 +407,8 @@ function announcedTo({before, shard}: QuotaChange, after: StoredQuota): bigint {
 }
 
 /**
- * The capacity that a shard is granted its share of: that in force when it enters the window, which is when a session that
- * it opens begins.
+ * The capacity that a shard's share is computed from: the one in force when it enters the window, which is also when it
+ * opens a session.
  */
 function wholeOf(change: QuotaChange, after: StoredQuota, windowMs: number): bigint {
   const isOpened = after.resets === '' && Number.isFinite(windowMs) && !wasAnnounced(change)
@@ -414,7 +417,7 @@ function wholeOf(change: QuotaChange, after: StoredQuota, windowMs: number): big
 
 const isGrant = ({isOpening, change}: Judged): boolean => isOpening && (change.isItemBefore || change.shard === 0)
 
-/** What happens to one quota in one window. */
+/** Events of one quota in one window. */
 function groups(judged: readonly Judged[]): Judged[][] {
   const byWindow = new Map<string, Judged[]>()
   for (const each of judged) {
@@ -424,7 +427,7 @@ function groups(judged: readonly Judged[]): Judged[][] {
   return [...byWindow.values()]
 }
 
-/** Whether the shard that holds the part of a new one is in a later window already. */
+/** Whether the shard that holds a new shard's part is already in a later window. */
 function isBehindAnother(
   {shard}: QuotaChange,
   {definition}: StoredQuota,
@@ -442,7 +445,6 @@ function isBehindAnother(
 
 const grantCountOf = ({grantCount, shardCount}: StoredQuota): number => grantCount ?? shardCount
 
-/** What a shard may hold. */
 function ceilingOf(quota: StoredQuota, shard: number, atMs: number): bigint {
   const count = grantCountOf(quota)
   return shareOf(capacityAt(quota, atMs), shard % count, count) + quota.topUp

@@ -18,7 +18,7 @@ import {
 
 const CHILDREN = {c0: 'team', c1: 'team'} as const
 
-/** What a scenario is about. */
+/** Settings of a scenario. */
 interface Plot {
   readonly place: Place
   readonly quota: Limit
@@ -29,17 +29,17 @@ interface Plot {
   readonly boundaries: readonly number[]
 }
 
-/** Quotas, schedules, soft limits and the switch around the instants at which windows begin. */
+/** Quotas, schedules, soft limits and switches around the starts of windows. */
 export function planQuotas(draws: Draws): Planned {
   if (draws.chance(0.2)) return sessionsOverShards(draws)
   const place = somePlace(draws)
   return planAround(draws, place, someQuota(draws, place))
 }
 
-/** Seeds of quotas that play around a clock change; the others stay as they are. */
+/** Seeds of `quotas` that play around a clock change; the others stay the same. */
 export const isAboutClocks = (profile: Profile, seed: number): boolean => profile === 'quotas' && seed % 8 === 5
 
-/** Seldom met otherwise. */
+/** Rare otherwise. */
 export const isAboutSplits = (profile: Profile, seed: number): boolean => profile === 'quotas' && seed % 8 === 3
 
 export function planClockChange(draws: Draws): Planned {
@@ -88,7 +88,7 @@ function planAround(draws: Draws, place: Place, quota: Limit): Planned {
   }
 }
 
-/** Leases that hold much of a quota when its bucket is split, and return it in the same window. */
+/** Leases that hold much of a quota when its bucket is split, and refund it in the same window. */
 export function leasesAcrossSplits(draws: Draws): Planned {
   const place = somePlace(draws)
   const capacity = draws.int(40, 400)
@@ -113,7 +113,7 @@ export function leasesAcrossSplits(draws: Draws): Planned {
   return {...plain(processes, [quota]), steps}
 }
 
-/** Small requests of several processes in session after session: each is opened on one shard, and begun on the others. */
+/** Small requests of several processes in successive sessions: one shard opens each, the others start it. */
 function sessionsOverShards(draws: Draws): Planned {
   const place = somePlace(draws)
   const afterSeconds = draws.pick([60, 600])
@@ -137,7 +137,7 @@ function sessionsOverShards(draws: Draws): Planned {
   return {...plain(processes, [quota]), steps}
 }
 
-/** Requests of one window: at its very beginning, in its middle, and when it ends; together they often ask for too much. */
+/** Requests of one window: at its start, in its middle and at its end; their sum often exceeds the allowance. */
 function windowTraffic(draws: Draws, plot: Plot, startMs: number, endMs: number): Step[] {
   const {processes, entities, limits} = plot
   const steps: Step[] = []
@@ -151,7 +151,7 @@ function windowTraffic(draws: Draws, plot: Plot, startMs: number, endMs: number)
     if (draws.chance(0.15)) steps.push({atMs, by, deed: {kind: 'patient', entity, consume}})
     else {
       const actions = draws.chance(0.4) ? someActions(draws, consume) : []
-      // Some leases are returned in the next window.
+      // Some leases are refunded in the next window.
       const late = actions.map(action => ({
         ...action,
         afterMs: draws.chance(0.2) ? Math.floor(lengthMs / 2) : action.afterMs,
@@ -180,7 +180,7 @@ function someTokens(draws: Draws, limits: readonly Limit[]): Tokens {
   )
 }
 
-/** What operators and other clients do. */
+/** Actions of operators and other clients. */
 function others(draws: Draws, plot: Plot): Step[] {
   const {place, quota, limits, entities, boundaries} = plot
   const steps: Step[] = []
@@ -198,7 +198,7 @@ function others(draws: Draws, plot: Plot): Step[] {
       const whose = entity()
       const atMs = draws.chance(0.5) ? at() : place.originMs + 1000 + split * 500 - START_MS
       add({kind: 'split', entity: whose}, atMs)
-      // There has to be something to split.
+      // A split needs an existing bucket.
       const deed: Deed = {kind: 'acquire', entity: whose, consume: {q: 1}, actions: []}
       steps.push({atMs: atMs - 500, by: 0, deed})
     }
@@ -225,7 +225,7 @@ function others(draws: Draws, plot: Plot): Step[] {
       }
       const atMs = at()
       add(deed, atMs)
-      // Again, at the same time or later.
+      // Repeat it, at once or later.
       if (draws.chance(0.5)) add(deed, atMs + draws.pick([0, 5, 200, 30_000]))
     }
   if (draws.chance(0.1)) add({kind: 'expire'})
@@ -238,7 +238,7 @@ function others(draws: Draws, plot: Plot): Step[] {
     ])
     const kind = draws.pick(['set-access', 'peer-access'] as const)
     const fromMs = at() + 2000
-    // Processes that know the bucket, and have just read the configuration.
+    // Processes that cache the bucket and have just read the configuration.
     for (const by of Array(plot.processes).keys())
       for (const whose of entities)
         steps.push({
@@ -254,7 +254,7 @@ function others(draws: Draws, plot: Plot): Step[] {
       )
     if (draws.chance(0.8))
       add({kind, scope, access: draws.pick(['enabled', undefined])}, fromMs + draws.pick([200, 5000, 70_000]))
-    // Others ask right then.
+    // Other requests at the same moment.
     for (let request = 0; request < draws.int(2, 6); request++)
       steps.push({
         atMs: fromMs + draws.pick([0, 20, 100, 1000, 5000, 70_000]) + draws.int(0, 100),
@@ -270,7 +270,7 @@ function someChange(draws: Draws, limits: readonly Limit[]): Deed {
   return {kind: 'peer-config', scope: SYSTEM, limits, isSynced: draws.chance(0.6)}
 }
 
-/** Clocks that jump, mostly by seconds. */
+/** Clocks jump, mostly by seconds. */
 function jumps(draws: Draws, {processes, boundaries}: Plot): Step[] {
   return Array.from({length: draws.int(0, 2)}, () => ({
     atMs: draws.pick(boundaries) + draws.int(-15_000, 15_000) - START_MS,

@@ -11,7 +11,7 @@ import {ScheduleBound} from './schedule-bound.js'
 import {Switches} from './switches.js'
 import {TopUps} from './top-ups.js'
 
-/** Names of limits that are something else than a plain rate, at least for a time. */
+/** Names of limits that are not plain rates, at least for a time. */
 export function kindedNames({configs, steps}: Scenario): ReadonlySet<string> {
   const sets = [...configs, ...steps.flatMap(({deed}) => ('limits' in deed ? [deed] : []))]
   const boosted = steps.flatMap(({deed}) => (deed.kind === 'boost' ? deed.limits.map(({name}) => name) : []))
@@ -23,7 +23,7 @@ export function kindedNames({configs, steps}: Scenario): ReadonlySet<string> {
   ])
 }
 
-/** Everything that judges quotas, schedules, soft limits and the switch. */
+/** All oracles for quotas, schedules, soft limits and switches. */
 export class QuotaOracle {
   readonly ledger: QuotaLedger
   readonly switches: Switches
@@ -65,18 +65,18 @@ export class QuotaOracle {
     this.#refusals.observe(write)
   }
 
-  /** Once nothing is under way any more. */
+  /** Call when nothing is in progress. */
   check(): void {
     this.topUps.check()
     this.#refusals.check()
   }
 
-  /** A charge that is made whatever the balance. */
+  /** A charge regardless of the balance. */
   noteForced(bucket: string, name: string, milli: bigint): void {
     this.#schedules.noteForced(bucket, name, milli)
   }
 
-  /** What a caller was told by a process; `startedMs` since the start of the run. */
+  /** A refusal that a process reported; `startedMs` since the start of the run. */
   refused(process: number, entity: string, error: unknown, startedMs: number): void {
     const {time, namespace, processes, spreadMs, lagMs, isCalm} = this.#world
     const isDisturbed = processes[process]?.wasDisturbed(startedMs)
@@ -95,7 +95,7 @@ export class QuotaOracle {
   }
 }
 
-/** Limits that are soft whenever they are configured. */
+/** Limits that are always soft. */
 function alwaysSoft({configs, steps}: Scenario): ReadonlySet<string> {
   const limits = [...configs, ...steps.flatMap(({deed}) => ('limits' in deed ? [deed] : []))].flatMap(
     each => each.limits,

@@ -11,16 +11,16 @@ import {bucketId, type TableWrite} from '../world/table-writes.js'
 import {nextReset} from './calendar.js'
 import {capacityAt, endOf, quotaChanges, quotasOf, type StoredQuota, windowOf} from './stored-quota.js'
 
-/** What a process has seen may be so old when a refusal rests on it, in ms: `denyCacheMs`, and the way of a message. */
+/** Maximum age of the state behind a refusal, in ms: `denyCacheMs` plus the travel time of a message. */
 const OLDEST_STATE_MS = 1200
 
-/** A write of a process whose calls are not disturbed is applied so soon, in ms. */
+/** Time until a write without faults is applied, in ms. */
 const LONGEST_UNDER_WAY_MS = 200
 
-/** Boundaries that a wait is followed through. */
+/** Window boundaries to follow when checking a wait. */
 const MOST_BOUNDARIES = 400
 
-/** A refusal, and when its request began and ended, in epoch ms. */
+/** A refusal, with the start and end of its request, in epoch ms. */
 export interface Refusal {
   readonly namespace: string
   readonly error: RateLimitExceeded
@@ -28,7 +28,7 @@ export interface Refusal {
   readonly endedMs: number
 }
 
-/** What was found of a refusal, as long as it is not certain. */
+/** A possible violation of a refusal, until it is certain. */
 interface Finding {
   readonly oracle: string
   readonly bucket: string
@@ -38,8 +38,9 @@ interface Finding {
 }
 
 /**
- * L2 and L6 of quotas: nothing is refused that is there, what is left is told exactly, and the wait to the millisecond. One
- * allowance: what is charged by a write that was under way, for requests that the same process decided together, is not left.
+ * L2 and L6 of quotas: available tokens are never refused, refusals report exactly the remaining tokens, and waits are
+ * exact to the millisecond. One exception: tokens charged by a write in flight, for requests that the same process
+ * batched, do not count as remaining.
  */
 export class QuotaRefusals {
   readonly #verdicts: Verdicts
@@ -64,13 +65,13 @@ export class QuotaRefusals {
     this.#findings = this.#findings.filter(each => !charged.has(each.bucket) || atMs > each.atMs + LONGEST_UNDER_WAY_MS)
   }
 
-  /** Once nothing is under way any more. */
+  /** Call when nothing is in progress. */
   check(): void {
     for (const {oracle, subject, message} of this.#findings) this.#verdicts.report(oracle, subject, message)
     this.#findings = []
   }
 
-  /** Judges a refusal of a process whose clock is right and whose calls were not disturbed, by limits that have settled. */
+  /** Judges refusals of processes with exact clocks and no faults, by settled limits. */
   judge({namespace, error, startedMs, endedMs}: Refusal): void {
     for (const status of error.statuses) {
       const bucket = bucketId(namespace, status.entity, status.resource)
@@ -81,7 +82,7 @@ export class QuotaRefusals {
       const [first, last] = [leftAt(shards, startedMs), leftAt(shards, endedMs)]
       const find = (oracle: string, message: string) =>
         this.#findings.push({oracle, bucket, subject: `${bucket} ${status.name}`, message, atMs: endedMs})
-      // A debt is shown as such.
+      // A debt is reported as such.
       if (first === last && Math.max(0, status.available) !== Number(first / 1000n))
         find('L6-left', `${status.available} were said to be left, ${first / 1000n} are`)
       if (!status.exceeded) continue
@@ -89,18 +90,18 @@ export class QuotaRefusals {
         find('L1-refused', `${status.requested} were refused, and ${Number(first) / 1000} are left`)
         continue
       }
-      // A write now would cut off what is above the capacity in force, and a higher one later brings it not back.
+      // A write now would cut the balance above the current capacity, and a higher capacity later does not restore it.
       const cut = new Map([...shards].map(([shard, quota]) => [shard, cutAt(quota, shard, endedMs)]))
       const [dueMs, latestMs] = [whenLeft(shards, needed, endedMs), whenLeft(cut, needed, endedMs)]
       if (dueMs === undefined || latestMs === undefined || first >= needed || last >= needed) continue
       const {retryAfterMs} = status
-      const told = `told to wait ${retryAfterMs} ms, ${dueMs - endedMs} to ${latestMs - startedMs} are right`
-      if (endedMs + retryAfterMs < dueMs) find('L2-too-short', told)
-      if (startedMs + retryAfterMs > latestMs + 2) find('L2-too-long', told)
+      const message = `reported a wait of ${retryAfterMs} ms, ${dueMs - endedMs} to ${latestMs - startedMs} are right`
+      if (endedMs + retryAfterMs < dueMs) find('L2-too-short', message)
+      if (startedMs + retryAfterMs > latestMs + 2) find('L2-too-long', message)
     }
   }
 
-  /** Processes tell by what is configured, also before a bucket is brought in line with it. */
+  /** Processes report by the configuration, even before the bucket is updated. */
   #isInLine(bucket: string, name: string, item: Item): boolean {
     const limit = this.#configured(bucket, name)
     const stored = decodeBucket(item)
@@ -108,7 +109,9 @@ export class QuotaRefusals {
     return !limit || (state !== undefined && isSameLimit(kindedRateOf(limit, 0), state))
   }
 
-  /** The shards of a quota; `undefined` where the limit is none, one of them is missing, or has other limits than are configured. */
+  /**
+   * The shards of a quota; `undefined` if it is not a quota, or a shard is missing or has other limits than configured.
+   */
   #shardsOf(bucket: string, name: string): ReadonlyMap<number, StoredQuota> | undefined {
     const shards = new Map<number, StoredQuota>()
     const [namespace, entity, resource] = bucket.split('/')
@@ -154,13 +157,12 @@ const cutAt = (quota: StoredQuota, shard: number, atMs: number): StoredQuota => 
   return quota.tokens > ceiling ? {...quota, tokens: ceiling} : quota
 }
 
-/** What a shard may hold. */
 function ceilingAt(quota: StoredQuota, shard: number, atMs: number): bigint {
   const count = quota.grantCount ?? quota.shardCount
   return shareOf(capacityAt(quota, atMs), shard % count, count) + quota.topUp
 }
 
-/** The first instant at which so much is left if nobody takes anything; `undefined` where that is too far away. */
+/** The first instant with this many tokens if nobody takes any; `undefined` if too far away. */
 function whenLeft(shards: ReadonlyMap<number, StoredQuota>, needed: bigint, fromMs: number): number | undefined {
   let atMs = fromMs
   for (let boundaries = 0; boundaries < MOST_BOUNDARIES; boundaries++) {

@@ -4,19 +4,19 @@ import {consumedBy, type TableWrite} from '../world/table-writes.js'
 import type {Slack} from './ledger.js'
 import {configuredRate, type ScheduledLimit, scheduledLimits} from './scheduled-limits.js'
 
-/** A bucket that loses nothing, of the largest capacity and rate that any clock can see. */
+/** An ideal bucket with the largest capacity and rate that any clock can see. */
 interface Ideal {
   /** Millitokens over the refill period. */
   numerator: bigint
   atMs: number
-  /** Millitokens that were charged whatever the balance. */
+  /** Millitokens charged regardless of the balance. */
   forced: bigint
 }
 
 /**
- * S1 of rates with a schedule: in every interval the admitted cost is at most what the capacity then, and the rates in
- * force since, allow. Around the instant at which a window opens or closes the larger one counts, for as long as
- * clocks are off and messages are on their way.
+ * S1 of scheduled rates: in every interval, the admitted cost is at most what the capacities and rates in force allow.
+ * Around the start and end of a schedule window the larger rate counts, for the span of clock differences and message
+ * delays.
  */
 export class ScheduleBound {
   readonly #limits: ReadonlyMap<string, ScheduledLimit>

@@ -6,19 +6,19 @@ import type {Rate} from '../../../src/lib/core/token-math.js'
 import type {Scenario} from '../scenario.js'
 import {START_MS} from '../world/virtual-time.js'
 
-/** A rate with a schedule that is the same in the whole scenario. */
+/** A rate whose schedule never changes during the scenario. */
 export interface ScheduledLimit {
   readonly base: Rate
   readonly schedule: RateOverTime
 }
 
-/** What a rate is at an instant, and when it is another one. */
+/** A rate at an instant, and when it changes next. */
 type RateOverTime = Pick<CompiledSchedule, 'rateAt' | 'nextWindowChange'>
 
 /** How long a process may use limits from before a change, in ms. */
 const FOLLOWING_MS = 70_000
 
-/** The rates that have a schedule or a boost, by name. Scenarios change neither them nor their windows otherwise. */
+/** Rates with a schedule or a temporary limit, by name. Scenarios do not change them otherwise. */
 export function scheduledLimits({configs, steps}: Scenario): Map<string, ScheduledLimit> {
   const found = new Map<string, ScheduledLimit>()
   for (const {limits} of configs)
@@ -34,7 +34,7 @@ export function scheduledLimits({configs, steps}: Scenario): Map<string, Schedul
   return found
 }
 
-/** The values of a boost from when it is set until its end. Smaller ones count when all have heard of them. */
+/** The values of a temporary limit until it expires. Smaller values count once all processes know them. */
 function boosted(base: Limit, value: Limit, setAtMs: number, untilMs: number): RateOverTime {
   const isSmaller = value.capacity < base.capacity || value.refillAmount < base.refillAmount
   const fromMs = isSmaller ? setAtMs + FOLLOWING_MS : setAtMs
@@ -54,7 +54,7 @@ function of(limit: Limit): ScheduledLimit {
   return {base: rateOf(limit), schedule}
 }
 
-/** The largest parameters in force between `atMs - behindMs` and `atMs + aheadMs`, and until when they are the largest. */
+/** The largest parameters in force between `atMs - behindMs` and `atMs + aheadMs`, and until when. */
 export function configuredRate(
   {base, schedule}: ScheduledLimit,
   atMs: number,

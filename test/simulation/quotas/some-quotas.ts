@@ -3,7 +3,7 @@ import {isCalendarReset, type Limit, makeLimit, type ScheduleEntry} from '../../
 import type {Draws} from '../world/draws.js'
 import {nextReset} from './calendar.js'
 
-/** Where a scenario begins: before clocks change, before months end, on a day like any other. */
+/** Where a scenario starts: before clock changes, before month ends, on ordinary days. */
 const ORIGINS: Readonly<Record<string, readonly string[]>> = {
   UTC: ['2024-02-28T12:00:00Z', '2024-12-30T20:00:00Z', '2024-05-15T08:00:00Z'],
   'Europe/Berlin': ['2024-03-29T12:00:00Z', '2024-10-26T09:00:00Z', '2024-05-15T08:00:00Z'],
@@ -25,7 +25,7 @@ const CRONS = [
   ['0 0 1 * *'],
 ]
 
-/** Before a reset whose time the clocks of a zone skip or show twice. */
+/** Before a reset at a local time that is skipped or repeated. */
 const CLOCK_CHANGES = [
   {zone: 'Africa/Cairo', origin: '2024-04-25T12:00:00Z', cron: '0 0 * * *'},
   {zone: 'America/Havana', origin: '2024-03-09T15:00:00Z', cron: '0 0 * * *'},
@@ -35,7 +35,7 @@ const CLOCK_CHANGES = [
   {zone: 'Australia/Lord_Howe', origin: '2024-04-05T20:00:00Z', cron: '45 1 * * *'},
 ] as const
 
-/** Where and when a scenario plays. */
+/** Zone and start of a scenario. */
 export interface Place {
   readonly zone: string
   readonly originMs: number
@@ -47,7 +47,7 @@ export function somePlace(draws: Draws): Place {
   return {zone, originMs: originMs + draws.int(0, 60_000)}
 }
 
-/** A quota named `q`, of any kind. */
+/** A quota of any kind, named `q`. */
 export function someQuota(draws: Draws, {zone}: Place, capacity = draws.int(2, 40)): Limit {
   const quota = {name: 'q', capacity, refillAmount: 0, refillPeriodSeconds: 1}
   const schedule = draws.chance(0.2) ? {schedule: someWindows(draws, capacity)} : {}
@@ -58,7 +58,7 @@ export function someQuota(draws: Draws, {zone}: Place, capacity = draws.int(2, 4
   return makeLimit({...quota, ...schedule, reset: {crons: draws.pick(CRONS)}, timeZone: zone})
 }
 
-/** A daily quota, named `q` as well, on the days around a clock change. */
+/** A daily quota, also named `q`, around a clock change. */
 export function quotaAtClockChange(draws: Draws): {readonly place: Place; readonly quota: Limit} {
   const {zone, origin, cron} = draws.pick(CLOCK_CHANGES)
   const quota = {name: 'q', capacity: draws.int(2, 40), refillAmount: 0, refillPeriodSeconds: 1}
@@ -68,7 +68,7 @@ export function quotaAtClockChange(draws: Draws): {readonly place: Place; readon
   }
 }
 
-/** What `q` becomes: another allowance, another kind, or a rate. */
+/** What `q` changes to: another allowance, another kind, or a rate. */
 export function changedQuota(draws: Draws, quota: Limit, place: Place): Limit {
   const capacity = Math.max(1, Math.round(quota.capacity * draws.pick([0.3, 0.5, 1, 2])))
   if (draws.chance(0.3))
@@ -105,7 +105,7 @@ function someWindows(draws: Draws, capacity: number): ScheduleEntry[] {
   return [{cron, capacity: Math.max(1, Math.round(capacity * draws.pick([0.4, 1.5])))}]
 }
 
-/** The first instants after the origin at which a quota is restored; of a session those at which one would end. */
+/** The first resets of a quota after the origin; for a session, the instants at which one would end. */
 export function boundariesOf({reset, timeZone}: Limit, {originMs}: Place, count: number): number[] {
   const boundaries: number[] = []
   for (let atMs = originMs; boundaries.length < count; ) {

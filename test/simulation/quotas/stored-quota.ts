@@ -4,14 +4,14 @@ import type {Change} from '../../helpers/memory-table/table.js'
 import {bucketId} from '../world/table-writes.js'
 import {lastReset, nextReset} from './calendar.js'
 
-/** A quota of one shard as it is stored, read without the library's decoder; amounts in millitokens, times in epoch ms. */
+/** A stored quota of one shard, read without the library's decoder; amounts in millitokens, times in epoch ms. */
 export interface StoredQuota {
   readonly tokens: bigint
   readonly consumed: bigint
   readonly capacity: bigint
   readonly refilledAtMs: number
   readonly shardCount: number
-  /** Texts of resets and windows, the zone and the length of sessions: the same text is the same kind of quota. */
+  /** Texts of resets and windows, the zone and the session length: equal text means the same kind of quota. */
   readonly definition: string
   readonly zone: string
   readonly windows: string
@@ -20,14 +20,14 @@ export interface StoredQuota {
   readonly sessionMs: number
   readonly startMs: number | undefined
   readonly appliedMs: number | undefined
-  /** What the shard had consumed when another one announced the window. */
+  /** The shard's consumption when another shard announced the window. */
   readonly mark: bigint | undefined
   readonly grantCount: number | undefined
   readonly topUp: bigint
   readonly isSoft: boolean
 }
 
-/** One limit of one shard, before and after a write; `undefined` where it is no quota. */
+/** One limit of one shard, before and after a write; `undefined` if it is not a quota. */
 export interface QuotaChange {
   readonly bucket: string
   readonly entity: string
@@ -35,7 +35,7 @@ export interface QuotaChange {
   readonly name: string
   readonly before: StoredQuota | undefined
   readonly after: StoredQuota | undefined
-  /** Whether the item, and the limit in it, was there before and is there after, of whatever kind. */
+  /** Whether the item with this limit, of any kind, existed before and exists after. */
   readonly isItemBefore: boolean
   readonly isItemAfter: boolean
   readonly isLimitBefore: boolean
@@ -43,11 +43,11 @@ export interface QuotaChange {
   readonly taken: bigint
   /** Change of the balance. */
   readonly gained: bigint
-  /** Change of the number of admitted requests. */
+  /** Change of the admitted request count. */
   readonly requests: number
 }
 
-/** What a write did to the quotas of a bucket item; empty for other items. */
+/** Changes of a write to the quotas of a bucket item; empty for other items. */
 export function quotaChanges({before, after}: Change): QuotaChange[] {
   const match = /^([^/]*)\/BUCKET#([^#]*)#(.*)#(\d+)$/.exec(text(before ?? after ?? {}, 'PK'))
   if (!match) return []
@@ -76,7 +76,6 @@ export function quotaChanges({before, after}: Change): QuotaChange[] {
   })
 }
 
-/** The quotas of a bucket item. */
 export function quotasOf(item: Item): Map<string, StoredQuota> {
   return new Map(
     limitNames(item).flatMap(name => {
@@ -95,7 +94,7 @@ function storedQuota(item: Item, name: string): StoredQuota | undefined {
   const [resets, windows] = [own('rsched'), own('sched')]
   const sessionMs = resets === '' ? (field('rsa') ?? 0) * 1000 : 0
   const capacity = big(item, `b_${name}_cp`)
-  // What refills has no resets, whatever another shard has announced.
+  // A rate has no resets, even if another shard announced some.
   const isRate = (big(item, `b_${name}_ra`) ?? 0n) > 0n
   if (capacity === undefined || isRate || (resets === '' && sessionMs === 0)) return undefined
   const zone = text(item, 'sched_tz') || 'UTC'
@@ -119,29 +118,29 @@ function storedQuota(item: Item, name: string): StoredQuota | undefined {
   }
 }
 
-/** The start of the window that the balance belongs to; -Infinity where there is none. */
+/** Start of the balance's window; -Infinity if there is none. */
 export function windowOf(quota: StoredQuota): number {
   const {resets, startMs, appliedMs, refilledAtMs} = quota
-  // Announced by another shard, and not begun here.
+  // Announced by another shard, and not started here.
   const isBegun = startMs !== undefined && startMs <= refilledAtMs
   if (resets === '') return appliedMs ?? (isBegun ? startMs : Number.NEGATIVE_INFINITY)
   return lastReset(quota, quota.refilledAtMs)
 }
 
-/** The end of a window that begins at an instant. */
+/** End of a window that starts at an instant. */
 export function endOf(quota: StoredQuota, startMs: number): number {
   if (quota.resets === '') return startMs + quota.sessionMs
   return nextReset(quota, startMs)
 }
 
-/** The capacity of all shards together that is in force at an instant, in millitokens. */
+/** The capacity of all shards in force at an instant, in millitokens. */
 export function capacityAt({capacity, windows, zone}: StoredQuota, atMs: number): bigint {
   if (windows === '') return capacity
   const rate = {capacityMilli: capacity, refillAmountMilli: 0n, refillPeriodMs: 1000}
   return compileStored({zone, windows}).rateAt(rate, atMs).capacityMilli
 }
 
-/** Names of limits with parameters; write pressure is none. */
+/** Names of limits with parameters; write pressure has none. */
 function limitNames(item: Item): string[] {
   return Object.keys(item).flatMap(key => {
     const name = /^b_(.+)_cp$/.exec(key)?.[1]
@@ -149,7 +148,7 @@ function limitNames(item: Item): string[] {
   })
 }
 
-/** Counters without a refill instant were left behind by a return: there is no bucket. */
+/** Counters without a refill instant are left behind by a refund: there is no bucket. */
 const live = (item: Item | undefined): Item => (item && 'rf' in item ? item : {})
 
 function text(item: Item, name: string): string {

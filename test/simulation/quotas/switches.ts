@@ -2,24 +2,24 @@ import {type AccessSwitch, decodeConfig} from '../../../src/lib/schema/config-re
 import type {Verdicts} from '../oracles/verdicts.js'
 import type {TableWrite} from '../world/table-writes.js'
 
-/** How long processes may go on with a configuration that has changed, in ms: `configCacheMs`. */
+/** How long processes may use a changed configuration, in ms: `configCacheMs`. */
 const CACHE_PERIOD_MS = 60_000
 
-/** An index shows a bucket at most so late, in ms. */
+/** Maximum delay of an index, in ms. */
 const INDEX_LAG_MS = 50
 
-/** A process repeats a refusal that it has seen for so long, in ms: `denyCacheMs`. */
+/** How long a process may repeat a cached refusal, in ms: `denyCacheMs`. */
 const DENY_CACHE_MS = 1000
 
-/** Since when a bucket is open or closed, in epoch ms. */
+/** Since when a bucket is enabled or disabled, in epoch ms. */
 interface Era {
   readonly isDisabled: boolean
   readonly fromMs: number
 }
 
 /**
- * The switch: once the call that disables has returned, no write admits a request to a shard that was there before it
- * began, and after the cache period none to any other. What is in flight is refused by the condition of its write.
+ * Switches: after the call that disables has returned, no write admits a request to a shard that existed before the
+ * call; after the cache period, to no shard at all. The write condition refuses requests in flight.
  */
 export class Switches {
   readonly #verdicts: Verdicts
@@ -28,7 +28,7 @@ export class Switches {
   readonly #eras = new Map<string, Era[]>()
   readonly #createdAtMs = new Map<string, number>()
   #changedAtMs = 0
-  /** When a call that set a switch, by an operator, has begun and returned, in epoch ms. */
+  /** When an operator's switch call began and returned, in epoch ms. */
   readonly #calls: {readonly beganMs: number; readonly endedMs: number}[] = []
 
   constructor(verdicts: Verdicts, resource: string) {
@@ -63,7 +63,7 @@ export class Switches {
     }
   }
 
-  /** A caller was told that the switch refuses. */
+  /** A caller got a refusal by the switch. */
   refused(bucket: string, startedMs: number, lagMs: number): void {
     if (!this.#eras.has(bucket)) this.#note(bucket)
     const era = this.#eras.get(bucket)?.at(-1)

@@ -3,17 +3,20 @@ import type {Scenario} from '../scenario.js'
 import type {TableWrite} from '../world/table-writes.js'
 import {quotaChanges, windowOf} from './stored-quota.js'
 
-/** S6 of top-ups: what was asked for under a key is added once, however often it is repeated and whichever answers are lost. */
+/**
+ * S6 of top-ups of quotas: each key adds its amount once, however often it is repeated and whichever responses are
+ * lost.
+ */
 export class TopUps {
   readonly #verdicts: Verdicts
   /** Millitokens by bucket and key. */
   readonly #asked = new Map<string, Map<string, bigint>>()
   readonly #done = new Set<string>()
   readonly #added = new Map<string, bigint>()
-  /** A bucket whose entity was deleted may get the same again. */
+  /** After its entity is deleted, a bucket may get the same top-up again. */
   readonly #deleted = new Set<string>()
 
-  /** What is added to a limit that refills, for a time, is not marked. */
+  /** Top-ups are not marked while the limit is a rate. */
   readonly #isComparable: boolean
 
   constructor({configs, steps}: Scenario, verdicts: Verdicts) {
@@ -37,7 +40,7 @@ export class TopUps {
     for (const {bucket, before, after} of changes.flatMap(quotaChanges)) {
       if (writer.deed === 'delete-entity' || writer.deed === 'purge') this.#deleted.add(bucket)
       if (writer.deed !== 'top-up' || !after) continue
-      // What was there from an earlier period has ended with it: by the resets of now, which the same write may have brought.
+      // A top-up of an earlier period ended with it: by the current resets, which the same write may have set.
       const isSameKind = (before?.resets === '') === (after.resets === '')
       const {resets, windows, zone} = after
       const isSame = before && isSameKind && windowOf({...before, resets, windows, zone}) === windowOf(after)
@@ -46,7 +49,7 @@ export class TopUps {
     }
   }
 
-  /** Compares, once nothing is under way any more. */
+  /** Compares, once nothing is in progress. */
   check(): void {
     if (!this.#isComparable) return
     for (const [bucket, asked] of this.#asked) {

@@ -18,7 +18,7 @@ const quota = (reset: NonNullable<Limit['reset']>): Limit => ({
 
 const RATE: Limit = {name: 'rpm', capacity: 20, refillAmount: 60, refillPeriodSeconds: 60}
 
-/** One process and operators; steps begin so many hours after the start. */
+/** One process and operators; steps start at the given hours after the start. */
 function scenarioOf(seed: number, limits: readonly Limit[], steps: readonly (readonly [number, Deed])[]): Scenario {
   return {
     seed,
@@ -40,7 +40,7 @@ function scenarioOf(seed: number, limits: readonly Limit[], steps: readonly (rea
 
 const use = (entity: string): Deed => ({kind: 'acquire', entity, consume: {q: 4}, actions: []})
 
-/** Which shard a request goes to depends on the seed. */
+/** The seed decides which shard a request goes to. */
 const SEEDS = [1, 2, 3, 4]
 
 it.each(SEEDS)(

@@ -8,7 +8,7 @@ export class Draws {
     this.random = seededRandom(seed)
   }
 
-  /** A whole number from `low` to `high`, both included. */
+  /** A whole number from `low` to `high`, inclusive. */
   int(low: number, high: number): number {
     return low + Math.floor(this.random() * (high - low + 1))
   }
@@ -22,7 +22,7 @@ export class Draws {
   }
 }
 
-/** One number in [0, 1) per place: the same whatever was drawn elsewhere, so that a shortened scenario keeps its delays. */
+/** A number in [0, 1) per place, independent of other draws, so that a shortened scenario keeps its delays. */
 export function drawAt(seed: number, ...place: readonly number[]): number {
   let state = seed | 0
   for (const part of place) state = Math.imul(state ^ (part + 0x9e3779b9), 0x85ebca6b) ^ (state >>> 13)

@@ -9,20 +9,20 @@ import {
 } from '../../../src/lib/dynamo/transport.js'
 import {Exchange} from '../../../src/lib/dynamo/transports/http-connection.js'
 import {type Fault, type FaultKind, REPEATS} from '../scenario.js'
-import {isRide} from './table-writes.js'
+import {isBatched} from './table-writes.js'
 import type {VirtualTime} from './virtual-time.js'
 
-/** How long an answer may take where the caller names no deadline, in ms: what the limiter passes to its transport. */
+/** Default time limit of a response, in ms, as passed by the limiter to its transport. */
 const REQUEST_TIMEOUT_MS = 3000
 
-/** As the transport bounds an exchange whose answer keeps arriving, in ms. */
+/** The transport's bound on an exchange whose response keeps arriving, in ms. */
 const LONGEST_EXCHANGE_MS = 4 * REQUEST_TIMEOUT_MS
 
-/** How often a dripping answer brings another byte, and for how long, in ms. */
+/** Interval between the bytes of a dripping response, and its total time, in ms. */
 const DRIP_MS = 500
 const LONGEST_DRIP_MS = 600_000
 
-/** What a client that sees nothing but the wire is told. */
+/** Errors as a client sees them on the wire. */
 const EVIDENCE: Partial<Record<FaultKind, object>> = {
   'lost-before': {name: 'Error', code: 'ECONNRESET'},
   'lost-after': {name: 'Error', code: 'ECONNRESET'},
@@ -34,7 +34,7 @@ const EVIDENCE: Partial<Record<FaultKind, object>> = {
   denied: {name: 'AccessDeniedException', $metadata: {httpStatusCode: 400}},
 }
 
-/** Faults after which the request may have been carried out, or is carried out later. */
+/** Faults after which the request may have been applied, or is applied later. */
 const APPLIED: ReadonlySet<FaultKind> = new Set([
   'lost-after',
   'late',
@@ -46,36 +46,38 @@ const APPLIED: ReadonlySet<FaultKind> = new Set([
 ])
 
 export interface NetworkOptions {
-  /** Number of the process that calls. */
+  /** Number of the calling process. */
   readonly process: number
   readonly time: VirtualTime
-  /** Carries a request out, now, perhaps for the second time; throws what the service answers. */
+  /** Applies a request now, perhaps for the second time; throws the service's errors. */
   readonly carryOut: (operation: Operation, input: never, isAgain: boolean) => unknown
-  /** Ways there and back of a call, by its number, in ms. */
+  /** Travel times of a call, there and back, by its number, in ms. */
   readonly waysMs: (call: number) => readonly [there: number, back: number]
   readonly faultAt: (call: number, operation: Operation) => Fault | undefined
-  /** Whether the process that calls is still alive. */
+  /** Whether the calling process is still alive. */
   readonly isAlive: () => boolean
   /** The number of the next call, from 1. */
   readonly nextCall: () => number
   readonly onCall: (operation: Operation, call: number, fault: Fault | undefined) => void
-  /** Whether the marks of the caller are in no other limiter's slot. */
+  /** Whether no other limiter uses the caller's mark slot. */
   readonly ownsSlot?: () => boolean
-  /** Decides when a request arrives, in place of its way there; the answer then takes no time. */
+  /** Decides when a request arrives, instead of its travel time; the response then takes no time. */
   readonly dispatch: () => ((message: Message) => void) | undefined
 }
 
-/** A request under way, for those who decide when it arrives. */
+/** A request in flight, for code that decides when it arrives. */
 export interface Message {
-  /** Number of the process that sent it. */
+  /** Number of the sending process. */
   readonly process: number
   readonly operation: Operation
   readonly input: unknown
-  /** Carries the request out; returns what is answered. */
+  /** Applies the request and returns the response. */
   readonly arrive: () => unknown
 }
 
-/** The way between one process and the table. One `send` is one exchange, with the timers of the shipped transport. */
+/**
+ * The connection between one process and the table. One `send` is one exchange, with the timers of the real transport.
+ */
 export class SimulatedTransport implements Transport {
   readonly #options: NetworkOptions
 
@@ -127,14 +129,14 @@ export class SimulatedTransport implements Transport {
     if (kind === 'late') answer(() => exchange.fail(EVIDENCE.late), thereMs)
     const dispatch = this.#options.dispatch()
     const arrive = (): unknown => {
-      const {settle, told} = this.#carryOut(exchange, operation, input, kind)
-      // A second delivery may be applied after the first was refused, and nobody notices (S6, not covered).
-      const isToldRefused = kind !== 'twice-answered-last' && told instanceof Error
-      if (isRepeat(kind) && !isToldRefused)
+      const {settle, response} = this.#carryOut(exchange, operation, input, kind)
+      // A second delivery may be applied after the first was refused, unnoticed (S6, not covered).
+      const isRefused = kind !== 'twice-answered-last' && response instanceof Error
+      if (isRepeat(kind) && !isRefused)
         time.after(fault?.delayMs ?? 0, () => {
-          // Another limiter may have overwritten the mark, and nothing shows the first delivery (S6, not covered). A write
-          // with a refund requires the mark it has seen, so its second delivery is refused all the same.
-          if (kind !== 'ride-twice' && this.#options.ownsSlot?.() === false) return
+          // Another limiter may have overwritten the mark, so nothing shows the first delivery (S6, not covered). A
+          // write with a refund requires the mark it has seen, so its second delivery is refused anyway.
+          if (kind !== 'batch-twice' && this.#options.ownsSlot?.() === false) return
           const again = this.#carryOut(exchange, operation, input, kind, true)
           if (kind === 'twice-answered-last') answer(again.settle)
         })
@@ -143,7 +145,7 @@ export class SimulatedTransport implements Transport {
       if (kind === 'drip') this.#drip(exchange)
       else if (dispatch) settle()
       else answer(settle, kind === 'slow' ? fault?.delayMs : 0)
-      return told
+      return response
     }
     if (dispatch) dispatch({process: this.#options.process, operation, input, arrive})
     else time.after(thereMs + (kind === 'late' ? (fault?.delayMs ?? 0) : 0), arrive)
@@ -155,19 +157,19 @@ export class SimulatedTransport implements Transport {
     input: unknown,
     kind: FaultKind | undefined,
     isAgain = false,
-  ): {settle: () => void; told: unknown} {
+  ): {settle: () => void; response: unknown} {
     const evidence = kind && EVIDENCE[kind]
     try {
       const output =
         kind === 'unprocessed' ? this.#part(input) : this.#options.carryOut(operation, input as never, isAgain)
-      return {settle: () => (evidence ? exchange.fail(evidence) : exchange.succeed(output as never)), told: output}
+      return {settle: () => (evidence ? exchange.fail(evidence) : exchange.succeed(output as never)), response: output}
     } catch (error) {
-      // A refusal is an answer as well: it is lost like any other.
-      return {settle: () => exchange.fail(evidence ?? error), told: error}
+      // A refusal is a response too, and can be lost.
+      return {settle: () => exchange.fail(evidence ?? error), response: error}
     }
   }
 
-  /** The answer never ends, but never stalls either. */
+  /** The response neither ends nor stalls. */
   #drip(exchange: Exchange): void {
     const {time} = this.#options
     const endMs = time.nowMs + LONGEST_DRIP_MS
@@ -179,7 +181,7 @@ export class SimulatedTransport implements Transport {
     time.after(DRIP_MS, next)
   }
 
-  /** Only the first half of a batch is carried out. */
+  /** Applies only the first half of a batch. */
   #part(input: unknown): unknown {
     const {RequestItems} = input as {RequestItems: Record<string, never>}
     const [[table, asked]] = Object.entries(RequestItems) as unknown as [[string, never[] | {Keys: never[]}]]
@@ -204,12 +206,12 @@ function conflict(operation: Operation, input: unknown): object {
   return {name: 'TransactionCanceledException', CancellationReasons, $metadata: {httpStatusCode: 400}}
 }
 
-/** The fault as it shows at this operation; `undefined` where it cannot befall it. */
+/** The fault as it appears at this operation; `undefined` if it cannot. */
 function kindFor(fault: Fault | undefined, operation: Operation, input: object): Fault | undefined {
   if (!fault) return undefined
   const isBatch = operation === 'BatchGetItem' || operation === 'BatchWriteItem'
   if (fault.kind === 'unprocessed' && !isBatch) return undefined
   if ((fault.kind === 'conflict' || isRepeat(fault.kind)) && isRead(operation)) return undefined
-  if (fault.kind === 'ride-twice' && !isRide(operation, input)) return undefined
+  if (fault.kind === 'batch-twice' && !isBatched(operation, input)) return undefined
   return fault
 }

@@ -4,7 +4,7 @@ import type {MarkSlots} from './mark-slots.js'
 import {type NetworkOptions, SimulatedTransport} from './network.js'
 import type {VirtualTime} from './virtual-time.js'
 
-/** How long a decision may take in simulated processes, in ms. */
+/** Time limit of a decision in simulated processes, in ms. */
 export const DECISION_TIMEOUT_MS = 1000
 
 interface ProcessOptions {
@@ -19,7 +19,7 @@ interface ProcessOptions {
   readonly network: Omit<NetworkOptions, 'time' | 'isAlive' | 'nextCall'>
 }
 
-/** An exchange of a process, and what follows from its answer, such as the return of a charge, is over after this time, in ms. */
+/** Time after which an exchange and its consequences, such as a refund, are finished, in ms. */
 export const AFTERMATH_MS = 15_000
 
 /** One simulated process: a limiter with its own caches, clock, connection and faults. */
@@ -29,16 +29,16 @@ export class SimulatedProcess {
   generation = 0
   isAlive = true
   limiter: RateLimiter
-  /** All limiters that it has had. */
+  /** All limiters it has had. */
   readonly limiters: RateLimiter[] = []
-  /** When its calls were disturbed, or it was killed, in ms since the start. */
+  /** When its calls hit faults, or it was killed, in ms since the start. */
   readonly disturbedAtMs: number[] = []
-  /** When calls of it were made whose answer never came, and which may be carried out at any time, in ms since the start. */
+  /** When calls were sent that got no response and may be applied at any time, in ms since the start. */
   readonly unansweredAtMs: number[] = []
   readonly killedAtMs: number[] = []
   readonly #options: ProcessOptions
   #calls = 0
-  /** How often it was killed: what an earlier life has begun is never continued. */
+  /** How often it was killed: operations of an earlier life never continue. */
   kills = 0
 
   constructor(options: ProcessOptions) {
@@ -48,12 +48,12 @@ export class SimulatedProcess {
     this.limiter = this.#start()
   }
 
-  /** Whether a call was disturbed that something within this time may have waited for; in ms since the start. */
+  /** Whether a call hit a fault that an operation in this span may have waited for; in ms since the start. */
   wasDisturbed(fromMs: number, untilMs = Number.POSITIVE_INFINITY): boolean {
     return this.disturbedAtMs.some(atMs => atMs >= fromMs - AFTERMATH_MS && atMs <= untilMs)
   }
 
-  /** Nothing of it is heard any more; what it has sent may still arrive. */
+  /** Silences the process; sent requests may still arrive. */
   kill(): void {
     this.isAlive = false
     this.kills++
@@ -62,14 +62,14 @@ export class SimulatedProcess {
     this.killedAtMs.push(this.#options.time.elapsedMs)
   }
 
-  /** Starts it again, with nothing in its caches. */
+  /** Starts it again, with empty caches. */
   restart(): void {
     if (this.isAlive) return
     this.isAlive = true
     this.limiter = this.#start()
   }
 
-  /** Ends it in good order and starts it again. */
+  /** Closes it normally and starts it again. */
   async recycle(): Promise<void> {
     const before = this.limiter
     this.generation++
@@ -81,7 +81,7 @@ export class SimulatedProcess {
     const {number, seed, time, stack, namespace, network, slots, cacheSize} = this.#options
     const {generation} = this
     const kills = this.kills
-    // One that was recycled still finishes its work; only a killed one falls silent.
+    // A recycled limiter still finishes its work; only a killed one is silent.
     const isAlive = () => this.kills === kills
     const draws = new Draws(seed * 1009 + number * 31 + generation)
     const slot = slots.take(number)
@@ -106,10 +106,10 @@ export class SimulatedProcess {
   }
 }
 
-/** Slot of the marks of operators, and of what a limiter writes past its queues: their marks are in no order. */
+/** Mark slot of operators, and of a limiter's writes outside its queues. */
 export const OPERATOR_SLOT = 6
 
-/** Random bytes, but with the slots of the marks given: of one byte for the queues of a limiter, the first of nine elsewhere. */
+/** Random bytes with fixed mark slots: a draw of one byte for a limiter's queues, the first of nine bytes elsewhere. */
 export function randomBytes(draws: Draws, count: number, slots: {queues?: number; others: number}): Uint8Array {
   const bytes = Uint8Array.from({length: count}, () => draws.int(0, 255))
   if (count === 1 && slots.queues !== undefined) bytes[0] = slots.queues

@@ -8,19 +8,19 @@ import type {VirtualTime} from './virtual-time.js'
 
 const STREAM_ARN = 'arn:aws:dynamodb:us-east-1:000000000000:table/sim/stream/2026-01-01T00:00:00.000'
 
-/** Most records in one delivery. */
+/** Maximum records per delivery. */
 const LARGEST_BATCH = 12
 
-/** A batch that failed comes again after this time, in ms. */
+/** A failed batch is retried after this time, in ms. */
 const RETRY_PAUSE_MS = 30_000
 
-/** Batches that are sent once more by hand, long after, come within this time, in ms. */
+/** Batches that are redriven much later arrive within this time, in ms. */
 const LONGEST_REDRIVE_MS = 120_000
 
-/** The function is stopped after this time, in ms. */
+/** Time limit of the function, in ms. */
 const FUNCTION_TIMEOUT_MS = 60_000
 
-/** A part of the stream: records of some items, in order. After a split its children continue it. */
+/** A shard of the stream: records of some items, in order. After a split its children continue it. */
 interface StreamShard {
   readonly id: number
   readonly records: StreamRecord[]
@@ -33,16 +33,16 @@ interface StreamOptions {
   readonly time: VirtualTime
   /** The table as the aggregator sees it; a new one for every incarnation. */
   readonly table: () => Table
-  /** How much later than a change its record is delivered at most, in ms; `undefined`: no aggregator runs. */
+  /** Maximum delay from a change to the delivery of its record, in ms; `undefined`: no aggregator runs. */
   readonly lagMs: number | undefined
-  /** Whether the process dies in the middle of a delivery. */
+  /** Whether the process dies during a delivery. */
   readonly isKilled: (delivery: number) => boolean
   readonly onDelivery: (records: number) => void
 }
 
 /**
- * The stream of the table and the function that Lambda starts with it: at least once, in order within a shard, late, in
- * batches of any size, again from the first failed record, again as a whole after the process died.
+ * The table's stream and the Lambda function that consumes it: at least once, in order within a shard, late, in batches
+ * of any size, again from the first failed record, again as a whole after the process died.
  */
 export class SimulatedStream {
   readonly #options: StreamOptions
@@ -57,7 +57,7 @@ export class SimulatedStream {
     this.#aggregator = this.#start()
   }
 
-  /** Records that have not been processed. */
+  /** Records that are not processed yet. */
   get waiting(): number {
     return this.#waiting
   }
@@ -73,7 +73,7 @@ export class SimulatedStream {
     this.#poll(this.#root)
   }
 
-  /** Divides every open shard. */
+  /** Splits every open shard. */
   split(): void {
     const divide = (shard: StreamShard): void => {
       if (shard.children) for (const child of shard.children) divide(child)
@@ -85,7 +85,7 @@ export class SimulatedStream {
     divide(this.#root)
   }
 
-  /** What is due without a record, by two processes at the same time. */
+  /** Upkeep that is due without a record, by two processes at once. */
   async tick(): Promise<void> {
     await Promise.all([this.#aggregator.tick(), this.#start().tick()])
   }
@@ -107,7 +107,7 @@ export class SimulatedStream {
     const generation = this.#generation
     const handled = this.#aggregator.handle({Records: batch})
     if (isKilled(delivery)) {
-      // Somewhere in the middle: the answer is not heard, the whole batch comes again.
+      // Somewhere in the middle: the response is lost, and the whole batch is delivered again.
       const midMs = drawAt(seed, 73, delivery) * 40
       void handled.catch(() => {})
       await time.sleep(midMs)
@@ -122,11 +122,11 @@ export class SimulatedStream {
     } else {
       const {failures} = result
       const failed = batch.findIndex(({dynamodb}) => failures.includes(dynamodb.SequenceNumber))
-      // Now and then what was processed comes once more.
+      // Occasionally, processed records are delivered again.
       const isTwice = drawAt(seed, 74, delivery) < 0.1
       const done = isTwice ? 0 : failed < 0 ? batch.length : failed
       if (isTwice) void this.#aggregator.handle({Records: batch}).catch(() => {})
-      // Seldom a batch is sent again after later ones were processed, as from a queue of failed batches.
+      // Rarely, a batch is delivered again after later ones, as from a dead-letter queue.
       if (drawAt(seed, 75, delivery) < 0.05) void this.#redrive(batch, drawAt(seed, 76, delivery) * LONGEST_REDRIVE_MS)
       const count = isTwice && failed < 0 ? batch.length : done
       shard.records.splice(0, count)

@@ -2,11 +2,11 @@ import {capacityOf, isRead, type Operation} from '../../../src/lib/dynamo/transp
 import type {Item} from '../../../src/lib/schema/attribute-value.js'
 import type {Change} from '../../helpers/memory-table/table.js'
 
-/** Who wrote: a numbered process, or one of the others. */
+/** The writer: a numbered process, or one of the others. */
 export interface Writer {
   readonly kind: 'limiter' | 'operator' | 'reader' | 'aggregator' | 'python' | 'expiry' | 'setup'
   readonly process: number
-  /** What an operator is doing. */
+  /** The operator's action. */
   readonly deed?: string
 }
 
@@ -21,22 +21,22 @@ export interface StoredLimit {
   readonly remainder: bigint
 }
 
-/** A bucket item as stored; amounts in millitokens, times in epoch ms. */
+/** A stored bucket item; amounts in millitokens, times in epoch ms. */
 export interface StoredShard {
   readonly refilledAt: bigint | undefined
   readonly shardCount: number
   readonly requests: number
   /** Until when limits are bypassed. */
   readonly bypass: bigint | undefined
-  /** Refused requests, by what is counted: `requests`, `by parent`, `requests of rpm`, `tokens of rpm`. */
+  /** Refused requests by kind: `requests`, `by parent`, `requests of rpm`, `tokens of rpm`. */
   readonly refused: ReadonlyMap<string, bigint>
   readonly limits: ReadonlyMap<string, StoredLimit>
   readonly marks: ReadonlyMap<string, string>
-  /** What a provider has told, by limit. */
-  readonly told: ReadonlyMap<string, string>
+  /** Provider feedback, by limit. */
+  readonly feedback: ReadonlyMap<string, string>
 }
 
-/** What one write did to one bucket item. */
+/** The change of one bucket item by one write. */
 export interface ShardChange {
   readonly namespace: string
   readonly entity: string
@@ -48,7 +48,7 @@ export interface ShardChange {
   readonly after: StoredShard | undefined
 }
 
-/** One request of a limiter that was carried out, and what it cost. */
+/** One applied request of a limiter, and its cost. */
 export interface TableRequest {
   /** Since the start, in ms. */
   readonly atMs: number
@@ -73,7 +73,7 @@ export interface TableWrite {
 export const bucketId = (namespace: string, entity: string, resource: string): string =>
   `${namespace}/${entity}/${resource}`
 
-/** The change of a bucket item; `undefined` for other items, also for records of operations beside it. */
+/** The change of a bucket item; `undefined` for other items, including records of operations beside it. */
 export function shardChange({before, after}: Change): ShardChange | undefined {
   const item = before ?? after ?? {}
   const match = /^([^/]*)\/BUCKET#([^#]*)#(.*)#(\d+)$/.exec(text(item, 'PK'))
@@ -91,10 +91,10 @@ export function shardChange({before, after}: Change): ShardChange | undefined {
   }
 }
 
-/** Items in the table are never written into. */
+/** Items in the table are never mutated. */
 const stored = new WeakMap<Item, StoredShard>()
 
-/** Each item is read once, though it is judged as what was written and as what was there before. */
+/** Each item is decoded once, though it is judged as the new and as the old state. */
 function storedShard(item: Item): StoredShard {
   let shard = stored.get(item)
   if (!shard) {
@@ -116,10 +116,10 @@ function readShard(item: Item): StoredShard {
   }
   const limits = new Map<string, StoredLimit>()
   const marks = new Map<string, string>()
-  const told = new Map<string, string>()
+  const feedback = new Map<string, string>()
   for (const attribute of Object.keys(item)) {
     if (attribute.startsWith('wn_')) marks.set(attribute, text(item, attribute))
-    if (attribute.startsWith('told_')) told.set(attribute.slice('told_'.length), text(item, attribute))
+    if (attribute.startsWith('told_')) feedback.set(attribute.slice('told_'.length), text(item, attribute))
     const name = /^b_(.+)_t[kc]$/.exec(attribute)?.[1]
     if (name === undefined || name === 'wcu' || limits.has(name)) continue
     const number = (field: string) => whole(item, `b_${name}_${field}`) ?? 0n
@@ -140,7 +140,7 @@ function readShard(item: Item): StoredShard {
     refused: refusedIn(item),
     limits,
     marks,
-    told,
+    feedback,
   }
 }
 
@@ -159,7 +159,7 @@ function refusedIn(item: Item): Map<string, bigint> {
   return refused
 }
 
-/** Refused requests that a write counted. A shard that is new, and not the first, is a copy. */
+/** Refused requests that a write counted. A new shard, except the first, is a copy. */
 export function refusedBy({shard, before, after}: ShardChange): Map<string, bigint> {
   const refused = new Map<string, bigint>()
   if (!before && shard > 0) return refused
@@ -170,15 +170,18 @@ export function refusedBy({shard, before, after}: ShardChange): Map<string, bigi
   return refused
 }
 
-/** Whether a request only counts refusals, whatever became of it. */
+/** Whether a request only counts refusals, whatever its outcome. */
 export function isRefusalWrite(operation: Operation, input: object): boolean {
   const {ExpressionAttributeNames: used = {}} = input as {ExpressionAttributeNames?: Record<string, string>}
   const names = Object.values(used)
   return operation === 'UpdateItem' && names.includes('xl') && names.every(name => /^(wn_\d|x.*|lr|rf)$/.test(name))
 }
 
-/** Whether a request takes tokens and returns others: it demands that no switch is there, and the bucket that gave them. */
-export function isRide(operation: Operation, input: object): boolean {
+/**
+ * Whether a write batches a request with refunds: it requires that no switch is set, and the bucket that gave the
+ * tokens.
+ */
+export function isBatched(operation: Operation, input: object): boolean {
   const {ConditionExpression = '', ExpressionAttributeNames: used = {}} = input as {
     ConditionExpression?: string
     ExpressionAttributeNames?: Record<string, string>
@@ -187,7 +190,7 @@ export function isRide(operation: Operation, input: object): boolean {
   return operation === 'UpdateItem' && demanded.includes('bi') && demanded.includes('disabled')
 }
 
-/** Net millitokens that a write consumed, per limit. What was removed has been consumed before. */
+/** Net millitokens that a write consumed, per limit. Removed limits were consumed before. */
 export function consumedBy({before, after}: ShardChange): Map<string, bigint> {
   const consumed = new Map<string, bigint>()
   for (const [name, limit] of after?.limits ?? []) {
@@ -198,9 +201,8 @@ export function consumedBy({before, after}: ShardChange): Map<string, bigint> {
 }
 
 /**
- * The same change without what was only counted, because limits were bypassed: consumption that was taken from no
- * balance. A write that admits does so where a stamp is; a correction may come later, on a bucket that had one
- * (`wasBypassed`).
+ * The same change without bypassed consumption, which was counted but taken from no balance. An admitting write is
+ * bypassed if a stamp is set. A settlement may come later, on a bucket that had one (`wasBypassed`).
  */
 export function withoutCounted(change: ShardChange, wasBypassed: boolean): ShardChange {
   const {before, after} = change
@@ -217,7 +219,7 @@ export function withoutCounted(change: ShardChange, wasBypassed: boolean): Shard
   return {...change, after: {...after, limits}}
 }
 
-/** What a request cost, by its answer; `undefined` is the answer of one that was refused. */
+/** The cost of a request, by its response; `undefined` is the response of a refused one. */
 export function costOf(
   operation: Operation,
   output: unknown,

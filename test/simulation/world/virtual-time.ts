@@ -7,20 +7,20 @@ interface Event {
   run: (() => void) | undefined
 }
 
-/** A timer of the virtual clock, with the methods of Node's that the sources use. */
+/** A timer of the virtual clock, with the methods of Node timers that the sources use. */
 export interface VirtualTimer {
   cancel(): void
 }
 
 const realSetImmediate = setImmediate
 
-/** When every run begins: epoch ms. */
+/** Start of every run, in epoch ms. */
 export const START_MS = 1_700_000_000_000
 
-/** Time that passes only from event to event; what follows by promises alone happens at the very instant. */
+/** Time passes only between events. Promise chains run at one instant. */
 export class VirtualTime {
   nowMs = START_MS
-  /** A heap, earliest first; among equals the first that was asked for. */
+  /** A heap, earliest first; ties in the order of creation. */
   readonly #events: Event[] = []
   #orders = 0
 
@@ -50,7 +50,7 @@ export class VirtualTime {
       else signal?.addEventListener('abort', stop, {once: true})
     })
 
-  /** Lets time pass until an instant, or until nothing is left to happen; the clock stands at the instant afterwards. */
+  /** Runs until an instant or until no events remain; the clock then shows the instant. */
   async runUntil(atMs: number): Promise<void> {
     await settled()
     for (let next = this.#events[0]; next && next.atMs <= atMs; next = this.#events[0]) {
@@ -94,12 +94,12 @@ export class VirtualTime {
 
 const isBefore = (a: Event, b: Event): boolean => a.atMs < b.atMs || (a.atMs === b.atMs && a.order < b.order)
 
-/** Resolves when every promise that can settle by itself has settled. */
+/** Resolves when every promise that needs no timer has settled. */
 const settled = (): Promise<void> => new Promise(resolve => realSetImmediate(resolve))
 
 /**
- * Puts the timers and clocks of this process under the virtual clock, as the sources use them directly: deadlines,
- * backoff, timeouts of signals. Returns what takes it back.
+ * Puts this process's timers and clocks, which the sources use directly for deadlines, backoff and signal timeouts,
+ * under the virtual clock. Returns a function that restores them.
  */
 export function installVirtualTime(time: VirtualTime): () => void {
   const before = {

@@ -17,8 +17,8 @@ import {DECISION_TIMEOUT_MS, OPERATOR_SLOT, randomBytes, SimulatedProcess} from 
 import {SimulatedStream} from './stream.js'
 import {
   costOf,
+  isBatched,
   isRefusalWrite,
-  isRide,
   shardChange,
   type TableRequest,
   type TableWrite,
@@ -28,18 +28,18 @@ import type {VirtualTime} from './virtual-time.js'
 
 export const STACK = 'sim'
 
-/** The tenant that everything happens in, and one beside it that nothing may touch. */
+/** The namespace of the run, and another one that must stay untouched. */
 export const TENANT = 'tenant'
 const BYSTANDER = 'bystander'
 
-/** Slot of the write marks of the aggregator; limiters have those that nobody else has. */
+/** Mark slot of the aggregator; limiters use others. */
 const AGGREGATOR_SLOT = 7
 
-/** The aggregator among those who call. */
+/** Number of the aggregator as a caller. */
 export const AGGREGATOR = -1
-/** Operators, Python clients and the table itself. */
+/** Number of operators, Python clients and the table itself. */
 export const OTHERS = -2
-/** Those who only look, with delays of their own, so that nobody else's change. */
+/** Number of readers, with separate delays, so that other callers' delays do not change. */
 export const READERS = -3
 
 export interface WorldCounts {
@@ -47,30 +47,30 @@ export interface WorldCounts {
   faults: number
   writes: number
   deliveries: number
-  /** Writes that admitted requests and returned tokens of others. */
-  rides: number
+  /** Writes that batch requests with refunds. */
+  batched: number
 }
 
-/** One table, the processes around it, and the ways between them. */
+/** One table, the processes that use it, and the connections between them. */
 export class World {
   readonly time: VirtualTime
   readonly scenario: Scenario
-  readonly counts: WorldCounts = {calls: 0, faults: 0, writes: 0, deliveries: 0, rides: 0}
+  readonly counts: WorldCounts = {calls: 0, faults: 0, writes: 0, deliveries: 0, batched: 0}
   readonly stream: SimulatedStream
   readonly slots: MarkSlots
   processes: SimulatedProcess[] = []
-  /** The id of the tenant. */
+  /** The id of the namespace. */
   namespace = ''
   bystander = ''
   /** No more faults from here on. */
   isCalm = false
-  /** A hash of every call and every write, in order. */
+  /** A hash of every call and write, in order. */
   trace = 0x811c9dc5
-  /** Readable, for a violation. */
+  /** Readable log, for a violation. */
   readonly log: string[] = []
   onWrite: (write: TableWrite) => void = () => {}
   onRequest: (request: TableRequest) => void = () => {}
-  /** Decides when requests of limiters arrive, in place of the delays. */
+  /** Decides when requests of limiters arrive, instead of the delays. */
   dispatch: ((message: Message) => void) | undefined
   readonly #operations: MemoryOperations
   readonly #faults = new Map<string, Fault>()
@@ -108,7 +108,7 @@ export class World {
     })
   }
 
-  /** The table, the tenants, the configuration and the processes. */
+  /** Creates the table, the namespaces, the configuration and the processes. */
   async setUp(): Promise<void> {
     const {create} = await loadTableDefinition({tableName: STACK})
     this.#operations.carryOut('CreateTable', create as never)
@@ -135,7 +135,7 @@ export class World {
       this.carryOut(setup, 'PutItem', {TableName: STACK, Item: encodeEntity(record)})
     }
     for (const [entity, parent] of Object.entries(children)) put(entity, parent)
-    // An entity moves only to a parent that has a record.
+    // An entity moves only to a parent with a record.
     const moves = steps.flatMap(({deed}) => (deed.kind === 'move' && deed.parent ? [deed.parent] : []))
     for (const parent of new Set(moves)) put(parent, undefined)
     const table = this.#operations.table(STACK)
@@ -145,7 +145,7 @@ export class World {
     this.processes = this.scenario.skewsMs.map((skewMs, number) => this.#newProcess(number, skewMs))
   }
 
-  /** Carries a request out at this instant, past all faults: of the table itself, or of a client that plays no part in them. */
+  /** Applies a request at this instant, without faults: by the table itself, or by a client that has none. */
   carryOut(writer: Writer, operation: Operation, input: object): unknown {
     return this.#serve(writer, operation, input, {isThrottled: false})
   }
@@ -165,25 +165,25 @@ export class World {
       const changes = this.#changes
       this.#changes = []
       if (changes.length > 0) this.#wrote(writer, operation, changes, isAgain)
-      if (output !== undefined && isRide(operation, input)) this.counts.rides++
-      // What is written of refusals belongs to no decision.
+      if (output !== undefined && isBatched(operation, input)) this.counts.batched++
+      // Writes of refusals belong to no decision.
       if (writer.kind === 'limiter' && !isRefusalWrite(operation, input))
         this.onRequest({atMs: this.time.elapsedMs, process: writer.process, ...costOf(operation, output, changes)})
     }
   }
 
-  /** All items as stored. */
+  /** All stored items. */
   get items() {
     return this.#operations.table(STACK).items.all()
   }
 
-  /** Everything that an operator works with. */
+  /** The repository that an operator uses. */
   repository(writer: Writer): Repository {
     const {transport, clock, randomBytes: bytes} = this.table(writer, OPERATOR_SLOT)
     return new Repository({stack: STACK, transport, clock, randomBytes: bytes, random: this.#draws.random})
   }
 
-  /** The table as one of the others sees it, with a connection of its own. */
+  /** The table with a separate connection of another caller. */
   table(writer: Writer, slot = OPERATOR_SLOT): Table {
     const transport = new SimulatedTransport({
       ...this.#networkOf(writer),
@@ -201,12 +201,12 @@ export class World {
     }
   }
 
-  /** The same within the tenant. */
+  /** The same within the namespace. */
   tenantTable(writer: Writer): NamespaceTable {
     return {...this.table(writer), namespace: this.namespace}
   }
 
-  /** A process that knows nothing yet. */
+  /** A process with empty caches. */
   freshLimiter(): RateLimiter {
     return this.#newProcess(this.processes.length, 0).limiter
   }
@@ -216,22 +216,22 @@ export class World {
     this.log.push(`${String(this.time.elapsedMs).padStart(7)} ${text}`)
   }
 
-  /** Whether caches are large enough for all that the processes see. */
+  /** Whether caches can hold everything that the processes use. */
   get isAllCached(): boolean {
     return this.scenario.cacheSize === USUAL_CACHE_SIZE
   }
 
-  /** How far apart the clocks of the processes have been, in ms. */
+  /** Maximum difference between the processes' clocks, in ms. */
   get spreadMs(): number {
     return this.#latestMs - this.#earliestMs
   }
 
-  /** How far clocks of the processes have been ahead of the true time, in ms. */
+  /** Maximum lead of the processes' clocks over the true time, in ms. */
   get aheadMs(): number {
     return this.#latestMs
   }
 
-  /** How long a decision may be on its way until it takes effect, its repetitions included, in ms. */
+  /** Maximum time from a decision until it takes effect, including retries, in ms. */
   get lagMs(): number {
     return this.scenario.longestWayMs + this.#faultLagMs
   }
@@ -265,7 +265,7 @@ export class World {
         this.#serve(writer, operation, input, {isThrottled: true, isAgain}),
       dispatch: () => (writer.kind === 'limiter' ? this.dispatch : undefined),
       waysMs: (call: number): readonly [number, number] => this.#waysMs(process, call),
-      // Without a namespace there is nothing to try.
+      // Without a namespace, there is nothing to do.
       faultAt: (call: number, operation: Operation) =>
         writer.kind === 'setup' ? undefined : this.#faultAt(process, call, operation),
       onCall: (operation: Operation, call: number, fault: Fault | undefined) => {
@@ -299,7 +299,7 @@ export class World {
     return [way(1), way(2)]
   }
 
-  /** As many units in a second as a partition takes; beyond that a write is throttled. */
+  /** Throttles writes beyond the units per second that a partition allows. */
   #mayWrite(partition: string, units: number): boolean {
     const second = Math.floor(this.time.nowMs / 1000)
     const known = this.#units.get(partition)
@@ -331,7 +331,7 @@ export class World {
     this.onWrite({atMs: this.time.nowMs, writer, shards, changes, isTransaction: operation === 'TransactWriteItems'})
   }
 
-  /** Runs virtual time until a promise of the set-up is settled. */
+  /** Runs virtual time until a promise of the set-up settles. */
   async #now<T>(work: Promise<T>): Promise<T> {
     let isDone = false
     const done = work.finally(() => {

@@ -3,27 +3,27 @@ import type {Deed, LeaseAction, Profile, Step} from './scenario.js'
 import type {Draws} from './world/draws.js'
 import {OTHERS} from './world/world.js'
 
-/** Profiles in which every fifth seed is about requests and corrections that share writes. */
-const PROFILES_WITH_RIDES: readonly Profile[] = ['faults', 'lifecycle']
+/** Profiles in which every fifth seed plays batches of requests and settlements. */
+const PROFILES_WITH_BATCHES: readonly Profile[] = ['faults', 'lifecycle']
 const EVERY = 5
 
-export function isAboutRides(profile: Profile, seed: number): boolean {
-  return PROFILES_WITH_RIDES.includes(profile) && seed % EVERY === 0
+export function isAboutBatches(profile: Profile, seed: number): boolean {
+  return PROFILES_WITH_BATCHES.includes(profile) && seed % EVERY === 0
 }
 
-/** Between the leases and the rush in which they are corrected, in ms. */
+/** From the charge of the leases to the rush that settles them, in ms. */
 const HELD_MS = 1000
 
 const RUSHES = 8
 
 /**
- * Processes correct what they hold while they ask, so often that requests and corrections wait for the same bucket. Answers
- * are lost; or the bucket is filled, or deleted, while its tokens are held.
+ * Processes settle leases while they make requests, so often that both wait for the same bucket. Responses are lost, or
+ * the bucket is reset or deleted while its tokens are held.
  */
-export function ridesInDoubt(draws: Draws, profile: Profile): Planned {
+export function batchesInDoubt(draws: Draws, profile: Profile): Planned {
   const isFaulty = profile === 'faults'
   const processes = isFaulty ? draws.int(2, 3) : draws.int(1, 3)
-  // Never full from the first request on, so that nothing but requests and corrections is written.
+  // Never full after the first request, so that only requests and settlements are written.
   const capacity = draws.int(3000, 4000)
   const limits = ['rpm', 'tpm'].map(name => ({
     name,
@@ -35,7 +35,7 @@ export function ridesInDoubt(draws: Draws, profile: Profile): Planned {
   const someone = () => draws.int(0, processes - 1)
   for (let rush = 0; rush < RUSHES; rush++) {
     const startMs = rush * 5000
-    // Taken all at once where answers are lost: what is charged twice in doubt must not hide what is returned twice.
+    // With lost responses, all leases are taken at once: double charges must not hide double refunds.
     const takenMs = isFaulty ? 0 : startMs
     for (let lease = 0; lease < draws.int(4, 8); lease++) {
       const [rpm, tpm] = [draws.int(10, 25), draws.int(10, 25)]
@@ -55,7 +55,7 @@ export function ridesInDoubt(draws: Draws, profile: Profile): Planned {
       steps.push({atMs: startMs + draws.int(200, HELD_MS + 250), by: OTHERS, deed})
     }
   }
-  // Where several share a slot, marks are overwritten before a repetition finds them.
+  // In a shared slot, marks are overwritten before a retry finds them.
   const faults = isFaulty ? lostAnswers(draws, processes, 0.25) : []
   return {...plain(processes, limits), steps, faults, sharedSlots: isFaulty && draws.chance(0.8)}
 }

@@ -69,32 +69,32 @@ describeOnEngine('models of the AI SDK', () => {
       return {text, error}
     }
 
-    it('are charged by the usage that they report', async () => {
+    it('charges the reported usage', async () => {
       expect(await sdk.generate(call('usage'))).toBe(TEXT)
       expect(await charged()).toEqual({rpm: 1, tpm: COUNTED})
       expect(await stream('usage')).toEqual({text: TEXT, error: undefined})
       expect(await charged()).toEqual({rpm: 2, tpm: 2 * COUNTED})
     })
 
-    it('stay charged as estimated where they report none', async () => {
+    it('keeps the estimate if no usage is reported', async () => {
       expect(await sdk.generate(call('no-usage'))).toBe(TEXT)
       expect(await charged()).toEqual({rpm: 1, tpm: RESERVED})
       expect(await stream('no-usage')).toEqual({text: TEXT, error: undefined})
       expect(await charged()).toEqual({rpm: 2, tpm: 2 * RESERVED})
     })
 
-    it('cost nothing when the provider fails at once', async () => {
+    it('charges nothing if the provider fails at once', async () => {
       await expect(sdk.generate(call('error'))).rejects.toThrow('the provider answers 500')
       expect(await stream('drop')).toMatchObject({text: '', error: expect.anything()})
       expect(await charged()).toEqual({rpm: 0, tpm: 0})
     })
 
-    it('cost what has come when the provider gives up in the middle', async () => {
+    it('charges received tokens when the provider gives up midway', async () => {
       expect(await stream('error-event')).toMatchObject({text: HALF, error: expect.anything()})
       expect(await charged()).toEqual({rpm: 1, tpm: HALF_TOKENS})
     })
 
-    it('cost what has come when the stream breaks', async () => {
+    it('charges received tokens when the stream breaks', async () => {
       const broken = await stream('hang', {}, text => {
         if (text === HALF) server.drop()
       })
@@ -102,7 +102,7 @@ describeOnEngine('models of the AI SDK', () => {
       await expect.poll(charged).toEqual({rpm: 1, tpm: HALF_TOKENS})
     })
 
-    it('cost what has come when the caller aborts in the middle', async () => {
+    it('charges received tokens when the caller aborts midway', async () => {
       const leaving = new AbortController()
       const aborted = await stream('hang', {abortSignal: leaving.signal}, text => {
         if (text === HALF) leaving.abort()
@@ -111,7 +111,7 @@ describeOnEngine('models of the AI SDK', () => {
       await expect.poll(charged).toEqual({rpm: 1, tpm: HALF_TOKENS})
     })
 
-    it('are refused with an error that the SDK knows from providers', async () => {
+    it('refuses with an error that the SDK knows from providers', async () => {
       options = {...options, estimate: () => ({input: 0, output: 690})}
       await sdk.generate(call('no-usage'))
       const error = await failure(sdk.generate(call('usage')))
@@ -128,7 +128,7 @@ describeOnEngine('models of the AI SDK', () => {
       expect(await charged()).toEqual({rpm: 1, tpm: 690})
     })
 
-    it('are tried again by the SDK when the wait is over', async () => {
+    it('lets the SDK retry after the wait', async () => {
       let asked = 0
       // 10 ms until the refused call fits; the clock of the limiter moves when the SDK asks again.
       await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=10/min', 'tpm=12k/min')
@@ -144,7 +144,7 @@ describeOnEngine('models of the AI SDK', () => {
       expect(asked).toBe(3)
     })
 
-    it('wait where they may, and reject when the caller aborts meanwhile', async () => {
+    it('waits if allowed, and rejects when the caller aborts meanwhile', async () => {
       const leaving = new AbortController()
       let waits = 0
       limiter = scene.limiter({
@@ -165,7 +165,7 @@ describeOnEngine('models of the AI SDK', () => {
       expect(server.paths).toHaveLength(2)
     })
 
-    it('are refused with 503 in an outage and once the limiter is closed, and with what the caller does wrong', async () => {
+    it('refuses with 503 in an outage and after close, and passes on invalid input', async () => {
       await expect(sdk.generate(call('usage'))).resolves.toBe(TEXT)
       const faults = new FaultTransport(table.transport)
       scene.transport = faults
@@ -180,7 +180,7 @@ describeOnEngine('models of the AI SDK', () => {
       expect(server.paths).toHaveLength(1)
     })
 
-    it('are not limited where they are skipped, and are charged to whom and what the options say', async () => {
+    it('skips calls by option, and charges the entity and resource of the options', async () => {
       options = {...options, skip: ({model}) => model.modelId === 'gpt-4'}
       expect(await sdk.generate(call('usage'))).toBe(TEXT)
       expect(await scene.shards('user-1', 'gpt-4')).toEqual([])

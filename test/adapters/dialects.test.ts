@@ -27,7 +27,7 @@ it.each([
   expect(durationText(ms)).toBe(text)
 })
 
-it('tells when a limit is full again as an instant, and of debt that nothing is left', () => {
+it('reports when a limit is full again as an instant, and a debt as nothing left', () => {
   const limits = {
     rpm: {...balance, capacity: 60, available: -3, fullAfterMs: 1500},
     quota: {...balance, capacity: 10, available: 4, fullAfterMs: null},

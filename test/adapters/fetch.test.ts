@@ -76,7 +76,7 @@ describeOnEngine('fetch', () => {
     return {rpm: rpm?.consumed, tpm: tpm?.consumed}
   }
 
-  it('is settled soon where that is said', async () => {
+  it('settles soon if configured', async () => {
     const asked: AcquireRequest[] = []
     const observed: CallLimiter = {
       tryAcquire: request => {
@@ -95,7 +95,7 @@ describeOnEngine('fetch', () => {
     it.each([
       ['JSON', call],
       ['a stream', stream],
-    ])('is charged by the usage in %s, whose bytes pass unchanged', async (_, ask) => {
+    ])('charges the usage in %s and passes its bytes unchanged', async (_, ask) => {
       const response = await ask(path, 'usage')
       expect(response).toMatchObject({status: 200, url: `${server.url}${path}`})
       expect(await charged()).toEqual({rpm: 1, tpm: RESERVED})
@@ -107,7 +107,7 @@ describeOnEngine('fetch', () => {
     it.each([
       ['JSON', call],
       ['a stream', stream],
-    ])('stays charged as estimated where %s has no usage', async (_, ask) => {
+    ])('keeps the estimate if %s has no usage', async (_, ask) => {
       await (await ask(path, 'no-usage')).text()
       expect(await charged()).toEqual({rpm: 1, tpm: RESERVED})
     })
@@ -115,7 +115,7 @@ describeOnEngine('fetch', () => {
     it.each([
       ['JSON', call],
       ['a stream', stream],
-    ])('is charged by what has come where %s has no usage and the request no maximum', async (_, ask) => {
+    ])('charges received tokens if %s has no usage and the request no maximum', async (_, ask) => {
       const {max_tokens: _max, ...open} = BODY
       await (await ask(path, 'no-usage', {}, open)).text()
       const input = ask === stream ? inputBy(path) : 10
@@ -123,7 +123,7 @@ describeOnEngine('fetch', () => {
     })
 
     it.each(['error', 'refuse'] as const)(
-      'costs nothing when the provider answers with a status of failure: %s',
+      'charges nothing if the provider responds with an error status: %s',
       async what => {
         const response = await call(path, what)
         expect(response.status).toBe(what === 'error' ? 500 : 429)
@@ -132,42 +132,45 @@ describeOnEngine('fetch', () => {
       },
     )
 
-    it('costs what has come when the stream breaks', async () => {
+    it('charges received tokens when the stream breaks', async () => {
       const reader = await readHalf(await stream(path, 'hang'))
       server.drop()
       await expect(reader.read()).rejects.toThrow('terminated')
       expect(await charged()).toEqual({rpm: 1, tpm: inputBy(path) + HALF_TOKENS})
     })
 
-    it('costs what has come when the provider gives up in the middle', async () => {
+    it('charges received tokens when the provider gives up midway', async () => {
       await (await stream(path, 'error-event')).text()
       expect(await charged()).toEqual({rpm: 1, tpm: inputBy(path) + HALF_TOKENS})
     })
 
-    it.each(['reads on', 'reads no more'] as const)('costs what has come when the caller aborts and %s', async then => {
-      const leaving = new AbortController()
-      const response = await stream(path, 'hang', {signal: leaving.signal})
-      const reader = await readHalf(response)
-      expect(await charged()).toEqual({rpm: 1, tpm: RESERVED})
-      leaving.abort()
-      if (then === 'reads on') await expect(reader.read()).rejects.toThrow('aborted')
-      await expect.poll(() => leaseOf(response)?.isEnded).toBe(true)
-      expect(await charged()).toEqual({rpm: 1, tpm: inputBy(path) + HALF_TOKENS})
-    })
+    it.each(['reads on', 'reads no more'] as const)(
+      'charges received tokens when the caller aborts and %s',
+      async then => {
+        const leaving = new AbortController()
+        const response = await stream(path, 'hang', {signal: leaving.signal})
+        const reader = await readHalf(response)
+        expect(await charged()).toEqual({rpm: 1, tpm: RESERVED})
+        leaving.abort()
+        if (then === 'reads on') await expect(reader.read()).rejects.toThrow('aborted')
+        await expect.poll(() => leaseOf(response)?.isEnded).toBe(true)
+        expect(await charged()).toEqual({rpm: 1, tpm: inputBy(path) + HALF_TOKENS})
+      },
+    )
 
-    it('costs what has come when the caller cancels the body', async () => {
+    it('charges received tokens when the caller cancels the body', async () => {
       const reader = await readHalf(await stream(path, 'hang'))
       await reader.cancel()
       expect(await charged()).toEqual({rpm: 1, tpm: inputBy(path) + HALF_TOKENS})
     })
   })
 
-  it('costs nothing when no answer comes', async () => {
+  it('charges nothing if no response arrives', async () => {
     await expect(call('/v1/messages', 'drop')).rejects.toThrow('fetch failed')
     expect(await charged()).toEqual({rpm: 0, tpm: 0})
   })
 
-  it('keeps the estimate when JSON is not read to its end: the provider has written all of it', async () => {
+  it('keeps the estimate if JSON is not read to its end: the provider has generated all of it', async () => {
     const response = await call('/v1/messages', 'usage')
     await response.body?.cancel()
     expect(await charged()).toEqual({rpm: 1, tpm: RESERVED})
@@ -188,7 +191,7 @@ describeOnEngine('fetch', () => {
     expect(await charged()).toEqual({rpm: 1, tpm: 690})
   })
 
-  it('waits where it may, and rejects as fetch does when the caller aborts meanwhile', async () => {
+  it('waits if allowed, and rejects like fetch when the caller aborts meanwhile', async () => {
     const leaving = new AbortController()
     let waits = 0
     limiter = scene.limiter({
@@ -209,14 +212,14 @@ describeOnEngine('fetch', () => {
     expect(server.paths).toHaveLength(2)
   })
 
-  it('answers 403 while the model is disabled', async () => {
+  it('responds with 403 while the model is disabled', async () => {
     const repository = new NamespaceRepository(scene.tenant, undefined)
     await repository.setAccess({level: 'resource', resource: 'gpt-4'}, 'disabled')
     expect((await call('/v1/messages', 'usage')).status).toBe(403)
     expect(server.paths).toEqual([])
   })
 
-  it('answers 503 in an outage, and once the limiter is closed', async () => {
+  it('responds with 503 in an outage, and after close', async () => {
     const faults = new FaultTransport(table.transport)
     scene.transport = faults
     faults.start(OUTAGE)
@@ -226,7 +229,7 @@ describeOnEngine('fetch', () => {
     expect(server.paths).toEqual([])
   })
 
-  it('delivers the answer when the table is lost meanwhile; what was estimated stays', async () => {
+  it('delivers the response and keeps the estimate when the table fails meanwhile', async () => {
     const faults = new FaultTransport(table.transport)
     scene.transport = faults
     const warned: Error[] = []
@@ -243,7 +246,7 @@ describeOnEngine('fetch', () => {
     expect(await charged()).toEqual({rpm: 1, tpm: RESERVED})
   })
 
-  it('does not limit what names no model, unless a resource is given, nor what is skipped', async () => {
+  it('skips calls without a model, unless a resource is given, and calls by option', async () => {
     expect((await limitedFetch(limiter, options)(`${server.url}/v1/models`)).status).toBe(200)
     expect(await scene.shards('user-1', 'gpt-4')).toEqual([])
     options = {...options, resource: 'gpt-4', skip: ({url}) => url.endsWith('/v1/models?free')}
@@ -253,7 +256,7 @@ describeOnEngine('fetch', () => {
     expect(await charged()).toMatchObject({rpm: 1})
   })
 
-  it('reads a Request, which still has its body, and asks who and what for', async () => {
+  it('reads a Request without consuming its body, and calls the callbacks', async () => {
     options = {
       ...options,
       entity: async ({headers}) => headers.get('x-user') ?? '',
@@ -268,7 +271,7 @@ describeOnEngine('fetch', () => {
     expect(await charged()).toEqual({rpm: 1, tpm: 18})
   })
 
-  it('leaves errors of its use to the caller, and sends nothing', async () => {
+  it('throws usage errors to the caller and sends nothing', async () => {
     await expect(call('/v1/messages', 'usage', {}, {model: 'unconfigured'})).rejects.toMatchObject({
       code: 'limits.missing',
     })

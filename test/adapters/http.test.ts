@@ -52,7 +52,7 @@ describeOnEngine('adapters of HTTP servers', () => {
 
     const spent = async (limit = 'rpm') => (await scene.totals('user-1', 'api', limit)).consumed
 
-    it('charges an admitted request and says what is left', async () => {
+    it('charges an admitted request and reports the balance', async () => {
       await open()
       const {status, headers, body} = await get()
       expect({status, body}).toEqual({status: 200, body: 'limited'})
@@ -64,7 +64,7 @@ describeOnEngine('adapters of HTTP servers', () => {
       expect(await spent()).toBe(2)
     })
 
-    it('refuses with 429, the wait, and problem details that name the limit and nobody', async () => {
+    it('refuses with 429, the wait, and problem details that name the limit but no entity', async () => {
       await scene.configure({level: 'entity', entity: 'user-1', resource: 'api'}, 'rpm=100/min')
       await scene.entity('team-secret')
       await scene.entity('user-1', 'team-secret')
@@ -90,7 +90,7 @@ describeOnEngine('adapters of HTTP servers', () => {
       expect(await spent()).toBe(4)
     })
 
-    it('refuses what never fits without a time to retry', async () => {
+    it('refuses oversized requests without a retry time', async () => {
       await open({consume: {rpm: 8}})
       const {status, headers, body} = await get()
       expect(status).toBe(429)
@@ -101,7 +101,7 @@ describeOnEngine('adapters of HTTP servers', () => {
       })
     })
 
-    it('refuses with 403 what is switched off', async () => {
+    it('refuses disabled resources with 403', async () => {
       const repository = new NamespaceRepository(scene.tenant, undefined)
       await repository.setAccess({level: 'resource', resource: 'api'}, 'disabled')
       await open()
@@ -118,7 +118,7 @@ describeOnEngine('adapters of HTTP servers', () => {
       expect(handled).toEqual([])
     })
 
-    it('waits where it may', async () => {
+    it('waits if allowed', async () => {
       limiter = scene.limiter({
         sleep: async ms => {
           scene.nowMs += ms
@@ -129,7 +129,7 @@ describeOnEngine('adapters of HTTP servers', () => {
       expect(await spent()).toBe(10)
     })
 
-    it('charges nothing when the client leaves while it waits', async () => {
+    it('charges nothing when the client disconnects while waiting', async () => {
       let isWaiting = () => {}
       const waiting = new Promise<void>(resolve => {
         isWaiting = resolve
@@ -155,7 +155,7 @@ describeOnEngine('adapters of HTTP servers', () => {
       expect(await spent()).toBe(6)
     })
 
-    it('answers 503 in an outage, without a word about the table', async () => {
+    it('responds with 503 in an outage, without naming the table', async () => {
       const faults = new FaultTransport(table.transport)
       scene.transport = faults
       await open()
@@ -171,7 +171,7 @@ describeOnEngine('adapters of HTTP servers', () => {
       })
     })
 
-    it('lets requests through in an outage where that is the policy', async () => {
+    it('admits requests in an outage if the policy allows', async () => {
       const faults = new FaultTransport(table.transport)
       scene.transport = faults
       await open({onUnavailable: 'allow', refundIf: status => status === 200})
@@ -181,19 +181,19 @@ describeOnEngine('adapters of HTTP servers', () => {
       expect(headers).not.toHaveProperty('ratelimit')
     })
 
-    it('answers 503 once the limiter is closed', async () => {
+    it('responds with 503 after close', async () => {
       await open()
       await limiter.close()
       expect(await get()).toMatchObject({status: 503, headers: {'retry-after': '1'}})
     })
 
-    it('leaves other errors to the error handler', async () => {
+    it('passes other errors to the error handler', async () => {
       await open({resource: () => 'unconfigured'})
       expect(await get()).toMatchObject({status: 500, body: 'limits.missing'})
       expect(handled).toEqual([])
     })
 
-    it('does not limit what is skipped', async () => {
+    it('does not limit skipped requests', async () => {
       await open({skipPath: '/health'})
       const {body, headers} = await get('/health')
       expect(body).toBe('unlimited')
@@ -201,7 +201,7 @@ describeOnEngine('adapters of HTTP servers', () => {
       expect(await scene.shards('user-1', 'api')).toEqual([])
     })
 
-    it('keeps the charge of a request that fails, unless told to refund it', async () => {
+    it('keeps the charge of a failed request, unless refundIf matches', async () => {
       await open()
       expect((await get('/throw')).status).toBe(500)
       expect(await spent()).toBe(2)
@@ -218,13 +218,13 @@ describeOnEngine('adapters of HTTP servers', () => {
       expect(await spent()).toBe(4)
     })
 
-    it('gives the handler its lease, which is still open', async () => {
+    it('gives the handler its open lease', async () => {
       await open()
       expect((await get('/adjust')).status).toBe(200)
       expect(await spent('tpm')).toBe(40)
     })
 
-    it('speaks as OpenAI and Anthropic do, on demand', async () => {
+    it('sends OpenAI and Anthropic header fields on demand', async () => {
       await open({headers: 'openai', consume: {rpm: 4, tpm: 110}})
       expect((await get()).headers).toMatchObject({
         'x-ratelimit-limit-requests': '7',

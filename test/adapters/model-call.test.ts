@@ -25,7 +25,7 @@ it.each([
   expect(await estimateOf(body)).toEqual(expected)
 })
 
-it('reads a body of bytes, and none of a form', async () => {
+it('reads a body of bytes, but not a form', async () => {
   const bytes = new TextEncoder().encode('{"model": "gpt-4"}')
   expect(await readModelCall(new URL('http://127.0.0.1/'), {method: 'POST', body: bytes})).toMatchObject({
     model: 'gpt-4',
@@ -34,7 +34,7 @@ it('reads a body of bytes, and none of a form', async () => {
   expect(form).toMatchObject({model: undefined, body: {}})
 })
 
-it('leaves an upload alone', async () => {
+it('does not consume an upload', async () => {
   const upload = new Request('http://127.0.0.1/', {
     method: 'POST',
     body: '{"model": "gpt-4"}',
@@ -43,7 +43,7 @@ it('leaves an upload alone', async () => {
   expect(await readModelCall(upload, undefined)).toMatchObject({model: undefined, url: 'http://127.0.0.1/'})
 })
 
-it('finds events wherever the bytes are cut', () => {
+it('finds events wherever the bytes are split', () => {
   const bytes = new TextEncoder().encode(': hi\nevent: a\r\ndata: {"text": "zähl"}\r\n\ndata:[DONE]')
   for (let cut = 0; cut <= bytes.length; cut++) {
     const seen: string[] = []
@@ -55,20 +55,33 @@ it('finds events wherever the bytes are cut', () => {
   }
 })
 
-it.each(['\n', '\r\n', '\r'])('joins the data lines of an event that end with %j, wherever the bytes are cut', end => {
-  const lines = ['data: {"usage":', 'event: a', 'data: {"total": 7}}', '', 'data: 1', '', '', 'data: {"a":', 'data: 2}']
-  const bytes = new TextEncoder().encode(lines.join(end))
-  for (let cut = 0; cut <= bytes.length; cut++) {
-    const seen: string[] = []
-    const reader = new EventStreamReader(data => seen.push(data))
-    reader.read(bytes.subarray(0, cut))
-    reader.read(bytes.subarray(cut))
-    reader.end()
-    expect(seen.map(data => JSON.parse(data))).toEqual([{usage: {total: 7}}, 1, {a: 2}])
-  }
-})
+it.each(['\n', '\r\n', '\r'])(
+  'joins the data lines of an event that end with %j, wherever the bytes are split',
+  end => {
+    const lines = [
+      'data: {"usage":',
+      'event: a',
+      'data: {"total": 7}}',
+      '',
+      'data: 1',
+      '',
+      '',
+      'data: {"a":',
+      'data: 2}',
+    ]
+    const bytes = new TextEncoder().encode(lines.join(end))
+    for (let cut = 0; cut <= bytes.length; cut++) {
+      const seen: string[] = []
+      const reader = new EventStreamReader(data => seen.push(data))
+      reader.read(bytes.subarray(0, cut))
+      reader.read(bytes.subarray(cut))
+      reader.end()
+      expect(seen.map(data => JSON.parse(data))).toEqual([{usage: {total: 7}}, 1, {a: 2}])
+    }
+  },
+)
 
-it('reads no more of a stream than is asked for', async () => {
+it('reads no more of a stream than requested', async () => {
   let pulled = 0
   const source = new ReadableStream<number>(
     {
@@ -86,25 +99,22 @@ it('reads no more of a stream than is asked for', async () => {
   expect(ends).toEqual([true])
 })
 
-it.each(['fails', 'ends'] as const)(
-  'tells the reader that a stream %s when its observer has done its part',
-  async how => {
-    const order: string[] = []
-    const source = new ReadableStream({
-      pull: controller => (how === 'fails' ? controller.error(new Error('broken')) : controller.close()),
-    })
-    const observed = observedStream(source, {
-      chunk: () => {},
-      end: async isBroken => {
-        await new Promise(resolve => setImmediate(resolve))
-        order.push(isBroken ? 'observed a failure' : 'observed the end')
-      },
-    })
-    await observed
-      .getReader()
-      .read()
-      .catch(() => {})
-    order.push('read')
-    expect(order).toEqual([how === 'fails' ? 'observed a failure' : 'observed the end', 'read'])
-  },
-)
+it.each(['fails', 'ends'] as const)('ends a stream that %s only after its observer is done', async how => {
+  const order: string[] = []
+  const source = new ReadableStream({
+    pull: controller => (how === 'fails' ? controller.error(new Error('broken')) : controller.close()),
+  })
+  const observed = observedStream(source, {
+    chunk: () => {},
+    end: async isBroken => {
+      await new Promise(resolve => setImmediate(resolve))
+      order.push(isBroken ? 'observed a failure' : 'observed the end')
+    },
+  })
+  await observed
+    .getReader()
+    .read()
+    .catch(() => {})
+  order.push('read')
+  expect(order).toEqual([how === 'fails' ? 'observed a failure' : 'observed the end', 'read'])
+})

@@ -10,7 +10,7 @@ afterEach(() => {
   server.close()
 })
 
-it('an error after the answer becomes a warning, and the process goes on', async () => {
+it('turns an error after the response into a warning', async () => {
   server.on('request', (_request: IncomingMessage, response: ServerResponse) => {
     onAnswered(response, async () => {
       throw new Error('refundIf has a bug')

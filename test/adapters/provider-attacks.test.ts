@@ -11,7 +11,7 @@ import {describeOnEngine, useTable} from '../helpers/table.js'
 const NOW_MS = Date.parse('2026-01-01T00:00:00Z')
 const answer = (fields: Record<string, string>, status = 200) => ({status, field: (name: string) => fields[name]})
 
-describe('fields of providers that are odd', () => {
+describe('odd header fields of providers', () => {
   it.each<[string, number | undefined]>([
     ['1m30s', 90_000],
     ['6ms', 6],
@@ -50,13 +50,13 @@ describe('fields of providers that are odd', () => {
     expect(readRetryAfterMs(answer({'retry-after': text}), NOW_MS)).toBe(ms)
   })
 
-  it('a date of the provider that cannot be read leaves ours', () => {
+  it("falls back to our clock if the provider's date is invalid", () => {
     const fields = {'retry-after': 'Thu, 01 Jan 2026 00:00:07 GMT', date: 'yesterday'}
     expect(readRetryAfterMs(answer(fields), NOW_MS)).toBe(7000)
   })
 })
 
-describeOnEngine('a provider that answers in odd ways', () => {
+describeOnEngine('odd responses of a provider', () => {
   const ACCOUNT = 'provider:openai:org-1'
   const MODEL = 'gpt-4'
   const URL = 'http://provider.test/v1/chat/completions'
@@ -101,7 +101,7 @@ describeOnEngine('a provider that answers in odd ways', () => {
   it.each([
     [429, {'retry-after': '0'}],
     [429, {}],
-  ])('status %i with %j returns the charge and has others wait no longer than a second', async (status, headers) => {
+  ])('refunds the charge at status %i with %j, and makes others wait at most a second', async (status, headers) => {
     send = respond(status, headers as Record<string, string>)
     expect((await call()).status).toBe(429)
     const {rpm, tpm} = await of(ACCOUNT)
@@ -112,7 +112,7 @@ describeOnEngine('a provider that answers in odd ways', () => {
   })
 
   it.each([500, 503, 529, 400, 302, 304])(
-    'status %i returns the charge, and its retry-after stops nobody',
+    'refunds the charge at status %i, and ignores its retry-after',
     async status => {
       send = respond(status, {'retry-after': '30'})
       const response = await call()
@@ -122,7 +122,7 @@ describeOnEngine('a provider that answers in odd ways', () => {
     },
   )
 
-  it('a limit of the provider far above or below ours changes no capacity, and raises nothing', async () => {
+  it("changes no capacity and raises no balance if the provider's limit is far above or below ours", async () => {
     send = respond(200, {'x-ratelimit-limit-requests': '1000000', 'x-ratelimit-remaining-requests': '999999'})
     await (await call()).text()
     expect((await of(ACCOUNT)).rpm).toEqual({tokens: 59, consumed: 1})
@@ -133,7 +133,7 @@ describeOnEngine('a provider that answers in odd ways', () => {
     expect(await scene.limiter().available({entity: ACCOUNT, resource: MODEL})).toMatchObject({rpm: 60})
   })
 
-  it('limits that only the provider has, or that have other names here, are left alone', async () => {
+  it('ignores limits that only the provider has, or that have other names here', async () => {
     send = respond(200, {
       'anthropic-ratelimit-input-tokens-remaining': '0',
       'anthropic-ratelimit-output-tokens-remaining': '0',
@@ -143,7 +143,7 @@ describeOnEngine('a provider that answers in odd ways', () => {
     expect(await of(ACCOUNT)).toEqual({rpm: {tokens: 60, consumed: 0}, tpm: {tokens: 5982, consumed: 18}})
   })
 
-  it('an answer that took long takes nothing away that was refilled since', async () => {
+  it('keeps the refill since a slow response was sent', async () => {
     const now = performance.now.bind(performance)
     let laterMs = 0
     vi.spyOn(performance, 'now').mockImplementation(() => now() + laterMs)
@@ -162,7 +162,7 @@ describeOnEngine('a provider that answers in odd ways', () => {
     expect(await scene.limiter().available({entity: ACCOUNT, resource: MODEL})).toMatchObject({rpm: 60})
   })
 
-  it('what is returned for a refused call is taken by nobody', async () => {
+  it('lets nobody take the refund of a refused call', async () => {
     await limiter.acquire({entity: ACCOUNT, resource: MODEL, consume: {rpm: 59}})
     const other = scene.limiter({denyCacheMs: 0, sleep: async () => {}})
     const taken: boolean[] = []
@@ -189,7 +189,7 @@ describeOnEngine('a provider that answers in odd ways', () => {
     await other.close()
   })
 
-  it('many calls that are refused at once return all they hold, and clear together at the instant told', async () => {
+  it('refunds many calls refused at once, and clears them together at the reported instant', async () => {
     const limiters = Array.from({length: 6}, () => scene.limiter({denyCacheMs: 0, sleep: async () => {}}))
     send = respond(429, {'retry-after': '40'})
     const responses = await Promise.all(limiters.map(each => call(each)))
@@ -203,7 +203,7 @@ describeOnEngine('a provider that answers in odd ways', () => {
     await Promise.all(limiters.map(each => each.close()))
   })
 
-  it('a refusal for tokens stops calls of that size and returns the request', async () => {
+  it('stops calls of the refused size and refunds the request when tokens are refused', async () => {
     send = respond(429, {
       'retry-after': '2',
       'x-ratelimit-remaining-requests': '50',
@@ -219,7 +219,7 @@ describeOnEngine('a provider that answers in odd ways', () => {
     expect(await isAdmitted(scene.limiter(), {tpm: 110})).toBe(true)
   })
 
-  it('an entity without limits is an error before anything is sent, and the caller gets back what was taken', async () => {
+  it('fails before sending if an entity has no limits, and refunds the caller', async () => {
     let sent = 0
     const unknown = limitedFetch(limiter, {
       entity: 'user-1',
@@ -234,11 +234,11 @@ describeOnEngine('a provider that answers in odd ways', () => {
     expect(await of('user-1')).toMatchObject({rpm: {consumed: 0}, tpm: {consumed: 0}})
   })
 
-  it('nothing waits for a table that never answers', async () => {
+  it('does not wait for a table that never responds', async () => {
     await patiently(new Promise(() => {}))
   })
 
-  describe('while the table', () => {
+  describe('a table outage', () => {
     /** Never answers, or fails, once the call was sent. */
     const outages: Record<string, () => Promise<never>> = {
       'does not answer': () => new Promise<never>(() => {}),
@@ -259,7 +259,7 @@ describeOnEngine('a provider that answers in odd ways', () => {
       return result()
     }
 
-    it.each(Object.keys(outages))('%s, the caller gets the answer of the provider', async how => {
+    it.each(Object.keys(outages))("delivers the provider's response when the table %s", async how => {
       for (const status of [200, 429, 500]) {
         start(outages[how] as () => Promise<never>)
         send = () => out(respond(status, {'retry-after': '3', 'x-ratelimit-remaining-requests': '0'}))
@@ -267,7 +267,7 @@ describeOnEngine('a provider that answers in odd ways', () => {
       }
     })
 
-    it.each(Object.keys(outages))('%s, the caller gets the error of the provider', async how => {
+    it.each(Object.keys(outages))("delivers the provider's error when the table %s", async how => {
       start(outages[how] as () => Promise<never>)
       const error = new Error('connection lost')
       send = () => out(() => Promise.reject(error))
@@ -281,7 +281,7 @@ describeOnEngine('a provider that answers in odd ways', () => {
     })
   })
 
-  it('a limiter that is closed during a call delivers the answer', async () => {
+  it('delivers the response when the limiter is closed during a call', async () => {
     vi.spyOn(process, 'emitWarning').mockImplementation(() => {})
     const closing = scene.limiter({sleep: async () => {}})
     send = async () => {
@@ -291,7 +291,7 @@ describeOnEngine('a provider that answers in odd ways', () => {
     expect((await call(closing)).status).toBe(429)
   })
 
-  it('a stream that the caller leaves in the middle keeps what was estimated, and is not returned', async () => {
+  it('keeps the estimate of a stream that the caller leaves midway', async () => {
     send = async () => {
       const stream = new ReadableStream<Uint8Array>({
         pull: controller => controller.enqueue(new TextEncoder().encode('data: {"choices":[]}\n\n')),

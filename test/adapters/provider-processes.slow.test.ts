@@ -50,7 +50,7 @@ class Caller {
   }
 }
 
-describeOnEngine('a provider and several processes', {timeout: 300_000}, () => {
+describeOnEngine('a provider account and several processes', {timeout: 300_000}, () => {
   const table = useTable()
   let scene: Scene
   let callers: Caller[] = []
@@ -85,7 +85,7 @@ describeOnEngine('a provider and several processes', {timeout: 300_000}, () => {
     await closed
   })
 
-  it('what one of them is told, all of them keep to', async () => {
+  it('applies feedback to one process in all processes', async () => {
     expect(await Promise.all(callers.map(caller => caller.line()))).toEqual(callers.map(() => 'ready'))
     expect(await callers[0]?.call()).toBe('429')
     // The feedback is written before the answer is passed on: from here on nobody may ask too early.

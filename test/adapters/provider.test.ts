@@ -11,8 +11,8 @@ import {describeOnEngine, useTable} from '../helpers/table.js'
 const NOW_MS = Date.parse('2026-01-01T00:00:00Z')
 const answer = (fields: Record<string, string>, status = 200) => ({status, field: (name: string) => fields[name]})
 
-describe('fields of providers', () => {
-  it('reads those of OpenAI', () => {
+describe('header fields of providers', () => {
+  it('reads the fields of OpenAI', () => {
     const fields = {
       'x-ratelimit-limit-requests': '600',
       'x-ratelimit-remaining-requests': '12',
@@ -26,7 +26,7 @@ describe('fields of providers', () => {
     })
   })
 
-  it('reads those of Anthropic, by the clock of the provider', () => {
+  it("reads the fields of Anthropic, by the provider's clock", () => {
     const fields = {
       date: 'Thu, 01 Jan 2026 01:00:00 GMT',
       'anthropic-ratelimit-requests-remaining': '3',
@@ -41,9 +41,12 @@ describe('fields of providers', () => {
     })
   })
 
-  it.each(['-1', 'NaN', '', '1e99', '12.5', '9'.repeat(40), 'Infinity', '0x10'])('takes %j for nothing', text => {
-    expect(readReportedLimits(answer({'x-ratelimit-remaining-requests': text}), NOW_MS)).toEqual({})
-  })
+  it.each(['-1', 'NaN', '', '1e99', '12.5', '9'.repeat(40), 'Infinity', '0x10'])(
+    'ignores the invalid value %j',
+    text => {
+      expect(readReportedLimits(answer({'x-ratelimit-remaining-requests': text}), NOW_MS)).toEqual({})
+    },
+  )
 
   it.each<[Record<string, string>, number | undefined]>([
     [{'retry-after': '2'}, 2000],
@@ -59,7 +62,7 @@ describe('fields of providers', () => {
   })
 })
 
-describeOnEngine('a provider that all callers share', () => {
+describeOnEngine('a provider account shared by all callers', () => {
   const ACCOUNT = 'provider:openai:org-1'
   const table = useTable()
   let scene: Scene
@@ -104,13 +107,13 @@ describeOnEngine('a provider that all callers share', () => {
     tpm: await scene.totals(entity, 'gpt-4', 'tpm'),
   })
 
-  it('is charged and settled beside the caller', async () => {
+  it('charges and settles the account beside the caller', async () => {
     expect((await call()).status).toBe(200)
     expect(await of('user-1')).toMatchObject({rpm: {consumed: 1}, tpm: {consumed: 18}})
     expect(await of(ACCOUNT)).toEqual({rpm: {tokens: 59, consumed: 1}, tpm: {tokens: 5982, consumed: 18}})
   })
 
-  it('refuses for all callers, who get back what was taken', async () => {
+  it('refuses for all callers, and refunds them', async () => {
     await limiter.acquire({entity: ACCOUNT, resource: 'gpt-4', consume: {rpm: 60}})
     const refused = await call()
     expect(refused).toMatchObject({status: 429, body: {'limited-by': 'provider', 'violated-policies': ['rpm']}})
@@ -118,7 +121,7 @@ describeOnEngine('a provider that all callers share', () => {
     expect(await of('user-1')).toEqual({rpm: {tokens: 100, consumed: 0}, tpm: {tokens: 10_000, consumed: 0}})
   })
 
-  it('an answer that tells less lowers the balance; one that tells no less costs no call', async () => {
+  it('lowers the balance if a response reports less, and makes no call otherwise', async () => {
     reply = {status: 200, headers: {'x-ratelimit-remaining-requests': '7', 'x-ratelimit-remaining-tokens': '6000'}}
     await call()
     expect((await of(ACCOUNT)).rpm).toEqual({tokens: 7, consumed: 1})
@@ -128,7 +131,7 @@ describeOnEngine('a provider that all callers share', () => {
     expect(scene.calls.filter(name => name === 'BatchGetItem')).toHaveLength(0)
   })
 
-  it('after a 429 refuses calls of every process until the reported instant', async () => {
+  it('refuses calls of every process until the instant reported by a 429', async () => {
     // The adapter subtracts the time since the response; the scene's clock stands still meanwhile.
     const frozen = vi.spyOn(performance, 'now').mockReturnValue(performance.now())
     onTestFinished(() => frozen.mockRestore())
@@ -150,7 +153,7 @@ describeOnEngine('a provider that all callers share', () => {
     await other.close()
   })
 
-  it('waits for the provider as long as for other refusals', async () => {
+  it('waits for the provider as for other refusals', async () => {
     await limiter.acquire({entity: ACCOUNT, resource: 'gpt-4', consume: {rpm: 60}})
     const sleep = async (ms: number) => {
       scene.nowMs += ms
@@ -161,7 +164,7 @@ describeOnEngine('a provider that all callers share', () => {
     await patient.close()
   })
 
-  it('charges limits of input and output apart', async () => {
+  it('charges input and output limits separately', async () => {
     await scene.configure(
       {level: 'entity', entity: ACCOUNT, resource: 'gpt-4'},
       'rpm=60/min',
@@ -175,7 +178,7 @@ describeOnEngine('a provider that all callers share', () => {
     expect(await scene.totals(ACCOUNT, 'gpt-4', 'otpm')).toEqual({tokens: 993, consumed: 7})
   })
 
-  it('learns from what the AI SDK passes on, of answers and of errors', async () => {
+  it('applies feedback from responses and errors of the AI SDK', async () => {
     const {wrapGenerate} = limitedModel(limiter, {entity: 'user-1', provider: {entity: ACCOUNT}})
     const model = {modelId: 'gpt-4', provider: 'test'}
     const result = {content: [], usage: {inputTokens: 5, outputTokens: 5}}

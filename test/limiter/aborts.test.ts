@@ -13,7 +13,7 @@ const request = (consume: Record<string, number>, signal?: AbortSignal) => ({
   ...(signal ? {signal} : {}),
 })
 
-describeOnEngine('callers that give up', () => {
+describeOnEngine('callers that abort', () => {
   const table = useTable()
   let scene: Scene
   let faults: FaultTransport
@@ -39,20 +39,20 @@ describeOnEngine('callers that give up', () => {
     })
   }
 
-  it('an abort before the start: nothing is sent', async () => {
+  it('sends nothing if aborted before the start', async () => {
     await expect(limiter().acquire(request({tpm: 500}, AbortSignal.abort()))).rejects.toMatchObject({
       code: 'dynamo.aborted',
     })
     expect(faults.calls).toEqual([])
   })
 
-  it('an abort is no outage: allow does not let it through', async () => {
+  it('does not treat an abort as an outage: allow does not admit it', async () => {
     const allowing = scene.limiter({onUnavailable: 'allow'})
     const asked = allowing.acquire(request({tpm: 500}, AbortSignal.abort()))
     await expect(asked).rejects.toMatchObject({code: 'dynamo.aborted'})
   })
 
-  it('an abort while queued: the request is never charged', async () => {
+  it('never charges a request aborted while queued', async () => {
     const busy = limiter()
     await busy.acquire(request({rpm: 1}))
     await busy.settled()
@@ -67,21 +67,18 @@ describeOnEngine('callers that give up', () => {
     expect(await consumed()).toBe(100)
   })
 
-  it.each(['late answer', 'late arrival'] as const)(
-    'an abort while in flight (%s): the charge is returned',
-    async kind => {
-      const busy = limiter()
-      await busy.acquire(request({rpm: 1}))
-      const controller = new AbortController()
-      faults.start({kind, at: 1})
-      await giveUp(controller, busy.acquire(request({tpm: 500}, controller.signal)))
-      faults.stop()
-      await busy.settled()
-      expect(await consumed()).toBe(0)
-    },
-  )
+  it.each(['late answer', 'late arrival'] as const)('refunds a charge aborted in flight (%s)', async kind => {
+    const busy = limiter()
+    await busy.acquire(request({rpm: 1}))
+    const controller = new AbortController()
+    faults.start({kind, at: 1})
+    await giveUp(controller, busy.acquire(request({tpm: 500}, controller.signal)))
+    faults.stop()
+    await busy.settled()
+    expect(await consumed()).toBe(0)
+  })
 
-  it('an abort while in flight, and the table is busy: closing waits until the charge is returned', async () => {
+  it('waits at close until the charge of an aborted request is refunded', async () => {
     const busy = limiter()
     await busy.acquire(request({rpm: 1}))
     let throttled = 0
@@ -101,7 +98,7 @@ describeOnEngine('callers that give up', () => {
     expect(await consumed()).toBe(0)
   })
 
-  it('an abort while in flight with others: theirs is kept', async () => {
+  it('keeps the charges of other requests in the same write', async () => {
     const busy = limiter()
     await busy.acquire(request({rpm: 1}))
     await busy.settled()
@@ -116,7 +113,7 @@ describeOnEngine('callers that give up', () => {
     expect(await consumed()).toBe(111)
   })
 
-  it('an abort while the limits are read: nothing is written', async () => {
+  it('writes nothing if aborted while the limits are read', async () => {
     const fresh = limiter()
     const controller = new AbortController()
     faults.start({kind: 'late answer', at: 1, operation: 'BatchGetItem'})
@@ -136,7 +133,7 @@ describeOnEngine('callers that give up', () => {
     it.each([
       ['child', 'UpdateItem BUCKET#user-1#gpt-4#0 (1)'],
       ['parent', 'UpdateItem BUCKET#team-1#gpt-4#0 (1)'],
-    ])('while the %s is in flight: both are clean', async (_, at) => {
+    ])('refunds both levels if aborted while the %s is in flight', async (_, at) => {
       const busy = limiter()
       await busy.acquire(request({rpm: 1}))
       const controller = new AbortController()
@@ -148,7 +145,7 @@ describeOnEngine('callers that give up', () => {
     })
   })
 
-  it('L3 while the wait of the parent is read: an abort, and no refusal that may be wrong', async () => {
+  it("L3 throws the abort, not a possibly wrong refusal, while the parent's wait is read", async () => {
     await scene.entity('user-1', 'team-1')
     await scene.configure({level: 'entity', entity: 'team-1', resource: 'gpt-4'}, 'tpm=1000/min')
     const busy = limiter()
@@ -165,27 +162,30 @@ describeOnEngine('callers that give up', () => {
   })
 
   describe('gather', () => {
-    it.each(['BatchGetItem', 'TransactWriteItems'] as const)('during its %s: all shards are clean', async operation => {
-      const busy = limiter()
-      await busy.acquire(request({rpm: 1}))
-      await splitBucket(scene.tenant, 'user-1', 'gpt-4', 1)
-      await scene.limiter().acquire(request({rpm: 1}))
-      await busy.acquire(request({rpm: 1}))
-      const controller = new AbortController()
-      faults.start({kind: 'late answer', at: 1, operation})
-      await giveUp(controller, busy.acquire(request({tpm: 9000}, controller.signal)))
-      faults.stop()
-      await busy.settled()
-      expect(await consumed('user-1', 2)).toBe(0)
-      await busy.acquire(request({tpm: 9000}))
-      expect(await consumed('user-1', 2)).toBe(9000)
-    })
+    it.each(['BatchGetItem', 'TransactWriteItems'] as const)(
+      'refunds all shards if aborted during the %s',
+      async operation => {
+        const busy = limiter()
+        await busy.acquire(request({rpm: 1}))
+        await splitBucket(scene.tenant, 'user-1', 'gpt-4', 1)
+        await scene.limiter().acquire(request({rpm: 1}))
+        await busy.acquire(request({rpm: 1}))
+        const controller = new AbortController()
+        faults.start({kind: 'late answer', at: 1, operation})
+        await giveUp(controller, busy.acquire(request({tpm: 9000}, controller.signal)))
+        faults.stop()
+        await busy.settled()
+        expect(await consumed('user-1', 2)).toBe(0)
+        await busy.acquire(request({tpm: 9000}))
+        expect(await consumed('user-1', 2)).toBe(9000)
+      },
+    )
   })
 
   describe('leases', () => {
     const failure = new Error('the work failed')
 
-    it('a body that throws: everything goes back, the error goes on', async () => {
+    it('refunds everything and rethrows if the body throws', async () => {
       const work = limiter().withLease(request({tpm: 500}), async lease => {
         await lease.adjust({tpm: 100})
         await lease.consume({tpm: 50})
@@ -195,7 +195,7 @@ describeOnEngine('callers that give up', () => {
       expect(await consumed()).toBe(0)
     })
 
-    it('a body that throws while its corrections are under way: everything goes back', async () => {
+    it('refunds everything if the body throws while settlements are in flight', async () => {
       const work = limiter().withLease(request({tpm: 500}), lease => {
         faults.start({kind: 'late answer', at: 1})
         void lease.release({tpm: 200})
@@ -208,7 +208,7 @@ describeOnEngine('callers that give up', () => {
       expect(await consumed()).toBe(0)
     })
 
-    it('D-35 a body that is aborted: everything goes back', async () => {
+    it('D-35 refunds everything if the body is aborted', async () => {
       const controller = new AbortController()
       const work = limiter().withLease(request({tpm: 500}, controller.signal), async () => {
         controller.abort()
@@ -218,12 +218,12 @@ describeOnEngine('callers that give up', () => {
       expect(await consumed()).toBe(0)
     })
 
-    it('a body that returns: the charge stays', async () => {
+    it('keeps the charge if the body returns', async () => {
       expect(await limiter().withLease(request({tpm: 500}), () => 'done')).toBe('done')
       expect(await consumed()).toBe(500)
     })
 
-    it('D-35 leaving an `await using` block without commit returns everything; with commit nothing', async () => {
+    it('D-35 refunds everything at the end of an `await using` block, unless committed', async () => {
       const fresh = limiter()
       {
         await using lease = await fresh.acquire(request({tpm: 500}))
@@ -237,7 +237,7 @@ describeOnEngine('callers that give up', () => {
       expect(await consumed()).toBe(500)
     })
 
-    it('S2 what is released twice at once is returned once', async () => {
+    it('S2 refunds tokens once if released twice at the same time', async () => {
       const lease = await limiter().acquire(request({tpm: 500}))
       const releases = [lease.release({tpm: 400}), lease.release({tpm: 400})]
       const outcomes = await Promise.allSettled(releases)

@@ -24,13 +24,13 @@ describeOnEngine('acquire', () => {
   }
 
   describe('L7 calls', () => {
-    it('first: one failed update, one read of limits, one of the entity, one write', async () => {
+    it('makes one failed update, reads limits and entity, and writes once for the first request', async () => {
       await scene.limiter().acquire(request({rpm: 1, tpm: 500}))
       expect(scene.calls.sort()).toEqual(['BatchGetItem', 'GetItem', 'UpdateItem', 'UpdateItem'])
       expect(await scene.totals('user-1', 'gpt-4', 'tpm')).toEqual({tokens: 9500, consumed: 500})
     })
 
-    it('fast admit: one update, no read', async () => {
+    it('admits with one update and no read on the fast path', async () => {
       await scene.limiter().acquire(request({rpm: 1}))
       scene.calls.length = 0
       const before = table.capacity.snapshot()
@@ -39,7 +39,7 @@ describeOnEngine('acquire', () => {
       expect(table.capacity.since(before)).toMatchObject({calls: 1, read: 0, write: 1})
     })
 
-    it('fast refusal: one update that is not applied', async () => {
+    it('refuses with one update that is not applied on the fast path', async () => {
       await scene.limiter().acquire(request({tpm: 10_000}))
       const before = await scene.shards('user-1', 'gpt-4')
       scene.calls.length = 0
@@ -49,7 +49,7 @@ describeOnEngine('acquire', () => {
       expect(await scene.shards('user-1', 'gpt-4')).toEqual(before)
     })
 
-    it('slow path: at most one failed update, reads that miss the caches, one write', async () => {
+    it('makes at most one failed update, reads that miss the caches, and one write on the slow path', async () => {
       await scene.limiter().acquire(request({tpm: 10_000}))
       scene.nowMs += 1000
       scene.calls.length = 0
@@ -62,7 +62,7 @@ describeOnEngine('acquire', () => {
       expect(scene.calls).toEqual(['UpdateItem'])
     })
 
-    it('refusals that are already known: none', async () => {
+    it('makes no call for a known refusal', async () => {
       const limiter = scene.limiter()
       await limiter.acquire(request({tpm: 10_000}))
       scene.calls.length = 0
@@ -70,7 +70,7 @@ describeOnEngine('acquire', () => {
       expect(scene.calls).toEqual([])
     })
 
-    it('an admission and a known refusal look up what is known once', async () => {
+    it('looks up the known state once for an admission and for a known refusal', async () => {
       const limiter = scene.limiter()
       for (let i = 0; i < 2; i++) await limiter.acquire(request({tpm: 5000}))
       using lookup = vi.spyOn(BucketQueue.prototype, 'knownRefusal')
@@ -80,7 +80,7 @@ describeOnEngine('acquire', () => {
       expect(lookup).toHaveBeenCalledTimes(2)
     })
 
-    it('100 requests at once take two writes', async () => {
+    it('batches 100 concurrent requests into two writes', async () => {
       const limiter = scene.limiter()
       await limiter.acquire(request({tpm: 1}))
       await limiter.settled()
@@ -90,7 +90,7 @@ describeOnEngine('acquire', () => {
       expect(await scene.totals('user-1', 'gpt-4', 'tpm')).toEqual({tokens: 9899, consumed: 101})
     })
 
-    it('100 callers that were answered together and ask again at once share the next write', async () => {
+    it('batches 100 callers that resume together and ask again into the next write', async () => {
       const limiter = scene.limiter()
       await limiter.acquire(request({tpm: 1}))
       await limiter.settled()
@@ -105,7 +105,7 @@ describeOnEngine('acquire', () => {
       expect(await scene.totals('user-1', 'gpt-4', 'tpm')).toEqual({tokens: 9799, consumed: 201})
     })
   })
-  it('a request behind a return that waits to be written is not refused by what was known before', async () => {
+  it('does not refuse by an old state while a refund is pending', async () => {
     const limiter = scene.limiter()
     const lease = await limiter.acquire(request({rpm: 60}))
     const {transport} = scene
@@ -139,7 +139,7 @@ describeOnEngine('acquire', () => {
       await scene.configure({level: 'entity', entity: 'team-1', resource: 'gpt-4'}, 'tpm=1000/min')
     })
 
-    it('L7 charges both; later ones in two updates side by side, without a read', async () => {
+    it('L7 charges both, later with two parallel updates and no read', async () => {
       const limiter = scene.limiter()
       await limiter.acquire(request({rpm: 1, tpm: 100}))
       scene.calls.length = 0
@@ -149,7 +149,7 @@ describeOnEngine('acquire', () => {
       expect(await scene.totals('team-1', 'gpt-4', 'tpm')).toEqual({tokens: 800, consumed: 200})
     })
 
-    it('L7 S5 neither is charged when the other is known to refuse: no call', async () => {
+    it('L7 S5 makes no call and charges neither if one is known to refuse', async () => {
       const limiter = scene.limiter()
       await limiter.acquire(request({rpm: 60, tpm: 900}))
       await refusal(limiter.acquire(request({tpm: 500})))
@@ -164,7 +164,7 @@ describeOnEngine('acquire', () => {
       expect(scene.calls).toEqual([])
     })
 
-    it('S5 a full parent refuses, and the child gets its tokens back', async () => {
+    it('S5 refunds the child when a full parent refuses', async () => {
       const limiter = scene.limiter()
       await limiter.acquire(request({rpm: 1, tpm: 1000}))
       const other = scene.limiter()
@@ -178,7 +178,7 @@ describeOnEngine('acquire', () => {
       expect(await scene.totals('user-1', 'gpt-4', 'rpm')).toEqual({tokens: 59, consumed: 1})
     })
 
-    it('lease: adjust, release and rollback reach both', async () => {
+    it('adjusts, releases and rolls back both levels of a lease', async () => {
       const limiter = scene.limiter()
       const lease = await limiter.acquire(request({rpm: 1, tpm: 100}))
       await lease.adjust({tpm: 50})
@@ -201,7 +201,7 @@ describeOnEngine('acquire', () => {
       expect(await splitBucket(scene.tenant, 'user-1', 'gpt-4', 2)).toBe(4)
     }
 
-    it('S8 a split moves tokens, and a request as large as the whole is gathered', async () => {
+    it('S8 moves tokens in a split, and gathers a request as large as the whole capacity', async () => {
       const limiter = scene.limiter()
       await grow(limiter)
       expect(await scene.totals('user-1', 'gpt-4', 'tpm', 4)).toEqual({tokens: 10_000, consumed: 0})

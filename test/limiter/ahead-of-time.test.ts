@@ -8,7 +8,7 @@ import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 const REQUEST = {entity: 'user-1', resource: 'gpt-4', consume: {rpm: 40}}
 const YEAR_MS = 365 * 86_400_000
 
-describeOnBoth('S7 a bucket that a wrong clock has refilled for years ahead', {}, table => {
+describeOnBoth('S7 a bucket that a wrong clock refilled years ahead', {}, table => {
   /** An empty bucket of 60 a minute whose refill instant is ahead of time. */
   async function empty(aheadMs: number): Promise<Scene> {
     const scene = new Scene(table)
@@ -25,7 +25,7 @@ describeOnBoth('S7 a bucket that a wrong clock has refilled for years ahead', {}
 
   const refilledAt = async (scene: Scene) => (await scene.shards('user-1', 'gpt-4'))[0]?.state.refilledAtMs
 
-  it('is repaired by the first request that it refuses, and admits after the stated wait', async () => {
+  it('is repaired by the first request it refuses, and admits after the stated wait', async () => {
     const scene = await empty(YEAR_MS)
     const limiter = scene.limiter()
     const refusal = await limiter.acquire(REQUEST).catch(error => error)
@@ -39,7 +39,7 @@ describeOnBoth('S7 a bucket that a wrong clock has refilled for years ahead', {}
     await limiter.close()
   })
 
-  it.each([120_000, 86_400_000])('is left alone when it is %d ms: it waits, and nothing is minted', async aheadMs => {
+  it.each([120_000, 86_400_000])('is kept at %d ms ahead: it waits, and no tokens are created', async aheadMs => {
     const scene = await empty(aheadMs)
     const refusal = await scene
       .limiter()
@@ -49,7 +49,7 @@ describeOnBoth('S7 a bucket that a wrong clock has refilled for years ahead', {}
     expect(await refilledAt(scene)).toBe(scene.nowMs + aheadMs)
   })
 
-  it.each([120_000, YEAR_MS])('is repaired by a reset, %d ms ahead', async aheadMs => {
+  it.each([120_000, YEAR_MS])('is repaired by a reset at %d ms ahead', async aheadMs => {
     const scene = await empty(aheadMs)
     await new NamespaceRepository(scene.tenant, undefined).resetBucket({entity: 'user-1', resource: 'gpt-4'})
     expect(await refilledAt(scene)).toBe(scene.nowMs)

@@ -16,7 +16,7 @@ describeOnEngine('amounts and names', () => {
     await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=100/min', 'tpm=1000/min')
   })
 
-  it('D-17 names with - and . broke every expression: fast, slow, refused and returned they work, and a warning is possible', async () => {
+  it('D-17 accepts names with - and . on all paths, and may warn', async () => {
     await scene.configure({level: 'resource', resource: 'gpt-4'}, 'my-limit=10/min', 'v1.2-x=10/min', 'size=10/min')
     const consume = {'my-limit': 4, 'v1.2-x': 4, size: 4}
     const limiter = scene.limiter()
@@ -34,7 +34,7 @@ describeOnEngine('amounts and names', () => {
     expect(Object.keys(consume).map(isTroublesomeForPython)).toEqual([true, true, false])
   })
 
-  describe('D-20 a limit in debt of which nothing is asked was checked on one path and not on the other', () => {
+  describe('D-20 a limit in debt that is not requested', () => {
     beforeEach(async () => {
       const lease = await scene.limiter().acquire(request({rpm: 1, tpm: 1}))
       await lease.adjust({tpm: 5000})
@@ -43,7 +43,7 @@ describeOnEngine('amounts and names', () => {
     it.each([
       ['not named', {rpm: 1}],
       ['asked for 0 of', {rpm: 1, tpm: 0}],
-    ])('D-20 fast and slow path admit when the limit in debt is %s', async (_, consume) => {
+    ])('D-20 admits on the fast and slow path if the limit in debt is %s', async (_, consume) => {
       expect(await isAdmitted(scene.limiter().acquire(request(consume)))).toBe(true)
       await scene.limiter().acquire(request({rpm: 98}))
       scene.nowMs += 600
@@ -53,7 +53,7 @@ describeOnEngine('amounts and names', () => {
       expect(refused.statuses.map(({name}) => name)).toEqual(['rpm'])
     })
 
-    it('D-20 one that is asked for 1 is refused on both', async () => {
+    it('D-20 refuses on both paths if 1 is requested', async () => {
       await refusal(scene.limiter().acquire(request({rpm: 1, tpm: 1})))
       scene.nowMs += 600
       await refusal(scene.limiter().acquire(request({rpm: 1, tpm: 1})))
@@ -64,26 +64,23 @@ describeOnEngine('amounts and names', () => {
   it.each([
     ['fast', {rpm: 1}],
     ['fast, given as 0', {rpm: 1, tpm: 0}],
-  ])(
-    'D-21 adjust of a limit that was not consumed was dropped after a %s acquire: it is charged, at both levels',
-    async (_, consume) => {
-      await scene.entity('user-1', 'team-1')
-      const limiter = scene.limiter()
-      await limiter.acquire(request({rpm: 1}))
-      const lease = await limiter.acquire(request(consume))
-      await lease.adjust({tpm: 750})
-      for (const entity of ['user-1', 'team-1']) {
-        expect(await scene.totals(entity, 'gpt-4', 'tpm')).toEqual({tokens: 250, consumed: 750})
-      }
-      expect(lease.consumed).toEqual({rpm: 1, tpm: 750})
-      await lease.adjust({nothing: 1})
-      expect(lease.unlimited).toEqual(['nothing'])
-      await lease.rollback()
-      for (const entity of ['user-1', 'team-1']) {
-        expect(await scene.totals(entity, 'gpt-4', 'tpm')).toEqual({tokens: 1000, consumed: 0})
-      }
-    },
-  )
+  ])('D-21 charges an adjusted limit that was not consumed at both levels, after a %s acquire', async (_, consume) => {
+    await scene.entity('user-1', 'team-1')
+    const limiter = scene.limiter()
+    await limiter.acquire(request({rpm: 1}))
+    const lease = await limiter.acquire(request(consume))
+    await lease.adjust({tpm: 750})
+    for (const entity of ['user-1', 'team-1']) {
+      expect(await scene.totals(entity, 'gpt-4', 'tpm')).toEqual({tokens: 250, consumed: 750})
+    }
+    expect(lease.consumed).toEqual({rpm: 1, tpm: 750})
+    await lease.adjust({nothing: 1})
+    expect(lease.unlimited).toEqual(['nothing'])
+    await lease.rollback()
+    for (const entity of ['user-1', 'team-1']) {
+      expect(await scene.totals(entity, 'gpt-4', 'tpm')).toEqual({tokens: 1000, consumed: 0})
+    }
+  })
 
   it.each([
     ['negative (-50 made 148 of 100)', {rpm: -50}, 'request.amount'],
@@ -94,7 +91,7 @@ describeOnEngine('amounts and names', () => {
     ['wcu', {wcu: 1}, 'name.invalid'],
     ['a name that is no name', {'a b': 1}, 'name.invalid'],
     ['an unknown name in strict mode', {rpm: 1, rpx: 1}, 'limit.unknown'],
-  ])('D-22 consume was not validated: %s is an error that charges nothing', async (_, consume, code) => {
+  ])('D-22 rejects %s in consume and charges nothing', async (_, consume, code) => {
     const strict = true
     const limiter = scene.limiter({strict})
     expect(await failure(limiter.acquire(request(consume)))).toMatchObject({code})
@@ -105,7 +102,7 @@ describeOnEngine('amounts and names', () => {
     expect(await python.item()).toEqual(before)
   })
 
-  it('D-22 neither a lease nor a check takes what an acquire does not', async () => {
+  it('D-22 rejects the same input in leases and checks as in acquire', async () => {
     const limiter = scene.limiter()
     const lease = await limiter.acquire(request({rpm: 10}))
     expect(await failure(lease.consume({rpm: -1}))).toMatchObject({code: 'request.amount'})
@@ -118,7 +115,7 @@ describeOnEngine('amounts and names', () => {
     expect(await scene.totals('user-1', 'gpt-4', 'rpm')).toEqual({tokens: 90, consumed: 10})
   })
 
-  it('D-22 everything written is a whole number', async () => {
+  it('D-22 writes only whole numbers', async () => {
     const limiter = scene.limiter()
     const lease = await limiter.acquire(request({rpm: 7, tpm: 333}))
     scene.nowMs += 7_777
@@ -130,7 +127,7 @@ describeOnEngine('amounts and names', () => {
   })
 
   it.each(['PK', 'SK', 'GSI4PK', 'GSI4SK', 'ttl'])(
-    'D-43 a resource called %s is refused before anything is written',
+    'D-43 rejects a resource named %s before anything is written',
     async resource => {
       expect(await failure(scene.limiter().acquire({entity: 'user-1', resource, consume: {rpm: 1}}))).toMatchObject({
         code: 'name.invalid',
@@ -140,7 +137,7 @@ describeOnEngine('amounts and names', () => {
   )
 
   it.each(['ttl', 'window', 'window_start', 'resource', 'entity_id', 'total_events', 'PK', 'GSI2SK'])(
-    'D-43 a limit called %s is refused before anything is written',
+    'D-43 rejects a limit named %s before anything is written',
     async limit => {
       expect(await failure(scene.limiter().acquire(request({[limit]: 1})))).toMatchObject({code: 'name.invalid'})
       await expect(async () => scene.configure({level: 'system'}, `${limit}=1/min`)).rejects.toMatchObject({
@@ -150,7 +147,7 @@ describeOnEngine('amounts and names', () => {
     },
   )
 
-  it('D-43 limits whose names look like attributes of other limits stay apart', async () => {
+  it('D-43 keeps limits apart whose names look like attributes of other limits', async () => {
     await scene.configure({level: 'resource', resource: 'gpt-4'}, 'a=10/min', 'a_tk=20/min', 'a_tk_tc=30/min')
     const limiter = scene.limiter()
     await limiter.acquire(request({a: 1, a_tk: 2, a_tk_tc: 3}))

@@ -16,7 +16,7 @@ import {failure, request} from './visit.js'
 /** All limiters with this source of randomness share a slot for their marks. */
 const sameSlot = (stem: number) => (count: number) => new Uint8Array(count).fill(count === 1 ? 0 : stem)
 
-describeOnBoth('requests and corrections that share a write', {timeout: 60_000}, table => {
+describeOnBoth('settlements batched with requests', {timeout: 60_000}, table => {
   let scene: Scene
   let faults: FaultTransport
   let limiter: RateLimiter
@@ -46,7 +46,7 @@ describeOnBoth('requests and corrections that share a write', {timeout: 60_000},
     return readNumber(Item ?? {}, attributes.bucket.requests) ?? 0
   }
 
-  /** How many calls it takes to correct and to ask at the same time. */
+  /** Calls for a settlement and a request at the same time. */
   async function callsOf(deltas: Record<string, number>, consume: Record<string, number>): Promise<number> {
     faults.start()
     await lease.adjust(deltas)
@@ -68,11 +68,11 @@ describeOnBoth('requests and corrections that share a write', {timeout: 60_000},
 
   it.each([
     ['a charge', {tpm: 30}],
-    ['a return', {tpm: -30}],
-    ['a return of exactly what is taken', {tpm: -10}],
+    ['a refund', {tpm: -30}],
+    ['a refund of exactly the request', {tpm: -10}],
     ['both', {rpm: 20, tpm: -40}],
-    ['a correction of a limit that the request does not name', {rpm: -7}],
-  ])('%s goes with the request, and is counted like two writes (S2)', async (_, deltas: Record<string, number>) => {
+    ['a settlement of a limit that the request does not name', {rpm: -7}],
+  ])('writes %s with the request, and counts both like two writes (S2)', async (_, deltas: Record<string, number>) => {
     expect(await callsOf(deltas, {tpm: 10})).toBe(1)
     const [rpm, tpm] = [101 + (deltas.rpm ?? 0), 111 + (deltas.tpm ?? 0)]
     expect([await consumed('rpm'), await consumed('tpm')]).toEqual([rpm, tpm])
@@ -80,7 +80,7 @@ describeOnBoth('requests and corrections that share a write', {timeout: 60_000},
     expect(await counted()).toBe(3)
   })
 
-  it('corrections that somebody waits for go along, and so does a lease that is rolled back', async () => {
+  it('batches awaited settlements and rollbacks too', async () => {
     const other = await limiter.acquire({...request({tpm: 50}), settle: 'now'})
     faults.start()
     await Promise.all([
@@ -96,7 +96,7 @@ describeOnBoth('requests and corrections that share a write', {timeout: 60_000},
   })
 
   it.each([-60, 60])(
-    'a lease that waits for its own correction of %i and takes more shows what is left (L6)',
+    'shows the balance of a lease that awaits its own settlement of %i while it takes more (L6)',
     async delta => {
       const other = await limiter.acquire({...request({tpm: 100}), settle: 'now'})
       const shown: (number | undefined)[] = []
@@ -115,7 +115,7 @@ describeOnBoth('requests and corrections that share a write', {timeout: 60_000},
   it.each([
     [-60, 1],
     [60, 1],
-  ])('a lease that takes more with its own correction of %i shows exactly what is left (L6)', async (delta, calls) => {
+  ])('shows the exact balance of a lease that takes more with its own settlement of %i (L6)', async (delta, calls) => {
     faults.start()
     await lease.adjust({tpm: delta})
     await lease.consume({tpm: 10})
@@ -129,42 +129,39 @@ describeOnBoth('requests and corrections that share a write', {timeout: 60_000},
   it.each([
     ['by the calendar', {reset: {crons: ['0 0 * * *']}, timeZone: 'UTC'}],
     ['by sessions', {reset: {afterSeconds: 3600}}],
-  ])(
-    'tokens of a quota that is reset %s go with a request of the same period, and to no later one',
-    async (_, kind) => {
-      const quota = {name: 'q', capacity: 1000, refillAmount: 0, refillPeriodSeconds: 1}
-      scene.nowMs = Date.parse('2026-03-10T09:00:00Z')
-      limiter = scene.limiter({settle: 'soon', defaultLimits: [makeLimit({...quota, ...kind})]})
-      const spend = (q: number) => limiter.acquire({entity: 'user-1', resource: 'other', consume: {q}})
-      const left = async () => (await scene.totals('user-1', 'other', 'q')).tokens
-      const held = await spend(100)
-      await spend(1)
-      faults.start()
-      await held.adjust({q: -30})
-      await spend(10)
-      expect(faults.calls).toHaveLength(1)
-      expect(await left()).toBe(919)
-      await held.adjust({q: -30})
-      scene.nowMs += 86_400_000
-      await spend(10)
-      await limiter.settled()
-      expect(await left()).toBe(990)
-    },
-  )
+  ])('refunds a quota reset %s only with a request of the same period', async (_, kind) => {
+    const quota = {name: 'q', capacity: 1000, refillAmount: 0, refillPeriodSeconds: 1}
+    scene.nowMs = Date.parse('2026-03-10T09:00:00Z')
+    limiter = scene.limiter({settle: 'soon', defaultLimits: [makeLimit({...quota, ...kind})]})
+    const spend = (q: number) => limiter.acquire({entity: 'user-1', resource: 'other', consume: {q}})
+    const left = async () => (await scene.totals('user-1', 'other', 'q')).tokens
+    const held = await spend(100)
+    await spend(1)
+    faults.start()
+    await held.adjust({q: -30})
+    await spend(10)
+    expect(faults.calls).toHaveLength(1)
+    expect(await left()).toBe(919)
+    await held.adjust({q: -30})
+    scene.nowMs += 86_400_000
+    await spend(10)
+    await limiter.settled()
+    expect(await left()).toBe(990)
+  })
 
-  describe('each goes alone', () => {
-    it('when the request needs what is returned', async () => {
+  describe('separate writes', () => {
+    it('are made when the request needs the refund', async () => {
       await limiter.acquire(request({tpm: 899}))
       expect(await callsOf({tpm: -50}, {tpm: 50})).toBe(2)
       expect(await tokens('tpm')).toBe(0)
     })
 
-    it('when what is charged makes a debt: the request is admitted all the same', async () => {
+    it('are made when the charge creates a debt, and the request is still admitted', async () => {
       expect(await callsOf({tpm: 895}, {tpm: 10})).toBe(2)
       expect(await tokens('tpm')).toBe(-6)
     })
 
-    it('when another process has taken the tokens meanwhile', async () => {
+    it('are made when another process took the tokens meanwhile', async () => {
       await lease.adjust({tpm: -50})
       await rival().acquire(request({tpm: 890}))
       faults.start()
@@ -178,22 +175,25 @@ describeOnBoth('requests and corrections that share a write', {timeout: 60_000},
     it.each([
       ['knows', true],
       ['does not know', false],
-    ])('when the bucket is another one, which the process %s: nothing is returned to it (S6)', async (_, isKnown) => {
-      await dropBucket()
-      await rival().acquire(request({rpm: 500, tpm: 500}))
-      if (isKnown) await limiter.acquire(request({rpm: 1, tpm: 1}))
-      await callsOf({rpm: 5, tpm: -50}, {tpm: 10})
-      const own = isKnown ? 1 : 0
-      expect([await consumed('rpm'), await consumed('tpm')]).toEqual([505 + own, 510 + own])
-    })
+    ])(
+      'are made when the bucket has a new incarnation that the process %s, without a refund (S6)',
+      async (_, isKnown) => {
+        await dropBucket()
+        await rival().acquire(request({rpm: 500, tpm: 500}))
+        if (isKnown) await limiter.acquire(request({rpm: 1, tpm: 1}))
+        await callsOf({rpm: 5, tpm: -50}, {tpm: 10})
+        const own = isKnown ? 1 : 0
+        expect([await consumed('rpm'), await consumed('tpm')]).toEqual([505 + own, 510 + own])
+      },
+    )
 
-    it('when it was reset: it is full, and the tokens are in it already (S6)', async () => {
+    it('are made when the bucket was reset: it is full and needs no refund (S6)', async () => {
       await new NamespaceRepository(scene.tenant, undefined).resetBucket({entity: 'user-1', resource: 'gpt-4'})
       await callsOf({tpm: -50}, {tpm: 10})
       expect(await tokens('tpm')).toBe(990)
     })
 
-    it('when the table does not take them together', async () => {
+    it('are made when the table rejects the combined write', async () => {
       let hasFailed = false
       const {transport} = scene
       const send = (async (operation, input, options) => {
@@ -211,7 +211,7 @@ describeOnBoth('requests and corrections that share a write', {timeout: 60_000},
 
   describe('without an answer (S6)', () => {
     it.each(['lost before apply', 'lost after apply', 'overtaken'] as const)(
-      'all parts of a write that is %s count once',
+      'counts all parts once when a write is %s',
       async kind => {
         await lease.adjust({rpm: 5, tpm: -50})
         faults.start({kind, at: 1, operation: 'UpdateItem'})
@@ -226,7 +226,7 @@ describeOnBoth('requests and corrections that share a write', {timeout: 60_000},
     )
 
     it.each(['lost before apply', 'lost after apply'] as const)(
-      'of a write that is %s, its mark overwritten meanwhile, nothing is returned twice and all is charged',
+      'refunds at most once and charges everything when a write is %s and its mark overwritten',
       async kind => {
         const other = rival()
         await other.acquire(request({rpm: 1, tpm: 1}))
@@ -243,7 +243,7 @@ describeOnBoth('requests and corrections that share a write', {timeout: 60_000},
       },
     )
 
-    it('an outage fails the request; the correction is made when the table is back, once', async () => {
+    it('fails the request in an outage, and settles once when the table is back', async () => {
       await lease.adjust({tpm: -50})
       faults.start({kind: 'throttled', at: 1, operation: 'UpdateItem', times: 8})
       expect(await failure(limiter.acquire(request({tpm: 10})))).toMatchObject({code: 'limiter.unavailable'})

@@ -11,7 +11,7 @@ import {admittedUntilRefused, refusal, request, splitInto} from './visit.js'
 const MINUTE_MS = 60_000
 const UNTIL = new Date('2026-11-16T15:00Z')
 
-describeOnEngine('a limit with an end', () => {
+describeOnEngine('a temporary limit', () => {
   const table = useTable()
   const resource = {level: 'resource', resource: 'gpt-4'} as const
   let scene: Scene
@@ -28,7 +28,7 @@ describeOnEngine('a limit with an end', () => {
   const set = (...texts: string[]) => repository.setLimits(resource, texts.map(parseLimit))
   const boost = (...texts: string[]) => repository.setLimits(resource, texts.map(parseLimit), {until: UNTIL})
 
-  it('applies from now on, refills exactly across its end, and ends by itself', async () => {
+  it('applies at once, refills exactly across its expiry, and expires', async () => {
     await set('tpm=60/min:10')
     expect(await admittedUntilRefused(limiter, {tpm: 1}, 100)).toBe(10)
     await boost('tpm=240/min:40')
@@ -52,7 +52,7 @@ describeOnEngine('a limit with an end', () => {
     expect((await repository.configs.boosts())[0]?.limit.boost?.isEnded).toBe(true)
   })
 
-  it('can be less for a time', async () => {
+  it('can be lower than the base', async () => {
     await set('tpm=60/min:20')
     await boost('tpm=6/min:2')
     expect(await admittedUntilRefused(limiter, {tpm: 1}, 100)).toBe(2)
@@ -62,7 +62,7 @@ describeOnEngine('a limit with an end', () => {
     expect(await admittedUntilRefused(limiter, {tpm: 1}, 100)).toBe(20)
   })
 
-  it('costs a request nothing: one write, no read', async () => {
+  it('adds no cost to a request: one write, no read', async () => {
     await set('tpm=60/min:20')
     await boost('tpm=240/min:40')
     for (let warm = 0; warm < 3; warm++) await limiter.acquire(request({tpm: 1}))
@@ -71,7 +71,7 @@ describeOnEngine('a limit with an end', () => {
     expect(scene.calls).toEqual(['UpdateItem'])
   })
 
-  it('gives a quota its allowance with the next reset', async () => {
+  it('applies to a quota from the next reset', async () => {
     await set('rph=5/hour@UTC')
     expect(await admittedUntilRefused(limiter, {rph: 1}, 100)).toBe(5)
     await repository.setLimits(resource, [parseLimit('rph=8/hour@UTC')], {until: new Date('2026-11-16T16:30Z')})
@@ -89,7 +89,7 @@ describeOnEngine('a limit with an end', () => {
     ['rpd=10/day@UTC', 'rpd=4/day@UTC', [4, 0]],
     ['rpd=10/5hour!', 'rpd=20/5hour!', [9, 0]],
     ['rpd=10/5hour!', 'rpd=4/5hour!', [4, 0]],
-  ])('of a quota that is not reset meanwhile: %s, for a time %s', async (base, boosted, expected) => {
+  ])('keeps a quota that is not reset meanwhile: %s, temporarily %s', async (base, boosted, expected) => {
     await set(base)
     await limiter.acquire(request({rpd: 1}))
     await boost(boosted)
@@ -99,7 +99,7 @@ describeOnEngine('a limit with an end', () => {
     expect([during, await admittedUntilRefused(limiter, {rpd: 1}, 100)]).toEqual(expected)
   })
 
-  it('leaves at its end what the old allowance of a quota is at most', async () => {
+  it('cuts a quota to the old allowance when it expires', async () => {
     await set('rph=5/hour@UTC')
     await repository.setLimits(resource, [parseLimit('rph=8/hour@UTC')], {until: new Date('2026-11-16T15:30Z')})
     scene.nowMs = Date.parse('2026-11-16T15:00:01Z')
@@ -108,7 +108,7 @@ describeOnEngine('a limit with an end', () => {
     expect(await admittedUntilRefused(limiter, {rph: 1}, 100)).toBe(5)
   })
 
-  it('ends at once for live buckets when it is ended before', async () => {
+  it('ends at once for live buckets when it is removed early', async () => {
     await set('tpm=60/min:10')
     await boost('tpm=240/min:40')
     expect(await admittedUntilRefused(limiter, {tpm: 1}, 100)).toBe(40)
@@ -117,7 +117,7 @@ describeOnEngine('a limit with an end', () => {
     expect(await admittedUntilRefused(limiter, {tpm: 1}, 100)).toBe(10)
   })
 
-  it('leaves the bucket of a scope that had it alone to the level below', async () => {
+  it('restores the level below for a scope without other limits', async () => {
     await set('tpm=60/min:10')
     const entity = {level: 'entity', entity: 'user-1', resource: 'gpt-4'} as const
     await repository.setLimits(entity, [parseLimit('tpm=240/min:40')], {until: UNTIL})
@@ -134,11 +134,11 @@ describeOnEngine('a limit with an end', () => {
     expect(await admittedUntilRefused(limiter, {tpm: 1}, 100)).toBe(7)
   })
 
-  describe('of a scope that had it alone', () => {
+  describe('in a scope without other limits', () => {
     const entity = {level: 'entity', entity: 'user-1', resource: 'gpt-4'} as const
     const boostAlone = (...texts: string[]) => repository.setLimits(entity, texts.map(parseLimit), {until: UNTIL})
 
-    it('leaves the next level at its end, to the millisecond, whatever is cached', async () => {
+    it('gives way to the next level when it expires, to the millisecond, with any cache', async () => {
       await set('tpm=60/min:10')
       await boostAlone('tpm=240/min:40')
       await set('tpm=60/min:7')
@@ -148,7 +148,7 @@ describeOnEngine('a limit with an end', () => {
       expect(await admittedUntilRefused(limiter, {tpm: 1}, 100)).toBe(7)
     })
 
-    it('leaves it also where a client that is ahead has brought the bucket over its end', async () => {
+    it('gives way too if a client ahead moved the bucket past the expiry', async () => {
       await set('tpm=60/min:10')
       await boostAlone('tpm=240/min:40')
       await set('tpm=60/min:7')
@@ -170,7 +170,7 @@ describeOnEngine('a limit with an end', () => {
       expect(await admittedUntilRefused(limiter, {tpm: 1}, 100)).toBe(7)
     })
 
-    it.each([1, 2])('stays ended for a process whose clock is behind that of another: %i shards', async shards => {
+    it.each([1, 2])('stays expired for a process whose clock is behind: %i shards', async shards => {
       await set('tpm=60/min:10')
       await boostAlone('tpm=240/min:40')
       await set('tpm=60/min:10', 'rpm=4/day@UTC')
@@ -191,7 +191,7 @@ describeOnEngine('a limit with an end', () => {
       expect(admitted.reduce((sum, each) => sum + each, 0)).toBe(1)
     })
 
-    it('costs a request nothing: one write, no read, before and after its end', async () => {
+    it('adds no cost to a request before and after its expiry: one write, no read', async () => {
       await set('tpm=60/min:20')
       await boostAlone('tpm=240/min:40')
       for (const from of [scene.nowMs, UNTIL.getTime() + 1000]) {

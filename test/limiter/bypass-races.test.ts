@@ -13,7 +13,7 @@ import {failure, isAdmitted, request} from './visit.js'
 
 const ENTITY = {level: 'entity', entity: 'user-1', resource: 'gpt-4'} as const
 
-describeOnBoth('a bypass that is switched while requests are under way', {timeout: 60_000}, table => {
+describeOnBoth('a bypass that is switched while requests are in flight', {timeout: 60_000}, table => {
   let scene: Scene
   let repository: NamespaceRepository
   beforeEach(async () => {
@@ -62,23 +62,20 @@ describeOnBoth('a bypass that is switched while requests are under way', {timeou
     return {limiter: scene.limiter({transport}), before}
   }
 
-  it.each(['zael', 'python'] as const)(
-    'takes tokens once %s has ended it, also where the write was on its way',
-    async by => {
-      const {limiter, before} = interrupted()
-      await repository.setAccess(ENTITY, 'bypass')
-      for (let at = 0; at < 2; at++) expect((await take(limiter, 4)).bypassed).toBe(true)
-      before(() => (by === 'zael' ? repository.setAccess(ENTITY, undefined) : python(false)))
-      expect((await take(limiter, 4)).bypassed).toBe(false)
-      expect(await rpm()).toEqual({tokens: 6, consumed: 12})
-      before(() => (by === 'zael' ? repository.setAccess(ENTITY, 'bypass') : python(true)))
-      expect((await take(limiter, 4)).bypassed).toBe(true)
-      expect(await rpm()).toEqual({tokens: 6, consumed: 16})
-    },
-  )
+  it.each(['zael', 'python'] as const)('takes tokens after %s has ended it, even for a write in flight', async by => {
+    const {limiter, before} = interrupted()
+    await repository.setAccess(ENTITY, 'bypass')
+    for (let at = 0; at < 2; at++) expect((await take(limiter, 4)).bypassed).toBe(true)
+    before(() => (by === 'zael' ? repository.setAccess(ENTITY, undefined) : python(false)))
+    expect((await take(limiter, 4)).bypassed).toBe(false)
+    expect(await rpm()).toEqual({tokens: 6, consumed: 12})
+    before(() => (by === 'zael' ? repository.setAccess(ENTITY, 'bypass') : python(true)))
+    expect((await take(limiter, 4)).bypassed).toBe(true)
+    expect(await rpm()).toEqual({tokens: 6, consumed: 16})
+  })
 
   it.each(['zael', 'python'] as const)(
-    'is not renewed after %s has ended it, by a process that has read of it before',
+    'is not renewed after %s has ended it, by a process with an old configuration',
     async by => {
       const {limiter, before} = interrupted()
       await repository.setAccess(ENTITY, 'bypass')
@@ -91,7 +88,7 @@ describeOnBoth('a bypass that is switched while requests are under way', {timeou
     },
   )
 
-  it('is not removed by a process that has read of its end, once it is set again', async () => {
+  it('is not removed by a process that read of its end after it is set again', async () => {
     const {limiter, before} = interrupted()
     for (let at = 0; at < 2; at++) await take(limiter, 1)
     // One that is over is stamped anew; one that lasts stays as it is.
@@ -109,7 +106,7 @@ describeOnBoth('a bypass that is switched while requests are under way', {timeou
     expect((await rpm()).consumed).toBe(10)
   })
 
-  it('is not stamped on a new shard once it has ended for the old one', async () => {
+  it('is not stamped on a new shard after it ended for the old one', async () => {
     await take(scene.limiter(), 1)
     await python(true)
     let isFirst = true
@@ -127,7 +124,7 @@ describeOnBoth('a bypass that is switched while requests are under way', {timeou
     expect(await rpm(2)).toEqual({tokens: 9, consumed: 1})
   })
 
-  it('does not outrank a bucket that is disabled', async () => {
+  it('does not override a disabled bucket', async () => {
     const limiter = scene.limiter()
     await repository.setAccess(ENTITY, 'bypass')
     for (let at = 0; at < 2; at++) await take(limiter, 4)
@@ -137,7 +134,7 @@ describeOnBoth('a bypass that is switched while requests are under way', {timeou
     expect(await rpm()).toEqual({tokens: 10, consumed: 8})
   })
 
-  it('counts nothing for a limit that another client has removed', async () => {
+  it('counts nothing for a limit that another client removed', async () => {
     const limiter = scene.limiter()
     await repository.setAccess(ENTITY, 'bypass')
     for (let at = 0; at < 2; at++) await take(limiter, 4)
@@ -156,7 +153,7 @@ describeOnBoth('a bypass that is switched while requests are under way', {timeou
     expect(await stored()).toMatchObject({b_rpm_tk: n(10_000), b_rpm_cp: n(10_000), b_rpm_tc: n(4000)})
   })
 
-  it('counts a request once whose answer is lost, and returns it once', async () => {
+  it('counts and refunds a request once when its response is lost', async () => {
     let isLost = false
     const transport: Transport = {
       send: async (operation, input, options) => {
@@ -177,7 +174,7 @@ describeOnBoth('a bypass that is switched while requests are under way', {timeou
     expect(await rpm()).toEqual({tokens: 10, consumed: 4})
   })
 
-  it('refuses nobody while many limiters use it, and is exact when it ends', async () => {
+  it('refuses nobody while many limiters use it, and ends exactly', async () => {
     const limiters = Array.from({length: 6}, () => scene.limiter())
     await repository.setAccess(ENTITY, 'bypass')
     const all = limiters.flatMap(limiter => Array.from({length: 5}, () => take(limiter, 3)))

@@ -51,7 +51,7 @@ describeOnBoth('a bypass', {timeout: 60_000}, table => {
     return leases
   }
 
-  it('admits everything from the return of the command on, in every process, counts it and takes no token', async () => {
+  it('admits everything in every process once the command returns, counts it and takes no tokens', async () => {
     const limiters = [await running(), await running(), scene.limiter()]
     expect((await repository.setAccess(RESOURCE, 'bypass')).buckets).toEqual({checked: 1, updated: 1, failed: 0})
     expect(await stored()).toMatchObject({bypass: n(scene.nowMs + 54_000)})
@@ -63,7 +63,7 @@ describeOnBoth('a bypass', {timeout: 60_000}, table => {
     expect(decision).toMatchObject({admitted: true, bypassed: true})
   })
 
-  it('admits requests that are larger than a limit holds, by processes that know the limits only', async () => {
+  it('admits requests above the capacity in processes that only know the limits', async () => {
     const limiter = await running()
     const [tooLarge, refused] = [request({rpm: 500}), {admitted: false, reason: 'too-large'}]
     expect(await limiter.tryAcquire(tooLarge)).toMatchObject(refused)
@@ -80,7 +80,7 @@ describeOnBoth('a bypass', {timeout: 60_000}, table => {
     expect(scene.calls).toEqual([])
   })
 
-  it('costs one write per request, as any other', async () => {
+  it('costs one write per request, as usual', async () => {
     const limiter = await running()
     expect((await limiter.tryAcquire(request({rpm: 1}))).admitted).toBe(true)
     await repository.setAccess(RESOURCE, 'bypass')
@@ -90,7 +90,7 @@ describeOnBoth('a bypass', {timeout: 60_000}, table => {
     expect(scene.calls).toEqual(['UpdateItem', 'UpdateItem', 'UpdateItem'])
   })
 
-  it('costs a process that does not know of it two writes, and no read', async () => {
+  it('costs an unaware process two writes and no read', async () => {
     const limiter = await running()
     await repository.setAccess(RESOURCE, 'bypass')
     scene.calls.length = 0
@@ -100,7 +100,7 @@ describeOnBoth('a bypass', {timeout: 60_000}, table => {
     expect(scene.calls.slice(2)).toEqual(['UpdateItem', 'UpdateItem'])
   })
 
-  it('admits more than a limit can ever hold, and knows which limits there are', async () => {
+  it('admits more than the capacity, and knows the configured limits', async () => {
     await repository.setAccess(RESOURCE, 'bypass')
     const limiter = scene.limiter()
     await bypassed(limiter, 2, 1000)
@@ -108,13 +108,13 @@ describeOnBoth('a bypass', {timeout: 60_000}, table => {
     expect(await rpm()).toEqual({tokens: 10, consumed: 2000})
   })
 
-  it('is stamped on a bucket that is created, which is full', async () => {
+  it('is stamped on a new bucket, which is full', async () => {
     await repository.setAccess(RESOURCE, 'bypass')
     await bypassed(scene.limiter(), 1, 4)
     expect(await stored()).toMatchObject({bypass: n(scene.nowMs + 54_000), b_rpm_tk: n(10_000), b_rpm_tc: n(4000)})
   })
 
-  it('ends with the command that ends it: what is left then is what was left before, and refills', async () => {
+  it('ends with its command: the earlier balance remains and refills', async () => {
     for (const access of ['enabled', undefined] as const) {
       const limiter = await running(4)
       const before = await rpm()
@@ -129,7 +129,7 @@ describeOnBoth('a bypass', {timeout: 60_000}, table => {
     }
   })
 
-  it('is decided by the most specific level that has a switch', async () => {
+  it('is decided by the most specific level with a switch', async () => {
     const limiter = await running(5)
     const other = () => isAdmitted(limiter.acquire(request({rpm: 11}, 'user-2')))
     await repository.setAccess(RESOURCE, 'bypass')
@@ -148,7 +148,7 @@ describeOnBoth('a bypass', {timeout: 60_000}, table => {
     expect((await stored())?.bypass).toBeUndefined()
   })
 
-  it('is renewed by the requests that it admits, before it runs out', async () => {
+  it('is renewed by the requests it admits, before the stamp expires', async () => {
     const limiters = [await running(5), await running(0)]
     await bypass(RESOURCE)
     for (let at = 0; at < 40; at++) {
@@ -159,7 +159,7 @@ describeOnBoth('a bypass', {timeout: 60_000}, table => {
     expect((await rpm()).consumed).toBe(10 + 40 * 2 * 50)
   })
 
-  it('goes on after it ran out on an idle bucket, as long as it is configured', async () => {
+  it('resumes after its stamp expired on an idle bucket, while it is configured', async () => {
     const limiter = await running(5)
     await repository.setAccess(RESOURCE, 'bypass')
     scene.nowMs += 100_000
@@ -167,7 +167,7 @@ describeOnBoth('a bypass', {timeout: 60_000}, table => {
     expect((await stored())?.bypass).toEqual(n(scene.nowMs + 54_000))
   })
 
-  it('that another client has taken back without reaching the bucket ends with its stamp, and is removed', async () => {
+  it('ends with its stamp if another client removed it without updating the bucket, and is removed', async () => {
     const limiter = await running(4)
     await bypass(RESOURCE)
     await bypassed(limiter, 1, 20)
@@ -182,7 +182,7 @@ describeOnBoth('a bypass', {timeout: 60_000}, table => {
     expect((await rpm()).tokens).toBeCloseTo(0, 1)
   })
 
-  it('L6 names the exceeded limit where the configuration ends it before its stamp does', async () => {
+  it('L6 names the exceeded limit if the configuration ends it before its stamp expires', async () => {
     const limiter = await running(4)
     await bypass(RESOURCE)
     await bypassed(limiter, 1, 20)
@@ -194,7 +194,7 @@ describeOnBoth('a bypass', {timeout: 60_000}, table => {
     expect(await limiter.tryAcquire(request({rpm: 5}))).toMatchObject({admitted: false, reason: 'exceeded'})
   })
 
-  it('that has ended is removed by a request that is refused, too', async () => {
+  it('is removed by a refused request too, after it ended', async () => {
     const limiter = await running(5)
     await stamp({bypass: n(scene.nowMs - 1)})
     scene.nowMs += 1001
@@ -210,7 +210,7 @@ describeOnBoth('a bypass', {timeout: 60_000}, table => {
     expect(await rpm()).toEqual({tokens: 0, consumed: 10})
   })
 
-  it('of another client is honoured: its stamp, and its configuration where the stamp is missing', async () => {
+  it("honours another client's stamp, and its configuration if the stamp is missing", async () => {
     const limiter = await running(5)
     await stamp({bypass: n(scene.nowMs + 48_000)})
     scene.nowMs += 1001
@@ -225,7 +225,7 @@ describeOnBoth('a bypass', {timeout: 60_000}, table => {
     expect((await rpm()).consumed).toBe(10 + 18 + 40)
   })
 
-  it('is followed by a process that knows of it before it refuses for lack of tokens', async () => {
+  it('is noticed by an aware process before it refuses for lack of tokens', async () => {
     await running(4)
     await stamp({disabled: s('bypass')}, wireKey(keys.resourceConfig(scene.namespace, 'gpt-4')))
     const limiter = scene.limiter()
@@ -234,7 +234,7 @@ describeOnBoth('a bypass', {timeout: 60_000}, table => {
     expect(await rpm()).toEqual({tokens: 2, consumed: 13})
   })
 
-  it('is stamped for a time that counts from the read of the configuration, however often others read it', async () => {
+  it('is stamped for a time that starts with the configuration read, however often others read it', async () => {
     await repository.setAccess(RESOURCE, 'bypass')
     const limiter = scene.limiter({configCacheMs: 40_000})
     await bypassed(limiter, 1, 5)
@@ -246,7 +246,7 @@ describeOnBoth('a bypass', {timeout: 60_000}, table => {
     expect(await rpm()).toEqual({tokens: 8, consumed: 7})
   })
 
-  it('G9 counts what leases correct, and moves no token, whatever the switch is by then', async () => {
+  it('G9 counts settlements of leases and moves no tokens, whatever the switch is by then', async () => {
     const limiter = await running(2)
     await bypass(ENTITY)
     const [kept, returned, disposed, adjusted] = (await bypassed(limiter, 4, 20)) as [Lease, Lease, Lease, Lease]
@@ -273,7 +273,7 @@ describeOnBoth('a bypass', {timeout: 60_000}, table => {
     expect(await rpm()).toEqual({tokens: 6, consumed: 4 + 20 + 22})
   })
 
-  it('takes more for a lease as the switch is by then', async () => {
+  it('follows the current switch when a lease takes more', async () => {
     const limiter = await running(2)
     await bypass(ENTITY)
     const [lease] = (await bypassed(limiter, 1, 20)) as [Lease]
@@ -286,7 +286,7 @@ describeOnBoth('a bypass', {timeout: 60_000}, table => {
     expect(await rpm()).toEqual({tokens: 6, consumed: 4})
   })
 
-  it('is returned to the counters after a reset or a change of limits as well', async () => {
+  it('is refunded to the counters, even after a reset or changed limits', async () => {
     const limiter = await running(4)
     await bypass(ENTITY)
     const [first, second] = (await bypassed(limiter, 2, 20)) as [Lease, Lease]
@@ -300,7 +300,7 @@ describeOnBoth('a bypass', {timeout: 60_000}, table => {
     expect(await rpm()).toEqual({tokens: 3, consumed: 8 + 15 + 18})
   })
 
-  it('leaves the parent to its own switch', async () => {
+  it('does not change the switch of the parent', async () => {
     await scene.entity('team')
     await scene.entity('user-1', 'team')
     const limiter = scene.limiter()
@@ -326,7 +326,7 @@ describeOnBoth('a bypass', {timeout: 60_000}, table => {
     expect(await rpm('team')).toEqual({tokens: 10, consumed: 0})
   })
 
-  it('reaches every shard, and shards that are made afterwards; no token moves', async () => {
+  it('applies to every shard, including later ones, and moves no tokens', async () => {
     const limiter = await running(2)
     await splitInto(scene, 2)
     expect((await repository.setAccess(ENTITY, 'bypass')).buckets.updated).toBe(2)
@@ -340,7 +340,7 @@ describeOnBoth('a bypass', {timeout: 60_000}, table => {
     expect(await isAdmitted(scene.limiter().acquire(request({rpm: 6})))).toBe(true)
   })
 
-  it('that reached only some shards admits what those that it did not reach refuse, and reaches them', async () => {
+  it('admits requests that unstamped shards refuse, and stamps these shards', async () => {
     const limiter = await running(2)
     await splitInto(scene, 4)
     await stamp({disabled: s('bypass')}, wireKey(keys.resourceConfig(scene.namespace, 'gpt-4')))
@@ -351,7 +351,7 @@ describeOnBoth('a bypass', {timeout: 60_000}, table => {
     expect(await rpm('user-1', 4)).toEqual({tokens: 6, consumed: 4 + 15 * 9})
   })
 
-  it('that has ended for some shards only is removed from the others by a request that needs them all', async () => {
+  it('is removed from the remaining shards by a request that needs all shards', async () => {
     const limiter = await running(2)
     await splitInto(scene, 4)
     await limiter.acquire(request({rpm: 0}))
@@ -362,7 +362,7 @@ describeOnBoth('a bypass', {timeout: 60_000}, table => {
     expect((await stored(key(1)))?.bypass ?? (await stored(key(2)))?.bypass).toBeUndefined()
   })
 
-  it('is not a reason to refuse for questions either', async () => {
+  it('does not refuse checks either', async () => {
     const limiter = await running(5)
     const whose = {entity: 'user-1', resource: 'gpt-4'}
     expect(await limiter.check({...whose, consume: {rpm: 1}})).toMatchObject({admitted: false})
@@ -373,7 +373,7 @@ describeOnBoth('a bypass', {timeout: 60_000}, table => {
     expect(await scene.limiter().available(whose)).toEqual({rpm: 0})
   })
 
-  it('of one resource admits it together with others or not at all', async () => {
+  it('admits one resource together with the others, or none', async () => {
     await scene.configure({level: 'resource', resource: 'files'}, 'rpm=3/min')
     await repository.setAccess(RESOURCE, 'bypass')
     const limiter = scene.limiter()
@@ -384,7 +384,7 @@ describeOnBoth('a bypass', {timeout: 60_000}, table => {
     expect(await rpm()).toEqual({tokens: 10, consumed: 50})
   })
 
-  it('does not open a session, nor end one early', async () => {
+  it('neither opens a session nor ends one early', async () => {
     await scene.configure(RESOURCE, 'rpm=10/hour!')
     await repository.setAccess(RESOURCE, 'bypass')
     const limiter = scene.limiter()
@@ -404,7 +404,7 @@ describeOnBoth('a bypass', {timeout: 60_000}, table => {
     expect(await stored()).toMatchObject({b_rpm_tk: n(0), b_rpm_ws: n(scene.nowMs)})
   })
 
-  it('counts nothing as taken from a session that another shard has opened', async () => {
+  it('counts nothing as taken from a session that another shard opened', async () => {
     await scene.configure(RESOURCE, 'rpm=10/hour!')
     const limiter = scene.limiter()
     await limiter.acquire(request({rpm: 1}))
@@ -421,7 +421,7 @@ describeOnBoth('a bypass', {timeout: 60_000}, table => {
     expect(await rpm('user-1', 2)).toEqual({tokens: 0, consumed: 1 + 12 + 10})
   })
 
-  it('leaves a calendar quota as it is, across its reset', async () => {
+  it('does not change a calendar quota across its reset', async () => {
     await scene.configure(RESOURCE, 'rpm=10/hour@UTC')
     const limiter = await running(4)
     await bypass(RESOURCE)

@@ -29,13 +29,13 @@ describeOnEngine('the size of the caches', () => {
     return readRefusals(Item ?? {}).requests
   }
 
-  it.each([0, -1, 1.5, Number.NaN, Number.POSITIVE_INFINITY, '10'])('is a whole number from 1, not %s', size => {
+  it.each([0, -1, 1.5, Number.NaN, Number.POSITIVE_INFINITY, '10'])('accepts whole numbers from 1, not %s', size => {
     expect(() => new RateLimiter({stack: 'prod', cacheSize: size as number})).toThrow(
       expect.objectContaining({code: 'option.invalid', details: {option: 'cacheSize'}}),
     )
   })
 
-  it('S1 S4 S6 of one entry: what 50 buckets admit is exact, every refusal is counted, and one write per item is under way', async () => {
+  it('S1 S4 S6 admits exactly over 50 buckets with one entry, counts every refusal, and has one write per item in flight', async () => {
     const underWay = new Map<string, number>()
     let most = 0
     const {transport} = scene
@@ -79,7 +79,7 @@ describeOnEngine('the size of the caches', () => {
     expect([limiter.uncountedRefusals, most]).toEqual([0, 1])
   })
 
-  it('S6 of one entry: a bucket with corrections that are settled soon is kept until they are written', async () => {
+  it('S6 keeps a bucket with pending settlements until they are written, with one entry', async () => {
     const limiter = scene.limiter({cacheSize: 1, settle: 'soon'})
     const entities = ['a', 'b', 'c']
     for (const entity of entities) {
@@ -99,28 +99,25 @@ describeOnEngine('the size of the caches', () => {
     ['overtaken', 'UpdateItem'],
     ['lost before apply', 'GetItem'],
     ['throttled', 'GetItem'],
-  ] as const)(
-    'S5 S6 of one entry: a return to a bucket that was dropped from the cache is made once: %s (%s)',
-    async (kind, operation) => {
-      const faults = new FaultTransport(table.transport)
-      scene.transport = faults
-      const limiter = scene.limiter({cacheSize: 1})
-      const lease = await limiter.acquire(request({rpm: ALLOWED}, 'a'))
-      // The slot of the process has another mark since than that of the charge.
-      const other = await limiter.acquire(request({rpm: 0}, 'a'))
-      await limiter.acquire(request({rpm: 1}, 'b'))
-      await limiter.settled()
-      faults.start({kind, at: 1, operation})
-      await lease.release({rpm: 3})
-      expect(faults.hits).toBe(1)
-      faults.start()
-      expect(await scene.totals('a', RESOURCE, 'rpm')).toEqual({tokens: 3, consumed: 2})
-      await Promise.all([lease.rollback(), other.rollback()])
-      expect(await scene.totals('a', RESOURCE, 'rpm')).toEqual({tokens: ALLOWED, consumed: 0})
-    },
-  )
+  ] as const)('S5 S6 refunds once to a bucket evicted from a cache of one entry: %s (%s)', async (kind, operation) => {
+    const faults = new FaultTransport(table.transport)
+    scene.transport = faults
+    const limiter = scene.limiter({cacheSize: 1})
+    const lease = await limiter.acquire(request({rpm: ALLOWED}, 'a'))
+    // The slot of the process has another mark since than that of the charge.
+    const other = await limiter.acquire(request({rpm: 0}, 'a'))
+    await limiter.acquire(request({rpm: 1}, 'b'))
+    await limiter.settled()
+    faults.start({kind, at: 1, operation})
+    await lease.release({rpm: 3})
+    expect(faults.hits).toBe(1)
+    faults.start()
+    expect(await scene.totals('a', RESOURCE, 'rpm')).toEqual({tokens: 3, consumed: 2})
+    await Promise.all([lease.rollback(), other.rollback()])
+    expect(await scene.totals('a', RESOURCE, 'rpm')).toEqual({tokens: ALLOWED, consumed: 0})
+  })
 
-  it('D-40 bounds everything that is kept, however many entities, parents, resources and refusals are seen', async () => {
+  it('D-40 bounds all caches, however many entities, parents, resources and refusals occur', async () => {
     await scene.entity('child', 'team')
     const limiter = scene.limiter({cacheSize: 10})
     const lane = async (at: number) => {
@@ -139,7 +136,7 @@ describeOnEngine('the size of the caches', () => {
     expect([limiter.cacheEntries?.refusals, limiter.uncountedRefusals]).toEqual([0, 0])
   })
 
-  it('decides how many entities are cached: what was dropped costs a call, and is decided the same', async () => {
+  it('decides how many entities are cached: evicted ones cost a call and get the same decision', async () => {
     const calls = async (cacheSize: number) => {
       const limiter = scene.limiter({cacheSize})
       const entities = ['a', 'b', 'c'].map(name => `${name}-${cacheSize}`)

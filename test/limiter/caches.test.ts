@@ -225,7 +225,7 @@ describeOnEngine('a ping', () => {
     expect(await failure(limiter.ping({timeoutMs: -1}))).toMatchObject({code: 'option.invalid'})
   })
 
-  it('throws what is no outage: an abort, a missing table, a closed limiter', async () => {
+  it('throws errors that are not outages: an abort, a missing table, a closed limiter', async () => {
     await using limiter = scene.limiter()
     expect(await failure(limiter.ping({signal: AbortSignal.abort()}))).toMatchObject({code: 'dynamo.aborted'})
     await using elsewhere = scene.limiter({stack: 'no-such-table'})

@@ -3,8 +3,8 @@ import {Scene} from '../helpers/limiter.js'
 import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 import {isAdmitted, request} from './visit.js'
 
-describeOnBoth('a bucket that is full thanks to a carried remainder', {timeout: 60_000}, table => {
-  it('S3 L7 admits with hardly more than one write per decision, a slow limit beside a fast one', async () => {
+describeOnBoth('a bucket that is full only with a carried remainder', {timeout: 60_000}, table => {
+  it('S3 L7 admits with little more than one write per decision, with a slow beside a fast limit', async () => {
     const scene = new Scene(table)
     await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpd=7/day', 'rps=70/sec')
     const limiter = scene.limiter()

@@ -16,7 +16,7 @@ describeOnEngine('cascade', () => {
 
   const consumed = async (entity: string) => (await scene.totals(entity, 'gpt-4', 'rpm')).consumed
 
-  describe('D-23 a full parent raised a naming error about wcu', () => {
+  describe('D-23 a full parent', () => {
     beforeEach(async () => {
       await scene.entity('user-1', 'team-1')
       await scene.configure({level: 'entity', entity: 'team-1', resource: 'gpt-4'}, 'rpm=10/min')
@@ -26,7 +26,7 @@ describeOnEngine('cascade', () => {
     it.each([
       ['one after the other', 0],
       ['side by side', 1],
-    ])('D-23 it is a refusal with the true wait, without wcu (asked %s)', async (_, admittedBefore) => {
+    ])('D-23 refuses with the true wait, without wcu (asked %s)', async (_, admittedBefore) => {
       const limiter = scene.limiter({denyCacheMs: 0})
       if (admittedBefore > 0) {
         scene.nowMs += 6000
@@ -48,7 +48,7 @@ describeOnEngine('cascade', () => {
       expect(await consumed('team-1')).toBe(15 + admittedBefore)
     })
 
-    it('D-23 when both are too small the wait is the longer one', async () => {
+    it('D-23 reports the longer wait if both refuse', async () => {
       await scene.configure({level: 'entity', entity: 'user-1', resource: 'gpt-4'}, 'rpm=10/hour')
       const limiter = scene.limiter()
       // Then the child has its new limit, and like its parent nothing left.
@@ -64,7 +64,7 @@ describeOnEngine('cascade', () => {
       await limiter.acquire(request({rpm: 10}))
     })
 
-    it('L2 the wait counts what another process has charged to the parent since this one saw it', async () => {
+    it('L2 includes charges of another process to the parent in the wait', async () => {
       await scene.entity('user-2', 'team-1')
       await scene.configure({level: 'entity', entity: 'user-1', resource: 'gpt-4'}, 'rpm=10/30sec')
       const limiter = scene.limiter()
@@ -81,8 +81,8 @@ describeOnEngine('cascade', () => {
     })
   })
 
-  describe('D-25 cascade and parent were frozen into the bucket when it was created', () => {
-    it('D-25 acquire before the entity exists (5 admissions, parent never charged): charged within one period', async () => {
+  describe('D-25 changes of cascade and parent', () => {
+    it('D-25 charges the parent within one cache period if the entity is created after its bucket', async () => {
       const limiter = scene.limiter()
       await limiter.acquire(request({rpm: 1}))
       await scene.entity('user-1', 'team-1')
@@ -95,7 +95,7 @@ describeOnEngine('cascade', () => {
       expect(await consumed('team-1')).toBe(6)
     })
 
-    it('D-25 the first acquire after the entity was created reads its record consistently', async () => {
+    it('D-25 reads the entity consistently at the first acquire after its creation', async () => {
       const consistent: unknown[] = []
       const {transport} = scene
       scene.transport = {
@@ -110,7 +110,7 @@ describeOnEngine('cascade', () => {
       expect(await consumed('team-1')).toBe(1)
     })
 
-    it('D-25 moved to another parent: the new one is charged within one period, the old one keeps nothing', async () => {
+    it('D-25 charges a new parent within one cache period, and leaves nothing on the old one', async () => {
       await scene.entity('user-1', 'team-1')
       const limiter = scene.limiter()
       const other = scene.limiter()
@@ -128,7 +128,7 @@ describeOnEngine('cascade', () => {
     })
 
     it.each(['team-2', undefined])(
-      'D-25 a process that still expects the former parent returns its charge (now %s)',
+      'D-25 refunds the former parent if a process still expects it (now %s)',
       async now => {
         await scene.entity('user-1', 'team-1')
         const limiter = scene.limiter()
@@ -145,7 +145,7 @@ describeOnEngine('cascade', () => {
       },
     )
 
-    it('D-25 a lease that began without a parent and takes more with one returns everything', async () => {
+    it('D-25 refunds everything of a lease that started without a parent and took more with one', async () => {
       const limiter = scene.limiter()
       const lease = await limiter.acquire(request({rpm: 1}))
       await scene.entity('user-1', 'team-1')
@@ -157,7 +157,7 @@ describeOnEngine('cascade', () => {
       expect(await consumed('user-1')).toBe(0)
     })
 
-    it('D-25 an entity that no longer cascades stops charging its parent within one period', async () => {
+    it('D-25 stops charging the parent within one cache period after cascade ends', async () => {
       await scene.entity('user-1', 'team-1')
       const limiter = scene.limiter()
       await limiter.acquire(request({rpm: 1}))
@@ -170,7 +170,7 @@ describeOnEngine('cascade', () => {
     })
   })
 
-  it('D-26 a grandparent was charged on some calls and never refunded (96 of 100): exactly child and parent are', async () => {
+  it('D-26 charges exactly child and parent, never a grandparent', async () => {
     await scene.entity('user-1', 'team-1')
     await scene.entity('team-1', 'org-1')
     const limiter = scene.limiter()

@@ -11,7 +11,7 @@ import {request, splitInto} from './visit.js'
 const RESOURCE = {level: 'resource', resource: 'gpt-4'} as const
 const at = (time: string): number => Date.parse(`2026-03-10T${time}:00Z`)
 
-describeOnBoth('an allowance, as clients of zae-limiter count it too', {}, table => {
+describeOnBoth('a quota allowance, as zae-limiter clients count it too', {}, table => {
   let scene: Scene
   beforeEach(() => {
     scene = new Scene(table)
@@ -29,7 +29,7 @@ describeOnBoth('an allowance, as clients of zae-limiter count it too', {}, table
   it.each([
     ['11:00, which has passed', '0 11 * * *', 5],
     ['13:00, which has not', '0 13 * * *', 0],
-  ])('is given anew once where its reset is moved to %s since the bucket was last refilled', async (_, cron, more) => {
+  ])('is granted once more if its reset moved to %s since the last refill', async (_, cron, more) => {
     scene.nowMs = at('09:00')
     await scene.configure(RESOURCE, 'q=5/day@UTC')
     expect(await given(9)).toBe(5)
@@ -40,7 +40,7 @@ describeOnBoth('an allowance, as clients of zae-limiter count it too', {}, table
     expect(await given(9)).toBe(0)
   })
 
-  it('of a session is what the schedule allows when it begins on a shard: less on the first, all on one that follows', async () => {
+  it('is what the schedule allows when a session starts on each shard', async () => {
     scene.nowMs = at('03:00')
     await scene.configure(RESOURCE, 'q=20/5h!,x0.1@"* 9 * * * UTC"')
     expect(await given(1)).toBe(1)
@@ -59,7 +59,7 @@ describeOnBoth('an allowance, as clients of zae-limiter count it too', {}, table
     ['a calendar quota', 'q=1000/month@UTC'],
     ['a session', 'q=1000/5h!'],
   ])('S2 S8 of %s', (_, limit) => {
-    it.each([2, 8, 32])('is whole again when what was taken before a split into %i shards is returned', async count => {
+    it.each([2, 8, 32])('is whole again when tokens taken before a split into %i shards are refunded', async count => {
       scene.nowMs = at('09:00')
       await scene.configure(RESOURCE, limit)
       await using limiter = scene.limiter()
@@ -75,7 +75,7 @@ describeOnBoth('an allowance, as clients of zae-limiter count it too', {}, table
       expect((await limiter.tryAcquire(request({q: 950}))).admitted).toBe(true)
     })
 
-    it('is whole again when two processes return what they have taken before a split, and one what it took since', async () => {
+    it('is whole again when two processes refund tokens from before a split, and one from after', async () => {
       scene.nowMs = at('09:00')
       await scene.configure(RESOURCE, limit)
       await using one = scene.limiter()
@@ -97,21 +97,18 @@ describeOnBoth('an allowance, as clients of zae-limiter count it too', {}, table
   ])('S8 S9 of %s', (_, before, after) => {
     const lower = () => new NamespaceRepository(scene.tenant, undefined).setLimits(RESOURCE, parseLimits([after]))
 
-    it.each([1, 8, 32])(
-      'is lowered to the new one on %i shards, also where they were split since it began',
-      async count => {
-        scene.nowMs = at('09:00')
-        await scene.configure(RESOURCE, before)
-        expect(await given(3)).toBe(3)
-        await splitInto(scene, count)
-        await lower()
-        expect(await scene.limiter().available(request({}))).toEqual({q: 10})
-        expect(await given(40)).toBe(10)
-        expect(await scene.limiter().available(request({}))).toEqual({q: 0})
-      },
-    )
+    it.each([1, 8, 32])('is lowered on %i shards, even if they were split since it began', async count => {
+      scene.nowMs = at('09:00')
+      await scene.configure(RESOURCE, before)
+      expect(await given(3)).toBe(3)
+      await splitInto(scene, count)
+      await lower()
+      expect(await scene.limiter().available(request({}))).toEqual({q: 10})
+      expect(await given(40)).toBe(10)
+      expect(await scene.limiter().available(request({}))).toEqual({q: 0})
+    })
 
-    it('is lowered to the new one where another client has split the bucket', async () => {
+    it('is lowered if another client has split the bucket', async () => {
       scene.nowMs = at('09:00')
       await scene.configure(RESOURCE, before)
       expect(await given(1)).toBe(1)
@@ -124,7 +121,7 @@ describeOnBoth('an allowance, as clients of zae-limiter count it too', {}, table
       expect(await given(40)).toBe(10)
     })
 
-    it('is lowered to the new one where no client has marked what the shards were granted', async () => {
+    it('is lowered if no client has marked the grants of the shards', async () => {
       scene.nowMs = at('09:00')
       await scene.configure(RESOURCE, before)
       expect(await given(1)).toBe(1)
@@ -135,7 +132,7 @@ describeOnBoth('an allowance, as clients of zae-limiter count it too', {}, table
     })
   })
 
-  it('S8 S9 is cut by a window of the schedule to what that allows, on shards that were split before', async () => {
+  it('S8 S9 is cut by a schedule window on shards that were split before', async () => {
     scene.nowMs = at('08:00')
     await scene.configure(RESOURCE, 'q=1000/month@UTC,x0.01@"* 9 * * * UTC"')
     expect(await given(3)).toBe(3)
@@ -145,7 +142,7 @@ describeOnBoth('an allowance, as clients of zae-limiter count it too', {}, table
     expect(await given(40)).toBe(10)
   })
 
-  it('S8 is divided as a whole where a window of the schedule allows more than the stored capacity', async () => {
+  it('S8 is divided as a whole if a schedule window allows more than the stored capacity', async () => {
     scene.nowMs = at('09:00')
     await scene.configure(RESOURCE, 'q=10/month@UTC,x4@"* 9 * * * UTC"')
     expect(await given(4)).toBe(4)

@@ -13,7 +13,7 @@ const CAPACITY = 10
 const AHEAD_MS = 10_000
 const STEP_MS = 250
 
-describeOnBoth('beside a client of zae-limiter whose clock is 10 s ahead', {}, table => {
+describeOnBoth('beside a zae-limiter client whose clock is 10 s ahead', {}, table => {
   let scene: Scene
   let python: PythonPeer
 
@@ -53,7 +53,7 @@ describeOnBoth('beside a client of zae-limiter whose clock is 10 s ahead', {}, t
   it.each([
     ['', []],
     [' of a bucket that has a daily quota', ['rpd=100k/day@UTC']],
-  ])('zael gets its share of what refills%s, and both together not more than the rate', async (_, others) => {
+  ])('gives zael its share of the refill%s, and both together no more than the rate', async (_, others) => {
     await scene.configure({level: 'resource', resource: 'gpt-4'}, `rps=${RATE}/sec:${CAPACITY}`, ...others)
     await scene.limiter().acquire(request({rps: CAPACITY}))
     // The 10 s that the clock is ahead are credited once.
@@ -65,7 +65,7 @@ describeOnBoth('beside a client of zae-limiter whose clock is 10 s ahead', {}, t
     expect(given.python).toBeGreaterThanOrEqual(RATE * 16 * 0.3)
   })
 
-  it('processes of zael get all of it when the client is gone, and bring the bucket back to the clocks', async () => {
+  it('gives zael the whole refill when the client is gone, and returns the bucket to the clocks', async () => {
     const limiters = [scene.limiter({denyCacheMs: 0}), scene.limiter({denyCacheMs: 0})]
     for (const limiter of limiters) await limiter.acquire(request({rps: CAPACITY / 2}))
     expect(await python.acquire('rps', CAPACITY, scene.nowMs + AHEAD_MS)).toBe(true)
@@ -87,21 +87,18 @@ describeOnBoth('beside a client of zae-limiter whose clock is 10 s ahead', {}, t
     expect(admitted).toBe(135 - AHEAD_MS / 1000)
   })
 
-  it.each([1, 30])(
-    'a bucket that is reset %i s later is not ahead any more: the lead is not credited again',
-    async seconds => {
-      await using limiter = scene.limiter({denyCacheMs: 0})
-      await limiter.acquire(request({rps: CAPACITY}))
-      expect(await python.acquire('rps', CAPACITY, scene.nowMs + AHEAD_MS)).toBe(true)
-      expect((await limiter.tryAcquire(request({rps: 1}))).admitted).toBe(false)
-      pass(seconds * 1000)
-      await new NamespaceRepository(scene.tenant, undefined).resetBucket({entity: 'user-1', resource: 'gpt-4'})
-      await scene.limiter().acquire(request({rps: CAPACITY}))
-      expect((await limiter.tryAcquire(request({rps: 1}))).admitted).toBe(false)
-    },
-  )
+  it.each([1, 30])('does not credit the lead again after a reset %i s later', async seconds => {
+    await using limiter = scene.limiter({denyCacheMs: 0})
+    await limiter.acquire(request({rps: CAPACITY}))
+    expect(await python.acquire('rps', CAPACITY, scene.nowMs + AHEAD_MS)).toBe(true)
+    expect((await limiter.tryAcquire(request({rps: 1}))).admitted).toBe(false)
+    pass(seconds * 1000)
+    await new NamespaceRepository(scene.tenant, undefined).resetBucket({entity: 'user-1', resource: 'gpt-4'})
+    await scene.limiter().acquire(request({rps: CAPACITY}))
+    expect((await limiter.tryAcquire(request({rps: 1}))).admitted).toBe(false)
+  })
 
-  it('a wait that zael tells is true for a process that has not seen the bucket yet', async () => {
+  it('reports a wait that is true for a process that has not seen the bucket', async () => {
     await using warm = scene.limiter({denyCacheMs: 0})
     await warm.acquire(request({rps: CAPACITY}))
     expect(await python.acquire('rps', CAPACITY, scene.nowMs + AHEAD_MS)).toBe(true)
@@ -116,7 +113,7 @@ describeOnBoth('beside a client of zae-limiter whose clock is 10 s ahead', {}, t
     expect((await cold.tryAcquire(request({rps: 1}))).admitted).toBe(true)
   })
 
-  it('a clock of zael that is set ahead and back again and again gains that time once', async () => {
+  it('credits a clock that is repeatedly set ahead and back only once', async () => {
     let aheadMs = 0
     await using limiter = scene.limiter({denyCacheMs: 0, clock: () => scene.nowMs + aheadMs})
     await limiter.acquire(request({rps: CAPACITY}))
@@ -134,7 +131,7 @@ describeOnBoth('beside a client of zae-limiter whose clock is 10 s ahead', {}, t
     ['more than a minute ahead', {aheadMs: 61_000, limits: []}],
     ['beyond a reset of the calendar', {aheadMs: AHEAD_MS, limits: ['q=5@"15 * * * *"']}],
     ['of sessions', {aheadMs: AHEAD_MS, limits: ['s=5/5h!']}],
-  ])('a bucket %s is not followed: it is waited for', async (_, {aheadMs, limits}) => {
+  ])('waits for a bucket %s instead of following it', async (_, {aheadMs, limits}) => {
     scene.nowMs += 55_000
     await scene.configure({level: 'resource', resource: 'gpt-4'}, `rps=${RATE}/sec:${CAPACITY}`, ...limits)
     await using limiter = scene.limiter({denyCacheMs: 0})
@@ -146,7 +143,7 @@ describeOnBoth('beside a client of zae-limiter whose clock is 10 s ahead', {}, t
     expect(await python.number('rf')).toBe(scene.nowMs - 2000 + aheadMs)
   })
 
-  it('a request of the warm path is one write', async () => {
+  it('makes one write for a request on the warm path', async () => {
     await using limiter = scene.limiter({denyCacheMs: 0})
     await limiter.acquire(request({rps: CAPACITY}))
     expect(await python.acquire('rps', CAPACITY - 2, scene.nowMs + AHEAD_MS)).toBe(true)

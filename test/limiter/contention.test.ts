@@ -17,7 +17,7 @@ const FULL: readonly (readonly string[])[] = [
   ['rpm=100k/min', 'tpm=1M/min', 'rpd=1M/day@UTC'],
 ]
 
-describeOnEngine('processes that share a bucket', () => {
+describeOnEngine('processes that share a contended bucket', () => {
   const table = useTable()
 
   const amountsOf = (limits: readonly string[]): Record<string, number> =>

@@ -19,7 +19,7 @@ describeOnEngine('decisions', () => {
     await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=10/min', 'tpm=1000/min')
   })
 
-  it('an admitted request has its lease and what is left, without another call', async () => {
+  it('returns a lease and balances with an admission, without another call', async () => {
     const limiter = scene.limiter()
     await limiter.acquire(request({rpm: 1}))
     scene.calls.length = 0
@@ -44,7 +44,7 @@ describeOnEngine('decisions', () => {
     expect(scene.calls).toEqual(['UpdateItem'])
   })
 
-  it('a refused request is a value, with the true wait and the fields of a 429', async () => {
+  it('returns a refusal as a value, with the true wait and the fields of a 429', async () => {
     const limiter = scene.limiter()
     await limiter.acquire(request({rpm: 10, tpm: 100}))
     const decision = await limiter.tryAcquire(request({rpm: 1, tpm: 1}))
@@ -64,7 +64,7 @@ describeOnEngine('decisions', () => {
     expect(await limiter.tryAcquire(request({rpm: 1, tpm: 1}))).toMatchObject({admitted: true})
   })
 
-  it('a request that can never fit is refused for ever: no wait, no Retry-After', async () => {
+  it('refuses an oversized request without a wait or Retry-After', async () => {
     const limiter = scene.limiter()
     const decision = await limiter.tryAcquire(request({rpm: 11}))
     if (decision.admitted) throw new Error('admitted')
@@ -74,7 +74,7 @@ describeOnEngine('decisions', () => {
     expect(await failure(limiter.acquire(request({rpm: 11})))).toBeInstanceOf(RequestTooLarge)
   })
 
-  it('throws for bad input and when its signal aborts', async () => {
+  it('throws for invalid input and when its signal aborts', async () => {
     const patient = scene.limiter()
     await expect(patient.tryAcquire({...request({rpx: 1}), strict: true})).rejects.toMatchObject({
       code: 'limit.unknown',
@@ -103,7 +103,7 @@ describeOnEngine('decisions', () => {
     expect(open.headers()).toEqual({})
   })
 
-  it('of an entity and its parent the tighter one is told', async () => {
+  it('reports the tighter limit of entity and parent', async () => {
     await scene.entity('user-1', 'team-1')
     await scene.configure({level: 'entity', entity: 'team-1', resource: 'gpt-4'}, 'rpm=4/min')
     const limiter = scene.limiter()
@@ -118,7 +118,7 @@ describeOnEngine('decisions', () => {
     expect(error.headers().RateLimit).toBe('"rpm";r=3;t=16')
   })
 
-  it('what is left follows the corrections of the lease, and the clock', async () => {
+  it("updates balances with the lease's settlements and the clock", async () => {
     const limiter = scene.limiter()
     const lease = await limiter.acquire(request({rpm: 1, tpm: 500}))
     await lease.adjust({tpm: 600})
@@ -136,7 +136,7 @@ describeOnEngine('decisions', () => {
     expect(await limiter.available({entity: 'user-1', resource: 'gpt-4'})).toEqual({rpm: 10, tpm: 1000})
   })
 
-  it('what a full bucket did not earn is not told: not before a first charge, and not before a correction', async () => {
+  it('reports no refill that a full bucket did not earn, neither before a first charge nor before a settlement', async () => {
     await scene.limiter().acquire(request({rpm: 1, tpm: 1}))
     scene.nowMs += 3_600_000
     const limiter = scene.limiter()
@@ -153,7 +153,7 @@ describeOnEngine('decisions', () => {
     expect(await limiter.available({entity: 'user-1', resource: 'gpt-4'})).toEqual({rpm: 10, tpm: 400})
   })
 
-  it('what all shards of a bucket gave together is told exactly; of one shard it is an estimate', async () => {
+  it('reports exact balances if all shards were charged together, and an estimate for one shard', async () => {
     const limiter = scene.limiter()
     await limiter.acquire(request({rpm: 2}))
     await splitInto(scene, 4)
@@ -174,17 +174,14 @@ describe('header fields', () => {
     ...more,
   })
 
-  it.each([1, 999, 1000, 1001, 0.2, 2 ** 31])(
-    'Retry-After of %d ms is in whole seconds, rounded up, at least one',
-    ms => {
-      const {'Retry-After': seconds} = new RateLimitExceeded([status({})], ms).headers()
-      expect(seconds).toMatch(/^[1-9]\d*$/)
-      expect(Number(seconds) * 1000).toBeGreaterThanOrEqual(ms)
-      expect(Number(seconds)).toBeLessThan(ms / 1000 + 1.001)
-    },
-  )
+  it.each([1, 999, 1000, 1001, 0.2, 2 ** 31])('rounds Retry-After of %d ms up to whole seconds, at least one', ms => {
+    const {'Retry-After': seconds} = new RateLimitExceeded([status({})], ms).headers()
+    expect(seconds).toMatch(/^[1-9]\d*$/)
+    expect(Number(seconds) * 1000).toBeGreaterThanOrEqual(ms)
+    expect(Number(seconds)).toBeLessThan(ms / 1000 + 1.001)
+  })
 
-  it('never hold anything but whole numbers that are not negative', () => {
+  it('contain only non-negative whole numbers', () => {
     const quota = {name: 'rpm', refillAmount: 10, refillPeriodSeconds: 60, available: -5}
     for (const resetMs of [null, Number.POSITIVE_INFINITY, Number.NaN, 0, 1.5]) {
       const {RateLimit} = quotaHeaders([{...quota, resetMs}])
@@ -221,7 +218,7 @@ describeOnEngine('withLease', () => {
     expect(await tokens()).toBe(left)
   })
 
-  it('throws the error of the callback, and returns the tokens', async () => {
+  it('throws the error of the callback and refunds the tokens', async () => {
     const limiter = scene.limiter()
     const failing = limiter.withLease(request({rpm: 2}), () => {
       throw new Error('the model failed')
@@ -230,7 +227,7 @@ describeOnEngine('withLease', () => {
     expect(await tokens()).toBe(10)
   })
 
-  it('throws the error of a callback that has committed before, and keeps the charge', async () => {
+  it('throws the error of a callback that committed before, and keeps the charge', async () => {
     const failing = scene.limiter().withLease(request({rpm: 2}), async lease => {
       await lease.commit()
       throw new Error('too late')
@@ -245,7 +242,7 @@ describe('options', () => {
   const charged = {entity: () => 'e', resource: 'r'}
   const bad = [Number.NaN, Number.POSITIVE_INFINITY, -1, 2 ** 31, '5' as unknown as number]
 
-  it.each(bad)('a time of %s is refused', async ms => {
+  it.each(bad)('rejects a time of %s', async ms => {
     for (const option of ['timeoutMs', 'denyCacheMs', 'configCacheMs']) {
       expect(() => new RateLimiter({...open, [option]: ms})).toThrow(expect.objectContaining({code: 'option.invalid'}))
     }
@@ -265,18 +262,18 @@ describe('options', () => {
     [{namespaceId: '_'}, 'name.invalid'],
     [{namespaceId: 'a/b'}, 'name.invalid'],
     [{namespaceId: ''}, 'name.invalid'],
-  ])('%j is refused', (options, code) => {
+  ])('rejects %j', (options, code) => {
     expect(() => new RateLimiter({...open, ...options})).toThrow(expect.objectContaining({name: 'InvalidInput', code}))
   })
 
-  it('names must be strings', async () => {
+  it('requires names to be strings', async () => {
     const entity = 42 as unknown as string
     await expect(new RateLimiter(open).acquire({...request({rpm: 1}), entity})).rejects.toMatchObject({
       code: 'name.invalid',
     })
   })
 
-  it('a typed limiter accepts its limits only; the compiler checks this', () => {
+  it('accepts only its own limits in a typed limiter; the compiler checks this', () => {
     const limiter = new RateLimiter<'rpm' | 'tpm'>(open)
     const ask = (typed: typeof limiter) => [
       typed.acquire({entity: 'e', resource: 'r', consume: {rpm: 1}}).then(lease => lease.adjust({tpm: 1})),
@@ -288,7 +285,7 @@ describe('options', () => {
     expect(ask).toBeTypeOf('function')
   })
 
-  it('limits that are defined once type limiters and adapters; the compiler checks this', () => {
+  it('types limiters and adapters by limits defined once; the compiler checks this', () => {
     const limits = defineLimits(['rpm=60/min', 'tpm:100k/min'])
     const limiters = [
       new RateLimiter<LimitName<typeof limits>>(open),

@@ -62,7 +62,7 @@ describeOnBoth('a proxy that delivers every write twice', {timeout: 60_000}, tab
     return readNumber(Item ?? {}, attributes.bucket.requests)
   }
 
-  it.each(ANSWERS)('S2 returns what is returned with a request once (the %s answer counts)', async heard => {
+  it.each(ANSWERS)('S2 refunds once if batched with a request (the %s answer counts)', async heard => {
     answer = heard
     await lease.release({rpd: 400})
     await limiter.acquire(request({rpd: 1}))
@@ -72,7 +72,7 @@ describeOnBoth('a proxy that delivers every write twice', {timeout: 60_000}, tab
     expect(await counted()).toBe(3)
   })
 
-  it('S2 returns it once, though the second delivery comes after further writes', async () => {
+  it('S2 refunds once if the second delivery comes after further writes', async () => {
     const again = keepDeliveries()
     await lease.release({rpd: 400})
     await limiter.acquire(request({rpd: 1}))
@@ -81,7 +81,7 @@ describeOnBoth('a proxy that delivers every write twice', {timeout: 60_000}, tab
     expect(await totals()).toEqual({tokens: 896, consumed: 104})
   })
 
-  it.each(ANSWERS)('S2 returns what is returned alone once (the %s answer counts)', async heard => {
+  it.each(ANSWERS)('S2 refunds once if written alone (the %s answer counts)', async heard => {
     answer = heard
     await lease.release({rpd: 400})
     await limiter.settled()
@@ -92,7 +92,7 @@ describeOnBoth('a proxy that delivers every write twice', {timeout: 60_000}, tab
     expect(await counted()).toBe(1)
   })
 
-  it.each(ANSWERS)('S2 takes back once what a bypassed request was counted (the %s answer counts)', async heard => {
+  it.each(ANSWERS)('S2 uncounts a bypassed request once (the %s answer counts)', async heard => {
     await new NamespaceRepository(scene.tenant, undefined).setAccess(SCOPE, 'bypass')
     const passed = scene.limiter()
     const counted = await passed.acquire(request({rpd: 300}))
@@ -134,13 +134,13 @@ describeOnBoth('a proxy that delivers every write twice', {timeout: 60_000}, tab
     expect(await totals()).toEqual({tokens: 499, consumed: 501})
   })
 
-  it('S5 admits the request that took the last tokens, though the answer says that they are gone', async () => {
+  it('S5 admits the request that took the last tokens, though the answer reports them gone', async () => {
     answer = 'second'
     await limiter.acquire(request({rpd: 499}))
     expect(await totals()).toEqual({tokens: 0, consumed: 1000})
   })
 
-  it.each(ANSWERS)('S6 charges requests and later charges once (the %s answer counts)', async heard => {
+  it.each(ANSWERS)('S6 charges requests and later settlements once (the %s answer counts)', async heard => {
     answer = heard
     await limiter.acquire(request({rpd: 10}))
     expect(await totals()).toEqual({tokens: 489, consumed: 511})
@@ -150,14 +150,14 @@ describeOnBoth('a proxy that delivers every write twice', {timeout: 60_000}, tab
     expect(await counted()).toBe(3)
   })
 
-  it('S6 charges once, though the second delivery comes after further writes, also after the 36th', async () => {
+  it('S6 charges once if the second delivery comes after further writes, even after the 36th', async () => {
     const again = keepDeliveries()
     for (let at = 0; at < 40; at++) await limiter.acquire(request({rpd: 1}))
     for (const each of again) expect(await failure(each())).toBeInstanceOf(ConditionFailed)
     expect(await totals()).toEqual({tokens: 459, consumed: 541})
   })
 
-  it('S6 charges once, though a request takes from several shards between the deliveries', async () => {
+  it('S6 charges once if a request takes from several shards between the deliveries', async () => {
     await splitInto(scene, 2)
     let pick = 0
     const one = scene.limiter({random: () => pick})
@@ -184,7 +184,7 @@ describeOnBoth('a proxy that delivers every write twice', {timeout: 60_000}, tab
     expect(await scene.limiter().available({entity: 'user-1', resource: 'gpt-4'})).toEqual({rpd: 96})
   })
 
-  it('S2 returns once beside a process of the same slot, though a charge may count twice there', async () => {
+  it('S2 refunds once beside a process of the same slot, where a charge may count twice', async () => {
     const sameSlot = (stem: number) => (count: number) => new Uint8Array(count).fill(count === 1 ? 0 : stem)
     limiter = scene.limiter({settle: 'soon', randomBytes: sameSlot(1)})
     const rival = scene.limiter({randomBytes: sameSlot(2), transport: table.transport})

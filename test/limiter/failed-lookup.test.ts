@@ -22,7 +22,7 @@ async function untilAborted(operation: Operation, signal: AbortSignal | undefine
   })
 }
 
-describeOnEngine('a lookup of the namespace that fails later on', () => {
+describeOnEngine('a namespace lookup that fails later', () => {
   const table = useTable()
   let scene: Scene
   let faults: FaultTransport
@@ -69,7 +69,7 @@ describeOnEngine('a lookup of the namespace that fails later on', () => {
     return (await table.transport.send('GetItem', {TableName: table.name, Key, ConsistentRead: true})).Item ?? {}
   }
 
-  it('loses no refusals: they come with the next write', async () => {
+  it('loses no refusals: the next write carries them', async () => {
     await limiter.acquire(of(90))
     await limiter.tryAcquire(of(90))
     await failLookup()
@@ -78,7 +78,7 @@ describeOnEngine('a lookup of the namespace that fails later on', () => {
     await limiter.close()
   })
 
-  it('loses no refusals when the limiter is closed thereafter', async () => {
+  it('loses no refusals if the limiter is then closed', async () => {
     await limiter.acquire(of(90))
     await limiter.tryAcquire(of(90))
     await failLookup()
@@ -86,7 +86,7 @@ describeOnEngine('a lookup of the namespace that fails later on', () => {
     expect([readRefusals(await stored()).requests, limiter.uncountedRefusals]).toEqual([1, 0])
   })
 
-  it.each(['the first lookup', 'a read of limits'])('L5 closing ends %s where it hangs', async which => {
+  it.each(['the first lookup', 'a read of limits'])('L5 ends a hanging call at close: %s', async which => {
     const hasty = open(500)
     if (which === 'a read of limits') await hasty.resourceCapacity(RESOURCE)
     hung = which === 'a read of limits' ? 'BatchGetItem' : 'GetItem'
@@ -94,7 +94,7 @@ describeOnEngine('a lookup of the namespace that fails later on', () => {
     await hasty.close()
   })
 
-  it('L6 closing ends a later lookup that hangs, and still counts refusals', async () => {
+  it('L6 ends a hanging later lookup at close, and still counts refusals', async () => {
     const hasty = open(2_000)
     await hasty.acquire(of(90))
     await hasty.tryAcquire(of(90))
@@ -106,7 +106,7 @@ describeOnEngine('a lookup of the namespace that fails later on', () => {
     expect([readRefusals(await stored()).requests, hasty.uncountedRefusals]).toEqual([1, 0])
   })
 
-  it('loses no refund: closing waits for it', async () => {
+  it('loses no refund: close waits for it', async () => {
     const lease = await limiter.acquire(of(90))
     const order: string[] = []
     faults.start({kind: 'late arrival', at: 1, operation: 'UpdateItem'})

@@ -20,7 +20,7 @@ const DEFAULT = {level: 'entity', entity: 'user-1', resource: '_default_'} as co
 const later = (generation: AttributeValue | undefined, moves: number): AttributeValue =>
   n(Number((generation as {N: string} | undefined)?.N) + moves)
 
-describeOnBoth('whom a request is charged to', {timeout: 60_000}, (table, extent) => {
+describeOnBoth('the charged parent', {timeout: 60_000}, (table, extent) => {
   let scene: Scene
   let repository: NamespaceRepository
   beforeEach(async () => {
@@ -61,7 +61,7 @@ describeOnBoth('whom a request is charged to', {timeout: 60_000}, (table, extent
   }
 
   describe('by policy', () => {
-    it('S10 follows within the cache period in a bucket that is created at the moment of the change', async () => {
+    it('S10 follows within the cache period in a bucket created during the change', async () => {
       let isChanged = false
       const {transport} = scene
       const send = (async (operation, input, options) => {
@@ -100,7 +100,7 @@ describeOnBoth('whom a request is charged to', {timeout: 60_000}, (table, extent
       expect(parents.slice(1)).toEqual([undefined, undefined])
     })
 
-    it('G7 is decided by the most specific level that says so, then by the entity, and written into its buckets', async () => {
+    it('G7 is decided by the most specific level with a policy, then by the entity, and stored in its buckets', async () => {
       const limiter = scene.limiter()
       const expectCharge = async (isCharged: boolean) => {
         const before = await consumed('team-1')
@@ -129,7 +129,7 @@ describeOnBoth('whom a request is charged to', {timeout: 60_000}, (table, extent
       await expectCharge(true)
     })
 
-    it('holds for buckets that do not exist yet, and not for an entity without a parent', async () => {
+    it('applies to buckets that do not exist yet, and not to an entity without a parent', async () => {
       await repository.setCascade(RESOURCE, false)
       expect((await scene.limiter().acquire(request({rpm: 1}))).parent).toBeUndefined()
       expect(await bucket()).toMatchObject({cascade: bool(false), parent_id: s('team-1')})
@@ -140,7 +140,7 @@ describeOnBoth('whom a request is charged to', {timeout: 60_000}, (table, extent
       }
     })
 
-    it('costs no call: one write per bucket that is charged, however the policies of its resources differ', async () => {
+    it('adds no call: one write per charged bucket, however the policies of its resources differ', async () => {
       await repository.setCascade(OTHER, false)
       const limiter = scene.limiter()
       const ask = (resource: string) => limiter.acquire({...request({rpm: 1}), resource})
@@ -158,14 +158,14 @@ describeOnBoth('whom a request is charged to', {timeout: 60_000}, (table, extent
       expect([await consumed('team-1'), await consumed('team-1', 'search')]).toEqual([6, 0])
     })
 
-    it('S10 changes while several processes ask: every request is charged to the parent that its lease names', async () => {
+    it('S10 is the parent that the lease names, for every request of several processes during a change', async () => {
       const leases = await duringTraffic(async () => {
         for (let at = 0; at < 4; at++) await repository.setCascade(at % 2 ? RESOURCE : ENTITY, at % 2 === 1)
       })
       await expectBooks(leases)
     })
 
-    it('ends up as the last of several concurrent changes says', async () => {
+    it('follows the last of several concurrent changes', async () => {
       await scene.limiter().acquire(request({rpm: 1}))
       await splitInto(scene, 4)
       const changes = [true, false, true, false].map(cascade => repository.setCascade(RESOURCE, cascade))
@@ -174,7 +174,7 @@ describeOnBoth('whom a request is charged to', {timeout: 60_000}, (table, extent
       for (const shard of [0, 1, 2, 3]) expect((await bucket(shard)).cascade).toEqual(cascade)
     })
 
-    it('follows what another client sets in that moment, which leaves no trace in the bucket', async () => {
+    it('follows a concurrent change by another client, which leaves no trace in the bucket', async () => {
       await scene.limiter().acquire(request({rpm: 1}))
       let isFirst = true
       const interrupted = new NamespaceRepository(
@@ -198,7 +198,7 @@ describeOnBoth('whom a request is charged to', {timeout: 60_000}, (table, extent
       expect((await bucket()).cascade).toEqual(bool(true))
     })
 
-    it('is in the audit trail', async () => {
+    it('is recorded in the audit trail', async () => {
       scene.nowMs += 1000
       await repository.setCascade(ENTITY, false)
       scene.nowMs += 1000
@@ -212,7 +212,7 @@ describeOnBoth('whom a request is charged to', {timeout: 60_000}, (table, extent
   })
 
   describe('after a move', () => {
-    it('is the new parent, in every process, from the return of the command on; generations count on', async () => {
+    it('is the new parent in every process once the command returns; generations continue', async () => {
       const limiters = Array.from({length: 3}, () => scene.limiter())
       for (const limiter of limiters) for (let at = 0; at < 2; at++) await limiter.acquire(request({rpm: 1}))
       await splitInto(scene, 4)
@@ -238,7 +238,7 @@ describeOnBoth('whom a request is charged to', {timeout: 60_000}, (table, extent
       expect(await bucket(3)).toMatchObject({cascade: bool(false), pgen: later(before.pgen, 2)})
     })
 
-    it('S10 while several processes ask: every request is charged to the one parent that its lease names', async () => {
+    it('S10 is the one parent that the lease names, for every request of several processes', async () => {
       await scene.limiter().acquire(request({rpm: 1}))
       await splitInto(scene, 4)
       const leases = await duringTraffic(async () => {
@@ -254,7 +254,7 @@ describeOnBoth('whom a request is charged to', {timeout: 60_000}, (table, extent
       for (const shard of [0, 1, 2, 3]) expect(await bucket(shard)).toMatchObject({parent_id: s('team-1')})
     })
 
-    it('returns what was taken before it to the parent that was charged, and what came after to the other', async () => {
+    it('gets refunds of earlier charges if it was charged, and the new parent those of later ones', async () => {
       const limiter = scene.limiter()
       const lease = await limiter.acquire(request({rpm: 5}))
       await repository.entities.update('user-1', {parent: 'team-2'})
@@ -270,7 +270,7 @@ describeOnBoth('whom a request is charged to', {timeout: 60_000}, (table, extent
       expect([await consumed('team-1'), await consumed('team-2'), await consumed('user-1')]).toEqual([0, 0, 0])
     })
 
-    it('returns tokens of a limit that the new parent lacks', async () => {
+    it('gets refunds of a limit that the new parent lacks', async () => {
       for (const entity of ['user-1', 'team-1'])
         await scene.configure({level: 'entity', entity, resource: 'gpt-4'}, 'rpm=100/day', 'tpm=100/day')
       const used = async (entity: string) => (await scene.totals(entity, 'gpt-4', 'tpm')).consumed
@@ -282,7 +282,7 @@ describeOnBoth('whom a request is charged to', {timeout: 60_000}, (table, extent
       expect([await used('user-1'), await used('team-1')]).toEqual([0, 0])
     })
 
-    it('is not refused by the parent that it has left, whether or not that one was known to refuse', async () => {
+    it('does not refuse after the entity has left it, whether or not it was known to refuse', async () => {
       const limiter = scene.limiter()
       await limiter.acquire(request({rpm: 1}))
       await scene.configure({level: 'entity', entity: 'team-1', resource: 'gpt-4'}, 'rpm=2/day')
@@ -305,7 +305,7 @@ describeOnBoth('whom a request is charged to', {timeout: 60_000}, (table, extent
       expect([await consumed('user-1'), await consumed('team-2')]).toEqual([3, 1])
     })
 
-    it('is not told by the parent that it has left that a request is too large', async () => {
+    it('does not reject a request as too large after the entity has left it', async () => {
       await scene.configure({level: 'entity', entity: 'team-1', resource: 'gpt-4'}, 'rpm=2/day')
       const limiter = scene.limiter()
       await limiter.acquire(request({rpm: 1}))
@@ -315,7 +315,7 @@ describeOnBoth('whom a request is charged to', {timeout: 60_000}, (table, extent
       expect([await consumed('user-1'), await consumed('team-1'), await consumed('team-2')]).toEqual([4, 1, 3])
     })
 
-    it('is in the shards of a split that has read the bucket before it', async () => {
+    it('is stored in the shards of a split that read the bucket before', async () => {
       await scene.limiter().acquire(request({rpm: 1}))
       let isFirst = true
       const tenant: NamespaceTable = {
@@ -338,7 +338,7 @@ describeOnBoth('whom a request is charged to', {timeout: 60_000}, (table, extent
       expect(await bucket(1)).toMatchObject({parent_id: s('team-2'), pgen: later((await meta()).pgen, 1)})
     })
 
-    it('charges the new parent also through a shard that the move has not reached yet', async () => {
+    it('is charged through a shard that the move has not updated yet', async () => {
       const limiter = scene.limiter()
       await limiter.acquire(request({rpm: 1}))
       await splitInto(scene, 2)
@@ -354,7 +354,7 @@ describeOnBoth('whom a request is charged to', {timeout: 60_000}, (table, extent
       expect([await consumed('team-1'), await consumed('team-2')]).toEqual([1, 12])
     })
 
-    it('is told by what only looks, too, whatever the process has cached', async () => {
+    it('is reported by reads too, with any cache', async () => {
       const limiter = scene.limiter()
       for (const entity of ['user-1', 'team-2']) await limiter.acquire({...request({rpm: 10}), entity})
       const available = async () => (await limiter.available({entity: 'user-1', resource: 'gpt-4'})).rpm
@@ -368,7 +368,7 @@ describeOnBoth('whom a request is charged to', {timeout: 60_000}, (table, extent
       expect(await available()).toBe(94_990)
     })
 
-    it('is not undone by a process that has read the entity before', async () => {
+    it('is not reverted by a process with an older record', async () => {
       const limiter = scene.limiter()
       for (let at = 0; at < 2; at++) await limiter.acquire(request({rpm: 1}))
       const before = await meta()
@@ -382,7 +382,7 @@ describeOnBoth('whom a request is charged to', {timeout: 60_000}, (table, extent
       expect(await bucket()).toMatchObject({parent_id: s('team-2'), pgen: after.pgen})
     })
 
-    it('counts from zero for an entity that an older client created, and names its creation by the date', async () => {
+    it('counts from zero for an entity that an older client created, and names its creation by date', async () => {
       const old = await meta()
       for (const name of ['pgen', 'pinc']) delete old[name]
       await table.transport.send('PutItem', {TableName: table.name, Item: old})
@@ -394,7 +394,7 @@ describeOnBoth('whom a request is charged to', {timeout: 60_000}, (table, extent
       expect(await bucket()).toMatchObject({pgen: n(1), pinc: old.created_at, parent_id: s('team-2')})
     })
 
-    it('takes over the bucket that a deleted entity of the same id has left, whatever its generation', async () => {
+    it('takes over the bucket left by a deleted entity of the same id, whatever its generation', async () => {
       await scene.limiter().acquire(request({rpm: 1}))
       const left: Item = {...(await bucket()), pgen: n(9_999_999_999_999)}
       await repository.entities.delete('user-1')
@@ -405,7 +405,7 @@ describeOnBoth('whom a request is charged to', {timeout: 60_000}, (table, extent
       expect(pinc).not.toEqual(left.pinc)
     })
 
-    it.runIf(extent === 'all')('reaches a bucket that is created while it goes on', async () => {
+    it.runIf(extent === 'all')('is stored in a bucket that is created during the move', async () => {
       const limiter = scene.limiter()
       let isFirst = true
       const moving = new NamespaceRepository(

@@ -21,7 +21,7 @@ describeOnEngine('L2 retry-after after a first request', () => {
     return (error as RateLimitExceeded).retryAfterMs
   }
 
-  it('is not too short, nor longer than needed, for the first request of a process', async () => {
+  it('is exact for the first request of a process', async () => {
     await scene.limiter().acquire(request({rpm: 20}))
     scene.nowMs += 4321
     const limiter = scene.limiter()
@@ -43,7 +43,7 @@ describeOnEngine('L2 retry-after after a first request', () => {
     await limiter.acquire(request({rpm: 12}))
   })
 
-  it('is not too short when a process asks for the second time, after its first request was admitted', async () => {
+  it('is not too short for a second request after an admission', async () => {
     await scene.limiter().acquire(request({rpm: 12}))
     scene.nowMs += 9999
     const limiter = scene.limiter()
@@ -55,7 +55,7 @@ describeOnEngine('L2 retry-after after a first request', () => {
     await scene.limiter().acquire(request({rpm: 6}))
   })
 
-  it('counts the wait of the parent where the bucket is not there and cannot be created yet (seed 1200867)', async () => {
+  it("includes the parent's wait if the bucket does not exist and cannot be created yet (seed 1200867)", async () => {
     // A tenth in this minute, 22:13: three tokens fit into no bucket before it is over.
     await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=15/min:13,x0.1@"13 22 * * *"')
     await scene.entity('team')

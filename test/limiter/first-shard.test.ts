@@ -65,7 +65,7 @@ describeOnEngine('S1 shard 0 outlives the other shards of its bucket', {timeout:
     ['session', session, NOON + 5 * HOUR_MS],
     ['calendar', daily, NOON + 12 * HOUR_MS],
   ] as const)(
-    'a %s quota that was used just before its period ended is granted once in the next (seed 10054)',
+    'grants a %s quota used just before its period ended once in the next (seed 10054)',
     async (_, limit, endMs) => {
       expect(await admitted(limiter(limit), 1)).toBe(1)
       await splitBucket(scene.tenant, USER.entity, USER.resource, 1)
@@ -81,7 +81,7 @@ describeOnEngine('S1 shard 0 outlives the other shards of its bucket', {timeout:
     },
   )
 
-  it('a rate admits its capacity at once and no more, whichever shards nobody has used for long', async () => {
+  it('admits exactly the capacity of a rate at once, whichever shards are long unused', async () => {
     const client = limiter(rate, true)
     expect(await admitted(client, 1)).toBe(1)
     await splitBucket(scene.tenant, USER.entity, USER.resource, 1)
@@ -94,7 +94,7 @@ describeOnEngine('S1 shard 0 outlives the other shards of its bucket', {timeout:
     expect(await admitted(limiter(rate), 11, 11, 11)).toBe(11)
   })
 
-  it('has no expiry from the split on, whoever writes it; the other shards keep theirs', async () => {
+  it('has no expiry after the split, whoever writes it; the other shards keep theirs', async () => {
     const client = limiter(rate)
     await admitted(client, 1)
     expect(await expiries(1)).toEqual([true])

@@ -13,7 +13,7 @@ const DAY_MS = 86_400_000
 /** First visits in vain before a process reads first. */
 const LEARNED = 4
 
-describeOnBoth('a bucket that a process has never seen', {timeout: 60_000}, (table, extent) => {
+describeOnBoth('a bucket that a process has not seen', {timeout: 60_000}, (table, extent) => {
   /** DynamoDB charges for reads of items that do not exist; Amazon's local engine does not. */
   const absentUnits = extent === 'one of each' && process.env.ZAEL_TEST_ENGINE === 'dynamodb-local' ? 0 : 1
   let scene: Scene
@@ -51,8 +51,8 @@ describeOnBoth('a bucket that a process has never seen', {timeout: 60_000}, (tab
     return {calls: [...scene.calls].sort(), read, write}
   }
 
-  describe('L7 what the first visit costs', () => {
-    it('an idle bucket of an hour ago is still there: half a unit to read it, three to compare its limits, one to write it', async () => {
+  describe('L7 the cost of the first visit', () => {
+    it('is 0.5 units to read an idle bucket, three to compare its limits and one to write it', async () => {
       await usedBefore(named('user', LEARNED + 1))
       scene.nowMs += 3_600_000
       const limiter = scene.limiter()
@@ -65,14 +65,14 @@ describeOnBoth('a bucket that a process has never seen', {timeout: 60_000}, (tab
       expect(later).toEqual({calls: ['BatchGetItem', 'GetItem', 'GetItem', 'UpdateItem'], read, write: 1})
     })
 
-    it('a missing bucket: half a unit to find that out, five for its limits, one for it and three for its indexes', async () => {
+    it('is 0.5 units to miss a bucket, five for its limits, one to create it and three for its indexes', async () => {
       const limiter = await learned()
       const cost = await costOf(() => visit(limiter, 'another'))
       const read = 2.5 + 3 * absentUnits
       expect(cost).toEqual({calls: ['BatchGetItem', 'GetItem', 'GetItem', 'UpdateItem'], read, write: 4})
     })
 
-    it('buckets that a first write can take from are written at once again, after some of them were read in vain', async () => {
+    it('is one write again after some reads in vain', async () => {
       await usedBefore(named('used', 8), 60)
       scene.nowMs += 1000
       const limiter = await learned()
@@ -82,14 +82,14 @@ describeOnBoth('a bucket that a process has never seen', {timeout: 60_000}, (tab
       expect(costs.at(-1)).toEqual(['UpdateItem'])
     })
 
-    it('resources are learned one by one', async () => {
+    it('is learned per resource', async () => {
       await scene.configure({level: 'resource', resource: 'other'}, 'rpm=100/min')
       const limiter = await learned()
       const cost = await costOf(() => limiter.acquire({entity: 'e', resource: 'other', consume: {rpm: 1}}))
       expect(cost.calls.filter(call => call === 'UpdateItem')).toHaveLength(2)
     })
 
-    it('refusals teach nothing: a write would have to confirm what was read', async () => {
+    it('is not learned from refusals: a write would have to confirm the read', async () => {
       await usedBefore(named('empty', 9), 100)
       const limiter = scene.limiter()
       for (const name of named('empty', 8)) await refusal(visit(limiter, name))
@@ -98,7 +98,7 @@ describeOnBoth('a bucket that a process has never seen', {timeout: 60_000}, (tab
     })
   })
 
-  describe('an eventually consistent read may show the bucket as it was', () => {
+  describe('an eventually consistent read of an old state', () => {
     /** Answers such reads of a bucket with what was there before. */
     function outdated(before: () => Item | undefined): Transport {
       return {
@@ -118,7 +118,7 @@ describeOnBoth('a bucket that a process has never seen', {timeout: 60_000}, (tab
       return Item
     }
 
-    it('S1 missing: what is there is not made anew', async () => {
+    it('S1 does not recreate an existing bucket it missed', async () => {
       await usedBefore(['user'], 70)
       const limiter = await learned(outdated(() => undefined))
       await refusal(visit(limiter, 'user', 31))
@@ -126,7 +126,7 @@ describeOnBoth('a bucket that a process has never seen', {timeout: 60_000}, (tab
       expect(await scene.totals('user', 'gpt-4', 'rpm')).toEqual({tokens: 0, consumed: 100})
     })
 
-    it('S1 full: what was taken since is not given again', async () => {
+    it('S1 does not grant tokens again that were taken since', async () => {
       await usedBefore(['user'])
       scene.nowMs += 120_000
       const full = await storedItem()
@@ -136,7 +136,7 @@ describeOnBoth('a bucket that a process has never seen', {timeout: 60_000}, (tab
       expect(await isAdmitted(visit(limiter, 'user', 10))).toBe(true)
     })
 
-    it('L6 empty: what was returned since is given', async () => {
+    it('L6 grants tokens that were refunded since', async () => {
       const other = scene.limiter()
       const lease = await visit(other, 'user', 100)
       const empty = await storedItem()
@@ -146,7 +146,7 @@ describeOnBoth('a bucket that a process has never seen', {timeout: 60_000}, (tab
       expect(await isAdmitted(visit(limiter, 'user', 100))).toBe(true)
     })
 
-    it('a read that fails is not needed', async () => {
+    it('is optional: its failure does not matter', async () => {
       await usedBefore(['user'])
       scene.nowMs += 3_600_000
       const limiter = await learned(
@@ -159,7 +159,7 @@ describeOnBoth('a bucket that a process has never seen', {timeout: 60_000}, (tab
     })
   })
 
-  describe('S9 limits that were changed by a client that updates no buckets, while the bucket was idle', () => {
+  describe('S9 limits changed without updating buckets, while the bucket was idle', () => {
     const processes = [
       {process: 'a process that knows nothing', limiter: async () => scene.limiter()},
       {process: 'a process that reads first', limiter: () => learned()},
@@ -173,7 +173,7 @@ describeOnBoth('a bucket that a process has never seen', {timeout: 60_000}, (tab
       },
     ]
 
-    it.each(processes)('$process decides by the new ones, at its first request', async ({limiter}) => {
+    it.each(processes)('makes $process decide by the new limits at its first request', async ({limiter}) => {
       const client = await limiter()
       await usedBefore(['user'])
       scene.nowMs += 6 * DAY_MS
@@ -185,7 +185,7 @@ describeOnBoth('a bucket that a process has never seen', {timeout: 60_000}, (tab
       await refusal(visit(client, 'user', 1))
     })
 
-    it.each(processes)('$process decides by those of the entity too', async ({limiter}) => {
+    it.each(processes)('makes $process decide by the new entity limits too', async ({limiter}) => {
       const client = await limiter()
       await usedBefore(['user'])
       scene.nowMs += 6 * DAY_MS

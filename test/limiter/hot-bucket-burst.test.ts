@@ -3,7 +3,7 @@ import {RateLimitExceeded} from '../../src/lib/limiter/refusal/errors.js'
 import {Scene} from '../helpers/limiter.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 
-describeOnEngine('a burst after a rest', () => {
+describeOnEngine('a burst after a pause', () => {
   const table = useTable()
 
   /** Tokens admitted at one instant, asked for one at a time by limiters in turn, after a rest at full balance. */
@@ -33,7 +33,7 @@ describeOnEngine('a burst after a rest', () => {
     expect(await burst(limiters)).toBe(100)
   })
 
-  it('S1 a process that meets the full bucket for the first time gets no more either', async () => {
+  it('S1 gives no more to a process that meets the full bucket for the first time', async () => {
     const scene = new Scene(table)
     await scene.configure({level: 'resource', resource: 'gpt-4'}, 'tpm=100/20sec')
     const request = {entity: 'user-1', resource: 'gpt-4', consume: {tpm: 60}}
@@ -47,7 +47,7 @@ describeOnEngine('a burst after a rest', () => {
     await expect(scene.limiter().acquire({...request, consume: {tpm: 1}})).rejects.toThrow(RateLimitExceeded)
   })
 
-  it('S1 a charge after the fact on a bucket that has filled up is not forgiven', async () => {
+  it('S1 keeps a late charge on a bucket that has filled up', async () => {
     const scene = new Scene(table)
     await scene.configure({level: 'resource', resource: 'gpt-4'}, 'tpm=100/20sec')
     const limiter = scene.limiter()

@@ -38,7 +38,7 @@ describeOnBoth('a hot bucket, 4 ms away', {timeout: 300_000}, (table, extent) =>
   }
 
   it.each(extent === 'all' ? [100, 1000] : [100])(
-    'with plenty for %i callers at once, one call admits all that wait',
+    'admits all waiting requests with one call if there is plenty for %i callers',
     async callers => {
       const [bucket] = hotBucket({limit: 'tpm=1M/sec'})
       await bucket.warmUp()
@@ -49,21 +49,21 @@ describeOnBoth('a hot bucket, 4 ms away', {timeout: 300_000}, (table, extent) =>
     },
   )
 
-  it('S1 S2 S3 demand twice the supply: all that is entitled is used, nothing more', async () => {
+  it('S1 S2 S3 uses the whole supply and no more at twice the demand', async () => {
     const [bucket, used] = await overload({limit: 'tpm=1000/sec:100'}, 2000, seconds(2))
     expect(used).toBeGreaterThanOrEqual(0.99)
     expect(bucket.callsPerDecision).toBeLessThanOrEqual(0.15)
     expect(bucket.percentileMs(0.99)).toBeLessThanOrEqual(6 * ROUND_TRIP_MS)
   })
 
-  it('S1 S2 S3 demand 16 times the supply: hardly a call for a refusal', async () => {
+  it('S1 S2 S3 makes hardly any call per refusal at 16 times the demand', async () => {
     const [bucket, used] = await overload({limit: 'tpm=1000/sec:100'}, 16_000, seconds(1))
     expect(used).toBeGreaterThanOrEqual(0.99)
     expect(bucket.callsPerDecision).toBeLessThanOrEqual(0.03)
     expect(bucket.percentileMs(0.99)).toBeLessThanOrEqual(6 * ROUND_TRIP_MS)
   })
 
-  it('nothing left for a long time: one call a second is enough for all refusals', async () => {
+  it('makes one call per second for all refusals of a long-empty bucket', async () => {
     const [bucket] = hotBucket({limit: 'tpm=1/hour:1'})
     await bucket.warmUp()
     await bucket.offer(1000, seconds(4))
@@ -76,19 +76,16 @@ describeOnBoth('a hot bucket, 4 ms away', {timeout: 300_000}, (table, extent) =>
     [3, 'tpm=1000/sec', 10],
     [3, 'tpm=1000/sec:100', 15],
     [8, 'tpm=1000/sec:100', 15],
-  ])(
-    'L6 %i limiters, %s, demand half the supply: no request is refused while there is plenty',
-    async (limiters, limit, trips) => {
-      const [bucket] = hotBucket({limit, limiters, jitter: 0.25})
-      await bucket.warmUp()
-      await bucket.offer(500, seconds(2))
-      expect(bucket.granted).toBe(bucket.decisions)
-      expect(bucket.percentileMs(0.99)).toBeLessThanOrEqual(trips * ROUND_TRIP_MS)
-      expect(bucket.largestExcess).toBeLessThanOrEqual(0)
-    },
-  )
+  ])('L6 refuses no request with %i limiters, %s, at half the demand', async (limiters, limit, trips) => {
+    const [bucket] = hotBucket({limit, limiters, jitter: 0.25})
+    await bucket.warmUp()
+    await bucket.offer(500, seconds(2))
+    expect(bucket.granted).toBe(bucket.decisions)
+    expect(bucket.percentileMs(0.99)).toBeLessThanOrEqual(trips * ROUND_TRIP_MS)
+    expect(bucket.largestExcess).toBeLessThanOrEqual(0)
+  })
 
-  it('S1 S2 S3 three limiters, demand twice the supply: no token is granted twice, hardly one is left', async () => {
+  it('S1 S2 S3 grants no token twice and leaves hardly any with three limiters at twice the demand', async () => {
     // Long enough that the few tokens left at its end do not count.
     const [bucket, used] = await overload({limit: 'tpm=1000/sec:100', limiters: 3, jitter: 0.25}, 2000, 4)
     expect(used).toBeGreaterThanOrEqual(0.99)
@@ -96,7 +93,7 @@ describeOnBoth('a hot bucket, 4 ms away', {timeout: 300_000}, (table, extent) =>
     expect(bucket.percentileMs(0.99)).toBeLessThanOrEqual(15 * ROUND_TRIP_MS)
   })
 
-  it('L5 three limiters, two shards, demand twice the supply: requests that both refuse do not wait in a line', async () => {
+  it('L5 does not queue requests that two shards refuse, with three limiters at twice the demand', async () => {
     const [bucket, scene] = hotBucket({limit: 'tpm=1000/sec:100', limiters: 3, maxShards: 2, jitter: 0.25})
     await bucket.warmUp(true)
     scene.nowMs = bucket.time.nowMs

@@ -9,7 +9,7 @@ import {failure, isAdmitted, refusal, request} from './visit.js'
 const RESOURCE = {level: 'resource', resource: 'gpt-4'} as const
 const DAY_MS = 86_400_000
 
-describeOnBoth('a bucket after a long rest', {timeout: 60_000}, table => {
+describeOnBoth('a bucket after a long pause', {timeout: 60_000}, table => {
   let scene: Scene
   beforeEach(async () => {
     scene = new Scene(table)
@@ -42,7 +42,7 @@ describeOnBoth('a bucket after a long rest', {timeout: 60_000}, table => {
     {process: 'a process that reads first', start: () => visited(['n1', 'n2', 'n3', 'n4'])},
     {process: 'a process that writes first', start: () => visited(['n1', 'n1', 'n1'])},
   ])('$process', ({start}) => {
-    it('S9 decides by the limits of now also where the bucket has expired and is not deleted yet, and renews it', async () => {
+    it('S9 decides by the current limits even if the bucket has expired undeleted, and renews it', async () => {
       const limiter = await start()
       await usedByAnother(100)
       scene.nowMs += 30 * DAY_MS
@@ -54,7 +54,7 @@ describeOnBoth('a bucket after a long rest', {timeout: 60_000}, table => {
       await refusal(visit(limiter, 'user', 1))
     })
 
-    it('S1 makes a bucket anew that is deleted after it was read', async () => {
+    it('S1 recreates a bucket that is deleted after it was read', async () => {
       await usedByAnother(50)
       scene.nowMs += 6 * DAY_MS
       const limiter = await start()
@@ -75,7 +75,7 @@ describeOnBoth('a bucket after a long rest', {timeout: 60_000}, table => {
       expect(await scene.totals('user', 'gpt-4', 'rpm')).toMatchObject({tokens: 0})
     })
 
-    it('S1 finds the quota of a month used up until its last second, in a leap year', async () => {
+    it('S1 keeps a monthly quota used up until its last second, in a leap year', async () => {
       scene.nowMs = Date.UTC(2024, 0, 31, 23, 59, 59)
       await scene.configure(RESOURCE, 'rpm=100/month@UTC')
       const limiter = await start()
@@ -91,7 +91,7 @@ describeOnBoth('a bucket after a long rest', {timeout: 60_000}, table => {
       await refusal(visit(scene.limiter(), 'user', 1))
     })
 
-    it('S1 finds a debt that takes longer than a week', async () => {
+    it('S1 keeps a debt of more than a week', async () => {
       await scene.configure(RESOURCE, 'rpm=100/hour')
       const other = scene.limiter()
       const lease = await visit(other, 'user', 1)

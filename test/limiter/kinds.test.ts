@@ -61,7 +61,7 @@ describeOnEngine('limits other than plain rates', {timeout: 120_000}, () => {
   const shards = (count: number) => readShards(scene.tenant, USER.entity, USER.resource, count)
   const split = (count: number) => splitBucket(scene.tenant, USER.entity, USER.resource, count)
 
-  it('a calendar quota admits its allowance in every window, over several processes, and tells the wait for the next', async () => {
+  it('admits a calendar quota in every window over several processes, and reports the wait for the next', async () => {
     const pick = processes(3, [daily(10)])
     for (let day = 0; day < 3; day++) {
       expect(await admitted(pick, 14, {q: 1})).toBe(10)
@@ -74,7 +74,7 @@ describeOnEngine('limits other than plain rates', {timeout: 120_000}, () => {
     }
   })
 
-  it('a calendar quota costs one write for each admitted request', async () => {
+  it('makes one write per admitted request of a calendar quota', async () => {
     const pick = processes(1, [daily(1000)])
     await admitted(pick, 2, {q: 1})
     scene.calls.length = 0
@@ -82,7 +82,7 @@ describeOnEngine('limits other than plain rates', {timeout: 120_000}, () => {
     expect(scene.calls).toEqual(Array(10).fill('UpdateItem'))
   })
 
-  it('a calendar quota is one allowance for all shards, before and after a split, and in the next window', async () => {
+  it('shares a calendar quota among all shards, before and after a split and in the next window', async () => {
     const pick = processes(3, [daily(100)])
     expect(await admitted(pick, 20, {q: 1})).toBe(20)
     expect(await split(1)).toBe(2)
@@ -97,7 +97,7 @@ describeOnEngine('limits other than plain rates', {timeout: 120_000}, () => {
     }
   })
 
-  it('a day in Berlin that has 23 hours has one allowance, and the night before it another', async () => {
+  it('grants one allowance for a 23-hour day in Berlin, and another for the night before', async () => {
     // The clocks go forward on 29 March 2026 at 2:00.
     const pick = processes(2, [daily(5, {timeZone: 'Europe/Berlin'})])
     scene.nowMs = Date.parse('2026-03-28T22:59:59.999Z')
@@ -110,7 +110,7 @@ describeOnEngine('limits other than plain rates', {timeout: 120_000}, () => {
     expect(await admitted(pick, 8, {q: 1})).toBe(5)
   })
 
-  it('clocks that differ give a window its allowance once', async () => {
+  it('grants a window once if clocks differ', async () => {
     const ahead = scene.limiter({defaultLimits: [daily(10)], denyCacheMs: 0, clock: () => scene.nowMs + 5000})
     const behind = scene.limiter({defaultLimits: [daily(10)], denyCacheMs: 0})
     scene.nowMs = MIDNIGHT + DAY_MS - 60_000
@@ -123,7 +123,7 @@ describeOnEngine('limits other than plain rates', {timeout: 120_000}, () => {
     expect(await admitted(() => ahead, 6, {q: 1})).toBe(0)
   })
 
-  it('tokens of a window that is over are not returned to the next', async () => {
+  it('does not refund tokens of an ended window to the next', async () => {
     const limiter = processes(1, [daily(10), rpm()])()
     const lease = await limiter.acquire({...USER, consume: {q: 6, rpm: 5}})
     scene.nowMs += DAY_MS
@@ -134,14 +134,14 @@ describeOnEngine('limits other than plain rates', {timeout: 120_000}, () => {
     expect(within.admitted).toBe(true)
   })
 
-  it('tokens of the same window are returned', async () => {
+  it('refunds tokens of the same window', async () => {
     const limiter = processes(1, [daily(10)])()
     const lease = await limiter.acquire({...USER, consume: {q: 6}})
     await lease.release({q: 4})
     expect(await admitted(() => limiter, 12, {q: 1})).toBe(8)
   })
 
-  it('a parent with a quota shares it among its children', async () => {
+  it('shares the quota of a parent among its children', async () => {
     await scene.entity('team')
     for (const child of ['a', 'b', 'c']) await scene.entity(child, 'team')
     const limiter = processes(1, [daily(10)])()
@@ -154,7 +154,7 @@ describeOnEngine('limits other than plain rates', {timeout: 120_000}, () => {
     expect(count).toBe(10)
   })
 
-  it('a session opens with its first use, and again with the first use after its end', async () => {
+  it('opens a session at its first use, and again at the first use after its end', async () => {
     const pick = processes(3, [session(10, 3600)])
     const startMs = scene.nowMs
     expect(await admitted(pick, 6, {q: 1})).toBe(6)
@@ -174,7 +174,7 @@ describeOnEngine('limits other than plain rates', {timeout: 120_000}, () => {
     expect(record?.validUntilMs).toBe(scene.nowMs + 3_600_000)
   })
 
-  it('a session has one window for all shards', async () => {
+  it('uses one session window for all shards', async () => {
     const pick = processes(2, [session(100, 3600)])
     expect(await admitted(pick, 10, {q: 1})).toBe(10)
     await split(1)
@@ -194,7 +194,7 @@ describeOnEngine('limits other than plain rates', {timeout: 120_000}, () => {
     expect(await admitted(pick, 130, {q: 1})).toBe(100)
   })
 
-  it('a schedule scales a limit in its windows, and trims what is held when one begins', async () => {
+  it('scales a limit in its schedule windows, and trims the balance when one begins', async () => {
     const scaled = rpm({schedule: [{cron: '* 22-23 * * *', scale: 0.1}], timeZone: 'UTC'})
     const pick = processes(2, [scaled])
     scene.nowMs = MIDNIGHT + 22 * 3_600_000 - 1000
@@ -207,7 +207,7 @@ describeOnEngine('limits other than plain rates', {timeout: 120_000}, () => {
     expect(await admitted(pick, 110, {rpm: 1})).toBe(100)
   })
 
-  it('a soft limit is charged into debt and told as overdrawn, and refuses nothing', async () => {
+  it('charges a soft limit into debt, reports it as overdrawn, and refuses nothing', async () => {
     const limiter = processes(1, [daily(3, {soft: true}), rpm()])()
     expect(await admitted(() => limiter, 5, {q: 1, rpm: 1})).toBe(5)
     const lease = await limiter.acquire({...USER, consume: {q: 100}})
@@ -223,7 +223,7 @@ describeOnEngine('limits other than plain rates', {timeout: 120_000}, () => {
     expect((await limiter.acquire({...USER, consume: {q: 1}})).limits.q?.available).toBe(2)
   })
 
-  it('a change of kind is applied to the bucket: from a rate to a quota and back', async () => {
+  it('applies a change of kind to the bucket: from a rate to a quota and back', async () => {
     const rate = makeLimit({name: 'q', capacity: 10, refillAmount: 10, refillPeriodSeconds: 60})
     expect(await admitted(processes(1, [rate]), 12, {q: 1})).toBe(10)
     scene.nowMs += 30_000
@@ -242,7 +242,7 @@ describeOnEngine('limits other than plain rates', {timeout: 120_000}, () => {
     expect((await shards(1)).get(0)?.validUntilMs).toBeUndefined()
   })
 
-  it('S3 what was taken from a rate is not returned to the quota that another client has made of it', async () => {
+  it('S3 does not refund tokens of a rate to the quota that another client made of it', async () => {
     const rate = makeLimit({name: 'q', capacity: 10, refillAmount: 10, refillPeriodSeconds: 60})
     const limiter = processes(1, [rate, rpm()])()
     const lease = await limiter.acquire({...USER, consume: {q: 6, rpm: 5}})
@@ -258,7 +258,7 @@ describeOnEngine('limits other than plain rates', {timeout: 120_000}, () => {
     expect(limits?.get('rpm')).toMatchObject({tokensMilli: 100_000n, consumedMilli: 0n})
   })
 
-  it('a reset by hand starts a new period', async () => {
+  it('starts a new period with a manual reset', async () => {
     const pick = processes(1, [daily(10)])
     const lease = await pick().acquire({...USER, consume: {q: 5}})
     await new NamespaceRepository(scene.tenant, undefined).resetBucket(USER)
@@ -267,7 +267,7 @@ describeOnEngine('limits other than plain rates', {timeout: 120_000}, () => {
     expect(await admitted(pick, 14, {q: 1})).toBe(10)
   })
 
-  it('a mark that another client sets to 0 makes the next write bring the bucket forward', async () => {
+  it('updates the bucket with the next write if another client sets its mark to 0', async () => {
     const pick = processes(2, [daily(10)])
     await admitted(pick, 4, {q: 1})
     const record = (await shards(1)).get(0)

@@ -12,7 +12,7 @@ import {failure, isAdmitted, request, splitInto} from './visit.js'
 /** All limiters with this source of randomness share a slot for their marks. */
 const sameSlot = (stem: number) => (count: number) => new Uint8Array(count).fill(count === 1 ? 0 : stem)
 
-describeOnBoth('S6 attempts that DynamoDB carries out late', {timeout: 60_000}, table => {
+describeOnBoth('S6 attempts that DynamoDB applies late', {timeout: 60_000}, table => {
   let scene: Scene
   let limiter: RateLimiter
   let late: (() => Promise<unknown>)[]
@@ -45,8 +45,8 @@ describeOnBoth('S6 attempts that DynamoDB carries out late', {timeout: 60_000}, 
     for (const attempt of late) await attempt()
   }
 
-  describe('after their repetition and a later write', () => {
-    it('an acquire on a bucket that was seen is charged once', async () => {
+  describe('after their retry and a later write', () => {
+    it('charges an acquire on a known bucket once', async () => {
       await limiter.acquire(request({input: 100}))
       holdBack()
       await limiter.acquire(request({input: 30, output: 5}))
@@ -55,7 +55,7 @@ describeOnBoth('S6 attempts that DynamoDB carries out late', {timeout: 60_000}, 
       expect([late.length, await consumed(), await consumed('user-1', 'output')]).toEqual([1, 131, 5])
     })
 
-    it('an acquire on a bucket that was not seen before is charged once', async () => {
+    it('charges an acquire on an unseen bucket once', async () => {
       await scene.limiter().acquire(request({input: 100}))
       await limiter.acquire(request({input: 1}, 'user-2'))
       holdBack()
@@ -65,7 +65,7 @@ describeOnBoth('S6 attempts that DynamoDB carries out late', {timeout: 60_000}, 
       expect([late.length, await consumed()]).toEqual([1, 131])
     })
 
-    it('an acquire that refills the bucket is charged once', async () => {
+    it('charges an acquire that refills the bucket once', async () => {
       await limiter.acquire(request({input: 900}))
       scene.nowMs += 43_200_000
       holdBack()
@@ -75,7 +75,7 @@ describeOnBoth('S6 attempts that DynamoDB carries out late', {timeout: 60_000}, 
       expect([late.length, await consumed()]).toEqual([1, 1201])
     })
 
-    it('an acquire on a full bucket is charged once', async () => {
+    it('charges an acquire on a full bucket once', async () => {
       await limiter.acquire(request({input: 10}))
       scene.nowMs += 86_400_000
       holdBack()
@@ -85,7 +85,7 @@ describeOnBoth('S6 attempts that DynamoDB carries out late', {timeout: 60_000}, 
       expect([late.length, await consumed()]).toEqual([1, 41])
     })
 
-    it('the first acquire of all is charged once', async () => {
+    it('charges the first acquire once', async () => {
       holdBack(2)
       await limiter.acquire(request({input: 30}))
       await limiter.acquire(request({input: 1}))
@@ -98,7 +98,7 @@ describeOnBoth('S6 attempts that DynamoDB carries out late', {timeout: 60_000}, 
       ['a charge of several limits', {input: 50, output: 7}, 151, 7],
       ['a return', {input: -60}, 41, 0],
       ['a charge and a return', {input: -60, output: 7}, 41, 7],
-    ])('%s after the fact is written once', async (_, deltas, input, output) => {
+    ])('writes %s of a settlement once', async (_, deltas, input, output) => {
       const lease = await limiter.acquire(request({input: 100}))
       holdBack()
       await lease.adjust(deltas)
@@ -107,7 +107,7 @@ describeOnBoth('S6 attempts that DynamoDB carries out late', {timeout: 60_000}, 
       expect([late.length, await consumed(), await consumed('user-1', 'output')]).toEqual([1, input, output])
     })
 
-    it('a rollback returns once', async () => {
+    it('refunds a rollback once', async () => {
       const lease = await limiter.acquire(request({input: 100}))
       holdBack()
       await lease.rollback()
@@ -116,7 +116,7 @@ describeOnBoth('S6 attempts that DynamoDB carries out late', {timeout: 60_000}, 
       expect([late.length, await consumed()]).toEqual([1, 1])
     })
 
-    it('a return is written once, though the charge before it arrives late as well', async () => {
+    it('refunds once, even if the charge before it arrives late too', async () => {
       const lease = await limiter.acquire(request({input: 100}))
       holdBack()
       await limiter.acquire(request({input: 30}))
@@ -126,7 +126,7 @@ describeOnBoth('S6 attempts that DynamoDB carries out late', {timeout: 60_000}, 
       expect([late.length, await consumed()]).toEqual([2, 70])
     })
 
-    it('a cascade is charged and returned once at both levels', async () => {
+    it('charges and refunds a cascade once at both levels', async () => {
       await scene.entity('user-1', 'team-1')
       await limiter.acquire(request({input: 100}))
       holdBack(1, ['user-1', 'team-1'])
@@ -141,7 +141,7 @@ describeOnBoth('S6 attempts that DynamoDB carries out late', {timeout: 60_000}, 
       expect([late.length, await consumed(), await consumed('team-1')]).toEqual([4, 102, 102])
     })
 
-    it('a reset fills the bucket once, also in the millisecond of a refill', async () => {
+    it('fills the bucket once by a reset, even in the millisecond of a refill', async () => {
       const sharing = scene.limiter({randomBytes: sameSlot(1)})
       await sharing.acquire(request({input: 100}))
       holdBack()
@@ -156,7 +156,7 @@ describeOnBoth('S6 attempts that DynamoDB carries out late', {timeout: 60_000}, 
   it.each([
     ['whose clock is 5 s ahead', 5_000],
     ['whose clock is an hour ahead', 3_600_000],
-  ])('S6 a first acquire of a process %s is charged once, though a reset sets the instant back', async (_, aheadMs) => {
+  ])('S6 charges a first acquire of a process %s once, even if a reset moves the instant back', async (_, aheadMs) => {
     const right = scene.limiter({transport: table.transport})
     await right.acquire(request({input: 1}))
     const fast = scene.limiter({clock: () => scene.nowMs + aheadMs})
@@ -172,7 +172,7 @@ describeOnBoth('S6 attempts that DynamoDB carries out late', {timeout: 60_000}, 
     expect([late.length, await consumed()]).toEqual([1, 111])
   })
 
-  it('several attempts of one acquire, none of them answered, are charged once, whatever comes between', async () => {
+  it('charges several unanswered attempts of one acquire once, whatever comes between', async () => {
     await limiter.acquire(request({input: 100}))
     holdBack(9)
     expect(await failure(limiter.acquire(request({input: 30})))).toMatchObject({code: 'limiter.unavailable'})
@@ -185,7 +185,7 @@ describeOnBoth('S6 attempts that DynamoDB carries out late', {timeout: 60_000}, 
     expect(await consumed()).toBe(130 + late.length)
   })
 
-  it('nor do they all count when the first arrives first', async () => {
+  it('does not count them all when the first arrives first', async () => {
     await limiter.acquire(request({input: 100}))
     holdBack(9)
     await failure(limiter.acquire(request({input: 30})))
@@ -197,7 +197,7 @@ describeOnBoth('S6 attempts that DynamoDB carries out late', {timeout: 60_000}, 
     expect(await consumed()).toBe(130 + late.length)
   })
 
-  it('several attempts of one acquire on a bucket that was not seen before are charged once', async () => {
+  it('charges several attempts of one acquire on an unseen bucket once', async () => {
     await scene.limiter().acquire(request({input: 100}))
     await limiter.acquire(request({input: 1}, 'user-2'))
     holdBack(9)
@@ -210,7 +210,7 @@ describeOnBoth('S6 attempts that DynamoDB carries out late', {timeout: 60_000}, 
     expect([100 + late.length, 130 + late.length]).toContain(await consumed())
   })
 
-  it('a repetition is not applied after its first try, though another process has overwritten the mark', async () => {
+  it('does not apply a retry after its first try, even if another process overwrote the mark', async () => {
     const lossy = scene.limiter({randomBytes: sameSlot(1)})
     const rival = scene.limiter({randomBytes: sameSlot(2), transport: table.transport})
     await lossy.acquire(request({input: 100}))
@@ -223,7 +223,7 @@ describeOnBoth('S6 attempts that DynamoDB carries out late', {timeout: 60_000}, 
   })
 
   it.each(['seen', 'not seen'])(
-    'S4 a request that is refused after a lost answer is not charged later, its bucket %s',
+    'S4 does not charge a refused request later, after a lost answer, its bucket %s',
     async known => {
       const rival = scene.limiter({transport: table.transport})
       const held = await rival.acquire(request({input: 600}))
@@ -247,7 +247,7 @@ describeOnBoth('S6 attempts that DynamoDB carries out late', {timeout: 60_000}, 
     },
   )
 
-  describe('of a request for which several shards are charged', () => {
+  describe('of a request that charges several shards', () => {
     let rival: RateLimiter
     let held: Lease
     beforeEach(async () => {
@@ -276,7 +276,7 @@ describeOnBoth('S6 attempts that DynamoDB carries out late', {timeout: 60_000}, 
       }
     }
 
-    it('S4 is not charged later, after it was refused', async () => {
+    it('S4 does not charge it later, after a refusal', async () => {
       let taken: Lease | undefined
       holdBackTransaction(async () => {
         taken = await rival.acquire(request({input: 200}))
@@ -287,7 +287,7 @@ describeOnBoth('S6 attempts that DynamoDB carries out late', {timeout: 60_000}, 
       expect([late.length, await consumedOfBoth()]).toEqual([1, 403])
     })
 
-    it('is charged once, after it was admitted at a second attempt', async () => {
+    it('charges it once, after a second attempt was admitted', async () => {
       let taken: Lease | undefined
       holdBackTransaction(async () => {
         taken = await rival.acquire(request({input: 200}))
@@ -308,7 +308,7 @@ describeOnBoth('S6 attempts that DynamoDB carries out late', {timeout: 60_000}, 
       expect([late.length, await consumedOfBoth()]).toEqual([1, 553])
     })
 
-    it('is admitted, if the attempt has arrived before it could be ruled out', async () => {
+    it('admits it if the attempt arrives before it is ruled out', async () => {
       let taken: Lease | undefined
       holdBackTransaction(async () => {
         taken = await rival.acquire(request({input: 200}))
@@ -333,7 +333,7 @@ describeOnBoth('S6 attempts that DynamoDB carries out late', {timeout: 60_000}, 
     })
   })
 
-  it('costs nothing as long as all goes well: one call for each acquire, adjust and release', async () => {
+  it('makes one call per acquire, adjust and release without faults', async () => {
     // Marks in slots of their own: two processes that share one need a call more for a return, now and then.
     const [first, second] = [1, 2].map(slot => scene.limiter({randomBytes: count => new Uint8Array(count).fill(slot)}))
     if (!first || !second) throw new Error('no limiters')
@@ -347,7 +347,7 @@ describeOnBoth('S6 attempts that DynamoDB carries out late', {timeout: 60_000}, 
     expect(scene.calls).toEqual(Array(5).fill('UpdateItem'))
   })
 
-  it('L7 after a lost answer other processes need one more call, once', async () => {
+  it('L7 makes one more call, once, in other processes after a lost answer', async () => {
     const other = scene.limiter()
     await limiter.acquire(request({input: 1}))
     await other.acquire(request({input: 1}))

@@ -35,7 +35,7 @@ describeOnEngine('lifecycle of a bucket', () => {
     return parts
   }
 
-  it('D-37 the first acquire was a PutItem, which acquire-only policies deny: everything is an update', async () => {
+  it('D-37 uses only updates, so that acquire-only policies suffice', async () => {
     const parts = allowOnly('GetItem', 'BatchGetItem', 'Query', 'UpdateItem')
     await scene.entity('user-1', 'team-1')
     const limiter = scene.limiter()
@@ -53,7 +53,7 @@ describeOnEngine('lifecycle of a bucket', () => {
     expect(new Set(parts)).toEqual(new Set(['Update']))
   })
 
-  it('D-37 the item is the one that a PutItem would have made', async () => {
+  it('D-37 creates the same item as a PutItem would', async () => {
     await scene.limiter().acquire(request({rpm: 1}))
     const {wn_0, wn_1, wn_2, wn_3, wn_4, wn_5, wn_6, wn_7, rq, lr, bi, ...item} = (await python.item()) ?? {}
     expect({rq, lr, bi}).toEqual({rq: {N: '1'}, lr: {S: expect.any(String)}, bi: lr})
@@ -86,7 +86,7 @@ describeOnEngine('lifecycle of a bucket', () => {
     })
   })
 
-  it('D-39 every token update was written a second time to an index: an acquire is one write unit, indexes included', async () => {
+  it('D-39 costs one write unit per acquire, indexes included', async () => {
     const limiter = scene.limiter()
     await limiter.acquire(request({rpm: 1}))
     const before = table.capacity.snapshot()
@@ -98,7 +98,7 @@ describeOnEngine('lifecycle of a bucket', () => {
     expect(table.capacity.since(refilling)).toMatchObject({write: 1})
   })
 
-  describe('D-40 caches without bounds, without age, behind one lock', () => {
+  describe('D-40 caches', () => {
     const record = (entity: string, shardCount = 1) => ({
       namespace: 'ns',
       entity,
@@ -111,7 +111,7 @@ describeOnEngine('lifecycle of a bucket', () => {
       state: {refilledAtMs: 0, limits: new Map()},
     })
 
-    it('D-40 what is known of entities is bounded and ages', () => {
+    it('D-40 bounds and ages what it caches of entities', () => {
       const cache = new EntityCache({clock: () => scene.nowMs, ttlMs: PERIOD_MS, maxEntries: 100})
       for (let index = 0; index < 150; index++) cache.notice(record(`user-${index}`, 4))
       expect(cache.family('user-0', 'gpt-4')).toBeUndefined()
@@ -123,7 +123,7 @@ describeOnEngine('lifecycle of a bucket', () => {
       expect([0, 149].map(index => cache.shardCount(`user-${index}`, 'gpt-4'))).toEqual([1, 4])
     })
 
-    it('D-40 20 first requests at once read the limits once', async () => {
+    it('D-40 reads the limits once for 20 concurrent first requests', async () => {
       const limiter = scene.limiter()
       await Promise.all(Array.from({length: 20}, () => limiter.acquire(request({rpm: 1}))))
       expect(scene.calls.filter(call => call === 'BatchGetItem')).toHaveLength(1)
@@ -131,7 +131,7 @@ describeOnEngine('lifecycle of a bucket', () => {
       expect(await scene.totals('user-1', 'gpt-4', 'rpm')).toEqual({tokens: 80, consumed: 20})
     })
 
-    it('D-40 requests of known entities do not wait for a read of another one', async () => {
+    it('D-40 does not block requests of known entities on a read of another one', async () => {
       const limiter = scene.limiter()
       await limiter.acquire(request({rpm: 1}))
       let release: (() => void) | undefined
@@ -153,7 +153,7 @@ describeOnEngine('lifecycle of a bucket', () => {
       await other
     })
 
-    it('D-40 a split that failed leaves no wrong shard count behind', async () => {
+    it('D-40 keeps no wrong shard count after a failed split', async () => {
       const limiter = scene.limiter()
       await limiter.acquire(request({rpm: 1}))
       const {transport} = scene
@@ -194,7 +194,7 @@ describeOnEngine('lifecycle of a bucket', () => {
       expect(scene.calls.filter(call => call === 'UpdateItem')).toHaveLength(2)
     })
 
-    it('is kept with every write that refills it', async () => {
+    it('is kept by every write that refills it', async () => {
       const limiter = scene.limiter()
       await limiter.acquire(request({rpm: 60}))
       scene.nowMs += 6 * 86_400_000
@@ -202,14 +202,14 @@ describeOnEngine('lifecycle of a bucket', () => {
       expect(await leftSeconds()).toBe(7 * 86_400)
     })
 
-    it('never expires where the option says so', async () => {
+    it('never expires if configured', async () => {
       await scene.limiter({bucketTtlMultiplier: 0}).acquire(request({rpm: 60}))
       expect(await python.item()).not.toHaveProperty('ttl')
     })
   })
 
   describe('D-41 debt', () => {
-    it('D-41 a debt of two weeks outlives the usual seven days: expiry counts it in', async () => {
+    it('D-41 outlives seven days if it takes two weeks: expiry includes it', async () => {
       const limiter = scene.limiter()
       const lease = await limiter.acquire(request({rpm: 1}))
       await lease.adjust({rpm: 2_016_000})
@@ -222,7 +222,7 @@ describeOnEngine('lifecycle of a bucket', () => {
       expect(await python.number('ttl')).toBeGreaterThanOrEqual(ttl)
     })
 
-    it('D-41 a debt on one of 16 shards is repaid at a 16th of the rate, and its expiry knows', async () => {
+    it('D-41 is repaid at a 16th of the rate on one of 16 shards, and expiry includes that', async () => {
       const limiter = scene.limiter()
       await limiter.acquire(request({}))
       await splitInto(scene, 16)
@@ -236,7 +236,7 @@ describeOnEngine('lifecycle of a bucket', () => {
       expect(indebted?.ttlSeconds).toBeGreaterThan(scene.nowMs / 1000 + (debt / 6.25) * 60)
     })
 
-    it('D-41 refill repays it, and one millitoken of debt shows as -1', async () => {
+    it('D-41 is repaid by refill, and shows one millitoken as -1', async () => {
       const limiter = scene.limiter()
       const lease = await limiter.acquire(request({rpm: 100}))
       await lease.adjust({rpm: 50})
@@ -249,7 +249,7 @@ describeOnEngine('lifecycle of a bucket', () => {
       expect(await isAdmitted(limiter.acquire(request({rpm: 1})))).toBe(true)
     })
 
-    it('D-41 an expired item that is still there keeps its debt', async () => {
+    it('D-41 stays on an expired item that still exists', async () => {
       const lease = await scene.limiter().acquire(request({rpm: 1}))
       await lease.adjust({rpm: 599})
       await python.set({ttl: n(Math.floor(scene.nowMs / 1000) - 1)})
@@ -261,7 +261,7 @@ describeOnEngine('lifecycle of a bucket', () => {
       expect(await python.number('ttl')).toBeGreaterThan(scene.nowMs / 1000 + 300)
     })
 
-    it('D-41 a refund into a bucket that is full again raised it above its capacity until a refill: it is cut off', async () => {
+    it('D-41 is cut to the capacity after a refund to a full bucket', async () => {
       await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=100/min', 'tick=1/sec')
       const limiter = scene.limiter()
       const lease = await limiter.acquire(request({rpm: 50, tick: 1}))

@@ -15,7 +15,7 @@ describeOnBoth('a lightly used bucket', {timeout: 300_000}, (table, extent) => {
     ['eight limiters', 8, 0.2, 1.2],
     // Every other request finds it not quite full.
     ['eight limiters at half its rate', 8, 0.8, 1.75],
-  ])('L7 S1 %s: hardly more than one write per decision', async (_, limiters, perSecond, most) => {
+  ])('L7 S1 makes little more than one write per decision: %s', async (_, limiters, perSecond, most) => {
     const {namespace} = new Scene(table)
     const bucket = new HotBucket({table, namespace, limit: 'rpm=100/min', limiters, jitter: 0.25})
     await bucket.warmUp()
@@ -40,7 +40,7 @@ describeOnBoth('a lightly used bucket', {timeout: 300_000}, (table, extent) => {
     return {scene, first, second}
   }
 
-  it('S2 every process takes from a full bucket with one call, and what is taken is missing', async () => {
+  it('S2 takes from a full bucket with one call per process, and charges it', async () => {
     const {scene, first, second} = await knownAsFull()
     await first.acquire(REQUEST)
     scene.nowMs += 4_000
@@ -52,7 +52,7 @@ describeOnBoth('a lightly used bucket', {timeout: 300_000}, (table, extent) => {
     expect(await scene.totals('user-1', 'gpt-4', 'tpm')).toEqual({tokens: 1000, consumed: 0})
   })
 
-  it('S1 a bucket that others have emptied meanwhile is not full', async () => {
+  it('S1 does not take a bucket for full that others emptied', async () => {
     const {scene, first, second} = await knownAsFull()
     await first.acquire({...REQUEST, consume: {rpm: 100, tpm: 1000}})
     await expect(second.acquire(REQUEST)).rejects.toMatchObject({code: 'limit.exceeded'})
@@ -62,7 +62,7 @@ describeOnBoth('a lightly used bucket', {timeout: 300_000}, (table, extent) => {
     expect(await scene.totals('user-1', 'gpt-4', 'tpm')).toEqual({tokens: 100, consumed: 1000})
   })
 
-  it('S1 a bucket of which others have taken a moment ago is not full', async () => {
+  it('S1 does not take a bucket for full that others charged a moment ago', async () => {
     const {scene, first, second} = await knownAsFull()
     for (const limiter of [first, second, first, second]) {
       await limiter.acquire(REQUEST)
@@ -79,7 +79,7 @@ describeOnBoth('a lightly used bucket', {timeout: 300_000}, (table, extent) => {
     ['refill amount', {b_tpm_ra: n(1_000)}],
     ['refill period', {b_rpm_rp: n(3_600_000)}],
     ['number of shards', {shard_count: n(2)}],
-  ])('S9 bounds that rest on another %s do not count', async (_, changed) => {
+  ])('S9 ignores bounds based on another %s', async (_, changed) => {
     const {scene, first} = await knownAsFull()
     const {PK, SK} = keys.bucket(scene.namespace, 'user-1', 'gpt-4', 0)
     const [name, value] = Object.entries(changed)[0] as [string, {N: string}]

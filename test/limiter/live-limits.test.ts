@@ -19,7 +19,7 @@ describeOnEngine('limits of live buckets', () => {
 
   const resource: ConfigScope = {level: 'resource', resource: 'gpt-4'}
 
-  describe('a client of 0.10 lowers a limit of the bucket, and says so by no revision', () => {
+  describe('a 0.10 client lowers a limit of the bucket without changing its revision', () => {
     const entity: ConfigScope = {level: 'entity', entity: 'user-1', resource: 'gpt-4'}
     async function lower(): Promise<void> {
       await scene.configure(entity, 'rpm=10/min')
@@ -30,7 +30,7 @@ describeOnEngine('limits of live buckets', () => {
       await scene.configure(entity, 'rpm=100/min')
     })
 
-    it.each([1, 3])('S9 admits the new capacity by a process that has made %d requests', async requests => {
+    it.each([1, 3])('S9 admits the new capacity in a process that has made %d requests', async requests => {
       const limiter = scene.limiter()
       for (let at = 0; at < requests; at++) await limiter.acquire(request({rpm: 1}))
       await lower()
@@ -38,7 +38,7 @@ describeOnEngine('limits of live buckets', () => {
       expect(await scene.totals('user-1', 'gpt-4', 'rpm')).toEqual({tokens: 0, consumed: requests + 10})
     })
 
-    it('S9 clamps the balance by a process whose clock is behind, too', async () => {
+    it('S9 clamps the balance in a process whose clock is behind too', async () => {
       await scene.limiter().acquire(request({rpm: 1}))
       scene.nowMs -= 5000
       const limiter = scene.limiter()
@@ -47,7 +47,7 @@ describeOnEngine('limits of live buckets', () => {
       expect(await admittedUntilRefused(limiter, {rpm: 1}, 30)).toBe(10)
     })
 
-    it('S9 refills at the new rate by a process that knows the bucket as empty', async () => {
+    it('S9 refills at the new rate in a process that knows the bucket as empty', async () => {
       const limiter = scene.limiter()
       for (const rpm of [60, 20, 20]) await limiter.acquire(request({rpm}))
       scene.nowMs += PERIOD_MS / 3
@@ -56,13 +56,13 @@ describeOnEngine('limits of live buckets', () => {
     })
   })
 
-  describe('D-16 adding or renaming a limit blocked a live bucket permanently', () => {
+  describe('D-16 adding or renaming a limit of a live bucket', () => {
     beforeEach(async () => {
       await scene.configure(resource, 'rpm=60/min')
       await scene.limiter().acquire(request({rpm: 1}))
     })
 
-    it.each([1, 4])('D-16 a limit added to a bucket of %d shards starts full there and counts', async count => {
+    it.each([1, 4])('D-16 starts an added limit full on %d shards, and counts it', async count => {
       await splitInto(scene, count)
       await scene.configure(resource, 'rpm=60/min', 'tpm=1000/min')
       const limiter = scene.limiter()
@@ -76,7 +76,7 @@ describeOnEngine('limits of live buckets', () => {
       expect(await scene.totals('user-1', 'gpt-4', 'tpm', count)).toEqual({tokens: 0, consumed: 1000})
     })
 
-    it('D-16 a first slow write that takes nothing of the new limit leaves a whole limit, not counters without meaning', async () => {
+    it('D-16 writes a whole limit even if the first slow write takes nothing of it', async () => {
       await scene.configure(resource, 'rpm=60/min', 'tpm=1000/min')
       await scene.limiter().acquire(request({rpm: 20}))
       scene.nowMs += 1000
@@ -90,7 +90,7 @@ describeOnEngine('limits of live buckets', () => {
       })
     })
 
-    it('D-16 counters without parameters, as a Python slow write leaves them, divided by zero: they are healed', async () => {
+    it('D-16 heals counters without parameters, as left by a Python slow write', async () => {
       await scene.configure(resource, 'rpm=60/min', 'tpm=1000/min')
       await python.set({b_tpm_tk: n(-50_000), b_tpm_tc: n(50_000)})
       const limiter = scene.limiter()
@@ -103,14 +103,14 @@ describeOnEngine('limits of live buckets', () => {
       })
     })
 
-    it('D-16 parameters without a balance, as a Python param sync leaves them: the limit starts full', async () => {
+    it('D-16 starts a limit full if a Python sync left parameters without a balance', async () => {
       await scene.configure(resource, 'rpm=60/min', 'tpm=1000/min')
       await python.paramSync('tpm', 1000, 60)
       await scene.limiter().acquire(request({rpm: 1, tpm: 100}))
       expect(await scene.totals('user-1', 'gpt-4', 'tpm')).toEqual({tokens: 900, consumed: 100})
     })
 
-    it('D-16 rename: the new name is admitted, the old one is removed, and leases under the old name end without an error', async () => {
+    it('D-16 admits the new name, removes the old one, and ends leases of the old name without an error', async () => {
       const before = scene.limiter()
       const lease = await before.acquire(request({rpm: 10}))
       await scene.configure(resource, 'requests=60/min')
@@ -124,7 +124,7 @@ describeOnEngine('limits of live buckets', () => {
       expect(await scene.totals('user-1', 'gpt-4', 'requests')).toEqual({tokens: 0, consumed: 60})
     })
 
-    it('D-16 a bucket that lost the parameters of its only limit goes on', async () => {
+    it('D-16 continues after a bucket lost the parameters of its only limit', async () => {
       await python.remove(['b_rpm_cp', 'b_rpm_ra', 'b_rpm_rp', 'b_wcu_tk', 'b_wcu_cp'])
       const limiter = scene.limiter()
       scene.nowMs += PERIOD_MS
@@ -135,7 +135,7 @@ describeOnEngine('limits of live buckets', () => {
     })
   })
 
-  describe('D-18 changes barely reached live buckets', () => {
+  describe('D-18 changes of live buckets', () => {
     const levels: [string, ConfigScope][] = [
       ['entity', {level: 'entity', entity: 'user-1', resource: 'gpt-4'}],
       ['entity default', {level: 'entity', entity: 'user-1', resource: '_default_'}],
@@ -168,7 +168,7 @@ describeOnEngine('limits of live buckets', () => {
       (await scene.shards('user-1', 'gpt-4', count)).map(({state}) => state.limits.get(limit))
 
     it.each(cases)(
-      'D-18 lowering at the $level level (100 of 1000 to 5) reaches all $count shards, and clamps',
+      'D-18 lowers and clamps all $count shards at the $level level (100 of 1000 to 5)',
       async ({scope, count}) => {
         const limiter = await liveBucket(scope, count)
         await scene.configure(scope, 'rpm=5/day', 'old=1000/day')
@@ -181,7 +181,7 @@ describeOnEngine('limits of live buckets', () => {
     )
 
     it.each(cases)(
-      'D-18 raising at the $level level reaches all $count shards, and mints nothing',
+      'D-18 raises all $count shards at the $level level and creates no tokens',
       async ({scope, count}) => {
         const limiter = await liveBucket(scope, count)
         await scene.configure(scope, 'rpm=2000/day', 'old=1000/day')
@@ -195,7 +195,7 @@ describeOnEngine('limits of live buckets', () => {
     )
 
     it.each(cases)(
-      'D-18 adding, removing and renaming at the $level level reach all $count shards, and block no request',
+      'D-18 adds, removes and renames on all $count shards at the $level level, and blocks no request',
       async ({scope, count}) => {
         const limiter = await liveBucket(scope, count)
         await scene.configure(scope, 'rpm=1000/day', 'new=400/day')
@@ -208,7 +208,7 @@ describeOnEngine('limits of live buckets', () => {
       },
     )
 
-    it('D-18 removing the limits of one level lets the next one take over, with its lifetime', async () => {
+    it('D-18 uses the next level, with its lifetime, when the limits of one are removed', async () => {
       const [, scope] = levels[0] as [string, ConfigScope]
       await scene.configure({level: 'system'}, 'rpm=10/day')
       const limiter = await liveBucket(scope, 1)
@@ -219,7 +219,7 @@ describeOnEngine('limits of live buckets', () => {
       expect((await scene.shards('user-1', 'gpt-4'))[0]?.ttlSeconds).toBeGreaterThan(scene.nowMs / 1000)
     })
 
-    it('D-18 a change takes at most one period also where another bucket has just read the old limits', async () => {
+    it('D-18 applies a change within one cache period, even if another bucket has just read the old limits', async () => {
       await scene.configure(resource, 'rpm=1000/day')
       const limiter = scene.limiter()
       await limiter.acquire(request({rpm: 1}, 'early'))
@@ -241,7 +241,7 @@ describeOnEngine('limits of live buckets', () => {
       }
     })
 
-    it('D-18 a lowered limit that Python has synced to shard 0 without clamping (100 to 5, then 50 admitted) is clamped', async () => {
+    it('D-18 clamps a limit that Python lowered on shard 0 without clamping', async () => {
       await scene.configure(resource, 'rpm=100/day')
       const limiter = scene.limiter()
       await limiter.acquire(request({}))
@@ -251,7 +251,7 @@ describeOnEngine('limits of live buckets', () => {
       expect(await scene.totals('user-1', 'gpt-4', 'rpm')).toEqual({tokens: 5, consumed: 0})
     })
 
-    it('D-18 a raised limit does not mint, not even when it is raised and lowered again and again', async () => {
+    it('D-18 creates no tokens when a limit is raised and lowered repeatedly', async () => {
       await scene.configure(resource, 'rpm=100/day')
       await scene.limiter().acquire(request({rpm: 60}))
       for (let round = 0; round < 5; round++) {
@@ -265,10 +265,10 @@ describeOnEngine('limits of live buckets', () => {
     })
   })
 
-  describe('D-19 limits given by the caller shaped a bucket at creation, then applied to all callers', () => {
+  describe('D-19 default limits given by the caller', () => {
     const limit = {name: 'rpm', capacity: 100, refillAmount: 100, refillPeriodSeconds: 86_400}
 
-    it('D-19 default limits give way to configured ones, on the live bucket too', async () => {
+    it('D-19 give way to configured ones, on live buckets too', async () => {
       const limiter = scene.limiter({defaultLimits: [limit]})
       await limiter.acquire(request({rpm: 10}))
       await scene.configure(resource, 'rpm=5/day')
@@ -279,7 +279,7 @@ describeOnEngine('limits of live buckets', () => {
       expect(error.statuses).toMatchObject([{source: 'resource', capacity: 5}])
     })
 
-    it('D-19 default limits are in force for live buckets, not only at their creation', async () => {
+    it('D-19 apply to live buckets, not only at their creation', async () => {
       await scene.limiter({defaultLimits: [limit]}).acquire(request({rpm: 10}))
       const strict = scene.limiter({defaultLimits: [{...limit, capacity: 20, refillAmount: 20}]})
       await strict.acquire(request({}))

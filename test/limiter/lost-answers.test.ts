@@ -12,7 +12,7 @@ const CHILD = 'BUCKET#user-1#gpt-4#0'
 const PARENT = 'BUCKET#team-1#gpt-4#0'
 const LASTING = 8
 
-describeOnEngine('failures in between', () => {
+describeOnEngine('failures within an operation', () => {
   const table = useTable()
   let scene: Scene
   let faults: FaultTransport
@@ -44,7 +44,7 @@ describeOnEngine('failures in between', () => {
     }
   }
 
-  it('D-27 the child failed while the parent was charged, whose tokens leaked: they go back', async () => {
+  it('D-27 refunds the parent if the child fails', async () => {
     await haveFamily()
     const both = limiter()
     await both.acquire(request({tpm: 1}))
@@ -57,7 +57,7 @@ describeOnEngine('failures in between', () => {
     ])
   })
 
-  it('D-27 an adjustment failed on the second item and rollback forgot the first: both end where they began', async () => {
+  it('D-27 restores both items if an adjustment fails on the second', async () => {
     await haveFamily()
     const both = limiter()
     const lease = await both.acquire(request({tpm: 20}))
@@ -69,7 +69,7 @@ describeOnEngine('failures in between', () => {
     expect([(await totals()).consumed, (await totals('team-1')).consumed]).toEqual([0, 0])
   })
 
-  it('D-27 the child lost its race for the refill while the parent did not exist, a false refusal: admitted', async () => {
+  it('D-27 admits if the child loses its refill race while the parent does not exist', async () => {
     await scene.limiter().acquire(request({tpm: 100}))
     await haveFamily()
     scene.nowMs += 500
@@ -80,7 +80,7 @@ describeOnEngine('failures in between', () => {
     expect((await totals('team-1')).consumed).toBe(20)
   })
 
-  it('D-28 a write whose answer was lost was repeated and counted twice: it is recognised by its mark', async () => {
+  it('D-28 recognises a write by its mark and counts it once if its answer is lost', async () => {
     const lossy = limiter()
     await lossy.acquire(request({tpm: 1}))
     faults.start({kind: 'lost after apply', at: 1})
@@ -95,7 +95,7 @@ describeOnEngine('failures in between', () => {
     expect(faults.hits).toBe(1)
   })
 
-  it('D-28 a refund whose answer stays lost is returned at most once, whatever comes after', async () => {
+  it('D-28 refunds at most once if its answer stays lost, whatever follows', async () => {
     const lossy = limiter()
     const lease = await lossy.acquire(request({tpm: 40}))
     faults.start({kind: 'lost after apply', at: 1, times: LASTING})
@@ -105,7 +105,7 @@ describeOnEngine('failures in between', () => {
     expect(await totals()).toEqual({tokens: 100, consumed: 0})
   })
 
-  it('D-28 a return is not repeated when another process has overwritten its mark in the same slot', async () => {
+  it('D-28 does not repeat a refund whose mark another process overwrote', async () => {
     const sameSlot = (stem: number) => (count: number) => new Uint8Array(count).fill(count === 1 ? 0 : stem)
     const lossy = scene.limiter({randomBytes: sameSlot(1)})
     const rival = scene.limiter({randomBytes: sameSlot(2), transport: table.transport})
@@ -117,7 +117,7 @@ describeOnEngine('failures in between', () => {
     expect(await totals()).toEqual({tokens: 74, consumed: 26})
   })
 
-  it('what was known before a write of unknown outcome refuses no request', async () => {
+  it('refuses no request by a state from before an uncertain write', async () => {
     const lossy = limiter()
     const lease = await lossy.acquire(request({tpm: 100}))
     faults.start({kind: 'lost after apply', at: 1, times: LASTING})
@@ -126,7 +126,7 @@ describeOnEngine('failures in between', () => {
     expect(await isAdmitted(lossy.acquire(request({tpm: 20})))).toBe(true)
   })
 
-  it('D-32 those who lose the race to create a bucket, or a bucket and its parent, are admitted as well', async () => {
+  it('D-32 admits the losers of a race to create a bucket, or a bucket and its parent', async () => {
     await haveFamily()
     const rivals = Array.from({length: 8}, () => scene.limiter().acquire(request({tpm: 10})))
     expect((await Promise.all(rivals)).map(lease => lease.consumed)).toEqual(Array(8).fill({tpm: 10}))
@@ -134,7 +134,7 @@ describeOnEngine('failures in between', () => {
     expect(await totals('team-1')).toEqual({tokens: 920, consumed: 80})
   })
 
-  it('D-32 a bucket that expired between the look and the write meant a false refusal: it is made anew', async () => {
+  it('D-32 recreates a bucket that expired between read and write', async () => {
     await scene.limiter().acquire(request({tpm: 100}))
     scene.nowMs += 500
     before('UpdateItem', 2, dropBucket)
@@ -143,7 +143,7 @@ describeOnEngine('failures in between', () => {
   })
 
   it.each(['adjust', 'release', 'rollback'] as const)(
-    'D-33 %s after the bucket was deleted left a ghost: nothing is written',
+    'D-33 writes nothing for %s after the bucket was deleted',
     async what => {
       const lease = await limiter().acquire(request({tpm: 40}))
       await dropBucket()
@@ -158,7 +158,7 @@ describeOnEngine('failures in between', () => {
   it.each([
     [-30, 70],
     [30, 100],
-  ])('D-33 a ghost with %i tokens blocked its bucket permanently: it is healed and holds %i', async (left, holds) => {
+  ])('D-33 heals a ghost item with %i tokens, which then holds %i', async (left, holds) => {
     const {PK, SK} = bucketKey()
     const Item = {PK: s(PK), SK: s(SK), b_tpm_tk: n(left * 1000), b_tpm_tc: n(-left * 1000)}
     await table.transport.send('PutItem', {TableName: table.name, Item})
@@ -167,13 +167,13 @@ describeOnEngine('failures in between', () => {
     expect(await scene.shards('user-1', 'gpt-4')).toHaveLength(1)
   })
 
-  it('D-34 an outage at the last write of an acquire escaped the policy: allow lets it through', async () => {
+  it('D-34 applies the policy allow to an outage at the last write of an acquire', async () => {
     faults.start({kind: '5xx', at: `UpdateItem ${CHILD} (2)`, times: LASTING})
     const lease = await limiter().acquire({...request({tpm: 40}), onUnavailable: 'allow'})
     expect([lease.isMetered, faults.hits > 0]).toEqual([false, true])
   })
 
-  it('D-34 allow swallowed bugs as outages: they are thrown', async () => {
+  it('D-34 throws bugs even with the policy allow', async () => {
     const bug = new ValidationFailed('UpdateItem')
     before('UpdateItem', 2, async () => {
       throw bug
@@ -181,7 +181,7 @@ describeOnEngine('failures in between', () => {
     expect(await failure(scene.limiter({onUnavailable: 'allow'}).acquire(request({tpm: 40})))).toBe(bug)
   })
 
-  it('D-35 a cancelled caller kept its tokens: they go back', async () => {
+  it('D-35 refunds a cancelled caller', async () => {
     const controller = new AbortController()
     const work = limiter().withLease({...request({tpm: 40}), signal: controller.signal}, async () => {
       controller.abort()
@@ -191,7 +191,7 @@ describeOnEngine('failures in between', () => {
     expect(await totals()).toEqual({tokens: 100, consumed: 0})
   })
 
-  it('D-36 five leases took 90 of 100 each by stale state: one gets it', async () => {
+  it('D-36 admits one of five leases of 90 out of 100', async () => {
     const processes = Array.from({length: 5}, () => scene.limiter())
     const leases = await Promise.all(processes.map(process => process.acquire(request({tpm: 1}))))
     const taken = await Promise.all(leases.map(lease => isAdmitted(lease.consume({tpm: 90}))))
@@ -199,7 +199,7 @@ describeOnEngine('failures in between', () => {
     expect(await totals()).toEqual({tokens: 5, consumed: 95})
   })
 
-  it('D-42 meeting a transaction in flight was an outage or a raw error: it is tried again', async () => {
+  it('D-42 retries after it meets a transaction in flight', async () => {
     const conflicts = {kind: 'conflict', at: 1, operation: 'UpdateItem', times: 3} as const
     const busy = limiter()
     faults.start(conflicts)

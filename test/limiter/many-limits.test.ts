@@ -9,14 +9,14 @@ import {request, splitInto} from './visit.js'
 
 const resource = {level: 'resource', resource: 'gpt-4'} as const
 
-describeOnEngine('as many limits as can be set', () => {
+describeOnEngine('the maximum number of limits', () => {
   const table = useTable()
 
   it.each([
     ['rates', 47, (at: number) => `a-limit-with-a-long-name-${at}=100/min`],
     ['calendar quotas', 35, (at: number) => `quota-${at}=100/day@UTC`],
     ['session quotas', 35, (at: number) => `session-${at}=100/5h!`],
-  ])('can be charged, refused, corrected, refilled and returned: %s', async (_, count, text) => {
+  ])('is charged, refused, settled, refilled and refunded: %s', async (_, count, text) => {
     const scene = new Scene(table)
     const texts = Array.from({length: count}, (_, at) => text(at))
     const limits = parseLimits(texts, calendarCheck)
@@ -42,7 +42,7 @@ describeOnEngine('as many limits as can be set', () => {
     ['calendar quotas', 35, (at: number) => `quota-${at}=100/day@UTC`],
     ['session quotas', 35, (at: number) => `session-${at}=100/5h!`],
     ['rates', 47, (at: number) => `rate-${at}=100/min`],
-  ])('can replace as many others in a bucket that is used: %s', async (_, count, text) => {
+  ])('replaces as many others in a live bucket: %s', async (_, count, text) => {
     const scene = new Scene(table)
     const configs = new Configs(scene.tenant, {audit: newAudit(scene.tenant)})
     const others = Array.from({length: 35}, (_, at) => `other-${at}=100/day@UTC`)
@@ -58,7 +58,7 @@ describeOnEngine('as many limits as can be set', () => {
     expect(await scene.totals('user-1', 'gpt-4', name)).toMatchObject({consumed: 1})
   })
 
-  it('are as many as can be the default of a limiter', () => {
+  it('is accepted as default limits', () => {
     const defaultLimits = parseLimits(Array.from({length: 48}, (_, at) => `limit-${at}=1/min`))
     const refused = {code: 'limit.too-many', message: 'defaultLimits: 48 limits are too many: the maximum is 47.'}
     expect(() => new Scene(table).limiter({defaultLimits})).toThrow(expect.objectContaining(refused))

@@ -13,7 +13,7 @@ import {failure, isAdmitted, request} from './visit.js'
 const RESOURCE = {level: 'resource', resource: 'gpt-4'} as const
 
 /** S9: limits that were read earlier never replace limits that were read later, whatever a process has in its cache. */
-describeOnBoth('S9 the newest limits of a bucket stay', {timeout: 60_000}, table => {
+describeOnBoth('S9 the newest limits of a bucket', {timeout: 60_000}, table => {
   let scene: Scene
   beforeEach(async () => {
     scene = new Scene(table)
@@ -41,7 +41,7 @@ describeOnBoth('S9 the newest limits of a bucket stay', {timeout: 60_000}, table
     }
   }
 
-  it('a lowered limit does not come back from the cache of a process that asks for more', async () => {
+  it('stay lowered, despite the cache of a process that asks for more', async () => {
     const limiter = scene.limiter()
     await limiter.acquire(request({rpm: 1}))
     scene.nowMs += 1000
@@ -51,7 +51,7 @@ describeOnBoth('S9 the newest limits of a bucket stay', {timeout: 60_000}, table
     expect(await failure(scene.limiter().acquire(request({rpm: 61})))).toMatchObject({code: 'request.too-large'})
   })
 
-  it('a lowered limit does not come back with a refill', async () => {
+  it('stay lowered after a refill', async () => {
     const limiter = scene.limiter()
     await limiter.acquire(request({rpm: 6000}))
     scene.nowMs += 100
@@ -61,7 +61,7 @@ describeOnBoth('S9 the newest limits of a bucket stay', {timeout: 60_000}, table
     expect(await capacity()).toBe(60)
   })
 
-  it('a raised limit does not go back either', async () => {
+  it('stay raised', async () => {
     const limiter = scene.limiter()
     await limiter.acquire(request({rpm: 6000}))
     await setLimits('rpm=60000/min')
@@ -70,7 +70,7 @@ describeOnBoth('S9 the newest limits of a bucket stay', {timeout: 60_000}, table
     expect(await capacity()).toBe(60_000)
   })
 
-  it('a bucket is created with the limits of now, not with those in the cache', async () => {
+  it('are used to create a bucket, not the cached ones', async () => {
     const limiter = scene.limiter()
     await limiter.acquire(request({rpm: 1}))
     scene.nowMs += 1000
@@ -79,7 +79,7 @@ describeOnBoth('S9 the newest limits of a bucket stay', {timeout: 60_000}, table
     expect(await capacity('user-2')).toBe(60)
   })
 
-  it('a write that was prepared before the change is not applied after it, not even in the same millisecond', async () => {
+  it('prevent a write prepared before the change, even in the same millisecond', async () => {
     await scene.limiter().acquire(request({rpm: 1}))
     await scene.configure(RESOURCE, 'rpm=8000/min')
     // The first write shows the bucket, the limits are read, the second write would store them.
@@ -90,7 +90,7 @@ describeOnBoth('S9 the newest limits of a bucket stay', {timeout: 60_000}, table
     expect(await capacity()).toBe(60)
   })
 
-  it('a first decision compares the limits of the bucket with those it has at hand', async () => {
+  it('are compared with cached ones at a first decision', async () => {
     await scene.limiter().acquire(request({rpm: 1}))
     // As another client does: without a revision and without an update of live buckets.
     await scene.configure(RESOURCE, 'rpm=60/min')
@@ -102,7 +102,7 @@ describeOnBoth('S9 the newest limits of a bucket stay', {timeout: 60_000}, table
     expect(await isAdmitted(limiter.acquire(request({rpm: 60})))).toBe(false)
   })
 
-  it('an acquire after a lost answer checks limits that are due before it consumes', async () => {
+  it('are checked when due after a lost answer, before an acquire consumes', async () => {
     let isLosing = false
     const transport: Transport = {
       send: (operation, input, options) =>
@@ -124,7 +124,7 @@ describeOnBoth('S9 the newest limits of a bucket stay', {timeout: 60_000}, table
     expect(await capacity()).toBe(60)
   })
 
-  it('a parent that was taken away does not come back from the cache', async () => {
+  it('keep a removed parent removed, despite caches', async () => {
     const entities = new Entities(scene.tenant, {audit: new Audit(scene.tenant)})
     await scene.entity('user-1', 'team-1')
     const limiter = scene.limiter()

@@ -18,7 +18,7 @@ describeOnEngine('onDecision', () => {
     await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=10/min', 'tpm=1000/min')
   })
 
-  it('is told of an admission: what was asked, that it was charged, and what it cost', async () => {
+  it('reports an admission: the request, its charge and its cost', async () => {
     const limiter = scene.limiter({onDecision})
     await limiter.acquire(request({rpm: 1}))
     await limiter.settled()
@@ -44,12 +44,12 @@ describeOnEngine('onDecision', () => {
     expect(Object.isFrozen(last())).toBe(true)
   })
 
-  it('names the namespace as the limiter was told it', () => {
+  it('names the namespace as given to the limiter', () => {
     const limiter = scene.limiter({onDecision, namespace: 'default'})
     return failure(limiter.acquire(request({rpm: 11}))).then(() => expect(last().namespace).toBe('default'))
   })
 
-  it('is told of a refusal: by which limit, at which level, where it is configured, and the wait; and of no call', async () => {
+  it('reports a refusal: its limit, level, source and wait, without a call', async () => {
     const limiter = scene.limiter({onDecision})
     await limiter.acquire(request({rpm: 10, tpm: 1000}))
     const first = await refusal(limiter.acquire(request({rpm: 1, tpm: 600})))
@@ -66,7 +66,7 @@ describeOnEngine('onDecision', () => {
     expect(last()).toMatchObject({outcome: 'refused', refusedBy: {limit: 'rpm'}, retryAfterMs: 6001, calls: 0})
   })
 
-  it('tells the level of a parent that refuses, and the resource of `also`', async () => {
+  it('reports the level of a refusing parent, and the resource of `also`', async () => {
     await scene.entity('user-1', 'team-1')
     await scene.configure({level: 'entity', entity: 'team-1', resource: 'gpt-4'}, 'rpm=2/min')
     await scene.configure({level: 'system'}, 'rpm=1/min')
@@ -86,7 +86,7 @@ describeOnEngine('onDecision', () => {
     })
   })
 
-  it('tells that a request is too large, and that a switch refuses it', async () => {
+  it('reports oversized requests and refusals by a switch', async () => {
     const limiter = scene.limiter({onDecision})
     await failure(limiter.acquire(request({rpm: 11})))
     expect(last()).toMatchObject({
@@ -109,7 +109,7 @@ describeOnEngine('onDecision', () => {
     })
   })
 
-  it('tells once of a request that waits, with the time that it has waited', async () => {
+  it('reports a waiting request once, with its wait', async () => {
     const sleep = async (ms: number) => {
       scene.nowMs += ms
     }
@@ -120,7 +120,7 @@ describeOnEngine('onDecision', () => {
     expect(last()).toMatchObject({outcome: 'admitted', waitedMs: 6001})
   })
 
-  it('tells of an outage by policy: failed where it blocks, admitted unmetered where it allows', async () => {
+  it('reports an outage by policy: failed if it blocks, admitted unmetered if it allows', async () => {
     scene.transport = {send: () => new Promise(() => {})}
     const limiter = scene.limiter({onDecision, timeoutMs: 20})
     const thrown = await failure(limiter.acquire(request({rpm: 1})))
@@ -134,12 +134,12 @@ describeOnEngine('onDecision', () => {
   it.each([
     ['aborted', {signal: AbortSignal.abort()}],
     ['error', {resource: 'unknown'}],
-  ] as const)('tells of a failure that is no outage: %s', async (reason, changed) => {
+  ] as const)('reports a failure that is not an outage: %s', async (reason, changed) => {
     await failure(scene.limiter({onDecision}).acquire({...request({rpm: 1}), ...changed}))
     expect(events).toMatchObject([{outcome: 'failed', reason}])
   })
 
-  it('tells of a closed limiter, and not of bad input, which is no request', async () => {
+  it('reports a closed limiter, but not invalid input', async () => {
     const limiter = scene.limiter({onDecision})
     await failure(limiter.acquire(request({rpm: -1})))
     expect(events).toEqual([])
@@ -148,7 +148,7 @@ describeOnEngine('onDecision', () => {
     expect(events).toMatchObject([{outcome: 'failed', reason: 'closed'}])
   })
 
-  it('the calls of all decisions add up to those that were sent', async () => {
+  it('reports as many calls as were sent, over all decisions', async () => {
     const limiter = scene.limiter({onDecision})
     await Promise.all(Array.from({length: 20}, (_, at) => limiter.tryAcquire(request({rpm: 1}, `user-${at % 3}`))))
     await limiter.close()
@@ -159,7 +159,7 @@ describeOnEngine('onDecision', () => {
     expect(events).toHaveLength(21)
   })
 
-  it('is told of a request that ends because its onWait throws', async () => {
+  it('reports a request that ends because its onWait throws', async () => {
     const limiter = scene.limiter({onDecision, sleep: async () => {}})
     await limiter.acquire(request({rpm: 10}))
     const error = new Error('a bug')
@@ -183,7 +183,7 @@ describeOnEngine('onDecision', () => {
       ['throws', broken],
       ['rejects', async () => broken()],
       ['rejects with a promise of another realm', () => runInNewContext('Promise.reject(new Error("no disk"))')],
-    ])('and %s changes no decision, and is warned of once', async (_, onDecision) => {
+    ])('changes no decision and warns once if it %s', async (_, onDecision) => {
       const limiter = scene.limiter({onDecision})
       const warnings = await warningsOf(async () => {
         expect((await limiter.acquire(request({rpm: 10}))).isMetered).toBe(true)
@@ -202,7 +202,7 @@ describeOnEngine('onDecision', () => {
           throw unprintable
         },
       ],
-    ])('and %s what cannot be converted to text changes no decision either', async (_, onDecision) => {
+    ])('changes no decision if it %s a value that cannot be converted to text', async (_, onDecision) => {
       const limiter = scene.limiter({onDecision})
       const warnings = await warningsOf(async () => {
         expect((await limiter.acquire(request({rpm: 10}))).isMetered).toBe(true)

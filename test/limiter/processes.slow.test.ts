@@ -138,7 +138,7 @@ describeOnEngine('several processes', {timeout: SIZE.timeoutMs}, () => {
     ).toBeLessThanOrEqual(0)
   })
 
-  it('S2 S8 return everything to the shard it came from', async () => {
+  it('S2 S8 refund everything to the shard it came from', async () => {
     await prepare({maxShards: 8, corrects: 'all', requests: SIZE.requests / 2})
     await create('user-1')
     for (const count of [1, 2, 4]) await splitBucket(scene.tenant, 'user-1', RESOURCE, count)
@@ -264,7 +264,7 @@ describeOnEngine('several processes', {timeout: SIZE.timeoutMs}, () => {
   })
 
   // The last one: it leaves a worker less.
-  it('L1 one is killed in the middle, and the others go on', async () => {
+  it('L1 continue when one of them is killed', async () => {
     await scene.entity('user-1', 'team')
     const {lanes} = SIZE
     // The worker that is killed has more to do than it can finish.

@@ -13,7 +13,7 @@ const SCOPE = {level: 'entity', ...WHO} as const
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
 
-describeOnEngine('feedback beside everything else', () => {
+describeOnEngine('provider feedback beside other writes', () => {
   const table = useTable()
   let scene: Scene
   beforeEach(() => {
@@ -42,7 +42,7 @@ describeOnEngine('feedback beside everything else', () => {
     return scene.limiter({transport, sleep: async () => {}})
   }
 
-  it('a return between its read and its write never lifts the balance above the capacity (S1)', async () => {
+  it('never raises the balance above the capacity if a refund comes between its read and its write (S1)', async () => {
     await scene.configure(SCOPE, 'rpm=600/min')
     const lease = await take({rpm: 600})
     scene.nowMs += 50_000
@@ -55,7 +55,7 @@ describeOnEngine('feedback beside everything else', () => {
     expect((await totals()).consumed).toBe(0)
   })
 
-  it('charges between its read and its write stay charged (S2)', async () => {
+  it('keeps charges between its read and its write (S2)', async () => {
     await scene.configure(SCOPE, 'rpm=600/min')
     await take()
     scene.nowMs += 1000
@@ -67,7 +67,7 @@ describeOnEngine('feedback beside everything else', () => {
     expect(await totals()).toEqual({tokens: 100, consumed: 31})
   })
 
-  it('the same feedback by a process whose clock is behind, between its read and its write, lowers as one (S6)', async () => {
+  it('lowers once if a process whose clock is behind repeats it between read and write (S6)', async () => {
     await scene.configure(SCOPE, 'rpm=600/min')
     await take()
     scene.nowMs += 1000
@@ -79,7 +79,7 @@ describeOnEngine('feedback beside everything else', () => {
     expect((await totals()).tokens).toBe(100)
   })
 
-  it('a feedback by a process whose clock is behind voids a request that another one has planned before (S2 S3)', async () => {
+  it('voids a request that another process planned before, even from a clock that is behind (S2 S3)', async () => {
     await scene.configure(SCOPE, 'rpm=600/min')
     let event: () => Promise<unknown> = async () => {}
     const transport: Transport = {
@@ -101,7 +101,7 @@ describeOnEngine('feedback beside everything else', () => {
     expect((await totals()).consumed).toBe(600)
   })
 
-  it('a feedback that a split overtakes reaches both halves (S8)', async () => {
+  it('reaches both halves of a concurrent split (S8)', async () => {
     await scene.configure(SCOPE, 'rpm=600/min')
     await take({rpm: 100})
     const split = () => splitBucket(scene.tenant, WHO.entity, WHO.resource, 1)
@@ -109,7 +109,7 @@ describeOnEngine('feedback beside everything else', () => {
     expect((await totals('rpm', 2)).tokens).toBe(100)
   })
 
-  it('a refusal that a split overtakes clears at the instant told, and not before', async () => {
+  it('clears a refusal at the reported instant despite a concurrent split', async () => {
     await scene.configure(SCOPE, 'rpm=600/min')
     await take({rpm: 100})
     const split = () => splitBucket(scene.tenant, WHO.entity, WHO.resource, 1)
@@ -120,7 +120,7 @@ describeOnEngine('feedback beside everything else', () => {
     await take()
   })
 
-  it('a reset by an operator between its read and its write is not undone by more than was told', async () => {
+  it('undoes no more of a concurrent reset than reported', async () => {
     await scene.configure(SCOPE, 'rpm=600/min')
     await take({rpm: 600})
     scene.nowMs += 1000
@@ -129,29 +129,29 @@ describeOnEngine('feedback beside everything else', () => {
     expect(await totals()).toMatchObject({tokens: 5})
   })
 
-  describe('the age of what was told', () => {
+  describe('the age of feedback', () => {
     beforeEach(() => scene.configure(SCOPE, 'rpm=600/min'))
 
-    it('counts what was refilled since as left', async () => {
+    it('adds the refill since', async () => {
       await take()
       expect(await report({left: {rpm: 100}, ageMs: 20_000})).toEqual({lowered: ['rpm']})
       expect((await totals()).tokens).toBe(300)
     })
 
-    it('what is older than the bucket takes to fill teaches nothing', async () => {
+    it('makes feedback older than the fill time meaningless', async () => {
       await take()
       expect(await report({left: {rpm: 0}, ageMs: 60_000})).toEqual({lowered: []})
       expect((await totals()).tokens).toBe(599)
     })
 
-    it('counts over all shards once', async () => {
+    it('counts once over all shards', async () => {
       await take()
       await splitBucket(scene.tenant, WHO.entity, WHO.resource, 1)
       await report({left: {rpm: 100}, ageMs: 20_000})
       expect((await totals('rpm', 2)).tokens).toBe(300)
     })
 
-    it('an older answer after a newer one changes nothing that the newer one has left', async () => {
+    it('keeps an older response from changing what a newer one left', async () => {
       await take()
       await report({left: {rpm: 90}})
       expect(await report({left: {rpm: 500}, ageMs: 3000})).toEqual({lowered: []})
@@ -159,14 +159,14 @@ describeOnEngine('feedback beside everything else', () => {
       expect((await totals()).tokens).toBe(90)
     })
 
-    it.each([-1, Number.NaN, Number.POSITIVE_INFINITY])('refuses %s', async ageMs => {
+    it.each([-1, Number.NaN, Number.POSITIVE_INFINITY])('rejects %s', async ageMs => {
       await take()
       expect(await failure(report({left: {rpm: 0}, ageMs}))).toHaveProperty('kind', 'usage')
     })
   })
 
   describe('limits of other kinds', () => {
-    it('a schedule with another period mints nothing with a refusal, and clears no later than told (S3)', async () => {
+    it('creates no tokens under a schedule with another period, and clears no later than reported (S3)', async () => {
       // By the second outside of the window, by the day in it: a fraction of the one is no fraction of the other.
       scene.nowMs = Date.parse('2026-03-10T09:10:00Z')
       await scene.configure(SCOPE, 'rpm=10/s,100/day@"* 9 * * *"')
@@ -180,7 +180,7 @@ describeOnEngine('feedback beside everything else', () => {
       await refusal(take())
     })
 
-    it('a refusal counts on the rate that comes into force before its instant', async () => {
+    it('counts on the rate that takes effect before the reported instant', async () => {
       scene.nowMs = Date.parse('2026-03-10T09:59:50Z')
       // One in ten seconds until ten, then one a second.
       await scene.configure(SCOPE, 'rpm=60/min:10,6/min:10@"* 9 * * *"')
@@ -193,7 +193,7 @@ describeOnEngine('feedback beside everything else', () => {
       await refusal(take())
     })
 
-    it('a session is lowered to what is left, and the next one begins whole', async () => {
+    it('lowers a session, and starts the next one whole', async () => {
       await scene.configure(SCOPE, 'rpm=100/5h!')
       await take()
       expect(await report({refused: {consume: {rpm: 1}, retryAfterMs: 1000}})).toEqual({lowered: []})
@@ -205,7 +205,7 @@ describeOnEngine('feedback beside everything else', () => {
       expect(await totals()).toMatchObject({tokens: 0})
     })
 
-    it('a quota of yesterday is not lowered by what is left of it today more than that', async () => {
+    it('lowers a quota of yesterday by no more than is left of it today', async () => {
       scene.nowMs = Date.parse('2026-03-10T23:00:00Z')
       await scene.configure(SCOPE, 'rpm=100/day@UTC')
       await take({rpm: 90})
@@ -216,7 +216,7 @@ describeOnEngine('feedback beside everything else', () => {
       await take({rpm: 100})
     })
 
-    it('a soft limit is lowered and refuses nothing', async () => {
+    it('lowers a soft limit, which refuses nothing', async () => {
       await scene.configure(SCOPE, 'rpm=60/min,soft')
       await take()
       await report({left: {rpm: 0}})
@@ -226,7 +226,7 @@ describeOnEngine('feedback beside everything else', () => {
     })
 
     it.each(['bypass', 'disabled'] as const)(
-      'a bucket with the switch "%s" learns, and counts nothing',
+      'lowers a bucket with the switch "%s" and counts nothing',
       async access => {
         await scene.configure(SCOPE, 'rpm=60/min')
         await take()
@@ -241,7 +241,7 @@ describeOnEngine('feedback beside everything else', () => {
     )
   })
 
-  it('requests of children that cascade to the provider wait for the instant told, and pay nothing meanwhile', async () => {
+  it('makes cascading children of the provider wait for the reported instant, without a charge', async () => {
     await scene.configure({level: 'resource', resource: WHO.resource}, 'rpm=1k/min')
     await scene.configure(SCOPE, 'rpm=600/min')
     await scene.entity(WHO.entity)
@@ -258,7 +258,7 @@ describeOnEngine('feedback beside everything else', () => {
     expect(await totals()).toEqual({tokens: 0, consumed: 2})
   })
 
-  it('a process that has learnt names waits by what it has learnt (L2)', async () => {
+  it('reports waits by its own feedback in the same process (L2)', async () => {
     await scene.configure(SCOPE, 'rpm=600/min')
     const limiter = scene.limiter({sleep: async () => {}})
     await take({rpm: 600}, limiter)
@@ -268,7 +268,7 @@ describeOnEngine('feedback beside everything else', () => {
     expect((await refusal(take({rpm: 2}, limiter))).retryAfterMs).toBeGreaterThan(5000)
   })
 
-  it('feedback of one namespace reach no other (S11)', async () => {
+  it('affects no other namespace (S11)', async () => {
     const other = new Scene(table)
     for (const each of [scene, other]) {
       await each.configure(SCOPE, 'rpm=600/min')
@@ -278,13 +278,13 @@ describeOnEngine('feedback beside everything else', () => {
     expect(await other.totals(WHO.entity, WHO.resource, 'rpm')).toEqual({tokens: 599, consumed: 1})
   })
 
-  it('the limit that measures the writes of an item is nobody’s to teach', async () => {
+  it('ignores the limit that measures writes of an item', async () => {
     await scene.configure(SCOPE, 'rpm=600/min')
     await take()
     expect(await failure(report({left: {wcu: 0}}))).toHaveProperty('kind', 'usage')
   })
 
-  it('a feedback and its repetition after a lost answer, beside requests, never make more than time earns (S1)', async () => {
+  it('never creates tokens when it is repeated after a lost answer beside requests (S1)', async () => {
     await scene.configure(SCOPE, 'rpm=600/min:60')
     let admitted = 0
     const limiters = Array.from({length: 3}, () => scene.limiter({denyCacheMs: 0, sleep: async () => {}}))
@@ -301,7 +301,7 @@ describeOnEngine('feedback beside everything else', () => {
     expect(consumed + tokens).toBeLessThanOrEqual(60 + (scene.nowMs - startMs) / 100)
   })
 
-  it('a limiter that is closed refuses to learn, and writes nothing', async () => {
+  it('is rejected by a closed limiter, which writes nothing', async () => {
     await scene.configure(SCOPE, 'rpm=600/min')
     await take()
     const limiter = scene.limiter()

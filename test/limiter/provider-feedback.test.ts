@@ -32,21 +32,21 @@ describeOnEngine('provider feedback', () => {
     return scene.calls.filter(name => name === 'UpdateItem').length
   }
 
-  it('what is left lowers the balance in one write, and what was consumed stays', async () => {
+  it('lowers the balance in one write and keeps the consumption', async () => {
     await take()
     expect(await writes(async () => expect(await report({left: {rpm: 12}})).toEqual({lowered: ['rpm']}))).toBe(1)
     expect(await totals()).toEqual({tokens: 12, consumed: 1})
     expect((await totals('tpm')).tokens).toBe(60_000)
   })
 
-  it('nothing is written where no less is left than is held', async () => {
+  it('writes nothing if no less is left than held', async () => {
     await take()
     for (const rpm of [599, 600, 10_000, 10 ** 12])
       expect(await writes(async () => expect(await report({left: {rpm}})).toEqual({lowered: []}))).toBe(0)
     expect((await totals()).tokens).toBe(599)
   })
 
-  it('refill counts before the comparison: a balance that has grown since is lowered too', async () => {
+  it('refills before it compares: a balance that grew since is lowered too', async () => {
     await take(scene.limiter(), {rpm: 600})
     scene.nowMs += MINUTE_MS / 2
     expect(await report({left: {rpm: 300}})).toEqual({lowered: []})
@@ -56,7 +56,7 @@ describeOnEngine('provider feedback', () => {
     expect(await scene.limiter().available(WHO)).toMatchObject({rpm: 160})
   })
 
-  it('a fraction above the whole tokens that are left stays, however often that is told', async () => {
+  it('keeps the fraction above the reported whole tokens, however often it is reported', async () => {
     await take(scene.limiter(), {rpm: 600})
     for (const passedMs of [50, 49]) {
       scene.nowMs += passedMs
@@ -66,7 +66,7 @@ describeOnEngine('provider feedback', () => {
     expect(await report({left: {rpm: 0}})).toEqual({lowered: ['rpm']})
   })
 
-  it('after a refusal, a request of its size clears at the instant told and not before, for every process', async () => {
+  it('clears a refused request at the reported instant and not before, in every process', async () => {
     await take()
     expect(await report({refused: {consume: {rpm: 1}, retryAfterMs: 2000}})).toEqual({lowered: ['rpm']})
     expect((await refusal(take())).retryAfterMs).toBeLessThanOrEqual(2001)
@@ -86,7 +86,7 @@ describeOnEngine('provider feedback', () => {
     await take(scene.limiter(), {rpd: 1})
   })
 
-  it('never raises a balance that is lower already, a debt least of all', async () => {
+  it('never raises a lower balance, let alone a debt', async () => {
     await take()
     scene.nowMs += 10
     await report({refused: {consume: {rpm: 1}, retryAfterMs: 5000}})
@@ -97,7 +97,7 @@ describeOnEngine('provider feedback', () => {
     expect(await totals()).toEqual(before)
   })
 
-  it('a process that knows a higher balance is refused by its next write', async () => {
+  it('refuses at the next write of a process that knows a higher balance', async () => {
     const knowing = scene.limiter()
     await take(knowing)
     await take(knowing)
@@ -106,14 +106,14 @@ describeOnEngine('provider feedback', () => {
     expect(await totals()).toEqual({tokens: 0, consumed: 2})
   })
 
-  it('a charge in flight keeps what it holds, and returns it', async () => {
+  it('keeps and refunds a charge in flight', async () => {
     const lease = await take(scene.limiter(), {rpm: 10})
     await report({left: {rpm: 5}})
     await lease.rollback()
     expect(await totals()).toEqual({tokens: 15, consumed: 0})
   })
 
-  it('lowers once, whatever becomes of the answer to its write (S6)', async () => {
+  it('lowers once, whatever happens to the answer of its write (S6)', async () => {
     for (const kind of ['lost after apply', 'lost before apply', 'overtaken', '5xx', 'throttled'] as const) {
       scene = new Scene(table)
       await scene.configure({level: 'entity', ...WHO}, 'rpm=600/min')
@@ -128,7 +128,7 @@ describeOnEngine('provider feedback', () => {
     }
   })
 
-  it('the same feedback to many processes at once, beside requests, lowers as one', async () => {
+  it('lowers once when many processes report the same beside requests', async () => {
     const limiters = Array.from({length: 8}, () => scene.limiter({sleep: async () => {}}))
     await take()
     await Promise.all(limiters.flatMap(limiter => [report({left: {rpm: 100}}, limiter), take(limiter)]))
@@ -139,7 +139,7 @@ describeOnEngine('provider feedback', () => {
     expect(tokens).toBeLessThanOrEqual(100)
   })
 
-  it('lowers all shards together, in proportion to what they hold', async () => {
+  it('lowers all shards together, in proportion to their balances', async () => {
     await take(scene.limiter(), {rpm: 200})
     await splitBucket(scene.tenant, WHO.entity, WHO.resource, 1)
     await splitBucket(scene.tenant, WHO.entity, WHO.resource, 2)
@@ -150,7 +150,7 @@ describeOnEngine('provider feedback', () => {
     expect(shards.map(({state}) => state.limits.get('rpm')?.tokensMilli)).toEqual([25_000n, 25_000n, 25_000n, 25_000n])
   })
 
-  it('a refusal holds for all shards, and clears for a request of the whole at the instant told', async () => {
+  it('applies a refusal to all shards, and clears a request for the whole at the reported instant', async () => {
     await take(scene.limiter(), {rpm: 1})
     await splitBucket(scene.tenant, WHO.entity, WHO.resource, 1)
     await report({refused: {consume: {rpm: 3}, retryAfterMs: 1000}})
@@ -161,7 +161,7 @@ describeOnEngine('provider feedback', () => {
     expect((await totals('rpm', 2)).tokens).toBe(0)
   })
 
-  it('a quota is lowered to what is left, and by no refusal: it would be empty until its reset', async () => {
+  it('lowers a quota to the reported rest, but not by a refusal, which would empty it until its reset', async () => {
     await scene.configure({level: 'entity', ...WHO}, 'rpd=1k/day@UTC')
     await take(scene.limiter(), {rpd: 1})
     expect(await report({refused: {consume: {rpd: 1}, retryAfterMs: 1000}})).toEqual({lowered: []})
@@ -169,14 +169,14 @@ describeOnEngine('provider feedback', () => {
     expect(await totals('rpd')).toEqual({tokens: 10, consumed: 1})
   })
 
-  it('a wait of more than an hour counts as an hour', async () => {
+  it('counts a wait of more than an hour as an hour', async () => {
     await take()
     await report({refused: {consume: {rpm: 1}, retryAfterMs: 2 ** 31 - 1}})
     scene.nowMs += 3_600_000
     await take()
   })
 
-  it('a bucket that does not exist learns nothing, nor does a limit that it lacks', async () => {
+  it('ignores a missing bucket and missing limits', async () => {
     expect(await writes(() => report({left: {rpm: 0}}))).toBe(0)
     expect(await scene.shards(WHO.entity, WHO.resource)).toEqual([])
     await take()
@@ -190,7 +190,7 @@ describeOnEngine('provider feedback', () => {
     {refused: {consume: {rpm: 1}, retryAfterMs: -1}},
     {refused: {consume: {rpm: 1}, retryAfterMs: Number.NaN}},
     {refused: {consume: {rpm: 1}, retryAfterMs: Number.POSITIVE_INFINITY}},
-  ])('refuses %j and writes nothing', async feedback => {
+  ])('rejects %j and writes nothing', async feedback => {
     await take()
     expect(await writes(async () => expect(await failure(report(feedback))).toHaveProperty('kind', 'usage'))).toBe(0)
   })
@@ -207,7 +207,7 @@ describeOnEngine('provider feedback', () => {
     await take()
   })
 
-  it('a bucket that expires lives until its debt is repaid', async () => {
+  it('keeps an expiring bucket until its debt is repaid', async () => {
     await scene.configure({level: 'resource', resource: 'small'}, 'rpm=1/sec')
     const limiter = scene.limiter()
     await limiter.acquire({entity: WHO.entity, resource: 'small', consume: {rpm: 1}})
@@ -220,7 +220,7 @@ describeOnEngine('provider feedback', () => {
     expect(record?.ttlSeconds).toBeGreaterThanOrEqual(Math.floor(scene.nowMs / 1000) + 3600)
   })
 
-  it('keeps what was told, and when, beside the limit that it lowered', async () => {
+  it('stores the feedback and its time beside the lowered limit', async () => {
     await take()
     const toldAtMs = scene.nowMs
     await report({left: {rpm: 12, tpm: 70_000}})

@@ -27,7 +27,7 @@ const inSlot = (slot: number) => (count: number) => {
   return bytes
 }
 
-describeOnEngine('allowances that existed twice', {timeout: 60_000}, () => {
+describeOnEngine('quota allowances', {timeout: 60_000}, () => {
   const table = useTable()
   let scene: Scene
 
@@ -50,7 +50,7 @@ describeOnEngine('allowances that existed twice', {timeout: 60_000}, () => {
     return count
   }
 
-  it('the aggregator reset a quota and left the expiry of the day before, within which the bucket was dropped and made anew: it is kept beyond the next reset', async () => {
+  it('keeps a bucket beyond the next reset after the aggregator reset a quota', async () => {
     const tap = new StreamTap(table.transport, () => scene.nowMs)
     scene.transport = tap
     const aggregator = loggingAggregator({table: tableOver(tap, table.name, () => scene.nowMs)})
@@ -67,7 +67,7 @@ describeOnEngine('allowances that existed twice', {timeout: 60_000}, () => {
     expect((record?.ttlSeconds ?? 0) * 1000).toBeGreaterThan(MIDNIGHT + DAY_MS)
   })
 
-  it('a bucket expired one second after its reset, and a client whose clock lags made it anew before: it is kept longer than clocks differ', async () => {
+  it('keeps a bucket longer than clocks differ after its reset', async () => {
     // Every bucket lives for seven days: the reset is later.
     const yearly = makeLimit({...quota, reset: {crons: ['0 0 1 1 *']}, timeZone: 'UTC'})
     scene.nowMs = Date.UTC(2024, 11, 1)
@@ -76,7 +76,7 @@ describeOnEngine('allowances that existed twice', {timeout: 60_000}, () => {
     expect((record?.ttlSeconds ?? 0) * 1000).toBeGreaterThanOrEqual(Date.UTC(2025, 0, 1) + 60_000)
   })
 
-  it('a charge whose answer was lost was found after the reset, and its tokens were returned to the new window: they are not', async () => {
+  it('does not refund a charge found after the reset to the new window', async () => {
     const other = limiter(daily, {transport: table.transport, randomBytes: inSlot(1)})
     const client = limiter(daily, {randomBytes: inSlot(0)})
     expect(await admitted(client, 2)).toBe(2)
@@ -100,7 +100,7 @@ describeOnEngine('allowances that existed twice', {timeout: 60_000}, () => {
     expect(await admitted(other, 12)).toBe(2)
   })
 
-  it('a charge whose answer was lost was found after a reset by hand, and its tokens were returned to the filled bucket: they are not', async () => {
+  it('does not refund a charge found after a manual reset to the filled bucket', async () => {
     const other = limiter(rate(), {transport: table.transport, randomBytes: inSlot(1)})
     const client = limiter(rate(), {randomBytes: inSlot(0)})
     const operator = {...scene.tenant, randomBytes: inSlot(2)}
@@ -123,7 +123,7 @@ describeOnEngine('allowances that existed twice', {timeout: 60_000}, () => {
     expect(await admitted(other, 12)).toBe(2)
   })
 
-  it('tokens of a rate were returned to the session that the limit had become since: they are not', async () => {
+  it('does not refund tokens of a rate to the session that the limit became', async () => {
     const before = limiter(rate())
     expect(await admitted(before, 1)).toBe(1)
     const lease = await before.acquire({...USER, consume: {q: 6}})
@@ -135,7 +135,7 @@ describeOnEngine('allowances that existed twice', {timeout: 60_000}, () => {
     expect(await admitted(after, 12)).toBe(0)
   })
 
-  it('what a schedule had allowed beyond the capacity was kept when the schedule was taken away: it is cut off', async () => {
+  it('cuts a balance above the capacity when its schedule is removed', async () => {
     const schedule = [{cron: '* * * * *', capacity: 100, refillAmount: 100, refillPeriodSeconds: 60}]
     expect(await admitted(limiter(rate({schedule, timeZone: 'UTC'})), 1)).toBe(1)
     const [record] = await scene.shards(USER.entity, USER.resource)

@@ -23,7 +23,7 @@ const daily = makeLimit({...quota, reset: {crons: ['0 0 * * *']}, timeZone: 'UTC
 const soft = makeLimit({name: 'soft', capacity: 2, refillAmount: 2, refillPeriodSeconds: 3600, soft: true})
 
 /** What the simulator has found about quotas; the seeds are of its profile `quotas` as it was then. */
-describeOnEngine('faults of quotas, soft limits and the switch', {timeout: 60_000}, () => {
+describeOnEngine('quotas, soft limits and switches', {timeout: 60_000}, () => {
   const table = useTable()
   let scene: Scene
 
@@ -41,7 +41,7 @@ describeOnEngine('faults of quotas, soft limits and the switch', {timeout: 60_00
     await repository.namespaceById(scene.namespace).setAccess({level: 'resource', resource: RESOURCE}, access)
   }
 
-  it('S1 a soft limit in debt refused for a second whenever its time had run out: it never does (seed 4)', async () => {
+  it('S1 never refuses by a soft limit in debt after its stored softness expired (seed 4)', async () => {
     const client = limiter([soft])
     await (await client.acquire({...USER, consume: {soft: 5}})).commit()
     // Softness is confirmed now and then, and lasts for 54 seconds; what was seen is remembered for one.
@@ -53,7 +53,7 @@ describeOnEngine('faults of quotas, soft limits and the switch', {timeout: 60_00
     expect((await scene.totals(USER.entity, RESOURCE, 'soft')).consumed).toBe(125)
   })
 
-  it('L2 a refusal by another limit named a soft limit whose time had run out, and no wait: it names only the other (seed 4)', async () => {
+  it('L2 names only the other limit if a soft limit expired (seed 4)', async () => {
     const client = limiter([daily, soft])
     await (await client.acquire({...USER, consume: {q: 8, soft: 1}})).commit()
     scene.nowMs += 120 * SECOND_MS
@@ -66,7 +66,7 @@ describeOnEngine('faults of quotas, soft limits and the switch', {timeout: 60_00
     expect(error.retryAfterMs).toBe(MIDNIGHT - scene.nowMs + 1)
   })
 
-  it('S2 what several shards had given after a reset was not returned: it is (seed 3)', async () => {
+  it('S2 refunds tokens that several shards gave after a reset (seed 3)', async () => {
     const client = limiter([daily])
     await (await client.acquire({...USER, consume: {q: 1}})).commit()
     await splitBucket(scene.tenant, USER.entity, RESOURCE, 1)
@@ -78,7 +78,7 @@ describeOnEngine('faults of quotas, soft limits and the switch', {timeout: 60_00
     expect(await scene.totals(USER.entity, RESOURCE, 'q', 2)).toEqual({tokens: 10, consumed: 10})
   })
 
-  it('S4 a refused request began a bucket and a session: it writes nothing (seed 26)', async () => {
+  it('S4 writes nothing for a refused request without a bucket or session (seed 26)', async () => {
     // Half of it on weekends.
     const schedule = [{cron: '* * * * 6,7', scale: 0.5}]
     const session = makeLimit({...quota, reset: {afterSeconds: 30}, schedule, timeZone: 'UTC'})
@@ -93,7 +93,7 @@ describeOnEngine('faults of quotas, soft limits and the switch', {timeout: 60_00
     await (await client.acquire({...USER, consume: {q: 8}})).commit()
   })
 
-  it('S9 a process with an older configuration disabled a bucket again after it was enabled: it reads it anew (seed 33)', async () => {
+  it('S9 rereads the configuration before it disables an enabled bucket again (seed 33)', async () => {
     const client = limiter([daily], {denyCacheMs: 0})
     await (await client.acquire({...USER, consume: {q: 1}})).commit()
     scene.nowMs += 61 * SECOND_MS
@@ -105,7 +105,7 @@ describeOnEngine('faults of quotas, soft limits and the switch', {timeout: 60_00
     await (await client.acquire({...USER, entity: 'user-2', consume: {q: 1}})).commit()
   })
 
-  it('S9 a refusal by a configuration of a moment ago stamps no bucket that was enabled since (seed 33)', async () => {
+  it('S9 does not stamp a bucket that was enabled after an older refusal (seed 33)', async () => {
     const client = limiter([daily], {denyCacheMs: 600_000})
     await (await client.acquire({...USER, consume: {q: 1}})).commit()
     scene.nowMs += 61 * SECOND_MS
@@ -118,7 +118,7 @@ describeOnEngine('faults of quotas, soft limits and the switch', {timeout: 60_00
   })
 
   it.each(['q=10/day@UTC', 'q=10/hour!'])(
-    'S9 a period that began after an allowance was raised was granted the old one: it gets the new one, %s (seed 2000185)',
+    'S9 grants the raised allowance in a period that starts after the raise, %s (seed 2000185)',
     async text => {
       const resource = {level: 'resource', resource: RESOURCE} as const
       await scene.configure(resource, text)
@@ -138,7 +138,7 @@ describeOnEngine('faults of quotas, soft limits and the switch', {timeout: 60_00
     },
   )
 
-  it('L2 a wait for one limit ended in a window that leaves too little of another: it lasts until both are enough (seed 2000210)', async () => {
+  it('L2 waits until both limits suffice if a window leaves too little of one (seed 2000210)', async () => {
     // A tenth in the first half of every hour.
     const schedule = [{cron: '0-29 * * * *', scale: 0.1}]
     const rate = {name: 'sched', capacity: 40, refillAmount: 18, refillPeriodSeconds: 60}
@@ -158,7 +158,7 @@ describeOnEngine('faults of quotas, soft limits and the switch', {timeout: 60_00
     await (await client.acquire(asked)).commit()
   })
 
-  it('S4 a refused request renewed a bucket that had expired full: it writes nothing (seed 30022)', async () => {
+  it('S4 writes nothing for a refused request of a bucket that expired full (seed 30022)', async () => {
     // Twice as much in the first half of every hour.
     const schedule = [{cron: '0-29 * * * *', scale: 2}]
     const session = makeLimit({...quota, reset: {afterSeconds: 30}, schedule, timeZone: 'UTC'})
@@ -174,7 +174,7 @@ describeOnEngine('faults of quotas, soft limits and the switch', {timeout: 60_00
     await (await client.acquire({...USER, consume: {q: 15}})).commit()
   })
 
-  it('S3 what was taken before another client made a monthly quota a daily one went to the new day: it is void (seed 2000110)', async () => {
+  it('S3 voids charges from before another client made a monthly quota daily (seed 2000110)', async () => {
     const monthly = makeLimit({...quota, reset: {crons: ['0 0 1 * *']}, timeZone: 'UTC'})
     const lease = await limiter([monthly]).acquire({...USER, consume: {q: 2}})
     // As zae-limiter does: the kind in place, no new revision; then a reset on the next day, of which 4 are left.
@@ -194,7 +194,7 @@ describeOnEngine('faults of quotas, soft limits and the switch', {timeout: 60_00
     expect((await scene.totals(USER.entity, RESOURCE, 'q')).tokens).toBe(4)
   })
 
-  it('S3 what two shards gave of a session went to the day that another client has made of it: it is void (seed 700520)', async () => {
+  it('S3 voids session charges of two shards after another client made it daily (seed 700520)', async () => {
     const peer = new PythonPeer(scene)
     await scene.configure({level: 'resource', resource: RESOURCE}, 'q=10/5h!')
     await (await scene.limiter().acquire({...USER, consume: {q: 1}})).commit()
@@ -213,7 +213,7 @@ describeOnEngine('faults of quotas, soft limits and the switch', {timeout: 60_00
     expect((await scene.totals(USER.entity, RESOURCE, 'q', 2)).tokens).toBe(2)
   })
 
-  it('S2 an hour began with what was left of a session that another client had made hourly again: it is whole (seed 700762)', async () => {
+  it('S2 starts a whole hour after another client made a session hourly again (seed 700762)', async () => {
     const scope = {level: 'resource', resource: RESOURCE} as const
     const client = scene.limiter({configCacheMs: 0, denyCacheMs: 0})
     scene.nowMs = MIDNIGHT + HOUR_MS / 2
@@ -232,7 +232,7 @@ describeOnEngine('faults of quotas, soft limits and the switch', {timeout: 60_00
     expect((await scene.totals(USER.entity, RESOURCE, 'q')).tokens).toBe(10)
   })
 
-  it('L2 a period that the first use begins was waited for beyond it, where its schedule allows more before: it is not (seed 80111)', async () => {
+  it('L2 does not wait beyond the start of a period that its first use opens (seed 80111)', async () => {
     // Half of it in the first half of every hour.
     const schedule = [{cron: '0-29 * * * *', scale: 0.5}]
     const client = limiter([{...daily, schedule}])
@@ -246,7 +246,7 @@ describeOnEngine('faults of quotas, soft limits and the switch', {timeout: 60_00
     await (await client.acquire({...USER, consume: {q: 10}})).commit()
   })
 
-  it('L2 the same over several shards, which are asked together (seed 90355)', async () => {
+  it('L2 does not wait beyond it over several shards either (seed 90355)', async () => {
     const client = limiter([{...daily, schedule: [{cron: '0-29 * * * *', scale: 0.5}]}])
     scene.nowMs += HOUR_MS / 2
     await (await client.acquire({...USER, consume: {q: 3}})).commit()
@@ -259,7 +259,7 @@ describeOnEngine('faults of quotas, soft limits and the switch', {timeout: 60_00
     await (await client.acquire({...USER, consume: {q: 10}})).commit()
   })
 
-  it('L6 a lease over several shards named a soft limit that is in debt on a shard it did not charge: it does not (seed 95310)', async () => {
+  it('L6 names no soft limit in debt on a shard that the lease did not charge (seed 95310)', async () => {
     const client = limiter([{...daily, capacity: 20}, soft])
     await (await client.acquire({...USER, consume: {q: 0}})).commit()
     for (const shards of [1, 2]) await splitBucket(scene.tenant, USER.entity, RESOURCE, shards)
@@ -274,7 +274,7 @@ describeOnEngine('faults of quotas, soft limits and the switch', {timeout: 60_00
   })
 
   it.each(['q=10/day@UTC', 'q=10/hour!'])(
-    'S3 what was returned to a period while the next one began was in both: it stays in its own, %s (seed 8)',
+    'S3 keeps a refund in its own period while the next one starts, %s (seed 8)',
     async text => {
       await scene.configure({level: 'resource', resource: RESOURCE}, text)
       const lease = await scene.limiter().acquire({...USER, consume: {q: 1}})

@@ -23,7 +23,7 @@ const status = (retryAfterMs: number): LimitState => ({
   refillPeriodSeconds: 60,
 })
 
-it.each([Infinity, NaN])('L2 a wait of %d is in no header, no JSON and no message of a refusal', waitMs => {
+it.each([Infinity, NaN])('L2 omits a wait of %d from headers, JSON and messages of a refusal', waitMs => {
   const error = new RateLimitExceeded([status(waitMs)], waitMs)
   const seen = [
     JSON.stringify([error, error.toReferenceJSON()]),
@@ -39,7 +39,7 @@ it.each([Infinity, NaN])('L2 a wait of %d is in no header, no JSON and no messag
   expect(error.headers()['Retry-After']).toBe('86400')
 })
 
-it.each([Infinity, NaN])('a wait of %d is null in the result of a command, as its schema states', waitMs => {
+it.each([Infinity, NaN])('prints a wait of %d as null in the result of a command, as its schema states', waitMs => {
   const attempt = {
     admitted: false,
     isMetered: true,
@@ -54,7 +54,7 @@ it.each([Infinity, NaN])('a wait of %d is null in the result of a command, as it
   expect(acquireResult.parse(JSON.parse(JSON.stringify(json)))).toEqual(json)
 })
 
-it('L2 the wait counts on no more than a shard gains by the highest number of shards that one of them knows', () => {
+it('L2 counts on the gain of a shard by the highest shard count that any shard knows', () => {
   const record = (shard: number, shardCount: number): BucketRecord => ({
     namespace: 'ns',
     entity: 'user-1',

@@ -8,7 +8,7 @@ import {describeOnEngine, useTable} from '../helpers/table.js'
 import {admittedUntilRefused, failure, refusal, request, splitInto} from './visit.js'
 
 /** Faults that the reference system has had and fixed; named by its commits and issues. */
-describeOnEngine('A.6 faults that were fixed once', () => {
+describeOnEngine('A.6 fixed faults of the reference system', () => {
   const table = useTable()
   let scene: Scene
   let python: PythonPeer
@@ -36,7 +36,7 @@ describeOnEngine('A.6 faults that were fixed once', () => {
 
   const concernsTeam = ({Key}: OperationInput<'UpdateItem'>) => JSON.stringify(Key ?? {}).includes('team-1')
 
-  it('ced59de #428: the slow path finds the bucket it has read; no refusal has "retry after 0.0 s"', async () => {
+  it('ced59de #428: finds the read bucket on the slow path; no refusal has "retry after 0.0 s"', async () => {
     await scene.limiter().acquire(request({rpm: 100}))
     const error = await refusal(scene.limiter().acquire(request({rpm: 1})))
     expect(error.retryAfterMs).toBe(601)
@@ -45,7 +45,7 @@ describeOnEngine('A.6 faults that were fixed once', () => {
     expect(await scene.totals('user-1', 'gpt-4', 'rpm')).toMatchObject({consumed: 101})
   })
 
-  it('eb345b3: fast writes that drain the bucket between look and refill are not overdrawn', async () => {
+  it('eb345b3: does not overdraw when fast writes drain the bucket between read and refill', async () => {
     await scene.limiter().acquire(request({rpm: 60}))
     scene.nowMs += 30_000
     let drained = 0
@@ -60,7 +60,7 @@ describeOnEngine('A.6 faults that were fixed once', () => {
     expect(await admittedUntilRefused(scene.limiter(), {rpm: 1}, 200)).toBe(50)
   })
 
-  it('659a04b: a bucket past its expiry is renewed before it is charged', async () => {
+  it('659a04b: renews a bucket past its expiry before it charges it', async () => {
     await scene.limiter().acquire(request({rpm: 1}))
     await python.set({ttl: n(Math.floor(scene.nowMs / 1000))})
     scene.calls.length = 0
@@ -70,7 +70,7 @@ describeOnEngine('A.6 faults that were fixed once', () => {
     expect(await scene.totals('user-1', 'gpt-4', 'rpm')).toEqual({tokens: 98, consumed: 2})
   })
 
-  it('f8582a0 #332: meeting a transaction is tried again, for one item and for several', async () => {
+  it('f8582a0 #332: retries after meeting a transaction, for one item and for several', async () => {
     await scene.limiter().acquire(request({}))
     await splitInto(scene, 4)
     const limiter = scene.limiter()
@@ -97,7 +97,7 @@ describeOnEngine('A.6 faults that were fixed once', () => {
     expect(await scene.totals('user-1', 'gpt-4', 'rpm', 4)).toEqual({tokens: 9, consumed: 91})
   })
 
-  it('f295f69: when an adjustment fails at the second item, leaving the block returns exactly what was written', async () => {
+  it('f295f69: refunds exactly the written amounts if an adjustment fails at the second item', async () => {
     await scene.entity('user-1', 'team-1')
     const limiter = scene.limiter()
     let isBroken = false
@@ -122,7 +122,7 @@ describeOnEngine('A.6 faults that were fixed once', () => {
     }
   })
 
-  it('d6b5362: the child gets its tokens back when the parent cannot be charged', async () => {
+  it('d6b5362: refunds the child if the parent cannot be charged', async () => {
     await scene.entity('user-1', 'team-1')
     const limiter = scene.limiter()
     await limiter.acquire(request({rpm: 1}))
@@ -138,7 +138,7 @@ describeOnEngine('A.6 faults that were fixed once', () => {
     await expect.poll(() => scene.totals('user-1', 'gpt-4', 'rpm')).toEqual({tokens: 99, consumed: 1})
   })
 
-  it('b4f41a7: a low wcu is no sign of pressure; only measured writes split a bucket', async () => {
+  it('b4f41a7: splits only by measured writes, not by a low wcu', async () => {
     const limiter = scene.limiter()
     await limiter.acquire(request({rpm: 1}))
     for (let second = 0; second < 5; second++) {
@@ -150,7 +150,7 @@ describeOnEngine('A.6 faults that were fixed once', () => {
     expect(await python.number('shard_count')).toBe(1)
   })
 
-  it('23404d8: a shard made by a split is a whole item on the wire, and Python can use it at once', async () => {
+  it('23404d8: creates shards in a split as whole items that Python can use at once', async () => {
     await scene.limiter().acquire(request({rpm: 10}))
     await splitInto(scene, 2)
     const [first, second] = [(await python.item(0)) ?? {}, (await python.item(1)) ?? {}]
@@ -165,7 +165,7 @@ describeOnEngine('A.6 faults that were fixed once', () => {
     expect(await python.speculative({rpm: 1}, 1)).toBe(true)
   })
 
-  it('4d99935: the capacity of a sharded bucket is counted once', async () => {
+  it('4d99935: counts the capacity of a sharded bucket once', async () => {
     await scene.limiter().acquire(request({}))
     await splitInto(scene, 4)
     const limiter = scene.limiter()
@@ -174,7 +174,7 @@ describeOnEngine('A.6 faults that were fixed once', () => {
     expect(statuses).toMatchObject([{capacity: 100, refillAmount: 100, available: 100}])
   })
 
-  it('#179: what was consumed is counted, not derived from balances: refill and clamping leave it alone', async () => {
+  it('#179: counts consumption instead of deriving it from balances', async () => {
     const limiter = scene.limiter()
     for (let minute = 0; minute < 5; minute++) {
       await limiter.acquire(request({rpm: 80}))
@@ -185,7 +185,7 @@ describeOnEngine('A.6 faults that were fixed once', () => {
     expect(await python.number('b_rpm_tc')).toBe(401_000)
   })
 
-  it('#168: no attribute is written twice in one update, whatever happens at once', async () => {
+  it('#168: writes no attribute twice in one update, whatever happens at once', async () => {
     await scene.entity('user-1', 'team-1')
     const limiter = scene.limiter()
     await limiter.acquire(request({rpm: 1}))
@@ -198,7 +198,7 @@ describeOnEngine('A.6 faults that were fixed once', () => {
     expect(await python.item()).toMatchObject({b_wcu_cp: {N: '1000000'}, b_rpm_tk: {N: '0'}, b_tpm_tk: {N: '0'}})
   })
 
-  it('def53f7: limits of an entity for all resources come before those of the resource', async () => {
+  it('def53f7: prefers limits of an entity for all resources over those of the resource', async () => {
     await scene.configure({level: 'entity', entity: 'user-1', resource: '_default_'}, 'rpm=5/min')
     const limiter = scene.limiter()
     expect(await admittedUntilRefused(limiter, {rpm: 1}, 50)).toBe(5)

@@ -33,7 +33,7 @@ describeOnEngine('the number of admitted requests', () => {
     return sum
   }
 
-  it('grows by one per request, whatever it takes: the first, the next, one that refills, one from a full bucket', async () => {
+  it('grows by one per request: the first, the next, one that refills, one from a full bucket', async () => {
     const limiter = scene.limiter()
     await limiter.acquire(of('user-1', 3))
     await limiter.acquire(of('user-1', 0))
@@ -46,7 +46,7 @@ describeOnEngine('the number of admitted requests', () => {
     expect(await counted('user-1')).toBe(5)
   })
 
-  it('counts every request of a shared write, and no refused one', async () => {
+  it('counts every request of a batched write, and no refused one', async () => {
     const limiter = scene.limiter()
     await limiter.acquire(of('user-1', 1))
     const attempts = Array.from({length: 30}, () => limiter.acquire(of('user-1', 7)).catch(() => undefined))
@@ -55,7 +55,7 @@ describeOnEngine('the number of admitted requests', () => {
     expect(await counted('user-1')).toBe(15)
   })
 
-  it('does not count corrections and what is taken later, and takes a request back that is rolled back', async () => {
+  it('ignores settlements and later consumption, and uncounts a rolled-back request', async () => {
     const limiter = scene.limiter()
     const lease = await limiter.acquire(of('user-1', 5))
     await lease.adjust({rpm: 10})
@@ -67,7 +67,7 @@ describeOnEngine('the number of admitted requests', () => {
     expect((await scene.totals('user-1', RESOURCE, 'rpm')).consumed).toBe(0)
   })
 
-  it('takes a request back that takes no tokens', async () => {
+  it('uncounts a rolled-back request without tokens', async () => {
     const limiter = scene.limiter()
     await limiter.acquire(of('user-1', 1))
     const lease = await limiter.acquire(of('user-1', 0))
@@ -76,7 +76,7 @@ describeOnEngine('the number of admitted requests', () => {
     expect(await counted('user-1')).toBe(1)
   })
 
-  it('D-15 an attempt that the parent refuses counts nowhere once it is given back', async () => {
+  it('D-15 uncounts an attempt that the parent refuses', async () => {
     await scene.entity('user-1', 'team')
     await scene.configure({level: 'entity', entity: 'team', resource: RESOURCE}, 'rpm=2/min')
     const limiter = scene.limiter()
@@ -88,7 +88,7 @@ describeOnEngine('the number of admitted requests', () => {
     expect([await counted('user-1'), await counted('team')]).toEqual([2, 2])
   })
 
-  it('counts a request that several shards admit together once', async () => {
+  it('counts a request over several shards once', async () => {
     const limiter = scene.limiter()
     await limiter.acquire(of('user-1', 1))
     for (const count of [1, 2]) await splitBucket(scene.tenant, 'user-1', RESOURCE, count)

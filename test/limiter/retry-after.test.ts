@@ -57,7 +57,7 @@ describeOnBoth('L2 retry-after', {timeout: 300_000}, (table, extent) => {
     return scene
   }
 
-  it('is finite, positive and true: waiting that long with no competitors admits', async () => {
+  it('is finite, positive and exact: without contention, waiting that long admits', async () => {
     let refused = 0
     await fc.assert(
       fc.asyncProperty(states, async state => {
@@ -98,7 +98,7 @@ describeOnBoth('L2 retry-after', {timeout: 300_000}, (table, extent) => {
     if (extent === 'all') expect(refused).toBeGreaterThan(0)
   })
 
-  it('is not much too long: 2 ms less, and the request is refused again', async () => {
+  it('is not much too long: 2 ms earlier, the request is refused again', async () => {
     await fc.assert(
       fc.asyncProperty(states, async generated => {
         // None above its share.

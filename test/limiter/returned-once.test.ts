@@ -13,7 +13,7 @@ const FIRST_SHARD = 'BUCKET#user-1#gpt-4#0'
 /** All limiters with this source of randomness share a slot for their marks. */
 const sameSlot = (stem: number) => (count: number) => new Uint8Array(count).fill(count === 1 ? 0 : stem)
 
-describeOnBoth('charges and returns after the fact', {timeout: 60_000}, table => {
+describeOnBoth('settlements', {timeout: 60_000}, table => {
   let scene: Scene
   let faults: FaultTransport
   beforeEach(async () => {
@@ -46,7 +46,7 @@ describeOnBoth('charges and returns after the fact', {timeout: 60_000}, table =>
   }
 
   it.each(['lost before apply', 'lost after apply'] as const)(
-    'S6 a correction with both signs that is %s, its mark overwritten meanwhile, is charged at least once and returned at most once',
+    'S6 charge at least once and refund at most once if the write is %s and its mark overwritten',
     async kind => {
       const lossy = scene.limiter({randomBytes: sameSlot(1)})
       const rival = scene.limiter({randomBytes: sameSlot(2), transport: table.transport})
@@ -65,7 +65,7 @@ describeOnBoth('charges and returns after the fact', {timeout: 60_000}, table =>
     },
   )
 
-  it('S6 a charge that shares its write with a larger return is not lost with it', async () => {
+  it('S6 do not lose a charge that is batched with a larger refund', async () => {
     const lossy = scene.limiter({randomBytes: sameSlot(1)})
     const rival = scene.limiter({randomBytes: sameSlot(2), transport: table.transport})
     const [held, charged] = [await lossy.acquire(request({input: 100})), await lossy.acquire(request({input: 1}))]
@@ -81,7 +81,7 @@ describeOnBoth('charges and returns after the fact', {timeout: 60_000}, table =>
     ['an expired token', new Denied('UpdateItem')],
     ['a validation error', new ValidationFailed('UpdateItem')],
     ['conflicts', new TransactionConflict('UpdateItem')],
-  ])('S6 a return whose answer was lost and whose repetition meets %s is not made again', async (_, error) => {
+  ])('S6 do not repeat a refund after a lost answer if the retry meets %s', async (_, error) => {
     const limiter = scene.limiter()
     const lease = await limiter.acquire(request({input: 100}))
     await limiter.acquire(request({input: 10}))
@@ -106,7 +106,7 @@ describeOnBoth('charges and returns after the fact', {timeout: 60_000}, table =>
   it.each([
     ['an expired token', new Denied('UpdateItem')],
     ['conflicts', new TransactionConflict('UpdateItem')],
-  ])('S6 nor is the return of a whole lease that meets %s', async (_, error) => {
+  ])('S6 do not repeat the refund of a whole lease that meets %s', async (_, error) => {
     const limiter = scene.limiter()
     const lease = await limiter.acquire(request({input: 100}))
     await limiter.acquire(request({input: 10}))
@@ -123,7 +123,7 @@ describeOnBoth('charges and returns after the fact', {timeout: 60_000}, table =>
     expect((await consumed()).input).toBe(10)
   })
 
-  it('S6 the first try of a return that arrives after its repetition and a later write changes nothing', async () => {
+  it('S6 ignore a first try that arrives after its retry and a later write', async () => {
     const limiter = scene.limiter()
     const lease = await limiter.acquire(request({input: 100}))
     let late: (() => Promise<unknown>) | undefined
@@ -140,7 +140,7 @@ describeOnBoth('charges and returns after the fact', {timeout: 60_000}, table =>
     expect((await consumed()).input).toBe(45)
   })
 
-  it('S5 a return whose first try is lost is made, also after a gather of the same process whose answers never came', async () => {
+  it('S5 refund after a lost first try, even after an unanswered gather of the same process', async () => {
     const limiter = scene.limiter({random: () => 0})
     const lease = await limiter.acquire(request({input: 100}))
     await splitInto(scene, 2)
@@ -153,7 +153,7 @@ describeOnBoth('charges and returns after the fact', {timeout: 60_000}, table =>
     expect((await scene.totals('user-1', 'gpt-4', 'input', 2)).consumed).toBe(801)
   })
 
-  it('S5 a return whose first try is lost is made, also after a gather whose change of limits never arrived', async () => {
+  it('S5 refund after a lost first try, even after a gather whose change of limits never arrived', async () => {
     const lastFirst = scene.limiter({random: () => 0.99})
     const lease = await lastFirst.acquire(request({input: 100}))
     await splitInto(scene, 4)
@@ -171,7 +171,7 @@ describeOnBoth('charges and returns after the fact', {timeout: 60_000}, table =>
     expect((await scene.totals('user-1', 'gpt-4', 'input', 4)).consumed).toBe(1)
   })
 
-  it('a return costs one call, also when the slot of its mark is shared, and then at most one more', async () => {
+  it('refund with one call, and at most one more if the mark slot is shared', async () => {
     const [first, second] = [1, 2].map(stem => scene.limiter({randomBytes: sameSlot(stem)}))
     const lease = await first?.acquire(request({input: 100}))
     faults.start()
@@ -185,7 +185,7 @@ describeOnBoth('charges and returns after the fact', {timeout: 60_000}, table =>
   })
 
   it.each(['release', 'rollback'] as const)(
-    'S2 %s to a bucket that was deleted and created again pays for no other',
+    'S2 do not apply %s to a bucket that was deleted and recreated',
     async what => {
       const lease = await scene.limiter().acquire(request({input: 100}))
       await dropBucket()
@@ -195,7 +195,7 @@ describeOnBoth('charges and returns after the fact', {timeout: 60_000}, table =>
     },
   )
 
-  it('S2 a return to a bucket that was reset pays for no other, while charges still count', async () => {
+  it('S2 do not refund to a bucket that was reset, while charges still count', async () => {
     const limiter = scene.limiter()
     const lease = await limiter.acquire(request({input: 100}))
     await new NamespaceRepository(scene.tenant, undefined).resetBucket({entity: 'user-1', resource: 'gpt-4'})

@@ -54,7 +54,7 @@ describeOnEngine('processes that settle soon', {timeout: 300_000}, () => {
     return {child, reports, lines, ended}
   }
 
-  it.each(['close', 'leave'] as const)('S2 a process that ends by itself loses nothing: %s', async ending => {
+  it.each(['close', 'leave'] as const)('S2 lose nothing when they end normally: %s', async ending => {
     const {child, reports, ended} = start(1, ending)
     await ended
     expect(child.exitCode).toBe(0)
@@ -65,7 +65,7 @@ describeOnEngine('processes that settle soon', {timeout: 300_000}, () => {
     expect(await consumed()).toBe(last.owed)
   })
 
-  it('S6 a process that is killed loses at most the corrections that were accepted and not written', async () => {
+  it('S6 lose at most the accepted, unwritten settlements when killed', async () => {
     let hadUnwritten = 0
     for (let seed = 0; seed < SIZE.kills; seed++) {
       const before = await consumed()

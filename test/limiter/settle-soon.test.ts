@@ -18,7 +18,7 @@ const soon = (consume: Record<string, number>, entity?: string): AcquireRequest 
   ...SOON,
 })
 
-describeOnBoth('settling soon', {timeout: 60_000}, table => {
+describeOnBoth("settle: 'soon'", {timeout: 60_000}, table => {
   let scene: Scene
   let limiter: RateLimiter
   beforeEach(async () => {
@@ -78,7 +78,7 @@ describeOnBoth('settling soon', {timeout: 60_000}, table => {
         }) as Transport['send'],
     )
 
-  it('resolves before anything is written, and is written in the end', async () => {
+  it('resolves before the settlement is written', async () => {
     const lease = await limiter.acquire(soon({tpm: 100}))
     const go = hold()
     await lease.adjust({tpm: 20})
@@ -90,7 +90,7 @@ describeOnBoth('settling soon', {timeout: 60_000}, table => {
     expect(await tpm()).toEqual({tokens: 930, consumed: 70})
   })
 
-  it('writes the corrections of many leases of a bucket once', async () => {
+  it('writes the settlements of many leases of a bucket once', async () => {
     const leases = await Promise.all(Array.from({length: 20}, () => limiter.acquire(soon({tpm: 10}))))
     const calls = await callsOf(async () => {
       for (const [at, lease] of leases.entries()) await lease.adjust({tpm: at % 2 === 0 ? 5 : -4})
@@ -99,7 +99,7 @@ describeOnBoth('settling soon', {timeout: 60_000}, table => {
     expect(await tpm()).toEqual({tokens: 790, consumed: 210})
   })
 
-  it('is no further request', async () => {
+  it('counts no further request', async () => {
     const lease = await limiter.acquire(soon({tpm: 10}))
     await lease.adjust({tpm: 5})
     await limiter.settled()
@@ -107,7 +107,7 @@ describeOnBoth('settling soon', {timeout: 60_000}, table => {
     expect(Item?.[attributes.bucket.requests]).toEqual({N: '1'})
   })
 
-  it('goes along at once with a correction that somebody waits for', async () => {
+  it('batches with an awaited settlement at once', async () => {
     const [patient, hasty] = [await limiter.acquire(soon({tpm: 10})), await limiter.acquire(request({tpm: 10}))]
     const calls = await callsOf(async () => {
       await patient.adjust({tpm: 30})
@@ -117,7 +117,7 @@ describeOnBoth('settling soon', {timeout: 60_000}, table => {
     expect(calls).toBe(1)
   })
 
-  it('is the default of a limiter where it says so, and a request may say otherwise', async () => {
+  it('is the default of a limiter if configured, and a request may override it', async () => {
     limiter = scene.limiter(SOON)
     const [later, now] = [
       await limiter.acquire(request({tpm: 10})),
@@ -130,14 +130,14 @@ describeOnBoth('settling soon', {timeout: 60_000}, table => {
     expect(await tpm()).toMatchObject({consumed: 22})
   })
 
-  it.each([['later'], [''], [null], [true]])('refuses %j, for the limiter and for a request', async value => {
+  it.each([['later'], [''], [null], [true]])('rejects %j, for the limiter and for a request', async value => {
     const settle = value as never
     expect(() => scene.limiter({settle})).toThrow('settle must be "now" or "soon"')
     const error = await failure(limiter.acquire({...request({tpm: 1}), settle}))
     expect(error).toMatchObject({code: 'option.invalid', details: {option: 'settle'}})
   })
 
-  it('close writes what was accepted, and waits for it', async () => {
+  it('writes accepted settlements at close, and waits for them', async () => {
     const lease = await limiter.acquire(soon({tpm: 100}))
     await lease.adjust({tpm: -40})
     const go = hold()
@@ -152,7 +152,7 @@ describeOnBoth('settling soon', {timeout: 60_000}, table => {
     expect(await tpm()).toEqual({tokens: 940, consumed: 60})
   })
 
-  it('once closing has begun, nothing is accepted that is not written', async () => {
+  it('accepts nothing after close begins that is not written', async () => {
     const lease = await limiter.acquire(soon({tpm: 100}))
     const closing = limiter.close()
     await lease.adjust({tpm: 5})
@@ -162,7 +162,7 @@ describeOnBoth('settling soon', {timeout: 60_000}, table => {
     expect(await failure(lease.adjust({tpm: 5}))).toBeInstanceOf(Denied)
   })
 
-  it('a signal that aborts after the admission changes nothing', async () => {
+  it('is not affected by a signal that aborts after the admission', async () => {
     const controller = new AbortController()
     const lease = await limiter.acquire({...soon({tpm: 100}), signal: controller.signal})
     await lease.adjust({tpm: 7})
@@ -171,7 +171,7 @@ describeOnBoth('settling soon', {timeout: 60_000}, table => {
     expect(await tpm()).toMatchObject({consumed: 107})
   })
 
-  it('a request that would be refused has what was accepted written first', async () => {
+  it('writes accepted settlements before a request is refused', async () => {
     const lease = await limiter.acquire(soon({tpm: 1000}))
     await lease.release({tpm: 400})
     await limiter.acquire(request({tpm: 400}))
@@ -182,7 +182,7 @@ describeOnBoth('settling soon', {timeout: 60_000}, table => {
     expect(await tpm()).toMatchObject({consumed: 1000})
   })
 
-  it('a request that fits does not wait for what was accepted, but takes it along', async () => {
+  it('batches accepted settlements with a request that fits', async () => {
     const lease = await limiter.acquire(soon({tpm: 100}))
     await limiter.acquire(request({tpm: 1}))
     const written: string[] = []
@@ -201,8 +201,8 @@ describeOnBoth('settling soon', {timeout: 60_000}, table => {
     expect(await tpm()).toMatchObject({consumed: 107})
   })
 
-  describe('the books', () => {
-    it('count what was accepted as done; only returns raise no balance before they are written (L6)', async () => {
+  describe('balances of the lease', () => {
+    it('include accepted settlements; refunds raise no balance before they are written (L6)', async () => {
       const lease = await limiter.acquire(soon({tpm: 100}))
       const go = hold()
       await lease.adjust({tpm: 20})
@@ -218,7 +218,7 @@ describeOnBoth('settling soon', {timeout: 60_000}, table => {
       expect(lease.limits.tpm?.available).toBe(930)
     })
 
-    it('a limit that more is taken of meanwhile still lacks what was accepted', async () => {
+    it('still lack accepted charges when more is taken of the limit', async () => {
       const lease = await limiter.acquire(soon({tpm: 100}))
       await limiter.acquire(request({tpm: 1}))
       await lease.adjust({tpm: 20})
@@ -231,7 +231,7 @@ describeOnBoth('settling soon', {timeout: 60_000}, table => {
       expect(await tpm()).toMatchObject({tokens: 869})
     })
 
-    it.each([[20], [-30]])('rollback after %i returns exactly what is held, once (S6)', async delta => {
+    it.each([[20], [-30]])('refund exactly the holding once, on rollback after %i (S6)', async delta => {
       const lease = await limiter.acquire(soon({rpm: 1, tpm: 100}))
       await lease.adjust({tpm: delta})
       await lease.rollback()
@@ -241,7 +241,7 @@ describeOnBoth('settling soon', {timeout: 60_000}, table => {
       expect(await tpm()).toEqual({tokens: 1000, consumed: 0})
     })
 
-    it('a return of tokens whose charge fails is not made (S6)', async () => {
+    it('skip the refund of tokens whose charge fails (S6)', async () => {
       const lease = await limiter.acquire(soon({tpm: 100}))
       const repair = failWith(() => new Denied('UpdateItem'))
       const warnings = await warningsOf(async () => {
@@ -280,7 +280,7 @@ describeOnBoth('settling soon', {timeout: 60_000}, table => {
       return warnings
     }
 
-    it('the process warns once, nothing is unhandled, and everything that is held can be returned', async () => {
+    it('warns once, leaves nothing unhandled, and can refund the whole holding', async () => {
       await scene.entity('user-1', 'acme')
       const lease = await limiter.acquire(soon({tpm: 100}))
       expect(lease.parent).toBe('acme')
@@ -320,7 +320,7 @@ describeOnBoth('settling soon', {timeout: 60_000}, table => {
       },
     )
 
-    it('in doubt, a return is not made again (S6)', async () => {
+    it('does not repeat an uncertain refund (S6)', async () => {
       const lease = await limiter.acquire(soon({tpm: 100}))
       const warnings = await failTwice(lease, () => new Unavailable('UpdateItem', true))
       expect(warnings).toHaveLength(1)
@@ -341,7 +341,7 @@ describeOnBoth('settling soon', {timeout: 60_000}, table => {
       )
     }
 
-    it('a short outage is waited out', async () => {
+    it('retries through a short outage', async () => {
       const lease = await limiter.acquire(soon({tpm: 100}))
       failForAWhile()
       const warnings = await warningsOf(async () => {
@@ -352,7 +352,7 @@ describeOnBoth('settling soon', {timeout: 60_000}, table => {
       expect(await tpm()).toMatchObject({consumed: 120})
     })
 
-    it('close waits for what is tried again', async () => {
+    it('waits for retries at close', async () => {
       const lease = await limiter.acquire(soon({tpm: 100}))
       failForAWhile()
       await lease.adjust({tpm: 20})
@@ -361,7 +361,7 @@ describeOnBoth('settling soon', {timeout: 60_000}, table => {
     })
   })
 
-  it('goes to both levels of a cascade', async () => {
+  it('settles both levels of a cascade', async () => {
     await scene.entity('user-1', 'acme')
     const lease = await limiter.acquire(soon({tpm: 100}))
     const other = await limiter.acquire(soon({tpm: 100}))
@@ -374,7 +374,7 @@ describeOnBoth('settling soon', {timeout: 60_000}, table => {
     expect(await tpm('acme')).toMatchObject({consumed: 150})
   })
 
-  it('goes to the shards that gave the tokens (S8)', async () => {
+  it('settles the shards that gave the tokens (S8)', async () => {
     await limiter.acquire(request({tpm: 1}))
     await splitInto(scene, 2)
     limiter = scene.limiter()
@@ -386,7 +386,7 @@ describeOnBoth('settling soon', {timeout: 60_000}, table => {
       expect(state.limits.get('tpm')?.tokensMilli).toBeLessThanOrEqual(500_000n)
   })
 
-  it('goes to every resource of a request', async () => {
+  it('settles every resource of a request', async () => {
     await scene.configure({level: 'resource', resource: 'embeddings'}, 'tpm=1000/day')
     const lease = await limiter.acquire({...soon({tpm: 100}), resources: {embeddings: {tpm: 50}}})
     const calls = await callsOf(async () => {
@@ -399,7 +399,7 @@ describeOnBoth('settling soon', {timeout: 60_000}, table => {
     expect(await scene.totals('user-1', 'embeddings', 'tpm')).toMatchObject({consumed: 52})
   })
 
-  it('corrects only the counters of a bypassed entity', async () => {
+  it('changes only the counters of a bypassed entity', async () => {
     await limiter.acquire(request({tpm: 1}))
     await new NamespaceRepository(scene.tenant, undefined).setAccess(
       {level: 'entity', entity: 'user-1', resource: 'gpt-4'},
@@ -416,7 +416,7 @@ describeOnBoth('settling soon', {timeout: 60_000}, table => {
     expect(await tpm()).toMatchObject({consumed: 112, tokens: 999})
   })
 
-  it('a charge is not set off against a return to a bucket that is gone (S6)', async () => {
+  it('does not offset a charge against a refund to a deleted bucket (S6)', async () => {
     const [more, less] = [await limiter.acquire(soon({tpm: 100})), await limiter.acquire(soon({tpm: 100}))]
     await more.adjust({tpm: 60})
     await less.adjust({tpm: -60})
@@ -428,7 +428,7 @@ describeOnBoth('settling soon', {timeout: 60_000}, table => {
     expect(await tpm()).toEqual({tokens: 440, consumed: 560})
   })
 
-  it('returns nothing to a bucket that was created since', async () => {
+  it('refunds nothing to a newer incarnation of the bucket', async () => {
     const lease = await limiter.acquire(soon({tpm: 100}))
     await lease.release({tpm: 60})
     await table.transport.send('DeleteItem', {TableName: table.name, Key: key()})

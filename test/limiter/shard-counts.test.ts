@@ -8,7 +8,7 @@ import {failure, isAdmitted, refusal, request, splitInto} from './visit.js'
 
 const RESOURCE = {level: 'resource', resource: 'gpt-4'} as const
 
-describeOnBoth('what is known of shards', {timeout: 60_000}, table => {
+describeOnBoth('known shards', {timeout: 60_000}, table => {
   let scene: Scene
   beforeEach(async () => {
     scene = new Scene(table)
@@ -33,7 +33,7 @@ describeOnBoth('what is known of shards', {timeout: 60_000}, table => {
     scene.transport = transport
   }
 
-  it('S8 a shard that refuses does not speak for the others when the cache of entities has expired', async () => {
+  it('S8 do not make one refusing shard speak for the others when the entity cache has expired', async () => {
     await splitInto(scene, 4)
     const one = limiter()
     await one.acquire(request({rpm: 1}))
@@ -47,7 +47,7 @@ describeOnBoth('what is known of shards', {timeout: 60_000}, table => {
     expect(await isAdmitted(one.acquire(request({rpm: 20})))).toBe(true)
   })
 
-  it('S8 L2 a split between two looks hides no tokens, and no wait is infinite', async () => {
+  it('S8 L2 hide no tokens after a split between two reads, and no wait is infinite', async () => {
     await splitInto(scene, 2)
     const one = limiter()
     await one.acquire(request({rpm: 1}))
@@ -57,7 +57,7 @@ describeOnBoth('what is known of shards', {timeout: 60_000}, table => {
     expect(retryAfterMs).toBeLessThanOrEqual(86_400_000)
   })
 
-  it('L2 after a limit was raised the wait follows from the limits in force, not from those in some shards', async () => {
+  it('L2 wait by the limits in force after a raise, not by those in some shards', async () => {
     await splitInto(scene, 4)
     const one = limiter()
     await one.acquire(request({rpm: 90}))
@@ -70,7 +70,7 @@ describeOnBoth('what is known of shards', {timeout: 60_000}, table => {
     expect(await isAdmitted(one.acquire(request({rpm: 900})))).toBe(true)
   })
 
-  it('a bucket that is deleted while its shards are read is created anew', async () => {
+  it('are recreated if their bucket is deleted while they are read', async () => {
     await splitInto(scene, 2)
     const one = limiter()
     await one.acquire(request({rpm: 1}))
@@ -94,7 +94,7 @@ describeOnBoth('the wait of a family', {timeout: 60_000}, table => {
     await scene.entity('user-1', 'team-1')
   })
 
-  it('L2 a refusal by the parent is told when what the child was charged is back', async () => {
+  it('L2 includes the refund of the child when the parent refuses', async () => {
     const one = scene.limiter()
     await one.acquire(request({rpm: 90}))
     // A parent whose state is known would refuse before the child is charged.
@@ -113,7 +113,7 @@ describeOnBoth('the wait of a family', {timeout: 60_000}, table => {
     expect((await scene.totals('user-1', 'gpt-4', 'rpm')).consumed).toBe(90)
   })
 
-  it('L3 a request above the capacity of the parent is too large at once, also when the child is known to refuse', async () => {
+  it("L3 rejects a request above the parent's capacity at once, even if the child is known to refuse", async () => {
     const ofTeam = {level: 'entity', entity: 'team-1', resource: 'gpt-4'} as const
     await scene.configure(ofTeam, 'rpm=10000/day')
     const one = scene.limiter()

@@ -29,7 +29,7 @@ describeOnEngine('shards', () => {
   const LAST = 0.999
   const FIRST = 0
 
-  it('D-7 30 admissions, half of them on a second shard, charged the parent 15 times: it is charged 30 times', async () => {
+  it('D-7 charge the parent for every admission, on any shard', async () => {
     await limits('rpm=1000/day')
     await scene.entity('user-1', 'team-1')
     await scene.limiter().acquire(request({rpm: 1}))
@@ -42,7 +42,7 @@ describeOnEngine('shards', () => {
     expect(await python.number('b_rpm_tc', 0)).toBe(31_000)
   })
 
-  it('D-7 a lease from a second shard was dead: it can be adjusted, extended and rolled back', async () => {
+  it('D-7 let a lease of a second shard be adjusted, extended and rolled back', async () => {
     await limits('rpm=1000/day')
     await scene.entity('user-1', 'team-1')
     await scene.limiter().acquire(request({rpm: 1}))
@@ -62,7 +62,7 @@ describeOnEngine('shards', () => {
     expect(await scene.totals('team-1', 'gpt-4', 'rpm')).toEqual({tokens: 999, consumed: 1})
   })
 
-  it('D-8 every refund, adjustment and rollback hit shard 0: each goes to the shard that was charged', async () => {
+  it('D-8 get refunds, adjustments and rollbacks of their own charges', async () => {
     await limits('rpm=1000/day', 'tpm=1000/day')
     await scene.limiter().acquire(request({rpm: 1}))
     await splitInto(scene, 4)
@@ -105,7 +105,7 @@ describeOnEngine('shards', () => {
     ])
   })
 
-  it('D-8 a request gathered from several shards goes back to each of them', async () => {
+  it('D-8 get their parts of a gathered request back', async () => {
     await limits('rpm=1000/day')
     await scene.limiter().acquire(request({rpm: 1}))
     await splitInto(scene, 4)
@@ -119,7 +119,7 @@ describeOnEngine('shards', () => {
     )
   })
 
-  it('D-9 100 per day after 3 doublings admitted 248: it admits 100', async () => {
+  it('D-9 admit 100 per day after 3 doublings', async () => {
     await limits('rpd=100/day')
     const limiter = scene.limiter()
     expect(await admittedUntilRefused(limiter, {rpd: 1}, 10)).toBe(10)
@@ -129,7 +129,7 @@ describeOnEngine('shards', () => {
     expect(await scene.totals('user-1', 'gpt-4', 'rpd', 8)).toEqual({tokens: 0, consumed: 100})
   })
 
-  it.each([2, 8])('D-9 sharding nearly doubled the rate: %d shards of 100/min admit 100 a minute', async count => {
+  it.each([2, 8])('D-9 admit 100 a minute with %d shards of 100/min', async count => {
     await limits('rpm=100/min')
     await scene.limiter().acquire(request({rpm: 100}))
     await splitInto(scene, count)
@@ -142,7 +142,7 @@ describeOnEngine('shards', () => {
     expect(admitted).toBe(100)
   })
 
-  it('D-9 a Python bump without an aggregator leaves phantom shards: tokens are moved there, none minted', async () => {
+  it('D-9 fill phantom shards of a Python bump with moved tokens, and create none', async () => {
     await limits('rpd=100/day')
     await scene.limiter().acquire(request({rpd: 10}))
     await python.bump(1)
@@ -161,7 +161,7 @@ describeOnEngine('shards', () => {
     }
   })
 
-  it('D-9 a Python bump of a bucket that has shards: those behind learn the new count, and the rate stays', async () => {
+  it('D-9 learn the new count of a Python bump, and keep the rate', async () => {
     await limits('rpm=80/min')
     await scene.limiter().acquire(request({rpm: 80}))
     await splitInto(scene, 2)
@@ -177,7 +177,7 @@ describeOnEngine('shards', () => {
     expect((await scene.shards('user-1', 'gpt-4', 4)).map(({shardCount}) => shardCount)).toEqual([4, 4, 4, 4])
   })
 
-  it('D-9 a request to a shard that is behind brings all shards up to the count of shard 0', async () => {
+  it('D-9 adopt the count of shard 0 when a request meets a shard that is behind', async () => {
     await limits('rpm=80/min')
     await scene.limiter().acquire(request({rpm: 40}))
     await splitInto(scene, 2)
@@ -190,7 +190,7 @@ describeOnEngine('shards', () => {
     expect(await scene.totals('user-1', 'gpt-4', 'rpm', 4)).toEqual({tokens: 39, consumed: 41})
   })
 
-  it('L2 the wait is true although a shard that is behind gains less once it learns the new count', async () => {
+  it('L2 report a true wait, although a shard that is behind gains less with the new count', async () => {
     await limits('rpm=80/min')
     await scene.limiter().acquire(request({rpm: 80}))
     await splitInto(scene, 4)
@@ -208,7 +208,7 @@ describeOnEngine('shards', () => {
     [8, [LAST]],
     [8, [FIRST]],
     [4, [0.5]],
-  ])('D-9 the whole capacity of a bucket with %d phantom shards can be had at once', async (count, draws) => {
+  ])('D-9 give the whole capacity at once with %d phantom shards', async (count, draws) => {
     await limits('rpd=1000/day')
     await scene.limiter().acquire(request({}))
     for (let from = 1; from < count; from *= 2) await python.bump(from)
@@ -220,7 +220,7 @@ describeOnEngine('shards', () => {
     await limiter.acquire(request({rpd: 500}))
   })
 
-  it('D-9 a sharded bucket that vanished under a client that knows its shards starts anew', async () => {
+  it('D-9 start anew if the bucket vanishes under a client that knows its shards', async () => {
     await limits('rpd=100/day')
     await scene.limiter().acquire(request({rpd: 1}))
     await splitInto(scene, 4)
@@ -229,7 +229,7 @@ describeOnEngine('shards', () => {
     expect(await admittedUntilRefused(limiter, {rpd: 1}, 300)).toBe(100)
   })
 
-  it('D-9 one shard that vanished takes its tokens along: the others go on, it comes back with a part of theirs', async () => {
+  it('D-9 go on when one shard vanishes with its tokens, and recreate it from their own', async () => {
     await limits('rpd=100/day')
     await scene.limiter().acquire(request({rpd: 20}))
     await splitInto(scene, 4)
@@ -238,7 +238,7 @@ describeOnEngine('shards', () => {
     expect(await admittedUntilRefused(limiter, {rpd: 1}, 300)).toBe(60)
   })
 
-  it('D-9 a missing shard that no draw has met: the whole capacity can still be had after a true wait', async () => {
+  it('D-9 give the whole capacity after a true wait if a missing shard was never drawn', async () => {
     await limits('rpd=100/day')
     await scene.limiter().acquire(request({}))
     await splitInto(scene, 4)
@@ -250,7 +250,7 @@ describeOnEngine('shards', () => {
     await limiter.acquire(request({rpd: 100}))
   })
 
-  it('D-10 capacity 4 at 8 shards left 500 milli stranded on each: 4 are admitted, none is stranded', async () => {
+  it('D-10 strand no fractions: capacity 4 on 8 shards admits 4', async () => {
     await limits('rpd=4/day')
     await scene.limiter().acquire(request({}))
     await splitInto(scene, 8)
@@ -258,7 +258,7 @@ describeOnEngine('shards', () => {
     expect(await scene.totals('user-1', 'gpt-4', 'rpd', 8)).toEqual({tokens: 0, consumed: 4})
   })
 
-  it('D-10 1000 per day on 2 shards (997 + 500), request 600: 1 success while 897 remained; both that fit are admitted', async () => {
+  it('D-10 admit two requests of 600 on 2 shards of 1000 per day', async () => {
     await limits('rpd=1000/day')
     await scene.limiter().acquire(request({rpd: 3}))
     await python.bump(1)
@@ -271,7 +271,7 @@ describeOnEngine('shards', () => {
     await limiter.acquire(request({rpd: 600}))
   })
 
-  it('D-10 waiting never helps only above the whole capacity, not above a share', async () => {
+  it('D-10 report an endless wait only above the whole capacity, not above a share', async () => {
     await limits('rpd=1000/day')
     await scene.limiter().acquire(request({rpd: 1}))
     await splitInto(scene, 8)
@@ -283,7 +283,7 @@ describeOnEngine('shards', () => {
     expect(await failure(limiter.acquire(request({rpd: 1001})))).toMatchObject({code: 'request.too-large'})
   })
 
-  it('D-10 a limit that lost its parameters on one shard is healed when several shards admit a request together', async () => {
+  it('D-10 heal a limit without parameters on one shard when several admit a request together', async () => {
     await limits('rpd=1000/day', 'tpd=1000/day')
     await scene.limiter().acquire(request({rpd: 1}))
     await splitInto(scene, 2)
@@ -293,7 +293,7 @@ describeOnEngine('shards', () => {
     expect(await scene.totals('user-1', 'gpt-4', 'rpd', 2)).toMatchObject({consumed: 901})
   })
 
-  it('L7 requests that wait behind a gather use what it has read: the first takes, one reads, 18 need no call', async () => {
+  it('L7 reuse the read of a gather: the first takes, one reads, 18 need no call', async () => {
     await limits('rpm=100/day')
     await scene.limiter().acquire(request({}))
     await splitInto(scene, 2)

@@ -51,7 +51,7 @@ class DrippingProxy {
   }
 }
 
-describeOnEngine('L5 an answer that drips in without end', () => {
+describeOnEngine('L5 a response that drips endlessly', () => {
   const table = useTable()
   let proxy: DrippingProxy
 
@@ -65,7 +65,7 @@ describeOnEngine('L5 an answer that drips in without end', () => {
   })
 
   it.each(['GetItem', 'BatchGetItem', 'UpdateItem'])(
-    'to the first %s ends in a decision, later requests are decided, and close() returns',
+    'ends in a decision at the first %s, later requests are decided, and close() returns',
     async operation => {
       const scene = new Scene(table)
       const name = `drip-${operation}`

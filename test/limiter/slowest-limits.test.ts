@@ -11,7 +11,7 @@ import {refusal, request, splitInto} from './visit.js'
 const YEAR_MS = 365 * 86_400_000
 const gpt4 = {level: 'resource', resource: 'gpt-4'} as const
 
-describeOnEngine('L5 the slowest limits that can be set', () => {
+describeOnEngine('L5 the slowest possible limits', () => {
   const table = useTable()
 
   const sceneWith = async (limit: string) => {
@@ -27,7 +27,7 @@ describeOnEngine('L5 the slowest limits that can be set', () => {
     ['credits=1/1000000000s:9007199254740,x0.5@"* 2 * * *"'],
     ['credits=9007199254740/1000000000s!'],
     ['credits=9007199254740@"0 0 29 2 *"'],
-  ])('admit, refuse and correct with any debt: %s', async limit => {
+  ])('admit, refuse and settle with any debt: %s', async limit => {
     const {scene, repository} = await sceneWith(limit)
     await using limiter = scene.limiter()
     const lease = await limiter.acquire(request({credits: 1}))
@@ -53,7 +53,7 @@ describeOnEngine('L5 the slowest limits that can be set', () => {
     expect((await scene.limiter().tryAcquire(request({credits: 1}))).admitted).toBe(true)
   })
 
-  it('L2 name a wait that counts the whole debt', async () => {
+  it('L2 report a wait that includes the whole debt', async () => {
     const {scene} = await sceneWith('credits=1/30d')
     await using limiter = scene.limiter()
     const lease = await limiter.acquire(request({credits: 1}))
@@ -62,7 +62,7 @@ describeOnEngine('L5 the slowest limits that can be set', () => {
     expect(retryAfterMs).toBeGreaterThan(3000 * YEAR_MS)
   })
 
-  it('are charged and shown in a bucket that another client lets expire later than any date', async () => {
+  it('are charged and shown in a bucket that another client lets expire beyond any date', async () => {
     const {scene, repository} = await sceneWith('credits=1/day:20000000000')
     await (await scene.limiter().acquire(request({credits: 1}))).commit()
     await table.transport.send('UpdateItem', {

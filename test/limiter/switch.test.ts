@@ -34,7 +34,7 @@ describeOnBoth('the switch of a resource or entity', {timeout: 60_000}, table =>
     })
   const isDisabled = async (attempt: Promise<unknown>) => (await failure(attempt)) instanceof ResourceDisabled
 
-  it('refuses from the return of the command on, in every process, whatever it has cached, without a charge', async () => {
+  it('refuses in every process once the command returns, with any cache, without a charge', async () => {
     const limiters = Array.from({length: 5}, () => scene.limiter({onUnavailable: 'allow'}))
     for (const limiter of limiters) for (let at = 0; at < 3; at++) await limiter.acquire(request({rpm: 1}))
     expect((await repository.setAccess(RESOURCE, 'disabled')).buckets).toEqual({checked: 1, updated: 1, failed: 0})
@@ -50,7 +50,7 @@ describeOnBoth('the switch of a resource or entity', {timeout: 60_000}, table =>
     expect(charged(await stored())).toEqual(after)
   })
 
-  it('is part of the one write of a request: no call more', async () => {
+  it("adds no call: it is part of the request's write", async () => {
     const limiter = scene.limiter()
     await limiter.acquire(request({rpm: 1}))
     await limiter.acquire(request({rpm: 1}))
@@ -59,7 +59,7 @@ describeOnBoth('the switch of a resource or entity', {timeout: 60_000}, table =>
     expect(scene.calls).toEqual(['UpdateItem'])
   })
 
-  it('is a decision of its own, and the body of a 403', async () => {
+  it('is a decision of its own, with the body of a 403', async () => {
     await repository.setAccess(RESOURCE, 'disabled')
     const decision = await scene.limiter().tryAcquire({...request({rpm: 1}), waitMs: 60_000})
     expect(decision).toMatchObject({admitted: false, reason: 'disabled', retryAfterMs: null, waitedMs: 0})
@@ -79,7 +79,7 @@ describeOnBoth('the switch of a resource or entity', {timeout: 60_000}, table =>
     expect(await isDisabled(scene.limiter().available({entity: 'user-1', resource: 'gpt-4'}))).toBe(true)
   })
 
-  it('is told by what only looks, too, whatever the process has cached', async () => {
+  it('reports a disabled resource from reads, with any cache', async () => {
     const limiter = scene.limiter()
     await limiter.acquire(request({rpm: 1}))
     const bucket = {entity: 'user-1', resource: 'gpt-4'}
@@ -104,13 +104,13 @@ describeOnBoth('the switch of a resource or entity', {timeout: 60_000}, table =>
     expect(await told()).toEqual([false, false, false])
   })
 
-  it('holds for buckets that do not exist yet', async () => {
+  it('applies to buckets that do not exist yet', async () => {
     await repository.setAccess(RESOURCE, 'disabled')
     expect(await isDisabled(scene.limiter().acquire(request({rpm: 1})))).toBe(true)
     expect(await stored()).toBeUndefined()
   })
 
-  it('admits again once it is enabled or cleared, in every process, with the balance as it was', async () => {
+  it('admits again once enabled or cleared, in every process, with the earlier balance', async () => {
     for (const access of ['enabled', undefined] as const) {
       const limiter = scene.limiter()
       await limiter.acquire(request({rpm: 10}))
@@ -126,7 +126,7 @@ describeOnBoth('the switch of a resource or entity', {timeout: 60_000}, table =>
     expect((await scene.totals('user-1', 'gpt-4', 'rpm')).consumed).toBe(80)
   })
 
-  it('is decided by the most specific level that has one', async () => {
+  it('is decided by the most specific level with a switch', async () => {
     const limiter = scene.limiter()
     const other = () => limiter.acquire(request({rpm: 1}, 'user-2'))
     await limiter.acquire(request({rpm: 1}))
@@ -147,7 +147,7 @@ describeOnBoth('the switch of a resource or entity', {timeout: 60_000}, table =>
     expect(await isAdmitted(limiter.acquire(request({rpm: 1})))).toBe(true)
   })
 
-  it('reaches every shard, and shards that are made afterwards', async () => {
+  it('applies to every shard, including later ones', async () => {
     const limiter = scene.limiter()
     await limiter.acquire(request({rpm: 1}))
     await splitInto(scene, 2)
@@ -157,34 +157,31 @@ describeOnBoth('the switch of a resource or entity', {timeout: 60_000}, table =>
     expect(await isDisabled(limiter.acquire(request({rpm: 80})))).toBe(true)
   })
 
-  it.each([0, 1])(
-    'refuses a request for which several shards are charged, once shard %i of them is stamped',
-    async shard => {
-      await scene.limiter().acquire(request({rpm: 1}))
-      await splitInto(scene, 2)
-      const limiter = scene.limiter({
-        transport: {
-          send: async (operation, input, options) => {
-            // Another client stamps the shards one after the other; its configuration says the same.
-            if (operation === 'TransactWriteItems') {
-              const config = wireKey(keys.resourceConfig(scene.namespace, 'gpt-4'))
-              await stamp(config)
-              await stamp(key(shard))
-            }
-            return table.transport.send(operation, input, options)
-          },
+  it.each([0, 1])('refuses a request over several shards once shard %i is stamped', async shard => {
+    await scene.limiter().acquire(request({rpm: 1}))
+    await splitInto(scene, 2)
+    const limiter = scene.limiter({
+      transport: {
+        send: async (operation, input, options) => {
+          // Another client stamps the shards one after the other; its configuration says the same.
+          if (operation === 'TransactWriteItems') {
+            const config = wireKey(keys.resourceConfig(scene.namespace, 'gpt-4'))
+            await stamp(config)
+            await stamp(key(shard))
+          }
+          return table.transport.send(operation, input, options)
         },
-      })
-      const lease = await limiter.acquire(request({rpm: 1}))
-      expect(await isDisabled(limiter.acquire(request({rpm: 80})))).toBe(true)
-      expect((await scene.totals('user-1', 'gpt-4', 'rpm', 2)).consumed).toBe(2)
-      // What was taken before goes back all the same.
-      await lease.rollback()
-      expect((await scene.totals('user-1', 'gpt-4', 'rpm', 2)).consumed).toBe(1)
-    },
-  )
+      },
+    })
+    const lease = await limiter.acquire(request({rpm: 1}))
+    expect(await isDisabled(limiter.acquire(request({rpm: 80})))).toBe(true)
+    expect((await scene.totals('user-1', 'gpt-4', 'rpm', 2)).consumed).toBe(2)
+    // What was taken before goes back all the same.
+    await lease.rollback()
+    expect((await scene.totals('user-1', 'gpt-4', 'rpm', 2)).consumed).toBe(1)
+  })
 
-  it('refuses a lease that takes more from several shards, once one of them is stamped', async () => {
+  it('refuses a lease that takes more from several shards once one is stamped', async () => {
     const limiter = scene.limiter({
       transport: {
         send: async (operation, input, options) => {
@@ -202,7 +199,7 @@ describeOnBoth('the switch of a resource or entity', {timeout: 60_000}, table =>
     expect((await scene.totals('user-1', 'gpt-4', 'rpm', 2)).consumed).toBe(1)
   })
 
-  it('G3 of another client is honoured: its stamp, and its configuration where the stamp is missing', async () => {
+  it("G3 honours another client's stamp, and its configuration if the stamp is missing", async () => {
     const limiter = scene.limiter()
     await limiter.acquire(request({rpm: 1}))
     const config = wireKey(keys.resourceConfig(scene.namespace, 'gpt-4'))
@@ -215,7 +212,7 @@ describeOnBoth('the switch of a resource or entity', {timeout: 60_000}, table =>
     expect(await isDisabled(scene.limiter().acquire(request({rpm: 1})))).toBe(true)
   })
 
-  it('is in the audit trail', async () => {
+  it('is recorded in the audit trail', async () => {
     await repository.setAccess(ENTITY, 'disabled')
     scene.nowMs += 1000
     await repository.setAccess(ENTITY, undefined)
@@ -226,7 +223,7 @@ describeOnBoth('the switch of a resource or entity', {timeout: 60_000}, table =>
     ])
   })
 
-  it('is not stamped away by a request that was planned before it was thrown', async () => {
+  it('is not removed by a request planned before it was set', async () => {
     await scene.limiter().acquire(request({rpm: 1}))
     await repository.setAccess(RESOURCE, 'disabled')
     await repository.setAccess(RESOURCE, undefined)

@@ -17,7 +17,7 @@ describeOnBoth('refill', {timeout: 300_000}, (table, extent) => {
   const limits = (...texts: string[]) => scene.configure({level: 'resource', resource: 'gpt-4'}, ...texts)
 
   longTest(extent)(
-    'D-2 a 10-per-day limit written every 5 s for 2000 s gained 0 milli: it gains 231, and the fraction is kept',
+    'D-2 earns 231 milli and keeps the fraction of a 10-per-day limit written every 5 s for 2000 s',
     async () => {
       await limits('rpd=10/day', 'rps=1/sec')
       const limiter = scene.limiter({configCacheMs: 600_000})
@@ -37,7 +37,7 @@ describeOnBoth('refill', {timeout: 300_000}, (table, extent) => {
     },
   )
 
-  it('D-2 a peer that moves rf voids the fraction: nothing is credited twice', async () => {
+  it('D-2 voids the fraction if a peer moves rf: nothing is credited twice', async () => {
     await limits('rpd=10/day', 'rps=1/sec')
     const limiter = scene.limiter()
     await limiter.acquire(request({rpd: 10, rps: 1}))
@@ -51,21 +51,18 @@ describeOnBoth('refill', {timeout: 300_000}, (table, extent) => {
     expect(await python.number('b_rpd_tk')).toBe(0)
   })
 
-  longTest(extent)(
-    'D-3 each of 600 refills 1 ms apart paid part of a millisecond twice: 600 ms pay for 600 ms',
-    async () => {
-      await limits('rpm=100/min', 'tpm=10M/min', 'tick=1000/sec:1')
-      const limiter = scene.limiter()
-      await limiter.acquire(request({rpm: 100, tpm: 10_000_000, tick: 1}))
-      for (let ms = 0; ms < 600; ms++) {
-        scene.nowMs += 1
-        await limiter.acquire(request({tick: 1}))
-      }
-      expect(await python.number('b_rpm_tk')).toBe(1_000)
-      expect(await python.number('b_tpm_tk')).toBe(100_000_000)
-      expect(await python.number('rf')).toBe(scene.nowMs)
-    },
-  )
+  longTest(extent)('D-3 credits 600 ms for 600 refills 1 ms apart', async () => {
+    await limits('rpm=100/min', 'tpm=10M/min', 'tick=1000/sec:1')
+    const limiter = scene.limiter()
+    await limiter.acquire(request({rpm: 100, tpm: 10_000_000, tick: 1}))
+    for (let ms = 0; ms < 600; ms++) {
+      scene.nowMs += 1
+      await limiter.acquire(request({tick: 1}))
+    }
+    expect(await python.number('b_rpm_tk')).toBe(1_000)
+    expect(await python.number('b_tpm_tk')).toBe(100_000_000)
+    expect(await python.number('rf')).toBe(scene.nowMs)
+  })
 
   /** Every answer takes 20 ms: the clock at the write is not the clock at the read. */
   const slow = (inner: Transport): Transport => ({
@@ -77,31 +74,28 @@ describeOnBoth('refill', {timeout: 300_000}, (table, extent) => {
     },
   })
 
-  longTest(extent)(
-    'D-4 100/s, 20 ms between look and write: a client that asks 50 times a second got 667 of 1000; it gets all 1000',
-    async () => {
-      await limits('rps=100/sec:100')
-      await scene.limiter().acquire(request({rps: 100}))
-      const {transport} = scene
-      scene.transport = {
-        send: async (operation, input, options) => {
-          const answer = await transport.send(operation, input, options)
-          if (operation === 'BatchGetItem') scene.nowMs += 20
-          return answer
-        },
-      }
-      const startMs = scene.nowMs
-      let admitted = 0
-      for (let asked = 1; asked <= 1000; asked++) {
-        scene.nowMs = Math.max(scene.nowMs, startMs + asked * 20)
-        // A process that does not know the bucket must read it, and its limits, before it can refill.
-        if (await isAdmitted(scene.limiter().acquire(request({rps: 2})))) admitted++
-      }
-      expect(admitted).toBe(1000)
-    },
-  )
+  longTest(extent)('D-4 gives a client all 1000 of 100/s with 20 ms between read and write', async () => {
+    await limits('rps=100/sec:100')
+    await scene.limiter().acquire(request({rps: 100}))
+    const {transport} = scene
+    scene.transport = {
+      send: async (operation, input, options) => {
+        const answer = await transport.send(operation, input, options)
+        if (operation === 'BatchGetItem') scene.nowMs += 20
+        return answer
+      },
+    }
+    const startMs = scene.nowMs
+    let admitted = 0
+    for (let asked = 1; asked <= 1000; asked++) {
+      scene.nowMs = Math.max(scene.nowMs, startMs + asked * 20)
+      // A process that does not know the bucket must read it, and its limits, before it can refill.
+      if (await isAdmitted(scene.limiter().acquire(request({rps: 2})))) admitted++
+    }
+    expect(admitted).toBe(1000)
+  })
 
-  it('D-4 rf is the instant that the refill was computed for', async () => {
+  it('D-4 stores the instant of the refill in rf', async () => {
     await limits('rps=100/sec:100k')
     await scene.limiter().acquire(request({rps: 100_000}))
     const startMs = scene.nowMs
@@ -116,7 +110,7 @@ describeOnBoth('refill', {timeout: 300_000}, (table, extent) => {
   })
 
   longTest(extent)(
-    'D-5 clocks 10 s apart, 1/s, capacity 100, 60 s: 481 instead of 160; at most the 10 s the fast clock is ahead',
+    'D-5 credits at most the 10 s by which a fast clock is ahead (1/s, capacity 100, 60 s)',
     async () => {
       await limits('rps=1/sec:100')
       const options = {denyCacheMs: 0}
@@ -138,7 +132,7 @@ describeOnBoth('refill', {timeout: 300_000}, (table, extent) => {
     },
   )
 
-  it('D-5 a clock that jumps back by an hour and returns credits the hour once', async () => {
+  it('D-5 credits an hour once when a clock jumps back by an hour and returns', async () => {
     await limits('rps=1/sec:100')
     const limiter = scene.limiter({denyCacheMs: 0})
     await limiter.acquire(request({rps: 100}))
@@ -154,7 +148,7 @@ describeOnBoth('refill', {timeout: 300_000}, (table, extent) => {
   })
 
   // Setting it back would credit the same time twice for real (S7), so the bucket waits and reports for how long.
-  it('D-5 an rf ahead of the clock: it stays, and the wait counts it in', async () => {
+  it('D-5 keeps an rf ahead of the clock, and includes it in the wait', async () => {
     await limits('rps=1/sec:100')
     await scene.limiter().acquire(request({rps: 100}))
     await python.set({rf: n(scene.nowMs + 10_000)})
@@ -166,7 +160,7 @@ describeOnBoth('refill', {timeout: 300_000}, (table, extent) => {
     await limiter.acquire(request({rps: 1}))
   })
 
-  it('D-6 30 s of a 1000-per-day limit were lost because another needed refill: a write that moves rf credits every limit', async () => {
+  it('D-6 credits every limit when a write moves rf', async () => {
     await limits('tpm=1000/min', 'rpd=1000/day')
     await scene.limiter().acquire(request({tpm: 1000, rpd: 1000}))
     await python.set({b_wcu_tk: n(400_000)})
@@ -182,7 +176,7 @@ describeOnBoth('refill', {timeout: 300_000}, (table, extent) => {
     expect(await python.number('b_rpd_tc')).toBe(1_000_000)
   })
 
-  it('D-6 a refill by a process that last saw the bucket full credits what others have consumed since', async () => {
+  it('D-6 credits consumption since by others when a process last saw the bucket full', async () => {
     await limits('tpm=1000/min', 'rpm=1/min')
     const idle = scene.limiter({configCacheMs: 600_000})
     await idle.acquire(request({tpm: 1, rpm: 1}))
@@ -194,7 +188,7 @@ describeOnBoth('refill', {timeout: 300_000}, (table, extent) => {
     expect(await python.number('b_rpm_tk')).toBe(0)
   })
 
-  it('D-6 the same within the half second for which a state counts as fresh', async () => {
+  it('D-6 credits it too within the half second for which a state counts as fresh', async () => {
     await limits('tpm=1000/sec', 'rpm=2/sec:1')
     const other = scene.limiter()
     await other.acquire(request({tpm: 1, rpm: 1}))
@@ -205,7 +199,7 @@ describeOnBoth('refill', {timeout: 300_000}, (table, extent) => {
     expect(await python.number('b_tpm_tk')).toBe(599_000)
   })
 
-  it('D-6 a refill that was cut at the capacity loses nothing of what others have consumed since', async () => {
+  it("D-6 loses nothing of others' consumption when a refill is cut at the capacity", async () => {
     await limits('rps=100/sec', 'rpd=1000/day')
     const first = scene.limiter()
     await first.acquire(request({rpd: 500}))

@@ -9,7 +9,7 @@ const KINDS: readonly FaultKind[] = ['unreachable', 'throttled', '5xx']
 /** An outage that begins with any call and lasts longer than any caller waits. */
 describeOnBoth('L5 an outage from any call on', {timeout: 300_000}, (table, extent) => {
   describe.each([...ON_ONE_ITEM, ...IN_FAMILIES, ...ON_LEASES])('$name', scenario => {
-    it.each(['block', 'allow'] as const)('%s decides what becomes of it', async onUnavailable => {
+    it.each(['block', 'allow'] as const)('ends as the policy %s says', async onUnavailable => {
       const clean = await play(table, scenario)
       const cases = clean.calls.flatMap(at => KINDS.map(kind => ({kind, at, times: Number.POSITIVE_INFINITY})))
       const check = async (fault: Fault) => {

@@ -14,7 +14,7 @@ const request = {entity: 'user-1', resource: 'gpt-4', consume: {rpm: 1, tpm: 500
 
 const OUTAGE = {kind: 'unreachable', at: 1, times: Number.POSITIVE_INFINITY} as const
 
-describeOnEngine('when the table cannot be reached', () => {
+describeOnEngine('an unavailable table', () => {
   const table = useTable()
   let scene: Scene
   let faults: FaultTransport
@@ -46,14 +46,14 @@ describeOnEngine('when the table cannot be reached', () => {
   }
 
   describe('policy', () => {
-    it('block is an error with the reason', async () => {
+    it('throws an error with the reason under block', async () => {
       faults.start(OUTAGE)
       const failure = limiter({onUnavailable: 'block'}).acquire(request)
       await expect(failure).rejects.toThrow(RateLimiterUnavailable)
       await expect(failure).rejects.toMatchObject({code: 'limiter.unavailable', cause: {code: 'dynamo.unavailable'}})
     })
 
-    it('allow is a lease that is marked as unmetered and can be used like any other', async () => {
+    it('returns an unmetered lease that works like any other under allow', async () => {
       faults.start(OUTAGE)
       const lease = await limiter({onUnavailable: 'allow'}).acquire(request)
       expect(lease.isMetered).toBe(false)
@@ -65,7 +65,7 @@ describeOnEngine('when the table cannot be reached', () => {
       expect(await scene.shards('user-1', 'gpt-4')).toEqual([])
     })
 
-    it('the policy of a call takes precedence over that of the limiter', async () => {
+    it('prefers the policy of a call to that of the limiter', async () => {
       faults.start(OUTAGE)
       const blocking = limiter({onUnavailable: 'block'})
       expect((await blocking.acquire({...request, onUnavailable: 'allow'})).isMetered).toBe(false)
@@ -73,7 +73,7 @@ describeOnEngine('when the table cannot be reached', () => {
       await expect(allowing.acquire({...request, onUnavailable: 'block'})).rejects.toThrow(RateLimiterUnavailable)
     })
 
-    it('the policy of the limiter takes precedence over the stored one', async () => {
+    it('prefers the policy of the limiter to the stored one', async () => {
       await store('allow')
       const blocking = limiter({onUnavailable: 'block'})
       await blocking.acquire(request)
@@ -81,23 +81,26 @@ describeOnEngine('when the table cannot be reached', () => {
       await expect(blocking.acquire(request)).rejects.toThrow(RateLimiterUnavailable)
     })
 
-    it.each(['allow', 'block'] as const)('stored %s, known before the outage, holds during it', async policy => {
-      await store(policy)
-      const plain = limiter()
-      expect((await plain.acquire(request)).isMetered).toBe(true)
-      faults.start(OUTAGE)
-      // Long after the cache has let go of it, too.
-      for (const laterMs of [0, 3_600_000]) {
-        scene.nowMs += laterMs
-        const outcome = await plain.acquire(request).then(
-          lease => (lease.isMetered ? 'metered' : 'allow'),
-          error => (error instanceof RateLimiterUnavailable ? 'block' : error),
-        )
-        expect(outcome).toBe(policy)
-      }
-    })
+    it.each(['allow', 'block'] as const)(
+      'keeps the stored policy %s, known before the outage, during it',
+      async policy => {
+        await store(policy)
+        const plain = limiter()
+        expect((await plain.acquire(request)).isMetered).toBe(true)
+        faults.start(OUTAGE)
+        // Long after the cache has let go of it, too.
+        for (const laterMs of [0, 3_600_000]) {
+          scene.nowMs += laterMs
+          const outcome = await plain.acquire(request).then(
+            lease => (lease.isMetered ? 'metered' : 'allow'),
+            error => (error instanceof RateLimiterUnavailable ? 'block' : error),
+          )
+          expect(outcome).toBe(policy)
+        }
+      },
+    )
 
-    it('the stored policy is learnt while only writes fail', async () => {
+    it('reads the stored policy while only writes fail', async () => {
       await store('allow')
       faults.start({kind: 'throttled', operation: 'UpdateItem', at: 1, times: Number.POSITIVE_INFINITY})
       const learning = limiter()
@@ -113,7 +116,7 @@ describeOnEngine('when the table cannot be reached', () => {
       await expect.poll(isLetThrough).toBe(true)
     })
 
-    it('without a policy given or known: block', async () => {
+    it('blocks without a given or known policy', async () => {
       await store('allow')
       faults.start(OUTAGE)
       await expect(limiter().acquire(request)).rejects.toThrow(RateLimiterUnavailable)
@@ -121,7 +124,7 @@ describeOnEngine('when the table cannot be reached', () => {
   })
 
   describe('L5 deadline', () => {
-    it('a table that never answers: the decision still comes, for every caller that waits', async () => {
+    it('decides for every waiting caller if the table never responds', async () => {
       const waiting = limiter({onUnavailable: 'block'})
       await waiting.acquire({...request, consume: {rpm: 1}})
       faults.start({kind: 'late answer', at: 1})
@@ -137,7 +140,7 @@ describeOnEngine('when the table cannot be reached', () => {
       expect(await scene.totals('user-1', 'gpt-4', 'tpm')).toEqual({tokens: 9500, consumed: 500})
     })
 
-    it('allow: the unmetered lease comes by the deadline', async () => {
+    it('returns the unmetered lease by the deadline under allow', async () => {
       faults.start({kind: 'late arrival', at: 1})
       const allowing = limiter({onUnavailable: 'allow'})
       expect((await allowing.acquire({...request, timeoutMs: 30})).isMetered).toBe(false)
@@ -146,7 +149,7 @@ describeOnEngine('when the table cannot be reached', () => {
       expect(await scene.shards('user-1', 'gpt-4')).toEqual([])
     })
 
-    it('a namespace that cannot be looked up is no reason to wait longer', async () => {
+    it('does not wait longer for a namespace lookup', async () => {
       const named = (onUnavailable: OnUnavailable) =>
         new RateLimiter({stack: table.name, namespace: 'team-a', transport: scene.transport, onUnavailable})
       // Each of them reads the name and the version.
@@ -156,14 +159,14 @@ describeOnEngine('when the table cannot be reached', () => {
       faults.stop()
     })
 
-    it('a write that is never answered times out by itself, however long its caller would wait', async () => {
+    it('times out a write without a response, however long its caller would wait', async () => {
       const hurried = limiter({onUnavailable: 'block', timeoutMs: 40})
       faults.start({kind: 'late answer', at: 1, times: Number.POSITIVE_INFINITY})
       await expect(hurried.acquire({...request, timeoutMs: 600_000})).rejects.toThrow(RateLimiterUnavailable)
       faults.stop()
     })
 
-    it('a deadline that passes between two tries is an outage as well', async () => {
+    it('treats a deadline between two tries as an outage', async () => {
       const hurried = limiter({onUnavailable: 'block', timeoutMs: 40, random: () => 0.999})
       faults.start({...OUTAGE, kind: 'throttled'})
       await expect(hurried.acquire({...request, timeoutMs: 5000})).rejects.toThrow(RateLimiterUnavailable)
@@ -178,7 +181,7 @@ describeOnEngine('when the table cannot be reached', () => {
       new TypeError('undefined is not a function'),
     ]
 
-    it.each(bugs)('%s never passes as allow, at any call', async bug => {
+    it.each(bugs)('throws %s even under allow, at any call', async bug => {
       await scene.entity('user-1', 'team-1')
       const calls = await acquireWithBugAt(0)
       expect(calls).toBeGreaterThanOrEqual(6)

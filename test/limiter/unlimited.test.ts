@@ -8,7 +8,7 @@ import {failure, isAdmitted, request, splitInto} from './visit.js'
 const resource = {level: 'resource', resource: 'gpt-4'} as const
 const own = {level: 'entity', entity: 'user-1', resource: 'gpt-4'} as const
 
-describeOnEngine('a limit that is asked for and not configured', () => {
+describeOnEngine('a requested limit that is not configured', () => {
   const table = useTable()
   let scene: Scene
   beforeEach(async () => {
@@ -16,7 +16,7 @@ describeOnEngine('a limit that is asked for and not configured', () => {
     await scene.configure(resource, 'tpm=100/min')
   })
 
-  it('is not limited, and is listed; the others are charged and refuse', async () => {
+  it('is listed as unlimited; the others are charged and refuse', async () => {
     const limiter = scene.limiter()
     const decision = await limiter.tryAcquire(request({rpm: 1, tpm: 60}))
     if (!decision.admitted) throw new Error('refused')
@@ -40,7 +40,7 @@ describeOnEngine('a limit that is asked for and not configured', () => {
     expect(scene.calls).toHaveLength(6)
   })
 
-  it('is an error that charges nothing in strict mode, of the limiter or of the request', async () => {
+  it('is an error without a charge in strict mode, of the limiter or the request', async () => {
     const strict = scene.limiter({strict: true})
     expect(await failure(strict.acquire(request({rpm: 1, tpm: 1})))).toMatchObject({code: 'limit.unknown'})
     expect(await failure(strict.check(request({rpm: 1})))).toMatchObject({code: 'limit.unknown'})
@@ -61,7 +61,7 @@ describeOnEngine('a limit that is asked for and not configured', () => {
     expect(await scene.totals('user-1', 'gpt-4', 'tpm')).toMatchObject({consumed: 3})
   })
 
-  it('can be adjusted, released, taken again and rolled back, without effect', async () => {
+  it('can be adjusted, released, taken again and rolled back without effect', async () => {
     const lease = await scene.limiter().acquire(request({rpm: 2, tpm: 10}))
     await lease.adjust({rpm: 5, tpm: 5})
     await lease.release({rpm: 2, tpm: 5})
@@ -72,7 +72,7 @@ describeOnEngine('a limit that is asked for and not configured', () => {
     expect(await scene.totals('user-1', 'gpt-4', 'tpm')).toEqual({tokens: 100, consumed: 0})
   })
 
-  it('is not returned by a lease that was not charged for it, when it was added meanwhile', async () => {
+  it('is not refunded by an uncharged lease if it was added meanwhile', async () => {
     const limiter = scene.limiter()
     const lease = await limiter.acquire(request({rpm: 2, tpm: 10}))
     await scene.configure(resource, 'rpm=10/min', 'tpm=100/min')
@@ -83,7 +83,7 @@ describeOnEngine('a limit that is asked for and not configured', () => {
     expect(await scene.totals('user-1', 'gpt-4', 'rpm')).toEqual({tokens: 10, consumed: 0})
   })
 
-  it('is charged to the parent that has it', async () => {
+  it('is charged to a parent that has it', async () => {
     await scene.entity('user-1', 'team-1')
     await scene.configure({...own, entity: 'team-1'}, 'rpm=2/min')
     const limiter = scene.limiter()
@@ -96,7 +96,7 @@ describeOnEngine('a limit that is asked for and not configured', () => {
     expect(await scene.totals('team-1', 'gpt-4', 'rpm')).toEqual({tokens: 2, consumed: 0})
   })
 
-  it('is left out where a request takes from several shards', async () => {
+  it('is skipped if a request takes from several shards', async () => {
     const limiter = scene.limiter()
     await limiter.acquire(request({tpm: 1}))
     await splitInto(scene, 2)
@@ -105,7 +105,7 @@ describeOnEngine('a limit that is asked for and not configured', () => {
     expect(await scene.totals('user-1', 'gpt-4', 'tpm', 2)).toMatchObject({consumed: 81})
   })
 
-  it('is enforced within the cache period after it was added, and at once by a process that has not looked yet', async () => {
+  it('is enforced within the cache period after it is added, and at once by a new process', async () => {
     const limiter = scene.limiter({configCacheMs: 60_000})
     const several = async (process: typeof limiter) => {
       let admitted = 0
@@ -122,7 +122,7 @@ describeOnEngine('a limit that is asked for and not configured', () => {
     expect(await several(fresh.limiter())).toBe(3)
   })
 
-  it('is enforced at once where the change has reached the bucket', async () => {
+  it('is enforced at once if the change has updated the bucket', async () => {
     const limiter = scene.limiter()
     for (let count = 0; count < 3; count++) await limiter.acquire(request({rpm: 1, tpm: 1}))
     await scene.configure(resource, 'rpm=2/min', 'tpm=100/min')
@@ -136,14 +136,14 @@ describeOnEngine('a limit that is asked for and not configured', () => {
     expect(await scene.totals('user-1', 'gpt-4', 'rpm')).toEqual({tokens: 0, consumed: 2})
   })
 
-  it('where nothing is configured at any level, no request is let through', async () => {
+  it('admits no request if no limits are configured at any level', async () => {
     const nothing = {...request({rpm: 1}), resource: 'unknown'}
     expect(await failure(scene.limiter().acquire(nothing))).toMatchObject({code: 'limits.missing'})
   })
 })
 
 describe('the warning about a limit that is not configured', () => {
-  it('comes once per name and process', async () => {
+  it('is shown once per name and process', async () => {
     const warnings: string[] = []
     const listen = ({name, message}: Error) => warnings.push(`${name}: ${message}`)
     process.on('warning', listen)

@@ -15,7 +15,7 @@ describe('one signal shared by many', () => {
     expect(getEventListeners(signal, 'abort')).toEqual([])
   })
 
-  it('tells all of them, also one that comes later, but none that has gone', () => {
+  it('notifies all of them, including a later one, but none that has gone', () => {
     const controller = new AbortController()
     const told: string[] = []
     onAbort(controller.signal, () => told.push('first'))
@@ -47,7 +47,7 @@ describeOnEngine('waiting for admission', () => {
     onWait: ms => waits.push(ms),
   })
 
-  it('waits as long as a refusal tells it to, and no request waits longer than it may', async () => {
+  it('waits exactly as long as a refusal reports, and no longer than allowed', async () => {
     const limiter = scene.limiter({sleep})
     await limiter.acquire(request({rpm: 5}))
     const refused = await limiter.tryAcquire(request({rpm: 1}))
@@ -60,7 +60,7 @@ describeOnEngine('waiting for admission', () => {
     await expect(limiter.acquire(waiting(5, 1))).rejects.toMatchObject({code: 'limit.exceeded'})
   })
 
-  it('waits again when other requests were faster, but not beyond its limit', async () => {
+  it('waits again if other requests were faster, but not beyond its maximum', async () => {
     const rival = scene.limiter()
     const limiter = scene.limiter({
       sleep: async ms => {
@@ -90,7 +90,7 @@ describeOnEngine('waiting for admission', () => {
     expect(naps).toHaveLength(24)
   })
 
-  it('does not wait for what can never be admitted', async () => {
+  it('does not wait for requests that can never be admitted', async () => {
     const limiter = scene.limiter({sleep})
     const decision = await limiter.tryAcquire(waiting(6, 60_000))
     expect(decision).toMatchObject({admitted: false, reason: 'too-large', retryAfterMs: null, waitedMs: 0})
@@ -111,7 +111,7 @@ describeOnEngine('waiting for admission', () => {
     expect(await scene.totals('user-1', 'gpt-4', 'rpm')).toEqual({tokens: 0, consumed: 5})
   })
 
-  it('ends when the limiter is closed; a closed limiter answers nothing', async () => {
+  it('ends when the limiter is closed; a closed limiter decides nothing', async () => {
     const limiter = scene.limiter({
       sleep: async (_, signal) => new Promise(done => onAbort(signal as AbortSignal, done)),
     })
@@ -134,7 +134,7 @@ describeOnEngine('waiting for admission', () => {
     await limiter.close()
   })
 
-  it('a thousand requests share one signal without a warning, and leave no listener behind', async () => {
+  it('shares one signal among a thousand requests without a warning, and leaves no listener behind', async () => {
     const limiter = scene.limiter({sleep})
     const {signal} = new AbortController()
     const warnings = await warningsOf(() =>

@@ -14,27 +14,24 @@ describeOnBoth('write pressure', {timeout: 300_000}, (table, extent) => {
     await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=1/day:1M')
   })
 
-  longTest(extent)(
-    'D-1 wcu was a lifetime budget of 1000 writes: 3000 writes at 100/s leave one shard and a wcu that Python can spend',
-    async () => {
-      const limiter = scene.limiter()
-      await limiter.acquire(request({rpm: 1}))
-      let lowest = 1_000_000
-      for (let written = 0; written < 3000; written++) {
-        scene.nowMs += 10
-        if (written % 2 === 0) await limiter.acquire(request({rpm: 1}))
-        else expect(await python.speculative({rpm: 1})).toBe(true)
-        if (written % 50 === 0) lowest = Math.min(lowest, await python.number('b_wcu_tk'))
-      }
-      await limiter.settled()
-      expect(lowest).toBeGreaterThanOrEqual(200_000)
-      expect(await python.number('shard_count')).toBe(1)
-      expect(await python.number('b_wcu_tc')).toBe(3_000_000)
-      expect(await python.number('b_rpm_tc')).toBe(3_001_000)
-    },
-  )
+  longTest(extent)('D-1 keeps one shard and a wcu that Python can spend after 3000 writes at 100/s', async () => {
+    const limiter = scene.limiter()
+    await limiter.acquire(request({rpm: 1}))
+    let lowest = 1_000_000
+    for (let written = 0; written < 3000; written++) {
+      scene.nowMs += 10
+      if (written % 2 === 0) await limiter.acquire(request({rpm: 1}))
+      else expect(await python.speculative({rpm: 1})).toBe(true)
+      if (written % 50 === 0) lowest = Math.min(lowest, await python.number('b_wcu_tk'))
+    }
+    await limiter.settled()
+    expect(lowest).toBeGreaterThanOrEqual(200_000)
+    expect(await python.number('shard_count')).toBe(1)
+    expect(await python.number('b_wcu_tc')).toBe(3_000_000)
+    expect(await python.number('b_rpm_tc')).toBe(3_001_000)
+  })
 
-  it('D-1 a bucket whose wcu a Python client has used up is neither refused nor split, and is repaired', async () => {
+  it('D-1 neither refuses nor splits a bucket whose wcu a Python client used up, and repairs it', async () => {
     const limiter = scene.limiter()
     await limiter.acquire(request({rpm: 1}))
     await python.set({b_wcu_tk: n(0)})
@@ -49,7 +46,7 @@ describeOnBoth('write pressure', {timeout: 300_000}, (table, extent) => {
     expect(await python.speculative({rpm: 1})).toBe(true)
   })
 
-  longTest(extent)('D-1 above 800 writes per second it splits: tokens are conserved', async () => {
+  longTest(extent)('D-1 splits above 800 writes per second and conserves tokens', async () => {
     const limiter = scene.limiter()
     for (let written = 0; written < 700; written++) {
       scene.nowMs += written % 10 === 0 ? 9 : 1
@@ -79,7 +76,7 @@ describeOnBoth('write pressure', {timeout: 300_000}, (table, extent) => {
     }
   })
 
-  it('D-1 shard_count ran to 2048: under any pressure it stops at 32', async () => {
+  it('D-1 stops at 32 shards under any pressure', async () => {
     const limiter = scene.limiter()
     await limiter.acquire(request({rpm: 1}))
     for (let second = 0, count = 1; second < 12; second++) {
@@ -98,7 +95,7 @@ describeOnBoth('write pressure', {timeout: 300_000}, (table, extent) => {
     expect(await python.item(32)).toBeUndefined()
   })
 
-  it('D-1 shard_count 2048 with one real shard: found, set right, and nothing is minted', async () => {
+  it('D-1 repairs a shard_count of 2048 with one real shard, and creates no tokens', async () => {
     await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpd=100/day')
     await scene.limiter().acquire(request({rpd: 10}))
     await python.set({shard_count: n(2048)})
@@ -112,7 +109,7 @@ describeOnBoth('write pressure', {timeout: 300_000}, (table, extent) => {
     expect(await limiter.available({entity: 'user-1', resource: 'gpt-4'})).toEqual({rpd: 0})
   })
 
-  it('D-1 shard_count 2048 with 64 real shards: 32 of them are used, and what they hold is all there is', async () => {
+  it('D-1 uses 32 of 64 real shards at a shard_count of 2048, with exactly their tokens', async () => {
     await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpd=640/day')
     await scene.limiter().acquire(request({rpd: 1}))
     await python.clone(1, 64, {rpd: 1})
@@ -125,7 +122,7 @@ describeOnBoth('write pressure', {timeout: 300_000}, (table, extent) => {
     expect(await admittedUntilRefused(limiter, {rpd: 1}, 100)).toBe(64)
   })
 
-  it('D-24 a parent spent its wcu after 1000 acquires of all children: it is split like any bucket, and charged exactly', async () => {
+  it('D-24 splits a parent like any bucket, and charges it exactly', async () => {
     const children = Array.from({length: 20}, (_, index) => `child-${index}`)
     await Promise.all(children.map(child => scene.entity(child, 'team-1')))
     const parent = new PythonPeer(scene, 'team-1')
@@ -164,7 +161,7 @@ describeOnBoth('write pressure', {timeout: 300_000}, (table, extent) => {
   })
 
   longTest(extent)(
-    'D-24 calm children at 100/s leave their parent in one piece, with a wcu that Python can spend',
+    'D-24 keeps a parent of calm children at 100/s whole, with a wcu that Python can spend',
     async () => {
       const children = Array.from({length: 10}, (_, index) => `child-${index}`)
       await Promise.all(children.map(child => scene.entity(child, 'team-1')))

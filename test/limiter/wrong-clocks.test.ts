@@ -78,7 +78,7 @@ describeOnBoth('S7 a quota and a clock that is wrong', {}, (table, extent) => {
   }
 
   it.each(extent === 'all' ? CASES : CASES.filter(([, , hours]) => hours === -25))(
-    '$1, $2 hours ahead: each period is granted once, and none is missing',
+    'grants each period exactly once: $1, $2 hours ahead',
     async (limit, _, hours, is) => {
       const {scene, right, wrong} = clients(limit, hours * HOUR_MS)
       expect(await admitted(scene, right, 7, 3, 1)).toBe(10)
@@ -98,7 +98,7 @@ describeOnBoth('S7 a quota and a clock that is wrong', {}, (table, extent) => {
   it.each([
     ['monthly', monthly],
     ['session', session],
-  ] as const)('a %s quota that was granted ahead of time is there again after a reset by hand', async (_, limit) => {
+  ] as const)('grants a %s quota again by a manual reset after it was granted ahead of time', async (_, limit) => {
     const {scene, right, wrong} = clients(limit, 40 * DAY_MS)
     expect(await admitted(scene, wrong, 7, 3, 1)).toBe(10)
     expect(await admitted(scene, right, 1)).toBe(0)
@@ -112,7 +112,7 @@ describeOnBoth('S7 a quota and a clock that is wrong', {}, (table, extent) => {
     ['quota', 'q=10/day@UTC,40@"* 13 * * * UTC"'],
     ['session', 'q=10/5h!,40@"* 13 * * * UTC"'],
     ['rate', 'q=1/day:10,:40@"* 13 * * * UTC"'],
-  ])('a clock that is behind cuts nothing off a %s by a rule that is over for the bucket', async (_, text) => {
+  ])('cuts nothing off a %s by a past rule of a clock that is behind', async (_, text) => {
     const [limit] = parseLimits([text]) as [Limit]
     const {scene, right, wrong} = clients(limit, 6000)
     scene.nowMs = NOON + HOUR_MS - 3000
@@ -122,7 +122,7 @@ describeOnBoth('S7 a quota and a clock that is wrong', {}, (table, extent) => {
     expect(await admitted(scene, right, 38, 37, 1)).toBe(37)
   })
 
-  it('a clock that stays far ahead gets at most one more allowance in every period', async () => {
+  it('grants at most one more allowance per period to a clock that stays far ahead', async () => {
     const {scene, right, wrong} = clients(daily, 40 * DAY_MS)
     for (let day = 0; day < 3; day++) {
       scene.nowMs = NOON + day * DAY_MS
@@ -132,7 +132,7 @@ describeOnBoth('S7 a quota and a clock that is wrong', {}, (table, extent) => {
     }
   })
 
-  it('a session in the future is found by verify, and begins now when that repairs it', async () => {
+  it('finds a session in the future by verify, and starts it now when verify repairs it', async () => {
     const {scene} = clients(session, 0)
     const {namespaces} = new Repository({stack: table.name, transport: table.transport})
     const {namespace} = await namespaces.register('wrong-clocks')
@@ -151,7 +151,7 @@ describeOnBoth('S7 a quota and a clock that is wrong', {}, (table, extent) => {
     expect(await admitted(scene, scene.limiter(options), 7, 3)).toBe(10)
   })
 
-  it('a session in the future that another shard has announced does not begin: what is left of the last one is', async () => {
+  it('does not start a future session announced by another shard: the last one remains', async () => {
     const {scene, right} = clients(session, 0)
     expect(await admitted(scene, right, 4)).toBe(4)
     await change(scene.namespace, 'SET b_q_ws = :value REMOVE vu', NOON + 40 * DAY_MS)

@@ -65,7 +65,7 @@ function planBoost(draws: Draws): Planned & {readonly untilMs: number} {
   }
 }
 
-it('a boost allows what the limits of each instant allow, and ends by itself, however far clocks are off', async () => {
+it('admits by the limits of each instant and expires, however wrong the clocks are', async () => {
   const largest: number[] = []
   for (let seed = 1; seed <= SEEDS; seed++) {
     const {untilMs: _, ...planned} = planBoost(new Draws(seed))

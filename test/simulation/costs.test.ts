@@ -35,8 +35,8 @@ function judge(as: QuietDecision['as'], requests: readonly TableRequest[], distu
   return verdicts.violations.map(({oracle}) => oracle)
 }
 
-describe('L7, L8, S4: what decisions cost', () => {
-  it('allows an admission one write, and one that is refused before it', () => {
+describe('L7, L8, S4: costs of decisions', () => {
+  it('allows an admission one write, and one refused write before it', () => {
     const [read, refused, applied] = [request('read'), request('refused'), request('applied')]
     expect(judge('admitted', [read, refused, applied])).toEqual([])
     expect(judge('admitted', [applied, applied])).toEqual(['L7-calls'])
@@ -44,7 +44,7 @@ describe('L7, L8, S4: what decisions cost', () => {
     expect(judge('admitted', [...Array.from({length: 8}, () => read), applied])).toEqual(['L7-calls'])
   })
 
-  it('allows a refusal no write, and a look nothing but reads', () => {
+  it('allows a refusal no write, and a read-only operation only reads', () => {
     expect(judge('refused', [request('read'), request('refused')])).toEqual([])
     expect(judge('refused', [request('applied')])).toEqual(['S4-refusal'])
     // A request that only updates the limits is judged differently.
@@ -58,7 +58,7 @@ describe('L7, L8, S4: what decisions cost', () => {
     expect(judge('looked', [request('refused')])).toEqual(['L8-wrote'])
   })
 
-  it('leaves out what other processes may have caused, and what happened at other times', () => {
+  it('skips calls that other processes or other times may have caused', () => {
     const twice = [request('applied'), request('applied')]
     const other = {atMs: 1015, writer: {kind: 'limiter', process: 1}, changes: []} as const
     expect(judge('admitted', twice, costs => costs.observe({...other, shards: [shard()]}, 1000))).toEqual([])
@@ -68,7 +68,7 @@ describe('L7, L8, S4: what decisions cost', () => {
     expect(judge('admitted', [request('applied'), request('applied', {atMs: 21})])).toEqual([])
   })
 
-  it('allows a write of a bucket that exists one unit, and none in an index', () => {
+  it('allows one unit per write of an existing bucket, and none in an index', () => {
     expect(judge('admitted', [request('applied', {tableUnits: 2})])).toEqual(['L7-units'])
     expect(judge('admitted', [request('applied', {indexUnits: 1})])).toEqual(['L7-units'])
     const created = {...shard(), before: undefined}
@@ -86,7 +86,7 @@ describe('the page about testing', () => {
     '<!-- end of orders -->',
   ].join('\n')
 
-  it('gets the table that a run has figures for, and keeps the others', () => {
+  it('replaces the table that a run has figures for, and keeps the others', () => {
     const after = withTable(page, 'seeds', 'new seeds')
     expect(after).toContain('new seeds')
     expect(after).not.toContain('old seeds')

@@ -3,8 +3,8 @@ import {scenarioOf} from './profiles.js'
 import {run} from './run.js'
 import {MarkSlots} from './world/mark-slots.js'
 
-describe('slots of write marks', () => {
-  it('differ between limiters in use, however often processes are started again', () => {
+describe('mark slots', () => {
+  it('differ between limiters in use, however often processes restart', () => {
     const slots = new MarkSlots(6, false)
     const inUse = [0, 1, 2, 3].map(process => slots.take(process))
     for (const process of [1, 1, 3, 1, 0, 2, 1, 1, 1, 0, 3]) {
@@ -15,7 +15,7 @@ describe('slots of write marks', () => {
     expect(slots.isShared).toBe(false)
   })
 
-  it('are shared once a limiter that was replaced goes on after its slot was handed out again', () => {
+  it('are shared if a replaced limiter continues after its slot was reassigned', () => {
     const slots = new MarkSlots(3, false)
     const first = slots.take(0)
     slots.take(0)
@@ -28,7 +28,7 @@ describe('slots of write marks', () => {
     expect(slots.isShared).toBe(true)
   })
 
-  it('are shared where there are more limiters than slots, or where it is asked for', () => {
+  it('are shared if there are more limiters than slots, or on request', () => {
     const slots = new MarkSlots(2, false)
     for (const process of [0, 1]) slots.take(process)
     expect(slots.isShared).toBe(false)
@@ -38,7 +38,7 @@ describe('slots of write marks', () => {
     expect([0, 1, 2].map(process => shared.take(process).number)).toEqual([0, 0, 0])
   })
 
-  it('S5 do not collide where a process was started twice more: a return in doubt is decided', async () => {
+  it('S5 do not collide after two restarts: an uncertain refund is decided', async () => {
     const {violations} = await run(scenarioOf('mixed', 20_302))
     expect(violations).toEqual([])
   })

@@ -14,7 +14,7 @@ it('has a planted fault for every marked line', () => {
   expect(marksIn(sources).sort()).toEqual(MUTANTS.map(({what}) => what).sort())
 })
 
-it('refuses a mark that is missing, repeated, or in another function', () => {
+it('rejects a mark that is missing, repeated, or in another function', () => {
   const file = {path: 'src/lib/core/a.ts', text: 'function a() {\n  // Planted fault: it breaks\n  return 1\n}\n'}
   const mutant = {what: 'it breaks', inside: 'a', change: ['1', '2']} as const
   expect(plantFault([file], mutant).text).toBe('function a() {\n  // Planted fault: it breaks\n  return 2\n}\n')

@@ -26,7 +26,7 @@ function write(atMs: number, before: StoredShard | undefined, after: StoredShard
 
 const oraclesIn = (verdicts: Verdicts) => verdicts.violations.map(({oracle}) => oracle)
 
-describe('the oracle of families', () => {
+describe('the family oracle', () => {
   const move = {kind: 'move', entity: 'c0', parent: 'org'} as const
   const off = {kind: 'set-cascade', scope: {level: 'resource', resource: RESOURCE}, cascade: false} as const
   const scenario = {
@@ -37,7 +37,7 @@ describe('the oracle of families', () => {
   const asked = (startedMs: number) => ({entity: 'c0', bucket: BUCKET, startedMs})
   const byTeam = [{level: 'parent', entity: 'team'}] as unknown as LimitState[]
 
-  it('demands the new parent of a bucket that was there as soon as the move has returned', () => {
+  it('requires the new parent in an existing bucket once the move has returned', () => {
     const verdicts = new Verdicts(() => 0)
     const families = new Families(scenario, verdicts)
     families.observe(write(1000, undefined, shard(0n)))
@@ -53,7 +53,7 @@ describe('the oracle of families', () => {
     expect(oraclesIn(verdicts)).toEqual(['S10-parent', 'S10-refused'])
   })
 
-  it('gives a bucket that is created around the change the cache period, and judges nothing after a failure', () => {
+  it('allows the cache period for a bucket created around the change, and judges nothing after a failure', () => {
     const verdicts = new Verdicts(() => 0)
     const families = new Families(scenario, verdicts)
     families.observe(write(10_500, undefined, shard(0n)))
@@ -68,8 +68,8 @@ describe('the oracle of families', () => {
   })
 })
 
-describe('the oracle of families, after changes of others', () => {
-  it('gives a bucket that was created around a change the cache period, whatever changes elsewhere', () => {
+describe('the family oracle, after other changes', () => {
+  it('allows the cache period for a bucket created around a change, whatever else changes', () => {
     const move = (entity: string) => ({kind: 'move', entity, parent: 'org'}) as const
     const scenario = {
       ...plain(1, [RATE]),
@@ -88,11 +88,11 @@ describe('the oracle of families, after changes of others', () => {
   })
 })
 
-describe('the oracle of soft limits', () => {
+describe('the soft-limit oracle', () => {
   const scenario = {...plain(1, [{...RATE, soft: true}]), seed: 1, profile: 'burst'} satisfies Scenario
   const asked = {process: 0, buckets: [BUCKET], startedMs: 500}
 
-  it('accepts no refusal of a request that asks for nothing else', () => {
+  it('accepts no refusal of a request for only soft limits', () => {
     const verdicts = new Verdicts(() => 0)
     const soft = new SoftLimits(scenario, verdicts)
     soft.refused('c0', {rpm: 1, tpm: 1})
@@ -106,7 +106,7 @@ describe('the oracle of soft limits', () => {
     [-1n, [], ['L6-overdrawn']],
     [0n, ['rpm'], ['L6-overdrawn']],
     [0n, [], []],
-  ])('compares a balance of %d with what the lease calls overdrawn: %j', (tokens, overdrawn, found) => {
+  ])('compares a balance of %d with the overdrawn limits of the lease: %j', (tokens, overdrawn, found) => {
     const verdicts = new Verdicts(() => 0)
     const soft = new SoftLimits(scenario, verdicts)
     soft.observe(write(1000, shard(5000n), shard(tokens, 1)))
@@ -117,7 +117,7 @@ describe('the oracle of soft limits', () => {
   it.each([
     [1, ['L6-overdrawn']],
     [2, []],
-  ])('lets a lease that is charged by a write over %i shards tell of a debt that was repaid since', (count, found) => {
+  ])('lets a lease charged by a write over %i shards report a debt that was repaid since', (count, found) => {
     const verdicts = new Verdicts(() => 0)
     const soft = new SoftLimits(scenario, verdicts)
     soft.observe(write(900, shard(-1n), shard(5000n)))
@@ -128,7 +128,7 @@ describe('the oracle of soft limits', () => {
   })
 })
 
-describe('the oracle of top-ups', () => {
+describe('the top-up oracle', () => {
   const record = (tokens: number) => ({
     ...({namespace: 'ns', entity: 'c0', resource: RESOURCE, id: 'order-1', operation: 'top_up', shards: 1} as const),
     ...{writer: undefined, incarnation: '-', amounts: new Map([['rpm', tokens]]), ttlSeconds: undefined},
@@ -147,7 +147,7 @@ describe('the oracle of top-ups', () => {
     [4, 4000n, ['S6-topped-up']],
     [3, 5000n, ['S6-topped-up']],
     [3, 2000n, ['S6-topped-up']],
-  ])('of 3 that were asked for, %d are recorded and %d millitokens credited', (tokens, credited, found) => {
+  ])('judges a top-up of 3 by %d recorded and %d credited millitokens', (tokens, credited, found) => {
     const verdicts = new Verdicts(() => 0)
     const topUps = new RateTopUps(verdicts)
     topUps.noteAsked(BUCKET, 'order-1', 'rpm', 3)
@@ -158,7 +158,7 @@ describe('the oracle of top-ups', () => {
     expect(oraclesIn(verdicts)).toEqual(found)
   })
 
-  it('is made once, and made if it is said to be', () => {
+  it('requires that a reported top-up is applied, and once', () => {
     const verdicts = new Verdicts(() => 0)
     const topUps = new RateTopUps(verdicts)
     for (const key of ['order-1', 'order-2']) topUps.noteAsked(BUCKET, key, 'rpm', 3)
@@ -169,14 +169,14 @@ describe('the oracle of top-ups', () => {
   })
 })
 
-describe('the oracle of feedback', () => {
+describe('the feedback oracle', () => {
   const learnt = (tokens: bigint, leftMilli: bigint) => {
     const verdicts = new Verdicts(() => 0)
     new Feedback(verdicts).checkApplied({bucket: BUCKET, name: 'rpm', leftMilli}, shard(tokens), 0)
     return oraclesIn(verdicts)
   }
 
-  it('finds a bucket that holds more than was told, and does not count what the next refill cuts', () => {
+  it('finds a bucket that holds more than reported, and ignores tokens that the next refill cuts', () => {
     expect([learnt(4000n, 3000n), learnt(4001n, 3000n)]).toEqual([[], ['L6-feedback-lost']])
     expect([learnt(12_000n, 9000n), learnt(12_000n, 8999n)]).toEqual([[], ['L6-feedback-lost']])
   })

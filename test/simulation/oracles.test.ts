@@ -73,7 +73,7 @@ function judges() {
 }
 
 describe('S1: the rate bound', () => {
-  it('allows capacity + refill to the millitoken, and no more', () => {
+  it('allows exactly capacity + refill, to the millitoken', () => {
     const {verdicts, timeline, found} = judges()
     const rates = new RateBound(timeline, verdicts, () => 0)
     rates.observe(write(1000, [[undefined, bucket({tc: 10_000})]]))
@@ -83,7 +83,7 @@ describe('S1: the rate bound', () => {
     expect(found()).toEqual(['S1-rate'])
   })
 
-  it('lets a bucket that was only looked at begin full by the limits of its first use', () => {
+  it('lets a bucket that was only read start full by the limits of its first use', () => {
     const {verdicts, timeline, found} = judges()
     const rates = new RateBound(timeline, verdicts, () => 0)
     expect(rates.left(BUCKET, 'rpm', 1000)).toBe(10_000n)
@@ -95,7 +95,7 @@ describe('S1: the rate bound', () => {
     expect(found()).toEqual(['S1-rate'])
   })
 
-  it('gives returns back, but not beyond the capacity', () => {
+  it('credits refunds, but not beyond the capacity', () => {
     const {verdicts, timeline, found} = judges()
     const rates = new RateBound(timeline, verdicts, () => 0)
     rates.observe(write(1000, [[undefined, bucket({tc: 4000})]]))
@@ -106,7 +106,7 @@ describe('S1: the rate bound', () => {
     expect(found()).toEqual(['S1-rate'])
   })
 
-  it('credits time at the rate that the bucket has stored, if it was ever configured', () => {
+  it('credits time at the stored rate, if it was ever configured', () => {
     const slower = (kind: Writer['kind']) => configure(10, 2000, kind, 60)
     const lateMs = 200_000
     const judge = (period: number) => {
@@ -124,7 +124,7 @@ describe('S1: the rate bound', () => {
     expect(judge(999)).toEqual(['S1-rate'])
   })
 
-  it('waits until the shard that has all of a debt has repaid it', () => {
+  it('waits until the shard with the whole debt has repaid it', () => {
     const {verdicts, timeline} = judges()
     const rates = new RateBound(timeline, verdicts, () => 0)
     rates.observe(write(1000, [[undefined, bucket({})]]))
@@ -134,7 +134,7 @@ describe('S1: the rate bound', () => {
     expect(rates.fillTimeMs(BUCKET, 1000)).toBe(16_000)
   })
 
-  it('allows once for clocks that are ahead, also when one gets ahead later', () => {
+  it('allows once for clocks that are ahead, even if one gets ahead later', () => {
     const {verdicts, timeline, found} = judges()
     let spreadMs = 1000
     const rates = new RateBound(timeline, verdicts, () => spreadMs)
@@ -146,7 +146,7 @@ describe('S1: the rate bound', () => {
     expect(found()).toEqual(['S1-rate'])
   })
 
-  it('allows for clocks that are ahead by the rate of now, though the limits were lower in between', () => {
+  it('allows for clocks that are ahead by the current rate, even if limits were lower in between', () => {
     const judge = (more: number) => {
       const {verdicts, timeline, found} = judges()
       const rates = new RateBound(timeline, verdicts, () => 1000)
@@ -165,7 +165,7 @@ describe('S1: the rate bound', () => {
     expect(judge(501)).toEqual(['S1-rate'])
   })
 
-  it('counts what another client takes of an overflow only as far as it does not come back', () => {
+  it('counts overflow taken by another client only if it does not come back', () => {
     const python: Writer = {kind: 'python', process: -2}
     const judge = (more: number, writer: Writer) => {
       const {verdicts, timeline, found} = judges()
@@ -182,7 +182,7 @@ describe('S1: the rate bound', () => {
     expect(judge(6001, LIMITER)).toEqual(['S1-rate'])
   })
 
-  it('goes by lowered limits once the cache period is over', () => {
+  it('applies lowered limits after the cache period', () => {
     const {verdicts, timeline, found} = judges()
     const rates = new RateBound(timeline, verdicts, () => 0)
     rates.observe(write(1000, [[undefined, bucket({tc: 1000})]]))
@@ -195,7 +195,7 @@ describe('S1: the rate bound', () => {
     expect(found()).toEqual(['S1-rate'])
   })
 
-  it('goes by the limits that are stored where a process may, and no further', () => {
+  it('applies the stored limits if a process may use them, and no further', () => {
     const judge = (consumed: number, byStored: Iterable<string>) => {
       const {verdicts, timeline, found} = judges()
       const rates = new RateBound(timeline, verdicts, () => 0)
@@ -211,7 +211,7 @@ describe('S1: the rate bound', () => {
     expect(judge(10_000, [])).toEqual(['S1-rate'])
   })
 
-  it('leaves a bucket what it holds when limits are brought to it, whatever was configured in between', () => {
+  it('keeps a balance when limits are updated, whatever was configured in between', () => {
     const judge = (more: number) => {
       const {verdicts, timeline, found} = judges()
       const rates = new RateBound(timeline, verdicts, () => 0)
@@ -241,13 +241,13 @@ describe('S3, S6, S7, S8, S9: single writes', () => {
     return found()
   }
 
-  it('knows what the time has earned', () => {
+  it('knows the refill of a time span', () => {
     const before = bucket({tk: 1000, rf: 1000})
     expect(judge(write(2000, [[before, bucket({tk: 1500, rf: 1500})]]))).toEqual([])
     expect(judge(write(2000, [[before, bucket({tk: 1501, rf: 1500})]]))).toEqual(['S3-credit'])
   })
 
-  it('finds fractions that are lost', () => {
+  it('finds lost fractions', () => {
     const before = bucket({tk: 1000, rf: 1000})
     expect(judge(write(2000, [[before, bucket({tk: 500, tc: 1000, rf: 1500})]]))).toEqual([])
     expect(judge(write(2000, [[before, bucket({tk: 499, tc: 1000, rf: 1500})]]))).toEqual(['S3-lost'])
@@ -263,7 +263,7 @@ describe('S3, S6, S7, S8, S9: single writes', () => {
     expect(judge(write(999, [[ahead, bucket({tk: 1, rf: 999})]]))).toEqual(['S3-credit'])
   })
 
-  it('knows that a charge after an overflow has lost nothing', () => {
+  it('loses nothing by a charge after an overflow', () => {
     const [full, charged] = [bucket({tk: 10_000, rf: 1000}), bucket({tk: 8000, tc: 2000, rf: 1000})]
     const taken = (tk: number) => write(20_156, [[charged, bucket({tk, tc: 3000, rf: 20_156})]])
     const lateCharge = [write(1, [[undefined, full]]), write(20_000, [[full, charged]])]
@@ -273,14 +273,14 @@ describe('S3, S6, S7, S8, S9: single writes', () => {
     expect(judge(...earlyCharge, taken(9000 - 4126))).toEqual(['S3-lost'])
   })
 
-  it('allows a limit that was full to give up what it earns in 3.5 s and a 16th of its capacity', () => {
+  it('allows a full limit to lose the refill of 3.5 s and a 16th of its capacity', () => {
     const before = bucket({tk: 9900, rf: 1000})
     const taken = (tk: number) => write(1100, [[before, bucket({tk, tc: 1000, rf: 1100})]])
     expect(judge(taken(4875))).toEqual([])
     expect(judge(taken(4874))).toEqual(['S3-lost'])
   })
 
-  it('finds a write that is applied twice, as a charge or as a return', () => {
+  it('finds a write that is applied twice, as a charge or as a refund', () => {
     const [clean, marked] = [bucket({mark: 'a'}), bucket({tk: 9000, tc: 1000, mark: 'x'})]
     expect(judge(write(1, [[clean, marked]]), write(2, [[clean, marked]]))).toEqual(['S6-charged-twice'])
     const returned = bucket({tk: 11_000, tc: -1000, mark: 'x'})
@@ -313,7 +313,7 @@ describe('S3, S6, S7, S8, S9: single writes', () => {
     ).toEqual(['S8-split'])
   })
 
-  it('finds a request that was admitted by limits of long ago', () => {
+  it('finds a request admitted by outdated limits', () => {
     const first = write(500, [[bucket({}), bucket({tk: 9000, tc: 1000, rq: 1})]])
     const second = (atMs: number) =>
       write(atMs, [[bucket({tk: 9000, tc: 1000, rq: 1}), bucket({tk: 8000, tc: 2000, rq: 2})]])
@@ -335,14 +335,14 @@ describe('S5, S6: the books', () => {
     return found()
   }
 
-  it('compares counters with what callers were told, within what they cannot know', () => {
+  it('compares counters with the reported charges, within the bounds of unknown outcomes', () => {
     expect(judge(3000, [3000n, 3000n])).toEqual([])
     expect(judge(3000, [1000n, 1000n], [0n, 2000n])).toEqual([])
     expect(judge(2999, [3000n, 3000n])).toEqual(['S6-counted-less'])
     expect(judge(3001, [3000n, 3000n])).toEqual(['S5-counted-more'])
   })
 
-  it('knows of a bucket of one shard which limits it has', () => {
+  it('knows the limits of a bucket of one shard', () => {
     const books = new Books(judges().verdicts)
     const isThere = () => books.isThere(BUCKET, 'rpm')
     expect(isThere()).toBe(false)
@@ -355,7 +355,7 @@ describe('S5, S6: the books', () => {
     expect(isThere()).toBe(false)
   })
 
-  it('knows that a charge may be returned while one shard of several is gone, and not once all of them are', () => {
+  it('allows a refund while one of several shards is gone, but not once all are', () => {
     const books = new Books(judges().verdicts)
     const mayBeReturned = () => books.mayBeReturned(BUCKET, 'rpm', 0)
     books.observe(write(1, [[undefined, bucket({})]]))
@@ -367,13 +367,13 @@ describe('S5, S6: the books', () => {
     expect(books.mayBeReturned(BUCKET, 'rpm', 2)).toBe(true)
   })
 
-  it('lets an unknown return take back no more than was charged', () => {
+  it('bounds an unknown refund by the charge', () => {
     const claim = new Claim(BUCKET, 'rpm', 2000n)
     claim.mayAdd(-3000n)
     expect([claim.least, claim.high]).toEqual([0n, 2000n])
   })
 
-  it('lets an unknown return take back a charge that was accepted before it and is written later', () => {
+  it('lets an unknown refund undo an earlier accepted charge that is written later', () => {
     const claim = new Claim(BUCKET, 'tpm', 3000n)
     claim.mayAdd(1000n)
     claim.mayAdd(-4000n)
@@ -384,7 +384,7 @@ describe('S5, S6: the books', () => {
   })
 })
 
-describe('L2, L3, L4, L6: what is told', () => {
+describe('L2, L3, L4, L6: responses', () => {
   const refusal = (ms: number) => new RateLimitExceeded([], ms)
   const judge = (tokens: number, error: RateLimitExceeded | RequestTooLarge) => {
     const {verdicts, timeline, found} = judges()
@@ -403,7 +403,7 @@ describe('L2, L3, L4, L6: what is told', () => {
     expect([judge(11, tooLarge), judge(10, tooLarge)]).toEqual([[], ['L3-too-large']])
   })
 
-  it('lets the first refusal of a process go by what the bucket has stored, and no other', () => {
+  it('lets only the first refusal of a process use the stored limits', () => {
     const {verdicts, timeline, found} = judges()
     const answers = new Answers(timeline, verdicts, () => 12_000n)
     answers.refused([BUCKET], {rpm: 12}, refusal(5), 1, () => true)
@@ -413,7 +413,7 @@ describe('L2, L3, L4, L6: what is told', () => {
     expect(found()).toEqual(['L3-oversized', 'L3-oversized'])
   })
 
-  it('lets a parent that could not be read have no part in a refusal, and one that is named', () => {
+  it('lets a parent that could not be read be absent from a refusal', () => {
     const {verdicts, timeline, found} = judges()
     const answers = new Answers(timeline, verdicts)
     const named = new RateLimitExceeded([{...({} as LimitState), entity: 'u0', resource: RESOURCE}], 5)
@@ -423,7 +423,7 @@ describe('L2, L3, L4, L6: what is told', () => {
     expect(found()).toEqual(['L3-oversized'])
   })
 
-  it('takes an error that means nothing to callers for a violation', () => {
+  it('reports internal errors that reach callers', () => {
     const {verdicts, timeline, found} = judges()
     const answers = new Answers(timeline, verdicts)
     answers.failed('acquire', refusal(5))
@@ -433,7 +433,7 @@ describe('L2, L3, L4, L6: what is told', () => {
     expect(found()).toEqual(['L6-internal-error', 'L6-internal-error'])
   })
 
-  it('finds usage that was not counted', () => {
+  it('finds uncounted usage', () => {
     const {verdicts, found} = judges()
     const usage = new UsageTruth(verdicts)
     usage.observe(write(1, [[undefined, bucket({tc: 3000})]]))

@@ -315,14 +315,14 @@ function foundAfterSplit(donorMark: number, kind: TableWrite['writer']['kind']):
   return verdicts.violations.map(({oracle}) => oracle)
 }
 
-describe('the ledger of quotas', () => {
+describe('the quota ledger', () => {
   it('S9 finds shards that may hold more than the allowance, unless another client has split them', () => {
     expect(foundAfterSplit(2, 'limiter')).toEqual([])
     expect(foundAfterSplit(1, 'limiter')).toEqual(['S9-ceilings'])
     expect(foundAfterSplit(1, 'python')).toEqual([])
   })
 
-  it('S2: lets a day pay for a charge that nobody knows to have come before it, and for no other', () => {
+  it('S2: lets a day pay only for a charge that may not have come before it', () => {
     expect(foundAfterLateCharge(1)).toEqual([])
     expect(foundAfterLateCharge(13)).toEqual(['S2-short'])
   })
@@ -343,51 +343,51 @@ describe('the ledger of quotas', () => {
     expect(foundAfterAnnouncement(5 * 3_600_000 - 1)).toEqual(['S3-window-again'])
   })
 
-  it('allows what was taken to be returned to the same day, also if the quota was of another kind in between', () => {
+  it('allows refunds to the same day, even if the quota was of another kind in between', () => {
     expect(foundAfterReturn(2000)).toEqual([])
     expect(foundAfterReturn(2001)).toEqual(['S3-returned'])
   })
 
-  it('counts what was bought for a session that a reset has ended to none', () => {
+  it('counts a top-up of a session that a reset ended for no session', () => {
     expect(foundAfterReset(12_000)).toEqual([])
     expect(foundAfterReset(20_000)).toEqual(['S3-grant', 'S1-quota'])
   })
 
-  it('allows a session that was announced to be granted after another client has made it another kind of quota', () => {
+  it('allows an announced session to be granted after another client changed its kind', () => {
     expect(foundAfterKindChanged(START_MS + 1, 3000)).toEqual([])
     expect(foundAfterKindChanged(START_MS + 1, 3001)).toEqual(['S3-minted'])
     expect(foundAfterKindChanged(BEFORE_MS, 1001)).toEqual(['S3-minted'])
   })
 
-  it('allows a session to begin by a length that another client has just changed, until processes must know', () => {
+  it('allows a session to start by a length that another client just changed, until processes must know', () => {
     expect(foundAfterLengthened(100)).not.toContain('S3-window-again')
     expect(foundAfterLengthened(31_000)).toContain('S3-window-again')
   })
 
-  it('allows a shard to enter a session that began by the former length, however late', () => {
+  it('allows a shard to enter a session that started by the old length, however late', () => {
     expect(foundAfterLengthened(31_000, -1)).not.toContain('S3-window-again')
     expect(foundAfterLengthened(31_000, -4 * 3_600_000)).toContain('S3-window-again')
     expect(foundAfterLengthened(31_000, 4000)).toContain('S3-window-again')
     expect(foundAfterLengthened(31_000, 4000, 5000)).not.toContain('S3-window-again')
   })
 
-  it('remembers what a shard owes of a window that it has left', () => {
+  it('keeps the debt of a shard to a window that it has left', () => {
     expect(foundAfterDebt(0)).toEqual([])
     expect(foundAfterDebt(1)).toEqual(['S3-minted', 'S1-quota'])
   })
 
-  it('allows for the copies that zae-limiter makes of shards which are behind, and for no others', () => {
+  it('allows for copies that zae-limiter makes of shards that are behind, and for no others', () => {
     expect(foundAfterCopy('python', 6000)).toEqual([])
     expect(foundAfterCopy('python', 6001)).toEqual(['S3-grant'])
     expect(foundAfterCopy('operator', 6000)).toEqual(['S1-quota'])
   })
 
-  it('allows what a reset grants anew once, also where a shard is still missing', () => {
+  it('allows the grant of a reset once, even if a shard is still missing', () => {
     expect(foundAfterResetOfOne(12_000)).toEqual([])
     expect(foundAfterResetOfOne(12_001)).toEqual(['S1-quota'])
   })
 
-  it('lets an operator fill up a window again that a clock ahead had left, and nobody else', () => {
+  it('lets only an operator refill a window that a clock ahead had left', () => {
     expect(foundAfterSetBack('reset')).toEqual([])
     expect(foundAfterSetBack('top-up')).not.toEqual([])
   })

@@ -46,16 +46,16 @@ function found(chargedAfterMs: number | undefined, configured?: Limit): string[]
   return verdicts.violations.map(({oracle}) => oracle)
 }
 
-it('finds a refusal that tells less than is left', () => {
+it('finds a refusal that reports less than is left', () => {
   expect(found(undefined)).toEqual(['L6-left'])
   expect(found(1000)).toEqual(['L6-left'])
 })
 
-it('allows it to leave out what a write takes that was under way', () => {
+it('allows it to omit tokens taken by a write in flight', () => {
   expect(found(1)).toEqual([])
 })
 
-it('judges a bucket that has the limits which are configured, and no other', () => {
+it('judges only a bucket with the configured limits', () => {
   const daily = {name: 'q', capacity: 25, refillAmount: 0, refillPeriodSeconds: 1, timeZone: 'UTC'}
   expect(found(undefined, makeLimit({...daily, reset: {crons: ['0 0 * * *']}}))).toEqual(['L6-left'])
   expect(found(undefined, makeLimit({...daily, capacity: 28, reset: {crons: ['0 0 * * *']}}))).toEqual([])

@@ -47,7 +47,7 @@ function year(): Scenario {
   return {seed: 1, profile: 'quotas', ...plain(2, LIMITS), skewsMs: [0, 1000], steps}
 }
 
-it('every unit of every day and month exists exactly once', {timeout: 300_000}, async () => {
+it('grants every unit of every day and month exactly once', {timeout: 300_000}, async () => {
   const {violations, log} = await run(year())
   expect(violations).toEqual([])
   const local = new Intl.DateTimeFormat('en-CA', {timeZone: ZONE, dateStyle: 'short'})

@@ -68,7 +68,7 @@ describeOnBoth('quotas over a long time', {timeout: 300_000}, (table, extent) =>
   const whole = (below: number) => Math.floor(random() * below)
   const localDay = new Intl.DateTimeFormat('en-CA', {timeZone: 'Europe/Berlin', dateStyle: 'short'})
 
-  it('every unit of every window exists exactly once', async () => {
+  it('grant every unit of every window exactly once', async () => {
     const days = extent === 'all' ? DAYS : 3
     const tap = new StreamTap(table.transport, () => scene.nowMs)
     scene.transport = tap
@@ -129,7 +129,7 @@ describeOnBoth('quotas over a long time', {timeout: 300_000}, (table, extent) =>
     expect(shards).toBe(4)
   })
 
-  it('a session never gives more than its allowance within its length, and gives all of it', async () => {
+  it('grant the whole allowance of a session within its length, and no more', async () => {
     const sessions = extent === 'all' ? 20 : 5
     limiters = Array.from({length: 3}, () => scene.limiter({defaultLimits: LIMITS, denyCacheMs: 0}))
     const taken: {atMs: number; amount: number}[] = []

@@ -24,7 +24,7 @@ describe('the simulator', () => {
     expect(new Set(traces).size).toBe(3)
   })
 
-  it('gives timers and clocks back', async () => {
+  it('restores timers and clocks', async () => {
     const before = [setTimeout, clearTimeout, Date.now, performance.now, AbortSignal.timeout]
     await run(scenarioOf('burst', 1))
     expect([setTimeout, clearTimeout, Date.now, performance.now, AbortSignal.timeout]).toEqual(before)

@@ -102,7 +102,7 @@ describeOnEngine('decisions as metrics', () => {
     await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=10/min')
   })
 
-  it('have these names, units and labels, and no entities', async () => {
+  it('record these names, units and labels, and no entities', async () => {
     const sleep = async (ms: number) => {
       scene.nowMs += ms
     }
@@ -158,7 +158,7 @@ describeOnEngine('decisions as metrics', () => {
     `)
   })
 
-  it('have names with every allowed character as labels, unchanged, and no others', async () => {
+  it('keep names with every allowed character as labels, and drop others', async () => {
     const odd = {resource: 'llama3:8b/x.y-z_1', entity: 'team:1@x.y', limit: 'in.tok-1_x'}
     await scene.configure({level: 'resource', resource: odd.resource}, `${odd.limit}=1/hour`)
     const limiter = scene.limiter({onDecision: observe({entities: true}), namespace: 'default'})
@@ -179,7 +179,7 @@ describeOnEngine('decisions as metrics', () => {
     expect(await pointsOf('zael.decisions')).toHaveLength(2)
   })
 
-  it('of an SDK that throws change no decision, and go on when it works again', async () => {
+  it('change no decision when the SDK throws, and resume when it works again', async () => {
     let isBroken = true
     const getMeter: typeof meterProvider.getMeter = (...args) => {
       if (isBroken) throw new Error('no SDK')
@@ -198,7 +198,7 @@ describeOnEngine('decisions as metrics', () => {
     ])
   })
 
-  it('of two limiters are one series each, and a closed one has failures', async () => {
+  it('record two limiters as one series each, and failures of a closed one', async () => {
     const onDecision = observe()
     const limiters = ['a', 'b'].map(namespace => scene.limiter({onDecision, namespace}))
     for (const limiter of limiters) await limiter.acquire(request({rpm: 1}))
@@ -211,7 +211,7 @@ describeOnEngine('decisions as metrics', () => {
     ])
   })
 
-  it('tell the entity only where that is asked for', async () => {
+  it('record entities only on request', async () => {
     const limiter = scene.limiter({onDecision: observe({entities: true}), namespace: 'default'})
     await limiter.acquire(request({rpm: 1}))
     expect(await pointsOf('zael.decisions')).toEqual([
@@ -221,7 +221,7 @@ describeOnEngine('decisions as metrics', () => {
 })
 
 describe('metrics', () => {
-  it('have a bounded number of series, whatever names requests carry, and keep the names they know', async () => {
+  it('bound the number of series, whatever names requests carry, and keep known names', async () => {
     const onDecision = observe()
     for (let at = 0; at < 1200; at++) onDecision({...EVENT, resource: `model-${at}`})
     onDecision({...EVENT, resource: 'model-0'})
@@ -231,7 +231,7 @@ describe('metrics', () => {
     expect(points).toContain('zael.namespace=default zael.outcome=admitted zael.resource=_other_: 200')
   })
 
-  it('are seconds', async () => {
+  it('record seconds', async () => {
     const onDecision = observe()
     onDecision({...EVENT, durationMs: 250, waitedMs: 200})
     await reader.forceFlush()
@@ -247,7 +247,7 @@ describe('metrics', () => {
     ])
   })
 
-  it('go to the provider that is registered by the time of the first decision', async () => {
+  it('go to the provider that is registered at the first decision', async () => {
     const onDecision = observeDecisions({spans: false})
     metrics.setGlobalMeterProvider(meterProvider)
     onDecision(EVENT)
@@ -272,7 +272,7 @@ describeOnEngine('decisions as spans', () => {
     return outer.spanContext().spanId
   }
 
-  it('are children of the span that the request was made in, over all waits for the table', async () => {
+  it("are children of the request's span, over all waits for the table", async () => {
     const limiter = scene.limiter({onDecision: observe(), namespace: 'default'})
     const outer = await traced(async () => {
       await limiter.acquire(request({rpm: 1}))
@@ -307,7 +307,7 @@ describeOnEngine('decisions as spans', () => {
     ])
   })
 
-  it('of concurrent requests each belong to their own', async () => {
+  it('belong to their own request when requests are concurrent', async () => {
     const limiter = scene.limiter({onDecision: observe({entities: true})})
     const names = ['a', 'b', 'c']
     const parents = await Promise.all(names.map(name => traced(() => limiter.acquire(request({rpm: 1}, name)))))
@@ -317,20 +317,20 @@ describeOnEngine('decisions as spans', () => {
     )
   })
 
-  it('tell of a failure', async () => {
+  it('record failures', async () => {
     const limiter = scene.limiter({onDecision: observe()})
     await traced(() => failure(limiter.acquire({...request({rpm: 1}), signal: AbortSignal.abort()})))
     const [span] = spans.getFinishedSpans()
     expect(span).toMatchObject({status: {code: 2}, events: [{name: 'exception'}]})
   })
 
-  it('last as long as the decision did', async () => {
+  it('last as long as the decision', async () => {
     await traced(async () => observe()({...EVENT, durationMs: 1234.5}))
     const [seconds = 0, nanos = 0] = spans.getFinishedSpans()[0]?.duration ?? []
     expect(seconds + nanos / 1e9).toBeCloseTo(1.2345, 3)
   })
 
-  it('are not made outside a trace, nor where they are turned off', async () => {
+  it('are not recorded outside a trace, nor if turned off', async () => {
     await scene.limiter({onDecision: observe()}).acquire(request({rpm: 1}))
     const silent = scene.limiter({onDecision: observe({spans: false})})
     await traced(() => silent.tryAcquire(request({rpm: 1})))

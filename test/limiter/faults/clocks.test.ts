@@ -41,22 +41,25 @@ describeOnEngine('S7 clocks that disagree', () => {
     expect(admitted).toBeLessThanOrEqual(CAPACITY + (PER_SECOND * spanMs) / 1000)
   }
 
-  it.each([0, 1000])('±10 s between two processes in turn (deny cache %i ms)', async denyCacheMs => {
-    const early = scene.limiter({clock: () => scene.nowMs - 10_000, denyCacheMs})
-    const late = scene.limiter({clock: () => scene.nowMs + 10_000, denyCacheMs})
-    for (let second = 0; second < 20; second++) {
-      await drain(early, 7)
-      await drain(late, 7)
-      scene.nowMs += 1000
-    }
-    // From the first reading by the slow clock to the last by the fast one.
-    expectNothingMinted(20_000 + 19_000)
-    // The fast clock alone is entitled to nearly all of it: a clock that is ahead does not freeze the budget.
-    expect(admitted).toBeGreaterThanOrEqual(CAPACITY + PER_SECOND * 19 - 14)
-    expect(await scene.totals('user-1', 'gpt-4', 'tpm')).toMatchObject({consumed: admitted})
-  })
+  it.each([0, 1000])(
+    'bounds the credit of two processes with clocks ±10 s apart (deny cache %i ms)',
+    async denyCacheMs => {
+      const early = scene.limiter({clock: () => scene.nowMs - 10_000, denyCacheMs})
+      const late = scene.limiter({clock: () => scene.nowMs + 10_000, denyCacheMs})
+      for (let second = 0; second < 20; second++) {
+        await drain(early, 7)
+        await drain(late, 7)
+        scene.nowMs += 1000
+      }
+      // From the first reading by the slow clock to the last by the fast one.
+      expectNothingMinted(20_000 + 19_000)
+      // The fast clock alone is entitled to nearly all of it: a clock that is ahead does not freeze the budget.
+      expect(admitted).toBeGreaterThanOrEqual(CAPACITY + PER_SECOND * 19 - 14)
+      expect(await scene.totals('user-1', 'gpt-4', 'tpm')).toMatchObject({consumed: admitted})
+    },
+  )
 
-  it.each([1, 10_000, 59_000, 3_600_000])('a clock that jumps back by %i ms credits no time twice', async backMs => {
+  it.each([1, 10_000, 59_000, 3_600_000])('credits no time twice when a clock jumps back by %i ms', async backMs => {
     const start = scene.nowMs
     const limiter = scene.limiter()
     for (let second = 0; second < 5; second++) {
@@ -81,7 +84,7 @@ describeOnEngine('S7 clocks that disagree', () => {
     expectNothingMinted(scene.nowMs - start)
   })
 
-  it('a write that a slow clock makes for another reason leaves the refill instant alone', async () => {
+  it('does not move the refill instant when a slow clock writes for another reason', async () => {
     await drain(scene.limiter(), 10)
     const slow = scene.limiter({clock: () => scene.nowMs - 10_000, configCacheMs: 0})
     await scene.configure({level: 'resource', resource: 'gpt-4'}, `tpm=${PER_SECOND}/s:${CAPACITY}`, 'rpm=60/min')
@@ -93,7 +96,7 @@ describeOnEngine('S7 clocks that disagree', () => {
     expect(admitted).toBe(CAPACITY)
   })
 
-  it('a clock that jumps back: what is known still expires', async () => {
+  it('expires known states when a clock jumps back', async () => {
     const limiter = scene.limiter()
     await drain(limiter, 10)
     scene.nowMs -= 30_000

@@ -41,7 +41,7 @@ export function describeFaults(scenarios: readonly Scenario[]): void {
         expect(await wrongIn(lost, leavesNoTrace)).toEqual([])
       })
 
-      it('S2 S4 S5 S6 L5: an item that cannot be reached for a while ends in a decision and counts nothing twice', async () => {
+      it('S2 S4 S5 S6 L5: an item that is unavailable for a while ends in a decision and counts nothing twice', async () => {
         const check = async (fault: Fault) => {
           const run = await play(table, scenario, {fault})
           return [
@@ -55,7 +55,7 @@ export function describeFaults(scenarios: readonly Scenario[]): void {
         expect(await wrongIn(lasting, check)).toEqual([])
       })
 
-      it.skipIf(scenario.isOnLease)('S5 S6 L5: what comes after the deadline is given back', async () => {
+      it.skipIf(scenario.isOnLease)('S5 S6 L5: a charge after the deadline is refunded', async () => {
         const check = async (fault: Fault) => {
           const run = await playLate(fault, timeoutMs => ({timeoutMs}))
           return [...endsIn(run, 'limiter.unavailable'), ...differences(scenario, clean, run, false)]
@@ -63,7 +63,7 @@ export function describeFaults(scenarios: readonly Scenario[]): void {
         expect(await wrongIn(everyLateness('late answer'), check)).toEqual([])
       })
 
-      it('S2 S6 L5: a write that takes too long is in doubt, and counted at most once', async () => {
+      it('S2 S6 L5: a write that takes too long is uncertain, and counted at most once', async () => {
         const check = async (fault: Fault) => {
           const run = await playLate(fault, timeoutMs => ({limiter: {timeoutMs}}))
           return [...endsIn(run, 'limiter.unavailable'), ...differences(scenario, clean, run, true)]

@@ -17,14 +17,14 @@ describeOnEngine('reading without writing', () => {
     await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=100/min', 'tpm=1000/min')
   })
 
-  it('D-46 a bucket that has not been used is full', async () => {
+  it('D-46 reports an unused bucket as full', async () => {
     const limiter = scene.limiter()
     expect(await limiter.available(bucket)).toEqual({rpm: 100, tpm: 1000})
     expect(await limiter.timeUntilAvailable({...bucket, consume: {rpm: 100}})).toBe(0)
     expect(await limiter.check(request({rpm: 100, tpm: 1000}))).toMatchObject({admitted: true, retryAfterMs: 0})
   })
 
-  it('D-46 C-23 only shard 0 was looked at: all shards count', async () => {
+  it('D-46 C-23 counts all shards', async () => {
     await scene.limiter().acquire(request({rpm: 1}))
     await splitInto(scene, 4)
     const limiter = scene.limiter()
@@ -46,7 +46,7 @@ describeOnEngine('reading without writing', () => {
     expect(await isAdmitted(limiter.acquire(request({tpm: 800})))).toBe(true)
   })
 
-  it('D-46 the parent was ignored: there is no more than it has left', async () => {
+  it('D-46 reports no more than the parent has left', async () => {
     await scene.entity('user-1', 'team-1')
     await scene.configure({level: 'entity', entity: 'team-1', resource: 'gpt-4'}, 'tpm=400/min')
     const limiter = scene.limiter()
@@ -60,7 +60,7 @@ describeOnEngine('reading without writing', () => {
     expect(await isAdmitted(limiter.acquire(request({rpm: 1, tpm: 301})))).toBe(true)
   })
 
-  it('L2 a level that would admit the request adds no wait to a check', async () => {
+  it('L2 adds no wait of a level that would admit the request', async () => {
     await scene.entity('user-1', 'team-1')
     await scene.configure({level: 'entity', entity: 'team-1', resource: 'gpt-4'}, 'rpm=1k/sec:10')
     const limiter = scene.limiter()
@@ -70,7 +70,7 @@ describeOnEngine('reading without writing', () => {
     expect(await limiter.check(request({rpm: 5}))).toMatchObject({admitted: false, retryAfterMs: 6})
   })
 
-  it('D-46 a check reads each item once and writes nothing', async () => {
+  it('D-46 reads each item once and writes nothing in a check', async () => {
     await scene.entity('user-1', 'team-1')
     const limiter = scene.limiter()
     await limiter.acquire(request({rpm: 1}))
@@ -85,7 +85,7 @@ describeOnEngine('reading without writing', () => {
     expect(await python.item()).toEqual(before)
   })
 
-  it('D-46 changed limits are counted in before any request has met them', async () => {
+  it('D-46 uses changed limits before any request has met them', async () => {
     await scene.limiter().acquire(request({rpm: 10}))
     await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=20/min', 'new=7/min')
     const limiter = scene.limiter()
@@ -93,7 +93,7 @@ describeOnEngine('reading without writing', () => {
     expect(await limiter.timeUntilAvailable({...bucket, consume: {rpm: 21}})).toBeNull()
   })
 
-  it('D-46 a shard in debt takes nothing from the others: check agrees with acquire', async () => {
+  it('D-46 ignores a shard in debt for the others: check agrees with acquire', async () => {
     await scene.limiter().acquire(request({}))
     await splitInto(scene, 2)
     await python.adjust({rpm: 90}, 1)
@@ -103,7 +103,7 @@ describeOnEngine('reading without writing', () => {
     expect(await isAdmitted(limiter.acquire(request({rpm: 50})))).toBe(true)
   })
 
-  it('D-46 a shard count of 2048 is not believed', async () => {
+  it('D-46 does not trust a shard count of 2048', async () => {
     await scene.limiter().acquire(request({rpm: 10}))
     await python.set({shard_count: n(2048)})
     scene.nowMs += 600
@@ -115,8 +115,8 @@ describeOnEngine('reading without writing', () => {
     expect(await python.number('shard_count')).toBe(2048)
   })
 
-  describe('what a refusal reports', () => {
-    it('L6 every limit asked for, where it stands, and nothing of wcu', async () => {
+  describe('a refusal', () => {
+    it('L6 reports every requested limit with its state, without wcu', async () => {
       const limiter = scene.limiter()
       await limiter.acquire(request({rpm: 60, tpm: 10}))
       const error = await refusal(limiter.acquire(request({rpm: 50, tpm: 20})))
@@ -177,7 +177,7 @@ describeOnEngine('reading without writing', () => {
       })
     })
 
-    it('wcu is nowhere: not in refusals, checks, leases, what is available, or errors about names', async () => {
+    it('never mentions wcu: not in refusals, checks, leases, balances, or errors about names', async () => {
       const limiter = scene.limiter()
       const lease = await limiter.acquire(request({rpm: 60}))
       const told = [
@@ -195,7 +195,7 @@ describeOnEngine('reading without writing', () => {
     })
 
     it.each([1, 4])(
-      'L3 more than the capacity of a bucket of %d shards is another error, at once and every time',
+      'L3 throws another error for more than the capacity of %d shards, at once and every time',
       async count => {
         const limiter = scene.limiter()
         for (const shards of [0, count]) {
@@ -220,7 +220,7 @@ describeOnEngine('reading without writing', () => {
       },
     )
 
-    it('L3 more than the parent can hold as well, and the child gets everything back', async () => {
+    it('L3 throws for more than the parent can hold too, and refunds the child', async () => {
       await scene.entity('user-1', 'team-1')
       await scene.configure({level: 'entity', entity: 'team-1', resource: 'gpt-4'}, 'tpm=400/min')
       const limiter = scene.limiter()

@@ -21,7 +21,7 @@ describeOnEngine('several resources in one request', () => {
     (await scene.totals('user-1', 'search', 'rpm')).consumed,
   ]
 
-  it('are all charged, each to its own bucket, with one write each', async () => {
+  it('charges each to its own bucket, with one write each', async () => {
     const limiter = scene.limiter()
     await limiter.acquire({...both(1, 1), resources: {search: {rpm: 1}, tools: {calls: 1}}})
     scene.calls.length = 0
@@ -37,7 +37,7 @@ describeOnEngine('several resources in one request', () => {
     expect(await consumed()).toEqual([3, 2])
   })
 
-  it('S4 are none of them charged when one refuses, whether that is known or not', async () => {
+  it('S4 charges none if one refuses, whether that is known or not', async () => {
     const limiter = scene.limiter()
     await limiter.acquire(both(1, 3))
     const unknown = await refusal(scene.limiter().acquire(both(1, 2)))
@@ -51,7 +51,7 @@ describeOnEngine('several resources in one request', () => {
     expect(await consumed()).toEqual([1, 3])
   })
 
-  it('L2 tell the longest wait, also of a resource that was not asked', async () => {
+  it('L2 reports the longest wait, even of a resource that was not asked', async () => {
     const limiter = scene.limiter()
     await limiter.acquire(both(10, 4))
     // gpt-4 gives one back after 6 s, search two after 30 s.
@@ -61,7 +61,7 @@ describeOnEngine('several resources in one request', () => {
     await limiter.acquire(both(6, 1))
   })
 
-  it('are charged together with the parent of the entity, or not at all', async () => {
+  it("charges all together with the entity's parent, or none", async () => {
     await scene.entity('user-1', 'team-1')
     await scene.configure({level: 'entity', entity: 'team-1', resource: 'search'}, 'rpm=1/min')
     const limiter = scene.limiter()
@@ -76,7 +76,7 @@ describeOnEngine('several resources in one request', () => {
     expect((await scene.totals('team-1', 'gpt-4', 'rpm')).consumed).toBe(1)
   })
 
-  it('are corrected one by one, and returned or kept together', async () => {
+  it('adjusts each separately, and refunds or keeps all together', async () => {
     const limiter = scene.limiter()
     const lease = await limiter.acquire(both(2, 2))
     await lease.resources('search').adjust({rpm: 1})
@@ -90,7 +90,7 @@ describeOnEngine('several resources in one request', () => {
     expect(await consumed()).toEqual([1, 1])
   })
 
-  it('S4 are none of them charged when the request can never fit, or names a limit that is not there', async () => {
+  it('S4 charges none if the request can never fit or names an unknown limit', async () => {
     const limiter = scene.limiter()
     expect(await failure(limiter.acquire(both(1, 5)))).toBeInstanceOf(RequestTooLarge)
     const unknown = limiter.acquire({...request({rpm: 1}), resources: {search: {tpm: 1}}, strict: true})
@@ -101,7 +101,7 @@ describeOnEngine('several resources in one request', () => {
     expect((await scene.totals('user-1', 'gpt-4', 'rpm')).consumed).toBe(0)
   })
 
-  it('are let through unmetered when the table is away and the policy allows it', async () => {
+  it('admits all unmetered when the table is unavailable and the policy allows', async () => {
     scene.transport = {send: () => Promise.reject(new Unavailable('UpdateItem', false, new Error('away')))}
     const lease = await scene.limiter({onUnavailable: 'allow', timeoutMs: 50}).acquire(both(1, 1))
     expect([lease.isMetered, lease.resources('search').isMetered]).toEqual([false, false])
@@ -114,12 +114,12 @@ describeOnEngine('several resources in one request', () => {
     ['too many', Object.fromEntries(Array.from({length: 16}, (_, i) => [`r${i}`, {rpm: 1}])), 'request.resources'],
     ['a name that is none', {'a b': {rpm: 1}}, 'name.invalid'],
     ['an amount that is none', {search: {rpm: -1}}, 'request.amount'],
-  ])('refuse %s without a call', async (_, resources, code) => {
+  ])('rejects %s without a call', async (_, resources, code) => {
     await expect(scene.limiter().acquire({...request({rpm: 1}), resources})).rejects.toMatchObject({code})
     expect(scene.calls).toEqual([])
   })
 
-  it('have no others than were asked for', async () => {
+  it('gives access only to requested resources', async () => {
     const lease = await scene.limiter().acquire(both(1, 1))
     expect(() => lease.resources('tools')).toThrow('The lease has no resource "tools", only gpt-4, search.')
   })

@@ -26,8 +26,8 @@ function record(tokens: number): BucketRecord {
 const tokensOf = ({state}: KnownBucket) =>
   state?.exists ? Number(state.seen.record.state.limits.get('rpm')?.tokensMilli) / 1000 : undefined
 
-describe('what is known of a bucket', () => {
-  it('is the last answer; a state that was read before it does not replace it', () => {
+describe('a known bucket', () => {
+  it('keeps the last response; a state read before it does not replace it', () => {
     const bucket = new KnownBucket(settings)
     bucket.learn(encodeBucket(record(10)), mark, NOW)
     bucket.learnRecord(record(20), NOW - 1, NOW + 5)
@@ -36,7 +36,7 @@ describe('what is known of a bucket', () => {
     expect(tokensOf(bucket)).toBe(30)
   })
 
-  it('refuses without a call for as long as the deny cache lasts', () => {
+  it('refuses without a call during the deny cache time', () => {
     const bucket = new KnownBucket(settings)
     bucket.learn(encodeBucket(record(10)), mark, NOW)
     bucket.noteLimitsChecked({source: 'resource', limits: []}, NOW)
@@ -49,7 +49,7 @@ describe('what is known of a bucket', () => {
     expect([bucket.isFresh(NOW), ask(11)]).toEqual([false, undefined])
   })
 
-  it('includes the mark in the slot of this process, also after its state was forgotten', () => {
+  it('keeps the mark in the slot of this process after its state is forgotten', () => {
     const bucket = new KnownBucket(settings)
     bucket.learn({...encodeBucket(record(10)), wn_3: {S: 'theirs'}}, mark, NOW)
     expect(bucket.slotMark).toBe('theirs')
@@ -64,7 +64,7 @@ describe('what is known of a bucket', () => {
     expect([bucket.slotMark, bucket.isSlotKnown]).toEqual(['theirs', false])
   })
 
-  it('S9 the limits are taken as stored by the first decision, then checked every half cache period', () => {
+  it('S9 uses stored limits at the first decision, then checks them every half cache period', () => {
     const bucket = new KnownBucket(settings)
     expect(bucket.isCheckDue(NOW)).toBe(false)
     bucket.noteDecided()
@@ -73,7 +73,7 @@ describe('what is known of a bucket', () => {
     expect([0, 9999, 10_000, -1].map(ms => bucket.isCheckDue(NOW + ms))).toEqual([false, false, true, true])
   })
 
-  it('D-10 the load tells the largest request since the rate was last measured', () => {
+  it('D-10 reports the largest request since the rate was last measured', () => {
     const bucket = new KnownBucket(settings)
     bucket.noteRequest(milli({rpm: 5, tpm: 70}))
     bucket.noteRequest(milli({rpm: 7}))
@@ -100,7 +100,7 @@ describe('queues', () => {
   const unanswered = () => new Promise<never>(() => {})
   const address = (index: number) => ({entity: `user-${index}`, resource: 'gpt-4', shard: 0})
 
-  it('D-40 are bounded: the idle ones not used for longest are dropped, those that work are kept', () => {
+  it('D-40 are bounded: the least recently used idle ones are dropped, busy ones stay', () => {
     const all = queues(unanswered)
     void all.at(address(0)).settle(milli({rpm: 1}), 0, CHARGED)
     for (let index = 1; index <= 100; index++) all.at(address(index))
@@ -110,7 +110,7 @@ describe('queues', () => {
     expect([2, 3].map(index => all.find(address(index)) !== undefined)).toEqual([true, false])
   })
 
-  it('D-40 are as many as have work, however few may be kept: one item never has two', async () => {
+  it('D-40 exist for all work, however few may be cached: one item never has two', async () => {
     const answers: (() => void)[] = []
     const all = queues(
       () => new Promise(resolve => answers.push(() => resolve({Attributes: encodeBucket(record(10))}))),
@@ -128,7 +128,7 @@ describe('queues', () => {
     expect(all.size).toBe(100)
   })
 
-  it('D-1 repair the number of shards once at a time, however many answers show it', async () => {
+  it('D-1 repair the shard count one at a time, however many responses show it', async () => {
     const reads: Operation[] = []
     const all = queues(async operation => {
       if (operation === 'UpdateItem') return {Attributes: encodeBucket({...record(10), shardCount: 2048})}

@@ -62,7 +62,7 @@ describe('the next step', () => {
     return named.replace(/:\d+/g, value => Object.values(ExpressionAttributeValues[value] ?? {})[0])
   }
 
-  it('S1 for a bucket never seen is to consume what was refilled just now, and no other', () => {
+  it('S1 consumes only a just-refilled balance of an unseen bucket', () => {
     const requests = [request({rpm: 1})]
     const step = stepFor(undefined, requests)
     expect(step).toMatchObject({kind: 'consume', admits: requests})
@@ -71,37 +71,37 @@ describe('the next step', () => {
     expect(conditionOf(step)).toContain(`(attribute_not_exists(rfb) OR rfb <= ${NOW})`)
   })
 
-  it('S1 for a bucket never seen, of a resource that was, is to consume if its limits are the same and have room', () => {
+  it('S1 consumes from an unseen bucket of a known resource if its limits are the same and have room', () => {
     const supposed = () => ({rates: record(0).state.limits, shardCount: 1})
     const condition = conditionOf(stepFor(undefined, [request({rpm: 1})], {supposed}))
     expect(condition).toContain('b_rpm_cp = 100000 AND b_rpm_ra = 100000 AND b_rpm_rp = 60000')
     expect(condition).toContain(`rf>=${NOW - 15_000} AND b_rpm_tk<=74998`)
   })
 
-  it('S1 when the stored balance is enough is to consume on condition that others have returned nothing to overflow', () => {
+  it('S1 consumes a sufficient balance on condition that no refund made it overflow', () => {
     const condition = conditionOf(stepFor(seen(record(50)), [request({rpm: 1})]))
     expect(condition).toContain('b_rpm_tk BETWEEN 1000 AND 98332')
     expect(condition).toContain(`rf>=${NOW - 1000}`)
   })
 
-  it('for a bucket that is not there is to create it; for a shard, to fill it', () => {
+  it('creates a missing bucket, and fills a missing shard', () => {
     const missing: KnownState = {exists: false, atMs: NOW, residue: new Map()}
     expect(stepFor(missing, [request({rpm: 1})])).toEqual({kind: 'apply-limits', state: missing})
     expect(stepFor(missing, [request({rpm: 1})], {address: {...address, shard: 1}})).toEqual({kind: 'fill-shard'})
   })
 
-  it('when all requests fit into the stored balance is to consume them in one write', () => {
+  it('consumes in one write if all requests fit the stored balance', () => {
     const requests = [request({rpm: 20}), request({rpm: 30})]
     const step = stepFor(seen(record(50)), requests)
     expect(step).toMatchObject({kind: 'consume', admits: requests})
   })
 
-  it('when only a refill makes room is to rewrite the bucket', () => {
+  it('rewrites the bucket if only a refill makes room', () => {
     const state = seen(record(50))
     expect(stepFor(state, [request({rpm: 51})])).toEqual({kind: 'apply-limits', state})
   })
 
-  it('when not even a refill makes room is to refuse, if the state is certain, and otherwise to try', () => {
+  it('refuses by a certain state if a refill makes no room, and otherwise tries', () => {
     const requests = [request({rpm: 60})]
     const bucket = record(50)
     const refusal = {kind: 'refuse', requests, record: bucket, nowMs: NOW}
@@ -112,7 +112,7 @@ describe('the next step', () => {
     })
   })
 
-  it('under contention is to take those that fit into a third of the tokens', () => {
+  it('takes requests that fit into a third of the tokens under contention', () => {
     const [large, small] = [request({rpm: 51}), request({rpm: 5})]
     expect(stepFor(seen(record(50)), [large, small], {isContended: true})).toMatchObject({
       kind: 'consume',
@@ -120,12 +120,12 @@ describe('the next step', () => {
     })
   })
 
-  it('for a bucket that has filled up is to consume from full', () => {
+  it('consumes from full if the bucket has filled up', () => {
     const requests = [request({rpm: 1})]
     expect(stepFor(seen(record(99)), requests)).toMatchObject({kind: 'consume-from-full', admits: requests})
   })
 
-  it('S1 S3 under contention sets a full bucket to what it holds in any case', () => {
+  it('S1 S3 sets a full bucket to its minimum under contention', () => {
     // The refill instant stays 4 ms behind, in steps of 6 ms for whole millitokens. Four tokens are left for others.
     const contended = stepFor(seen(record(99)), [request({rpm: 1})], {isContended: true})
     expect(spelledOut(contended, 'UpdateExpression')).toMatch(/b_rpm_tk=94992.*rf 996/)
@@ -133,7 +133,7 @@ describe('the next step', () => {
     expect(conditionOf(contended)).toContain(`rf<=${NOW - 996}`)
   })
 
-  it('S3 under contention credits just the time that the requests need, whatever others have written since', () => {
+  it('S3 credits just the time that the requests need under contention, whatever others wrote', () => {
     // A token takes 600 ms. The time that is left over stays for others.
     const contended = stepFor(seen(record(0)), [request({rpm: 1})], {isContended: true})
     expect(contended).toMatchObject({kind: 'consume'})
@@ -143,7 +143,7 @@ describe('the next step', () => {
     expect(conditionOf(contended)).toContain('b_rpm_tk BETWEEN 0 AND ')
   })
 
-  it('for a bucket that is full only thanks to a fraction carried over is to rewrite it', () => {
+  it('rewrites a bucket that is full only with a carried fraction', () => {
     const limit = {...rateOf(parseLimits(['rpm=100/min'])[0] as Limit), consumedMilli: 0n}
     // A second brings 1,666 milli and two thirds; with the third that was left over it is full.
     const rpm = {...limit, tokensMilli: 98_333n, remainder: 20_000n}
@@ -156,16 +156,16 @@ describe('the next step', () => {
     ['is overfull', record(101), {rpm: 1}],
     ['lacks a limit asked for', record(50), {tpm: 1}],
     ['could never hold the amount', record(50), {rpm: 101}],
-  ])('for a bucket that %s is to apply the limits in force', (_, bucket, consume) => {
+  ])('applies the limits in force to a bucket that %s', (_, bucket, consume) => {
     expect(stepFor(seen(bucket), [request(consume)])).toMatchObject({kind: 'apply-limits'})
   })
 
-  it('when a check of the limits is due is to apply them', () => {
+  it('applies the limits when their check is due', () => {
     const bucket = {state: seen(record(50)), isCheckDue: () => true, needsPressureRepair: false}
     expect(stepFor(bucket.state, [request({rpm: 1})], {bucket})).toMatchObject({kind: 'apply-limits'})
   })
 
-  it('D-1 for a shard count above the maximum is to repair it', () => {
+  it('D-1 repairs a shard count above the maximum', () => {
     expect(stepFor(seen(record(50, {shardCount: 2048})), [request({rpm: 1})])).toEqual({kind: 'repair-shard-count'})
   })
 
@@ -188,14 +188,14 @@ describe('the step under the limits in force', () => {
   }
   const missing: KnownState = {exists: false, atMs: NOW, residue: new Map()}
 
-  it('creates the bucket full, less what fits; the others wait for the answer', () => {
+  it('creates the bucket full, minus the fitting requests; the others wait for the answer', () => {
     const [first, second, third] = [request({rpm: 70}), request({rpm: 40}), request({rpm: 30})]
     const {step, impossible} = planFor(missing, [first, second, third])
     expect(step).toMatchObject({kind: 'create', admits: [first, third], leftOver: [second]})
     expect(impossible.size).toBe(0)
   })
 
-  it('fails what these limits can never admit, and creates nothing for it alone', () => {
+  it('fails requests that these limits can never admit, and creates nothing for them alone', () => {
     const [unknown, tooLarge] = [request({tpm: 1}), request({rpm: 101})]
     const {step, impossible} = planFor(missing, [unknown, tooLarge])
     expect(step).toBeUndefined()
@@ -205,14 +205,14 @@ describe('the step under the limits in force', () => {
     ])
   })
 
-  it('leaves out what was abandoned while the limits were read', () => {
+  it('skips requests abandoned while the limits were read', () => {
     const abandoned = request({rpm: 1})
     abandoned.answer.catch(() => {})
     abandoned.abandon(new Error('too late'))
     expect(planFor(missing, [abandoned])).toEqual({step: undefined, impossible: new Map()})
   })
 
-  it('rewrites for those that fit; a certain state refuses the others at once', () => {
+  it('rewrites for fitting requests, and refuses the others at once by a certain state', () => {
     const [first, second] = [request({rpm: 51}), request({rpm: 60})]
     expect(planFor(seen(record(50)), [first, second]).step).toMatchObject({
       kind: 'rewrite',

@@ -141,7 +141,7 @@ describeOnEngine('refusals of several processes', {timeout: SIZE.timeoutMs}, () 
     await poller.stop()
   }
 
-  it('are all in the usage records, with their tokens, when nobody is killed; known ones cost no call', async () => {
+  it('are all in the usage records, with their tokens, if no process is killed; known ones cost no call', async () => {
     const processes = Array.from({length: SIZE.processes}, (_, seed) => start(seed + 1, SIZE.requests))
     await Promise.all(processes.map(({ended}) => ended))
     const last = processes.map(({reports}) => reports.at(-1) as Report)
@@ -160,7 +160,7 @@ describeOnEngine('refusals of several processes', {timeout: SIZE.timeoutMs}, () 
     )
   })
 
-  it('lie between what was written and what was made when processes are killed and started again', async () => {
+  it('lie between the written and the made ones if processes are killed and restarted', async () => {
     const random = seededRandom(7)
     const last: Report[] = []
     /** Makes its requests in several lives, of which all but the last end with a kill. */

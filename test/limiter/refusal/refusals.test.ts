@@ -36,7 +36,7 @@ describeOnEngine('refusals in buckets', () => {
 
   const counts = async (entity?: string, shard?: number) => readRefusals((await item(entity, shard)) ?? {})
 
-  it('cost no call when they are known, and come with the next write', async () => {
+  it('cost no call if known, and piggyback on the next write', async () => {
     const limiter = scene.limiter()
     await limiter.acquire(of({rpm: 90, tpm: 900}))
     scene.calls.length = 0
@@ -61,7 +61,7 @@ describeOnEngine('refusals in buckets', () => {
     expect(scene.calls).toEqual(['UpdateItem'])
   })
 
-  it('are written when the limiter is closed, in one call that changes nothing else', async () => {
+  it('are written at close, in one call that changes nothing else', async () => {
     const limiter = scene.limiter()
     await limiter.acquire(of({rpm: 100}))
     const before = await item()
@@ -78,7 +78,7 @@ describeOnEngine('refusals in buckets', () => {
     expect(limiter.uncountedRefusals).toBe(0)
   })
 
-  it('are all written when the limiter is closed, also of as many limits as a bucket can have', async () => {
+  it('are all written at close, even for the maximum number of limits', async () => {
     const names = Array.from({length: 47}, (_, at) => `limit-${at}`)
     await scene.configure({level: 'resource', resource: RESOURCE}, ...names.map(name => `${name}=100/min`))
     const all = (tokens: number) => of(Object.fromEntries(names.map(name => [name, tokens])))
@@ -94,7 +94,7 @@ describeOnEngine('refusals in buckets', () => {
     ])
   })
 
-  it('by a switch count at the bucket that it closes, without a limit; not for those who have none', async () => {
+  it('by a switch count at the disabled bucket, without a limit, and only if it exists', async () => {
     const repository = new NamespaceRepository(scene.tenant, undefined)
     const limiter = scene.limiter()
     await limiter.acquire(of({rpm: 1}))
@@ -111,7 +111,7 @@ describeOnEngine('refusals in buckets', () => {
     expect(await item('new-1')).toBeUndefined()
   })
 
-  it('by the switch of a parent count there, and are told at the child', async () => {
+  it("by a parent's switch count at the parent, and are noted at the child", async () => {
     const repository = new NamespaceRepository(scene.tenant, undefined)
     await scene.entity('team')
     await scene.entity('member', 'team')
@@ -125,7 +125,7 @@ describeOnEngine('refusals in buckets', () => {
     expect(await counts('member')).toMatchObject({requests: 0, byParent: 12})
   })
 
-  it('are not sent with a write that only asks whether the bucket still refuses', async () => {
+  it('are not sent with a write that only checks whether the bucket still refuses', async () => {
     const {transport} = scene
     const sent: string[] = []
     scene.transport = {
@@ -145,7 +145,7 @@ describeOnEngine('refusals in buckets', () => {
     expect((await counts()).requests).toBe(4)
   })
 
-  it('do not bring back a bucket that is gone', async () => {
+  it('do not recreate a deleted bucket', async () => {
     const limiter = scene.limiter()
     await limiter.acquire(of({rpm: 100}))
     await limiter.tryAcquire(of({rpm: 1}))
@@ -156,7 +156,7 @@ describeOnEngine('refusals in buckets', () => {
     expect(limiter.uncountedRefusals).toBe(1)
   })
 
-  it('come with the first write of a bucket that is made anew', async () => {
+  it('piggyback on the first write of a recreated bucket', async () => {
     const limiter = scene.limiter({denyCacheMs: 0})
     await limiter.acquire(of({rpm: 100}))
     await limiter.tryAcquire(of({rpm: 1}))
@@ -166,7 +166,7 @@ describeOnEngine('refusals in buckets', () => {
     expect((await counts()).requests).toBe(1)
   })
 
-  it('are counted in the end only: a request that waits and is admitted was not refused', async () => {
+  it('count only at the end: a request that waits and is admitted was not refused', async () => {
     const sleep = async (ms: number) => {
       scene.nowMs += ms
     }
@@ -178,7 +178,7 @@ describeOnEngine('refusals in buckets', () => {
     expect((await counts()).requests).toBe(1)
   })
 
-  it('count what a lease could not take later', async () => {
+  it('include what a lease could not take later', async () => {
     const limiter = scene.limiter()
     const lease = await limiter.acquire(of({rpm: 1, tpm: 600}))
     await expect(lease.consume({tpm: 500})).rejects.toMatchObject({code: 'limit.exceeded'})
@@ -186,7 +186,7 @@ describeOnEngine('refusals in buckets', () => {
     expect(await counts()).toMatchObject({requests: 1, limits: new Map([['tpm', {requests: 1, tokens: 500n}]])})
   })
 
-  it('of a parent count there, and are told at the child with the return of its charge', async () => {
+  it('by a parent count at the parent, and are noted at the child with its refund', async () => {
     await scene.entity('user-1', 'team')
     await scene.configure({level: 'entity', entity: 'team', resource: RESOURCE}, 'tpm=100/min')
     const limiter = scene.limiter({denyCacheMs: 0})
@@ -197,7 +197,7 @@ describeOnEngine('refusals in buckets', () => {
     expect(await counts('user-1')).toMatchObject({requests: 0, byParent: 1, limits: new Map()})
   })
 
-  it('stay where they are when a bucket is split, and count once when all shards refuse', async () => {
+  it('stay on their shard in a split, and count once if all shards refuse', async () => {
     const limiter = scene.limiter()
     await limiter.acquire(of({rpm: 100}))
     await limiter.tryAcquire(of({rpm: 1}))
@@ -230,7 +230,7 @@ describeOnEngine('refusals in buckets', () => {
     expect(limiter.uncountedRefusals).toBe(0)
   })
 
-  it('are lost, not doubled, when the outcome of their write stays unknown', async () => {
+  it('are lost, not doubled, if the outcome of their write stays unknown', async () => {
     const limiter = scene.limiter({timeoutMs: 200})
     await limiter.acquire(of({rpm: 99}))
     await limiter.tryAcquire(of({rpm: 5}))
@@ -244,7 +244,7 @@ describeOnEngine('refusals in buckets', () => {
     expect(limiter.uncountedRefusals).toBe(1)
   })
 
-  it('leave a bucket of five limits within a kilobyte, so that a write costs one unit', async () => {
+  it('keep a bucket of five limits within a kilobyte, so that a write costs one unit', async () => {
     const names = ['rpm', 'tpm', 'rph', 'tph', 'tpd']
     await scene.configure({level: 'resource', resource: RESOURCE}, ...names.map(name => `${name}=200000/min`))
     const all = (tokens: number) => of(Object.fromEntries(names.map(name => [name, tokens])), 'customer-0042')

@@ -53,7 +53,7 @@ describe('the tally of refusals', () => {
     return {piggyback, sent, counts: marks[0] as RefusalCounts}
   }
 
-  it('counts a request once, and each limit that did not fit with the tokens asked of it', () => {
+  it('counts a request once, and each exceeded limit with its requested tokens', () => {
     tally.note('user-1', {statuses: [asked('rpm', 1), asked('tpm', 500), asked('tpd', 500, {exceeded: false})]})
     tally.note('user-1', {statuses: [asked('rpm', 1, {exceeded: false}), asked('tpm', 700)]})
     const limits = new Map([
@@ -63,7 +63,7 @@ describe('the tally of refusals', () => {
     expect(take()?.counts).toEqual({requests: 2, byParent: 0, lastAtMs: Date.now(), limits})
   })
 
-  it('counts what is refused after a write has taken counts along with the next write', () => {
+  it('counts refusals after a piggybacked write with the next write', () => {
     const many = Array.from({length: 9}, (_, at) => asked(`limit${at}`, 3))
     tally.note('user-1', {statuses: many})
     const first = take()
@@ -84,7 +84,7 @@ describe('the tally of refusals', () => {
     expect(take()).toBeUndefined()
   })
 
-  it('counts at the parent what the parent refused, and tells it at the child, unless that had too little itself', () => {
+  it("counts a parent's refusal at the parent, and notes it at the child unless the child refused too", () => {
     const team = {...BUCKET, entity: 'team'}
     tally.note('user-1', {statuses: [asked('tpm', 5, {exceeded: false}), asked('tpm', 5, {entity: 'team'})]})
     tally.note('user-1', {statuses: [asked('tpm', 5), asked('tpm', 5, {entity: 'team'})]})
@@ -92,7 +92,7 @@ describe('the tally of refusals', () => {
     expect(take()?.counts).toMatchObject({requests: 1, byParent: 1})
   })
 
-  it('writes for its own sake after a second, then at most every ten', async () => {
+  it('flushes after a second, then at most every ten', async () => {
     const refuse = () => tally.note('user-1', {statuses: [asked('rpm', 1)]})
     refuse()
     await vi.advanceTimersByTimeAsync(999)
@@ -106,7 +106,7 @@ describe('the tally of refusals', () => {
     expect(flushed).toHaveLength(4)
   })
 
-  it('writes for sixteen buckets at a time, until all are written', async () => {
+  it('flushes sixteen buckets at a time, until all are written', async () => {
     const going: (() => void)[] = []
     tally = new RefusalTally({
       clock: Date.now,
@@ -130,14 +130,14 @@ describe('the tally of refusals', () => {
     expect([flushed.length, new Set(flushed).size, tally.uncounted]).toEqual([50, 50, 0])
   })
 
-  it('writes nothing for its own sake when a write comes anyway', async () => {
+  it('does not flush if another write comes first', async () => {
     tally.note('user-1', {statuses: [asked('rpm', 1)]})
     take()?.piggyback.settle(APPLIED)
     await vi.advanceTimersByTimeAsync(600_000)
     expect([flushed, tally.uncounted]).toEqual([[], 0])
   })
 
-  it('writes for a child what its parent refused only when it is much', async () => {
+  it("flushes a child's refusals by its parent only if they are many", async () => {
     const refuse = () => tally.note('user-1', {statuses: [asked('tpm', 5, {entity: 'team'})]})
     for (let count = 0; count < 9; count++) refuse()
     await vi.advanceTimersByTimeAsync(30_000)
@@ -153,7 +153,7 @@ describe('the tally of refusals', () => {
   it.each([
     ['a write that was not applied', refused(false), 1],
     ['a write that may have been applied', refused(true), 0],
-  ])('of %s', (_, outcome, waiting) => {
+  ])('handles refusals of %s', (_, outcome, waiting) => {
     tally.note('user-1', {statuses: [asked('rpm', 1)]})
     take()?.piggyback.settle(outcome)
     expect(tally.uncounted).toBe(1)
@@ -163,14 +163,14 @@ describe('the tally of refusals', () => {
   it.each([
     ['certainly was not applied', new Throttled('UpdateItem', new Error('slow down')), 1],
     ['may have been applied', new Unavailable('UpdateItem', true, new Error('no answer')), 0],
-  ])('of a write that failed and %s', (_, error, waiting) => {
+  ])('handles refusals of a write that failed and %s', (_, error, waiting) => {
     tally.note('user-1', {statuses: [asked('rpm', 1)]})
     take()?.piggyback.fail(error)
     expect(tally.uncounted).toBe(1)
     expect(take()?.counts.requests ?? 0).toBe(waiting)
   })
 
-  it('leaves them behind where a write has no room, and takes eight limits at a time', () => {
+  it('leaves refusals out of a write without room, and takes eight limits at a time', () => {
     const names = Array.from({length: 20}, (_, at) => `limit${at}`)
     tally.note('user-1', {statuses: names.map(name => asked(name, 3))})
     const taken = take(BUCKET, 'x'.repeat(3501))
@@ -188,13 +188,13 @@ describe('the tally of refusals', () => {
 
   const refuse = (entity: string) => tally.note(entity, {statuses: [asked('rpm', 1, {entity})]})
 
-  it('gives up what waits for a bucket that is gone', () => {
+  it('drops refusals of a deleted bucket', () => {
     refuse('user-1')
     tally.drop(BUCKET)
     expect([tally.isWaiting(BUCKET), tally.uncounted]).toEqual([false, 1])
   })
 
-  it('D-40 waits for no more buckets than the caches hold: beyond that the oldest are written ahead of time', async () => {
+  it('D-40 flushes the oldest early if more buckets are pending than the caches hold', async () => {
     for (let count = 0; count < 100; count++) refuse(`user-${count}`)
     expect(flushed).toEqual([])
     refuse('user-100')
@@ -209,7 +209,7 @@ describe('the tally of refusals', () => {
     expect([tally.waiting, counted, tally.uncounted]).toEqual([0, 102 + 2 * 199, 0])
   })
 
-  it('D-40 loses the oldest if the table takes none for long, is bounded then, and does not try for ever', async () => {
+  it('D-40 loses the oldest if the table is unavailable for long, stays bounded, and stops trying', async () => {
     let tries = 0
     const error = new Throttled('UpdateItem', new Error('slow down'))
     tally = new RefusalTally({

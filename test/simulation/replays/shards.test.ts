@@ -43,34 +43,31 @@ const use = (entity: string): Deed => ({kind: 'acquire', entity, consume: {q: 4}
 /** The seed decides which shard a request goes to. */
 const SEEDS = [1, 2, 3, 4]
 
-it.each(SEEDS)(
-  'S6: a lease returns to the shard that it has charged while another one has expired (%i)',
-  async seed => {
-    const lease: Deed = {
-      kind: 'acquire',
-      entity: 'u0',
-      consume: {q: 5, rpm: 4},
-      actions: [{kind: 'rollback', afterMs: 11 * 24 * HOUR_MS}],
-    }
-    const {violations} = await run(
-      scenarioOf(
-        seed,
-        [quota({crons: ['0 0 * * *']}), RATE],
-        [
-          [1, use('u0')],
-          [2, {kind: 'split', entity: 'u0'}],
-          [3, lease],
-          [10 * 24, {kind: 'expire'}],
-          [12 * 24, use('u1')],
-        ],
-      ),
-    )
-    expect(violations).toEqual([])
-  },
-)
+it.each(SEEDS)('S6: refunds a lease to the shard it charged while another one has expired (%i)', async seed => {
+  const lease: Deed = {
+    kind: 'acquire',
+    entity: 'u0',
+    consume: {q: 5, rpm: 4},
+    actions: [{kind: 'rollback', afterMs: 11 * 24 * HOUR_MS}],
+  }
+  const {violations} = await run(
+    scenarioOf(
+      seed,
+      [quota({crons: ['0 0 * * *']}), RATE],
+      [
+        [1, use('u0')],
+        [2, {kind: 'split', entity: 'u0'}],
+        [3, lease],
+        [10 * 24, {kind: 'expire'}],
+        [12 * 24, use('u1')],
+      ],
+    ),
+  )
+  expect(violations).toEqual([])
+})
 
 it.each(SEEDS)(
-  'L1: a session that another client makes a quota of the calendar heals with its next reset (%i)',
+  'L1: heals a session that another client makes a calendar quota with its next reset (%i)',
   async seed => {
     const calendar = [quota({crons: ['0 0 * * *', '0 12 * * *']}), RATE]
     const {violations} = await run(

@@ -62,7 +62,7 @@ class LoopbackS3 {
   }
 }
 
-describeOnEngine('while the archive fails', () => {
+describeOnEngine('an archive outage', () => {
   const table = useTable()
   let nowMs = NOON_MS
   let s3: LoopbackS3
@@ -108,7 +108,7 @@ describeOnEngine('while the archive fails', () => {
     return expired(found)
   }
 
-  it('usage is counted, no record is held up, and the events wait in the table as they were', async () => {
+  it('counts usage, delays no record, and keeps the events in the table unchanged', async () => {
     s3.state = 'fails'
     const Records = [
       expired(event('A')),
@@ -125,7 +125,7 @@ describeOnEngine('while the archive fails', () => {
     for (const id of ['A', 'B']) expect(await stored(event(id))).toEqual({...event(id), ttl})
   })
 
-  it('for days, every event is archived once it works again, and once only', async () => {
+  it('archives every event once when the archive works again after days', async () => {
     s3.state = 'fails'
     let Records = ['A', 'B', 'C'].map(id => expired(event(id)))
     for (let round = 0; round < 8; round++) {
@@ -139,7 +139,7 @@ describeOnEngine('while the archive fails', () => {
     for (const id of ['A', 'B', 'C']) expect(await stored(event(id))).toBeUndefined()
   })
 
-  it('it is tried once a minute, not with every batch', async () => {
+  it('retries once a minute, not with every batch', async () => {
     s3.state = 'fails'
     const {handle} = newAggregator()
     for (const id of ['A', 'B', 'C']) await handle({Records: [expired(event(id))]})
@@ -150,21 +150,21 @@ describeOnEngine('while the archive fails', () => {
     expect(s3.events).toEqual(['D'])
   })
 
-  it('an S3 that does not answer is given up, so that the function does not run out of time', async () => {
+  it('gives up on an S3 that does not respond, so that the function does not time out', async () => {
     s3.state = 'is silent'
     const {handle, lines} = newAggregator(table.transport, 50)
     expect(await handle({Records: [expired(event('A'))]})).toMatchObject({failures: [], counts: {unarchived: 1}})
     expect(lines[0]).toMatchObject({message: 'archive failed'})
   })
 
-  it('events from before there were namespaces wait as well', async () => {
+  it('keeps events from before namespaces too', async () => {
     s3.state = 'fails'
     const old: Item = {...event('A'), PK: s(`AUDIT#user-${namespace}`)}
     await newAggregator().handle({Records: [expired(old)]})
     expect(await stored(old)).toMatchObject({event_id: s('A')})
   })
 
-  it('an event that cannot go back either is delivered again, and nothing is lost', async () => {
+  it('redelivers an event that cannot be restored either, and loses nothing', async () => {
     s3.state = 'fails'
     const [first, second] = [event('A'), event('B')]
     const broken = failing(
@@ -180,7 +180,7 @@ describeOnEngine('while the archive fails', () => {
     expect([await stored(first), await stored(second)]).toMatchObject([{event_id: s('A')}, {event_id: s('B')}])
   })
 
-  it('a process that ends after any of its writes loses nothing', async () => {
+  it('loses nothing if a process ends after any of its writes', async () => {
     for (const isDelivered of [true, false]) {
       s3.objects.clear()
       s3.state = 'fails'
@@ -196,14 +196,14 @@ describeOnEngine('while the archive fails', () => {
     }
   })
 
-  it('a lost response of the archive leads to the same object again', async () => {
+  it('writes the same object again after a lost response of the archive', async () => {
     const Records = [expired(event('A')), expired(event('B'))]
     await newAggregator().handle({Records})
     await newAggregator().handle({Records})
     expect([s3.puts, s3.objects.size, s3.events]).toEqual([2, 1, ['A', 'B']])
   })
 
-  it('a lost response of the table is repeated', async () => {
+  it('retries after a lost response of the table', async () => {
     s3.state = 'fails'
     let isFirst = true
     const lossy: Transport = {

@@ -97,7 +97,7 @@ describe('the audit archive', () => {
     ])
   })
 
-  it('stores expired audit events only', async () => {
+  it('stores only expired audit events', async () => {
     const Records = [
       streamRecord(event('deleted by a user'), undefined),
       streamRecord(undefined, event('new')),
@@ -108,13 +108,13 @@ describe('the audit archive', () => {
     expect(sink.puts).toBe(0)
   })
 
-  it('stores events from before there were namespaces', async () => {
+  it('stores events from before namespaces', async () => {
     const old: Item = {...event('A'), PK: s('AUDIT#user-1')}
     await newAggregator().handle({Records: [expired(old)]})
     expect(sink.lines).toMatchObject([{event_id: 'A', entity_id: 'user-1', namespace: null}])
   })
 
-  it('writes the same object when a batch is delivered again', async () => {
+  it('writes the same object when a batch is redelivered', async () => {
     const Records = [expired(event('A')), expired(event('B'))]
     await newAggregator().handle({Records})
     const first = new Map(sink.objects)
@@ -129,7 +129,7 @@ describe('the audit archive', () => {
     expect(sink.objects.size).toBe(2)
   })
 
-  it('has every event once when another record of the batch fails and is delivered again', async () => {
+  it('stores every event once when another record of the batch fails and is redelivered', async () => {
     const failing = new (class extends MemoryTable {
       isBroken = true
       override async send(operation: string, input: unknown): Promise<never> {

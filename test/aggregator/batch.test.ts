@@ -3,7 +3,7 @@ import {Batch} from '../../src/lib/aggregator/batch.js'
 import {MemoryTable} from './fixtures/memory-table.js'
 import {bucketImage, loggingAggregator, NOON_MS, streamRecord, tableOver} from './fixtures/stream.js'
 
-it('a batch reports the age of its newest record as lag, whatever the order of its records', async () => {
+it('reports the age of its newest record as lag, in any order of records', async () => {
   const image = (tpm: number) => bucketImage({tc: {tpm}})
   const {handle} = loggingAggregator({table: tableOver(new MemoryTable(), 'memory', () => NOON_MS + 90_000)})
   const Records = [
@@ -15,7 +15,7 @@ it('a batch reports the age of its newest record as lag, whatever the order of i
   expect((await handle({Records: []})).counts.lagMs).toBe(0)
 })
 
-it('refusals of records that are delivered again, because one before them has failed, are counted then', () => {
+it('counts refusals of records behind a failed one when they are redelivered', () => {
   const image = (refused: number) => ({
     ...bucketImage({tc: {tpm: 1000}}),
     x: {N: String(refused)},

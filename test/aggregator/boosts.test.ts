@@ -12,7 +12,7 @@ import {loggingAggregator, streamRecord, tableOver} from './fixtures/stream.js'
 
 const MINUTE_MS = 60_000
 
-describeOnEngine('boosts that have ended', () => {
+describeOnEngine('expired temporary limits', () => {
   const table = useTable()
   const resource = {level: 'resource', resource: 'gpt-4'} as const
   const entity = {level: 'entity', entity: 'user-1', resource: 'gpt-4'} as const
@@ -43,7 +43,7 @@ describeOnEngine('boosts that have ended', () => {
 
   const actions = async () => (await repository.audit.list({entity: 'user-1'})).records
 
-  it('are tidied up by the aggregator, which looks every five minutes', async () => {
+  it('are removed by the aggregator, which checks every five minutes', async () => {
     const aggregator = aggregatorOver()
     await aggregator.handle(await used())
     expect((await repository.configs.get(entity))?.limits).toHaveLength(2)
@@ -60,7 +60,7 @@ describeOnEngine('boosts that have ended', () => {
     expect((await new PythonPeer(scene).item(0))?.sched).toBeUndefined()
   })
 
-  it('cost one query in five minutes where there are none', async () => {
+  it('cost one query per five minutes if there are none', async () => {
     const calls: string[] = []
     const aggregator = aggregatorOver({
       send: (operation, input, options) => {
@@ -76,7 +76,7 @@ describeOnEngine('boosts that have ended', () => {
     expect(calls.filter(operation => ['GetItem', 'TransactWriteItems'].includes(operation))).toEqual([])
   })
 
-  it('are left to others where the role does not permit it, which is said once', async () => {
+  it('are kept if the role does not permit removal, with one log line', async () => {
     const aggregator = aggregatorOver({
       send: (operation, input, options) => {
         if (operation === 'Query') throw new Denied('Query')

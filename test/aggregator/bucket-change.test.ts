@@ -13,7 +13,7 @@ function summary(before: BucketImage | undefined, after: BucketImage) {
   return {...Object.fromEntries(consumedMilli ?? []), admitted}
 }
 
-describe('what a write consumed', () => {
+describe('consumption of a write', () => {
   it('is the difference of the counters', () => {
     expect(summary({tc: {tpm: 1000, rpm: 5000}}, {tc: {tpm: 4250, rpm: 5000}})).toEqual({tpm: 3250n, admitted: 1})
   })
@@ -53,7 +53,7 @@ describe('what a write consumed', () => {
   })
 })
 
-describe('how many requests a write admitted', () => {
+describe('admitted requests of a write', () => {
   it.each<[string, BucketImage | undefined, BucketImage, number]>([
     ['as the client counts', {tc: {tpm: 1000}, rq: 3}, {tc: {tpm: 9000}, rq: 8}, 5],
     ['as the client counts for the first time', {tc: {tpm: 1000}}, {tc: {tpm: 9000}, rq: 2}, 2],

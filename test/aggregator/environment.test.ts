@@ -28,7 +28,7 @@ describe('settings of the Lambda function', () => {
     })
   })
 
-  it('have no archive bucket while archival is off', () => {
+  it('have no archive bucket if archival is off', () => {
     expect(parseLambdaSettings({TABLE_NAME: 'prod', ARCHIVE_BUCKET_NAME: 'archive'}).archiveBucket).toBeUndefined()
   })
 
@@ -41,12 +41,12 @@ describe('settings of the Lambda function', () => {
     [{TABLE_NAME: 'prod', SNAPSHOT_TTL_DAYS: '1.5'}, 'SNAPSHOT_TTL_DAYS is "1.5"'],
     [{TABLE_NAME: 'prod', ENABLE_ARCHIVAL: 'yes'}, 'ENABLE_ARCHIVAL is "yes"; it must be true or false'],
     [{TABLE_NAME: 'prod', ENABLE_ARCHIVAL: 'true'}, 'ARCHIVE_BUCKET_NAME is not set'],
-  ])('are rejected when they are wrong: %j', (env, message) => {
+  ])('are rejected if invalid: %j', (env, message) => {
     expect(() => parseLambdaSettings(env)).toThrow(InvalidInput)
     expect(() => parseLambdaSettings(env)).toThrow(message)
   })
 
-  it('are rejected with all their problems at once, also those of combinations', () => {
+  it('are rejected with all problems at once, including invalid combinations', () => {
     const env = {SNAPSHOT_WINDOWS: 'weekly', SNAPSHOT_TTL_DAYS: '1e9', ENABLE_ARCHIVAL: 'true'}
     expect(() => parseLambdaSettings(env)).toThrow(
       expect.objectContaining({
@@ -60,7 +60,7 @@ describe('settings of the Lambda function', () => {
     )
   })
 
-  it('leave out the other variables of the environment, and never repeat them', () => {
+  it('ignore other variables of the environment, and never print them', () => {
     const env = {AWS_SECRET_ACCESS_KEY: 'hidden', TABLE_NAME: 'prod', SNAPSHOT_TTL_DAYS: 'x'}
     expect(() => parseLambdaSettings(env)).toThrow(expect.not.objectContaining({message: /hidden/}))
   })

@@ -26,7 +26,7 @@ describe('usage is counted exactly once (L4)', () => {
     )
   })
 
-  it('also around midnight of the first of a month, when an hour, a day and a month begin', async () => {
+  it('also around midnight of the first of a month, when an hour, a day and a month start', async () => {
     await fc.assert(
       fc.asyncProperty(writes(25), portions, async (history, plan) => {
         const {records, usage} = play(history, 'ns', Date.UTC(2023, 10, 30, 23, 59))
@@ -58,7 +58,7 @@ describe('usage of one batch', () => {
     expect(usageIn(table.items.values()).get(key)).toEqual({tpm: 7000n, rpm: 0n, events: 3, overdrafts: 0})
   })
 
-  it('is counted once when two processes have the batch and one overtakes the other', async () => {
+  it('is counted once when two processes race with the same batch', async () => {
     const table = new MemoryTable()
     await handle(table, [streamRecord(undefined, image(500))])
     const batch = [streamRecord(image(500), image(3500))]

@@ -68,7 +68,7 @@ describeOnEngine('shard growth by the aggregator', () => {
     expect(splits).toBe(1)
   })
 
-  it('does not take a high count for a high rate', async () => {
+  it('does not mistake a high count for a high rate', async () => {
     expect((await newAggregator().handle({Records: seconds([1, 0, 2, 1])})).counts.splits).toBe(0)
     const {handle} = newAggregator()
     await handle({Records: seconds([1])})
@@ -82,7 +82,7 @@ describeOnEngine('shard growth by the aggregator', () => {
     expect(await peer.number('shard_count')).toBe(1)
   })
 
-  it('measures correctly although times are in whole seconds', async () => {
+  it('measures correctly although timestamps are in whole seconds', async () => {
     const startMs = Math.floor(scene.nowMs / 1000) * 1000
     const at = (ms: number, writes: number) => {
       const show = (count: number): Item => ({...image, b_wcu_tc: n(count * 1000)})
@@ -94,7 +94,7 @@ describeOnEngine('shard growth by the aggregator', () => {
     expect((await newAggregator().handle({Records})).counts.splits).toBe(0)
   })
 
-  it('does not double again because of records from before the split', async () => {
+  it('does not double again for records from before the split', async () => {
     const {handle} = newAggregator()
     const Records = seconds([1000, 1000, 1000])
     expect((await handle({Records})).counts.splits).toBe(1)
@@ -130,7 +130,7 @@ describeOnEngine('shard growth by the aggregator', () => {
     expect(await peer.number('shard_count')).toBe(4)
   })
 
-  it('does not double when a share would be too small for the usual request', async () => {
+  it('does not double if a share would be too small for the usual request', async () => {
     const {handle} = newAggregator()
     const Records = seconds([1000, 1000, 1000])
     const [first] = Records as [StreamRecord]

@@ -110,7 +110,7 @@ describeOnEngine('the function that AWS runs', () => {
     expect((await usageOf(table, runtime))['hourly 2023-11-14T12:00:00Z']).toEqual({tpm: 7, events: 2})
   })
 
-  it('marks the table as one whose aggregator Python clients can rely on', async () => {
+  it('marks the table as having an aggregator that Python clients can rely on', async () => {
     const version = {schemaVersion: '0.9.0', lambdaVersion: undefined, clientMinVersion: '0.0.0', updatedAt: ''}
     const Item = encodeVersion({...version, updatedBy: 'zael:0.1.0'})
     await table.transport.send('PutItem', {TableName: table.name, Item})
@@ -129,7 +129,7 @@ describeOnEngine('the function that AWS runs', () => {
     expect(lines.at(-2)).toMatchObject({level: 'warn', message: 'the version record was not updated'})
   })
 
-  it('returns what it has not counted before its time is over', async () => {
+  it('returns uncounted records before its time runs out', async () => {
     const record = streamRecord(undefined, bucketImage({namespace: 'late', tc: {tpm: 7000}}), {sequence: 4712})
     const lines = linesOf(await invoke([record], {}, {leftMs: 0}))
     expect(lines[0]).toMatchObject({level: 'warn', message: 'the run reached its time limit', redelivered: 1})

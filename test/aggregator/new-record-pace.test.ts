@@ -45,7 +45,7 @@ describe('the first usage records of an hour', () => {
     expect(await batch(1, {resource: 'embeddings'})).toEqual([])
   })
 
-  it('are not held up when the record is there, the hour is older than a minute, or the change is of an earlier hour', async () => {
+  it('are not delayed if the record exists, the hour is older than a minute, or the change is of an earlier hour', async () => {
     const {state, batch} = process(HOUR_MS)
     await batch(500)
     expect(await batch(500)).toEqual([])

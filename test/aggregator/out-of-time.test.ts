@@ -10,7 +10,7 @@ import {bucketImage, loggingAggregator, NOON_MS, streamRecord, tableOver} from '
 
 const BUCKETS = 60
 
-describeOnEngine('a run whose time is over', () => {
+describeOnEngine('a run that runs out of time', () => {
   const table = useTable()
   const stored: string[] = []
   const sink: ArchiveSink = {put: async key => void stored.push(key)}
@@ -27,7 +27,7 @@ describeOnEngine('a run whose time is over', () => {
     return [...changes, streamRecord(expired, undefined, {byService: true})]
   }
 
-  it('L4 returns what it has not counted, and counts it once when it is delivered again', async () => {
+  it('L4 returns uncounted records, and counts them once when redelivered', async () => {
     const namespace = `ns${randomUUID().slice(0, 8)}`
     const Records = recordsOf(namespace)
     const end = new AbortController()
@@ -61,7 +61,7 @@ describeOnEngine('a run whose time is over', () => {
     expect(hours.every(windows => windows.length > 0)).toBe(true)
   })
 
-  it('makes no request and returns every record when it is over before it begins', async () => {
+  it('makes no request and returns every record if no time is left at the start', async () => {
     const Records = recordsOf(`ns${randomUUID().slice(0, 8)}`)
     const {handle} = loggingAggregator({table: tableOver(table.transport, table.name, () => NOON_MS), sink})
     const {failures} = await handle({Records}, AbortSignal.abort())

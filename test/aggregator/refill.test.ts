@@ -39,7 +39,7 @@ describeOnEngine('refill by the aggregator', () => {
     await limiter.close()
   }
 
-  it('credits every limit for the elapsed time when one would not last for two batches like this', async () => {
+  it('credits every limit for the elapsed time if one would not last for two such batches', async () => {
     await start()
     scene.nowMs += 30_000
     const Records = [await write({tpm: 4000, rpd: 1})]
@@ -50,7 +50,7 @@ describeOnEngine('refill by the aggregator', () => {
     expect((await scene.shards('user-1', 'gpt-4'))[0]?.state.limits.get('rpd')?.remainder).toBeGreaterThan(0n)
   })
 
-  it('skips a bucket that has enough for two more batches like this', async () => {
+  it('skips a bucket that has enough for two more such batches', async () => {
     await start()
     scene.nowMs += 30_000
     const Records = [await write({tpm: 1999})]
@@ -58,7 +58,7 @@ describeOnEngine('refill by the aggregator', () => {
     expect(await peer.number('b_tpm_tk')).toBe(4_000_000)
   })
 
-  it('adds up what a batch has spent', async () => {
+  it('adds up the consumption of a batch', async () => {
     await start()
     scene.nowMs += 30_000
     const Records = [await write({tpm: 1000}), await write({tpm: 1000})]
@@ -66,7 +66,7 @@ describeOnEngine('refill by the aggregator', () => {
     expect((await newAggregator().handle({Records})).counts.refills).toBe(1)
   })
 
-  it('counts what was consumed even if part of it was refunded: the next requests consume as much at first', async () => {
+  it('includes refunded consumption: the next requests consume as much at first', async () => {
     await start()
     scene.nowMs += 30_000
     const taken = await write({tpm: 4000})
@@ -87,7 +87,7 @@ describeOnEngine('refill by the aggregator', () => {
     expect((await handle({Records: [returned]})).counts.refills).toBe(0)
   })
 
-  it('is not repeated when the batch is delivered again', async () => {
+  it('is not repeated when the batch is redelivered', async () => {
     await start()
     scene.nowMs += 30_000
     const Records = [await write({tpm: 4000})]
@@ -99,7 +99,7 @@ describeOnEngine('refill by the aggregator', () => {
     expect(await balances()).toEqual(after)
   })
 
-  it('gives way to a client that has refilled in the meantime', async () => {
+  it('yields to a client that has refilled meanwhile', async () => {
     await start()
     scene.nowMs += 30_000
     const Records = [await write({tpm: 4000})]
@@ -110,7 +110,7 @@ describeOnEngine('refill by the aggregator', () => {
     expect(lines.map(({level}) => level)).toEqual(['info'])
   })
 
-  it('keeps what others have spent since, and never fills a bucket twice', async () => {
+  it('keeps the consumption of others since, and never fills a bucket twice', async () => {
     await start()
     scene.nowMs += 30_000
     const Records = [await write({tpm: 4000})]

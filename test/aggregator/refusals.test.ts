@@ -55,7 +55,7 @@ describeOnEngine('refusals in usage records', () => {
       ]),
     )
 
-  it('are added to every window, beside what was consumed', async () => {
+  it('are added to every window, beside the consumption', async () => {
     const aggregator = newAggregator()
     const {counts} = await aggregator.handle({Records: await refuse(3)})
     expect(counts).toMatchObject({refused: 3, failed: 0})
@@ -73,7 +73,7 @@ describeOnEngine('refusals in usage records', () => {
     })
   })
 
-  it('are nothing that another client takes for a counter: no number but in a map', async () => {
+  it('are stored in maps, so that other clients do not mistake them for counters', async () => {
     await newAggregator().handle({Records: await refuse(3)})
     for (const item of await usageItems(table, scene.namespace)) {
       const numbers = Object.keys(item).filter(name => 'N' in (item[name] ?? {}))
@@ -81,7 +81,7 @@ describeOnEngine('refusals in usage records', () => {
     }
   })
 
-  it('count once when a batch comes again, in whole, in part or with more', async () => {
+  it('count once when a batch is redelivered, in whole, in part or with more', async () => {
     const aggregator = newAggregator()
     const first = await refuse(3)
     await aggregator.handle({Records: first})
@@ -120,7 +120,7 @@ describe('refusals in the stream', () => {
   const change = (before: object | undefined, after: object) =>
     readBucketChange(streamRecord(before as never, after as never, {atMs: 1_700_000_000_000, sequence: 1}))?.refused
 
-  it('are what a write has added', () => {
+  it('are the difference of a write', () => {
     const limits = new Map([['rpm', {requests: 2, tokens: 12n}]])
     const before = bucket(0, {x: 5, x_rpm: 3, xl: 7})
     expect(change(before, bucket(0, {x: 7, x_rpm: 5, xt_rpm: 10, xp: 1, xl: 9}))).toEqual({
@@ -132,7 +132,7 @@ describe('refusals in the stream', () => {
     expect(change(before, before)).toBeUndefined()
   })
 
-  it('of a new bucket are new, but a further shard that another client copies from the first has counted nothing', () => {
+  it('of a new bucket count, but those of a copied shard do not', () => {
     const copied = {x: 5, x_rpm: 3, xl: 7}
     expect(change(undefined, bucket(0, copied))).toMatchObject({requests: 5})
     expect(change(undefined, bucket(1, copied))).toBeUndefined()
@@ -142,7 +142,7 @@ describe('refusals in the stream', () => {
   it.each([
     ['fewer than before', {x: 4, x_rpm: 1}],
     ['more than one write can have counted', {x: 5e9, x_rpm: 5e9}],
-  ])('are none where a client has written %s', (_, counters) => {
+  ])('are none if a client wrote %s', (_, counters) => {
     expect(change(bucket(0, {x: 5, x_rpm: 3}), bucket(0, counters))).toBeUndefined()
   })
 })

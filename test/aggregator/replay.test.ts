@@ -30,7 +30,7 @@ function consuming(namespace: string, hours: readonly number[]): StreamRecord[] 
   })
 }
 
-describeOnEngine('records that were given up on', () => {
+describeOnEngine('replayed records', () => {
   const table = useTable()
   let spaces = 0
   const newSpace = () => `replay${spaces++}`
@@ -63,7 +63,7 @@ describeOnEngine('records that were given up on', () => {
     }
   })
 
-  it('are undecided where later changes of the same hour were counted, whether they were counted or not', async () => {
+  it('are undecided if later changes of the same hour were counted', async () => {
     for (const isCounted of [true, false]) {
       const namespace = newSpace()
       const records = consuming(namespace, [0, 0, 0])
@@ -79,7 +79,7 @@ describeOnEngine('records that were given up on', () => {
     }
   })
 
-  it('leave a day alone that differs from its hours by something else', async () => {
+  it('do not change a day that differs from its hours for another reason', async () => {
     const namespace = newSpace()
     const records = consuming(namespace, [0, 0, 1, 2])
     // The day has counted the first two changes, their hour has not; nothing has counted the third.
@@ -94,7 +94,7 @@ describeOnEngine('records that were given up on', () => {
     expect((await tokens(namespace))['daily 2023-11-14T00:00:00Z']).toBe(3)
   })
 
-  it('a lost response to the completion of a day does not count it twice', async () => {
+  it('do not complete a day twice after a lost response', async () => {
     const namespace = newSpace()
     const records = consuming(namespace, [0, 1, 2])
     await count(table.transport, table.name, records.slice(1))
@@ -110,7 +110,7 @@ describeOnEngine('records that were given up on', () => {
     expect(await tokens(namespace)).toMatchObject({'daily 2023-11-14T00:00:00Z': 3, 'monthly 2023-11-01T00:00:00Z': 3})
   })
 
-  it('put expired audit events back into the table, from where they are archived', async () => {
+  it('restore expired audit events to the table, from where they are archived', async () => {
     const event = encodeAudit({
       ...{namespace: 'ns', entity: 'user-1', eventId: 'A', timestamp: '2023-08-16T11:12:13Z', action: 'limits_set'},
       ...{principal: undefined, resource: undefined, details: {}, ttlSeconds: 1},
@@ -123,12 +123,12 @@ describeOnEngine('records that were given up on', () => {
     expect((await again(table.transport, table.name, Records, {...SETTINGS, archives: false})).putBack).toBe(0)
   })
 
-  it('are not taken for counted when the table does not answer', async () => {
+  it('do not count as counted if the table does not respond', async () => {
     const broken: Transport = {send: () => Promise.reject(new Denied('UpdateItem', undefined))}
     await expect(again(broken, table.name, consuming(newSpace(), [0]))).rejects.toThrow(Denied)
   })
 
-  it('on an engine: every window is exact or named as undecided', async () => {
+  it('make every window exact or undecided, on an engine', async () => {
     await fc.assert(
       fc.asyncProperty(writes(16), segments, async (history, plan) => {
         const namespace = newSpace()
@@ -214,7 +214,7 @@ const decidedOf = (usage: ReadonlyMap<string, object>, undecided: ReadonlySet<st
   new Map([...usage].filter(([key]) => !undecided.has(key)))
 
 describe('after any outage', () => {
-  it('every window is exact or named as undecided (L4)', async () => {
+  it('makes every window exact or undecided (L4)', async () => {
     let decided = 0
     await fc.assert(
       fc.asyncProperty(writes(40), segments, async (history, plan) => {

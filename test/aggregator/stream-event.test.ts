@@ -25,17 +25,17 @@ describe('a record of the stream', () => {
     [{...record, eventSourceARN: ''}, 'it does not name its stream'],
     [{...record, dynamodb: undefined}, 'it describes no change'],
     [{}, 'it does not name its stream; it describes no change'],
-  ])('is refused with all that is wrong: %#', (broken, problem) => {
+  ])('is rejected with all its problems: %#', (broken, problem) => {
     expect(() => checkRecord(broken as StreamRecord)).toThrow(new MalformedRecord(problem))
   })
 })
 
 describe('an event', () => {
-  it.each([undefined, null, 'x', {}, [], {Records: null}, {Records: {}}])('that is %j is refused', event => {
+  it.each([undefined, null, 'x', {}, [], {Records: null}, {Records: {}}])('is rejected if it is %j', event => {
     expect(() => readEvent(event)).toThrow('the event is not from a DynamoDB stream: it has no list of Records')
   })
 
-  it('with entries that are not records counts them as malformed and processes the others', async () => {
+  it('counts entries that are not records as malformed and processes the others', async () => {
     const {handle} = loggingAggregator({table: tableOver(new MemoryTable(), 'memory', () => NOON_MS)})
     const {failures, counts} = await handle(readEvent({Records: [null, 'x', 1, [], {}, record]}))
     expect({failures, counts}).toMatchObject({failures: [], counts: {records: 6, malformed: 5, snapshots: 3}})

@@ -47,7 +47,7 @@ describeOnEngine('usage that can never be counted', () => {
       {tpm: 1, events: 1},
     ],
     ['limit names of 30 KB', {tc: {...many(12, 30_000), tpm: 5000}, rq: 1}, {tpm: 5, events: 1}],
-  ])('%s is set aside, and the rest is counted', async (_, image, counted) => {
+  ])('sets %s aside and counts the rest', async (_, image, counted) => {
     const {failures, counts, lines, good, hostile} = await handle(image)
     expect({failures, uncounted: counts.uncounted}).toEqual({failures: [], uncounted: 1})
     expect(good).toEqual([
@@ -65,7 +65,7 @@ describeOnEngine('usage that can never be counted', () => {
     ['a refill instant of 60 digits', {rf: {N: '1E+60'}}],
     ['no shards', {shard_count: {N: '0'}}],
     ['a period of 60 digits', {b_t_tk: {N: '1'}, b_t_cp: {N: '1'}, b_t_ra: {N: '1'}, b_t_rp: {N: '1E+60'}}],
-  ])('a bucket with %s is malformed, and the others are counted', async (_, more) => {
+  ])('treats a bucket with %s as malformed and counts the others', async (_, more) => {
     const {failures, counts, good} = await handle({tc: {tpm: 5000}, rq: 1, more})
     expect({failures, malformed: counts.malformed, uncounted: counts.uncounted}).toEqual({
       failures: [],
@@ -78,7 +78,7 @@ describeOnEngine('usage that can never be counted', () => {
     ])
   })
 
-  it('a shard number that no bucket has is not counted, and does not stop the others when delivered again', async () => {
+  it('skips an impossible shard number without blocking the others on redelivery', async () => {
     const {handle} = loggingAggregator({table: tableOver(table.transport, table.name, clock), settings})
     const image = bucketImage({namespace, tc: {tpm: 1000}, rq: 1})
     const PK = {S: `${namespace}/BUCKET#user-1#gpt-4#${'9'.repeat(400)}`}
@@ -87,7 +87,7 @@ describeOnEngine('usage that can never be counted', () => {
     expect((await usageOf(table, namespace))[HOUR]).toEqual({tpm: 1, events: 1})
   })
 
-  it('a fraction that an earlier version stored under a strange name does not stop later ones', async () => {
+  it('ignores a fraction that an earlier version stored under a strange name', async () => {
     const {handle} = loggingAggregator({table: tableOver(table.transport, table.name, clock), settings})
     const record = (before: number, after: number) =>
       streamRecord(bucketImage({namespace, tc: {tpm: before}}), bucketImage({namespace, tc: {tpm: after}, rq: 1}))
@@ -98,7 +98,7 @@ describeOnEngine('usage that can never be counted', () => {
     expect((await usageOf(table, namespace))[HOUR]).toMatchObject({tpm: 3})
   })
 
-  it('500 limits in one bucket are counted up to the bound of one write, those with parameters first', async () => {
+  it('counts 500 limits in one bucket up to the bound of one write, those with parameters first', async () => {
     const parameters = Object.fromEntries(['tk', 'cp', 'ra', 'rp'].map(field => [`b_z_${field}`, {N: '1000'}]))
     const {failures, counts, good, hostile} = await handle({tc: {...many(499), z: 7000}, rq: 1, more: parameters})
     expect({failures, uncounted: counts.uncounted}).toEqual({failures: [], uncounted: 1})
@@ -132,17 +132,17 @@ describe('a usage write', () => {
     return {failures: failures.length, uncounted: counts.uncounted, snapshots: counts.snapshots}
   }
 
-  it('that DynamoDB does not accept is not repeated: it would hold up the records of all others', async () => {
+  it('is not repeated if DynamoDB rejects it: it would block all other records', async () => {
     const tooLarge = new ValidationFailed('UpdateItem', new Error('Item size has exceeded the maximum allowed size'))
     expect(await outcome(tooLarge)).toEqual({failures: 0, uncounted: 1, snapshots: 1})
     expect(await outcome(new RangeError('not an exact integer'))).toEqual({failures: 0, uncounted: 1, snapshots: 1})
   })
 
-  it('that may succeed later is repeated', async () => {
+  it('is repeated if it may succeed later', async () => {
     expect(await outcome(new Throttled('UpdateItem'))).toEqual({failures: 1, uncounted: 0, snapshots: 1})
   })
 
-  it('stays within the 4 KB of an expression with as many shards and limits as it takes', async () => {
+  it('stays within the 4 KB of an expression with as many shards and limits as fit', async () => {
     const inner = new MemoryTable()
     const sizes: number[] = []
     const transport: Transport = {

@@ -93,7 +93,7 @@ describeOnEngine('usage counting', () => {
     expect(await stored()).toMatchObject({'hourly 2023-11-14T12:00:00Z': {tpm: 35, images: 2}})
   })
 
-  it('D-14 counts a batch once that is delivered twice', async () => {
+  it('D-14 counts a batch once if it is delivered twice', async () => {
     const Records = await acquire({tpm: 30}, {tpm: 12}, {tpm: 8})
     const {handle} = newAggregator()
     await handle({Records})

@@ -69,7 +69,7 @@ describeOnEngine('usage records', () => {
     expect((await usageOf(table, namespace))['hourly 2023-11-14T12:00:00Z']).toEqual({tpm: 53, events: 52})
   })
 
-  it('of many buckets of one resource are created one after the other when the hour has just begun', async () => {
+  it('are created one after another for many buckets of one resource at the start of an hour', async () => {
     const Records = Array.from({length: 20}, (_, at) =>
       streamRecord(undefined, bucketImage({namespace, entity: `user-${at}`, tc: {tpm: 1000}}), {atMs: NOON_MS}),
     )
@@ -122,14 +122,14 @@ describeOnEngine('usage records', () => {
     expect(item?._milli).toBeUndefined()
   })
 
-  it('expire as the settings say, counted from the first write', async () => {
+  it('expire by the settings, counted from the first write', async () => {
     const [first, second] = records([{tpm: 1000}, {tpm: 2000}]) as [StreamRecord, StreamRecord]
     await aggregator({retentionDays: 7, windows: ['hourly']}).handle({Records: [first]})
     await aggregator({retentionDays: 30, windows: ['hourly']}).handle({Records: [second]})
     expect(await usageItems(table, namespace)).toMatchObject([{tpm: n(2), ttl: n(clock() / 1000 + 7 * 86_400)}])
   })
 
-  it('are described by the first write of a process only, and again when they were deleted meanwhile', async () => {
+  it('are described only by the first write of a process, and again after deletion', async () => {
     const sent: OperationInput<'UpdateItem'>[] = []
     const transport: Transport = {
       send: (operation, input, options) => {
@@ -163,7 +163,7 @@ describeOnEngine('usage records', () => {
     for (const item of await usageItems(table, namespace)) expect(item.ttl).toBeUndefined()
   })
 
-  it('are written for the windows of the settings only', async () => {
+  it('are written only for the windows of the settings', async () => {
     await aggregator({windows: ['monthly']}).handle({Records: records([{tpm: 1000}])})
     expect(Object.keys(await usageOf(table, namespace))).toEqual(['monthly 2023-11-01T00:00:00Z'])
   })
@@ -192,7 +192,7 @@ describeOnEngine('usage records', () => {
     expect(lines).toContainEqual(expect.objectContaining({level: 'warn', limits: names}))
   })
 
-  it('fail their own records only when they cannot be written', async () => {
+  it('fail only their own records if they cannot be written', async () => {
     const faults = new FaultTransport(table.transport)
     const hit = records([{tpm: 1000}, {tpm: 2000}])
     const Records = [...hit, streamRecord(undefined, bucketImage({namespace, entity: 'user-2', tc: {tpm: 1000}}))]

@@ -37,7 +37,7 @@ describeOnEngine('the size of items', () => {
   const table = useTable()
 
   // Around the borders of 1, 2 and 3 kilobytes, by a number of limits that is well on one side.
-  it.each([1, 4, 12, 16, 24, 30])('is what the engine charges for, with %i limits', async limits => {
+  it.each([1, 4, 12, 16, 24, 30])("matches the engine's charge with %i limits", async limits => {
     const item: Item = {...encodeBucket(bucketOf(limits)), rq: n(1)}
     const before = table.capacity.snapshot()
     await table.transport.send('PutItem', {TableName: table.name, Item: item})
@@ -47,7 +47,7 @@ describeOnEngine('the size of items', () => {
     expect(write).toBe(2 * (Math.ceil(itemBytes(item) / 1024) + 3))
   })
 
-  it('of a bucket with three limits is below 1 KB, with a quota, a session, a parent and all marks of writes', async () => {
+  it('is below 1 KB for three limits, with a quota, a session, a parent and all write marks', async () => {
     const scene = new Scene(table)
     // Names of usual length; the amounts are of a busy customer.
     const [entity, resource] = ['customer-12345678', 'gpt-4-turbo-2026-04-09']
@@ -72,7 +72,7 @@ describeOnEngine('the size of items', () => {
     expect(itemBytes(item)).toBeLessThan(1024)
   })
 
-  it('L7 of a bucket with five limits is below 1 KB after every kind of write, so that none costs a second unit', async () => {
+  it('L7 is below 1 KB for five limits after every kind of write, so that none costs a second unit', async () => {
     const scene = new Scene(table)
     const [entity, resource, parent] = ['customer-12345678', 'gpt-4-turbo', 'organization-1234']
     const texts = ['rpm=500/min', 'rpd=10007/day', 'tpm=200k/min', 'tpd=20000003/day', 'images=50/hour']
@@ -113,7 +113,7 @@ describeOnEngine('the size of items', () => {
     expect(Object.entries(sizes).filter(([, bytes]) => bytes >= 1024)).toEqual([])
   })
 
-  it('makes a bucket with many limits cost more per write, so that it grows earlier', () => {
+  it('raises the cost per write of a bucket with many limits, so that it grows earlier', () => {
     expect([1, 4, 16, 28].map(limits => writeUnitsOf(bucketOf(limits)))).toEqual([1, 1, 2, 3])
   })
 })

@@ -37,7 +37,7 @@ describeOnEngine.each(['KEYS_ONLY', 'ALL'] as const)(
         expect(sample.decode(stored as Item)).toEqual(sample.record)
       })
 
-      it('is found in exactly the indexes whose keys it carries, with what they project', async () => {
+      it('is found in exactly the indexes whose keys it has, with their projections', async () => {
         const item = await put(table, sample)
         for (const index of INDEXES) {
           const keyNames = [`${index}PK`, `${index}SK`]

@@ -5,12 +5,12 @@ import {ConditionFailed} from '../../src/lib/dynamo/errors.js'
 
 const framesOf = (error: Error) => (error.stack ?? '').split('\n').filter(line => /^\s+at /.test(line))
 
-it('makes an error without a stack, and leaves others theirs', () => {
+it('creates an error without a stack, and keeps other stacks', () => {
   expect(framesOf(withoutStack(() => new Error('often')))).toEqual([])
   expect(framesOf(new Error('seldom')).length).toBeGreaterThan(0)
 })
 
-it('leaves others their stack when no error could be made', () => {
+it('keeps other stacks if no error could be created', () => {
   const fail = () => {
     throw new RangeError('no error')
   }
@@ -18,7 +18,7 @@ it('leaves others their stack when no error could be made', () => {
   expect(framesOf(new Error('seldom')).length).toBeGreaterThan(0)
 })
 
-it('captures no stack for a write that was refused, which is an outcome', () => {
+it('captures no stack for a refused write, which is an outcome', () => {
   const error = classifyError({name: 'ConditionalCheckFailedException'}, 'UpdateItem')
   expect(error).toBeInstanceOf(ConditionFailed)
   expect(framesOf(error)).toEqual([])

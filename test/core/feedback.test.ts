@@ -15,7 +15,7 @@ const rates = fc.record({
   refillPeriodMs: fc.integer({min: 1, max: 86_400_000}),
 })
 
-it('a balance clears at the millisecond told, and not at the one before', () => {
+it('clears a balance at the reported millisecond, and not before', () => {
   fc.assert(
     fc.property(
       rates,
@@ -32,13 +32,13 @@ it('a balance clears at the millisecond told, and not at the one before', () => 
   )
 })
 
-it('without a wait, the amount itself clears', () => {
+it('clears the amount itself without a wait', () => {
   const rate = {capacityMilli: 600_000n, refillAmountMilli: 600_000n, refillPeriodMs: 60_000}
   expect(clearing(rate, 1000n, 0)).toEqual({tokensMilli: 1000n, remainder: 0n})
   expect(clearing(rate, 1000n, 2000)).toEqual({tokensMilli: -19_000n, remainder: 0n})
 })
 
-it('balances a token above what is left are lowered to it together, debts stay, and nothing is raised', () => {
+it('lowers balances above the rest together, keeps debts, and raises nothing', () => {
   const balances = fc.array(fc.bigInt({min: -(10n ** 9n), max: 10n ** 9n}), {minLength: 1, maxLength: 32})
   fc.assert(
     fc.property(balances, fc.bigInt({min: 0n, max: 10n ** 10n}), (before, left) => {

@@ -55,20 +55,20 @@ describe('vectors of the wire contract', () => {
 })
 
 describe('remainders', () => {
-  it('D-2 a 10-per-day limit refilled every 5 s for 2000 s gains 231 milli, not 0', () => {
+  it('D-2 gain 231 milli, not 0, for a 10-per-day limit refilled every 5 s for 2000 s', () => {
     let balance = whole(0n)
     for (let step = 0; step < 400; step++) balance = refill(rate(10_000n, 10_000n, 86_400_000), balance, 5000)
     expect(balance.tokensMilli).toBe(231n)
   })
 
-  it('D-3 refilling every millisecond credits no more than the elapsed time is worth', () => {
+  it('D-3 credit no more than the elapsed time when refilled every millisecond', () => {
     const fast = rate(10n ** 10n, 10n ** 10n, 60_000)
     let balance = whole(0n)
     for (let step = 0; step < 1000; step++) balance = refill(fast, balance, 1)
     expect(balance).toEqual(refill(fast, whole(0n), 1000))
   })
 
-  it('S3 any way to cut an interval into pieces credits the same as the whole, to the last fraction', () => {
+  it('S3 credit the same for any division of an interval, to the last fraction', () => {
     fc.assert(
       fc.property(
         anyRate,
@@ -97,7 +97,7 @@ describe('remainders', () => {
 })
 
 describe('waiting', () => {
-  it('L2 waiting retry-after admits, and two milliseconds less does not', () => {
+  it('L2 admits after retry-after, and not two milliseconds earlier', () => {
     fc.assert(
       fc.property(anyRate, anyTokensMilli, fc.bigInt({min: 0n, max: 10n ** 12n}), (r, tk, asked) => {
         const amount = asked % (r.capacityMilli + 1n)
@@ -110,7 +110,7 @@ describe('waiting', () => {
     )
   })
 
-  it('L3 never helps above capacity, nor when nothing refills, nor beyond what a clock can count', () => {
+  it('L3 never helps above capacity, without refill, or beyond the range of a clock', () => {
     expect(retryAfterMs(rate(10n ** 12n, 1n, 86_400_000), whole(0n), 10n ** 12n)).toBe(Number.POSITIVE_INFINITY)
     expect(retryAfterMs(rate(10n ** 8n, 1n, 86_400_000), whole(0n), 10n ** 8n)).toBe(Number.POSITIVE_INFINITY)
     expect(retryAfterMs(rate(1000n, 1000n, 1000), whole(0n), 1001n)).toBe(Number.POSITIVE_INFINITY)
@@ -124,7 +124,7 @@ describe('debt', () => {
     expect(refill(perMinute, whole(-1_500_000n), 90_000).tokensMilli).toBe(0n)
   })
 
-  it('shows as negative whole tokens', () => {
+  it('is shown as negative whole tokens', () => {
     expect(toTokens(-1n)).toBe(-1)
   })
 })

@@ -6,7 +6,7 @@ const time = fc.integer({min: 0, max: LATEST_ULID_MS})
 const random = fc.uint8Array({minLength: 10, maxLength: 10})
 
 describe('ulid', () => {
-  it('spells time and randomness as the specification does', () => {
+  it('encodes time and randomness by the specification', () => {
     expect(ulid(1_469_918_176_385, new Uint8Array(10))).toBe('01ARYZ6S410000000000000000')
     expect(ulid(0, new Uint8Array([0, 0, 0, 0, 0, 0, 0, 0, 0, 33]))).toBe('00000000000000000000000011')
     expect(ulid(LATEST_ULID_MS, new Uint8Array(10).fill(255))).toBe(`7${'Z'.repeat(25)}`)
@@ -22,7 +22,7 @@ describe('ulid', () => {
     )
   })
 
-  it('gives its time back', () => {
+  it('decodes its time', () => {
     fc.assert(fc.property(time, random, (t, r) => ulidTimeMs(ulid(t, r)) === t))
   })
 
@@ -31,11 +31,11 @@ describe('ulid', () => {
     text => expect(ulidTimeMs(text)).toBeUndefined(),
   )
 
-  it.each([-1, 1.5, LATEST_ULID_MS + 1, Number.NaN])('refuses the time %s', t =>
+  it.each([-1, 1.5, LATEST_ULID_MS + 1, Number.NaN])('rejects the time %s', t =>
     expect(() => ulid(t, new Uint8Array(10))).toThrow(RangeError),
   )
 
-  it('refuses another amount of randomness', () => {
+  it('rejects another amount of randomness', () => {
     expect(() => ulid(0, new Uint8Array(16))).toThrow(RangeError)
   })
 })

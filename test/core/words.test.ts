@@ -34,13 +34,13 @@ describe('names', () => {
     for (const name of bad) expect(() => check(name), JSON.stringify(name)).toThrow('is not a valid')
   })
 
-  it('an id of a login provider is refused with what to write instead', () => {
+  it('rejects an id of a login provider and names an alternative', () => {
     expect(() => checkEntityId('auth0|123')).toThrow(
       expect.objectContaining({hint: expect.stringContaining('auth0|123 becomes auth0:123')}),
     )
   })
 
-  it('D-43 names of attributes that records hold themselves are reserved', () => {
+  it('D-43 reserves names of attributes that records use', () => {
     for (const name of ['PK', 'SK', 'GSI1PK', 'GSI4SK', 'LSI3SK', 'ttl']) {
       expect(() => checkResourceName(name)).toThrow('reserved')
       expect(() => checkLimitName(name)).toThrow('reserved')
@@ -50,17 +50,17 @@ describe('names', () => {
     }
   })
 
-  it('D-17 names with "-" and "." are fine here, and known to trouble the Python client', () => {
+  it('D-17 accepts names with "-" and ".", which trouble the Python client', () => {
     expect(['tpm', 'my-limit', 'a.b', 'a_b'].map(isTroublesomeForPython)).toEqual([false, true, true, false])
   })
 
-  it('_default_ is a resource only in entity configuration', () => {
+  it('accepts _default_ as a resource only in entity configuration', () => {
     expect(checkConfigResource('_default_')).toBe('_default_')
     expect(checkConfigResource('gpt-4')).toBe('gpt-4')
     expect(() => checkConfigResource('_other_')).toThrow('is not a valid')
   })
 
-  it('namespace ids are opaque but never the registry, a flag or a path', () => {
+  it('treats namespace ids as opaque but never accepts the registry, a flag or a path', () => {
     expect(['aB3x_9QwErT', 'default', '_aB3x9QwErT', '_', '-B3x_9QwErT', 'a/b', ''].map(isNamespaceId)).toEqual([
       true,
       true,
@@ -85,11 +85,11 @@ describe('durations', () => {
     ['day', 86_400_000],
   ])('%s is %s ms', (text, ms) => expect(parseDuration(text)).toBe(ms))
 
-  it.each(['', '5', '5x', '-5s', '1.5h', '0s', 's5', '99999999999999999d'])('%o is refused', text => {
+  it.each(['', '5', '5x', '-5s', '1.5h', '0s', 's5', '99999999999999999d'])('rejects %o', text => {
     expect(() => parseDuration(text)).toThrow('is not a duration')
   })
 
-  it('are written so that they read back equal', () => {
+  it('are formatted so that they read back equal', () => {
     fc.assert(
       fc.property(fc.integer({min: 1, max: 10 ** 12}), ms => {
         expect(durationMs(formatDuration(ms))).toBe(ms)
@@ -114,7 +114,7 @@ describe('resolution', () => {
     ['the resource', {resource: all.resource ?? [], system: all.system ?? []}, 'resource'],
     ['the system', {entity: [], entity_default: [], resource: [], system: all.system ?? []}, 'system'],
     ['nothing', {entity: []}, undefined],
-  ])('takes %s, whole', (_, configured, source) => {
+  ])('uses %s, as a whole', (_, configured, source) => {
     const resolved = resolveLimits(configured)
     expect(resolved?.source).toBe(source)
     expect(resolved?.limits).toBe(source && configured[source as keyof LimitsByLevel])
@@ -133,13 +133,13 @@ describe('usage windows', () => {
     ])
   })
 
-  it('D-11 keys of an hour, a day and a month that start together differ', () => {
+  it('D-11 have different keys for an hour, a day and a month that start together', () => {
     const keys = WINDOWS.map(window => windowKey(window, windowStart(window, midnight)))
     expect(keys).toEqual(['2024-02-01T00:00:00Z', '2024-02-01T00:00:00Z#daily', '2024-02-01T00:00:00Z#monthly'])
     expect(keys.map(parseWindowKey)).toEqual(WINDOWS.map(window => ({window, start: '2024-02-01T00:00:00Z'})))
   })
 
-  it('D-11 no two windows share a key, and each instant lies in its window', () => {
+  it('D-11 never share a key, and contain their instants', () => {
     const anyInstant = fc.integer({min: 0, max: Date.UTC(2100, 0, 1)})
     fc.assert(
       fc.property(

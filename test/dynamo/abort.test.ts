@@ -4,7 +4,7 @@ import {onAbort, unlessStopped} from '../../src/lib/dynamo/abort.js'
 import {sleepMs} from '../../src/lib/dynamo/retry.js'
 import {SharedFlight} from '../../src/lib/dynamo/shared-flight.js'
 
-it('one signal for a thousand waits has one listener, and none when they are over', async () => {
+it('adds one listener for a thousand waits on a signal, and none when they are over', async () => {
   const warn = vi.fn()
   process.on('warning', warn)
   const source = new AbortController()
@@ -18,7 +18,7 @@ it('one signal for a thousand waits has one listener, and none when they are ove
   process.off('warning', warn)
 })
 
-it('a subscriber that unsubscribes is not called, and the others are', () => {
+it('does not call a subscriber that unsubscribed, and calls the others', () => {
   const source = new AbortController()
   const calls: string[] = []
   const first = onAbort(source.signal, () => calls.push('first'))
@@ -28,7 +28,7 @@ it('a subscriber that unsubscribes is not called, and the others are', () => {
   expect(calls).toEqual(['second'])
 })
 
-it('a wait for shared work ends at the deadline of the one who waits', async () => {
+it('ends a wait for shared work at the deadline of the waiting caller', async () => {
   const never = new Promise<never>(() => {})
   await expect(unlessStopped(never, {deadlineMs: performance.now()})).rejects.toMatchObject({name: 'TimeoutError'})
   const reason = new Error('no longer needed')
@@ -36,7 +36,7 @@ it('a wait for shared work ends at the deadline of the one who waits', async () 
   expect(await unlessStopped(Promise.resolve(7), {deadlineMs: performance.now() + 60_000})).toBe(7)
 })
 
-it('shared work that takes too long is abandoned, and the next caller starts again', async () => {
+it('abandons shared work that takes too long, and the next caller starts again', async () => {
   vi.useFakeTimers()
   try {
     const flight = new SharedFlight<string>(5_000)

@@ -51,8 +51,8 @@ function writeSome(count: number): Act {
   }
 }
 
-describe('D-38 batchGet never gives a partial answer', () => {
-  test('asks again for unprocessed keys until it has them all, in the order asked', async () => {
+describe('D-38 batchGet never returns a partial result', () => {
+  test('retries unprocessed keys until it has them all, in the requested order', async () => {
     server.play(getSome(2), getSome(0), getSome(1), getSome(100))
     const {backoff, waits} = recorded()
     const found = await batchGet(transport, 't', keys(7), {backoff})
@@ -63,7 +63,7 @@ describe('D-38 batchGet never gives a partial answer', () => {
     expect(waits).toEqual([25, 50, 25])
   })
 
-  test('throws when there is no progress', async () => {
+  test('throws without progress', async () => {
     server.play(getSome(3), getSome(0))
     const {backoff} = recorded()
     await expect(batchGet(transport, 't', keys(7), {backoff})).rejects.toBeInstanceOf(Throttled)
@@ -78,7 +78,7 @@ describe('D-38 batchGet never gives a partial answer', () => {
     expect(server.requests).toHaveLength(1)
   })
 
-  test('what is missing from a complete answer is not there', async () => {
+  test('treats an item missing from a complete response as absent', async () => {
     server.play(answer(200, {Responses: {t: [{PK: s('p1'), SK: s('x'), v: n(1)}]}, UnprocessedKeys: {}}))
     const found = await batchGet(transport, 't', keys(3), recorded())
     expect([...found]).toEqual([[keyId(key(1)), {PK: s('p1'), SK: s('x'), v: n(1)}]])
@@ -86,7 +86,7 @@ describe('D-38 batchGet never gives a partial answer', () => {
 })
 
 describe('batchGet', () => {
-  test('asks for each key once, a hundred at a time', async () => {
+  test('requests each key once, a hundred at a time', async () => {
     server.play(getSome(100))
     const found = await batchGet(transport, 't', [...keys(250), ...keys(250)], recorded())
     expect(found.size).toBe(250)
@@ -94,7 +94,7 @@ describe('batchGet', () => {
     expect(sizes.sort()).toEqual([100, 100, 50])
   })
 
-  test('sends nothing when no key is wanted', async () => {
+  test('sends nothing without keys', async () => {
     server.play(getSome(100))
     expect((await batchGet(transport, 't', [], recorded())).size).toBe(0)
     expect(server.requests).toHaveLength(0)
@@ -116,10 +116,10 @@ describe('batchGet', () => {
   })
 })
 
-describe('D-38 batchWrite leaves nothing behind', () => {
+describe('D-38 batchWrite writes everything', () => {
   const deletions = (count: number) => keys(count).map(key => ({delete: key}))
 
-  test('sends unprocessed items again until none are left, and reports progress', async () => {
+  test('retries unprocessed items until none remain, and reports progress', async () => {
     server.play(writeSome(10), writeSome(0), writeSome(100))
     const progress: number[] = []
     const {backoff, waits} = recorded()
@@ -129,13 +129,13 @@ describe('D-38 batchWrite leaves nothing behind', () => {
     expect(waits).toEqual([25, 50])
   })
 
-  test('throws when there is no progress', async () => {
+  test('throws without progress', async () => {
     server.play(writeSome(10), writeSome(0))
     await expect(batchWrite(transport, 't', deletions(25), recorded())).rejects.toBeInstanceOf(Throttled)
     expect(server.requests).toHaveLength(5)
   })
 
-  test('throws an outage that does not end', async () => {
+  test('throws a lasting outage', async () => {
     server.play(refusal('InternalServerError', {}, 500))
     await expect(batchWrite(transport, 't', deletions(1), recorded())).rejects.toBeInstanceOf(Unavailable)
     expect(server.requests).toHaveLength(4)
@@ -154,7 +154,7 @@ describe('D-38 batchWrite leaves nothing behind', () => {
     expect(sent.flat()).toContainEqual({PutRequest: {Item: {PK: {S: 'new'}, SK: {S: 'x'}, v: {N: '1'}}}})
   })
 
-  test('has few requests in flight and takes no more from its source than it can send', async () => {
+  test('keeps few requests in flight and reads no more of its source than it can send', async () => {
     const held: (() => void)[] = []
     let taken = 0
     function* source() {

@@ -56,7 +56,7 @@ describe('the meter', () => {
     expect(meter.snapshot()).toMatchObject({calls: 1, read: 0, write: 0, byTarget: {}})
   })
 
-  test('a snapshot does not change, and a difference contains only what came after it', () => {
+  test('keeps a snapshot unchanged, and a difference contains only later requests', () => {
     const meter = new CapacityMeter()
     meter.observe(response('UpdateItem', indexed))
     meter.observe(response('GetItem', {TableName: 't', CapacityUnits: 1, Table: {CapacityUnits: 1}}))

@@ -24,7 +24,7 @@ import {
 const named = (name: string, extra: object = {}) => Object.assign(new Error(`said ${name}`), {name, ...extra})
 const coded = (code: string, extra: object = {}) => Object.assign(new Error(`said ${code}`), {code, ...extra})
 
-describe('what a failure means', () => {
+describe('the classification of failures', () => {
   test.each([
     [named('ConditionalCheckFailedException'), ConditionFailed, 5],
     [named('TransactionCanceledException'), TransactionCancelled, 5],
@@ -58,48 +58,48 @@ describe('what a failure means', () => {
   test.each([
     [200, 'DynamoDB did not answer GetItem: '],
     [407, 'GetItem failed: '],
-  ])('a web page with status %i is named as what it is', (httpStatusCode, words) => {
+  ])('names a web page with status %i', (httpStatusCode, words) => {
     const page = {$metadata: {httpStatusCode}, $response: {headers: {'content-type': 'text/html'}}}
     const {message} = classifyError(named('SyntaxError', {...page, message: "Unexpected token '<'"}), 'GetItem')
     expect(message).toBe(`${words}a proxy or a web page responded instead of AWS (HTTP status ${httpStatusCode})`)
   })
 
-  test('an error of our own is returned unchanged', () => {
+  test('returns our own errors unchanged', () => {
     const failure = new InvalidInput('x', 'y')
     expect(classifyError(failure, 'Query')).toBe(failure)
   })
 
-  test('the stored item comes along with a failed condition', () => {
+  test('passes on the stored item of a failed condition', () => {
     const Item = {PK: {S: 'a'}}
     expect(classifyError(named('ConditionalCheckFailedException', {Item}), 'PutItem')).toMatchObject({oldItem: Item})
   })
 
-  test('an answer counts even if the signal fired too', () => {
+  test('uses a response even if the signal fired too', () => {
     const failure = classifyError(named('ValidationException'), 'PutItem', {signal: AbortSignal.abort()})
     expect(failure).toBeInstanceOf(ValidationFailed)
   })
 
-  test('a failure after the signal fired is the abort', () => {
+  test('reports a failure after the signal fired as the abort', () => {
     expect(classifyError(coded('ECONNRESET'), 'PutItem', {signal: AbortSignal.abort()})).toBeInstanceOf(Aborted)
   })
 
-  test('a request whose connections were all refused was not sent', () => {
+  test('treats a request whose connections were all refused as not sent', () => {
     const refused = coded('ECONNREFUSED', {syscall: 'connect'})
     const all = Object.assign(new AggregateError([refused, refused]), {code: 'ECONNREFUSED'})
     expect(classifyError(all, 'UpdateItem')).toMatchObject({maybeApplied: false})
   })
 
-  test('a request that timed out while connecting was not sent, one that timed out later may have been', () => {
+  test('treats a request that timed out while connecting as not sent, and a later timeout as possibly sent', () => {
     expect(classifyError(coded('ETIMEDOUT', {syscall: 'connect'}), 'PutItem')).toMatchObject({maybeApplied: false})
     expect(classifyError(coded('ETIMEDOUT', {syscall: 'read'}), 'PutItem')).toMatchObject({maybeApplied: true})
   })
 
-  test('messages are one line without the jargon of the SDK', () => {
+  test('writes one-line messages without SDK jargon', () => {
     const jargon = named('TimeoutError', {message: '@smithy/node-http-handler - [ERROR] took too long.\n  Hint: look'})
     expect(classifyError(jargon, 'GetItem').message).toBe('DynamoDB did not answer GetItem: took too long.')
   })
 
-  test('missing credentials differ from missing permissions', () => {
+  test('distinguishes missing credentials from missing permissions', () => {
     const anonymous = classifyError(
       named('CredentialsProviderError', {message: 'Could not load credentials'}),
       'GetItem',
@@ -108,14 +108,14 @@ describe('what a failure means', () => {
     expect(anonymous.hint).toContain('--profile')
   })
 
-  test('a signature refused for its time points at the clock', () => {
+  test('points at the clock if a signature is refused for its time', () => {
     const skewed = named('InvalidSignatureException', {message: 'Signature expired: 20260101T000000Z is now earlier'})
     expect(classifyError(skewed, 'GetItem').hint).toContain('clock')
     expect(classifyError(named('InvalidSignatureException'), 'GetItem').hint).toContain('credentials')
   })
 })
 
-describe('D-34 what counts as an outage, and what may be retried', () => {
+describe('D-34 outages and retryable failures', () => {
   const reason = (code: string) => ({code, message: undefined, oldItem: undefined})
   const cancelled = (...codes: string[]) => new TransactionCancelled('TransactWriteItems', codes.map(reason))
   test.each([

@@ -16,8 +16,8 @@ function counting() {
 
 const turn = () => new Promise(resolve => setImmediate(resolve))
 
-describe('working on many at a time', () => {
-  test('after a failure nothing new is started, the rest is awaited, the source is closed', async () => {
+describe('concurrent work', () => {
+  test('starts nothing new after a failure, awaits the rest and closes the source', async () => {
     const {source, state} = counting()
     const started: number[] = []
     let finished = 0
@@ -35,7 +35,7 @@ describe('working on many at a time', () => {
     expect(state.closed).toBe(true)
   })
 
-  test('a failure of the source is a failure', async () => {
+  test('fails if its source fails', async () => {
     async function* broken(): AsyncGenerator<number, void> {
       yield 1
       throw new Error('no more')
@@ -44,7 +44,7 @@ describe('working on many at a time', () => {
   })
 })
 
-test('chunks hold every element in order', async () => {
+test('keeps every element in order in chunks', async () => {
   const chunks: number[][] = []
   for await (const chunk of chunksOf([1, 2, 3, 4, 5], 2)) chunks.push(chunk)
   expect(chunks).toEqual([[1, 2], [3, 4], [5]])

@@ -25,7 +25,7 @@ describe('a local engine', () => {
     'http://127.1:80',
     'http://localhost:8000',
     'https://[::1]:1',
-  ])('%s needs no setup', endpointUrl => {
+  ])('needs no setup at %s', endpointUrl => {
     expect(resolveConnection({endpointUrl}, {})).toEqual({
       region: 'us-east-1',
       profile: undefined,
@@ -35,20 +35,23 @@ describe('a local engine', () => {
     })
   })
 
-  test.each(['AWS_ENDPOINT_URL', 'AWS_ENDPOINT_URL_DYNAMODB'])('is known by %s, which is left to the SDK', name => {
-    const connection = resolveConnection({}, {[name]: 'http://localhost:8000'})
-    expect(connection).toMatchObject({isLocal: true, region: 'us-east-1', endpoint: undefined})
-    expect(connection.credentials).toEqual({accessKeyId: 'local', secretAccessKey: 'local'})
-  })
+  test.each(['AWS_ENDPOINT_URL', 'AWS_ENDPOINT_URL_DYNAMODB'])(
+    'is recognised by %s, which the SDK reads itself',
+    name => {
+      const connection = resolveConnection({}, {[name]: 'http://localhost:8000'})
+      expect(connection).toMatchObject({isLocal: true, region: 'us-east-1', endpoint: undefined})
+      expect(connection.credentials).toEqual({accessKeyId: 'local', secretAccessKey: 'local'})
+    },
+  )
 
-  test('the flag wins over the variables, and the variable for DynamoDB over the general one', () => {
+  test('prefers the flag to the variables, and the variable for DynamoDB to the general one', () => {
     const env = {AWS_ENDPOINT_URL: 'http://localhost:1', AWS_ENDPOINT_URL_DYNAMODB: 'https://ddb.example.com'}
     expect(resolveConnection({}, env).isLocal).toBe(false)
     expect(resolveConnection({endpointUrl: 'http://localhost:2'}, env).isLocal).toBe(true)
     expect(resolveConnection({endpointUrl: ''}, {...env, AWS_ENDPOINT_URL_DYNAMODB: ''}).isLocal).toBe(true)
   })
 
-  test('gives every client credentials of its own, because the SDK writes into those it gets', async () => {
+  test('gives every client its own credentials, because the SDK writes to the object', async () => {
     const local = {accessKeyId: 'local', secretAccessKey: 'local'}
     const connections = [1, 2].map(() => resolveConnection({endpointUrl: 'http://127.0.0.1:8000'}, {}))
     expect(connections[0]?.credentials).not.toBe(connections[1]?.credentials)
@@ -62,7 +65,7 @@ describe('a local engine', () => {
     expect(resolveConnection({endpointUrl: 'http://127.0.0.1:8000'}, {}).credentials).toEqual(local)
   })
 
-  test('keeps an identity the user has chosen', () => {
+  test('keeps an identity chosen by the user', () => {
     const endpointUrl = 'http://127.0.0.1:8000'
     const keys = {AWS_ACCESS_KEY_ID: 'AKIA', AWS_SECRET_ACCESS_KEY: 'x'}
     expect(resolveConnection({endpointUrl}, keys)).toMatchObject({credentials: undefined, region: 'us-east-1'})
@@ -81,7 +84,7 @@ test.each([
   'http://127.0.0.1.example.com',
   'http://localhost.example.com',
   'http://128.0.0.1',
-])('%s is not local and gets no invented credentials', endpointUrl => {
+])('is not recognised at %s, which gets no invented credentials', endpointUrl => {
   expect(resolveConnection({endpointUrl}, {})).toMatchObject({
     isLocal: false,
     credentials: undefined,
@@ -89,8 +92,11 @@ test.each([
   })
 })
 
-test.each(['localhost:8000', '127.0.0.1:8000', 'http://', 'ftp://localhost', 'nonsense'])('%s is no endpoint', text => {
-  expect(() => resolveConnection({endpointUrl: text}, {})).toThrow(InvalidInput)
-  expect(() => resolveConnection({endpointUrl: text}, {})).toThrow('--endpoint-url')
-  expect(() => resolveConnection({}, {AWS_ENDPOINT_URL: text})).toThrow('AWS_ENDPOINT_URL')
-})
+test.each(['localhost:8000', '127.0.0.1:8000', 'http://', 'ftp://localhost', 'nonsense'])(
+  'rejects the endpoint %s',
+  text => {
+    expect(() => resolveConnection({endpointUrl: text}, {})).toThrow(InvalidInput)
+    expect(() => resolveConnection({endpointUrl: text}, {})).toThrow('--endpoint-url')
+    expect(() => resolveConnection({}, {AWS_ENDPOINT_URL: text})).toThrow('AWS_ENDPOINT_URL')
+  },
+)

@@ -3,7 +3,7 @@ import {describe, expect, test} from 'vitest'
 import {ExpressionBuilder} from '../../src/lib/dynamo/expression.js'
 import {type AttributeValue, bool, n, s} from '../../src/lib/schema/attribute-value.js'
 
-test('an update with every clause and a condition', () => {
+test('builds an update with every clause and a condition', () => {
   const e = new ExpressionBuilder()
   e.set('rf', n(1))
     .setIfMissing('cp', n(100))
@@ -21,7 +21,7 @@ test('an update with every clause and a condition', () => {
   })
 })
 
-test('a read with key condition, filter and projection', () => {
+test('builds a read with key condition, filter and projection', () => {
   const e = new ExpressionBuilder()
   e.keyCondition(`${e.name('PK')} = ${e.value(s('a'))}`).keyCondition(
     `begins_with(${e.name('SK')}, ${e.value(s('b'))})`,
@@ -36,20 +36,20 @@ test('a read with key condition, filter and projection', () => {
   })
 })
 
-test('without names and values no maps are sent, because DynamoDB refuses empty ones', () => {
+test('sends no empty maps of names and values, because DynamoDB rejects them', () => {
   const nothing = JSON.stringify({})
   expect(JSON.stringify(new ExpressionBuilder().update())).toBe(nothing)
   expect(JSON.stringify(new ExpressionBuilder().read())).toBe(nothing)
   expect(JSON.stringify(new ExpressionBuilder().remove('ttl').update())).not.toContain('Values')
 })
 
-test('values of different types are different, even if they look alike', () => {
+test('distinguishes values of different types that look alike', () => {
   const e = new ExpressionBuilder()
   const all: AttributeValue[] = [n(1), s('1'), s('{"BOOL":true}'), bool(true), {SS: ['1']}, {NS: ['1']}, {L: [n(1)]}]
   expect(new Set(all.map(value => e.value(value))).size).toBe(all.length)
 })
 
-describe('D-17 names never reach the text of an expression', () => {
+describe('D-17 names in expressions', () => {
   const attribute = fc.oneof(
     fc.string({minLength: 1}),
     fc.constantFrom('b_my-limit_tk', 'gpt-3.5', 'wcu', 'name', 'size', '#0', ':0', '__proto__', 'constructor'),
@@ -61,7 +61,7 @@ describe('D-17 names never reach the text of an expression', () => {
     fc.array(fc.string(), {minLength: 1}).map(SS => ({SS})),
   )
 
-  test('placeholders are unique, complete, and all that is left of names and values', () => {
+  test('become unique, complete placeholders', () => {
     fc.assert(
       fc.property(fc.array(fc.tuple(attribute, value, fc.constantFrom('set', 'add', 'setIfMissing'))), steps => {
         const e = new ExpressionBuilder()

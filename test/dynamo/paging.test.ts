@@ -44,11 +44,11 @@ describe.skipIf(endpoint === '')('D-38 pages on a real engine, to the end', () =
   const sortKeys = (items: Item[]) => items.map(item => (item.SK as {S: string}).S)
   const firstKeys = (count: number, from = 0) => Array.from({length: count}, (_, i) => order(from + i))
 
-  test('a query over many pages gives every item once, in order', async () => {
+  test('returns every item of a query over many pages once, in order', async () => {
     expect(sortKeys(await collect(queryItems(transport, query(20), {backoff})))).toEqual(firstKeys(COUNT))
   })
 
-  test('a limit over all pages is exact, and the cursor continues right after it', async () => {
+  test('applies a limit over all pages exactly, and the cursor continues right after it', async () => {
     const pages = await collect(queryPages(transport, query(20), {backoff, limit: 50}))
     expect(pages.map(page => page.items.length)).toEqual([20, 20, 10])
     const next = pages.at(-1)?.next
@@ -56,7 +56,7 @@ describe.skipIf(endpoint === '')('D-38 pages on a real engine, to the end', () =
     expect(sortKeys(rest)).toEqual(firstKeys(30, 50))
   })
 
-  test('a limit holds with a filter too, and the cursor skips nothing', async () => {
+  test('applies a limit with a filter too, and the cursor skips nothing', async () => {
     const e = new ExpressionBuilder()
     e.keyCondition(`${e.name('PK')} = ${e.value(s('p'))}`).filter(`${e.name('odd')} = ${e.value(n(1))}`)
     const input = {TableName: table, ...e.read()}
@@ -68,19 +68,19 @@ describe.skipIf(endpoint === '')('D-38 pages on a real engine, to the end', () =
     expect([...found, ...sortKeys(rest)]).toEqual(firstKeys(COUNT).filter((_, i) => i % 2 === 1))
   })
 
-  test.each([1, 4])('a scan in %i segments finds every item once', async segments => {
+  test.each([1, 4])('finds every item once in a scan of %i segments', async segments => {
     const pages: ItemPage[] = await collect(scanPages(transport, {TableName: table, Limit: 9}, {backoff, segments}))
     expect(sortKeys(pages.flatMap(page => page.items)).sort()).toEqual(firstKeys(COUNT))
   })
 
-  test('a batch of reads finds what is there, and only that', async () => {
+  test('finds exactly the existing items in a batch of reads', async () => {
     const keys = Array.from({length: 260}, (_, i) => ({PK: 'p', SK: order(i)}))
     const found = await batchGet(transport, table, keys, {backoff, consistent: true, projection: ['odd']})
     expect([...found.keys()]).toEqual(keys.slice(0, COUNT).map(keyId))
     expect(found.get(keyId({PK: 'p', SK: order(3)}))).toEqual({PK: s('p'), SK: s(order(3)), odd: n(1)})
   })
 
-  test('a scan that is purged while it is read leaves nothing', async () => {
+  test('leaves nothing after a scan that is purged while it is read', async () => {
     const purged = await createTestTable(transport)
     const items = Array.from({length: 90}, (_, i) => ({put: {PK: s(`p${i}`), SK: s('x')}}))
     await batchWrite(transport, purged, items, {backoff})
@@ -114,13 +114,13 @@ function scripted(...failures: (Error | undefined)[]) {
 describe('pages under faults', () => {
   const input = {TableName: 't'}
 
-  test('are requested again after throttling and lost answers', async () => {
+  test('are requested again after throttling and lost responses', async () => {
     const {transport, sent} = scripted(new Throttled('Query'), undefined, new Unavailable('Query', false))
     expect(await collect(queryItems(transport, input, {backoff}))).toHaveLength(3)
     expect(sent).toHaveLength(5)
   })
 
-  test('end in the failure when it lasts: a part is never taken for the whole', async () => {
+  test('fail if the failure lasts: a part is never taken for the whole', async () => {
     const lasting = new Throttled('Query')
     const {transport} = scripted(undefined, lasting, lasting)
     await expect(collect(queryItems(transport, input, {backoff: {...backoff, attempts: 2}}))).rejects.toBe(lasting)
@@ -143,7 +143,7 @@ describe('pages under faults', () => {
     expect(sent).toHaveLength(1)
   })
 
-  test('of several segments: when the reader stops early, no rejection is unhandled', async () => {
+  test('leave no unhandled rejection in several segments when the reader stops early', async () => {
     const unheard: unknown[] = []
     const note = (error: unknown) => void unheard.push(error)
     process.on('unhandledRejection', note)
@@ -154,7 +154,7 @@ describe('pages under faults', () => {
     expect(unheard).toEqual([])
   })
 
-  test('of several segments: a failure of one is the failure of all', async () => {
+  test('fail in all segments if one fails', async () => {
     const failure = new ValidationFailed('Scan')
     const {transport} = scripted(undefined, undefined, undefined, failure)
     await expect(collect(scanPages(transport, input, {backoff, segments: 3}))).rejects.toBe(failure)

@@ -55,7 +55,7 @@ describe('a rate limit', () => {
     expect(inputs[0]).toMatchObject({ReturnConsumedCapacity: 'TOTAL'})
   })
 
-  it('of reads delays reads only', async () => {
+  it('delays only reads if it limits reads', async () => {
     const scene = new PacedScene()
     const transport = rateLimited(scene.inner, {of: 'reads', unitsPerSecond: 7}, scene.pace)
     for (let at = 0; at < 10; at++) await transport.send('PutItem', {TableName: 't', Item: {}})

@@ -34,7 +34,7 @@ describe('a retry', () => {
     expect(calls.count).toBe(4)
   })
 
-  test('D-28 does not happen after an outage in which the write may have been applied, unless the caller allows it', async () => {
+  test('D-28 does not happen after an outage that may have applied the write, unless the caller allows it', async () => {
     const lost = new Unavailable('x', true)
     const once = failing(lost)
     await expect(retrying(once.fn, recorded())).rejects.toBe(lost)
@@ -87,7 +87,7 @@ describe('waiting', () => {
     expect(calls.count).toBe(1)
   })
 
-  test('the real sleep wakes up when the signal fires', async () => {
+  test('wakes the real sleep when the signal fires', async () => {
     const stop = new AbortController()
     const sleeping = sleepMs(3_600_000, stop.signal)
     stop.abort()

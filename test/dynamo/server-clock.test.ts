@@ -24,32 +24,32 @@ const dated = (serverDateMs: number | undefined, sentAtMs: number, receivedAtMs 
 })
 
 describe('server time', () => {
-  test('is local time before anything is known', () => {
+  test('is local time before the first sample', () => {
     const clock = new ServerClock(() => NOON)
     expect(clock.now()).toBe(NOON)
     expect(clock.intervalMs).toEqual({lowMs: -Infinity, highMs: Infinity})
   })
 
-  test('is local time as long as that fits, down to the last millisecond', () => {
+  test('is local time while that fits, down to the last millisecond', () => {
     const clock = new ServerClock(() => NOON)
     clock.observe(dated(NOON, NOON + 999, NOON + 1_030))
     expect(clock.offsetMs).toBe(0)
   })
 
-  test('moves by the least that fits: forward to where the second began', () => {
+  test('moves forward by the minimum: to the start of the second', () => {
     const clock = new ServerClock(() => NOON)
     clock.observe(dated(NOON + 60_000, NOON, NOON + 40))
     expect(clock.intervalMs).toEqual({lowMs: 59_960, highMs: 61_000})
     expect(clock.now()).toBe(NOON + 59_960)
   })
 
-  test('moves by the least that fits: back to where the second ended', () => {
+  test('moves back by the minimum: to the end of the second', () => {
     const clock = new ServerClock(() => NOON)
     clock.observe(dated(NOON - 60_000, NOON, NOON + 40))
     expect(clock.now()).toBe(NOON - 59_000)
   })
 
-  test('the true offset is always inside the interval, and the correction never overshoots it', () => {
+  test('keeps the true offset within the interval, and never overshoots it', () => {
     const journey = fc.record({
       waitMs: fc.integer({min: 0, max: 5_000}),
       thereMs: fc.integer({min: 0, max: 3_000}),
@@ -80,7 +80,7 @@ describe('server time', () => {
     )
   })
 
-  test('many samples make the interval narrow', () => {
+  test('narrows the interval with many samples', () => {
     const clock = new ServerClock(() => NOON)
     for (let i = 0; i < 200; i++) clock.observe(response(NOON + i * 1_037, 5_432, 3, 4))
     const {lowMs, highMs} = clock.intervalMs
@@ -88,8 +88,8 @@ describe('server time', () => {
   })
 })
 
-describe('old evidence is dropped', () => {
-  test('a jump of either clock, once two responses agree on it: one alone proves nothing', () => {
+describe('outdated evidence', () => {
+  test('is dropped after a jump of either clock, once two responses agree on it', () => {
     const clock = new ServerClock(() => NOON)
     clock.observe(response(NOON, 0, 5, 5))
     clock.observe(response(NOON + 100, 120_000, 5, 5))
@@ -105,14 +105,14 @@ describe('old evidence is dropped', () => {
     expect(clock.offsetMs).toBe(0)
   })
 
-  test('a jump by hours, when the service refuses a request because of its time', () => {
+  test('is dropped after a jump by hours, when the service rejects a request for its time', () => {
     const clock = new ServerClock(() => NOON)
     clock.observe(response(NOON, 0, 5, 5))
     clock.observe({...response(NOON + 100, 7_200_000, 5, 5), isTimeRefused: true})
     expect(clock.offsetMs).toBeGreaterThan(7_198_000)
   })
 
-  test('a slow drift is followed, although no two successive samples contradict each other', () => {
+  test('is dropped during a slow drift, although no two successive samples contradict each other', () => {
     const clock = new ServerClock(() => NOON)
     // 5 s in an hour, three responses a minute.
     for (let i = 0; i <= 180; i++) clock.observe(response(NOON + i * 20_011, (i * 5_000) / 180, 5, 5))
@@ -120,7 +120,7 @@ describe('old evidence is dropped', () => {
     expect(clock.offsetMs).toBeLessThanOrEqual(5_000)
   })
 
-  test('evidence of two generations ago', () => {
+  test('is dropped after two generations', () => {
     const clock = new ServerClock(() => NOON)
     clock.observe(dated(NOON, NOON, NOON))
     expect(clock.intervalMs).toEqual({lowMs: 0, highMs: 1_000})

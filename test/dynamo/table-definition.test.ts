@@ -41,7 +41,7 @@ it('takes keys, four indexes, stream and expiry from the stack template', async 
   expect(ttlAttribute).toBe('ttl')
 })
 
-it('D-39 projects keys only into the resource index unless asked for all, and can leave the stream out', async () => {
+it('D-39 projects only keys into the resource index by default, and can omit the stream', async () => {
   const {create} = await loadTableDefinition({tableName: 'prod', resourceIndex: 'ALL', stream: false})
   expect(create.GlobalSecondaryIndexes.map(index => index.Projection.ProjectionType)).toEqual([
     'ALL',

@@ -51,7 +51,7 @@ describeWithPeers('allowances raced by zae-limiter 0.17 and zael', () => {
     })
   })
 
-  it('a reset is made once, also when a process does not know yet that it is due', async () => {
+  it('resets once, even if a process does not know yet that a reset is due', async () => {
     const {of} = KINDS['a calendar quota']
     const raced = await fleet.family(of(40), of(60))
     const {scene} = raced
@@ -66,7 +66,7 @@ describeWithPeers('allowances raced by zae-limiter 0.17 and zael', () => {
     expect(await scene.totals('org', 'gpt', 'q')).toEqual({tokens: 0, consumed: first + second + rest.admitted})
   })
 
-  it('a soft limit meters every request of all, and refuses none', async () => {
+  it('meters every request of a soft limit, and refuses none', async () => {
     const soft = (amount: number) => limit('q', amount, 60, {soft: true})
     const raced = await fleet.family(soft(4), soft(6))
     const admitted = await fleet.race(raced, 'q', 6)
@@ -75,7 +75,7 @@ describeWithPeers('allowances raced by zae-limiter 0.17 and zael', () => {
     expect(await raced.scene.totals('org', 'gpt', 'q')).toMatchObject({consumed: 72})
   })
 
-  it('a switch in the middle of a race ends it: what was admitted until then is counted, and nothing after it', async () => {
+  it('stops a race by a switch: earlier admissions are counted, later requests refused', async () => {
     const raced = await fleet.family(limit('q', 4000), limit('q', 6000))
     const {scene} = raced
     await fleet.race(raced, 'q', 1)
@@ -91,7 +91,7 @@ describeWithPeers('allowances raced by zae-limiter 0.17 and zael', () => {
     expect(sum([...(await racing).values()]) + 12).toBe(counted.at(-1))
   })
 
-  it('a top-up that is bought in a race is admitted once', async () => {
+  it('admits a top-up bought in a race once', async () => {
     const {of} = KINDS['a calendar quota']
     const raced = await fleet.family(of(40), of(60))
     const {scene} = raced

@@ -28,7 +28,7 @@ describeWithPeers('quotas and schedules of zae-limiter 0.17', () => {
 
   const zael = (consume: Readonly<Record<string, number>>, times: number) => scene.ask('u', 'gpt', consume, times)
 
-  it('G1: zael takes what Python has left of a calendar quota, and its other requests restore nothing', async () => {
+  it('G1: gives zael the rest that Python left of a calendar quota, and restores nothing', async () => {
     await setLimits('u', quota('rpd', 10, DAILY), limit('rpm', 1000))
     for (let day = 1; day <= 2; day++) {
       expect(await python({rpd: 1}, 6)).toMatchObject({admitted: 6})
@@ -41,7 +41,7 @@ describeWithPeers('quotas and schedules of zae-limiter 0.17', () => {
     }
   })
 
-  it('G1: Python takes what zael has left of a calendar quota whose bucket zael made', async () => {
+  it('G1: gives Python the rest that zael left of a calendar quota in a bucket of zael', async () => {
     await setLimits('u', quota('rpd', 10, DAILY), limit('rpm', 1000))
     for (let day = 1; day <= 2; day++) {
       expect(await zael({rpd: 1}, 6)).toMatchObject({admitted: 6})
@@ -55,7 +55,7 @@ describeWithPeers('quotas and schedules of zae-limiter 0.17', () => {
   it.each([
     ['Python', () => scene.client.acquire('u', 'gpt', {rpd: 2, rpm: 2})],
     ['zael', () => scene.ask('u', 'gpt', {rpd: 2, rpm: 2})],
-  ])('G1: neither stream processor restores a quota that %s spends, except at its reset', async (_, spend) => {
+  ])('G1: restores a quota that %s spends only at its reset, by both stream processors', async (_, spend) => {
     for (const run of [
       (records: Parameters<PeerScene['aggregate']>[0]) => scene.aggregate(records).then(({failures}) => failures),
       (records: readonly object[]) => peers.python.stream(scene.client.stack, records).then(({errors}) => errors),
@@ -80,10 +80,10 @@ describeWithPeers('quotas and schedules of zae-limiter 0.17', () => {
     }
   })
 
-  describe('G1: days whose midnight is skipped or comes twice', () => {
+  describe('G1: days whose midnight is skipped or repeated', () => {
     const daily = (tz: string) => setLimits('u', quota('rpd', 10, {...DAILY, tz}), limit('rpm', 1000))
 
-    it('zael begins a day whose midnight is skipped, and Python finds it begun', async () => {
+    it('are started by zael if midnight is skipped, and recognised by Python', async () => {
       await daily('Africa/Cairo')
       await scene.at(Date.parse('2026-04-23T20:00Z'))
       expect(await zael({rpd: 1}, 20)).toMatchObject({admitted: 10})
@@ -97,7 +97,7 @@ describeWithPeers('quotas and schedules of zae-limiter 0.17', () => {
       expect(await zael({rpd: 1}, 20)).toMatchObject({admitted: 4})
     })
 
-    it('zael grants no day that Python has written in without beginning it', async () => {
+    it('are not granted by zael if Python wrote in them without starting them', async () => {
       await daily('Africa/Cairo')
       await scene.at(Date.parse('2026-04-23T20:00Z'))
       expect(await zael({rpd: 1}, 20)).toMatchObject({admitted: 10})
@@ -108,7 +108,7 @@ describeWithPeers('quotas and schedules of zae-limiter 0.17', () => {
       expect(await zael({rpd: 1}, 20)).toMatchObject({admitted: 10})
     })
 
-    it('zael begins a day once whose midnight comes twice, and Python follows', async () => {
+    it('are started once by zael if midnight is repeated, and followed by Python', async () => {
       await daily('Atlantic/Azores')
       await scene.at(Date.parse('2026-10-25T00:30Z'))
       expect(await zael({rpd: 1}, 20)).toMatchObject({admitted: 10})
@@ -121,7 +121,7 @@ describeWithPeers('quotas and schedules of zae-limiter 0.17', () => {
       expect(await python({rpd: 1}, 5)).toMatchObject({admitted: 0})
     })
 
-    it('zael adds nothing to the second grant of Python in a day whose midnight comes twice', async () => {
+    it('get nothing from zael on top of the second grant of Python if midnight is repeated', async () => {
       await daily('Atlantic/Azores')
       await scene.at(Date.parse('2026-10-25T00:30Z'))
       expect(await python({rpd: 1}, 20)).toMatchObject({admitted: 10})
@@ -135,7 +135,7 @@ describeWithPeers('quotas and schedules of zae-limiter 0.17', () => {
     })
   })
 
-  it('G2: a session is one window for both, whichever of them opens it', async () => {
+  it('G2: share one session window, whichever opens it', async () => {
     await setLimits('u', quota('session', 10, {afterSeconds: 3600}), limit('rpm', 1000))
     expect(await python({session: 1}, 6)).toMatchObject({admitted: 6})
     await scene.pass(HOUR_MS - 1)
@@ -151,7 +151,7 @@ describeWithPeers('quotas and schedules of zae-limiter 0.17', () => {
     expect(await scene.totals('u', 'gpt', 'session')).toEqual({tokens: 0, consumed: 30})
   })
 
-  it('G2: the aggregator opens no session', async () => {
+  it('G2: are not opened as sessions by the aggregator', async () => {
     await setLimits('u', quota('session', 10, {afterSeconds: 60}), limit('rpm', 4))
     await python({session: 10, rpm: 1}, 1)
     await scene.pass(45_000)
@@ -164,14 +164,14 @@ describeWithPeers('quotas and schedules of zae-limiter 0.17', () => {
     expect(await zael({session: 1}, 10)).toMatchObject({admitted: 6, refused: 4})
   })
 
-  it('G4: limits set by zael do not stop a level that has a session quota of the same name', async () => {
+  it('G4: do not replace a session quota of the same name at a more specific level', async () => {
     await setLimits('u', quota('session', 10, {afterSeconds: 3600}))
     const scope = {level: 'entity', entity: 'u', resource: 'gpt'} as const
     await scene.repository.setLimits(scope, parseLimits(['session=5/min']))
     expect(await python({session: 1}, 12)).toMatchObject({admitted: 5, errors: 0})
   })
 
-  it('G5: both admit together what a schedule permits', async () => {
+  it('G5: admit together what a schedule permits', async () => {
     await setLimits('u', SCALED)
     expect(await zael({rpm: 1}, 4)).toMatchObject({admitted: 4})
     expect(await python({rpm: 1}, 3)).toMatchObject({admitted: 3})
@@ -184,7 +184,7 @@ describeWithPeers('quotas and schedules of zae-limiter 0.17', () => {
   })
 
   it.each(['Python clients under zael’s aggregator', 'zael under the processor of 0.17'])(
-    'G5: a schedule admits no more to %s',
+    'G5: admit no more by a schedule to %s',
     async which => {
       await setLimits('u', SCALED)
       const isOurs = which.includes('aggregator')
@@ -208,7 +208,7 @@ describeWithPeers('quotas and schedules of zae-limiter 0.17', () => {
     },
   )
 
-  it('G6: a shard that zael makes has every attribute of the one it comes from', async () => {
+  it('G6: copy every attribute to a shard that zael creates', async () => {
     const {client, tenant, table} = scene
     await client.repository('create_entity', {entity_id: 'org'})
     await client.repository('create_entity', {entity_id: 'u', parent_id: 'org', cascade: true})
@@ -232,7 +232,7 @@ describeWithPeers('quotas and schedules of zae-limiter 0.17', () => {
     ['a schedule', SCALED, 'rpm', 60_000],
     ['a calendar quota', quota('rpm', 10, DAILY), 'rpm', DAY_MS],
     ['a session', quota('rpm', 10, {afterSeconds: 3600}), 'rpm', HOUR_MS],
-  ])('G6: the shards that zael makes of %s hold and regain the allowance once', async (_, kind, name, periodMs) => {
+  ])('G6: grant the allowance of %s once over the shards that zael creates', async (_, kind, name, periodMs) => {
     await setLimits('u', kind)
     await python({[name]: 1}, 1)
     for (const count of [1, 2]) expect(await splitBucket(scene.tenant, 'u', 'gpt', count)).toBe(2 * count)
@@ -254,7 +254,7 @@ describeWithPeers('quotas and schedules of zae-limiter 0.17', () => {
     }
   })
 
-  it('G2: a session that zael opens on one shard is the window of all of them', async () => {
+  it('G2: use a session that zael opens on one shard on all of them', async () => {
     await setLimits('u', quota('session', 12, {afterSeconds: 3600}))
     await python({session: 1}, 1)
     for (const count of [1, 2]) expect(await splitBucket(scene.tenant, 'u', 'gpt', count)).toBe(2 * count)

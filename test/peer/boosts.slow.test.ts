@@ -8,10 +8,10 @@ import {describeWithPeers, limit} from './python-client.js'
 const MINUTE_MS = 60_000
 const HOUR_MS = 3_600_000
 
-describeWithPeers('limits with an end and zae-limiter 0.17', () => {
+describeWithPeers('temporary limits and zae-limiter 0.17', () => {
   const peers = usePeers('0.17')
 
-  it('Python has the boosted limits while they last and the old ones from that minute on', async () => {
+  it('apply to Python while they last, and the old ones from that minute on', async () => {
     const scene = await peers.currentScene()
     const python = async (times: number) => (await scene.client.acquire('u', 'gpt', {rpm: 1}, {times})).admitted
     const resource = {level: 'resource', resource: 'gpt'} as const
@@ -43,7 +43,7 @@ describeWithPeers('limits with an end and zae-limiter 0.17', () => {
     expect(await python(60)).toBe(5)
   })
 
-  it('leaves Python with the copy that was made for it until that is tidied up, zael with the next level', async () => {
+  it('leave Python with its copy until it is removed, and zael with the next level', async () => {
     const scene = await peers.currentScene()
     const python = async () => (await scene.client.acquire('u', 'gpt', {rpm: 1}, {times: 60})).admitted
     const resource = {level: 'resource', resource: 'gpt'} as const
@@ -64,7 +64,7 @@ describeWithPeers('limits with an end and zae-limiter 0.17', () => {
     expect(await python()).toBe(4)
   })
 
-  it('ends when Python sets limits', async () => {
+  it('end when Python sets limits', async () => {
     const scene = await peers.currentScene()
     const scope = {level: 'entity', entity: 'u', resource: 'gpt'} as const
     await scene.repository.setLimits(scope, parseLimits(['rpm=10/min', 'tpm=5/min']))

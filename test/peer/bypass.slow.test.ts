@@ -33,7 +33,7 @@ describeWithPeers('a bypass shared with zae-limiter 0.17', () => {
     ['python', 'zael'],
     ['zael', 'python'],
   ] as const)(
-    'G9: what %s bypasses and %s ends both admit, count and do not take; no token is minted or lost',
+    'G9: admits, counts and takes nothing if %s sets and %s ends it; no token is created or lost',
     async (sets, ends) => {
       await using running = scene.limiter()
       expect(await python(1, {times: 2})).toMatchObject({admitted: 2, bypassed: 0})
@@ -53,7 +53,7 @@ describeWithPeers('a bypass shared with zae-limiter 0.17', () => {
     },
   )
 
-  it('is kept alive by either beyond its deadline, on buckets that either has created', async () => {
+  it('is renewed by both beyond its deadline, on buckets that either has created', async () => {
     await using running = scene.limiter()
     await set('zael', 'bypass')
     expect(await python(9, {times: 2})).toMatchObject({admitted: 2, bypassed: 2})
@@ -72,7 +72,7 @@ describeWithPeers('a bypass shared with zae-limiter 0.17', () => {
     expect(await scene.totals('v', 'gpt', 'rpm')).toEqual({tokens: 10, consumed: 150})
   })
 
-  it('leaves what leases correct to the counters, whoever has ended it by then', async () => {
+  it('counts settlements of leases only in the counters, whoever ended it by then', async () => {
     await using running = scene.limiter()
     await zael(running, 4)
     await set('python', 'bypass')
@@ -92,7 +92,7 @@ describeWithPeers('a bypass shared with zae-limiter 0.17', () => {
     expect(await rpm()).toEqual({tokens: 0, consumed: 75})
   })
 
-  it('leaves quotas as they are, and opens no session', async () => {
+  it('keeps quotas as they are, and opens no session', async () => {
     const limits = [quota('rpd', 10, {cron: '0 0 * * *'}), quota('s', 10, {afterSeconds: 3600})]
     await scene.client.repository('set_limits', {entity_id: 'u', resource: 'gpt', limits})
     await set('zael', 'bypass')
@@ -107,7 +107,7 @@ describeWithPeers('a bypass shared with zae-limiter 0.17', () => {
     for (const name of ['rpd', 's']) expect(await scene.totals('u', 'gpt', name)).toEqual({tokens: 0, consumed: 52})
   })
 
-  it('of a split bucket holds on every shard, whoever made it', async () => {
+  it('applies to every shard of a split bucket, whoever made it', async () => {
     await python(1)
     await scene.client.repository('bump_shard_count', {entity_id: 'u', resource: 'gpt', current_count: 1})
     await set('zael', 'bypass')
@@ -119,7 +119,7 @@ describeWithPeers('a bypass shared with zae-limiter 0.17', () => {
     expect((await scene.totals('u', 'gpt', 'rpm', 2)).tokens).toBeLessThanOrEqual(9)
   })
 
-  it('is counted as usage, by whichever client it was used', async () => {
+  it('is counted as usage, for every client', async () => {
     await python(1)
     await set('zael', 'bypass')
     const records = await scene.changes(async () => {
@@ -135,7 +135,7 @@ describeWithPeers('a bypass shared with zae-limiter 0.17', () => {
 describeWithPeers('a bypass that is switched under traffic of both', () => {
   const fleet = useFleet('0.17')
 
-  it('every admission is counted once, and every one that was not bypassed is taken once', async () => {
+  it('counts every admission once, and takes every one that was not bypassed once', async () => {
     const family = await fleet.family(limit('rpm', 1000, 86_400), limit('rpm', 100_000, 86_400))
     const {scene, clients} = family
     const tenant = new NamespaceRepository(scene.tenant, undefined)

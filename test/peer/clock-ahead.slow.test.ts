@@ -23,7 +23,7 @@ describeWithPeers.each(['0.10', '0.17'] as const)('processes of zae-limiter %s t
   beforeEach(() => void vi.useFakeTimers({toFake: ['performance']}))
   afterEach(() => void vi.useRealTimers())
 
-  it('leave zael its share of what refills, and all together get no more than that', async () => {
+  it('leave zael its share of the refill, and get no more than that all together', async () => {
     const scene = await peers.scene()
     const clients = [scene.client, await second.open(peers.table.name, scene.client.namespace)]
     const setClocks = () => Promise.all(clients.map(({process}) => process.setClock(scene.nowMs + AHEAD_MS)))
@@ -80,7 +80,7 @@ describeWithPeers('a bucket with a quota that is doubled between the resets of i
   }
 
   // Each shard alone says when it was granted what, so no later write can see the mistake.
-  it('by the stream processor of zae-limiter 0.17 is granted 3 twice, also where zael has no part in it', async () => {
+  it('is granted 3 twice by the stream processor of zae-limiter 0.17, even without zael', async () => {
     const {scene, resetMs} = await betweenResets()
     const {client} = scene
     const records = await scene.changes(() =>
@@ -91,7 +91,7 @@ describeWithPeers('a bucket with a quota that is doubled between the resets of i
     expect(await client.acquire('u', 'gpt', {q: 1}, {times: 40})).toMatchObject({admitted: 9, errors: 0})
   })
 
-  it('by zael is granted everything once', async () => {
+  it('is granted everything once by zael', async () => {
     const {scene, resetMs} = await betweenResets()
     expect(await splitBucket(scene.tenant, 'u', 'gpt', 2)).toBe(4)
     await scene.at(resetMs + 60_000)

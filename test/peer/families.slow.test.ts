@@ -34,7 +34,7 @@ describeWithPeers('cascade policies and moves of zae-limiter 0.17 and zael', () 
     return scene.client.repository<Entity>('get_entity', {entity_id: entity, consistent_read: true})
   }
 
-  it('G7: a policy of zael holds for Python', async () => {
+  it('G7: apply to Python if zael sets a policy', async () => {
     const {client, repository} = scene
     await create('used', 'python')
     await create('new', 'zael')
@@ -70,50 +70,47 @@ describeWithPeers('cascade policies and moves of zae-limiter 0.17 and zael', () 
     )
   })
 
-  it.each(['python', 'zael'] as const)(
-    'moves of each are followed by the other at once, for an entity of %s',
-    async by => {
-      const {client, repository} = scene
-      await create('u', by)
-      await using running = scene.limiter()
-      const fromMemory = async () => (await running.acquire({entity: 'u', resource: 'gpt', consume: {rpm: 1}})).parent
-      await python('u')
-      expect(await fromMemory()).toBe('org-1')
-      expect(await fromMemory()).toBe('org-1')
-      for (const count of [1, 2]) await splitBucket(scene.tenant, 'u', 'gpt', count)
-      const first = await generation('u')
-      const lease = await running.acquire({entity: 'u', resource: 'gpt', consume: {rpm: 5}})
+  it.each(['python', 'zael'] as const)('follow moves of each other at once, for an entity of %s', async by => {
+    const {client, repository} = scene
+    await create('u', by)
+    await using running = scene.limiter()
+    const fromMemory = async () => (await running.acquire({entity: 'u', resource: 'gpt', consume: {rpm: 1}})).parent
+    await python('u')
+    expect(await fromMemory()).toBe('org-1')
+    expect(await fromMemory()).toBe('org-1')
+    for (const count of [1, 2]) await splitBucket(scene.tenant, 'u', 'gpt', count)
+    const first = await generation('u')
+    const lease = await running.acquire({entity: 'u', resource: 'gpt', consume: {rpm: 5}})
 
-      expect(await client.repository('set_parent', {entity_id: 'u', parent_id: 'org-2'})).toBe(4)
-      const second = await generation('u')
-      expect(second).toMatchObject({parent_generation: first.parent_generation + 1, incarnation: first.incarnation})
-      for (let at = 0; at < 3; at++) expect(await fromMemory()).toBe('org-2')
-      await running.settled()
-      await zael('u')
-      expect(await charged()).toEqual([8, 4])
-      // What was charged before the move goes back to where it came from.
-      await lease.rollback()
-      expect(await charged()).toEqual([3, 4])
+    expect(await client.repository('set_parent', {entity_id: 'u', parent_id: 'org-2'})).toBe(4)
+    const second = await generation('u')
+    expect(second).toMatchObject({parent_generation: first.parent_generation + 1, incarnation: first.incarnation})
+    for (let at = 0; at < 3; at++) expect(await fromMemory()).toBe('org-2')
+    await running.settled()
+    await zael('u')
+    expect(await charged()).toEqual([8, 4])
+    // What was charged before the move goes back to where it came from.
+    await lease.rollback()
+    expect(await charged()).toEqual([3, 4])
 
-      const {buckets} = await repository.entities.change('u', {parent: 'org-1'})
-      expect(buckets).toEqual({checked: 4, updated: 4, failed: 0})
-      expect(await generation('u')).toMatchObject({parent_id: 'org-1', parent_generation: first.parent_generation + 2})
-      await python('u', 6)
-      expect(await charged()).toEqual([9, 4])
-      await repository.entities.change('u', {parent: null})
-      await python('u', 4)
-      await zael('u', 2)
-      expect(await charged()).toEqual([9, 4])
-      expect(await consumed('u', 4)).toBe(19)
-      for (const shard of [0, 1, 2, 3]) {
-        const item = await scene.bucketItem('u', 'gpt', shard)
-        expect(item).not.toHaveProperty('parent_id')
-        expect(item).toMatchObject({cascade: {BOOL: false}, pgen: {N: String(first.parent_generation + 3)}})
-      }
-    },
-  )
+    const {buckets} = await repository.entities.change('u', {parent: 'org-1'})
+    expect(buckets).toEqual({checked: 4, updated: 4, failed: 0})
+    expect(await generation('u')).toMatchObject({parent_id: 'org-1', parent_generation: first.parent_generation + 2})
+    await python('u', 6)
+    expect(await charged()).toEqual([9, 4])
+    await repository.entities.change('u', {parent: null})
+    await python('u', 4)
+    await zael('u', 2)
+    expect(await charged()).toEqual([9, 4])
+    expect(await consumed('u', 4)).toBe(19)
+    for (const shard of [0, 1, 2, 3]) {
+      const item = await scene.bucketItem('u', 'gpt', shard)
+      expect(item).not.toHaveProperty('parent_id')
+      expect(item).toMatchObject({cascade: {BOOL: false}, pgen: {N: String(first.parent_generation + 3)}})
+    }
+  })
 
-  it('S10: moves and policies by both while both ask: the parents have what the children were admitted', async () => {
+  it('S10: charge parents for exactly the admissions of children while both move and ask', async () => {
     const {client, repository} = scene
     await create('mover', 'python')
     await create('switcher', 'zael')

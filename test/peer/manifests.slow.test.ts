@@ -35,14 +35,14 @@ describeWithPeers.each(['0.10', '0.17'] as const)('the provisioner of zae-limite
     expect(listOf(record)).toEqual(['gpt-4'])
   })
 
-  it("reads limits that are written as fields, and not zael's short form", async () => {
+  it("reads limits written as fields, but not zael's short form", async () => {
     const {provision} = await scene()
     const short = {namespace: 'any', resources: {'gpt-4': {limits: {rpm: '100/min'}}}}
     await expect(provision('plan', short)).rejects.toMatchObject({name: 'PythonError'})
     expect((await provision('plan')).changes).toHaveLength(1)
   })
 
-  it('refuses a divided record before it changes anything, and accepts it when it is whole again', async () => {
+  it('rejects a divided record before it changes anything, and accepts it when it is whole again', async () => {
     const {client, repository, provision, record} = await scene()
     await repository.provisioner.save(manyManaged(25), await repository.provisioner.get(), 'sha256:2')
     const before = await record()

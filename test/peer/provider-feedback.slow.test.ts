@@ -9,7 +9,7 @@ const RELEASES: readonly Release[] = ['0.10', '0.17']
 /** The entity and resource of all tests, and its limit: 60 a minute. */
 const ORGANISATION = {entity: 'provider-1', resource: 'gpt'}
 
-describeWithPeers('feedback beside the Python clients', () => {
+describeWithPeers('provider feedback beside the Python clients', () => {
   describe.each(RELEASES)('zae-limiter %s', release => {
     const peers = usePeers(release)
     let scene: PeerScene
@@ -31,7 +31,7 @@ describeWithPeers('feedback beside the Python clients', () => {
     }
     const item = () => scene.bucketItem(ORGANISATION.entity, ORGANISATION.resource)
 
-    it('admit what is left and no more, in Python and in zael, and refill from there (S2)', async () => {
+    it('admits only the rest in Python and zael, and refills from there (S2)', async () => {
       expect(await python(1)).toMatchObject({admitted: 1})
       expect(await report({left: {rpm: 5}})).toEqual({lowered: ['rpm']})
       expect(await item()).toMatchObject({b_rpm_tk: n(5000), b_rpm_tc: n(1000), told_rpm: {S: expect.any(String)}})
@@ -43,7 +43,7 @@ describeWithPeers('feedback beside the Python clients', () => {
       expect(await item()).toMatchObject({b_rpm_tc: n(16_000)})
     })
 
-    it('a debt holds Python back until the instant told', async () => {
+    it('holds Python back until the reported instant by a debt', async () => {
       await python(1)
       await report({refused: {consume: {rpm: 1}, retryAfterMs: 5000}})
       expect(await item()).toMatchObject({b_rpm_tk: n(-4000)})
@@ -53,7 +53,7 @@ describeWithPeers('feedback beside the Python clients', () => {
       expect((await python(2)).admitted).toBe(1)
     })
 
-    it('Python keeps what was told when it charges, returns and refills, and reads the bucket', async () => {
+    it('survives charges, refunds, refills and reads by Python', async () => {
       await python(1)
       await report({left: {rpm: 30}})
       const {told_rpm: told} = await item()
@@ -69,7 +69,7 @@ describeWithPeers('feedback beside the Python clients', () => {
       expect(JSON.stringify(buckets)).not.toContain('told')
     })
 
-    it('a feedback after writes of Python lowers what they have left (S1)', async () => {
+    it('lowers the balance after writes of Python (S1)', async () => {
       await python(20)
       await scene.pass(3000)
       await python(2)

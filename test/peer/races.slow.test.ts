@@ -7,7 +7,7 @@ describeWithPeers.each(['0.10', '0.17'] as const)('plain limits raced by zae-lim
   const fleet = useFleet(release)
   const family = () => fleet.family(limit('rpm', 40), limit('rpm', 60))
 
-  it('admit no more than there is, and count what they admit, at the child and at its parent', async () => {
+  it('admit no more than available, and count their admissions at the child and its parent', async () => {
     const raced = await family()
     const {scene} = raced
     const first = await fleet.race(raced, 'rpm', 12)

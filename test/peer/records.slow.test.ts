@@ -30,7 +30,7 @@ describeWithPeers.each(['0.10', '0.17'] as const)('records of zae-limiter %s and
     expect(children.map(({id}) => id).sort()).toEqual(['key', 'ours'])
   })
 
-  it('leave the attributes as they are that only zael knows, on every path of the Python client', async () => {
+  it('keep attributes that only zael knows, on every path of the Python client', async () => {
     const {client, table, namespace, ...scene} = await peers.scene()
     await client.repository('set_limits', {entity_id: 'u', resource: 'gpt', limits: [limit('rpm', 10)]})
     expect(await client.acquire('u', 'gpt', {rpm: 1})).toMatchObject({admitted: 1})
@@ -95,7 +95,7 @@ describeWithPeers.each(['0.10', '0.17'] as const)('records of zae-limiter %s and
     expect(entities).toEqual(['v'])
   })
 
-  it('read and charge the bucket that the other one made, and its parent', async () => {
+  it('read and charge the bucket that the other created, and its parent', async () => {
     const scene = await peers.scene()
     const {client, repository} = scene
     await client.repository('create_entity', {entity_id: 'org'})
@@ -126,7 +126,7 @@ describeWithPeers.each(['0.10', '0.17'] as const)('records of zae-limiter %s and
     expect(left).toMatchObject({total_capacity: 30, total_available: 10})
   })
 
-  it('return what the other one charged, exactly', async () => {
+  it("refund the other's charges exactly", async () => {
     const scene = await peers.scene()
     const {client} = scene
     await client.repository('set_limits', {
@@ -145,7 +145,7 @@ describeWithPeers.each(['0.10', '0.17'] as const)('records of zae-limiter %s and
     expect(await scene.totals('u', 'gpt', 'rpm')).toEqual({tokens: 9, consumed: 1})
   })
 
-  it('count each other’s consumption: the usage is that of the requests, whichever stream processor ran', async () => {
+  it("count each other's consumption: usage equals the requests, with either stream processor", async () => {
     const scene = await peers.scene()
     const {client, repository} = scene
     await client.repository('set_resource_defaults', {resource: 'gpt', limits: [limit('rpm', 100)]})
@@ -169,7 +169,7 @@ describeWithPeers.each(['0.10', '0.17'] as const)('records of zae-limiter %s and
     }
   })
 
-  it('read the audit events and the state of the manifest that the other one wrote', async () => {
+  it('read audit events and manifest state of the other', async () => {
     const {client, repository} = await peers.scene()
     await client.repository('create_entity', {entity_id: 'u', principal: 'them'})
     await repository.setLimits({level: 'entity', entity: 'u', resource: 'gpt'}, parseLimits(['rpm=10/min']))
@@ -190,7 +190,7 @@ describeWithPeers.each(['0.10', '0.17'] as const)('records of zae-limiter %s and
     })
   })
 
-  it('open namespaces and tables of each other', async () => {
+  it("open each other's namespaces and tables", async () => {
     const scene = await peers.scene()
     const zael = new Repository({stack: peers.table.name, transport: peers.table.transport})
     await zael.namespaces.register('ours')

@@ -8,7 +8,7 @@ describeWithPeers.each(['0.10', '0.17'] as const)('requests of zae-limiter %s', 
   const peers = usePeers(release)
   const given = {limits: [limit('rpm', 40)]}
 
-  it('S9 create a bucket with the limits they bring along, until zael compares it with the configuration', async () => {
+  it('S9 create a bucket with their own limits, until zael compares it with the configuration', async () => {
     const scene = await peers.scene()
     const {client} = scene
     await client.repository('set_limits', {entity_id: 'u', resource: 'gpt', limits: [limit('rpm', 10)]})
@@ -21,7 +21,7 @@ describeWithPeers.each(['0.10', '0.17'] as const)('requests of zae-limiter %s', 
     expect(await scene.bucketItem('u', 'gpt')).toMatchObject({b_rpm_cp: n(10_000), b_rpm_tk: n(0)})
   })
 
-  it('S1 share the limits they bring along with a limiter that has these as its default', async () => {
+  it('S1 share their own limits with a limiter that has these as its default', async () => {
     const scene = await peers.scene()
     expect(await scene.client.acquire('u', 'gpt', {rpm: 1}, {...given, times: 30})).toMatchObject({admitted: 30})
     const defaultLimits = parseLimits(['rpm=40/min'])

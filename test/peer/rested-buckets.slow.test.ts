@@ -72,7 +72,7 @@ describeWithPeers.each([
     expect(taken).toBeGreaterThanOrEqual(shards === 1 ? admitted : admitted - SPARE)
   })
 
-  it('S1 that is not full after its rest admits nothing on top to Python alone', async () => {
+  it('S1 admits nothing on top to Python alone if it is not full after its rest', async () => {
     const {client} = await rested(16, 1000)
     expect(excessOf(16, 1000)).toBe(0)
     expect(await take(client, CAPACITY)).toBeLessThanOrEqual(16 + earned(1000))
@@ -83,7 +83,7 @@ describeWithPeers.each([
     expect(await scene.ask('u', 'gpt', {rps: 1}, CAPACITY + 4)).toMatchObject({admitted: CAPACITY})
   })
 
-  it('S1 admits its capacity where zael comes first', async () => {
+  it('S1 admits its capacity if zael comes first', async () => {
     const scene = await rested(CAPACITY)
     await using limiter = scene.limiter()
     expect(await ask(limiter, CAPACITY / 2)).toBe(CAPACITY / 2)
@@ -92,7 +92,7 @@ describeWithPeers.each([
     expect(await take(scene.client, CAPACITY / 2 + SPARE)).toBeLessThanOrEqual(CAPACITY / 2)
   })
 
-  it('S1 admits to zael after Python what Python has left, and what Python took from stored tokens', async () => {
+  it('S1 admits to zael the rest after Python, and what Python took from stored tokens', async () => {
     const scene = await rested(16)
     expect(await take(scene.client, 8)).toBe(8)
     await using limiter = scene.limiter()
@@ -163,19 +163,19 @@ describeWithPeers('a bucket that a client 10 s behind the others uses', () => {
 
   // A span is credited once, but a bucket that was full 10 s ago by one clock earns 10 s until now by the other.
   describe.each(PAIRS)('%s, beside %s', (behind, other) => {
-    it('S7 admits the difference once where the one behind has made the bucket and emptied it', async () => {
+    it('S7 admits the difference once if the client behind has created and emptied the bucket', async () => {
       const scene = await configured()
       const difference = Math.min(CAPACITY, earned(BEHIND_MS))
       expect(await admitted(scene, [behind, other], CAPACITY, difference)).toEqual([CAPACITY, difference])
     })
 
-    it('S1 S7 admits its capacity to zael after 15 requests of the one behind, and to Python also what was stored', async () => {
+    it('S1 S7 admits its capacity to zael after 15 requests of the client behind, and to Python also the stored balance', async () => {
       const scene = await configured()
       const rest = other === 'zael' ? CAPACITY : CAPACITY - 15 + CAPACITY
       expect(await admitted(scene, [behind, other], 15, rest)).toEqual([15, rest])
     })
 
-    it('S7 admits nothing on top of a bucket that is in use', async () => {
+    it('S7 admits nothing on top of a bucket in use', async () => {
       const scene = await configured()
       await scene.ask('u', 'gpt', {rps: CAPACITY})
       expect(await admitted(scene, [behind, other], 4, 0)).toEqual([0, 0])

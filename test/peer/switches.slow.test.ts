@@ -42,7 +42,7 @@ describeWithPeers('switches and tables of zae-limiter 0.17', () => {
     await scene.client.repository('set_version_record', {...record, client_min_version: release})
   }
 
-  it('G0: a table that requires up to 0.17.0 opens by name, and one that requires more is refused in words about zae-limiter', async () => {
+  it('G0: open by name up to 0.17.0, and are rejected above with a message about zae-limiter', async () => {
     const limits = [quota('session', 10, {afterSeconds: 3600}), limit('rpm', 10)]
     await scene.client.repository('set_limits', {entity_id: 'u', resource: 'gpt', limits})
     expect(await scene.client.repository('get_version_record')).toMatchObject({client_min_version: '0.15.0'})
@@ -68,7 +68,7 @@ describeWithPeers('switches and tables of zae-limiter 0.17', () => {
     }
   })
 
-  it('G3: what is disabled is admitted by neither, until it is enabled again', async () => {
+  it('G3: are refused by both while disabled', async () => {
     const {client} = scene
     expect(await client.acquire('used', 'gpt', {rpm: 1})).toMatchObject({admitted: 1})
     await using running = scene.limiter()
@@ -94,7 +94,7 @@ describeWithPeers('switches and tables of zae-limiter 0.17', () => {
     expect(await scene.totals('used', 'gpt', 'rpm')).toEqual({tokens: 2, consumed: 8})
   })
 
-  it('G3: what zael disables is disabled for Python, and what zael enables is enabled', async () => {
+  it('G3: are disabled and enabled for Python by zael', async () => {
     const {client, repository} = scene
     expect(await client.acquire('used', 'gpt', {rpm: 1})).toMatchObject({admitted: 1})
     const scope = {level: 'resource', resource: 'gpt'} as const
@@ -106,7 +106,7 @@ describeWithPeers('switches and tables of zae-limiter 0.17', () => {
       expect(await client.acquire(entity, 'gpt', {rpm: 1})).toMatchObject({admitted: 1})
   })
 
-  it('G3: the flag of a level outlives its last limit', async () => {
+  it('G3: outlive the last limit of their level', async () => {
     await scene.client.repository('disable_resource', {resource: 'gpt'})
     await scene.client.repository('set_system_defaults', {limits: [limit('rpm', 10)]})
     await scene.repository.unsetLimit({level: 'resource', resource: 'gpt'}, 'rpm').catch(() => {})
@@ -115,7 +115,7 @@ describeWithPeers('switches and tables of zae-limiter 0.17', () => {
     expect(await scene.client.acquire('u', 'gpt', {rpm: 1})).toMatchObject({first: {type: 'ResourceDisabled'}})
   })
 
-  it('G7: a cascade policy decides whether the parent is charged, and stays in the bucket', async () => {
+  it('G7: decide by the cascade policy whether the parent is charged, and keep it in the bucket', async () => {
     const {client} = scene
     await client.repository('create_entity', {entity_id: 'org'})
     for (const entity of ['used', 'new'])
@@ -131,7 +131,7 @@ describeWithPeers('switches and tables of zae-limiter 0.17', () => {
     expect(await scene.bucketItem('org', 'gpt')).toEqual(before)
   })
 
-  it('G9: a soft limit is metered by both and refused by neither', async () => {
+  it('G9: meter a soft limit in both and refuse it in neither', async () => {
     const {client} = scene
     const soft = {entity_id: 'u', resource: 'gpt', limits: [limit('rpm', 3, 60, {soft: true}), limit('tpm', 20)]}
     await client.repository('set_limits', soft)
@@ -161,7 +161,7 @@ describeWithPeers('switches and tables of zae-limiter 0.17', () => {
       client = await peers.python.open(ours.name, 'shop')
     })
 
-    it('Python has all that zael keeps: sessions, soft limits, cascade policies, bypasses, moves, top-ups', async () => {
+    it('gives Python everything that zael keeps: sessions, soft limits, cascade policies, bypasses, moves, top-ups', async () => {
       const limits = [quota('session', 10, {afterSeconds: 60}), quota('rpd', 10, {cron: '0 0 * * *'})]
       await client.repository('set_limits', {entity_id: 'u', resource: 'gpt', limits})
       expect(await client.repository('get_version_record')).toMatchObject({client_min_version: '0.15.0'})
@@ -180,7 +180,7 @@ describeWithPeers('switches and tables of zae-limiter 0.17', () => {
       expect((await zael().namespace('shop')).id).toBe(client.namespaceId)
     })
 
-    it('an upgrade by Python finds nothing to do, and touches neither stack nor function', async () => {
+    it('needs no upgrade by Python, which changes neither stack nor function', async () => {
       const {stdout, code} = await runPythonProgram('0.17', ['upgrade', '--name', ours.name, '--region', 'us-east-1'])
       expect({stdout, code}).toMatchObject({
         stdout: expect.stringContaining('Lambda code is already up to date'),
@@ -189,7 +189,7 @@ describeWithPeers('switches and tables of zae-limiter 0.17', () => {
       expect(stdout).not.toContain('Applying stack template')
     })
 
-    it('without the mark, as older zael made it, Python refuses them until a deployment or an aggregator marks it', async () => {
+    it('is refused by Python without the mark, until a deployment or an aggregator sets it', async () => {
       const unmarked = {schema_version: '0.9.0', updated_by: 'zael:0.1.0', client_min_version: '0.0.0'}
       await client.repository('set_version_record', unmarked)
       const older = await peers.python.open(ours.name, 'shop')
@@ -202,7 +202,7 @@ describeWithPeers('switches and tables of zae-limiter 0.17', () => {
     })
   })
 
-  it('G11: records of 0.17 are known to a survey, and an export has the quotas', async () => {
+  it('G11: show records of 0.17 in a survey, and quotas in an export', async () => {
     const {client, repository} = scene
     const limits = [quota('rpd', 10, {cron: '0 0 * * *'}), limit('rpm', 5), quota('s', 7, {afterSeconds: 3600})]
     await client.repository('set_limits', {entity_id: 'u', resource: 'gpt', limits})
@@ -216,7 +216,7 @@ describeWithPeers('switches and tables of zae-limiter 0.17', () => {
     })
   })
 
-  it('G12: a period that Python cannot read is not stored', async () => {
+  it('G12: store no period that Python cannot read', async () => {
     const scope = {level: 'entity', entity: 'u', resource: 'gpt'} as const
     const thirtyTwoYears = [{name: 'rpm', capacity: 5, refillAmount: 5, refillPeriodSeconds: 1_009_152_000}]
     await leavesAll(async () => {

@@ -75,7 +75,7 @@ describeWithPeers('resets and top-ups with zae-limiter 0.17', () => {
     const operator = operators[who]
 
     it.each([1, 4])(
-      'G8: a top-up of 5 admits 5 more in this period, to both together, over %i shards',
+      'G8: admits 5 more to both together in this period, over %i shards, after a top-up of 5',
       async shards => {
         await setLimits(quota('rpd', 12, DAILY), limit('rpm', 1000))
         expect(await zael({rpd: 1}, 2)).toMatchObject({admitted: 2})
@@ -96,13 +96,13 @@ describeWithPeers('resets and top-ups with zae-limiter 0.17', () => {
       },
     )
 
-    it('a top-up starts a bucket that neither has used', async () => {
+    it('starts an unused bucket with a top-up', async () => {
       await setLimits(quota('rpd', 10, DAILY), limit('rpm', 1000))
       expect(await operator.topUp({rpd: 5, rpm: 3})).toMatchObject({shards: 1, amounts: {rpd: 5, rpm: 0}})
       expect((await python({rpd: 1}, 8)).admitted + (await zael({rpd: 1}, 20)).admitted).toBe(15)
     })
 
-    it('a top-up opens a session, and ends with it', async () => {
+    it('opens a session with a top-up, which ends with it', async () => {
       await setLimits(quota('session', 10, {afterSeconds: 3600}))
       expect(await operator.topUp({session: 5})).toMatchObject({amounts: {session: 5}})
       await scene.pass(HOUR_MS / 2)
@@ -113,7 +113,7 @@ describeWithPeers('resets and top-ups with zae-limiter 0.17', () => {
       expect((await zael({session: 1}, 1)).admitted + (await python({session: 1}, 20)).admitted).toBe(2)
     })
 
-    it('a limit that refills gets what is missing at most', async () => {
+    it('adds at most the missing tokens to a rate', async () => {
       await setLimits(limit('rpm', 100))
       await python({rpm: 60}, 1)
       expect(await operator.topUp({rpm: 25})).toMatchObject({amounts: {rpm: 25}})
@@ -121,7 +121,7 @@ describeWithPeers('resets and top-ups with zae-limiter 0.17', () => {
       expect(await zael({rpm: 100}, 2)).toMatchObject({admitted: 1, refused: 1})
     })
 
-    it('a reset starts a new period: what was topped up is gone, what is returned later is dropped', async () => {
+    it('starts a new period by a reset: top-ups end, and later refunds are dropped', async () => {
       await setLimits(quota('rpd', 10, DAILY), limit('rpm', 100))
       const lease = await scene.limiter().acquire({entity: user, resource: 'gpt', consume: {rpd: 4, rpm: 50}})
       await operators[other].topUp({rpd: 5}, 'purchase-1')
@@ -134,7 +134,7 @@ describeWithPeers('resets and top-ups with zae-limiter 0.17', () => {
       expect((await zael({rpd: 1}, 4)).admitted + (await python({rpd: 1}, 20)).admitted).toBe(10)
     })
 
-    it('a reset ends a session', async () => {
+    it('ends a session by a reset', async () => {
       await setLimits(quota('session', 10, {afterSeconds: 3600}))
       await python({session: 1}, 4)
       await zael({session: 1}, 4)
@@ -143,7 +143,7 @@ describeWithPeers('resets and top-ups with zae-limiter 0.17', () => {
       expect((await zael({session: 1}, 4)).admitted + (await python({session: 1}, 20)).admitted).toBe(10)
     })
 
-    it('a key that one of them has used for something else is refused by the other', async () => {
+    it('rejects a key that the other used for something else', async () => {
       await setLimits(quota('rpd', 10, DAILY))
       await zael({rpd: 1}, 2)
       await operators[other].topUp({rpd: 5}, 'k')
@@ -151,7 +151,7 @@ describeWithPeers('resets and top-ups with zae-limiter 0.17', () => {
       expect(await scene.totals(user, 'gpt', 'rpd')).toMatchObject({tokens: 13})
     })
 
-    it('belongs to the creation of an entity that the other knows', async () => {
+    it('belongs to an entity creation that the other knows', async () => {
       await scene.client.repository('create_entity', {entity_id: user})
       await setLimits(quota('rpd', 10, DAILY))
       await operator.topUp({rpd: 5}, 'k')
@@ -163,7 +163,7 @@ describeWithPeers('resets and top-ups with zae-limiter 0.17', () => {
     })
   })
 
-  it('both write the same records and the same buckets', async () => {
+  it('write the same records and buckets', async () => {
     const both: object[] = []
     for (const {topUp, reset} of [operators.zael, operators.Python]) {
       user = `u${++users}`
@@ -187,7 +187,7 @@ describeWithPeers('resets and top-ups with zae-limiter 0.17', () => {
     )
   })
 
-  it('one key of both at once is applied once, while both spend', async () => {
+  it('applies one key of both at once only once, while both spend', async () => {
     await setLimits(quota('rpd', 10, DAILY))
     await zael({rpd: 1}, 1)
     await splitBucket(scene.tenant, user, 'gpt', 1)
@@ -200,7 +200,7 @@ describeWithPeers('resets and top-ups with zae-limiter 0.17', () => {
     expect(await scene.totals(user, 'gpt', 'rpd', 2)).toEqual({tokens: 0, consumed: 25})
   })
 
-  it('a top-up outlives the stream processors of both, and zael’s limits', async () => {
+  it("outlive both stream processors, and zael's limits", async () => {
     const scope = {level: 'entity', entity: user, resource: 'gpt'} as const
     await setLimits(quota('rpd', 10, DAILY), limit('rpm', 4))
     await python({rpd: 1, rpm: 1}, 1)

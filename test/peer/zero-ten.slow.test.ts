@@ -7,7 +7,7 @@ import {keys, wireKey} from '../../src/lib/schema/keys.js'
 import {type PeerScene, usePeers} from './peers.js'
 import {describeWithPeers, limit} from './python-client.js'
 
-describeWithPeers('a bucket that clients of zae-limiter 0.10 use', () => {
+describeWithPeers('a bucket used by zae-limiter 0.10 clients', () => {
   const peers = usePeers('0.10')
 
   async function sceneWith(rpm: number): Promise<PeerScene> {
@@ -69,7 +69,7 @@ describeWithPeers('a bucket that clients of zae-limiter 0.10 use', () => {
     expect(await scene.bucketItem('u', 'gpt')).toMatchObject({shard_count: n(1)})
   })
 
-  it("is open to them on a table that has the mark of zael's aggregator, which they leave as it is", async () => {
+  it("is usable for them on a table with the mark of zael's aggregator, which they keep", async () => {
     const scene = await peers.scene()
     await markAggregator(scene.tenant)
     const client = await peers.python.open(scene.table.name, scene.client.namespace)

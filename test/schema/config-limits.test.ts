@@ -60,7 +60,7 @@ describe('limits in a configuration item', () => {
         sched_tz: {S: 'Asia/Tokyo'},
       },
     ],
-  ])('%s is stored as the Python system stores it', (text, item) => {
+  ])('stores %s like the Python system', (text, item) => {
     const limit = parseLimit(text)
     expect(encodeConfigLimits([limit])).toEqual(item)
     expect(read(item)).toEqual([limit])
@@ -73,12 +73,12 @@ describe('limits in a configuration item', () => {
     expect(limitOfDetails(details ?? null)).toEqual(limit)
   })
 
-  it('reads a quota whatever period another client stored for it', () => {
+  it('reads a quota with any stored period', () => {
     const item = {l_q_cp: {N: '10'}, l_q_ra: {N: '0'}, l_q_rp: {N: '60'}, l_q_rsched: {S: '1m0h0'}}
     expect(read(item)).toEqual([parseLimit('q=10/day@UTC')])
   })
 
-  it('hands over a schedule of a newer client, and reads the other limits', () => {
+  it('passes on a schedule of a newer client, and reads the other limits', () => {
     const item = {...encodeConfigLimits([parseLimit('a=1'), parseLimit('b=2/day@UTC')]), l_b_rsched: {S: '2m0h0?'}}
     const refused: string[] = []
     const limits = readConfigLimits(item, name => refused.push(name))

@@ -77,7 +77,7 @@ function build(key: ParsedKey) {
 }
 
 describe('keys', () => {
-  it('S11 read back as what they were built from, whatever the names', () => {
+  it('S11 read back as their parts, with any names', () => {
     fc.assert(
       fc.property(anyKey, key => {
         expect(parseKey(build(key))).toEqual(key)
@@ -109,7 +109,7 @@ describe('keys', () => {
     ['RESOURCE#openai/gpt-4', '#CONFIG'],
     ['/ENTITY#a', '#META'],
     ['n/ODD#a', '#META'],
-  ])('%o %o is no key of today', (PK, SK) => {
+  ])('rejects %o %o as a current key', (PK, SK) => {
     expect(parseKey({PK, SK})).toBeUndefined()
   })
 })
@@ -136,7 +136,7 @@ describe('numbers', () => {
     ['1E+23', 10n ** 23n],
   ])('%s is %s', (text, value) => expect(integerOf(text)).toBe(value))
 
-  it('refuse what is none', () => expect(() => integerOf('x')).toThrow('not a number'))
+  it('reject invalid text', () => expect(() => integerOf('x')).toThrow('not a number'))
 })
 
 describe('free-form data', () => {
@@ -150,5 +150,6 @@ describe('free-form data', () => {
     )
   })
 
-  it('instants are whole seconds in UTC', () => expect(isoSeconds(1_700_000_000_999)).toBe('2023-11-14T22:13:20Z'))
+  it('writes instants as whole seconds in UTC', () =>
+    expect(isoSeconds(1_700_000_000_999)).toBe('2023-11-14T22:13:20Z'))
 })

@@ -248,7 +248,7 @@ describe('records whose shape did not change', () => {
     })
   })
 
-  it('the version record moves to the registry', () => {
+  it('moves the version record to the registry', () => {
     const item: Item = {
       PK: S('SYSTEM#'),
       SK: S('#VERSION'),
@@ -261,7 +261,7 @@ describe('records whose shape did not change', () => {
     })
   })
 
-  it('an item in a namespace keeps it', () => {
+  it('keeps the namespace of an item', () => {
     expect(decodeEntity(modernise({PK: S('n2/ENTITY#a'), SK: S('#META')}, 'n1'))?.namespace).toBe('n2')
   })
 })

@@ -16,7 +16,7 @@ describe.each(samples)('$name', sample => {
     expect(sample.decode(sample.item)).toEqual(sample.record)
   })
 
-  it('is not taken for any record of another type', () => {
+  it('is not mistaken for a record of another type', () => {
     const others = samples.filter(
       other => other.decode !== sample.decode && !(other.name.startsWith('bucket') && sample.name.startsWith('bucket')),
     )
@@ -59,7 +59,7 @@ describe('buckets of other writers', () => {
     expect(encodeBucket(record)).toMatchObject({b_wcu_tk: {N: '1000000'}, b_wcu_tc: {N: '0'}})
   })
 
-  it('D-33 what a refund left is a ghost with its counters', () => {
+  it('D-33 read the remains of a refund as a ghost with its counters', () => {
     const stub: Item = {
       PK: firstAcquireItem.PK as never,
       SK: {S: '#STATE'},
@@ -76,7 +76,7 @@ describe('buckets of other writers', () => {
     })
   })
 
-  it('D-16 a limit with counters but no parameters is kept apart', () => {
+  it('D-16 separate a limit with counters but no parameters', () => {
     const {record, incomplete} = readBucket({...firstAcquireItem, b_tpm_tk: {N: '0'}, b_tpm_tc: {N: '0'}})
     expect([...record.state.limits.keys()].sort()).toEqual(['rpm', 'wcu'])
     expect(incomplete).toEqual(new Map([['tpm', {tokensMilli: 0n, consumedMilli: 0n}]]))
@@ -88,7 +88,7 @@ describe('buckets of other writers', () => {
     expect(record.state.limits.get('rpm')?.capacityMilli).toBe(100_000n)
   })
 
-  it('have no limits besides those whose attributes are complete names', () => {
+  it('have only limits whose attributes are complete names', () => {
     const odd = {
       b_tk: {N: '1'},
       b__tk: {N: '1'},
@@ -117,25 +117,25 @@ describe('remainders', () => {
     expect(carried(`${NOW - 1}|rpm:17/60000`)).toBe(0n)
   })
 
-  it('count only for the period they were made with, and never for a whole milli', () => {
+  it('count only for the period they were computed with, and never for a whole milli', () => {
     expect(carried(`${NOW}|rpm:17/60000`, {b_rpm_rp: {N: '1000'}})).toBe(0n)
     expect(carried(`${NOW}|rpm:60000/60000`)).toBe(0n)
   })
 
   it.each(['', '|', `${NOW}`, `${NOW}|rpm`, `${NOW}|rpm:-1/60000`, `${NOW}|tpm:1/60000`, `${NOW}|rpm:x/60000`])(
-    'malformed %o counts as nothing',
+    'ignores malformed %o',
     text => {
       expect(carried(text)).toBe(0n)
     },
   )
 
-  it('leave no attribute when there is nothing to carry', () => {
+  it('leave no attribute if there is nothing to carry', () => {
     expect(encodeBucket(firstAcquire)).not.toHaveProperty('rfr')
   })
 })
 
 describe('tolerance', () => {
-  it('limits written by the declarative tool lack index keys and version', () => {
+  it('accepts limits of the declarative tool without index keys and version', () => {
     const item: Item = {
       PK: {S: 'n/RESOURCE#gpt-4'},
       SK: {S: '#CONFIG'},
@@ -146,7 +146,7 @@ describe('tolerance', () => {
     expect(decodeConfig(item)?.limits).toEqual([{name: 'tpm', capacity: 5, refillAmount: 5, refillPeriodSeconds: 60}])
   })
 
-  it('an entity of another client has no version', () => {
+  it('accepts an entity of another client without a version', () => {
     expect(decodeEntity({PK: {S: 'n/ENTITY#a'}, SK: {S: '#META'}})).toEqual({
       namespace: 'n',
       entity: 'a',
@@ -159,7 +159,7 @@ describe('tolerance', () => {
     })
   })
 
-  it('D-11 a daily record of another client has no type in its key', () => {
+  it('D-11 accepts a daily record of another client without a type in its key', () => {
     const item: Item = {
       PK: {S: 'n/ENTITY#a'},
       SK: {S: '#USAGE#r#2024-01-01T00:00:00Z'},
@@ -175,7 +175,7 @@ describe('tolerance', () => {
     })
   })
 
-  it('the levels of configuration have their names', () => {
+  it('names the levels of configuration', () => {
     expect([
       levelOf({level: 'entity', entity: 'a', resource: 'r'}),
       levelOf({level: 'entity', entity: 'a', resource: '_default_'}),
@@ -184,7 +184,7 @@ describe('tolerance', () => {
     ]).toEqual(['entity', 'entity_default', 'resource', 'system'])
   })
 
-  it('an unknown namespace status reads as active', () => {
+  it('reads an unknown namespace status as active', () => {
     expect(decodeNamespace({PK: {S: '_/SYSTEM#'}, SK: {S: '#NSID#x'}, status: {S: 'odd'}})?.status).toBe('active')
   })
 })

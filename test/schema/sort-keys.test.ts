@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import {expect, it} from 'vitest'
 import {legacySortKeys} from '../../src/lib/schema/legacy-key.js'
 
-it('the items of every resource are in the range that is queried, whatever the names', () => {
+it('keeps the items of every resource in its queried range, with any names', () => {
   const name = fc.string({
     minLength: 1,
     maxLength: 4,

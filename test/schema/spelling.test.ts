@@ -11,7 +11,7 @@ import {spelledNames, vocabulary} from './spelling.js'
 const RESERVED_NAMES = 'src/lib/core/names.ts'
 
 describe('attribute names and key prefixes', () => {
-  it('are spelled in schema only', () => {
+  it('are spelled only in schema', () => {
     const files = readSources().filter(
       ({path}) => !/^src\/lib\/(schema|migrate\/layouts)\//.test(path) && path !== RESERVED_NAMES,
     )
@@ -40,7 +40,7 @@ describe('attribute names and key prefixes', () => {
     }
   })
 
-  it('are reserved where a limit or a resource of that name would overwrite one', () => {
+  it('are reserved if a limit or resource of that name would overwrite one', () => {
     const {expiresAt, fractions: _, refusals: __, rolledUp: ___, ...usage} = attributes.usage
     for (const name of [...vocabulary.KEY_ATTRIBUTES, expiresAt]) {
       expect(() => checkLimitName(name)).toThrow('reserved')

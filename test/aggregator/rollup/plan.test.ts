@@ -12,8 +12,8 @@ import {usageOf} from '../fixtures/stored-usage.js'
 import {bucketImage, streamRecord, tableOver} from '../fixtures/stream.js'
 import {aggregatorOn, DAY_MS, HOUR_MS} from './rolled-table.js'
 
-describe('which windows are rolled up', () => {
-  it('is decided by the start of a window, and may end and begin again', () => {
+describe('rolled-up windows', () => {
+  it('are decided by the start of a window, and may end and start again', () => {
     const schedule = new RollupSchedule({
       daily: ['2026-01-10T12:00:00Z', '2026-01-20T00:00:00Z', '2026-02-01T01:00:00Z'],
       monthly: ['2026-01-10T12:00:00Z'],
@@ -44,7 +44,7 @@ describe('which windows are rolled up', () => {
     expect([rollsUp('daily', settings), rollsUp('monthly', settings)]).toEqual([daily, monthly])
   })
 
-  it('is counted in hours as long as anything is to be made from them, whatever the settings', () => {
+  it('are counted in hours as long as any rollup needs them, whatever the settings', () => {
     const schedule = new RollupSchedule({daily: ['2026-01-10T12:00:00Z'], monthly: ['2026-01-10T12:00:00Z']})
     const at = (windows: readonly Window[], day: string) =>
       countedWindows(schedule, windows, Date.parse(`${day}T15:00:00Z`)).join(' ')
@@ -56,7 +56,7 @@ describe('which windows are rolled up', () => {
   })
 })
 
-describeOnEngine('announcing what is rolled up', () => {
+describeOnEngine('the announcement of rollups', () => {
   const table = useTable()
   const START_MS = Date.UTC(2026, 0, 31, 22, 30)
   let nowMs: number
@@ -72,7 +72,7 @@ describeOnEngine('announcing what is rolled up', () => {
     new RollupPlan(tableOver(transport, table.name, clock), {...DEFAULT_SETTINGS, windows})
   const switches = async () => (await readRollups(tableOver(table.transport, table.name, clock))).switches
 
-  it('gives an hour of notice, once, however many processes begin at once', async () => {
+  it('gives an hour of notice, once, however many processes start at once', async () => {
     const schedules = await Promise.all(Array.from({length: 5}, () => plan().schedule()))
     const announced = {daily: ['2026-01-31T23:30:00Z'], monthly: ['2026-01-31T23:30:00Z']}
     for (const schedule of schedules) expect(schedule.switches).toEqual(announced)
@@ -80,7 +80,7 @@ describeOnEngine('announcing what is rolled up', () => {
     expect((await plan().schedule()).switches).toEqual(announced)
   })
 
-  it('is found although the answer was lost', async () => {
+  it('is found although the response was lost', async () => {
     const wire = new Interceptor(table.transport)
     wire.after = operation => {
       if (operation === 'UpdateItem' && wire.count('UpdateItem') === 1)

@@ -9,7 +9,7 @@ const DAY_START_MS = Date.UTC(2023, 10, 30)
 const DAY = 'daily 2023-11-30T00:00:00Z gpt-4'
 const MONTH = 'monthly 2023-11-01T00:00:00Z gpt-4'
 
-it('does a large resource in turns, which continue where the last one ended, also in another process', async () => {
+it('rolls up a large resource in turns that continue where the last one ended, even in another process', async () => {
   let nowMs = DAY_START_MS + 1000
   const clock = () => nowMs
   const {transport, name} = await memoryTable(clock)

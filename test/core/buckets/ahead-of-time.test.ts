@@ -16,13 +16,13 @@ function bucket(refilledAtMs: number, tokensMilli: bigint): BucketState {
 const tokensOf = (state: BucketState) => state.limits.get('rpm')?.tokensMilli
 
 describe('S7 a refill instant ahead of time', () => {
-  it('by up to a day changes nothing: the clock that reads it may be the one that is wrong', () => {
+  it('stays if it is up to a day ahead: the reading clock may be the wrong one', () => {
     const ahead = bucket(NOON + DAY, 3_000n)
     expect(isAheadOfTime(ahead, NOON)).toBe(false)
     expect(refillBucket(ahead, NOON)).toBe(ahead)
   })
 
-  it('by more is set back, and the credit for the time between is taken back, without making a debt', () => {
+  it('is set back if it is more, and the credit of that time is removed without creating a debt', () => {
     const state = refillBucket(bucket(NOON + DAY + 1, 86_500_000n), NOON)
     // 86,400,001 ms at one token per second.
     expect([state.refilledAtMs, tokensOf(state)]).toEqual([NOON, 99_999n])
@@ -30,7 +30,7 @@ describe('S7 a refill instant ahead of time', () => {
     expect(tokensOf(refillBucket(bucket(NOON + YEAR, -7_000n), NOON))).toBe(-7_000n)
   })
 
-  it('never adds tokens, whatever it is', () => {
+  it('never adds tokens', () => {
     const instant = fc.integer({min: 1, max: 100 * YEAR})
     fc.assert(
       fc.property(instant, fc.bigInt({min: -500_000n, max: 500_000n}), (aheadMs, tokensMilli) => {
@@ -41,7 +41,7 @@ describe('S7 a refill instant ahead of time', () => {
     )
   })
 
-  it('does not freeze a bucket: from the repair on it refills at its rate, and the wait that it states is true', () => {
+  it('does not freeze a bucket: after the repair it refills at its rate, and its stated wait is true', () => {
     const asked = new Map([['rpm', 10_000n]])
     const refused = tryConsumeBucket(bucket(NOON + YEAR, 50_000n), asked, NOON)
     expect(refused).toMatchObject({admitted: false, retryAfterMs: 10_001})

@@ -83,7 +83,7 @@ const anyEvent = fc.record({
 const anyHistory = fc.array(anyEvent, {maxLength: 60})
 
 describe('a 10/day limit beside a 100/s limit in one bucket', () => {
-  it('S2 S3 gains exactly what an exact rational oracle computes, at any pattern of instants', () => {
+  it('S2 S3 gains exactly as much as an exact rational oracle, at any pattern of instants', () => {
     fc.assert(
       fc.property(anyHistory, history => {
         let bucket = slowAndFast()
@@ -111,7 +111,7 @@ describe('a 10/day limit beside a 100/s limit in one bucket', () => {
     )
   })
 
-  it('D-2 the slow one recovers fully in a day although the fast one is refilled every 700 ms', () => {
+  it('D-2 recovers the slow limit fully in a day although the fast one is refilled every 700 ms', () => {
     let bucket = tryConsumeBucket(slowAndFast(), asked({rpd: 10}), T0).bucket
     for (let nowMs = T0; nowMs < T0 + 86_400_000; nowMs += 700) {
       bucket = tryConsumeBucket(bucket, asked({rps: 50}), nowMs).bucket
@@ -121,7 +121,7 @@ describe('a 10/day limit beside a 100/s limit in one bucket', () => {
 })
 
 describe('rate bound', () => {
-  it('S1 over every interval no more is admitted than capacity plus refill', () => {
+  it('S1 admits no more than capacity plus refill over every interval', () => {
     fc.assert(
       fc.property(anyHistory, history => {
         let bucket = slowAndFast()
@@ -153,7 +153,7 @@ describe('rate bound', () => {
 })
 
 describe('time', () => {
-  it('S7 a clock that jumps back never mints, and the refill instant never moves backward', () => {
+  it('S7 never creates tokens or moves the refill instant back when a clock jumps back', () => {
     fc.assert(
       fc.property(fc.array(fc.integer({min: -30_000, max: 30_000}), {maxLength: 80}), jumps => {
         let bucket = correct(slowAndFast(), asked({rpd: 1000, rps: 1_000_000}), T0)
@@ -172,7 +172,7 @@ describe('time', () => {
     )
   })
 
-  it('D-5 two clocks 10 s apart admit what one clock would', () => {
+  it('D-5 admits as much with two clocks 10 s apart as with one', () => {
     const perSecond: Rate = {capacityMilli: 100_000n, refillAmountMilli: 1000n, refillPeriodMs: 1000}
     let bucket = bucketOf({rps: perSecond})
     let admitted = 0
@@ -185,12 +185,12 @@ describe('time', () => {
     expect(admitted).toBe(160)
   })
 
-  it('D-4 the refill instant is the instant the refill was computed for', () => {
+  it('D-4 stores the instant that the refill was computed for', () => {
     const decision = tryConsumeBucket(slowAndFast(), asked({rps: 1}), T0 + 1234)
     expect(decision.bucket.refilledAtMs).toBe(T0 + 1234)
   })
 
-  it('L2 retry-after is true also when the refill instant lies ahead of the clock', () => {
+  it('L2 reports a true retry-after if the refill instant is ahead of the clock', () => {
     const emptyAhead = correct(bucketOf({rps: PER_SECOND}), asked({rps: 100}), T0 + 5000)
     const decision = tryConsumeBucket(emptyAhead, asked({rps: 10}), T0)
     expect(decision.admitted).toBe(false)
@@ -200,13 +200,13 @@ describe('time', () => {
 })
 
 describe('decisions', () => {
-  it('S4 S5 charge nothing at all when one of several limits refuses', () => {
+  it('S4 S5 charge nothing if one of several limits refuses', () => {
     const decision = tryConsumeBucket(slowAndFast(), asked({rps: 5, rpd: 11}), T0)
     expect(decision.admitted).toBe(false)
     expect(decision.bucket).toEqual(slowAndFast())
   })
 
-  it('report each limit asked for, with what is missing', () => {
+  it('report each requested limit with the missing amount', () => {
     const {statuses, retryAfterMs} = tryConsumeBucket(slowAndFast(), asked({rps: 5, rpd: 12}), T0)
     expect(statuses).toEqual([
       {name: 'rps', capacity: 100, available: 100, requested: 5, deficit: 0, exceeded: false, retryAfterMs: 0},
@@ -215,18 +215,18 @@ describe('decisions', () => {
     expect(retryAfterMs).toBe(Infinity)
   })
 
-  it('D-20 do not check a limit of which nothing is asked, even in debt', () => {
+  it('D-20 do not check a limit that is not requested, even in debt', () => {
     const inDebt = correct(slowAndFast(), asked({rpd: 50}), T0)
     expect(tryConsumeBucket(inDebt, asked({rps: 1, rpd: 0}), T0).admitted).toBe(true)
     expect(tryConsumeBucket(inDebt, asked({rps: 1, rpd: 1}), T0).admitted).toBe(false)
   })
 
-  it('refuse a limit the bucket does not have, and names that objects inherit', () => {
+  it('refuse a limit that the bucket lacks, and names that objects inherit', () => {
     expect(() => tryConsumeBucket(slowAndFast(), asked({tpm: 1}), T0)).toThrow('no limit "tpm"; it has rpd, rps')
     expect(() => tryConsumeBucket(slowAndFast(), asked({constructor: 1}), T0)).toThrow('no limit "constructor"')
   })
 
-  it('count consumption apart from refill', () => {
+  it('count consumption separately from refill', () => {
     let bucket = tryConsumeBucket(slowAndFast(), asked({rps: 30}), T0).bucket
     bucket = correct(bucket, asked({rps: -10}), T0 + 60_000)
     expect(bucket.limits.get('rps')?.consumedMilli).toBe(20_000n)
@@ -242,7 +242,7 @@ describe('amounts', () => {
     expect(sumAmounts([])).toEqual(new Map())
   })
 
-  it('negated undo a charge', () => {
+  it('undo a charge if negated', () => {
     expect(negateAmounts(asked({a: 3, b: -1}))).toEqual(asked({a: -3, b: 1}))
   })
 
@@ -252,7 +252,7 @@ describe('amounts', () => {
     expect(chooseFitting(requests, asked({a: 10, b: 1}))).toEqual({fitting: requests, others: []})
   })
 
-  it('of a limit that is not there do not fit, and all of them or none are taken', () => {
+  it('do not fit if a limit is missing, and are taken all or none', () => {
     const request = {amounts: asked({a: 1, missing: 1})}
     const after = {amounts: asked({a: 5})}
     expect(chooseFitting([request, after], asked({a: 5}))).toEqual({fitting: [after], others: [request]})
@@ -273,18 +273,18 @@ describe('lifetime', () => {
     expect(lifetimeSeconds([limit(capacity, amount, period)], 7)).toBe(seconds)
   })
 
-  it('is that of the slowest limit', () => {
+  it('depends on the slowest limit', () => {
     expect(lifetimeSeconds([limit(100, 100, 60), limit(10, 10, 86_400)], 7)).toBe(604_800)
   })
 
-  it('is seven days at least: to make a bucket anew costs more than to keep it', () => {
+  it('is at least seven days: recreating a bucket costs more than keeping it', () => {
     const week = 7 * 86_400
     expect(expiresAtSeconds([limit(100, 100, 60)], 7, 5_000_500)).toBe(5000 + week)
     expect(expiresAtSeconds([limit(10, 10, 86_400)], 7, 5_000_500)).toBe(5000 + week)
     expect(expiresAtSeconds([limit(11, 10, 86_400)], 7, 5_000_500)).toBe(5000 + 1.1 * week)
   })
 
-  it('is needed for a minute at least, so that a bucket that fills up in no time is not expired between two requests', () => {
+  it('is at least a minute, so that a fast bucket does not expire between two requests', () => {
     expect(neededUntilSeconds([limit(100, 1000, 1)], 7, 5_000_500)).toBe(5060)
     expect(neededUntilSeconds([limit(100, 100, 60)], 7, 5_000_500)).toBe(5420)
   })
@@ -301,7 +301,7 @@ describe('lifetime', () => {
   })
 })
 
-it('L2 the wait of a refilled bucket is that of the decision, whatever the clock shows', () => {
+it('L2 is the wait of the decision for a refilled bucket, whatever the clock shows', () => {
   const anyElapsedMs = fc.integer({min: -3 * 86_400_000, max: 3 * 86_400_000})
   const anyAmount = fc.bigInt({min: 0n, max: 10n ** 16n})
   fc.assert(

@@ -43,7 +43,7 @@ const isFull = (state: BucketState) =>
   [...refillBucket(state, NOW).limits.values()].every(limit => limit.tokensMilli >= limit.capacityMilli)
 
 describe('bounds of fullness', () => {
-  it('S1 whatever lies within them is full', () => {
+  it('S1 contain only full states', () => {
     fc.assert(
       fc.property(bucket, asked, (state, amounts) => {
         for (const bounds of boundsOfFullness(state, amounts, NOW)) expect(isFull(atTheEdge(state, bounds))).toBe(true)
@@ -51,7 +51,7 @@ describe('bounds of fullness', () => {
     )
   })
 
-  it('are there for a bucket that is full, and contain what was seen', () => {
+  it('exist for a full bucket, and contain the seen state', () => {
     fc.assert(
       fc.property(bucket, asked, (state, amounts) => {
         const bounds = boundsOfFullness(state, amounts, NOW)
@@ -174,7 +174,7 @@ describe('overflow', () => {
     limits: new Map(Object.entries(limits)),
   })
 
-  it('a bucket has room while no limit asked for can have reached its capacity since the last refill', () => {
+  it('is excluded while no requested limit can have reached its capacity since the last refill', () => {
     const hasRoom = (limits: Record<string, BucketLimit>, names: string[], nowMs = NOW) =>
       boundsOfRoom(share(limits), names, nowMs).length > 0
     expect(hasRoom({rpm: limit(90)}, ['rpm'])).toBe(false)
@@ -185,7 +185,7 @@ describe('overflow', () => {
     expect(hasRoom({rpm: limit(50)}, ['missing'])).toBe(false)
   })
 
-  it('S1 a state within the bounds of room has not overflowed, whatever its refill instant and remainder', () => {
+  it('S1 excludes every state within the bounds of room, whatever its refill instant and remainder', () => {
     fc.assert(
       fc.property(
         fc.record({
@@ -215,7 +215,7 @@ describe('overflow', () => {
     )
   })
 
-  it('a bucket had overflowed when what was taken just now and the credit since exceed the capacity', () => {
+  it('is detected if the tokens just taken and the credit since exceed the capacity', () => {
     const taken = new Map([['rpm', 5000n]])
     expect(hasOverflowed(share({rpm: limit(86)}), taken, NOW)).toBe(true)
     expect(hasOverflowed(share({rpm: limit(85)}), taken, NOW)).toBe(false)
@@ -223,7 +223,7 @@ describe('overflow', () => {
     expect(hasOverflowed(share({rpm: limit(86)}), new Map([['rpm', -5000n]]), NOW)).toBe(false)
   })
 
-  it('a bucket is overfull above the capacity of any limit but write pressure', () => {
+  it('includes a balance above the capacity of any limit but write pressure', () => {
     const above = {...limit(100), tokensMilli: 100_001n}
     expect(isOverfull(share({rpm: limit(100)}), NOW)).toBe(false)
     expect(isOverfull(share({rpm: limit(100), tpm: above}), NOW)).toBe(true)

@@ -74,7 +74,7 @@ describe('a limit with a schedule', () => {
     maxLength: 4,
   })
 
-  it('gains in each stretch of time by the rule of that stretch, exactly, as counted millisecond by millisecond', () => {
+  it('gains exactly by the rule of each stretch of time, as counted millisecond by millisecond', () => {
     fc.assert(
       fc.property(
         pieces,
@@ -131,7 +131,7 @@ describe('a limit with a schedule', () => {
     )
   })
 
-  it('tells a wait after which the tokens are there, and before which they are not', () => {
+  it('reports a wait after which the tokens are there, and before which they are not', () => {
     fc.assert(
       fc.property(pieces, fc.bigInt({min: 1n, max: 400n}), fc.integer({min: 0, max: 200}), (turns, needed, atMs) => {
         const base = (turns[0] as (typeof turns)[number]).rate
@@ -156,7 +156,7 @@ describe('a limit with a schedule', () => {
     )
   })
 
-  it('loses nothing worth telling after a very long rest, and takes little time for it', () => {
+  it('loses nothing noticeable after a very long pause, and computes it quickly', () => {
     const low = {capacityMilli: 1000n, refillAmountMilli: 1000n, refillPeriodMs: 1000}
     const high = {capacityMilli: 5000n, refillAmountMilli: 1000n, refillPeriodMs: 1000}
     const schedule = inTurn([
@@ -177,7 +177,7 @@ describe('a limit with a schedule', () => {
 describe('a calendar quota', () => {
   const daily = (tokensMilli?: bigint) => quotaOf(10_000n, {resets: every(1000)}, tokensMilli)
 
-  it('is restored once by a reset, whatever it owed, and gains nothing else', () => {
+  it('is restored once by a reset, with any debt, and gains nothing else', () => {
     const bucket = bucketOf(daily(-3000n), T0 + 10)
     expect(tokensIn(refillBucket(bucket, T0 + 999))).toBe(-3000n)
     const restored = refillBucket(bucket, T0 + 3500)
@@ -203,14 +203,14 @@ describe('a calendar quota', () => {
     )
   })
 
-  it('lives for the length of its session, also when little is left of it or none is open', () => {
+  it('lives for the length of its session, even if it is used up or closed', () => {
     const hour = {lengthMs: 3_600_000}
     const begunAt = (startMs: number) => ({...hour, startMs, appliedMs: startMs})
     for (const session of [hour, begunAt(T0 - 1000), begunAt(T0 - 3_599_999), begunAt(T0 - 3_600_000)])
       expect(lifetimeSeconds([quotaOf(10n, {session}, 5n)], 7, T0)).toBe(7 * 3660)
   })
 
-  it('keeps what was bought on top until the reset, which ends it', () => {
+  it('keeps top-ups until the reset, which ends them', () => {
     const bucket = bucketOf(quotaOf(10_000n, {resets: every(1000), topUpMilli: 5000n}, 15_000n), T0 + 10)
     expect(tokensIn(refillBucket(bucket, T0 + 500))).toBe(15_000n)
     const restored = refillBucket(bucket, T0 + 1500)
@@ -266,7 +266,7 @@ describe('a calendar quota', () => {
     )
   })
 
-  it('S8 S9 lets the shards hold exactly the allowance, whatever splits and changes there were', () => {
+  it('S8 S9 lets the shards hold exactly the allowance after any splits and changes', () => {
     const step = fc.oneof(
       {weight: 2, arbitrary: fc.constant('split' as const)},
       {weight: 3, arbitrary: fc.record({capacityMilli: fc.bigInt({min: 1n, max: 5000n})})},
@@ -328,7 +328,7 @@ describe('a calendar quota', () => {
     )
   })
 
-  it('S8 names the quotas of a shard that may hold more than its part although others have theirs', () => {
+  it('S8 names the quotas of a shard that may hold more than its part', () => {
     const stored = (tokensMilli: bigint, grantCount: number | undefined, topUpMilli?: bigint) => ({
       ...{shard: 0, shardCount: 4},
       state: bucketOf(quotaOf(1000n, {resets: every(1000), grantCount, topUpMilli}, tokensMilli)),
@@ -340,7 +340,7 @@ describe('a calendar quota', () => {
     expect(grantedForFewer(stored(200n, undefined), T0)).toEqual([])
   })
 
-  it('gives a shard that is missing its part from the shard that was granted it, or else anew', () => {
+  it('gives a missing shard its part from the shard that was granted it, or else a new one', () => {
     const sibling = (shard: number, tokensMilli: bigint, grantCount: number, isCurrent = true) => ({
       shard,
       tokensMilli,
@@ -398,7 +398,7 @@ describe('a session quota', () => {
   const session = (startMs: number | undefined, tokensMilli: bigint, appliedMs = startMs) =>
     quotaOf(10_000n, {session: {lengthMs: 1000, startMs, appliedMs}}, tokensMilli)
 
-  it('opens with the first use, lasts for [start, start + length), and opens again after a rest', () => {
+  it('opens with the first use, lasts for [start, start + length), and opens again after a pause', () => {
     const {admitted, bucket} = take(bucketOf(session(undefined, 0n)), 4000n, T0 + 300)
     expect(admitted).toBe(true)
     expect(bucket.limits.get('q')?.kind?.quota?.session).toMatchObject({startMs: T0 + 300, appliedMs: T0 + 300})
@@ -409,12 +409,12 @@ describe('a session quota', () => {
     expect(take(bucket, 7000n, T0 + 400).retryAfterMs).toBe(901)
   })
 
-  it('stays closed where nothing is taken from it', () => {
+  it('stays closed if nothing is taken', () => {
     const closed = refillBucket(bucketOf(session(T0, 1000n)), T0 + 5000, false)
     expect([tokensIn(closed), closed.limits.get('q')?.kind?.quota?.session?.startMs]).toEqual([1000n, T0])
   })
 
-  it('starts on a shard when another one has opened it, less what was taken since', () => {
+  it('starts on a shard when another one has opened it, minus the consumption since', () => {
     const limit = session(T0 + 500, 100n, T0 - 600)
     const spent = {...limit, consumedMilli: 7000n}
     const quota = {
@@ -440,7 +440,7 @@ describe('a soft limit', () => {
     kind: {definition: '', softUntilMs, quota: {resets: every(1000)}},
   })
 
-  it('is charged into debt and never refuses, until the time it is soft for has passed', () => {
+  it('is charged into debt and never refuses until its softness expires', () => {
     const {admitted, bucket, statuses} = take(bucketOf(soft(T0 + 500)), 5000n, T0 + 100)
     expect([admitted, tokensIn(bucket), statuses[0]?.exceeded]).toEqual([true, -5000n, false])
     expect(take(bucket, 1n, T0 + 500).admitted).toBe(false)
@@ -458,7 +458,7 @@ describe('several shards of a quota', () => {
     expect(timeUntilTogether(shares, new Map([['q', 10_001n]]), T0 + 100)).toBe(Number.POSITIVE_INFINITY)
   })
 
-  it('wait for what they hold together in the middle of a window, and lose at its end', () => {
+  it('wait for their sum in the middle of a window, and lose it at its end', () => {
     const rate = {refillAmountMilli: 1000n, refillPeriodMs: 1000}
     const [low, high] = [
       {...rate, capacityMilli: 1000n},

@@ -59,7 +59,7 @@ describe('shares', () => {
     )
   })
 
-  it('cover capacity and refill, but never divide write pressure', () => {
+  it('apply to capacity and refill, but never divide write pressure', () => {
     const rate: Rate = {capacityMilli: 1001n, refillAmountMilli: 7n, refillPeriodMs: 1000}
     expect(shareOfRate('tpm', rate, 0, 2)).toEqual({capacityMilli: 500n, refillAmountMilli: 3n, refillPeriodMs: 1000})
     expect(shareOfRate('tpm', rate, 1, 2)).toEqual({capacityMilli: 501n, refillAmountMilli: 4n, refillPeriodMs: 1000})
@@ -106,7 +106,7 @@ describe('split', () => {
     )
   })
 
-  it('S8 a full bucket splits into full shards: no share overflows and nothing is lost', () => {
+  it('S8 splits a full bucket into full shards: no share overflows and nothing is lost', () => {
     fc.assert(
       fc.property(anyRate, rate => {
         let shards = [bucket({x: {...rate, tokensMilli: rate.capacityMilli}})]
@@ -119,7 +119,7 @@ describe('split', () => {
     )
   })
 
-  it('pairs shard i with new shard n+i and leaves write pressure alone', () => {
+  it('pairs shard i with new shard n+i and keeps write pressure', () => {
     const rate: Rate = {capacityMilli: 8000n, refillAmountMilli: 8000n, refillPeriodMs: 1000}
     const one = bucket({x: {...rate, tokensMilli: 3000n}, wcu: {...rate, tokensMilli: 500n}})
     expect(planSplit([one, one], 0).map(({from, to, movedMilli}) => [from, to, [...movedMilli]])).toEqual([
@@ -152,7 +152,7 @@ describe('gather', () => {
     {minLength: 1, maxLength: 16},
   )
 
-  it('S2 S8 takes exactly the request, never more from a shard than it holds, whenever all together hold enough', () => {
+  it('S2 S8 takes exactly the request, never more than a shard holds, if all together hold enough', () => {
     fc.assert(
       fc.property(anyShards, fc.bigInt({min: 0n, max: 200_000n}), fc.bigInt({min: 0n, max: 200n}), (held, tpm, rpm) => {
         const shards = new Map(
@@ -215,7 +215,7 @@ describe('several shards together', () => {
   const shards = (...held: bigint[]) => held.map(tokensMilli => bucket({x: {...rate, tokensMilli}}))
   const of = (milli: bigint) => new Map([['x', milli]])
 
-  it('D-46 hold what those without debt hold, and only all in debt are in debt', () => {
+  it('D-46 hold the sum of those without debt, and are in debt only if all are', () => {
     expect(availableTogether(shards(3000n, 4000n), 'x')).toBe(7000n)
     expect(availableTogether(shards(3000n, -9000n), 'x')).toBe(3000n)
     expect(availableTogether(shards(-1000n, -9000n), 'x')).toBe(-10_000n)
@@ -241,12 +241,12 @@ describe('several shards together', () => {
     )
   })
 
-  it('L2 a single one waits as long as it tells itself', () => {
+  it('L2 wait as long as a single one if there is one', () => {
     const [one] = shards(-3000n) as [BucketState]
     expect(timeUntilTogether([one], of(5000n), 0)).toBe(tryConsumeBucket(one, of(5000n), 0).retryAfterMs)
   })
 
-  it('L2 a balance above the capacity is no reason for a shorter wait: the next write takes it away', () => {
+  it('L2 do not wait less for a balance above the capacity: the next write cuts it', () => {
     const waitMs = timeUntilTogether(shards(50_000n, 15_000n), of(90_000n), 0)
     expect(timeUntilTogether(shards(80_000n, 15_000n), of(90_000n), 0)).toBe(waitMs)
     expect(timeUntilTogether(shards(80_000n), of(50_000n), 0)).toBe(0)
@@ -278,7 +278,7 @@ describe('growth', () => {
     expect(writesPerSecond(first, {atMs: 9000, countMilli: 0n})).toBeUndefined()
   })
 
-  it('D-1 stops at 32 shards, or where it is told to', () => {
+  it('D-1 stops at 32 shards, or at the given maximum', () => {
     const busy = {unitsPerSecond: 5000, limits: plenty}
     expect(shouldGrow({...busy, shardCount: 16})).toEqual({grow: true, shardCount: 32})
     expect(shouldGrow({...busy, shardCount: 32})).toEqual({grow: false, because: 'at-maximum'})

@@ -81,7 +81,7 @@ describe('resets of calendar quotas', () => {
     ['America/New_York', '0 * * * *', '2026-11-01T04:30Z', ['2026-11-01T05:00Z', '2026-11-01T06:00Z']],
     ['America/New_York', '30 * * * *', '2026-03-08T06:00Z', ['2026-03-08T06:30Z', '2026-03-08T07:30Z']],
     ['Africa/Cairo', '0 * * * *', '2026-04-23T21:30Z', ['2026-04-23T22:00Z', '2026-04-23T23:00Z']],
-  ])('of every hour follow the hours that pass, in %s for "%s"', (zone, cron, after, expected) => {
+  ])('follow the passing hours if hourly, in %s for "%s"', (zone, cron, after, expected) => {
     expect(nextResets(resetting(zone, cron), after, 2)).toEqual(expected)
   })
 
@@ -91,7 +91,7 @@ describe('resets of calendar quotas', () => {
     expect(iso(schedule.lastReset(at('2026-11-15T00:00Z')))).toBe('2026-11-13T09:00Z')
   })
 
-  it('count at their very instant, and not a millisecond before', () => {
+  it('count at their exact instant, and not a millisecond before', () => {
     const schedule = resetting('UTC', '0 0 * * *')
     const midnight = at('2026-11-16T00:00Z')
     expect(schedule.lastReset(midnight)).toBe(midnight)
@@ -100,7 +100,7 @@ describe('resets of calendar quotas', () => {
     expect(schedule.nextReset(midnight)).toBe(midnight + 86_400_000)
   })
 
-  it('happen every year at a time that is skipped whenever its day comes', () => {
+  it('happen every year at a local time that is always skipped', () => {
     const skipped = resetting('America/New_York', '30 2 8-14 3 */7')
     expect(nextResets(skipped, '2026-01-01T00:00Z', 2)).toEqual(['2026-03-08T07:00Z', '2027-03-14T07:00Z'])
   })
@@ -136,7 +136,7 @@ describe('properties of random schedules', () => {
     }
   })
 
-  it('last ≤ now < next, both are starts, and nothing starts in between', () => {
+  it('satisfy last ≤ now < next, both are starts, and nothing starts in between', () => {
     fc.assert(
       fc.property(anyCase, ({zone, text, ms}) => {
         const now = Math.floor(ms / MINUTE_MS) * MINUTE_MS
@@ -155,7 +155,7 @@ describe('properties of random schedules', () => {
     )
   })
 
-  it('S1 every local date has one reset, at its first instant, in every zone and year', () => {
+  it('S1 give every local date one reset, at its first instant, in every zone and year', () => {
     for (const zone of ZONES) {
       const date = (ms: number) => Math.floor((ms + timeZone(zone).spanAt(ms).offsetMs) / DAY_MS)
       const schedule = resetting(zone, '0 0 * * *')
@@ -176,7 +176,7 @@ describe('properties of random schedules', () => {
     }
   })
 
-  it('the wall clock is the one that Intl shows', () => {
+  it('use the wall clock that Intl shows', () => {
     fc.assert(
       fc.property(anyCase, ({zone, ms}) => {
         const options = {timeZone: zone, hourCycle: 'h23', dateStyle: 'short', timeStyle: 'medium'} as const
@@ -187,7 +187,7 @@ describe('properties of random schedules', () => {
     )
   })
 
-  it('an answer that is kept equals one that is not', () => {
+  it('give the same results with and without the cache', () => {
     fc.assert(
       fc.property(anyCase, fc.array(fc.integer({min: -(10 ** 9), max: 10 ** 9})), ({zone, text, ms}, steps) => {
         const schedule = {zone, windows: [{cron: text, capacity: 1}], resets: [text]}
@@ -220,7 +220,7 @@ describe('windows', () => {
     expect(iso(schedule.validUntil(monday9))).toBe('2026-11-16T23:00Z')
   })
 
-  it('give way to the first one that is open', () => {
+  it('give precedence to the first open one', () => {
     const windows = [
       {cron: '0-29 12 * * *', capacity: 7},
       {cron: '* 12 * * *', refillPeriodSeconds: 5},
@@ -231,13 +231,13 @@ describe('windows', () => {
     expect(schedule.rateAt(BASE, at('2026-11-16T12:30Z'))).toEqual({...BASE, refillPeriodMs: 5000})
   })
 
-  it('leave a quota without refill, and at least a millitoken of anything else', () => {
+  it('keep a quota without refill, and at least a millitoken of anything else', () => {
     const schedule = new CompiledSchedule({zone: 'UTC', windows: [{cron: '* * * * *', scalePerMille: 1}], resets: []})
     const rate = {capacityMilli: 10n, refillAmountMilli: 0n, refillPeriodMs: 1000}
     expect(schedule.rateAt(rate, 0)).toEqual({...rate, capacityMilli: 1n})
   })
 
-  it('refuse numbers that other clients could not read', () => {
+  it('reject numbers that other clients could not read', () => {
     const make = (numbers: object) => makeWindow({cron: '* 9 * * *', ...numbers})
     expect(() => make({})).toThrow('either a scale')
     expect(() => make({scalePerMille: 10, capacity: 5})).toThrow('either a scale')

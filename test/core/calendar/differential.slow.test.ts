@@ -223,7 +223,7 @@ describe.skipIf(peerPrograms === undefined)('beside zae_limiter.schedule 0.17.0'
     600_000 + SCHEDULES * 30,
   )
 
-  it('reads and refuses the same cron expressions', async () => {
+  it('accepts and rejects the same cron expressions', async () => {
     const pick = new Picker(seeded(SEED + 1))
     const questions = Array.from({length: 10_000}, () => ({ask: 'cron', cron: randomCron(pick, true), zone: 'UTC'}))
     const theirs = await askPeer<object, {accepted: boolean; text?: string}>(questions)
@@ -242,7 +242,7 @@ describe.skipIf(peerPrograms === undefined)('beside zae_limiter.schedule 0.17.0'
     }
   })
 
-  it('reads and refuses the same stored texts, and knows a newer version as such', async () => {
+  it('accepts and rejects the same stored texts, and recognises a newer version', async () => {
     const pick = new Picker(seeded(SEED + 2))
     const questions = Array.from({length: 10_000}, () => {
       const kind = pick.of(['windows', 'resets'])
@@ -270,7 +270,7 @@ describe.skipIf(peerPrograms === undefined)('beside zae_limiter.schedule 0.17.0'
     }
   })
 
-  it('accepts no zone that the other client refuses', async () => {
+  it('accepts no zone that the other client rejects', async () => {
     const names = [
       'PST',
       'IST',

@@ -31,7 +31,7 @@ describe('stored windows and resets', () => {
     expect(formatWindows(parseWindows(text))).toBe(text)
   })
 
-  it('resets are the patterns alone', () => {
+  it('store resets as patterns only', () => {
     expect(formatResets(['0 0 * * *', '0  12 1 JAN *'])).toBe('1m0h0;m0h12D1M1')
     expect(parseResets('1m0h0;m0h12D1M1')).toEqual(['0 0 * * *', '0 12 1 1 *'])
   })
@@ -53,7 +53,7 @@ describe('stored windows and resets', () => {
     ['1h9s5;', 'malformed'],
     ['1h9s5c5', 'malformed'],
     ['1wMONs5', 'malformed'],
-  ])('refuses %s as %s', (text, problem) => {
+  ])('rejects %s as %s', (text, problem) => {
     const refused = expect.objectContaining({
       name: 'ScheduleNotHonoured',
       code: 'schedule.not-honoured',
@@ -63,14 +63,14 @@ describe('stored windows and resets', () => {
     expect(() => compileStored({zone: 'UTC', windows: text})).toThrow(refused)
   })
 
-  it('refuses a reset with a number, and an unknown zone', () => {
+  it('rejects a reset with a number, and an unknown zone', () => {
     expect(() => parseResets('1m0h0s500')).toThrow('cannot be applied')
     expect(() => parseStoredSchedule({zone: 'Mars/Olympus', resets: '1m0h0'})).toThrow(
       expect.objectContaining({problem: 'unknown-zone', message: expect.stringContaining('Mars/Olympus')}),
     )
   })
 
-  it('is in UTC where no zone is stored, and compiled once', () => {
+  it('uses UTC if no zone is stored, and compiles once', () => {
     expect(parseStoredSchedule({resets: '1m0h0'}).zone).toBe('UTC')
     expect(compileStored({resets: '1m0h0'})).toBe(compileStored({resets: '1m0h0'}))
     expect(compileStored({resets: '1m0h0'})).not.toBe(compileStored({zone: 'Asia/Tokyo', resets: '1m0h0'}))
@@ -78,7 +78,7 @@ describe('stored windows and resets', () => {
 })
 
 describe('limits that share the schedule of their record', () => {
-  it('store what differs, and a dash for none', () => {
+  it('store only differences, and a dash for none', () => {
     const byLimit = new Map([
       ['plain', ''],
       ['rpm', '1h9s500'],
@@ -98,7 +98,7 @@ describe('limits that share the schedule of their record', () => {
   })
 })
 
-it('a cron that always matches never resets anything', () => {
+it('never resets by a cron that always matches', () => {
   expect(() => makeReset('* * * * *')).toThrow('never reset')
 })
 
@@ -116,7 +116,7 @@ describe('cron expressions', () => {
     ['0 0 30 2 *', 'none of its months has 30 days'],
     ['0 0 0 * * *', '6 fields'],
     ['', '0 fields'],
-  ])('refuses "%s"', (text, why) => {
+  ])('rejects "%s"', (text, why) => {
     expect(() => parseCron(text)).toThrow(why)
   })
 })

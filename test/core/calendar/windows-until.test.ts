@@ -11,7 +11,7 @@ const at = (text: string): number => Date.parse(text)
 const cronsOf = (zone: string, now: string, until: string): readonly string[] =>
   windowsUntil(zone, at(now), at(until)).crons
 
-describe('windows that end', () => {
+describe('windows with an end', () => {
   it.each([
     ['UTC', '2026-11-16T09:12:31Z', '2026-11-17T14:37Z', ['* * 16 11 *', '* 0-13 17 11 *', '0-36 14 17 11 *']],
     ['UTC', '2026-11-16T09:12:31Z', '2026-11-16T09:13Z', ['0-12 9 16 11 *']],
@@ -43,13 +43,13 @@ describe('windows that end', () => {
     ['when the clock goes back', '2026-10-24T12:00Z', '2026-10-25T01:00Z'],
     ['within the hour, the second time', '2026-10-24T12:00Z', '2026-10-25T01:30Z'],
     ['from the first to the second time', '2026-10-25T00:45Z', '2026-10-25T01:15Z'],
-  ])('refuse an end in an hour that comes twice: %s', (_, now, until) => {
+  ])('reject an end in a repeated hour: %s', (_, now, until) => {
     const refusal = () => cronsOf('Europe/Berlin', now, until)
     expect(refusal).toThrow(InvalidInput)
     expect(refusal).toThrow(/ambiguous: in Europe.Berlin, the time zone of these limits/)
   })
 
-  it('propose an end that can be told', () => {
+  it('propose an unambiguous end', () => {
     let hint: string | undefined
     try {
       cronsOf('Europe/Berlin', '2026-10-24T12:00Z', '2026-10-25T00:30Z')
@@ -65,7 +65,7 @@ describe('windows that end', () => {
     ['the past', -MINUTE_MS],
     ['more than 300 days', LONGEST_UNTIL_DAYS * DAY_MS + MINUTE_MS],
     ['part of a minute', 1000],
-  ])('are not made for %s', (_, awayMs) => {
+  ])('are not created for %s', (_, awayMs) => {
     const nowMs = at('2026-11-16T09:00Z')
     expect(() => windowsUntil('UTC', nowMs, nowMs + awayMs)).toThrow(RangeError)
   })

@@ -3,7 +3,7 @@ import {parseAmounts, tokensIn} from '../../../src/lib/core/limits/amount-text.j
 
 const IN_DOLLARS = new Map([['usd', 'USD']])
 
-describe('amounts as they are typed', () => {
+describe('amounts as typed', () => {
   it.each([
     [['rpm=1'], {rpm: 1}],
     [['rpm:1', 'tpm=20k'], {rpm: 1, tpm: 20_000}],
@@ -31,7 +31,7 @@ describe('amounts as they are typed', () => {
     ['usd=€1', 'limit.unit', 'The limit "usd" is counted in USD, not in EUR.'],
     ['usd=5', 'limit.unit', 'The limit "usd" is counted in USD, not in tokens.'],
     ['rpm=$1', 'limit.unit', 'The limit "rpm" is counted in tokens, not in USD.'],
-  ])('%s is refused', (texts, code, why) => {
+  ])('rejects %s', (texts, code, why) => {
     const refusal = expect.objectContaining({code, kind: 'usage', message: expect.stringContaining(why)})
     expect(() => tokensIn(parseAmounts(texts.split(' ')), IN_DOLLARS)).toThrow(refusal)
   })

@@ -87,7 +87,7 @@ describe('limits of all kinds', () => {
       quota('chf', 500_000_000, {reset: daily, unit: 'CHF', schedule: [{cron: '* * * * 7', capacity: 50_000_000}]}),
     ],
     ['usd=$0.000001/min:$1', rate('usd', 1, {capacity: 1_000_000, unit: 'USD'})],
-  ])('%s is read and written alike', (text, expected) => {
+  ])('reads and writes %s alike', (text, expected) => {
     expect(parseLimit(text)).toEqual(expected)
     expect(formatLimit(expected)).toBe(text)
   })
@@ -104,7 +104,7 @@ describe('limits of all kinds', () => {
     ['rpm=5,soft,x2@"* 9 * * *"', 'rpm=5/min,x2@"* 9 * * *",soft'],
     ['rpm=5,x2@"* 9 * * *",x3@"* 10 * * * Asia/Tokyo"', 'rpm=5/min,x2@"* 9 * * * Asia/Tokyo",x3@"* 10 * * *"'],
     ['rpd=5/day@Asia/Tokyo,x2@"* 9 * * * Asia/Tokyo"', 'rpd=5/day@Asia/Tokyo,x2@"* 9 * * *"'],
-  ])('%s is the same as %s', (text, canonical) => {
+  ])('reads %s as %s', (text, canonical) => {
     expect(formatLimit(parseLimit(text))).toBe(canonical)
   })
 
@@ -143,7 +143,7 @@ describe('limits of all kinds', () => {
     ['usd=5/min,$6@"* 9 * * *"', '$6', 'must be in tokens'],
     ['usd=$0.0000001', '$0.0000001', 'millionths'],
     ['usd=$9007199.254741', '$9007199.254741', 'maximum of 9007199.25474'],
-  ])('%s is refused and points at "%s"', (text, piece, why) => {
+  ])('rejects %s and points at "%s"', (text, piece, why) => {
     const error = failure(() => parseLimit(text))
     expect(error.code).toBe('limit.syntax')
     expect(error.message).toContain(why)
@@ -151,7 +151,7 @@ describe('limits of all kinds', () => {
     expect(shown.padEnd(99).slice(carets.indexOf('^'), carets.lastIndexOf('^') + 1)).toBe(piece)
   })
 
-  it('points at a cron or zone that the calendar refuses', () => {
+  it('points at a cron or zone that the calendar rejects', () => {
     const calendar: CalendarCheck = {
       cron: cron => (cron.startsWith('99') ? 'there is no minute 99' : undefined),
       zone: zone => (zone === 'UTC' ? undefined : `there is no zone ${zone}`),
@@ -168,7 +168,7 @@ describe('limits of all kinds', () => {
   })
 })
 
-describe('reading what was written', () => {
+describe('reading a written limit', () => {
   const name = fc
     .stringMatching(/^[a-z][a-z0-9_.-]{0,20}$/)
     .filter(each => !['wcu', 'ttl', 'window', 'resource'].includes(each))
@@ -235,7 +235,7 @@ describe('reading what was written', () => {
       }),
     )
 
-  it('gives the same limit, of every kind', () => {
+  it('returns the same limit, of every kind', () => {
     fc.assert(
       fc.property(anyLimit, limit => {
         expect(parseLimit(formatLimit(limit))).toEqual(limit)
@@ -245,7 +245,7 @@ describe('reading what was written', () => {
   })
 })
 
-describe('a limit that is made', () => {
+describe('a limit', () => {
   it.each<[string, Partial<LimitInput>, string]>([
     ['refills although it resets', {reset: daily, refillAmount: 5}, 'must be 0'],
     ['resets at no time', {reset: {crons: []}, refillAmount: 0}, 'at least one cron'],
@@ -263,17 +263,17 @@ describe('a limit that is made', () => {
     ],
     ['has a window without a change', {schedule: [{cron: '* * * * *'}]}, 'changes nothing'],
     ['is in no currency', {unit: 'ZZZ'}, 'not a currency code'],
-  ])('is refused if it %s', (_, change, why) => {
+  ])('is rejected if it %s', (_, change, why) => {
     const error = failure(() => rate('x', 5, change))
     expect([error.code, error.message]).toEqual(['limit.invalid', expect.stringContaining(why)])
   })
 
-  it('refuses a session longer than 31.7 years', () => {
+  it('is rejected if its session is longer than 31.7 years', () => {
     const error = failure(() => quota('x', 5, {reset: {afterSeconds: MAX_PERIOD_SECONDS + 1}}))
     expect(error.code).toBe('limit.number')
   })
 
-  it('keeps factors in thousandths, rounded as the table keeps them', () => {
+  it('stores factors in thousandths, rounded like the table', () => {
     const scales = [0.33333, 0.0001, 0.0025, 2.3].map(scale => ({cron: '* * * * *', scale}))
     expect(rate('x', 5, {schedule: scales}).schedule).toEqual(
       [0.333, 0.001, 0.002, 2.3].map(scale => ({cron: '* * * * *', scale})),

@@ -58,7 +58,7 @@ describe('reading limits', () => {
     ['rpm=10/min:', ' ', 'burst is missing'],
     ['rpm=10/min:x', 'x', 'burst "x"'],
     ['rpm=99999999999999', '99999999999999', 'maximum'],
-  ])('%s is refused and points at "%s"', (text, piece, why) => {
+  ])('rejects %s and points at "%s"', (text, piece, why) => {
     const error = failure(() => parseLimit(text))
     expect(error.code).toBe('limit.syntax')
     expect(error.message).toContain(why)
@@ -67,11 +67,11 @@ describe('reading limits', () => {
     expect(error.hint).toContain('NAME=RATE')
   })
 
-  it.each(['wcu=5', 'ttl=5', '9x=5', 'a#b=5'])('%s has a name that cannot be', text => {
+  it.each(['wcu=5', 'ttl=5', '9x=5', 'a#b=5'])('rejects the name in %s', text => {
     expect(failure(() => parseLimit(text)).code).toBe('name.invalid')
   })
 
-  it('refuses a name given twice', () => {
+  it('rejects a name given twice', () => {
     expect(failure(() => parseLimits(['rpm=1', 'tpm=2', 'rpm=3'])).message).toBe('The limit "rpm" is given twice.')
   })
 })
@@ -117,7 +117,7 @@ describe('numbers', () => {
     ['refillAmount', -1],
     ['refillAmount', MAX_TOKENS + 1],
     ['refillPeriodSeconds', Infinity],
-  ])('%s = %s is refused', (field, value) => {
+  ])('rejects %s = %s', (field, value) => {
     expect(failure(() => makeLimit({...limit('x', 1, 1, 1), [field]: value})).code).toBe('limit.number')
   })
 

@@ -22,7 +22,7 @@ describe('gauge', () => {
     expect([gauge(level, 100, 8, BLOCK_GLYPHS), gauge(level, 100, 8, ASCII_GLYPHS)]).toEqual([blocks, ascii])
   })
 
-  it('in whole cells is rounded to the nearest cell', () => {
+  it('rounds to the nearest cell if drawn in whole cells', () => {
     const drawn = (share: number) => gauge(share, 1, 10, WHOLE_BLOCKS)
     expect([0, 0.04, 0.05, 0.42, 0.96, 1, 3].map(drawn)).toEqual([
       '░░░░░░░░░░',
@@ -35,7 +35,7 @@ describe('gauge', () => {
     ])
   })
 
-  it('is always as wide as asked', () => {
+  it('always has the requested width', () => {
     const anyLevel = fc.double({noNaN: true, min: -1e9, max: 1e9})
     fc.assert(
       fc.property(
@@ -83,7 +83,7 @@ describe('sparkline', () => {
     expect(sparkline([null, 0, 0.001, 0.5, 0.999, 1, 1.5], 9, ASCII_GLYPHS)).toBe('   _.=*##')
   })
 
-  it('shows the latest samples where there is little room', () => {
+  it('shows the latest samples if there is little room', () => {
     expect(sparkline([0, 1, 0], 2, BLOCK_GLYPHS)).toBe('█▁')
   })
 

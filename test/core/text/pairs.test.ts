@@ -10,7 +10,7 @@ describe('a NAME=VALUE text', () => {
     ['a=', '=', {name: 'a', value: '', valueAt: 2}],
     ['a:b=c', '=', {name: 'a:b', value: 'c', valueAt: 4}],
     ['a:b=c', '=:', {name: 'a', value: 'b=c', valueAt: 2}],
-  ])('%s is split at the first of "%s"', (text, separators, pair) => {
+  ])('splits %s at the first of "%s"', (text, separators, pair) => {
     expect(splitPair(text, separators, refuse)).toEqual({text, ...pair})
   })
 
@@ -18,11 +18,11 @@ describe('a NAME=VALUE text', () => {
     ['a', 'no-separator'],
     ['', 'no-separator'],
     ['=b', 'no-name'],
-  ])('"%s" is refused: %s', (text, problem) => {
+  ])('rejects "%s": %s', (text, problem) => {
     expect(() => splitPair(text, '=', refuse)).toThrow(`${problem}: ${text}`)
   })
 
-  it('is refused when its name was given before', () => {
+  it('is rejected if its name was given before', () => {
     expect(readPairs(['a=1', 'b=1'], '=', refuse).map(({name}) => name)).toEqual(['a', 'b'])
     expect(() => readPairs(['a=1', 'b=1', 'a=2'], '=', refuse)).toThrow('duplicate: a=2')
   })

@@ -23,16 +23,16 @@ describe('printableText', () => {
     expect(printableText(text)).toBe(shown)
   })
 
-  it.each(['❤️', '👩🏽‍🚀', '👨‍👩‍👧‍👦', '❤️‍🔥', '1️⃣', '🇩🇪', '👍🏽'])('leaves the emoji %s whole', emoji => {
+  it.each(['❤️', '👩🏽‍🚀', '👨‍👩‍👧‍👦', '❤️‍🔥', '1️⃣', '🇩🇪', '👍🏽'])('keeps the emoji %s whole', emoji => {
     expect(printableText(`a${emoji}b`)).toBe(`a${emoji}b`)
   })
 
-  it('escapes a joiner that joins no two pictures', () => {
+  it('escapes a joiner that does not join two pictures', () => {
     expect(printableText('👩\u200d')).toBe('👩\\u200d')
     expect(printableText('\u200d👩')).toBe('\\u200d👩')
   })
 
-  it('changes nothing the second time, and leaves nothing hidden', () => {
+  it('is idempotent, and hides nothing', () => {
     void assert(
       property(string({unit: 'binary'}), text => {
         const once = printableText(text)
@@ -43,6 +43,6 @@ describe('printableText', () => {
   })
 })
 
-it('printableLines keeps line breaks, and only those', () => {
+it('keeps line breaks, and only those, in printableLines', () => {
   expect(printableLines('a\nb\u001b[2J\r\n')).toBe('a\nb\\x1b[2J\\r\n')
 })

@@ -30,7 +30,7 @@ describe('textWidth', () => {
   })
 })
 
-it('characters are those that Unicode defines, for any text', () => {
+it('uses the characters that Unicode defines, for any text', () => {
   const segmenter = new Intl.Segmenter('en', {granularity: 'grapheme'})
   for (const unit of ['grapheme', 'grapheme-composite', 'binary'] as const) {
     fc.assert(
@@ -44,7 +44,7 @@ it('characters are those that Unicode defines, for any text', () => {
 })
 
 describe('cutText', () => {
-  it('keeps what fits, and never half a character', () => {
+  it('keeps the part that fits, and never half a character', () => {
     expect(cutText('日本語', 6)).toBe('日本語')
     expect(cutText('日本語', 5)).toBe('日本…')
     expect(cutText('日本語', 4)).toBe('日…')
@@ -53,7 +53,7 @@ describe('cutText', () => {
     expect([cutText('日本', 1), cutText('日本', 0)]).toEqual(['…', ''])
   })
 
-  it('is never wider than asked, and begins with whole characters of the text', () => {
+  it('is never wider than requested, and starts with whole characters of the text', () => {
     fc.assert(
       fc.property(fc.string({unit: 'grapheme'}), fc.integer({min: 0, max: 20}), (text, width) => {
         const cut = cutText(text, width)
@@ -65,6 +65,6 @@ describe('cutText', () => {
   })
 })
 
-it('padText fills up to a number of columns, on either side', () => {
+it('pads to a number of columns, on either side', () => {
   expect([padText('日', 4), padText('日', 4, 'right'), padText('long', 2)]).toEqual(['日  ', '  日', 'long'])
 })

@@ -45,11 +45,11 @@ describe('numbers', () => {
     [1e9, '1,000,000,000', '1,000,000,000'],
     [688_156_316.3, '688,156,316.3', '688,156,316.3'],
     [30_037_120_996.2, '30,037,120,996.2', '30,037,120,996.2'],
-  ])('%d is %s, rounded down %s', (value, nearest, down) => {
+  ])('formats %d as %s, rounded down as %s', (value, nearest, down) => {
     expect([formatNumber(value), formatNumber(value, 'down')]).toEqual([nearest, down])
   })
 
-  it('have as many decimals as asked for', () => {
+  it('have the requested number of decimals', () => {
     expect([0, 1, 3].map(decimals => formatNumber(1234.5678, 'nearest', decimals))).toEqual([
       '1,235',
       '1,234.6',
@@ -58,7 +58,7 @@ describe('numbers', () => {
     expect(formatNumber(1234.5678, 'down', 1)).toBe('1,234.5')
   })
 
-  it('rounded down never promise a token that is not there (L6)', () => {
+  it('never promise a missing token if rounded down (L6)', () => {
     const shownValue = (value: number) => Number(formatNumber(value, 'down').replaceAll(',', ''))
     fc.assert(fc.property(anyTokens, value => shownValue(value) <= value + 1e-14 * Math.abs(value)))
     expect(formatNumber(999.999, 'down')).toBe('999.99')
@@ -81,7 +81,7 @@ describe('short numbers', () => {
     [1e21, '>999P'],
     [-1e21, '<-999P'],
     [Number.NaN, '?'],
-  ])('%d is %s', (value, text) => {
+  ])('formats %d as %s', (value, text) => {
     expect(formatShortNumber(value)).toBe(text)
   })
 
@@ -92,7 +92,7 @@ describe('short numbers', () => {
     [-0.001, '-0.01'],
     [1.15, '1.15'],
     [-12_301, '-12.4k'],
-  ])('%d rounded down is %s', (value, text) => {
+  ])('rounds %d down to %s', (value, text) => {
     expect(formatShortNumber(value, 'down')).toBe(text)
   })
 
@@ -101,7 +101,7 @@ describe('short numbers', () => {
     fc.assert(fc.property(anyTokens, value => formatShortNumber(value, 'down').length <= SHORT_NUMBER_WIDTH))
   })
 
-  it('rounded down never promise a token that is not there (L6)', () => {
+  it('never promise a missing token if rounded down (L6)', () => {
     fc.assert(
       fc.property(anyTokens, value => {
         const text = formatShortNumber(value, 'down')
@@ -128,7 +128,7 @@ it.each([
   [50 / 86_400, '<0.01'],
   [-0.001, '>-0.01'],
   [0, '0'],
-])('a rate of %d is %s: only zero is shown as zero', (rate, text) => {
+])('formats a rate of %d as %s: only zero is shown as zero', (rate, text) => {
   expect(formatRate(rate)).toBe(text)
 })
 
@@ -148,7 +148,7 @@ describe('percentages', () => {
     ])
   })
 
-  it('in short are rounded down and fit four characters', () => {
+  it('are rounded down and fit four characters in short form', () => {
     const shares = [0, 0.004, 0.29, 0.5, 0.999, 1, 25, -1]
     expect(shares.map(formatShortPercent)).toEqual(['0%', '<1%', '29%', '50%', '99%', '100%', '999%', '0%'])
     fc.assert(fc.property(fc.double({noNaN: true}), share => formatShortPercent(share).length <= 4))
@@ -165,7 +165,7 @@ describe('time spans', () => {
     [200_000, '3 min 20 s'],
     [3_605_000, '1 h 5 s'],
     [90_061_000, '1 d 1 h'],
-  ])('%d ms is %s', (ms, text) => {
+  ])('formats %d ms as %s', (ms, text) => {
     expect(formatSpan(ms)).toBe(text)
   })
 
@@ -178,7 +178,7 @@ describe('time spans', () => {
     [3_600_001, '1 h 1 min'],
     [86_400_001, '1 d 1 h'],
     [Number.POSITIVE_INFINITY, 'never'],
-  ])('a wait of %d ms is %s: never too short', (ms, text) => {
+  ])('formats a wait of %d ms as %s: never too short', (ms, text) => {
     expect(formatWait(ms)).toBe(text)
   })
 
@@ -193,20 +193,20 @@ describe('time spans', () => {
     [99 * 86_400_000, '99d'],
     [100 * 86_400_000, '100d'],
     [1e15, '>9999d'],
-  ])('%d ms in short is %s', (ms, text) => {
+  ])('formats %d ms in short as %s', (ms, text) => {
     expect(formatShortSpan(ms)).toBe(text)
   })
 
-  it('in short always fit their column', () => {
+  it('always fit their column in short form', () => {
     const anyMs = fc.double({noNaN: true, min: -1e6, max: 1e18})
     fc.assert(fc.property(anyMs, ms => formatShortSpan(ms).length <= SHORT_SPAN_WIDTH))
   })
 })
 
-it('the time of day is in UTC', () => {
+it('shows the time of day in UTC', () => {
   expect(formatTimeOfDay(1_700_000_000_000)).toBe('22:13:20Z')
 })
 
-it('a list ends with "and"', () => {
+it('ends a list with "and"', () => {
   expect([[], ['a'], ['a', 'b'], ['a', 'b', 'c']].map(formatList)).toEqual(['', 'a', 'a and b', 'a, b and c'])
 })

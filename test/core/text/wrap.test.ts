@@ -14,26 +14,26 @@ it('keeps a flag beside its value', () => {
   expect(wrappedCommand(WORDS, 200)).toEqual([WORDS.join(' ')])
 })
 
-it('cuts a word that is longer than a line where a shell joins it again', () => {
+it('breaks a word that is longer than a line where a shell joins it again', () => {
   const id = 'e'.repeat(50)
   const lines = wrappedCommand(['zael', 'entity', 'disable', id], 30)
   expect(lines.every(line => line.length <= 30)).toBe(true)
   expect(lines.join('\n').replaceAll('\\\n', '')).toBe(`zael entity disable ${id}`)
 })
 
-it.each([17, 18, 19, 20])('a word of %i characters that nearly fills a line is not joined with the next one', size => {
+it.each([17, 18, 19, 20])('does not join a word of %i characters that nearly fills a line with the next one', size => {
   const words = ['x'.repeat(size), 'y']
   const lines = wrappedCommand(words, 20)
   expect(lines.join('\n').replaceAll('\\\n', '')).toBe(words.join(' '))
   expect(wrappedCommand(words.slice(0, 1), 20).at(-1)).not.toMatch(/\\$/)
 })
 
-it('a quoted word gets no backslash inside: a shell would take it as text', () => {
+it('puts no backslash into a quoted word: a shell would take it as text', () => {
   const word = shellWord(`$HOME ${'x'.repeat(40)}`)
   expect(wrappedCommand(['zael', word], 30).join('')).not.toContain('x\\')
 })
 
-it('is the command again for a shell, in lines that fit', () => {
+it('prints a command that a shell reads back, in lines that fit', () => {
   const word = fc.stringMatching(/^[a-z0-9_.:@=/-]{1,60}$/)
   fc.assert(
     fc.property(fc.array(word, {minLength: 1, maxLength: 12}), fc.integer({min: 20, max: 120}), (words, width) => {

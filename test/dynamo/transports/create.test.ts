@@ -46,7 +46,7 @@ function lastSender(): 'lean' | 'SDK' {
 const lastAuthorization = () => String(server.requests.at(-1)?.headers.authorization)
 
 describe('the choice of a transport', () => {
-  test('operations on items use the lean transport, those on tables the SDK', async () => {
+  test('uses the lean transport for items, and the SDK for tables', async () => {
     const transport = localTransport(server.endpoint)
     transports.push(transport)
     await transport.send('UpdateItem', update)
@@ -55,14 +55,14 @@ describe('the choice of a transport', () => {
     expect(lastSender()).toBe('SDK')
   })
 
-  test('an endpoint with a path uses the SDK', async () => {
+  test('uses the SDK for an endpoint with a path', async () => {
     const transport = localTransport(`${server.endpoint}/prefix`)
     transports.push(transport)
     await transport.send('UpdateItem', update)
     expect(lastSender()).toBe('SDK')
   })
 
-  test('a client of the caller provides identity and region, and stays open', async () => {
+  test('takes identity and region from a client of the caller, and keeps it open', async () => {
     const client = clientOf({credentials: {...KEYS, sessionToken: 'session'}})
     const destroy = vi.spyOn(client, 'destroy')
     const transport = through(client)
@@ -100,22 +100,22 @@ describe('the choice of a transport', () => {
     ],
   ]
 
-  test.each(custom)('a client with %s is used directly', async (_, make) => {
+  test.each(custom)('uses a client with %s directly', async (_, make) => {
     await through(make()).send('UpdateItem', update)
     expect(lastSender()).toBe('SDK')
   })
 
-  test('a used client is as plain as a new one', async () => {
+  test('treats a used client as plain, like a new one', async () => {
     const client = clientOf({maxAttempts: 1, cacheMiddleware: true})
     await through(client).send('ListTables', {})
     expect(await isPlainClient(client)).toBe(true)
   })
 
-  test('a client that cannot be compared is not plain', async () => {
+  test('treats a client that cannot be compared as not plain', async () => {
     expect(await isPlainClient({} as DynamoDBClient)).toBe(false)
   })
 
-  test('a local engine is reached without the SDK, and the process ends by itself', async () => {
+  test('reaches a local engine without the SDK, and lets the process end', async () => {
     const script = fileURLToPath(new URL('../fixtures/loaded-modules.ts', import.meta.url))
     const run = promisify(execFile)
     const {stdout} = await run(process.execPath, ['--import', 'tsx', script, server.endpoint], {timeout: 100_000})
@@ -123,7 +123,7 @@ describe('the choice of a transport', () => {
   })
 })
 
-describe('what is taken from a client', () => {
+describe('settings taken from a client', () => {
   const withAccount = {...KEYS, accountId: '123456789012'}
 
   test.each<[string, DynamoDBClientConfig, string]>([
@@ -142,7 +142,7 @@ describe('what is taken from a client', () => {
     expect(access.endpoint.origin).toBe(origin)
   })
 
-  test('a variable for the endpoint, which the SDK honours', async () => {
+  test('include an endpoint variable, which the SDK honours', async () => {
     vi.stubEnv('AWS_ENDPOINT_URL_DYNAMODB', server.endpoint)
     const client = new DynamoDBClient({region: 'eu-west-1', credentials: KEYS})
     clients.push(client)
@@ -150,7 +150,7 @@ describe('what is taken from a client', () => {
     expect(lastSender()).toBe('lean')
   })
 
-  test('new credentials, before the old ones expire', async () => {
+  test('include new credentials, before the old ones expire', async () => {
     let round = 0
     const credentials = async () => ({
       accessKeyId: `KEY${++round}`,
@@ -169,7 +169,7 @@ describe('what is taken from a client', () => {
   })
 })
 
-describe('a provider of credentials that never answers', () => {
+describe('a credentials provider that never responds', () => {
   const hanging = () =>
     createTransport({
       client: new DynamoDBClient({
@@ -195,8 +195,8 @@ describe('a provider of credentials that never answers', () => {
   })
 })
 
-describe('what is missing', () => {
-  test('missing credentials are a denial, and are requested again', async () => {
+describe('missing settings', () => {
+  test('deny requests without credentials, which are requested again', async () => {
     const missing = Object.assign(new Error('none here'), {name: 'CredentialsProviderError'})
     const credentials = vi.fn().mockResolvedValue(KEYS).mockRejectedValueOnce(missing)
     const transport = through(clientOf({credentials}))
@@ -206,7 +206,7 @@ describe('what is missing', () => {
     expect(await transport.send('UpdateItem', update)).toEqual({})
   })
 
-  test('a region', async () => {
+  test('include the region', async () => {
     vi.stubEnv('AWS_REGION', undefined)
     vi.stubEnv('AWS_CONFIG_FILE', '/dev/null')
     const client = new DynamoDBClient({endpoint: server.endpoint, credentials: KEYS})

@@ -109,8 +109,8 @@ describe.each(TRANSPORTS)('the $kind transport', ({create}) => {
     )
   }
 
-  describe('D-28 one send is one HTTP request, whatever comes back', () => {
-    test.each(outages)('%s is an outage in which the write may have been applied', async (_, act) => {
+  describe('D-28 one send is one HTTP request, whatever the response', () => {
+    test.each(outages)('treats %s as an outage that may have applied the write', async (_, act) => {
       const error = await failure(act, hasty)
       expect(error).toBeInstanceOf(Unavailable)
       expect(error).toMatchObject({maybeApplied: true, code: 'dynamo.unavailable', kind: 'failed'})
@@ -123,7 +123,7 @@ describe.each(TRANSPORTS)('the $kind transport', ({create}) => {
       expect(server.requests).toHaveLength(1)
     })
 
-    test('a client of the caller keeps its own retries, but not for requests through the transport', async () => {
+    test("keeps the retries of a caller's client, except for requests through the transport", async () => {
       const client = new DynamoDBClient({
         endpoint: server.endpoint,
         region: 'us-east-1',
@@ -152,23 +152,23 @@ describe.each(TRANSPORTS)('the $kind transport', ({create}) => {
     })
   })
 
-  test.each(['message', 'Message'])('the message of the service under "%s" is passed on', async field => {
+  test.each(['message', 'Message'])('passes on the message of the service under "%s"', async field => {
     const error = await failure(answer(400, {__type: 'x#ValidationException', [field]: 'the key is too long'}))
     expect(error).toMatchObject({message: expect.stringContaining('the key is too long')})
   })
 
-  describe('D-34 only an outage is an outage', () => {
-    test.each(outages)('%s counts', async (_, act) => {
+  describe('D-34 outages', () => {
+    test.each(outages)('include %s', async (_, act) => {
       expect(isUnavailability(await failure(act, hasty))).toBe(true)
     })
 
-    test.each(refusals)('%s counts if it is throttling', async (_, act, expected) => {
+    test.each(refusals)('include %s only if it is throttling', async (_, act, expected) => {
       expect(isUnavailability(await failure(act))).toBe(expected === Throttled)
     })
   })
 
-  describe('whether a write may have been applied', () => {
-    test('not when the connection is refused', async () => {
+  describe('a write may have been applied', () => {
+    test('is false if the connection is refused', async () => {
       const idle = createServer()
       await new Promise<void>(resolve => idle.listen(0, '127.0.0.1', resolve))
       const {port} = idle.address() as {port: number}
@@ -180,7 +180,7 @@ describe.each(TRANSPORTS)('the $kind transport', ({create}) => {
       expect(error).toMatchObject({maybeApplied: false})
     })
 
-    test('not when the host name cannot be resolved', async () => {
+    test('is false if the host name cannot be resolved', async () => {
       const connection = {
         endpoint: 'http://dynamodb.invalid:8000',
         region: 'us-east-1',
@@ -195,7 +195,7 @@ describe.each(TRANSPORTS)('the $kind transport', ({create}) => {
       expect(error).toMatchObject({maybeApplied: false})
     })
 
-    test('not when connecting timed out', async () => {
+    test('is false if connecting timed out', async () => {
       const client = new DynamoDBClient({
         endpoint: server.endpoint,
         region: 'us-east-1',
@@ -215,7 +215,7 @@ describe.each(TRANSPORTS)('the $kind transport', ({create}) => {
       expect(server.requests).toHaveLength(1)
     })
 
-    test('not when it failed before it was sent, even with a 5xx of the credentials provider', async () => {
+    test('is false if it failed before it was sent, even with a 5xx of the credentials provider', async () => {
       const outage = Object.assign(new Error('sts is down'), {$metadata: {httpStatusCode: 503}})
       const client = new DynamoDBClient({
         endpoint: server.endpoint,
@@ -228,7 +228,7 @@ describe.each(TRANSPORTS)('the $kind transport', ({create}) => {
       expect(server.requests).toHaveLength(0)
     })
 
-    test('never for a read', async () => {
+    test('is false for a read', async () => {
       server.play(resetBeforeAnswer)
       const error = await transport.send('GetItem', update).catch(error => error)
       expect(error).toBeInstanceOf(Unavailable)
@@ -237,7 +237,7 @@ describe.each(TRANSPORTS)('the $kind transport', ({create}) => {
   })
 
   describe('stopping a request', () => {
-    test('by the caller, in flight', async () => {
+    test('is possible for the caller, in flight', async () => {
       const stop = new AbortController()
       server.play(() => stop.abort())
       const error = await transport.send('UpdateItem', update, {signal: stop.signal}).catch(error => error)
@@ -246,7 +246,7 @@ describe.each(TRANSPORTS)('the $kind transport', ({create}) => {
       expect(isUnavailability(error)).toBe(false)
     })
 
-    test('by the caller, within the answer', async () => {
+    test('is possible for the caller, within the response', async () => {
       const stop = new AbortController()
       server.play((request, response) => {
         stalledAnswer(request, response)
@@ -256,7 +256,7 @@ describe.each(TRANSPORTS)('the $kind transport', ({create}) => {
       expect(error).toBeInstanceOf(Aborted)
     })
 
-    test('before it was sent', async () => {
+    test('is possible before it was sent', async () => {
       server.play(answer(200, {}))
       const error = await transport.send('UpdateItem', update, {signal: AbortSignal.abort()}).catch(error => error)
       expect(error).toBeInstanceOf(Aborted)
@@ -264,7 +264,7 @@ describe.each(TRANSPORTS)('the $kind transport', ({create}) => {
       expect(server.requests).toHaveLength(0)
     })
 
-    test('by itself, when an answer drips in without end', async () => {
+    test('happens automatically if a response drips endlessly', async () => {
       const patient = localTransport(server.endpoint, {requestTimeoutMs: 100, connectTimeoutMs: 200}, create)
       const error = await failure(drippingAnswer, patient)
       expect(error).toBeInstanceOf(Unavailable)
@@ -272,7 +272,7 @@ describe.each(TRANSPORTS)('the $kind transport', ({create}) => {
       await patient.close()
     })
 
-    test('a deadline that passes is an outage', async () => {
+    test('is an outage if a deadline passes', async () => {
       const deadline = new AbortController()
       // The reason that AbortSignal.timeout gives, at a moment when the request has certainly arrived.
       server.play(() => deadline.abort(new DOMException('too late', 'TimeoutError')))
@@ -317,7 +317,7 @@ describe.each(TRANSPORTS)('the $kind transport', ({create}) => {
       expect(await failed(cancel({Code: 'ProvisionedThroughputExceeded'}))).toBeInstanceOf(Throttled)
     })
 
-    test('is not throttling when a condition failed as well, or when no reason is given', async () => {
+    test('is not throttling if a condition failed too, or without a reason', async () => {
       const mixed = await failed(cancel({Code: 'ThrottlingError'}, {Code: 'ConditionalCheckFailed'}))
       expect(mixed).toBeInstanceOf(TransactionCancelled)
       expect(isUnavailability(mixed)).toBe(false)
@@ -333,7 +333,7 @@ describe.each(TRANSPORTS)('the $kind transport', ({create}) => {
       expect(seen[0]).toMatchObject({operation: 'UpdateItem', serverDateMs: Date.UTC(2026, 2, 3, 10, 11, 12)})
     })
 
-    test('a malformed date is no date', async () => {
+    test('no date if it is malformed', async () => {
       const infos: ResponseInfo[] = []
       // A transport of its own: the SDK's signer takes such a date at its word and cannot sign afterwards.
       const misled = localTransport(server.endpoint, {onResponse: info => void infos.push(info)}, create)
@@ -349,7 +349,7 @@ describe.each(TRANSPORTS)('the $kind transport', ({create}) => {
       expect(seen).toEqual([])
     })
 
-    test('the moments of sending and receiving, by the clock passed in', async () => {
+    test('the times of sending and receiving, by the given clock', async () => {
       let nowMs = 1_000
       const infos: ResponseInfo[] = []
       const dated = localTransport(
@@ -367,7 +367,7 @@ describe.each(TRANSPORTS)('the $kind transport', ({create}) => {
     })
   })
 
-  test('capacity is requested only when metered, and only where DynamoDB reports it', async () => {
+  test('requests capacity only if metered, and only where DynamoDB reports it', async () => {
     const metered = localTransport(server.endpoint, {meterCapacity: true}, create)
     server.play(answer(200, {}))
     await metered.send('UpdateItem', update)
@@ -379,7 +379,7 @@ describe.each(TRANSPORTS)('the $kind transport', ({create}) => {
     await metered.close()
   })
 
-  test('a closed transport opens again when used', async () => {
+  test('opens a closed transport again when used', async () => {
     const reused = localTransport(server.endpoint, {}, create)
     server.play(answer(200, {}))
     await reused.close()

@@ -39,15 +39,15 @@ function cut(message: Buffer, at: readonly number[]): Buffer[] {
   return cuts.slice(1).map((end, index) => message.subarray(cuts[index], end))
 }
 
-describe('an answer', () => {
-  test('with a length', () => {
+describe('an HTTP response', () => {
+  test('is read by its length', () => {
     const answer = whole('HTTP/1.1 200 OK\r\nContent-Length: 2\r\nDATE:  now \r\n\r\n{}')
     expect(answer).toMatchObject({status: 200, isReusable: true})
     expect(answer?.body.toString()).toBe('{}')
     expect(answer?.headers.get('date')).toBe('now')
   })
 
-  test('is the same however its bytes are cut', () => {
+  test('is the same however its bytes are split', () => {
     const arbitrary = fc.record({
       body: fc.uint8Array({maxLength: 300}),
       isChunked: fc.boolean(),
@@ -78,12 +78,12 @@ describe('an answer', () => {
     }
   })
 
-  test('follows 1xx answers', () => {
+  test('follows 1xx responses', () => {
     const answer = whole('HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 None\r\n\r\n')
     expect(answer).toMatchObject({status: 204, isReusable: true})
   })
 
-  test('without a length ends with the connection, which is not used again', () => {
+  test('ends with the connection without a length, and the connection is not reused', () => {
     const reader = new AnswerReader()
     expect(reader.push(Buffer.from('HTTP/1.1 200 OK\r\n\r\n{"a":'))).toBeUndefined()
     expect(reader.push(Buffer.from('1}'))).toBeUndefined()
@@ -92,14 +92,14 @@ describe('an answer', () => {
     expect(answer?.isReusable).toBe(false)
   })
 
-  test('with a length that the connection does not reach is none', () => {
+  test('is incomplete if the connection ends before its length', () => {
     const reader = new AnswerReader()
     reader.push(Buffer.from('HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nab'))
     expect(reader.end()).toBeUndefined()
     expect(new AnswerReader().end()).toBeUndefined()
   })
 
-  test('with a trailer', () => {
+  test('may have a trailer', () => {
     const answer = whole('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\n0\r\nx: y\r\n\r\n')
     expect(answer?.body.toString()).toBe('a')
   })
@@ -109,7 +109,7 @@ describe('an answer', () => {
     ['bytes behind the last chunk', 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\nb'],
     ['a server that closes', 'HTTP/1.1 200 OK\r\nConnection: Close\r\ncontent-length: 1\r\n\r\na'],
     ['an old server', 'HTTP/1.0 200 OK\r\ncontent-length: 1\r\n\r\na'],
-  ])('the connection is not used again after %s', (_, text) => {
+  ])('does not reuse the connection after %s', (_, text) => {
     expect(whole(text)).toMatchObject({isReusable: false, body: Buffer.from('a')})
   })
 
@@ -129,17 +129,17 @@ describe('an answer', () => {
     ['a chunk longer than announced', 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\nab\r\n0\r\n\r\n'],
     ['a head without an end', `HTTP/1.1 200 OK\r\n${'a: b\r\n'.repeat(20_000)}`],
     ['a line without an end', `HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n${'1'.repeat(5000)}`],
-  ])('is refused: %s', (_, text) => {
+  ])('is rejected: %s', (_, text) => {
     expect(() => whole(text)).toThrow(NotHttp)
     expect(() => read(pieces(text))).toThrow(NotHttp)
   })
 })
 
-describe('an answer that is too long for DynamoDB is refused', () => {
+describe('a response that is too long for DynamoDB', () => {
   const head = (line: string) => Buffer.from(`HTTP/1.1 200 OK\r\n${line}\r\n\r\n`)
   const block = Buffer.alloc(16 * 1024 * 1024, ' ')
 
-  test('before its body arrives, when it announces its length', () => {
+  test('is rejected before its body arrives, if it announces its length', () => {
     expect(() => new AnswerReader().push(head(`content-length: ${TOO_LONG}`))).toThrow(NotHttp)
     expect(new AnswerReader().push(head(`content-length: ${TOO_LONG - 1}`))).toBeUndefined()
   })
@@ -151,7 +151,7 @@ describe('an answer that is too long for DynamoDB is refused', () => {
       Buffer.concat([Buffer.from('1000000\r\n'), block, Buffer.from('\r\n')]),
     ],
     ['until the connection ends', 'connection: close', block],
-  ])('as soon as it is, when it comes %s', (_, line, part) => {
+  ])('is rejected as soon as possible, if it comes %s', (_, line, part) => {
     const reader = new AnswerReader()
     reader.push(head(line))
     for (let n = 0; n < 4; n++) expect(reader.push(part)).toBeUndefined()

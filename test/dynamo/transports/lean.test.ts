@@ -41,14 +41,14 @@ const headerOf = (request: string | undefined, name: string) =>
   new RegExp(`^${name}: (.*)\r$`, 'im').exec(request ?? '')?.[1]
 
 describe('connections', () => {
-  test('one serves request after request', async () => {
+  test('serve request after request', async () => {
     server.play(succeed)
     const transport = lean()
     for (let n = 0; n < 5; n++) await transport.send('UpdateItem', update)
     expect(server).toMatchObject({connections: 1, requests: {length: 5}})
   })
 
-  test('concurrent requests have one each up to a maximum, beyond which they wait for a free one', async () => {
+  test('are used by one request each up to a maximum, beyond which requests wait', async () => {
     const arrived: Socket[] = []
     server.play(socket => void arrived.push(socket))
     const transport = lean()
@@ -60,7 +60,7 @@ describe('connections', () => {
     expect(server).toMatchObject({connections: 128, requests: {length: 200}})
   })
 
-  test('one that closes is replaced for waiting requests', async () => {
+  test('are replaced for waiting requests when one closes', async () => {
     const closing = (socket: Socket) => socket.write(httpText('{}', {headers: ['connection: close']}))
     const arrived: Socket[] = []
     server.play(socket => void arrived.push(socket))
@@ -73,7 +73,7 @@ describe('connections', () => {
     expect(server).toMatchObject({connections: 130, requests: {length: 130}})
   })
 
-  test('a request that waits too long for one fails, and nothing of it was sent', async () => {
+  test('fail a request that waits too long, and send nothing of it', async () => {
     const arrived: Socket[] = []
     server.play(socket => void arrived.push(socket))
     // Long enough for those who do get one.
@@ -86,7 +86,7 @@ describe('connections', () => {
     expect(server.requests).toHaveLength(128)
   })
 
-  test('that the server closes while idle is not used again', async () => {
+  test('are not reused if the server closes them while idle', async () => {
     server.play(succeed)
     const transport = lean()
     await transport.send('UpdateItem', update)
@@ -96,7 +96,7 @@ describe('connections', () => {
     expect(server).toMatchObject({connections: 2, requests: {length: 2}})
   })
 
-  test('that has been idle for a long time is not reused', async () => {
+  test('are not reused after a long idle time', async () => {
     server.play(succeed)
     const transport = lean()
     await transport.send('UpdateItem', update)
@@ -108,7 +108,7 @@ describe('connections', () => {
     await server.untilOpen(1)
   })
 
-  test('that the server closes during a request: the request is not sent again', async () => {
+  test('do not resend a request if the server closes them during it', async () => {
     server.play(succeed)
     const transport = lean()
     await transport.send('UpdateItem', update)
@@ -121,7 +121,7 @@ describe('connections', () => {
     await transport.send('UpdateItem', update)
   })
 
-  test('an answer without a request closes the connection', async () => {
+  test('are closed by a response without a request', async () => {
     server.play(succeed)
     const transport = lean()
     await transport.send('UpdateItem', update)
@@ -134,14 +134,14 @@ describe('connections', () => {
     ['that announces its end', httpText('{}', {headers: ['connection: close']})],
     ['with more bytes than announced', `${httpText('{}')}{}`],
     ['without a length', null],
-  ])('an answer %s is the last one on its connection', async (_, text) => {
+  ])('end after a response %s', async (_, text) => {
     server.play(socket => (text === null ? socket.end('HTTP/1.1 200 OK\r\n\r\n{}') : socket.write(text)))
     const transport = lean()
     for (let n = 0; n < 3; n++) expect(await transport.send('UpdateItem', update)).toEqual({})
     expect(server).toMatchObject({connections: 3, requests: {length: 3}})
   })
 
-  test('close ends them, including those in use, fails waiting requests, and later requests open new ones', async () => {
+  test('end at close, even in use; waiting requests fail, and later requests open new ones', async () => {
     server.play(socket => (server.requests.length === 1 ? succeed(socket) : undefined))
     const transport = lean()
     await transport.send('UpdateItem', update)
@@ -159,8 +159,8 @@ describe('connections', () => {
   })
 })
 
-describe('what may have been applied', () => {
-  test('nothing, when the connection is refused or reset before it is established', async () => {
+describe('a write that may have been applied', () => {
+  test('is none if the connection is refused or reset before it is established', async () => {
     const unused = new RawServer()
     await unused.start()
     const endpoint = new URL(unused.endpoint)
@@ -169,7 +169,7 @@ describe('what may have been applied', () => {
     expect(await failureOf(transport.send('UpdateItem', update))).toMatchObject({maybeApplied: false})
   })
 
-  test('nothing, when the secure connection fails, whatever the reason', async () => {
+  test('is none if the secure connection fails, for any reason', async () => {
     server.play(succeed)
     server.onConnection = socket => socket.destroy()
     const endpoint = new URL(server.endpoint.replace('http:', 'https:'))
@@ -182,7 +182,7 @@ describe('what may have been applied', () => {
     expect(server.requests).toHaveLength(0)
   })
 
-  test('nothing, when connecting times out; the attempt ends too, and the next request starts its own', async () => {
+  test('is none if connecting times out; the attempt ends, and the next request starts its own', async () => {
     server.play(succeed)
     const endpoint = new URL(server.endpoint.replace('http:', 'https:'))
     const transport = lean({access: () => ({...access(), endpoint}), connectTimeoutMs: 200})
@@ -208,7 +208,7 @@ describe('what may have been applied', () => {
     ['a success without a body', socket => socket.write(httpText(''))],
     ['a wrong checksum', socket => socket.write(httpText('{}', {headers: ['x-amz-crc32: 1']}))],
     ['500 without a body', socket => socket.write(httpText('', {status: '500 No'}))],
-  ])('the write, after %s', async (_, act) => {
+  ])('is the write after %s', async (_, act) => {
     server.play(act)
     const error = await failureOf(lean().send('UpdateItem', update))
     expect(error).toBeInstanceOf(Unavailable)
@@ -216,7 +216,7 @@ describe('what may have been applied', () => {
     expect(server.requests).toHaveLength(1)
   })
 
-  test('a right checksum is accepted', async () => {
+  test('accepts a correct checksum', async () => {
     const body = '{"Attributes":{"a":{"S":"ü"}}}'
     server.play(socket => socket.write(httpText(body, {headers: [`x-amz-crc32: ${crc32(body)}`]})))
     expect(await lean().send('UpdateItem', update)).toEqual({Attributes: {a: {S: 'ü'}}})
@@ -231,19 +231,19 @@ describe('time', () => {
     socket.on('close', () => clearInterval(drip))
   }
 
-  test('an answer that keeps arriving may take longer than one that stalls', async () => {
+  test('allow a response that keeps arriving more time than one that stalls', async () => {
     server.play(trickle)
     expect(await lean({requestTimeoutMs: 2_000}).send('UpdateItem', update)).toEqual({})
   })
 
-  test('but not longer than its deadline', async () => {
+  test('end it at its deadline', async () => {
     server.play(trickle)
     const error = await failureOf(lean().send('UpdateItem', update, {timeoutMs: 1_000}))
     expect(error).toBeInstanceOf(Unavailable)
     expect(error).toMatchObject({maybeApplied: true})
   })
 
-  test.each([NaN, Infinity, 2 ** 31])('a timeout of %d ms is an error, not one that ends at once', async timeoutMs => {
+  test.each([NaN, Infinity, 2 ** 31])('reject a timeout of %d ms', async timeoutMs => {
     server.play(succeed)
     const transport = lean()
     await expect(transport.send('GetItem', update, {timeoutMs})).rejects.toMatchObject({code: 'timeout.invalid'})
@@ -251,7 +251,7 @@ describe('time', () => {
     expect(() => lean({connectTimeoutMs: timeoutMs})).toThrow(expect.objectContaining({code: 'timeout.invalid'}))
   })
 
-  test('a deadline that has passed sends nothing', async () => {
+  test('send nothing after the deadline', async () => {
     server.play(succeed)
     const transport = lean()
     await transport.send('UpdateItem', update)
@@ -262,7 +262,7 @@ describe('time', () => {
     expect(server).toMatchObject({connections: 1, requests: {length: 2}})
   })
 
-  test('a late answer is not taken for that of the next request', async () => {
+  test('do not take a late response for that of the next request', async () => {
     const late: Socket[] = []
     server.play(socket => void late.push(socket))
     const transport = lean()
@@ -277,7 +277,7 @@ describe('time', () => {
     expect(await transport.send('UpdateItem', update)).toEqual({Attributes: {}})
   })
 
-  test('a signal that outlives many requests keeps none of them', async () => {
+  test('keep no request on a signal that outlives many requests', async () => {
     server.play(succeed)
     const {signal} = new AbortController()
     const transport = lean()
@@ -285,7 +285,7 @@ describe('time', () => {
     expect(getEventListeners(signal, 'abort')).toEqual([])
   })
 
-  test('one signal for a thousand requests at once has one listener, so Node warns of no leak', async () => {
+  test('add one listener for a thousand concurrent requests of one signal', async () => {
     const warnings: Error[] = []
     const note = (warning: Error) => warnings.push(warning)
     process.on('warning', note)
@@ -303,7 +303,7 @@ describe('time', () => {
     process.off('warning', note)
   })
 
-  test('requests are signed with the time of the server, once it is known', async () => {
+  test("signs requests with the server's time once it is known", async () => {
     const serverMs = Date.UTC(2031, 4, 6, 7, 8, 9)
     const date = `date: ${new Date(serverMs).toUTCString()}`
     const skewed = JSON.stringify({__type: 'x#InvalidSignatureException', message: 'Signature expired: 2 is earlier'})
@@ -320,10 +320,10 @@ describe('time', () => {
   })
 })
 
-describe('a provider of credentials that never answers', () => {
+describe('a credentials provider that never responds', () => {
   const hanging = () => new Promise<Access>(() => {})
 
-  test('holds a request no longer than its deadline or its signal', async () => {
+  test('delays a request no longer than its deadline or its signal', async () => {
     const transport = lean({access: hanging})
     const late = await failureOf(transport.send('UpdateItem', update, {timeoutMs: 20}))
     expect(late).toBeInstanceOf(Unavailable)
@@ -334,7 +334,7 @@ describe('a provider of credentials that never answers', () => {
     expect(await stopped).toBeInstanceOf(Aborted)
   })
 
-  test('does not hold close(), which fails the requests that wait for it', async () => {
+  test('does not delay close(), which fails the requests that wait for it', async () => {
     const transport = lean({access: hanging})
     const waiting = failureOf(transport.send('UpdateItem', update))
     await transport.close()
@@ -343,7 +343,7 @@ describe('a provider of credentials that never answers', () => {
     expect(error).toMatchObject({maybeApplied: false})
   })
 
-  test('is asked again after close(), and its first answer comes too late to count', async () => {
+  test('is asked again after close(), and its late first response is ignored', async () => {
     server.play(succeed)
     const answers: ((found: Access) => void)[] = []
     const transport = lean({access: () => new Promise<Access>(resolve => void answers.push(resolve))})
@@ -385,7 +385,7 @@ describe('credentials', () => {
     expect(server.connections).toBe(open)
   })
 
-  test('that cannot be renewed are used until they expire', async () => {
+  test('are used until they expire if they cannot be renewed', async () => {
     let nowMs = Date.UTC(2026, 0, 1)
     const expiration = new Date(nowMs + 600_000)
     const failing = Object.assign(new Error('no answer from the metadata service'), {name: 'CredentialsProviderError'})
@@ -406,7 +406,7 @@ describe('credentials', () => {
     expect(server.requests).toHaveLength(3)
   })
 
-  test('that are missing are requested again', async () => {
+  test('are requested again if missing', async () => {
     const missing = Object.assign(new Error('none'), {name: 'CredentialsProviderError'})
     const found = vi.fn().mockResolvedValue(access()).mockRejectedValueOnce(missing)
     server.play(succeed)
@@ -415,7 +415,7 @@ describe('credentials', () => {
     expect(await transport.send('UpdateItem', update)).toEqual({})
   })
 
-  test('of another endpoint lead there', async () => {
+  test('apply the endpoint they come with', async () => {
     let nowMs = Date.UTC(2026, 0, 1)
     const other = new RawServer()
     await other.start()
@@ -434,7 +434,7 @@ describe('credentials', () => {
   })
 })
 
-test('bytes are sent as base64, under every name, and come back', async () => {
+test('sends bytes as base64 under every name, and reads them back', async () => {
   const {bytes, buffer, set} = {
     bytes: {B: new Uint8Array([0, 255, 7])},
     buffer: {B: Buffer.from('hello world').subarray(6)},

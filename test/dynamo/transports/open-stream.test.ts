@@ -9,6 +9,6 @@ it.each([
   ['https://dynamodb.eu-west-1.api.aws/', 'https://streams-dynamodb.eu-west-1.api.aws/'],
   ['http://127.0.0.1:8000/', 'http://127.0.0.1:8000/'],
   ['https://vpce-1.dynamodb.eu-west-1.vpce.amazonaws.com/', 'https://vpce-1.dynamodb.eu-west-1.vpce.amazonaws.com/'],
-])('the streams of tables at %s are at %s', (tables, streams) => {
+])('finds the streams of tables at %s at %s', (tables, streams) => {
   expect(streamEndpoint(new URL(tables)).href).toBe(streams)
 })

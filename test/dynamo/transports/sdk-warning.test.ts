@@ -2,7 +2,7 @@ import {expect, it, vi} from 'vitest'
 import {resolveConnection} from '../../../src/lib/dynamo/connection.js'
 import {createSdkTransport} from '../../../src/lib/dynamo/transports/sdk.js'
 
-it('keeps the SDK’s warning about Node 20 from users of the library, and their environment as it is', async () => {
+it("suppresses the SDK's warning about Node 20 without changing the environment", async () => {
   vi.stubEnv('AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED', undefined)
   const warn = vi.spyOn(process, 'emitWarning').mockImplementation(() => {})
   const before = {...process.env}

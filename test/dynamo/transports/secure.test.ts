@@ -32,7 +32,7 @@ afterAll(async () => {
   await new Promise(resolve => server.close(resolve))
 })
 
-test.each(['localhost', '127.0.0.1'])('a server at %s whose certificate is trusted', async host => {
+test.each(['localhost', '127.0.0.1'])('connects to %s with a trusted certificate', async host => {
   connections.clear()
   const env = {...process.env, NODE_EXTRA_CA_CERTS: fixture('loopback-cert.pem')}
   const argv = ['--import', 'tsx', fixture('secure-requests.ts'), `https://${host}:${port}`]
@@ -41,7 +41,7 @@ test.each(['localhost', '127.0.0.1'])('a server at %s whose certificate is trust
   expect(connections.size).toBe(1)
 })
 
-test('a server whose certificate is not trusted sees nothing of the request, and it is no outage', async () => {
+test('sends nothing to a server with an untrusted certificate, and does not call it an outage', async () => {
   requests = 0
   const endpoint = new URL(`https://127.0.0.1:${port}`)
   const credentials = {accessKeyId: 'KEY', secretAccessKey: 'secret'}

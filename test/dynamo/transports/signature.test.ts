@@ -47,7 +47,7 @@ const requests = fc.record({
 const region = fc.constantFrom('us-east-1', 'eu-central-2', 'cn-north-1', 'us-gov-west-1')
 
 describe('a signature', () => {
-  test('is that of the SDK, for every identity, region, instant and body', async () => {
+  test('matches the SDK for every identity, region, instant and body', async () => {
     await fc.assert(
       fc.asyncProperty(
         identities,
@@ -67,7 +67,7 @@ describe('a signature', () => {
     )
   })
 
-  test('of one signer is right on every day, and on the same day again', async () => {
+  test('is correct on every day, and on the same day again', async () => {
     const credentials = {accessKeyId: 'KEY', secretAccessKey: 'secret'}
     const signer = new Signer(credentials, 'us-east-1')
     const asked = {host: 'h', target: 't', body: '{}'}
@@ -79,7 +79,7 @@ describe('a signature', () => {
     expect(header(signer.sign({...asked, nowMs: evening}), 'x-amz-date')).toBe('20260228T235959Z')
   })
 
-  test('is never made with an identity that would break the headers', () => {
+  test('is never created with an identity that would break the headers', () => {
     for (const broken of [{accessKeyId: 'A\r\nx: y'}, {sessionToken: 'a\nb'}, {accessKeyId: ''}]) {
       const credentials = {accessKeyId: 'KEY', secretAccessKey: 'secret', ...broken}
       expect(() => new Signer(credentials, 'us-east-1')).toThrow(

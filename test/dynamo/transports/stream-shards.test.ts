@@ -60,7 +60,7 @@ describeOnEngine('a stream', () => {
     expect(await readAll(records[1]?.dynamodb.SequenceNumber)).toEqual(records.slice(2))
   })
 
-  it('reads on page by page', async () => {
+  it('continues page by page', async () => {
     const all = await readAll()
     const first = await readRecords(stream, (await openShard(stream, {streamArn, shardId, after: undefined})) ?? '', 2)
     const second = await readRecords(stream, first.next ?? '', 2)
@@ -80,7 +80,7 @@ describeOnEngine('a stream', () => {
     await expect(listShards(stream, streamArn, {signal})).rejects.toMatchObject({code: 'dynamo.aborted'})
   })
 
-  it('is not found any more when it was turned off', async () => {
+  it('is not found after it was turned off', async () => {
     const StreamSpecification = {StreamEnabled: false}
     await table.transport.send('UpdateTable', {TableName: table.name, StreamSpecification})
     expect(await latestStreamArn(table.transport, table.name)).toBeUndefined()
@@ -88,7 +88,7 @@ describeOnEngine('a stream', () => {
 })
 
 describe('reading', () => {
-  it('leaves nothing half done when the connection breaks', async () => {
+  it('leaves nothing half done if the connection breaks', async () => {
     const server = createServer(socket => socket.on('data', () => socket.destroy()).on('error', () => {}))
     await once(server.listen(0, '127.0.0.1'), 'listening')
     const {port} = server.address() as AddressInfo
@@ -103,7 +103,7 @@ describe('reading', () => {
 })
 
 describe('records of an expiry', () => {
-  it('are removals by the service, also in the form of DynamoDB Local', async () => {
+  it('are removals by the service, even in the form of DynamoDB Local', async () => {
     const key = {PK: {S: 'a'}, SK: {S: 'x'}}
     // As version 3 answered, in short.
     const answer = {

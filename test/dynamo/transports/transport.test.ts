@@ -38,7 +38,7 @@ describe.skipIf(endpoint === '').each(TRANSPORTS)('the $kind transport on a real
   const read = async (id: string): Promise<Item | undefined> =>
     (await transport.send('GetItem', {TableName, Key: keyOf(id), ConsistentRead: true})).Item
 
-  test('items of every type come back as they went', async () => {
+  test('returns items of every type unchanged', async () => {
     const Item: Item = {
       ...keyOf('types'),
       string: s('ü\u0000"'),
@@ -89,7 +89,7 @@ describe.skipIf(endpoint === '').each(TRANSPORTS)('the $kind transport on a real
     })
   })
 
-  test('a failed condition brings the stored item', async () => {
+  test('returns the stored item with a failed condition', async () => {
     const stored = {...keyOf('condition'), v: n(3)}
     await transport.send('PutItem', {TableName, Item: stored})
     const e = new ExpressionBuilder()
@@ -103,7 +103,7 @@ describe.skipIf(endpoint === '').each(TRANSPORTS)('the $kind transport on a real
     expect(await read('condition')).toEqual(stored)
   })
 
-  test('a cancelled transaction names the item that caused it, and applies nothing', async () => {
+  test('names the item that cancelled a transaction, and applies nothing', async () => {
     const stored = {...keyOf('tx-1'), v: n(1)}
     await transport.send('PutItem', {TableName, Item: stored})
     const put = {TableName, Item: keyOf('tx-2')}
@@ -133,7 +133,7 @@ describe.skipIf(endpoint === '').each(TRANSPORTS)('the $kind transport on a real
     expect(await read('tx-2')).toBeUndefined()
   })
 
-  test('a condition check and reads in a transaction', async () => {
+  test('runs a condition check and reads in a transaction', async () => {
     await transport.send('PutItem', {TableName, Item: keyOf('check')})
     const e = new ExpressionBuilder()
     e.condition(`attribute_exists(${e.name('PK')})`)
@@ -149,7 +149,7 @@ describe.skipIf(endpoint === '').each(TRANSPORTS)('the $kind transport on a real
     expect(Responses?.map(response => response.Item)).toEqual([keyOf('checked'), undefined])
   })
 
-  test('D-34 a missing table, an invalid request and a conflict are not outages', async () => {
+  test('D-34 does not treat a missing table, an invalid request or a conflict as an outage', async () => {
     const missing = transport.send('GetItem', {TableName: 'no-such-table', Key: keyOf('x')})
     await expect(missing).rejects.toBeInstanceOf(TableMissing)
     const bad = transport.send('UpdateItem', {TableName, Key: keyOf('x'), UpdateExpression: 'SET my-limit = :x'})
@@ -163,7 +163,7 @@ describe.skipIf(endpoint === '').each(TRANSPORTS)('the $kind transport on a real
     await expect(again).rejects.toBeInstanceOf(Conflict)
   })
 
-  test('tables are described, listed and given a time to live', async () => {
+  test('describes and lists tables, and sets their time to live', async () => {
     const {Table} = await transport.send('DescribeTable', {TableName})
     expect(Table?.TableStatus).toBe('ACTIVE')
     expect((await transport.send('ListTables', {})).TableNames).toContain(TableName)
@@ -173,7 +173,7 @@ describe.skipIf(endpoint === '').each(TRANSPORTS)('the $kind transport on a real
     expect(TimeToLiveDescription?.AttributeName).toBe('ttl')
   })
 
-  test('each response is dated, and its units are counted by table and index', async () => {
+  test('dates each response, and counts its units by table and index', async () => {
     const before = meter.snapshot()
     seen.length = 0
     await transport.send('PutItem', {TableName, Item: {...keyOf('cost'), GSI1PK: s('g')}})

@@ -95,7 +95,7 @@ function isSet(value: unknown): value is Extract<AttributeValue, {SS: string[]}>
 describeOnEngine('the table in memory', () => {
   const {transport: engine} = useTable()
 
-  it('gives the answers of an engine, items, failures and costs, whatever is asked of it', async () => {
+  it('returns the same items, failures and costs as an engine, for any request', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(randomRequest, {minLength: 20, maxLength: 40}), async requests => {
         const tableName = `memory-${randomUUID()}`
@@ -120,7 +120,7 @@ describeOnEngine('the table in memory', () => {
   })
 })
 
-describe('the table in memory, by itself', () => {
+describe('the table in memory, alone', () => {
   const TableName = 'memory'
   const Key = {PK: {S: 'a'}, SK: {S: '1'}}
   let changes: Change[]
@@ -144,16 +144,16 @@ describe('the table in memory, by itself', () => {
     ['nothing at all', {UpdateExpression: ''}],
     ['a key', {UpdateExpression: 'SET PK = :v', ExpressionAttributeValues: {':v': {S: 'b'}}}],
     ['a number for an index', {UpdateExpression: 'SET GSI1PK = :v', ExpressionAttributeValues: {':v': n(1)}}],
-  ])('refuses an update with %s', async (_, fields) => {
+  ])('rejects an update with %s', async (_, fields) => {
     await expect(memory.send('UpdateItem', {TableName, Key, ...fields})).rejects.toThrow(ValidationFailed)
     expect(memory.table(TableName).items.size).toBe(0)
   })
 
-  it('knows no table that was not made', async () => {
+  it('knows no table that was not created', async () => {
     await expect(memory.send('GetItem', {TableName: 'other', Key})).rejects.toThrow(TableMissing)
   })
 
-  it('tells every change in order, with both images, and nothing else', async () => {
+  it('reports every change in order, with both images, and nothing else', async () => {
     await memory.send('PutItem', {TableName, Item: {...Key, a: n(1)}})
     await memory.send('PutItem', {TableName, Item: {...Key, a: n(1)}})
     const fields = {UpdateExpression: 'ADD a :v', ExpressionAttributeValues: {':v': n(2)}}
@@ -168,7 +168,7 @@ describe('the table in memory, by itself', () => {
     ])
   })
 
-  it('carries a transaction out once, however often it is sent with its token', async () => {
+  it('applies a transaction once, however often it is sent with its token', async () => {
     const Update = {TableName, Key, UpdateExpression: 'ADD a :v', ExpressionAttributeValues: {':v': n(1)}}
     const request = {ClientRequestToken: 'token', TransactItems: [{Update}]}
     await memory.send('TransactWriteItems', request)
@@ -178,7 +178,7 @@ describe('the table in memory, by itself', () => {
     await expect(memory.send('TransactWriteItems', other)).rejects.toThrow(ValidationFailed)
   })
 
-  it('lets a test stand around every call: an answer can be lost after the work was done', async () => {
+  it('lets a test intercept every call: a response can be lost after the work was done', async () => {
     const calls: string[] = []
     await newTable({
       around: async ({operation, number}, carryOut) => {
@@ -194,20 +194,20 @@ describe('the table in memory, by itself', () => {
     expect(calls).toEqual(['1 CreateTable', '2 UpdateTimeToLive', '3 PutItem', '4 GetItem'])
   })
 
-  it('starts nothing for a caller who has given up', async () => {
+  it('starts nothing for an aborted caller', async () => {
     const put = memory.send('PutItem', {TableName, Item: Key}, {signal: AbortSignal.abort()})
     await expect(put).rejects.toMatchObject({code: 'dynamo.aborted', maybeApplied: false})
     expect(changes).toEqual([])
   })
 
-  it('hands out copies: who changes an answer changes nothing else', async () => {
+  it('returns copies: changing one changes nothing else', async () => {
     await memory.send('PutItem', {TableName, Item: {...Key, m: {M: {x: n(1)}}}})
     const {Item: first} = await memory.send('GetItem', {TableName, Key})
     if (first?.m && 'M' in first.m) first.m.M.x = n(2)
     expect((await memory.send('GetItem', {TableName, Key})).Item?.m).toEqual({M: {x: n(1)}})
   })
 
-  it('refuses expressions that are too long or have too many operators, as DynamoDB does', async () => {
+  it('rejects expressions that are too long or have too many operators, like DynamoDB', async () => {
     const update = (count: number, name: (at: number) => string) => {
       const parts = Array.from({length: count}, (_, at) => `${name(at)} = :v`)
       const fields = {UpdateExpression: `SET ${parts.join(', ')}`, ExpressionAttributeValues: {':v': n(1)}}
@@ -218,7 +218,7 @@ describe('the table in memory, by itself', () => {
     await expect(update(45, at => `a${at}`.padEnd(100, 'x'))).rejects.toThrow(ValidationFailed)
   })
 
-  it('lets an index follow the table later, in order', async () => {
+  it('updates an index later than the table, in order', async () => {
     const follow: (() => void)[] = []
     memory.table(TableName).deferIndexes = each => follow.push(each)
     const indexed = {GSI4PK: {S: 'ns'}, GSI4SK: {S: 'x'}}
@@ -236,7 +236,7 @@ describe('the table in memory, by itself', () => {
     expect(await query()).toBe(0)
   })
 
-  it('throttles a partition that takes no more writes, alone and in transactions', () => {
+  it('throttles a partition beyond its write capacity, alone and in transactions', () => {
     const operations = new MemoryOperations(
       () => 17,
       change => changes.push(change),
@@ -284,7 +284,7 @@ describe('the table in memory, by itself', () => {
     ])
   })
 
-  it('refuses an item above 400 KB, as DynamoDB does', async () => {
+  it('rejects an item above 400 KB, like DynamoDB', async () => {
     const item = (bytes: number) => ({...Key, text: {S: 'x'.repeat(bytes)}})
     const besides = 'PK'.length + 'a'.length + 'SK'.length + '1'.length + 'text'.length
     await memory.send('PutItem', {TableName, Item: item(400 * 1024 - besides)})

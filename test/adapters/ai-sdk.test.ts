@@ -10,7 +10,7 @@ import {SDKS, type SdkCall, testModel} from './sdks.js'
 
 const OUTAGE = {kind: 'unreachable', at: 1, times: Number.POSITIVE_INFINITY} as const
 
-/** 40 characters, about 10 tokens, and at most 100 for the answer. */
+/** 40 characters, about 10 tokens, and at most 100 for the response. */
 const RESERVED = 110
 const COUNTED = 18
 const HALF_TOKENS = 10 + Math.ceil(HALF.length / 4)
@@ -130,7 +130,7 @@ describeOnEngine('models of the AI SDK', () => {
 
     it('lets the SDK retry after the wait', async () => {
       let asked = 0
-      // 10 ms until the refused call fits; the clock of the limiter moves when the SDK asks again.
+      // 10 ms until the refused call fits; the limiter's clock moves when the SDK retries.
       await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=10/min', 'tpm=12k/min')
       options = {
         ...options,

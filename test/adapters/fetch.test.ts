@@ -11,17 +11,17 @@ import {type Case, COUNTED, HALF, type ModelServer, PATHS, startModelServer, TEX
 
 const OUTAGE = {kind: 'unreachable', at: 1, times: Number.POSITIVE_INFINITY} as const
 
-/** 40 characters, about 10 tokens, and at most 100 for the answer. */
+/** 40 characters, about 10 tokens, and at most 100 for the response. */
 const BODY = {model: 'gpt-4', max_tokens: 100, messages: [{role: 'user', content: 'x'.repeat(40)}]}
 const RESERVED = 110
 
-/** Half of the answer by its characters. */
+/** Half of the response by its characters. */
 const HALF_TOKENS = Math.ceil(HALF.length / 4)
 
-/** What a call costs where the provider has counted it. */
+/** The cost of a call that the provider has counted. */
 const countedBy = (path: string) => COUNTED.input + COUNTED.output + (path === '/v1/messages' ? COUNTED.cacheWrite : 0)
 
-/** Input as far as it is known in the middle of a stream: Anthropic tells it at the start. */
+/** Input as far as known in the middle of a stream: Anthropic reports it at the start. */
 const inputBy = (path: string) => (path === '/v1/messages' ? COUNTED.input + COUNTED.cacheWrite : 10)
 
 describeOnEngine('fetch', () => {
@@ -62,7 +62,7 @@ describeOnEngine('fetch', () => {
   const stream = (path: string, what: Case, init: RequestInit = {}, body: object = BODY) =>
     call(path, what, init as {body?: string}, {...body, stream: true})
 
-  /** Reads until all has come that comes. */
+  /** Reads until the end, or until nothing more arrives. */
   async function readHalf({body}: Response): Promise<ReadableStreamDefaultReader<Uint8Array>> {
     const reader = (body as ReadableStream<Uint8Array>).getReader()
     const decoder = new TextDecoder()

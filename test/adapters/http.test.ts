@@ -7,7 +7,7 @@ import {Scene} from '../helpers/limiter.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {SERVERS, type TestHandler, type TestOptions, type TestServer} from './servers.js'
 
-/** Fastify adds a charset, which JSON does not have and nobody minds. */
+/** Fastify adds a charset, which JSON does not define; it is harmless. */
 const PROBLEM = expect.stringMatching(/^application\/problem\+json(; charset=utf-8)?$/)
 
 const OUTAGE = {kind: 'unreachable', at: 1, times: Number.POSITIVE_INFINITY} as const
@@ -32,7 +32,7 @@ describeOnEngine('adapters of HTTP servers', () => {
       await limiter.close()
     })
 
-    /** Answers with the status that the path names, or throws. */
+    /** Responds with the status in the path, or throws. */
     const handler: TestHandler = async (path, lease) => {
       handled.push(path)
       if (path === '/adjust') await lease?.adjust({tpm: 40})

@@ -1,30 +1,30 @@
 import {createServer, type IncomingMessage, type ServerResponse} from 'node:http'
 import type {AddressInfo} from 'node:net'
 
-/** How the server behaves, as the header `x-case` of a request says. */
+/** Behaviour of the server, selected by the request header `x-case`. */
 export type Case =
   | 'usage'
   | 'no-usage'
   | 'error'
   | 'refuse'
-  /** Fails in the middle of the stream, with an event that says so. */
+  /** Fails midway through the stream, with an error event. */
   | 'error-event'
-  /** Drops the connection before the answer. */
+  /** Drops the connection before the response. */
   | 'drop'
-  /** Sends half of the answer and waits, until the client leaves or the test drops the connection. */
+  /** Sends half of the response and waits until the client leaves or the test drops the connection. */
   | 'hang'
 
-/** What the server says: 25 characters, of which half a stream has the first 13. */
+/** The server's text: 25 characters, of which half a stream has the first 13. */
 const WORDS = ['Hello ', 'there. ', 'How are ', 'you?']
 export const TEXT = WORDS.join('')
 export const HALF = WORDS.slice(0, 2).join('')
 
-/** What it counts for it, whatever was sent. */
+/** The reported usage, whatever was sent. */
 export const COUNTED = {input: 11, cacheWrite: 3, output: 7}
 
 type Event = Readonly<Record<string, unknown>>
 
-/** One way of speaking: what JSON and streams look like. */
+/** The format of one provider: JSON and streams. */
 interface Protocol {
   readonly answer: Event
   readonly usage: Event
@@ -36,7 +36,7 @@ interface Protocol {
 const CHAT_USAGE = {prompt_tokens: 11, completion_tokens: 7, total_tokens: 18}
 const RESPONSES_USAGE = {input_tokens: 11, output_tokens: 7, total_tokens: 18}
 
-/** By the path of the request. The prompt caches of Anthropic are counted apart. */
+/** By request path. Anthropic's prompt caches are counted separately. */
 const PROTOCOLS: Readonly<Record<string, Protocol>> = {
   '/v1/chat/completions': {
     answer: {id: 'c1', object: 'chat.completion', choices: [{index: 0, message: {role: 'assistant', content: TEXT}}]},
@@ -76,14 +76,14 @@ const PROTOCOLS: Readonly<Record<string, Protocol>> = {
 
 export const PATHS = Object.keys(PROTOCOLS)
 
-/** Speaks as OpenAI and Anthropic do. */
+/** Speaks the protocols of OpenAI and Anthropic. */
 export interface ModelServer {
   readonly url: string
-  /** Every body that was sent, in order. */
+  /** Every received body, in order. */
   readonly bodies: string[]
   /** Paths of the requests that arrived. */
   readonly paths: string[]
-  /** Drops the connections of answers that hang. */
+  /** Drops the connections of hanging responses. */
   drop(): void
   close(): Promise<void>
 }
@@ -115,7 +115,7 @@ export async function startModelServer(): Promise<ModelServer> {
   }
 }
 
-/** Returns what was sent. */
+/** Returns the sent body. */
 async function answer(request: IncomingMessage, response: ServerResponse): Promise<string> {
   const {stream} = JSON.parse((await readAll(request)) || '{}')
   const what = (request.headers['x-case'] ?? 'usage') as Case

@@ -64,7 +64,7 @@ describeOnEngine('odd responses of a provider', () => {
   const table = useTable()
   let scene: Scene
   let limiter: RateLimiter
-  /** What happens instead of a call. */
+  /** Replaces a call. */
   let send: () => Promise<Response>
   beforeEach(async () => {
     scene = new Scene(table)
@@ -155,7 +155,7 @@ describeOnEngine('odd responses of a provider', () => {
     await limiter.acquire({entity: ACCOUNT, resource: MODEL, consume: {rpm: 20}})
     send = slowly(15_000, {'x-ratelimit-remaining-requests': '10'})
     await (await call()).text()
-    // 10 were left when it was sent, and 15 have come since.
+    // 10 were left when it was sent, and 15 were refilled since.
     expect((await of(ACCOUNT)).rpm.tokens).toBe(25)
     send = slowly(60_000, {'x-ratelimit-remaining-requests': '0'})
     await (await call()).text()
@@ -170,7 +170,7 @@ describeOnEngine('odd responses of a provider', () => {
       send: async (operation, input, options) => {
         const isFirst = taken.length === 0
         const answered = await scene.table.transport.send(operation, input, options)
-        // After the answer of the provider, each write is followed by somebody who would take what has come back.
+        // After the provider's response, a rival follows each write and would take the refund.
         if (operation === 'UpdateItem' && hasAnswered && (isFirst || !taken.includes(true)))
           taken.push(await isAdmitted(other))
         return answered
@@ -195,7 +195,7 @@ describeOnEngine('odd responses of a provider', () => {
     const responses = await Promise.all(limiters.map(each => call(each)))
     expect(responses.map(({status}) => status)).toEqual(limiters.map(() => 429))
     expect(await of(ACCOUNT)).toMatchObject({rpm: {consumed: 0}, tpm: {tokens: 6000, consumed: 0}})
-    // By real time some of it passes between the answer and the last feedback.
+    // Some real time passes between the response and the last feedback.
     scene.nowMs += 30_000
     expect(await isAdmitted(scene.limiter())).toBe(false)
     scene.nowMs += 10_000
@@ -213,7 +213,7 @@ describeOnEngine('odd responses of a provider', () => {
     const {rpm} = await of(ACCOUNT)
     expect(rpm).toEqual({tokens: 50, consumed: 0})
     scene.nowMs += 1999
-    // 100 a second: more than what comes in the real time between the answer and the feedback.
+    // 100 per second: more than the refill in the real time between response and feedback.
     expect(await isAdmitted(scene.limiter(), {tpm: 300})).toBe(false)
     scene.nowMs += 1
     expect(await isAdmitted(scene.limiter(), {tpm: 110})).toBe(true)
@@ -239,7 +239,7 @@ describeOnEngine('odd responses of a provider', () => {
   })
 
   describe('a table outage', () => {
-    /** Never answers, or fails, once the call was sent. */
+    /** Never responds, or fails, once the call was sent. */
     const outages: Record<string, () => Promise<never>> = {
       'does not answer': () => new Promise<never>(() => {}),
       fails: () => Promise.reject(new Error('no table')),

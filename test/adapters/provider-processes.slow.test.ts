@@ -14,7 +14,7 @@ const ACCOUNT = 'provider:openai:org-1'
 const PROCESSES = 3
 const RETRY_AFTER_SECONDS = 3
 
-/** A process that calls the provider when told. */
+/** A process that calls the provider on command. */
 class Caller {
   readonly child: ChildProcessByStdio<Writable, Readable, null>
   readonly #lines: AsyncIterator<string>
@@ -24,12 +24,12 @@ class Caller {
       stdio: ['pipe', 'pipe', 'inherit'],
       env: {PATH: process.env.PATH, AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED: 'true'},
     })
-    // One that was killed reads no more.
+    // A killed process reads nothing.
     this.child.stdin.on('error', () => {})
     this.#lines = createInterface({input: this.child.stdout})[Symbol.asyncIterator]()
   }
 
-  /** The next line it says. */
+  /** The next line of its output. */
   async line(): Promise<string> {
     const {done, value} = await this.#lines.next()
     if (done) throw new Error('A process ended early.')
@@ -54,7 +54,7 @@ describeOnEngine('a provider account and several processes', {timeout: 300_000},
   const table = useTable()
   let scene: Scene
   let callers: Caller[] = []
-  /** By the clock of the provider: when requests arrived, and when the first may be repeated; epoch ms. */
+  /** By the provider's clock: when requests arrived, and when the first may be repeated; epoch ms. */
   let arrivals: number[] = []
   let clearsAtMs = 0
   const server = createServer((request, response) => {
@@ -88,7 +88,7 @@ describeOnEngine('a provider account and several processes', {timeout: 300_000},
   it('applies feedback to one process in all processes', async () => {
     expect(await Promise.all(callers.map(caller => caller.line()))).toEqual(callers.map(() => 'ready'))
     expect(await callers[0]?.call()).toBe('429')
-    // The feedback is written before the answer is passed on: from here on nobody may ask too early.
+    // The feedback is written before the response is passed on: from here on nobody may ask too early.
     for (let round = 0; round < 2; round++)
       expect(await Promise.all(callers.map(caller => caller.call()))).toEqual(callers.map(() => '200'))
     const [, ...later] = arrivals

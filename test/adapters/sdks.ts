@@ -11,9 +11,9 @@ export interface SdkCall {
   readonly abortSignal?: AbortSignal
 }
 
-/** A version of the AI SDK, with what tests ask of it. */
+/** A version of the AI SDK, as used by the tests. */
 export interface Sdk {
-  /** Of its models. */
+  /** Version of the model specification. */
   readonly specification: 'v2' | 'v3' | 'v4'
   generate(call: SdkCall): Promise<string>
   /** The types of all parts, and the text; ends with the first error. */
@@ -24,7 +24,7 @@ export interface Sdk {
 const PROMPT = {prompt: 'x'.repeat(40), maxOutputTokens: 100} as const
 const onError = () => {}
 
-/** Real packages, and types that must accept the middleware without a cast. */
+/** Real packages, whose types must accept the middleware without a cast. */
 export const SDKS: Readonly<Record<string, Sdk>> = {
   'ai 5': {
     specification: 'v2',
@@ -93,7 +93,7 @@ function retries({maxRetries = 0, abortSignal}: Omit<SdkCall, 'model' | 'middlew
   return {maxRetries, ...(abortSignal && {abortSignal})}
 }
 
-/** A model of the given specification that asks the model server, as chat completions. */
+/** A model of the given specification that calls the model server, as chat completions. */
 export function testModel(specification: Sdk['specification'], url: string, what: Case): object {
   const ask = async (stream: boolean, signal: AbortSignal | undefined) => {
     const response = await fetch(`${url}/v1/chat/completions`, {

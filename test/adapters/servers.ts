@@ -10,13 +10,13 @@ import type {GuardLimiter, GuardOptions} from '../../src/lib/adapters/guard.js'
 import {honoLimiter, leaseOf as leaseOfHono} from '../../src/lib/adapters/hono.js'
 import type {Lease} from '../../src/lib/limiter/lease.js'
 
-/** How a test limits requests: who asks is in the header `x-user`, unless said otherwise by the server. */
+/** How a test limits requests: the header `x-user` names the entity by default. */
 export type TestOptions = Omit<GuardOptions<unknown>, 'entity' | 'skip'> & {
   readonly limiter: GuardLimiter
   readonly skipPath?: string
 }
 
-/** What the application does with an admitted request: answers with a status, or throws. */
+/** The application's handler: responds with a status, or throws. */
 export type TestHandler = (path: string, lease: Lease | undefined) => Promise<{status: number; body: string}>
 
 export interface TestServer {
@@ -24,11 +24,11 @@ export interface TestServer {
   close(): Promise<void>
 }
 
-/** Real frameworks on a port of this machine. Their error handlers answer 500 with the code of the error. */
+/** Real frameworks on a local port. Their error handlers respond with 500 and the error code. */
 export const SERVERS: Readonly<Record<string, (options: TestOptions, handler: TestHandler) => Promise<TestServer>>> = {
   hono: async (options, handler) => {
     const app = new Hono()
-    // Without type arguments: what `c` is comes from Hono.
+    // Without type arguments: Hono infers the type of `c`.
     app.use(
       honoLimiter(options.limiter, {
         ...options,

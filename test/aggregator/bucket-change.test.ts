@@ -64,7 +64,7 @@ describe('admitted requests of a write', () => {
     ['none, in a new bucket with no consumption', undefined, {tc: {tpm: 0}}, 0],
     ['none, in a shard created by a split', undefined, {shard: 1, tc: {tpm: 0}, rq: 4}, 0],
     [
-      'none, in a later correction by a client that counts',
+      'none, in a later settlement by a client that counts',
       {tc: {tpm: 1000}, rq: 8, more: {wn_3: s('a')}},
       {tc: {tpm: 2000}, rq: 8, more: {wn_3: s('b')}},
       0,

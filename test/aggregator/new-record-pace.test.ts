@@ -6,7 +6,7 @@ import type {Window} from '../../src/lib/core/window.js'
 const HOUR = '2026-11-16T12:00:00Z'
 const HOUR_MS = Date.parse(HOUR)
 
-/** A process that waits when it is told to; all turns of a batch are asked for at once, as by a batch of the stream. */
+/** A process with a controlled clock; all turns of a batch are requested at once, like a stream batch. */
 function process(nowMs: number) {
   const waits: number[] = []
   const state = {nowMs}

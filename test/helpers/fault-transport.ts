@@ -6,7 +6,7 @@ import {signalOf} from '../../src/lib/dynamo/transports/sdk.js'
 export type FaultKind =
   /** The request is carried out, its answer never arrives. */
   | 'lost after apply'
-  /** The request vanishes on its way; the caller cannot tell that from the above. */
+  /** The request is lost in transit; the caller cannot distinguish it from the above. */
   | 'lost before apply'
   /** As lost, but it arrives all the same, after the next call was carried out. */
   | 'overtaken'
@@ -39,7 +39,7 @@ export interface Fault {
   readonly times?: number
 }
 
-/** What a client that sees nothing but the wire would be told. */
+/** Errors as a client sees them on the wire. */
 const EVIDENCE: Partial<Record<FaultKind, object>> = {
   'lost after apply': {name: 'Error', code: 'ECONNRESET'},
   'lost before apply': {name: 'Error', code: 'ECONNRESET'},
@@ -64,7 +64,7 @@ export function faultsOf(operation: Operation): FaultKind[] {
   ]
 }
 
-/** Stands between a limiter and a real engine and disturbs the calls it is told to. */
+/** A transport to a real engine that injects faults into given calls. */
 export class FaultTransport implements Transport {
   /** Names of the calls since the last `start`, in order: operation, keys without the namespace, and which of its kind. */
   calls: string[] = []
@@ -81,7 +81,7 @@ export class FaultTransport implements Transport {
     this.#inner = inner
   }
 
-  /** Counts from one again, and disturbs as told; without a fault it only counts. */
+  /** Counts from one again and injects the fault, if given. */
   start(fault?: Fault): void {
     this.calls = []
     this.hits = 0

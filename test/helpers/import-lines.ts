@@ -35,7 +35,7 @@ export function importLines({path, text}: SourceFile): ImportLine[] {
   ]
 }
 
-/** Rings of files that import one another, each told once; types count, since they tie the files together as well. */
+/** Import cycles, each reported once; type imports count, since they couple files too. */
 export function importCycles(files: readonly SourceFile[]): string[] {
   const targets = new Map(files.map(file => [withoutEnding(file.path), importLines(file).map(({target}) => target)]))
   const rings = new Set<string>()

@@ -14,7 +14,7 @@ import {PATIENT_MS, type TestTable} from './table.js'
 
 let scenes = 0
 
-/** A namespace of its own in a test table, with a clock that moves only when told. */
+/** A separate namespace in a test table, with a manual clock. */
 export class Scene {
   // Counted, not drawn: hundreds of them share a table. Other processes have tables of their own.
   readonly namespace = `ns${String(++scenes).padStart(8, '0')}`

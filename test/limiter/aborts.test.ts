@@ -28,7 +28,7 @@ describeOnEngine('callers that abort', () => {
   const consumed = async (entity = 'user-1', shards = 1) =>
     (await scene.totals(entity, 'gpt-4', 'tpm', shards)).consumed
 
-  /** Gives up once the late call is on its way. */
+  /** Aborts once the late call is in flight. */
   async function giveUp(controller: AbortController, asked: Promise<unknown>): Promise<void> {
     asked.catch(() => {})
     while (faults.hits === 0) await new Promise(resolve => setTimeout(resolve, 1))
@@ -151,7 +151,7 @@ describeOnEngine('callers that abort', () => {
     const busy = limiter()
     await busy.acquire(request({tpm: 900}))
     await expect(busy.acquire(request({tpm: 1001}))).rejects.toMatchObject({code: 'request.too-large'})
-    // The child gets back what it was charged, and has some 9,300. What is known of the parent then is more than a second old.
+    // The child is refunded and has about 9,300. The known state of the parent is then more than a second old.
     scene.nowMs += 600
     await busy.settled()
     scene.nowMs += 600

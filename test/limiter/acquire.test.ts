@@ -100,7 +100,7 @@ describeOnEngine('acquire', () => {
         await limiter.acquire(request({tpm: 1}))
       }
       await Promise.all(Array.from({length: 100}, askTwice))
-      // The first alone; the others, and the first again; the others again.
+      // The first alone; the others with the first again; the others again.
       expect(scene.calls).toHaveLength(3)
       expect(await scene.totals('user-1', 'gpt-4', 'tpm')).toEqual({tokens: 9799, consumed: 201})
     })
@@ -172,7 +172,7 @@ describeOnEngine('acquire', () => {
       expect(error.statuses.filter(status => status.exceeded)).toMatchObject([
         {entity: 'team-1', level: 'parent', name: 'tpm', available: 0, requested: 500},
       ])
-      // The refusal does not wait for the refund; closing does.
+      // The refusal does not wait for the refund; close does.
       await other.settled()
       expect(await scene.totals('user-1', 'gpt-4', 'tpm')).toEqual({tokens: 9000, consumed: 1000})
       expect(await scene.totals('user-1', 'gpt-4', 'rpm')).toEqual({tokens: 59, consumed: 1})

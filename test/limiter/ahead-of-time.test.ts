@@ -9,7 +9,7 @@ const REQUEST = {entity: 'user-1', resource: 'gpt-4', consume: {rpm: 40}}
 const YEAR_MS = 365 * 86_400_000
 
 describeOnBoth('S7 a bucket that a wrong clock refilled years ahead', {}, table => {
-  /** An empty bucket of 60 a minute whose refill instant is ahead of time. */
+  /** An empty bucket of 60 per minute whose refill instant is ahead of time. */
   async function empty(aheadMs: number): Promise<Scene> {
     const scene = new Scene(table)
     await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=60/min')

@@ -55,7 +55,7 @@ describeOnBoth('settlements batched with requests', {timeout: 60_000}, table => 
     return faults.calls.length
   }
 
-  /** Does something just before write number `at` from now on is sent. */
+  /** Runs something just before write number `at` from now on. */
   function before(at: number, intrude: () => Promise<unknown>): void {
     let writes = 0
     scene.transport = {
@@ -167,7 +167,7 @@ describeOnBoth('settlements batched with requests', {timeout: 60_000}, table => 
       faults.start()
       await limiter.acquire(request({tpm: 20}))
       await limiter.settled()
-      // The shared write is refused.
+      // The batched write is refused.
       expect(faults.calls).toHaveLength(3)
       expect(await tokens('tpm')).toBe(1000 - 101 + 50 - 890 - 20)
     })
@@ -219,7 +219,7 @@ describeOnBoth('settlements batched with requests', {timeout: 60_000}, table => 
         await limiter.settled()
         expect(faults.hits).toBe(1)
         expect([await consumed('rpm'), await consumed('tpm')]).toEqual([107, 61])
-        // What was overtaken arrives with the next call.
+        // The overtaken write arrives with the next call.
         await limiter.acquire(request({tpm: 1}))
         expect([await consumed('rpm'), await consumed('tpm')]).toEqual([107, 62])
       },
@@ -230,7 +230,7 @@ describeOnBoth('settlements batched with requests', {timeout: 60_000}, table => 
       async kind => {
         const other = rival()
         await other.acquire(request({rpm: 1, tpm: 1}))
-        // The process has not seen the mark of the other one.
+        // The process has not seen the other's mark.
         await limiter.acquire(request({rpm: 1, tpm: 1}))
         await lease.adjust({rpm: 5, tpm: -50})
         faults.start({kind, at: 1, operation: 'UpdateItem'})

@@ -32,10 +32,10 @@ describeOnEngine('a temporary limit', () => {
     await set('tpm=60/min:10')
     expect(await admittedUntilRefused(limiter, {tpm: 1}, 100)).toBe(10)
     await boost('tpm=240/min:40')
-    // What is missing comes at the new rate: 4 a second.
+    // Missing tokens are refilled at the new rate: 4 per second.
     scene.nowMs += 5000
     expect(await admittedUntilRefused(limiter, {tpm: 1}, 100)).toBe(20)
-    // Ten seconds before the end full at 40, of which the end leaves 10.
+    // Full at 40 ten seconds before the expiry, which leaves 10.
     scene.nowMs = UNTIL.getTime() - 10_000
     expect(await admittedUntilRefused(limiter, {tpm: 1}, 100)).toBe(40)
     // A second of each rate.
@@ -45,10 +45,10 @@ describeOnEngine('a temporary limit', () => {
     expect(await admittedUntilRefused(limiter, {tpm: 1}, 100)).toBe(5)
     scene.nowMs += 10 * MINUTE_MS
     expect(await admittedUntilRefused(limiter, {tpm: 1}, 100)).toBe(10)
-    // A process that has never heard of it.
+    // A process that has not seen it.
     scene.nowMs += MINUTE_MS
     expect(await admittedUntilRefused(scene.limiter(), {tpm: 1}, 100)).toBe(10)
-    // Nobody has tidied up.
+    // Nobody has removed it.
     expect((await repository.configs.boosts())[0]?.limit.boost?.isEnded).toBe(true)
   })
 
@@ -83,9 +83,9 @@ describeOnEngine('a temporary limit', () => {
   })
 
   it.each([
-    // Used once before: nothing more without a reset before the end.
+    // Used once before: nothing more without a reset before the expiry.
     ['rpd=10/day@UTC', 'rpd=20/day@UTC', [9, 0]],
-    // Cut to the smaller allowance, of which the end gives nothing back.
+    // Cut to the smaller allowance; the expiry restores nothing.
     ['rpd=10/day@UTC', 'rpd=4/day@UTC', [4, 0]],
     ['rpd=10/5hour!', 'rpd=20/5hour!', [9, 0]],
     ['rpd=10/5hour!', 'rpd=4/5hour!', [4, 0]],
@@ -123,7 +123,7 @@ describeOnEngine('a temporary limit', () => {
     await repository.setLimits(entity, [parseLimit('tpm=240/min:40')], {until: UNTIL})
     expect(await admittedUntilRefused(limiter, {tpm: 1}, 100)).toBe(40)
     await set('tpm=60/min:7')
-    // Its copy is that of before, also before it is tidied up.
+    // Its copy is that of before, even before it is removed.
     scene.nowMs = UNTIL.getTime() + MINUTE_MS
     expect(await admittedUntilRefused(limiter, {tpm: 1}, 100)).toBe(7)
     scene.nowMs += MINUTE_MS
@@ -154,7 +154,7 @@ describeOnEngine('a temporary limit', () => {
       await set('tpm=60/min:7')
       scene.nowMs = UNTIL.getTime() - 500
       for (let warm = 0; warm < 3; warm++) await limiter.acquire(request({tpm: 1}))
-      // As zae-limiter and its aggregator do: by the windows that the bucket has, with the copied base after them.
+      // Like zae-limiter and its aggregator: by the bucket's windows, with the copied base after them.
       await scene.tenant.transport.send('UpdateItem', {
         TableName: table.name,
         Key: wireKey(keys.bucket(scene.tenant.namespace, 'user-1', 'gpt-4', 0)),
@@ -178,7 +178,7 @@ describeOnEngine('a temporary limit', () => {
       await limiter.acquire(request({tpm: 1}))
       await splitInto(scene, shards)
       scene.nowMs = UNTIL.getTime() + 500
-      // What the one gives the other must not take away, or it would be given again.
+      // If one process restored what the other removed, it would be granted again.
       const admitted: number[] = []
       for (let times = 0; times < 3; times++) {
         const behind = scene.limiter({clock: () => scene.nowMs - 2000})

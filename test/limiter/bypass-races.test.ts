@@ -26,13 +26,13 @@ describeOnBoth('a bypass that is switched while requests are in flight', {timeou
   const config = () => wireKey(keys.entityConfig(scene.namespace, 'user-1', 'gpt-4'))
   const stored = async (Key = key()): Promise<Item | undefined> =>
     (await table.transport.send('GetItem', {TableName: table.name, Key, ConsistentRead: true})).Item
-  /** Sets attributes, or removes them (`undefined`), as another client does: without a revision. */
+  /** Sets or removes (`undefined`) attributes like another client: without a revision. */
   async function write(attributes: Readonly<Record<string, Item[string] | undefined>>, Key = key()): Promise<void> {
     const item: Record<string, Item[string] | undefined> = {...(await stored(Key)), ...Key, ...attributes}
     const Item = Object.fromEntries(Object.entries(item).filter(([, value]) => value)) as Item
     await table.transport.send('PutItem', {TableName: table.name, Item})
   }
-  /** The switch of another client, which reaches the bucket. */
+  /** The switch of another client, which updates the bucket. */
   async function python(isBypassed: boolean): Promise<void> {
     await write(
       {disabled: isBypassed ? s('bypass') : undefined, resource: s('gpt-4'), entity_id: s('user-1')},
@@ -43,7 +43,7 @@ describeOnBoth('a bypass that is switched while requests are in flight', {timeou
   const rpm = (shards = 1) => scene.totals('user-1', 'gpt-4', 'rpm', shards)
   const take = (limiter: RateLimiter, tokens: number) => limiter.acquire(request({rpm: tokens}))
 
-  /** A limiter with something that happens right before its next write, once. */
+  /** A limiter that runs something just before its next write, once. */
   function interrupted() {
     let next: (() => Promise<unknown>) | undefined
     let skipped = 0
@@ -91,7 +91,7 @@ describeOnBoth('a bypass that is switched while requests are in flight', {timeou
   it('is not removed by a process that read of its end after it is set again', async () => {
     const {limiter, before} = interrupted()
     for (let at = 0; at < 2; at++) await take(limiter, 1)
-    // One that is over is stamped anew; one that lasts stays as it is.
+    // An expired one is stamped again; a valid one stays.
     for (const [leftMs, stampedMs] of [
       [-1, STAMP_MS],
       [10_000, 10_000],

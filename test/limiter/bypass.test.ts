@@ -38,12 +38,12 @@ describeOnBoth('a bypass', {timeout: 60_000}, table => {
     for (let at = 0; at < 2; at++) await (await limiter.acquire(request({rpm: amount}))).commit()
     return limiter
   }
-  /** Sets the switch. What refuses without a call does so for a second (`denyCacheMs`). */
+  /** Sets the switch. Refusals without a call last a second (`denyCacheMs`). */
   async function bypass(scope: PolicyScope): Promise<void> {
     await repository.setAccess(scope, 'bypass')
     scene.nowMs += 1001
   }
-  /** Requests one after the other, all of which must be admitted. */
+  /** Successive requests, all of which must be admitted. */
   async function bypassed(limiter: RateLimiter, times: number, amount = 1): Promise<Lease[]> {
     const leases: Lease[] = []
     for (let at = 0; at < times; at++) leases.push(await limiter.acquire(request({rpm: amount})))
@@ -74,7 +74,7 @@ describeOnBoth('a bypass', {timeout: 60_000}, table => {
     expect(scene.calls).toEqual(['UpdateItem', 'UpdateItem', 'UpdateItem'])
     await repository.setAccess(RESOURCE, undefined)
     expect(await limiter.tryAcquire(tooLarge)).toMatchObject(refused)
-    // What was just seen refuses without a call.
+    // The state just seen refuses without a call.
     scene.calls.length = 0
     expect(await limiter.tryAcquire(tooLarge)).toMatchObject(refused)
     expect(scene.calls).toEqual([])
@@ -187,7 +187,7 @@ describeOnBoth('a bypass', {timeout: 60_000}, table => {
     await bypass(RESOURCE)
     await bypassed(limiter, 1, 20)
     await stamp({disabled: bool(false)}, wireKey(keys.resourceConfig(scene.namespace, 'gpt-4')))
-    // The bucket is known well enough to refuse, but has to be compared with the configuration.
+    // The bucket is known well enough to refuse, but must be compared with the configuration.
     scene.nowMs += 29_900
     await bypassed(limiter, 1, 20)
     scene.nowMs += 200
@@ -201,7 +201,7 @@ describeOnBoth('a bypass', {timeout: 60_000}, table => {
     await refusal(limiter.acquire(request({rpm: 5})))
     await limiter.settled()
     expect((await stored())?.bypass).toBeUndefined()
-    // As written by a build that knew no deadline.
+    // As written by a version without a deadline.
     await stamp({bypass: bool(true)})
     scene.nowMs += 1001
     await refusal(limiter.acquire(request({rpm: 5})))
@@ -369,7 +369,7 @@ describeOnBoth('a bypass', {timeout: 60_000}, table => {
     await repository.setAccess(ENTITY, 'bypass')
     expect(await scene.limiter().check({...whose, consume: {rpm: 99}})).toMatchObject({admitted: true, retryAfterMs: 0})
     expect(await scene.limiter().timeUntilAvailable({...whose, consume: {rpm: 99}})).toBe(0)
-    // What is there is there, and stays.
+    // The balance stays.
     expect(await scene.limiter().available(whose)).toEqual({rpm: 0})
   })
 

@@ -86,7 +86,7 @@ describeOnEngine('the size of the caches', () => {
       const lease = await limiter.acquire(request({rpm: ALLOWED}, entity))
       await lease.adjust({rpm: -2})
     }
-    // A queue that was made anew would not know of the two that are to be returned, and refuse.
+    // A new queue would not know of the two pending refunds, and refuse.
     for (const entity of entities) await limiter.acquire(request({rpm: 2}, entity))
     await limiter.close()
     const totals = await Promise.all(entities.map(entity => scene.totals(entity, RESOURCE, 'rpm')))
@@ -104,7 +104,7 @@ describeOnEngine('the size of the caches', () => {
     scene.transport = faults
     const limiter = scene.limiter({cacheSize: 1})
     const lease = await limiter.acquire(request({rpm: ALLOWED}, 'a'))
-    // The slot of the process has another mark since than that of the charge.
+    // The process's slot now holds another mark than that of the charge.
     const other = await limiter.acquire(request({rpm: 0}, 'a'))
     await limiter.acquire(request({rpm: 1}, 'b'))
     await limiter.settled()
@@ -146,7 +146,7 @@ describeOnEngine('the size of the caches', () => {
         expect(await failure(limiter.acquire(request({rpm: 1}, entity)))).toMatchObject({code: 'limit.exceeded'})
       return scene.calls.filter(call => call === 'UpdateItem').length
     }
-    // Refusals that wait for more buckets than are cached are written at once, which are calls as well.
+    // Refusals of more buckets than are cached are flushed at once, which are calls too.
     expect(await calls(1)).toBeGreaterThanOrEqual(3)
     expect(await calls(3)).toBe(0)
   })

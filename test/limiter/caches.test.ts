@@ -21,7 +21,7 @@ describeOnEngine('the caches of a limiter', () => {
     await scene.configure(ofResource, 'rpm=5/hour')
   })
 
-  /** Holds the calls of one operation back until `release` is called. */
+  /** Holds back the calls of one operation until `release` is called. */
   function hold(operation: Operation): {readonly release: () => void; readonly isWaiting: () => boolean} {
     const {transport} = scene
     let isWaiting = false

@@ -12,11 +12,11 @@ describeOnBoth('a bucket that is full only with a carried remainder', {timeout: 
     await limiter.acquire(request({rps: 1}))
     scene.calls.length = 0
     let decisions = 0
-    // Around the instant at which the slow limit is full again: every step leaves it another remainder.
+    // Around the instant at which the slow limit is full again: every step leaves another remainder.
     scene.nowMs += Math.floor(86_400_000 / 7) - 40_000
     for (; decisions < 80; decisions++) {
       scene.nowMs += 1001
-      // More than is stored after the request before: only a refill makes room.
+      // More than is stored after the previous request: only a refill makes room.
       expect(await isAdmitted(limiter.acquire(request({rps: 60}))), `decision ${decisions}`).toBe(true)
     }
     const writes = scene.calls.filter(call => call === 'UpdateItem').length

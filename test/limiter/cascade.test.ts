@@ -51,7 +51,7 @@ describeOnEngine('cascade', () => {
     it('D-23 reports the longer wait if both refuse', async () => {
       await scene.configure({level: 'entity', entity: 'user-1', resource: 'gpt-4'}, 'rpm=10/hour')
       const limiter = scene.limiter()
-      // Then the child has its new limit, and like its parent nothing left.
+      // The child then has its new limit and, like its parent, nothing left.
       scene.nowMs += PERIOD_MS
       await limiter.acquire(request({rpm: 10}))
       const error = await refusal(limiter.acquire(request({rpm: 10})))
@@ -73,7 +73,7 @@ describeOnEngine('cascade', () => {
       scene.nowMs += 6000
       await scene.limiter().acquire(request({rpm: 10}))
       scene.nowMs += 3000
-      // Of the child, which is asked alone as long as its parent is not known, there is 1; of the parent half a token.
+      // The child, which is asked alone while its parent is unknown, has 1; the parent has half a token.
       const error = await refusal(limiter.acquire(request({rpm: 10})))
       expect(error.retryAfterMs).toBe(57_001)
       scene.nowMs += error.retryAfterMs
@@ -134,7 +134,7 @@ describeOnEngine('cascade', () => {
         const limiter = scene.limiter()
         await limiter.acquire(request({rpm: 1}))
         await scene.entity('user-1', now)
-        // Its second decision brings the bucket in line with the entity's record.
+        // Its second decision updates the bucket from the entity's record.
         const other = scene.limiter()
         for (let admitted = 0; admitted < 2; admitted++) await other.acquire(request({rpm: 1}))
         await limiter.acquire(request({rpm: 5}))
@@ -174,7 +174,7 @@ describeOnEngine('cascade', () => {
     await scene.entity('user-1', 'team-1')
     await scene.entity('team-1', 'org-1')
     const limiter = scene.limiter()
-    // The parent's own bucket is known to cascade, which is what misled the sequential path.
+    // The parent's own bucket is known to cascade, which misled the sequential path.
     await limiter.acquire(request({rpm: 2}, 'team-1'))
     expect(await consumed('org-1')).toBe(2)
     const leases = []

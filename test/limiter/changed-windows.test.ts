@@ -17,7 +17,7 @@ describeOnBoth('a quota allowance, as zae-limiter clients count it too', {}, tab
     scene = new Scene(table)
   })
 
-  /** How much a new process is given, one token at a time. */
+  /** Tokens that a new process gets, one at a time. */
   async function given(most: number): Promise<number> {
     await using limiter = scene.limiter({denyCacheMs: 0})
     let count = 0
@@ -45,12 +45,12 @@ describeOnBoth('a quota allowance, as zae-limiter clients count it too', {}, tab
     await scene.configure(RESOURCE, 'q=20/5h!,x0.1@"* 9 * * * UTC"')
     expect(await given(1)).toBe(1)
     await splitInto(scene, 2)
-    // Two tokens, one on each shard; the other shard does not begin before it is used.
+    // Two tokens, one on each shard; the other shard starts only when it is used.
     scene.nowMs = at('09:30')
     expect(await given(1)).toBe(1)
     scene.nowMs = at('10:30')
     const rest = await given(30)
-    // No more than the whole allowance of the window, whenever shards begin.
+    // Never more than the whole allowance of the window, whenever shards start.
     expect([rest + 1 > 2, rest + 1 <= 20]).toEqual([true, true])
     expect(await given(1)).toBe(0)
   })
@@ -113,7 +113,7 @@ describeOnBoth('a quota allowance, as zae-limiter clients count it too', {}, tab
       await scene.configure(RESOURCE, before)
       expect(await given(1)).toBe(1)
       await splitInto(scene, 4)
-      // Other clients leave the shards that they divide the mark of before.
+      // Other clients keep the old mark on shards that they split.
       for (const [shard, count] of [1, 2].entries()) await mark(shard, count)
       expect(await given(30)).toBe(30)
       expect((await scene.shards('user-1', 'gpt-4', 4)).map(grantCount)).toEqual([4, 4, 4, 4])

@@ -6,7 +6,7 @@ import {PythonPeer} from '../helpers/python-peer.js'
 import {seededRandom} from './fixtures/seeded-random.js'
 import {request} from './visit.js'
 
-/** Tokens per second, and the most at once. */
+/** Tokens per second, and the capacity. */
 const RATE = 1
 const CAPACITY = 10
 
@@ -18,7 +18,7 @@ describeOnBoth('beside a zae-limiter client whose clock is 10 s ahead', {}, tabl
   let python: PythonPeer
 
   beforeEach(async () => {
-    // The steady clock of the process passes with the scene's.
+    // The process's monotonic clock moves with the scene's.
     vi.useFakeTimers({toFake: ['performance']})
     scene = new Scene(table)
     // A minute begins.
@@ -33,7 +33,7 @@ describeOnBoth('beside a zae-limiter client whose clock is 10 s ahead', {}, tabl
     vi.advanceTimersByTime(ms)
   }
 
-  /** Both ask for a token at every step, in random order; resolves to how many each was given. */
+  /** Both ask for a token at every step, in random order; resolves to the number each got. */
   async function race(seconds: number): Promise<{zael: number; python: number}> {
     await using limiter = scene.limiter({denyCacheMs: 0})
     const random = seededRandom(7)
@@ -56,7 +56,7 @@ describeOnBoth('beside a zae-limiter client whose clock is 10 s ahead', {}, tabl
   ])('gives zael its share of the refill%s, and both together no more than the rate', async (_, others) => {
     await scene.configure({level: 'resource', resource: 'gpt-4'}, `rps=${RATE}/sec:${CAPACITY}`, ...others)
     await scene.limiter().acquire(request({rps: CAPACITY}))
-    // The 10 s that the clock is ahead are credited once.
+    // The client's lead of 10 s is credited once.
     expect(await python.acquire('rps', CAPACITY, scene.nowMs + AHEAD_MS)).toBe(true)
     const given = await race(16)
     expect(given.zael + given.python).toBeLessThanOrEqual(RATE * 16)
@@ -81,7 +81,8 @@ describeOnBoth('beside a zae-limiter client whose clock is 10 s ahead', {}, tabl
     await goOn(45)
     expect(admitted).toBe(45)
     expect(await aheadMs()).toBe(AHEAD_MS)
-    // In the last 10 s of two minutes half of the time is not credited: what the client was credited early is paid back.
+    // In the last 10 s of each of two minutes, half of the time is not credited: this pays back the client's early
+    // credit.
     await goOn(90)
     expect(await aheadMs()).toBeLessThanOrEqual(0)
     expect(admitted).toBe(135 - AHEAD_MS / 1000)

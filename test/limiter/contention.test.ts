@@ -6,7 +6,7 @@ import {Scene} from '../helpers/limiter.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {refusal, request} from './visit.js'
 
-/** Every kind of limit that can stand beside a rate that is full between requests. */
+/** Every kind of limit beside a rate that is full between requests. */
 const FULL: readonly (readonly string[])[] = [
   ['rpm=100k/min'],
   ['rpm=100k/min,x0.5@"* 2,3 * * *"'],
@@ -31,7 +31,7 @@ describeOnEngine('processes that share a contended bucket', () => {
     // Twice, so that every process has compared the limits with the configuration.
     for (let turn = 0; turn < 6; turn++) await limiters[turn % 3]?.acquire(request(consume))
     scene.nowMs += 1000
-    // The first turn after the rest learns how the others left the bucket.
+    // The first turn after the pause learns the state that the others left.
     for (const limiter of limiters) await limiter.acquire(request(consume))
     const before = scene.calls.length
     for (let turn = 0; turn < 30; turn++) {
@@ -43,7 +43,7 @@ describeOnEngine('processes that share a contended bucket', () => {
     for (const [name, limit] of record?.state.limits ?? []) {
       if (!(name in consume)) continue
       expect(limit.consumedMilli, name).toBe(39_000n)
-      // What a rate is refilled with beyond its capacity is lost; a quota keeps count of every request.
+      // A rate loses refill beyond its capacity; a quota counts every request.
       expect(limit.tokensMilli, name).toBe(limit.capacityMilli - (limit.kind?.quota ? 39_000n : 1000n))
     }
   })
@@ -57,7 +57,7 @@ describeOnEngine('processes that share a contended bucket', () => {
     scene.transport = {
       send: async (operation, input, options) => {
         if (operation !== 'UpdateItem') return transport.send(operation, input, options)
-        // The table's answer to a write that others came before.
+        // The table's response to a write that others overtook.
         const {TableName, Key} = input as {TableName: string; Key: never}
         const {Item} = await transport.send('GetItem', {TableName, Key, ConsistentRead: true})
         throw new ConditionFailed('UpdateItem', Item)

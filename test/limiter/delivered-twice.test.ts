@@ -11,7 +11,7 @@ import {Scene} from '../helpers/limiter.js'
 import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 import {failure, request, splitInto} from './visit.js'
 
-/** Which of the two answers the caller gets. */
+/** Which of the two responses the caller gets. */
 const ANSWERS = ['first', 'second'] as const
 
 const SCOPE = {level: 'resource', resource: 'gpt-4'} as const
@@ -44,7 +44,7 @@ describeOnBoth('a proxy that delivers every write twice', {timeout: 60_000}, tab
     return answer === 'first' ? first : second
   }
 
-  /** From here on every request is delivered once; what is returned delivers them again. */
+  /** From here on, every request is delivered once; call the returned function to deliver twice again. */
   function keepDeliveries(): (() => Promise<unknown>)[] {
     const again: (() => Promise<unknown>)[] = []
     const send: Transport['send'] = (operation, input, options) => {

@@ -28,7 +28,7 @@ describeOnEngine('a namespace lookup that fails later', () => {
   let faults: FaultTransport
   let namespace: string
   let isDenied: boolean
-  /** Gets no answer before its signal aborts, like a response that drips in. */
+  /** Never gets a response before its signal aborts, like a dripping response. */
   let hung: Operation | undefined
   let open: (timeoutMs: number) => RateLimiter
   let limiter: RateLimiter
@@ -50,13 +50,13 @@ describeOnEngine('a namespace lookup that fails later', () => {
     namespace = registered.namespace.id
     Object.assign(scene, {namespace})
     await scene.configure({level: 'resource', resource: RESOURCE}, 'rpm=100/min')
-    // By name: a namespace that is given by its id is not looked up.
+    // By name: a namespace given by its id is not looked up.
     const options = {stack: table.name, namespace: name, transport: scene.transport, onUnavailable: 'block'} as const
     open = timeoutMs => new RateLimiter({...options, clock: () => scene.nowMs, timeoutMs})
     limiter = open(PATIENT_MS)
   })
 
-  /** The next request looks the namespace up again, and is not allowed to. */
+  /** The next request looks the namespace up again, and is denied. */
   async function failLookup(): Promise<void> {
     scene.nowMs += 30_000
     isDenied = true

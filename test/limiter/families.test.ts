@@ -16,7 +16,7 @@ const OTHER = {level: 'resource', resource: 'search'} as const
 const ENTITY = {level: 'entity', entity: 'user-1', resource: 'gpt-4'} as const
 const DEFAULT = {level: 'entity', entity: 'user-1', resource: '_default_'} as const
 
-/** A generation so many moves later. */
+/** A generation this many moves later. */
 const later = (generation: AttributeValue | undefined, moves: number): AttributeValue =>
   n(Number((generation as {N: string} | undefined)?.N) + moves)
 
@@ -38,14 +38,14 @@ describeOnBoth('the charged parent', {timeout: 60_000}, (table, extent) => {
   const bucket = (shard = 0, entity = 'user-1') => item(keys.bucket(scene.namespace, entity, 'gpt-4', shard))
   const meta = () => item(keys.entity(scene.namespace, 'user-1'))
 
-  /** What each entity must have been charged for the leases, by the parents that they name. */
+  /** Expected charges of each entity for the leases, by the parents they name. */
   async function expectBooks(leases: readonly Lease[]): Promise<void> {
     const charged = (parent: string | undefined) => leases.filter(lease => lease.parent === parent).length
     for (const team of ['team-1', 'team-2']) expect([team, await consumed(team)]).toEqual([team, charged(team)])
     expect(await consumed('user-1')).toBe(leases.length)
   }
 
-  /** Requests of several processes, without a pause, while some work is done. */
+  /** Requests of several processes, without a pause, while `work` runs. */
   async function duringTraffic(work: () => Promise<void>): Promise<Lease[]> {
     const limiters = Array.from({length: 3}, () => scene.limiter())
     const leases: Lease[] = []
@@ -92,7 +92,7 @@ describeOnBoth('the charged parent', {timeout: 60_000}, (table, extent) => {
       await scene.limiter().acquire(request({rpm: 1}))
       const item = await bucket()
       await repository.setCascade(RESOURCE, false)
-      // As if it had been created just after the change had looked for it.
+      // As if it had been created just after the change listed the buckets.
       await table.transport.send('PutItem', {TableName: table.name, Item: item})
       const limiter = scene.limiter()
       const parents = []
@@ -291,7 +291,7 @@ describeOnBoth('the charged parent', {timeout: 60_000}, (table, extent) => {
       await scene.limiter().acquire(request({rpm: 2}, 'team-1'))
       await expect(limiter.acquire(request({rpm: 1}))).rejects.toThrow(RateLimitExceeded)
       await repository.entities.update('user-1', {parent: 'team-2'})
-      // Remembered refusals of both end; that of the parent is fresh again, by a request of its own.
+      // Cached refusals of both expire; a request to the parent caches its refusal again.
       scene.nowMs += 5000
       await expect(limiter.acquire(request({rpm: 1}, 'team-1'))).rejects.toThrow(RateLimitExceeded)
       expect((await limiter.acquire(request({rpm: 1}))).parent).toBe('team-2')
@@ -299,7 +299,7 @@ describeOnBoth('the charged parent', {timeout: 60_000}, (table, extent) => {
       await expect(limiter.acquire(request({rpm: 1}))).rejects.toThrow(RateLimitExceeded)
       scene.nowMs += 5000
       await repository.setCascade(RESOURCE, false)
-      // Both are asked at once: its own bucket says who counts, the parent refuses.
+      // Both are asked at once: the entity's bucket names the parent, which refuses.
       expect((await limiter.acquire(request({rpm: 1}))).parent).toBeUndefined()
       await limiter.settled()
       expect([await consumed('user-1'), await consumed('team-2')]).toEqual([3, 1])
@@ -324,7 +324,7 @@ describeOnBoth('the charged parent', {timeout: 60_000}, (table, extent) => {
           send: async (operation, input, options) => {
             if (operation === 'TransactWriteItems' && isFirst) {
               isFirst = false
-              // As another client stamps it: without a mark of its own.
+              // Stamped like another client does: without a mark.
               const pgen = later((await meta()).pgen, 1)
               const Item = {...(await bucket()), pgen, parent_id: s('team-2')}
               await table.transport.send('PutItem', {TableName: table.name, Item})
@@ -374,7 +374,7 @@ describeOnBoth('the charged parent', {timeout: 60_000}, (table, extent) => {
       const before = await meta()
       await repository.entities.update('user-1', {parent: 'team-2'})
       const after = await meta()
-      // What it reads of the entity is from before the move, as an eventually consistent read would have it.
+      // It reads the entity as before the move, like an eventually consistent read.
       await table.transport.send('PutItem', {TableName: table.name, Item: before})
       scene.nowMs += 120_000
       for (let at = 0; at < 2; at++) expect((await limiter.acquire(request({rpm: 1}))).parent).toBe('team-2')
@@ -416,7 +416,7 @@ describeOnBoth('the charged parent', {timeout: 60_000}, (table, extent) => {
               const answer = await table.transport.send(operation, input, options)
               if (operation === 'Query' && isFirst) {
                 isFirst = false
-                // Its creator has read the entity before the move: here, a stamp of that generation.
+                // Its creator read the entity before the move: here, a stamp of that generation.
                 await limiter.acquire({...request({rpm: 1}), resource: 'search'})
                 const Item = await item(keys.bucket(scene.namespace, 'user-1', 'search', 0))
                 const pgen = later(Item.pgen, -1)

@@ -4,7 +4,7 @@ import {Scene} from '../helpers/limiter.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {failure, request} from './visit.js'
 
-/** Nothing of the bucket is known yet: the wait must not rest on a balance or an instant that was only supposed. */
+/** The bucket is not known yet: the wait must not use a predicted balance or instant. */
 describeOnEngine('L2 retry-after after a first request', () => {
   const table = useTable()
   let scene: Scene
@@ -56,11 +56,11 @@ describeOnEngine('L2 retry-after after a first request', () => {
   })
 
   it("includes the parent's wait if the bucket does not exist and cannot be created yet (seed 1200867)", async () => {
-    // A tenth in this minute, 22:13: three tokens fit into no bucket before it is over.
+    // A tenth in this minute, 22:13: three tokens fit no bucket before it ends.
     await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=15/min:13,x0.1@"13 22 * * *"')
     await scene.entity('team')
     await scene.entity('user-1', 'team')
-    // Ten seconds before: that does not fill up what is taken here.
+    // Ten seconds before: too little to refill the tokens taken here.
     scene.nowMs += 30_000
     await scene.limiter().acquire(request({rpm: 1}, 'team'))
     const waitMs = await refused(scene.limiter().acquire(request({rpm: 3})))

@@ -18,11 +18,11 @@ const USER = {entity: 'user-1', resource: 'gpt-4'}
 const quota = {name: 'q', capacity: 22, refillAmount: 0, refillPeriodSeconds: 1}
 const session = makeLimit({...quota, reset: {afterSeconds: 18_000}})
 const daily = makeLimit({...quota, reset: {crons: ['0 0 * * *']}, timeZone: 'UTC'})
-/** Its buckets are written as a whole, with their expiry, every minute. */
+/** Its buckets are rewritten as a whole, with their expiry, every minute. */
 const soft = makeLimit({name: 'soft', capacity: 2, refillAmount: 2, refillPeriodSeconds: 1, soft: true})
 const rate = makeLimit({name: 'q', capacity: 22, refillAmount: 22, refillPeriodSeconds: 60})
 
-/** Without shard 0 the next process begins a whole bucket beside the shards that are left. */
+/** Without shard 0, the next process would create a whole bucket beside the remaining shards. */
 describeOnEngine('S1 shard 0 outlives the other shards of its bucket', {timeout: 60_000}, () => {
   const table = useTable()
   let scene: Scene
@@ -32,7 +32,7 @@ describeOnEngine('S1 shard 0 outlives the other shards of its bucket', {timeout:
     scene.nowMs = NOON
   })
 
-  /** Of the shards it knows, it takes the last one or the first. */
+  /** Draws the last or the first of the shards it knows. */
   const limiter = (limit: Limit, takesLast = false): RateLimiter =>
     scene.limiter({defaultLimits: [limit, soft], denyCacheMs: 0, random: () => (takesLast ? 0.999 : 0)})
 
@@ -50,7 +50,7 @@ describeOnEngine('S1 shard 0 outlives the other shards of its bucket', {timeout:
 
   const key = (shard: number) => wireKey(keys.bucket(scene.namespace, USER.entity, USER.resource, shard))
 
-  /** What the table drops by itself. */
+  /** Items that the table deletes by expiry. */
   async function expire(count = 2): Promise<void> {
     for (const {shard, ttlSeconds} of await scene.shards(USER.entity, USER.resource, count)) {
       if (ttlSeconds === undefined || ttlSeconds * 1000 > scene.nowMs) continue
@@ -100,7 +100,7 @@ describeOnEngine('S1 shard 0 outlives the other shards of its bucket', {timeout:
     expect(await expiries(1)).toEqual([true])
     await splitBucket(scene.tenant, USER.entity, USER.resource, 1)
     expect(await expiries()).toEqual([false, true])
-    // Another client has given it one.
+    // Another client has set one.
     const stamp = () =>
       table.transport.send('UpdateItem', {
         TableName: table.name,

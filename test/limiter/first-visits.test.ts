@@ -10,7 +10,7 @@ import {failure, isAdmitted, refusal, request} from './visit.js'
 const RESOURCE = {level: 'resource', resource: 'gpt-4'} as const
 const DAY_MS = 86_400_000
 
-/** First visits in vain before a process reads first. */
+/** Wasted first visits before a process reads first. */
 const LEARNED = 4
 
 describeOnBoth('a bucket that a process has not seen', {timeout: 60_000}, (table, extent) => {
@@ -33,7 +33,7 @@ describeOnBoth('a bucket that a process has not seen', {timeout: 60_000}, (table
 
   const named = (prefix: string, count: number) => Array.from({length: count}, (_, at) => `${prefix}-${at}`)
 
-  /** A process whose first visits were in vain: it reads first. */
+  /** A process whose first visits were wasted: it reads first. */
   async function learned(transport?: Transport): Promise<RateLimiter> {
     const limiter = scene.limiter(transport ? {transport} : {})
     for (const name of named('new', LEARNED)) await visit(limiter, name)
@@ -42,7 +42,7 @@ describeOnBoth('a bucket that a process has not seen', {timeout: 60_000}, (table
     return limiter
   }
 
-  /** The calls and units of one visit. Engines report no units for a write that was refused: calls tell of it. */
+  /** The calls and units of one visit. Engines report no units for a refused write, but it counts as a call. */
   async function costOf(work: () => Promise<unknown>) {
     scene.calls.length = 0
     const before = table.capacity.snapshot()
@@ -60,7 +60,7 @@ describeOnBoth('a bucket that a process has not seen', {timeout: 60_000}, (table
       expect(first.calls.filter(call => call === 'UpdateItem')).toHaveLength(2)
       for (let at = 1; at < LEARNED; at++) await visit(limiter, `user-${at}`)
       const later = await costOf(() => visit(limiter, `user-${LEARNED}`))
-      // The configurations of the entity, its record, and the bucket; those of the resource and the system are cached.
+      // The configurations of the entity, its record, and the bucket; those of resource and system are cached.
       const read = 1.5 + 2 * absentUnits
       expect(later).toEqual({calls: ['BatchGetItem', 'GetItem', 'GetItem', 'UpdateItem'], read, write: 1})
     })
@@ -99,7 +99,7 @@ describeOnBoth('a bucket that a process has not seen', {timeout: 60_000}, (table
   })
 
   describe('an eventually consistent read of an old state', () => {
-    /** Answers such reads of a bucket with what was there before. */
+    /** Answers such reads of a bucket with its earlier state. */
     function outdated(before: () => Item | undefined): Transport {
       return {
         send: async (operation, input, options) => {

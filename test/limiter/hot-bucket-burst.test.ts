@@ -6,7 +6,7 @@ import {describeOnEngine, useTable} from '../helpers/table.js'
 describeOnEngine('a burst after a pause', () => {
   const table = useTable()
 
-  /** Tokens admitted at one instant, asked for one at a time by limiters in turn, after a rest at full balance. */
+  /** Tokens admitted at one instant, one at a time by limiters in turn, after a pause at full balance. */
   async function burst(limiters: number): Promise<number> {
     const scene = new Scene(table)
     await scene.configure({level: 'resource', resource: 'gpt-4'}, 'tpm=100/20sec')
@@ -41,7 +41,7 @@ describeOnEngine('a burst after a pause', () => {
     scene.nowMs += 20_000
     const newcomer = scene.limiter()
     await newcomer.acquire({...request, consume: {tpm: 40}})
-    // The answer does not wait for the write that takes off what has overflowed; closing does.
+    // The answer does not wait for the write that removes the overflow; close does.
     await newcomer.settled()
     await scene.limiter().acquire(request)
     await expect(scene.limiter().acquire({...request, consume: {tpm: 1}})).rejects.toThrow(RateLimitExceeded)

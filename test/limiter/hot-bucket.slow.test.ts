@@ -19,7 +19,7 @@ describeOnBoth('a hot bucket, 4 ms away', {timeout: 300_000}, (table, extent) =>
     return [new HotBucket({table, namespace: scene.namespace, roundTripMs: ROUND_TRIP_MS, ...options}), scene]
   }
 
-  /** Offers more than an empty bucket can give; resolves to the share used of what it gained meanwhile. */
+  /** Offers more than an empty bucket can give; resolves to the used share of its refill. */
   async function overload(options: Load, perSecond: number, seconds: number): Promise<[HotBucket, number]> {
     const [bucket, scene] = hotBucket(options)
     await bucket.warmUp(true)

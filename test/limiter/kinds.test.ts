@@ -36,7 +36,7 @@ describeOnEngine('limits other than plain rates', {timeout: 120_000}, () => {
     scene.nowMs = MIDNIGHT + 9 * 3_600_000
   })
 
-  /** Processes with caches of their own, of which each has the next request. */
+  /** Processes with separate caches, which take turns. */
   function processes(count: number, limits: readonly Limit[]): () => RateLimiter {
     const all = Array.from({length: count}, () => scene.limiter({defaultLimits: limits, denyCacheMs: 0}))
     let next = 0
@@ -214,7 +214,7 @@ describeOnEngine('limits other than plain rates', {timeout: 120_000}, () => {
     expect(lease.overdrawn).toEqual(['q'])
     expect(lease.limits.q?.available).toBe(-102)
     await lease.commit()
-    // The mark of softness has run out, and is renewed.
+    // The stored softness has expired, and is renewed.
     scene.nowMs += 120_000
     expect(await admitted(() => limiter, 5, {q: 1, rpm: 1})).toBe(5)
     // A hard limit beside it still refuses.
@@ -228,7 +228,7 @@ describeOnEngine('limits other than plain rates', {timeout: 120_000}, () => {
     expect(await admitted(processes(1, [rate]), 12, {q: 1})).toBe(10)
     scene.nowMs += 30_000
     const quota = processes(1, [daily(10)])
-    // The first decision of a process takes the limits as they are stored.
+    // The first decision of a process uses the stored limits.
     expect(await admitted(quota, 12, {q: 1})).toBeLessThanOrEqual(5)
     scene.nowMs += DAY_MS
     expect(await admitted(quota, 12, {q: 1})).toBe(10)

@@ -25,7 +25,7 @@ describeOnBoth('S6 attempts that DynamoDB applies late', {timeout: 60_000}, tabl
 
   const keyOf = (entity: string) => JSON.stringify(wireKey(keys.bucket(scene.namespace, entity, 'gpt-4', 0)))
 
-  /** Keeps the next writes to each of these buckets: no answer, and they are carried out only when told. */
+  /** Holds back the next write to each of these buckets, without a response; they are applied on command. */
   function holdBack(count = 1, entities = ['user-1']): void {
     const left = new Map(entities.map(entity => [keyOf(entity), count]))
     scene.transport = {
@@ -262,7 +262,7 @@ describeOnBoth('S6 attempts that DynamoDB applies late', {timeout: 60_000}, tabl
 
     const consumedOfBoth = async () => (await scene.totals('user-1', 'gpt-4', 'input', 2)).consumed
 
-    /** Keeps the next transaction back; between it and its repetition, `meanwhile` happens. */
+    /** Holds the next transaction back; `meanwhile` runs between it and its retry. */
     function holdBackTransaction(meanwhile: () => Promise<unknown>): void {
       let isHeld = false
       scene.transport = {
@@ -296,7 +296,7 @@ describeOnBoth('S6 attempts that DynamoDB applies late', {timeout: 60_000}, tabl
       let reads = 0
       scene.transport = {
         send: async (operation, input, options) => {
-          // There is enough again when the shards are read for the second attempt, and what was late arrives after that.
+          // There is enough again when the shards are read for the second attempt; the late attempt arrives after that.
           if (operation === 'BatchGetItem' && ++reads === 2) await held.rollback().then(() => taken?.rollback())
           const answer = await send(operation, input, options)
           if (operation === 'BatchGetItem' && reads === 2) await arrive()
@@ -334,7 +334,7 @@ describeOnBoth('S6 attempts that DynamoDB applies late', {timeout: 60_000}, tabl
   })
 
   it('makes one call per acquire, adjust and release without faults', async () => {
-    // Marks in slots of their own: two processes that share one need a call more for a return, now and then.
+    // Marks in separate slots: two processes that share one sometimes need one more call for a refund.
     const [first, second] = [1, 2].map(slot => scene.limiter({randomBytes: count => new Uint8Array(count).fill(slot)}))
     if (!first || !second) throw new Error('no limiters')
     for (const each of [first, second, first, second]) await each.acquire(request({input: 1}))

@@ -20,7 +20,7 @@ describeOnEngine('lifecycle of a bucket', () => {
     await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=100/min')
   })
 
-  /** What an acquire-only policy grants; a transaction needs the permissions of its parts. */
+  /** Permissions of an acquire-only policy; a transaction needs those of its parts. */
   function allowOnly(...allowed: Operation[]) {
     const {transport} = scene
     const parts: string[] = []
@@ -119,7 +119,7 @@ describeOnEngine('lifecycle of a bucket', () => {
       expect(cache.shardCount('user-149', 'gpt-4')).toBe(4)
       scene.nowMs += PERIOD_MS
       expect(cache.family('user-149', 'gpt-4')).toBeUndefined()
-      // Numbers of shards do not age: states of shards that refuse are remembered as well.
+      // Shard counts do not age: states of refusing shards are cached too.
       expect([0, 149].map(index => cache.shardCount(`user-${index}`, 'gpt-4'))).toEqual([1, 4])
     })
 
@@ -190,7 +190,7 @@ describeOnEngine('lifecycle of a bucket', () => {
       scene.calls.length = 0
       await scene.limiter().acquire(request({rpm: 1}))
       expect(await leftSeconds()).toBe(after * 86_400)
-      // One that shows the bucket, and one that is applied.
+      // One write that shows the bucket, and one that is applied.
       expect(scene.calls.filter(call => call === 'UpdateItem')).toHaveLength(2)
     })
 
@@ -216,7 +216,7 @@ describeOnEngine('lifecycle of a bucket', () => {
       const ttl = await python.number('ttl')
       const repaidSeconds = 14 * 86_400
       expect(ttl).toBeGreaterThan(scene.nowMs / 1000 + repaidSeconds)
-      // Refused meanwhile, and no refusal shortens it.
+      // Refused meanwhile; no refusal shortens it.
       scene.nowMs += 300_000
       await refusal(limiter.acquire(request({rpm: 1})))
       expect(await python.number('ttl')).toBeGreaterThanOrEqual(ttl)
@@ -256,7 +256,7 @@ describeOnEngine('lifecycle of a bucket', () => {
       const limiter = scene.limiter()
       const error = await refusal(limiter.acquire(request({rpm: 1})))
       expect(error.statuses).toMatchObject([{available: -500}])
-      // The refusal does not wait for the write that renews the bucket; closing does.
+      // The refusal does not wait for the write that renews the bucket; close does.
       await limiter.settled()
       expect(await python.number('ttl')).toBeGreaterThan(scene.nowMs / 1000 + 300)
     })

@@ -7,7 +7,7 @@ import {HotBucket} from './fixtures/hot-bucket.js'
 
 const REQUEST = {entity: 'user-1', resource: 'gpt-4', consume: {rpm: 1}}
 
-/** Several processes share a bucket that is full again whenever a request comes: the usual case. */
+/** Several processes share a bucket that is full again at every request: the usual case. */
 describeOnBoth('a lightly used bucket', {timeout: 300_000}, (table, extent) => {
   it.each([
     ['one limiter', 1, 0.2, 1.02],
@@ -68,7 +68,7 @@ describeOnBoth('a lightly used bucket', {timeout: 300_000}, (table, extent) => {
       await limiter.acquire(REQUEST)
       scene.nowMs += 6
     }
-    // The 18 ms between them bring back 30 milli.
+    // The 18 ms between them refill 30 milli.
     const [record] = await scene.shards('user-1', 'gpt-4')
     expect(record?.state.limits.get('rpm')?.tokensMilli).toBeLessThanOrEqual(96_030n)
     expect(record?.state.limits.get('rpm')?.consumedMilli).toBe(8000n)
@@ -92,7 +92,7 @@ describeOnBoth('a lightly used bucket', {timeout: 300_000}, (table, extent) => {
     })
     const before = await scene.shards('user-1', 'gpt-4')
     await first.acquire(REQUEST)
-    // The first try learns of the change, the next one goes by it.
+    // The first try learns of the change, the next one applies it.
     expect(scene.calls.filter(call => call === 'UpdateItem').length).toBeGreaterThan(1)
     expect(before[0]?.state.limits.get('rpm')?.consumedMilli).toBe(4000n)
     expect((await scene.totals('user-1', 'gpt-4', 'rpm')).consumed).toBe(5)

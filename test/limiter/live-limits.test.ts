@@ -155,7 +155,7 @@ describeOnEngine('limits of live buckets', () => {
       return limiter
     }
 
-    /** Requests that fit into every shard's stored balance, once a second, until every shard was asked often. */
+    /** Requests that fit every shard's stored balance, once a second, until every shard was asked often. */
     async function onePeriod(limiter: ReturnType<Scene['limiter']>, consume: Record<string, number> = {}) {
       for (let second = 0; second < 60; second += 4) {
         scene.nowMs += 4000

@@ -33,7 +33,7 @@ describeOnEngine('failures within an operation', () => {
   const dropBucket = () => table.transport.send('DeleteItem', {TableName: table.name, Key: wireKey(bucketKey())})
   const totals = (entity = 'user-1') => scene.totals(entity, 'gpt-4', 'tpm')
 
-  /** Does something just before call number `at` of an operation is sent. */
+  /** Runs something just before call number `at` of an operation. */
   function before(operation: Operation, at: number, intrude: () => Promise<unknown>): void {
     let count = 0
     scene.transport = {

@@ -12,7 +12,7 @@ import {failure, isAdmitted, request} from './visit.js'
 
 const RESOURCE = {level: 'resource', resource: 'gpt-4'} as const
 
-/** S9: limits that were read earlier never replace limits that were read later, whatever a process has in its cache. */
+/** S9: limits read earlier never replace limits read later, with any cache. */
 describeOnBoth('S9 the newest limits of a bucket', {timeout: 60_000}, table => {
   let scene: Scene
   beforeEach(async () => {
@@ -20,7 +20,7 @@ describeOnBoth('S9 the newest limits of a bucket', {timeout: 60_000}, table => {
     await scene.configure(RESOURCE, 'rpm=6000/min')
   })
 
-  /** What an operator does: stores the limits, then updates live buckets. */
+  /** Like an operator: stores the limits, then updates live buckets. */
   async function setLimits(...limits: string[]): Promise<void> {
     const {tenant} = scene
     await new Configs(tenant, {audit: new Audit(tenant)}).set(RESOURCE, parseLimits(limits), {replace: true})
@@ -30,7 +30,7 @@ describeOnBoth('S9 the newest limits of a bucket', {timeout: 60_000}, table => {
   const capacity = async (entity = 'user-1') =>
     Number((await scene.shards(entity, 'gpt-4'))[0]?.state.limits.get('rpm')?.capacityMilli) / 1000
 
-  /** Does something just before a write of a limiter is sent. */
+  /** Runs something just before a limiter's write is sent. */
   function beforeWrite(number: number, intrude: () => Promise<unknown>): Transport {
     let writes = 0
     return {
@@ -92,7 +92,7 @@ describeOnBoth('S9 the newest limits of a bucket', {timeout: 60_000}, table => {
 
   it('are compared with cached ones at a first decision', async () => {
     await scene.limiter().acquire(request({rpm: 1}))
-    // As another client does: without a revision and without an update of live buckets.
+    // Like another client: without a revision and without updating live buckets.
     await scene.configure(RESOURCE, 'rpm=60/min')
     const limiter = scene.limiter()
     await limiter.resolveLimits({entity: 'user-1', resource: 'gpt-4'})
@@ -118,7 +118,7 @@ describeOnBoth('S9 the newest limits of a bucket', {timeout: 60_000}, table => {
     isLosing = false
     await scene.configure(RESOURCE, 'rpm=60/min')
     scene.nowMs += 60_000
-    // Nothing of what is stored counts: the bucket is brought in line first.
+    // The stored limits do not count: the bucket is updated first.
     expect(await failure(limiter.acquire(request({rpm: 61})))).toMatchObject({code: 'request.too-large'})
     await limiter.close()
     expect(await capacity()).toBe(60)

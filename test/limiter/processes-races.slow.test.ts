@@ -10,7 +10,7 @@ import {consumedMilli} from './fixtures/ledger.js'
 import type {Assignment} from './fixtures/worker-protocol.js'
 import {Worker} from './fixtures/workers.js'
 
-/** `ZAEL_TEST_SIZE=full` runs the sizes that the goals name; otherwise enough to notice a broken guard. */
+/** `ZAEL_TEST_SIZE=full` runs the full sizes; otherwise enough to notice a broken guard. */
 const SIZE =
   process.env.ZAEL_TEST_SIZE === 'full'
     ? {runs: 20, users: 40, requestsPerUser: 12, requests: 4000}
@@ -68,7 +68,7 @@ describeOnEngine('races between processes', {timeout: 600_000}, () => {
       expect(outcomes.flatMap(({tally}) => tally.errors)).toEqual([])
       const granted = users.map(user => outcomes.reduce((sum, {tally}) => sum + (tally.held[user]?.[0] ?? 0), 0))
       expect(granted.filter(tokens => tokens > 100 + refilled)).toEqual([])
-      // Enough was asked for that this would show.
+      // The demand was large enough to show a violation.
       expect(granted.filter(tokens => tokens >= 95).length).toBeGreaterThan(SIZE.users / 2)
     },
   )
@@ -88,7 +88,7 @@ describeOnEngine('races between processes', {timeout: 600_000}, () => {
         await Promise.all(workers.map(worker => worker.decided(part)))
         await configs.set(SCOPE, parseLimits([`tpm=${perMinute}/min`, 'rpd=1M/day']))
         expect((await syncLimits(tenant, SCOPE)).failed).toBe(0)
-        // From here on the new limits hold: docs/library.md.
+        // From here on, the new limits apply: docs/library.md.
         const first = await read()
         await Promise.all(workers.map(worker => worker.decided(part + SIZE.requests / 8)))
         const last = await read()

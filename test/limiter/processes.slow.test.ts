@@ -12,13 +12,13 @@ import {consumedMilli, earnedMilli, endowmentMilli, expectConserved, largestExce
 import {type Assignment, PROGRESS_EVERY, type Tally} from './fixtures/worker-protocol.js'
 import {type Done, Worker} from './fixtures/workers.js'
 
-/** `ZAEL_TEST_SIZE=full` runs the sizes that the goals name; otherwise enough to notice a broken guard. */
+/** `ZAEL_TEST_SIZE=full` runs the full sizes; otherwise enough to notice a broken guard. */
 const SIZE =
   process.env.ZAEL_TEST_SIZE === 'full'
     ? {processes: 8, requests: 2000, lanes: 32, unit: 10, timeoutMs: 600_000}
     : {processes: 4, requests: 150, lanes: 8, unit: 1, timeoutMs: 300_000}
 
-/** Less than is asked for, also on a slow machine, and no rate divides evenly: every refill leaves a fraction to carry. */
+/** Less than the demand, even on a slow machine. No rate divides evenly: every refill leaves a fraction to carry. */
 const TPM = `tpm=${50 * SIZE.unit}/7sec:${500 * SIZE.unit}`
 /** For one of 50: some run dry, and together they may take more than their parent has. */
 const TPM_OF_CHILD = `tpm=${10 * SIZE.unit}/7sec:${15 * SIZE.unit}`
@@ -44,14 +44,14 @@ describeOnEngine('several processes', {timeout: SIZE.timeoutMs}, () => {
     await scene.configure({level: 'resource', resource: RESOURCE}, TPM, RPD)
   })
 
-  /** Creates a bucket that is half empty: one that is full loses what it earns, and no sum would come out even. */
+  /** Creates a half-empty bucket: a full one loses refill, and no sum would be exact. */
   async function create(entity: string): Promise<void> {
     const limiter = scene.limiter({clock: Date.now})
     await limiter.acquire({entity, resource: RESOURCE, consume: {tpm: 250 * SIZE.unit, rpd: 500_000}})
     await limiter.settled()
   }
 
-  /** The same for all of them, but for what the first one is to do otherwise. */
+  /** The same work for all, except overrides for the first. */
   async function prepare(options: Partial<Assignment> = {}, ofFirst: Partial<Assignment> = {}): Promise<void> {
     const assignment = {
       endpoint: inject('engineEndpoint'),
@@ -78,12 +78,12 @@ describeOnEngine('several processes', {timeout: SIZE.timeoutMs}, () => {
   function expectAllDecided(outcomes: readonly {tally: Tally}[]): void {
     expect(outcomes.flatMap(({tally}) => tally.errors)).toEqual([])
     for (const {tally} of outcomes) expect(tally.allowed + tally.denied).toBe(SIZE.requests)
-    // Both happen, else the scenario shows nothing.
+    // Both must happen, or the scenario shows nothing.
     expect(sum(outcomes.map(({tally}) => tally.allowed))).toBeGreaterThan(0)
     expect(sum(outcomes.map(({tally}) => tally.denied))).toBeGreaterThan(0)
   }
 
-  /** What the leases of all workers hold, in millitokens. */
+  /** Holdings of all workers' leases, in millitokens. */
   function heldMilli(outcomes: readonly {tally: Tally}[], entity?: string): {tpm: bigint; rpd: bigint} {
     const held = outcomes.flatMap(({tally}) =>
       Object.entries(tally.held).flatMap(([name, amounts]) =>
@@ -160,7 +160,7 @@ describeOnEngine('several processes', {timeout: SIZE.timeoutMs}, () => {
     const working = go()
     for (let count = 1; count < 8; ) {
       await sleep(100)
-      // Tokens may move too quickly for a split; the next try is soon enough.
+      // Tokens may move too quickly for a split; the next try comes soon.
       count = await splitBucket(scene.tenant, 'user-1', RESOURCE, count).catch(() => count)
     }
     const outcomes = await working
@@ -169,8 +169,8 @@ describeOnEngine('several processes', {timeout: SIZE.timeoutMs}, () => {
     expectAllDecided(outcomes)
     expect(after.length).toBe(8)
     expect(consumedSince(before, after)).toEqual(heldMilli(outcomes))
-    // Shards are refilled at different instants: never more than until the latest, never less than until the earliest;
-    // every shard may hold back a fraction of a millitoken, from each division it took part in.
+    // Shards are refilled at different instants: at most until the latest, at least until the earliest. Every shard may
+    // hold back a fraction of a millitoken from each split it took part in.
     const gained = endowmentMilli(after, 'tpm') - endowmentMilli(before, 'tpm')
     const byRefill = after.toSorted((a, b) => a.state.refilledAtMs - b.state.refilledAtMs)
     const [first] = before as [BucketRecord]
@@ -181,7 +181,7 @@ describeOnEngine('several processes', {timeout: SIZE.timeoutMs}, () => {
   it('S5 S10 share one parent of 50 children', async () => {
     const children = Array.from({length: 50}, (_, index) => `child-${index}`)
     await Promise.all(children.map(child => scene.entity(child, 'team')))
-    // Children are refused by their own limits as well as by the parent's.
+    // Children are refused by their own limits and by the parent's.
     await scene.configure({level: 'resource', resource: RESOURCE}, TPM_OF_CHILD, RPD)
     await scene.configure({level: 'entity', entity: 'team', resource: RESOURCE}, TPM, RPD)
     await prepare({entities: children})
@@ -224,7 +224,7 @@ describeOnEngine('several processes', {timeout: SIZE.timeoutMs}, () => {
       () => configs.set(scope, parseLimits([TPM, RPD]), {replace: true}),
     ]
     let made = 0
-    // Every change at least once, also if the workers are quicker; the first ones come while they work.
+    // Every change at least once, even if the workers are quicker; the first ones come while they work.
     while (isWorking || made < changes.length) {
       await changes[made++ % changes.length]?.()
       await sleep(20)
@@ -234,9 +234,9 @@ describeOnEngine('several processes', {timeout: SIZE.timeoutMs}, () => {
 
     expectAllDecided(outcomes)
     expect(consumedSince(before, after)).toEqual(heldMilli(outcomes))
-    // A limit that stays as it is neither gains nor loses by changes around it.
+    // An unchanged limit neither gains nor loses by changes around it.
     expectConserved(before[0] as BucketRecord, after[0] as BucketRecord, 'rpd')
-    // Raising mints nothing: the start and the highest rate bound everything.
+    // Raising creates no tokens: the start and the highest rate bound everything.
     const elapsedMs = BigInt(
       (after[0] as BucketRecord).state.refilledAtMs - (before[0] as BucketRecord).state.refilledAtMs,
     )
@@ -244,7 +244,7 @@ describeOnEngine('several processes', {timeout: SIZE.timeoutMs}, () => {
     const {refillAmount, refillPeriodSeconds} = parseLimit(raised)
     expect(gained).toBeLessThanOrEqual((elapsedMs * BigInt(refillAmount)) / BigInt(refillPeriodSeconds))
 
-    // The last change reaches the bucket with the next check of the configuration.
+    // The last change updates the bucket with the next configuration check.
     await configs.set(scope, parseLimits(['tpm=300/7sec:30', 'last=5/min']), {replace: true})
     // Only a refusal may end these: on a busy machine the usual deadline could pass before the limits are written.
     const limiter = scene.limiter({clock: Date.now, configCacheMs: 1, timeoutMs: SIZE.timeoutMs})
@@ -263,11 +263,11 @@ describeOnEngine('several processes', {timeout: SIZE.timeoutMs}, () => {
     expect(last.state.limits.get('tpm')?.tokensMilli).toBeLessThanOrEqual(30_000n)
   })
 
-  // The last one: it leaves a worker less.
+  // Last, because it kills a worker.
   it('L1 continue when one of them is killed', async () => {
     await scene.entity('user-1', 'team')
     const {lanes} = SIZE
-    // The worker that is killed has more to do than it can finish.
+    // The killed worker has more to do than it can finish.
     await prepare({}, {requests: 1000 * SIZE.requests})
     await create('team')
     const before = await scene.shards('team', RESOURCE)
@@ -287,15 +287,15 @@ describeOnEngine('several processes', {timeout: SIZE.timeoutMs}, () => {
       tpm: consumedMilli(child, 'tpm') - heldMilli(outcomes).tpm,
       rpd: consumedMilli(child, 'rpd') - heldMilli(outcomes).rpd,
     }
-    const told = heldMilli([{tally: victim.tally as Tally}])
-    // It has reported less than it was granted, and it cannot have been granted more than it asked for since.
-    // A lane may have one request not yet counted at its last report, one at the next, and one in flight.
+    const reported = heldMilli([{tally: victim.tally as Tally}])
+    // It has reported less than it was granted, and cannot have been granted more than it asked for since. A lane may
+    // have one request not yet counted at its last report, one at the next, and one in flight.
     const askedSince = BigInt(PROGRESS_EVERY + 3 * lanes)
-    expect(lost.rpd).toBeGreaterThanOrEqual(told.rpd - BigInt(lanes) * MILLI)
-    expect(lost.rpd).toBeLessThanOrEqual(told.rpd + askedSince * MILLI)
-    expect(lost.tpm).toBeGreaterThanOrEqual(told.tpm - BigInt(lanes * LARGEST) * MILLI)
-    expect(lost.tpm).toBeLessThanOrEqual(told.tpm + askedSince * BigInt(LARGEST + 1) * MILLI)
-    // Each of its lanes may have had one request in flight and one being returned; nothing else explains a difference.
+    expect(lost.rpd).toBeGreaterThanOrEqual(reported.rpd - BigInt(lanes) * MILLI)
+    expect(lost.rpd).toBeLessThanOrEqual(reported.rpd + askedSince * MILLI)
+    expect(lost.tpm).toBeGreaterThanOrEqual(reported.tpm - BigInt(lanes * LARGEST) * MILLI)
+    expect(lost.tpm).toBeLessThanOrEqual(reported.tpm + askedSince * BigInt(LARGEST + 1) * MILLI)
+    // Each of its lanes may have had one request in flight and one being refunded; nothing else explains a difference.
     const apart = consumedSince(before, parent).rpd - consumedMilli(child, 'rpd')
     expect(apart).toBeLessThanOrEqual(BigInt(2 * lanes) * MILLI)
     expect(apart).toBeGreaterThanOrEqual(BigInt(-2 * lanes) * MILLI)

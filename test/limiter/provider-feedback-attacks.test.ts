@@ -27,7 +27,7 @@ describeOnEngine('provider feedback beside other writes', () => {
     feedback: Omit<ProviderFeedback, 'entity' | 'resource'>,
     limiter = scene.limiter({sleep: async () => {}}),
   ) => limiter.reportProviderLimits({...WHO, ...feedback})
-  /** A limiter whose first write is preceded by something else that happens. */
+  /** A limiter that runs `event` just before its first write. */
   const overtakenBy = (event: () => Promise<unknown>): RateLimiter => {
     let hasHappened = false
     const transport: Transport = {
@@ -46,7 +46,7 @@ describeOnEngine('provider feedback beside other writes', () => {
     await scene.configure(SCOPE, 'rpm=600/min')
     const lease = await take({rpm: 600})
     scene.nowMs += 50_000
-    // 500 are there again, and 450 are told. With what is returned meanwhile there would be 1,050.
+    // 500 are refilled, and 450 are reported. With the refund there would be 1,050.
     await report(
       {left: {rpm: 450}},
       overtakenBy(() => lease.rollback()),
@@ -95,7 +95,7 @@ describeOnEngine('provider feedback beside other writes', () => {
     await take({rpm: 1}, limiter)
     scene.nowMs += 1000
     const behind = scene.limiter({clock: () => scene.nowMs - 5000, sleep: async () => {}})
-    // Ten are there again, which the write of the request credits and takes.
+    // Ten are refilled; the request's write credits and takes them.
     event = () => report({refused: {consume: {rpm: 1}, retryAfterMs: 30_000}}, behind)
     await refusal(take({rpm: 10}, limiter))
     expect((await totals()).consumed).toBe(600)
@@ -167,7 +167,7 @@ describeOnEngine('provider feedback beside other writes', () => {
 
   describe('limits of other kinds', () => {
     it('creates no tokens under a schedule with another period, and clears no later than reported (S3)', async () => {
-      // By the second outside of the window, by the day in it: a fraction of the one is no fraction of the other.
+      // Per second outside of the window, per day in it: their fractions differ.
       scene.nowMs = Date.parse('2026-03-10T09:10:00Z')
       await scene.configure(SCOPE, 'rpm=10/s,100/day@"* 9 * * *"')
       await take()

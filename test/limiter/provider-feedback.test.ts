@@ -134,7 +134,7 @@ describeOnEngine('provider feedback', () => {
     await Promise.all(limiters.flatMap(limiter => [report({left: {rpm: 100}}, limiter), take(limiter)]))
     const {tokens, consumed} = await totals()
     expect(consumed).toBe(9)
-    // Requests that came before the feedback are in what was told, those after it are taken from that.
+    // Feedback includes earlier requests; later ones are taken from it.
     expect(tokens).toBeGreaterThanOrEqual(92)
     expect(tokens).toBeLessThanOrEqual(100)
   })
@@ -233,7 +233,7 @@ describeOnEngine('provider feedback', () => {
         ['tpm', {atMs: scene.nowMs, clearsAtMs: scene.nowMs + 2000}],
       ]),
     )
-    // It is not taken for an attribute of another client.
+    // It is not mistaken for an attribute of another client.
     expect(bucket?.shards[0]).not.toHaveProperty('record.foreign')
   })
 })

@@ -20,7 +20,7 @@ const session = makeLimit({...quota, reset: {afterSeconds: 3600}})
 const rate = (more: Partial<Limit> = {}): Limit =>
   makeLimit({name: 'q', capacity: 10, refillAmount: 10, refillPeriodSeconds: 60, ...more})
 
-/** Marks in a slot of its own: otherwise one process may overwrite the mark that another looks for. */
+/** Marks in a separate slot: otherwise one process may overwrite the mark that another looks for. */
 const inSlot = (slot: number) => (count: number) => {
   const bytes = crypto.getRandomValues(new Uint8Array(count))
   bytes[0] = slot
@@ -60,7 +60,7 @@ describeOnEngine('quota allowances', {timeout: 60_000}, () => {
     expect(await admitted(client, 8)).toBe(8)
     scene.nowMs = MIDNIGHT + 500
     await aggregator.handle({Records: tap.take()})
-    // Resets are the aggregator's: the client takes from what is there.
+    // Only the aggregator resets here: the client takes from the balance.
     expect((await scene.totals(USER.entity, USER.resource, 'q')).tokens).toBe(10)
     expect(await admitted(client, 12)).toBe(10)
     const [record] = await scene.shards(USER.entity, USER.resource)
@@ -128,7 +128,7 @@ describeOnEngine('quota allowances', {timeout: 60_000}, () => {
     expect(await admitted(before, 1)).toBe(1)
     const lease = await before.acquire({...USER, consume: {q: 6}})
     const after = limiter(session)
-    // The first decision of a process takes the limits as they are stored.
+    // The first decision of a process uses the stored limits.
     expect(await admitted(after, 1)).toBe(1)
     expect(await admitted(after, 12)).toBe(10)
     await lease.release({q: 6})

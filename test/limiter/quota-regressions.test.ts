@@ -22,7 +22,7 @@ const quota = {name: 'q', capacity: 10, refillAmount: 0, refillPeriodSeconds: 1}
 const daily = makeLimit({...quota, reset: {crons: ['0 0 * * *']}, timeZone: 'UTC'})
 const soft = makeLimit({name: 'soft', capacity: 2, refillAmount: 2, refillPeriodSeconds: 3600, soft: true})
 
-/** What the simulator has found about quotas; the seeds are of its profile `quotas` as it was then. */
+/** Quota faults found by the simulator; the seeds are of its profile `quotas` at that time. */
 describeOnEngine('quotas, soft limits and switches', {timeout: 60_000}, () => {
   const table = useTable()
   let scene: Scene
@@ -34,7 +34,7 @@ describeOnEngine('quotas, soft limits and switches', {timeout: 60_000}, () => {
 
   const limiter = (limits: readonly Limit[], more = {}): RateLimiter => scene.limiter({defaultLimits: limits, ...more})
 
-  /** Everything is stamped or opened as by the command. */
+  /** Stamps or opens everything like the command. */
   async function setAccess(access: 'disabled' | undefined): Promise<void> {
     const {name: stack, transport, clock, randomBytes} = scene.tenant
     const repository = new Repository({stack, transport, clock, randomBytes})
@@ -44,7 +44,7 @@ describeOnEngine('quotas, soft limits and switches', {timeout: 60_000}, () => {
   it('S1 never refuses by a soft limit in debt after its stored softness expired (seed 4)', async () => {
     const client = limiter([soft])
     await (await client.acquire({...USER, consume: {soft: 5}})).commit()
-    // Softness is confirmed now and then, and lasts for 54 seconds; what was seen is remembered for one.
+    // Softness is confirmed now and then, and lasts for 54 seconds; a seen state is cached for one.
     for (let request = 0; request < 120; request++) {
       scene.nowMs += 900
       const lease = await client.acquire({...USER, consume: {soft: 1}})
@@ -87,7 +87,7 @@ describeOnEngine('quotas, soft limits and switches', {timeout: 60_000}, () => {
     const error = await client.acquire({...USER, consume: {q: 8}}).catch(refused => refused)
     expect(error).toBeInstanceOf(RateLimitExceeded)
     expect(await scene.shards(USER.entity, RESOURCE)).toEqual([])
-    // Until Monday, however many sessions could begin and end before.
+    // Until Monday, however many sessions could start and end before.
     expect(error.retryAfterMs).toBe(47 * HOUR_MS + 1)
     scene.nowMs += error.retryAfterMs
     await (await client.acquire({...USER, consume: {q: 8}})).commit()
@@ -177,7 +177,7 @@ describeOnEngine('quotas, soft limits and switches', {timeout: 60_000}, () => {
   it('S3 voids charges from before another client made a monthly quota daily (seed 2000110)', async () => {
     const monthly = makeLimit({...quota, reset: {crons: ['0 0 1 * *']}, timeZone: 'UTC'})
     const lease = await limiter([monthly]).acquire({...USER, consume: {q: 2}})
-    // As zae-limiter does: the kind in place, no new revision; then a reset on the next day, of which 4 are left.
+    // Like zae-limiter: the kind in place, no new revision; then a reset on the next day, of which 4 are left.
     await table.transport.send('UpdateItem', {
       TableName: table.name,
       Key: wireKey(keys.bucket(scene.namespace, USER.entity, RESOURCE, 0)),
@@ -279,7 +279,7 @@ describeOnEngine('quotas, soft limits and switches', {timeout: 60_000}, () => {
       await scene.configure({level: 'resource', resource: RESOURCE}, text)
       const lease = await scene.limiter().acquire({...USER, consume: {q: 1}})
       await splitBucket(scene.tenant, USER.entity, RESOURCE, 1)
-      // As much as the next period begins with, by a top-up that ends with this one.
+      // As much as the next period starts with, by a top-up that ends with this one.
       for (const shard of [0, 1]) await new PythonPeer(scene).set({b_q_tk: n(5000)}, shard)
       const [beforeMs, afterMs] = [scene.nowMs, MIDNIGHT + HOUR_MS]
       let transactions = 0

@@ -7,7 +7,7 @@ import {PythonPeer} from '../helpers/python-peer.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {admittedUntilRefused, failure, refusal, request, splitInto} from './visit.js'
 
-/** Faults that the reference system has had and fixed; named by its commits and issues. */
+/** Fixed faults of the reference system, named by its commits and issues. */
 describeOnEngine('A.6 fixed faults of the reference system', () => {
   const table = useTable()
   let scene: Scene
@@ -18,7 +18,7 @@ describeOnEngine('A.6 fixed faults of the reference system', () => {
     await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=100/min')
   })
 
-  /** Does something before requests for which `when` holds go out. */
+  /** Runs something before requests that `when` matches. */
   function before(
     when: (operation: Operation, input: OperationInput<'UpdateItem'>) => boolean,
     act: () => Promise<void>,
@@ -154,7 +154,7 @@ describeOnEngine('A.6 fixed faults of the reference system', () => {
     await scene.limiter().acquire(request({rpm: 10}))
     await splitInto(scene, 2)
     const [first, second] = [(await python.item(0)) ?? {}, (await python.item(1)) ?? {}]
-    // Marks and the number of requests belong to the writes that a shard has seen itself; the first of several never expires.
+    // Marks and request counts belong to the shard's own writes; the first of several never expires.
     const shared = Object.keys(first).filter(name => !name.startsWith('wn_') && name !== 'rq')
     expect(
       Object.keys(second)

@@ -8,7 +8,7 @@ import {describeOnEngine, useTable} from '../helpers/table.js'
 const RESOURCE = 'gpt-4'
 const of = (entity: string, rpm: number) => ({entity, resource: RESOURCE, consume: {rpm}})
 
-/** Every write that admits counts the requests it admits, which the tokens alone do not show. */
+/** Every admitting write counts its requests, which the tokens alone do not show. */
 describeOnEngine('the number of admitted requests', () => {
   const table = useTable()
   let scene: Scene
@@ -18,7 +18,7 @@ describeOnEngine('the number of admitted requests', () => {
     await scene.configure({level: 'resource', resource: RESOURCE}, 'rpm=100/min')
   })
 
-  /** As all shards of a bucket have counted them. */
+  /** As counted by all shards of a bucket. */
   async function counted(entity: string, shards = 1): Promise<number> {
     let sum = 0
     for (let shard = 0; shard < shards; shard++) {

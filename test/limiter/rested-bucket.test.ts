@@ -8,7 +8,7 @@ const LIMIT = 'tpm=100/min'
 /** Long enough to be full. */
 const RESTED_MS = 5 * 60_000
 
-/** Several processes meet a bucket that has been full for long: at one instant it gives its capacity, and no more. */
+/** Several processes meet a bucket that has long been full: at one instant it gives exactly its capacity. */
 describe('S1 a rested bucket', {timeout: 60_000}, () => {
   async function newStage() {
     let nowMs = 1_700_000_000_000
@@ -26,7 +26,7 @@ describe('S1 a rested bucket', {timeout: 60_000}, () => {
     while (!firstVisits.readFirst('gpt-4')) firstVisits.note('gpt-4', true)
   }
 
-  /** What a bucket still gives at this very instant, to a process that knows nothing. */
+  /** Tokens that a bucket still gives at this instant, to a process with empty caches. */
   async function drain(stage: Parameters<typeof plainProcess>[0]): Promise<number> {
     const process = plainProcess(stage)
     let drained = 0
@@ -36,7 +36,7 @@ describe('S1 a rested bucket', {timeout: 60_000}, () => {
     return drained
   }
 
-  /** What the processes know of the bucket; they read it first where they have learned to, all at the same time. */
+  /** How the processes know the bucket. If they have learned to read first, they all read at the same time. */
   type Knowledge = 'nothing' | 'its state' | 'to read first' | 'to read first, and there is none'
 
   it.each<[string, number[][], Knowledge]>([
@@ -100,9 +100,9 @@ describe('S1 a rested bucket', {timeout: 60_000}, () => {
     await one.acquire(1)
     rest(18_000)
     await queue.refund(new Map([['tpm', 60_000n]]), 1, {isBypassed: false, incarnation, periods: new Map()})
-    // More than is stored as the process knows it: the write brings the refill of 30 along.
+    // More than the process knows as stored: the write includes the refill of 30.
     expect(await one.acquire(50)).toBe(true)
-    // Half of the capacity is left, and 20 come back.
+    // Half of the capacity is left, and 20 are refilled.
     rest(12_000)
     expect(await drain(stage)).toBe(70)
   })

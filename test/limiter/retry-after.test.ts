@@ -12,10 +12,10 @@ interface State {
   readonly rate: number
   readonly periodSeconds: number
   readonly shards: number
-  /** Millitokens per shard, as some history may have left them. */
+  /** Millitokens per shard, left by some history. */
   readonly balances: readonly number[]
   readonly remainderMs: number
-  /** How far the refill instant lies behind the clock (ahead when negative), in ms. */
+  /** Lag of the refill instant behind the clock, in ms; negative: it is ahead. */
   readonly sinceRefillMs: number
   readonly parentBalance: number | undefined
   readonly asked: number
@@ -81,20 +81,20 @@ describeOnBoth('L2 retry-after', {timeout: 300_000}, (table, extent) => {
         expect(retryAfterMs).toBeGreaterThan(0)
         expect(Number.isSafeInteger(retryAfterMs)).toBe(true)
         const check = await limiter.check(request({rpm: state.asked}))
-        // A shard above its share has admitted this request before the parent refused it; a check does not count on that.
+        // A shard above its share admitted this request before the parent refused it; a check does not count on that.
         const isEven = state.balances.every(balance => balance * state.shards <= state.capacity * 1000)
         expect(check.admitted).toBe(false)
         expect(check.retryAfterMs).toBeGreaterThanOrEqual(retryAfterMs)
         // The wait of several shards is rounded up by one more.
         if (isEven) expect((check.retryAfterMs ?? 0) - retryAfterMs).toBeLessThanOrEqual(state.shards > 1 ? 1 : 0)
-        // Nor is it counted on by the next request, which may come to another shard.
+        // The next request does not count on it either: it may go to another shard.
         if (!isEven && state.parentBalance !== undefined) return
         scene.nowMs += retryAfterMs
         await ask()
       }),
       {numRuns: extent === 'all' ? 100 : 8},
     )
-    // How many there are depends on chance; that there are none in 200 does not.
+    // Their number depends on chance, but 200 runs always have some.
     if (extent === 'all') expect(refused).toBeGreaterThan(0)
   })
 
@@ -109,11 +109,11 @@ describeOnBoth('L2 retry-after', {timeout: 300_000}, (table, extent) => {
         const limiter = scene.limiter({denyCacheMs: 0})
         const error = await failure(limiter.acquire(request({rpm: state.asked})))
         if (!(error instanceof RateLimitExceeded) || error.retryAfterMs <= 2) return
-        // Waits over ten years are not looked for exactly.
+        // Waits over ten years are not computed exactly.
         if (error.retryAfterMs >= TEN_YEARS_MS) return
         await limiter.settled()
         scene.nowMs += error.retryAfterMs - 2
-        // By a process of its own: one that has seen a bucket ahead of its clock may admit earlier (decision 29).
+        // In a separate process: one that has seen a bucket ahead of its clock may admit earlier (decision 29).
         const again = scene.limiter({denyCacheMs: 0}).acquire(request({rpm: state.asked}))
         expect(await failure(again)).toBeInstanceOf(RateLimitExceeded)
       }),

@@ -34,7 +34,7 @@ describeOnBoth('settlements', {timeout: 60_000}, table => {
       Key: wireKey(keys.bucket(scene.namespace, 'user-1', 'gpt-4', 0)),
     })
 
-  /** Does something just before write number `at` from now on is sent. */
+  /** Runs something just before write number `at` from now on. */
   function before(at: number, intrude: () => Promise<unknown>): void {
     let writes = 0
     scene.transport = {
@@ -160,7 +160,7 @@ describeOnBoth('settlements', {timeout: 60_000}, table => {
     await lastFirst.acquire(request({input: 1}))
     await scene.configure({level: 'resource', resource: 'gpt-4'}, 'input=900/day', 'output=1000/day')
     scene.nowMs += 60_000
-    // The shard of the lease is not asked for itself, only read with the others.
+    // The lease's shard is not asked separately, only read with the others.
     faults.start({kind: 'lost before apply', at: `UpdateItem ${FIRST_SHARD} (1)`, on: FIRST_SHARD, times: 20})
     const refused = await failure(lastFirst.acquire(request({input: 900})))
     expect(refused).toMatchObject({code: 'limit.exceeded'})

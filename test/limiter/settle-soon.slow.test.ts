@@ -10,9 +10,9 @@ const PROGRAM = fileURLToPath(new URL('fixtures/settling-process.ts', import.met
 
 const SIZE = process.env.ZAEL_TEST_SIZE === 'full' ? {requests: 5000, kills: 20} : {requests: 300, kills: 4}
 
-/** What a process has said last, in whole tokens. */
+/** The last report of a process, in whole tokens. */
 interface Report {
-  readonly owed: number
+  readonly settled: number
   readonly asked: number
   readonly unwritten: {readonly charges: number; readonly returns: number}
   readonly isDone: boolean
@@ -49,7 +49,7 @@ describeOnEngine('processes that settle soon', {timeout: 300_000}, () => {
     const reports: Report[] = []
     const lines = createInterface(child.stdout)
     lines.on('line', line => reports.push(JSON.parse(line)))
-    // The last lines may come after the end of the process.
+    // The last lines may arrive after the end of the process.
     const ended = Promise.all([once(child, 'exit'), once(lines, 'close')])
     return {child, reports, lines, ended}
   }
@@ -62,7 +62,7 @@ describeOnEngine('processes that settle soon', {timeout: 300_000}, () => {
     const isFinal = reports.some(({isDone}) => isDone)
     expect(isFinal).toBe(true)
     expect(last).toMatchObject({asked: 0, unwritten: {charges: 0, returns: 0}})
-    expect(await consumed()).toBe(last.owed)
+    expect(await consumed()).toBe(last.settled)
   })
 
   it('S6 lose at most the accepted, unwritten settlements when killed', async () => {
@@ -75,12 +75,12 @@ describeOnEngine('processes that settle soon', {timeout: 300_000}, () => {
         if (reports.length === killAfter) child.kill('SIGKILL')
       })
       await ended
-      const {owed, asked, unwritten, isDone} = reports.at(-1) as Report
+      const {settled, asked, unwritten, isDone} = reports.at(-1) as Report
       expect(isDone).toBe(false)
       hadUnwritten += unwritten.charges + unwritten.returns
       const charged = (await consumed()) - before
-      expect(charged).toBeGreaterThanOrEqual(owed - unwritten.charges)
-      expect(charged).toBeLessThanOrEqual(owed + unwritten.returns + asked)
+      expect(charged).toBeGreaterThanOrEqual(settled - unwritten.charges)
+      expect(charged).toBeLessThanOrEqual(settled + unwritten.returns + asked)
     }
     // Otherwise the kills have shown nothing.
     expect(hadUnwritten).toBeGreaterThan(0)

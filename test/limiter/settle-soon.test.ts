@@ -30,7 +30,7 @@ describeOnBoth("settle: 'soon'", {timeout: 60_000}, table => {
   const tpm = (entity = 'user-1', shards = 1) => scene.totals(entity, 'gpt-4', 'tpm', shards)
   const key = () => wireKey(keys.bucket(scene.namespace, 'user-1', 'gpt-4', 0))
 
-  /** How many calls `work` makes, with what it leaves to be written. */
+  /** Calls of `work`, including its later settlements. */
   async function callsOf(work: () => Promise<unknown>): Promise<number> {
     await limiter.settled()
     const before = scene.calls.length
@@ -39,7 +39,7 @@ describeOnBoth("settle: 'soon'", {timeout: 60_000}, table => {
     return scene.calls.length - before
   }
 
-  /** Writes from now on fail, or wait. */
+  /** Makes writes fail or wait from now on. */
   function disturb(send: (inner: Transport['send']) => Transport['send']): () => void {
     const {transport} = scene
     const disturbed = send((...args) => transport.send(...args))
@@ -54,7 +54,7 @@ describeOnBoth("settle: 'soon'", {timeout: 60_000}, table => {
     }
   }
 
-  /** Writes wait from now on, until what is returned is called. */
+  /** Makes writes wait until the returned function is called. */
   function hold(): () => void {
     let open = () => {}
     const opened = new Promise<void>(resolve => {
@@ -268,7 +268,7 @@ describeOnBoth("settle: 'soon'", {timeout: 60_000}, table => {
       return () => void process.off('unhandledRejection', noteUnhandled)
     })
 
-    /** Both levels of two corrections fail. */
+    /** Both levels of two settlements fail. */
     async function failTwice(lease: Lease, error: () => Error): Promise<Array<Error & {code?: string}>> {
       const repair = failWith(error)
       const warnings = await warningsOf(async () => {
@@ -329,7 +329,7 @@ describeOnBoth("settle: 'soon'", {timeout: 60_000}, table => {
       expect(await tpm()).toEqual({tokens: 970, consumed: 30})
     })
 
-    /** More attempts fail than one write makes. */
+    /** More failures than the attempts of one write. */
     function failForAWhile(): void {
       let failures = 0
       disturb(

@@ -18,7 +18,7 @@ describeOnBoth('known shards', {timeout: 60_000}, table => {
 
   const limiter = () => scene.limiter({random: () => 0})
 
-  /** Does something just before shards are read together for the first time from now on. */
+  /** Runs something just before the next read of all shards. */
   function beforeShardsAreRead(intrude: () => Promise<unknown>): void {
     let hasIntruded = false
     const transport: Transport = {
@@ -42,7 +42,7 @@ describeOnBoth('known shards', {timeout: 60_000}, table => {
     await one.acquire(request({rpm: 24}))
     scene.nowMs += 19_900
     await one.acquire(request({rpm: 20}))
-    // The families of entities are looked up again after half a minute; that is no reason to forget the shards.
+    // Families of entities are looked up again after half a minute; the shards must stay known.
     scene.nowMs += 200
     expect(await isAdmitted(one.acquire(request({rpm: 20})))).toBe(true)
   })

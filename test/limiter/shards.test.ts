@@ -16,7 +16,7 @@ describeOnEngine('shards', () => {
 
   const limits = (...texts: string[]) => scene.configure({level: 'resource', resource: 'gpt-4'}, ...texts)
 
-  /** A limiter that knows the bucket's shards and draws them in the given order, then again from the start. */
+  /** A limiter that knows the bucket's shards and draws them in the given order, repeatedly. */
   async function drawing(...draws: number[]) {
     let next = 0
     let isReady = false
@@ -34,7 +34,7 @@ describeOnEngine('shards', () => {
     await scene.entity('user-1', 'team-1')
     await scene.limiter().acquire(request({rpm: 1}))
     await splitInto(scene, 2)
-    // Shard 1 is drawn first every time and has nothing.
+    // Shard 1 is always drawn first and is empty.
     await python.adjust({rpm: (await python.number('b_rpm_tk', 1)) / 1000}, 1)
     const limiter = await drawing(LAST)
     for (let admitted = 0; admitted < 30; admitted++) await limiter.acquire(request({rpm: 1}))
@@ -149,7 +149,7 @@ describeOnEngine('shards', () => {
     await python.bump(2)
     await python.bump(4)
     expect(await admittedUntilRefused(scene.limiter(), {rpd: 1}, 300)).toBe(90)
-    // Items that are there keep the aggregator from cloning full ones.
+    // Existing items keep the aggregator from cloning full ones.
     for (let shard = 0; shard < 8; shard++) {
       expect(await python.item(shard), `shard ${shard}`).toMatchObject({
         shard_count: {N: '8'},
@@ -182,7 +182,7 @@ describeOnEngine('shards', () => {
     await scene.limiter().acquire(request({rpm: 40}))
     await splitInto(scene, 2)
     await python.bump(2)
-    // Shard 0 tells of four; of the three others only shard 1 is asked.
+    // Shard 0 shows a count of four; of the three others only shard 1 is asked.
     const limiter = await drawing(0.3)
     await limiter.acquire(request({rpm: 1}))
     await limiter.settled()

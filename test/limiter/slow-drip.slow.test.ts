@@ -6,7 +6,7 @@ import {Namespaces} from '../../src/lib/repository/namespaces/namespaces.js'
 import {Scene} from '../helpers/limiter.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 
-/** Passes requests on to the engine; answers those that are to drip with a byte now and then, without end. */
+/** Passes requests on to the engine; dripping responses get a byte now and then, endlessly. */
 class DrippingProxy {
   readonly dripped: string[] = []
   /** Operations whose next request drips. */

@@ -24,7 +24,7 @@ describeOnBoth('the switch of a resource or entity', {timeout: 60_000}, table =>
   const key = (shard = 0) => wireKey(keys.bucket(scene.namespace, 'user-1', 'gpt-4', shard))
   const stored = async (shard = 0): Promise<Item | undefined> =>
     (await table.transport.send('GetItem', {TableName: table.name, Key: key(shard), ConsistentRead: true})).Item
-  /** As another client does: it changes nothing else. */
+  /** Like another client: changes only this flag. */
   const stamp = (Key: Item) =>
     table.transport.send('UpdateItem', {
       TableName: table.name,
@@ -38,7 +38,7 @@ describeOnBoth('the switch of a resource or entity', {timeout: 60_000}, table =>
     const limiters = Array.from({length: 5}, () => scene.limiter({onUnavailable: 'allow'}))
     for (const limiter of limiters) for (let at = 0; at < 3; at++) await limiter.acquire(request({rpm: 1}))
     expect((await repository.setAccess(RESOURCE, 'disabled')).buckets).toEqual({checked: 1, updated: 1, failed: 0})
-    // What was refused may be counted meanwhile, with the mark of that write.
+    // Refusals may be counted meanwhile, with the mark of that write.
     const charged = (all: Item = {}) =>
       Object.fromEntries(Object.entries(all).filter(([name]) => !/^(x|xl|wn_.*)$/.test(name)))
     const after = charged(await stored())
@@ -88,7 +88,7 @@ describeOnBoth('the switch of a resource or entity', {timeout: 60_000}, table =>
       () => limiter.available(bucket),
       () => limiter.timeUntilAvailable(request({rpm: 1})),
     ]
-    const told = () =>
+    const refused = () =>
       Promise.all(
         looks.map(async look =>
           look().then(
@@ -97,11 +97,11 @@ describeOnBoth('the switch of a resource or entity', {timeout: 60_000}, table =>
           ),
         ),
       )
-    expect(await told()).toEqual([false, false, false])
+    expect(await refused()).toEqual([false, false, false])
     await repository.setAccess(RESOURCE, 'disabled')
-    expect(await told()).toEqual([true, true, true])
+    expect(await refused()).toEqual([true, true, true])
     await repository.setAccess(RESOURCE, undefined)
-    expect(await told()).toEqual([false, false, false])
+    expect(await refused()).toEqual([false, false, false])
   })
 
   it('applies to buckets that do not exist yet', async () => {
@@ -118,7 +118,7 @@ describeOnBoth('the switch of a resource or entity', {timeout: 60_000}, table =>
       await repository.setAccess(RESOURCE, 'disabled')
       expect(await isDisabled(limiter.acquire(request({rpm: 1})))).toBe(true)
       await repository.setAccess(RESOURCE, access)
-      // A refusal that was seen holds for a second (`denyCacheMs`).
+      // A seen refusal is cached for a second (`denyCacheMs`).
       scene.nowMs += 1001
       expect(await isAdmitted(limiter.acquire(request({rpm: 10})))).toBe(true)
       expect(await isAdmitted(scene.limiter().acquire(request({rpm: 10})))).toBe(true)
@@ -137,7 +137,7 @@ describeOnBoth('the switch of a resource or entity', {timeout: 60_000}, table =>
     expect(await isDisabled(other())).toBe(true)
     await repository.setAccess(ENTITY, 'disabled')
     expect(await isDisabled(limiter.acquire(request({rpm: 1})))).toBe(true)
-    // The switch of the resource goes over the buckets again, and leaves the more specific one alone.
+    // The resource's switch updates the buckets again, and keeps the more specific one.
     await repository.setAccess(RESOURCE, undefined)
     scene.nowMs += 1001
     expect(await isDisabled(limiter.acquire(request({rpm: 1})))).toBe(true)
@@ -163,7 +163,7 @@ describeOnBoth('the switch of a resource or entity', {timeout: 60_000}, table =>
     const limiter = scene.limiter({
       transport: {
         send: async (operation, input, options) => {
-          // Another client stamps the shards one after the other; its configuration says the same.
+          // Another client stamps one shard after another; its configuration agrees.
           if (operation === 'TransactWriteItems') {
             const config = wireKey(keys.resourceConfig(scene.namespace, 'gpt-4'))
             await stamp(config)
@@ -176,7 +176,7 @@ describeOnBoth('the switch of a resource or entity', {timeout: 60_000}, table =>
     const lease = await limiter.acquire(request({rpm: 1}))
     expect(await isDisabled(limiter.acquire(request({rpm: 80})))).toBe(true)
     expect((await scene.totals('user-1', 'gpt-4', 'rpm', 2)).consumed).toBe(2)
-    // What was taken before goes back all the same.
+    // Earlier charges are refunded anyway.
     await lease.rollback()
     expect((await scene.totals('user-1', 'gpt-4', 'rpm', 2)).consumed).toBe(1)
   })

@@ -64,7 +64,7 @@ describeOnBoth('refill', {timeout: 300_000}, (table, extent) => {
     expect(await python.number('rf')).toBe(scene.nowMs)
   })
 
-  /** Every answer takes 20 ms: the clock at the write is not the clock at the read. */
+  /** Every response takes 20 ms: the clock differs between read and write. */
   const slow = (inner: Transport): Transport => ({
     send: async (operation, input, options) => {
       const answer = inner.send(operation, input, options)
@@ -147,7 +147,7 @@ describeOnBoth('refill', {timeout: 300_000}, (table, extent) => {
     expect(await admittedUntilRefused(limiter, {rps: 1}, 100)).toBe(5)
   })
 
-  // Setting it back would credit the same time twice for real (S7), so the bucket waits and reports for how long.
+  // Setting it back would credit the same time twice (S7), so the bucket waits and reports how long.
   it('D-5 keeps an rf ahead of the clock, and includes it in the wait', async () => {
     await limits('rps=1/sec:100')
     await scene.limiter().acquire(request({rps: 100}))

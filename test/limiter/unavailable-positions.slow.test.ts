@@ -6,7 +6,7 @@ import {IN_FAMILIES, ON_LEASES, ON_ONE_ITEM} from './faults/scenarios.js'
 
 const KINDS: readonly FaultKind[] = ['unreachable', 'throttled', '5xx']
 
-/** An outage that begins with any call and lasts longer than any caller waits. */
+/** An outage that starts with any call and outlasts every caller. */
 describeOnBoth('L5 an outage from any call on', {timeout: 300_000}, (table, extent) => {
   describe.each([...ON_ONE_ITEM, ...IN_FAMILIES, ...ON_LEASES])('$name', scenario => {
     it.each(['block', 'allow'] as const)('ends as the policy %s says', async onUnavailable => {

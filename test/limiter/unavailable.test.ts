@@ -25,7 +25,7 @@ describeOnEngine('an unavailable table', () => {
     await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=60/min', 'tpm=10k/min')
   })
 
-  /** Without a policy of its own unless given one. */
+  /** Without its own policy by default. */
   function limiter(options: RateLimiterOptions & TableSeams = {}): RateLimiter {
     const {namespace: namespaceId, transport} = scene
     return new RateLimiter({
@@ -88,7 +88,7 @@ describeOnEngine('an unavailable table', () => {
         const plain = limiter()
         expect((await plain.acquire(request)).isMetered).toBe(true)
         faults.start(OUTAGE)
-        // Long after the cache has let go of it, too.
+        // Long after the cache entry has expired too.
         for (const laterMs of [0, 3_600_000]) {
           scene.nowMs += laterMs
           const outcome = await plain.acquire(request).then(
@@ -104,7 +104,7 @@ describeOnEngine('an unavailable table', () => {
       await store('allow')
       faults.start({kind: 'throttled', operation: 'UpdateItem', at: 1, times: Number.POSITIVE_INFINITY})
       const learning = limiter()
-      // A request waits only briefly for the policy, and a busy engine may take longer: then the next request has it.
+      // A request waits only briefly for the policy. If a busy engine takes longer, the next request has it.
       const isLetThrough = () =>
         learning.acquire(request).then(
           lease => !lease.isMetered,

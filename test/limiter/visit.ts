@@ -4,7 +4,7 @@ import type {AcquireRequest} from '../../src/lib/limiter/request/options.js'
 import {splitBucket} from '../../src/lib/repository/buckets/split.js'
 import type {Scene} from '../helpers/limiter.js'
 
-/** The request most scenarios make. */
+/** The request of most scenarios. */
 export const request = (consume: Record<string, number>, entity = 'user-1'): AcquireRequest => ({
   entity,
   resource: 'gpt-4',
@@ -37,7 +37,7 @@ export async function isAdmitted(attempt: Promise<unknown>): Promise<boolean> {
   )
 }
 
-/** How many of `most` equal requests, one after the other, are admitted before the first refusal. */
+/** How many of `most` equal successive requests are admitted before the first refusal. */
 export async function admittedUntilRefused(
   limiter: RateLimiter,
   consume: Record<string, number>,
@@ -50,12 +50,12 @@ export async function admittedUntilRefused(
   return most
 }
 
-/** Splits a bucket until it has `count` shards, as pressure would. */
+/** Splits a bucket until it has `count` shards, as write pressure would. */
 export async function splitInto(scene: Scene, count: number, entity = 'user-1', resource = 'gpt-4'): Promise<void> {
   for (let shards = 1; shards < count; shards *= 2) await splitBucket(scene.tenant, entity, resource, shards)
 }
 
-/** The warnings of the process while `work` runs, and for a turn of the event loop after it. */
+/** The process's warnings while `work` runs, and for one turn of the event loop after it. */
 export async function warningsOf(work: () => Promise<unknown>): Promise<Array<Error & {code?: string}>> {
   const warnings: Array<Error & {code?: string}> = []
   const listen = (warning: Error) => warnings.push(warning)

@@ -17,13 +17,13 @@ describe('one signal shared by many', () => {
 
   it('notifies all of them, including a later one, but none that has gone', () => {
     const controller = new AbortController()
-    const told: string[] = []
-    onAbort(controller.signal, () => told.push('first'))
-    onAbort(controller.signal, () => told.push('gone'))()
-    onAbort(controller.signal, () => told.push('second'))
+    const notified: string[] = []
+    onAbort(controller.signal, () => notified.push('first'))
+    onAbort(controller.signal, () => notified.push('gone'))()
+    onAbort(controller.signal, () => notified.push('second'))
     controller.abort()
-    onAbort(controller.signal, () => told.push('late'))
-    expect(told).toEqual(['first', 'second', 'late'])
+    onAbort(controller.signal, () => notified.push('late'))
+    expect(notified).toEqual(['first', 'second', 'late'])
   })
 })
 

@@ -52,7 +52,7 @@ describeOnBoth('write pressure', {timeout: 300_000}, (table, extent) => {
       scene.nowMs += written % 10 === 0 ? 9 : 1
       await limiter.acquire(request({rpm: 1}))
     }
-    // 555 a second so far.
+    // 555 per second so far.
     expect(await python.number('shard_count')).toBe(1)
     const before = await scene.totals('user-1', 'gpt-4', 'rpm')
     let more = 0
@@ -83,7 +83,7 @@ describeOnBoth('write pressure', {timeout: 300_000}, (table, extent) => {
       for (let shard = 0; shard < count; shard++) await python.countWrites(2000, shard)
       scene.nowMs += 1000
       for (let asked = 0; asked < count * 2; asked++) await limiter.acquire(request({rpm: 1}))
-      // A split goes on beside the requests; closing waits for it.
+      // A split runs beside the requests; close waits for it.
       await limiter.settled()
       count = await python.number('shard_count')
       expect(count).toBeLessThanOrEqual(32)
@@ -139,12 +139,12 @@ describeOnBoth('write pressure', {timeout: 300_000}, (table, extent) => {
       await all()
       await limiter.settled()
     }
-    // A shard that was not drawn since the last second would be found to be hot only now, and be split.
+    // A shard not drawn in the last second would only now be measured as hot, and be split.
     scene.nowMs += 15_000
     scene.calls.length = 0
     await all()
-    // Always two updates each: the reference needs three and a read once the budget is spent. Besides, the first write to
-    // a shard that a split has just made may only show it, or a read in its place does (decision 37).
+    // Always two updates each: the reference needs three and a read once the budget is spent. In addition, the first
+    // write to a new shard may only show it, or a read does (decision 37).
     expect(scene.calls.filter(call => call !== 'UpdateItem' && call !== 'GetItem')).toEqual([])
     await limiter.settled()
     const count = await parent.number('shard_count')

@@ -21,14 +21,17 @@ const daily = makeLimit({...quota, reset: {crons: ['0 0 * * *']}, timeZone: 'UTC
 const monthly = makeLimit({...quota, reset: {crons: ['0 0 1 * *']}, timeZone: 'UTC'})
 const session = makeLimit({...quota, reset: {afterSeconds: 3600}})
 
-/** What is admitted: to a wrong and a right clock in turn; then, on the right clock, after 2, 13 and 37 hours and 22 days. */
+/**
+ * Admitted amounts: to a wrong and a right clock in turn; then, on the right clock, after 2, 13 and 37 hours and 22
+ * days.
+ */
 interface Outcome {
   readonly inTurn: readonly number[]
   readonly later: readonly [number, number, number, number]
 }
 
 const NOTHING = [0, 0, 0, 0, 0, 0]
-/** The next period is entered early, once: the wrong clock asks for 3, the right one gets what is left. */
+/** The next period starts early, once: the wrong clock asks for 3, the right one gets the rest. */
 const ONE_EARLY = [3, 7, 0, 0, 0, 0]
 
 const CASES: readonly [limit: Limit, kind: string, hoursAhead: number, outcome: Outcome][] = [
@@ -45,7 +48,7 @@ const CASES: readonly [limit: Limit, kind: string, hoursAhead: number, outcome: 
   // The next month was granted in this one.
   [monthly, 'monthly', 40 * 24, {inTurn: ONE_EARLY, later: [0, 0, 0, 0]}],
   [monthly, 'monthly', -40 * 24, {inTurn: NOTHING, later: [0, 0, 0, 10]}],
-  // A session that is up to a day ahead is waited for.
+  // A session up to a day ahead is waited for.
   [session, 'session', 13, {inTurn: ONE_EARLY, later: [0, 0, 10, 10]}],
   [session, 'session', 25, {inTurn: ONE_EARLY, later: [10, 10, 10, 10]}],
   [session, 'session', 40 * 24, {inTurn: ONE_EARLY, later: [10, 10, 10, 10]}],
@@ -139,7 +142,7 @@ describeOnBoth('S7 a quota and a clock that is wrong', {}, (table, extent) => {
     const options = {defaultLimits: [session], denyCacheMs: 0, namespaceId: namespace.id}
     const wrong = scene.limiter({...options, clock: () => scene.nowMs + 40 * DAY_MS})
     expect(await admitted(scene, wrong, 3)).toBe(3)
-    // As an older client leaves it: the bucket is of the present, its session is not.
+    // As left by an older client: the bucket is current, its session is not.
     await change(namespace.id, 'SET rf = :value', NOON)
     const {findings} = await verifyTable(scene.tenant)
     const found = findings.filter(({kind}) => kind === 'refill')

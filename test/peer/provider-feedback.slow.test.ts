@@ -56,11 +56,11 @@ describeWithPeers('provider feedback beside the Python clients', () => {
     it('survives charges, refunds, refills and reads by Python', async () => {
       await python(1)
       await report({left: {rpm: 30}})
-      const {told_rpm: told} = await item()
+      const {told_rpm: feedback} = await item()
       await scene.client.acquire(ORGANISATION.entity, ORGANISATION.resource, {rpm: 4}, {rollBack: true})
       await scene.pass(5000)
       await scene.client.acquire(ORGANISATION.entity, ORGANISATION.resource, {rpm: 4}, {adjust: {rpm: 2}})
-      expect((await item()).told_rpm).toEqual(told)
+      expect((await item()).told_rpm).toEqual(feedback)
       const buckets = await scene.client.repository<object[]>('get_buckets', {
         entity_id: ORGANISATION.entity,
         resource: ORGANISATION.resource,

@@ -129,7 +129,7 @@ export interface PythonScheduleEntry {
 
 export interface AcquireOptions {
   readonly times?: number
-  /** Requests at once; 1 unless told. */
+  /** Concurrent requests. Default: 1. */
   readonly concurrency?: number
   /** What the lease does before it ends. */
   readonly adjust?: Readonly<Record<string, number>>

@@ -42,7 +42,7 @@ describeWithPeers.each(['0.10', '0.17'] as const)('records of zae-limiter %s and
       UpdateExpression: `SET ${Object.keys(added).map(name => `${name} = :${name}`)}`,
       ExpressionAttributeValues: Object.fromEntries(Object.entries(added).map(([name, value]) => [`:${name}`, value])),
     })
-    // Taken at once, corrected, returned, refused, refilled, and with other limits.
+    // Taken at once, settled, refunded, refused, refilled, and with other limits.
     await client.acquire('u', 'gpt', {rpm: 2}, {adjust: {rpm: 1}})
     await client.acquire('u', 'gpt', {rpm: 2}, {rollBack: true})
     expect(await client.acquire('u', 'gpt', {rpm: 10})).toMatchObject({refused: 1})

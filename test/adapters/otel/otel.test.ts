@@ -14,7 +14,7 @@ import {Scene} from '../../helpers/limiter.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'
 import {failure, request} from '../../limiter/visit.js'
 
-/** What the SDK for Node registers, on Node's own storage. */
+/** Like the context manager of the SDK for Node, on AsyncLocalStorage. */
 class StorageContextManager implements ContextManager {
   readonly #storage = new AsyncLocalStorage<Context>()
   active = () => this.#storage.getStore() ?? ROOT_CONTEXT
@@ -114,7 +114,7 @@ describeOnEngine('decisions as metrics', () => {
     await failure(limiter.acquire({...request({rpm: 1}), signal: AbortSignal.abort()}))
     const found = await recorded()
     const calls = (found['zael.calls'] as {points: string[]}).points
-    // How many, the tests of the limiter say.
+    // The limiter's tests cover the number.
     expect(calls).toEqual([expect.stringMatching(/^zael\.namespace=default: [1-9]\d*$/)])
     expect({
       ...found,
@@ -175,7 +175,7 @@ describeOnEngine('decisions as metrics', () => {
     ])
     const wrong = 'a b|"|\\|a=b,c|{}|a\nb|\0|\u{1F600}|\uD800|\u202E|__proto__|_other_'.split('|')
     for (const name of ['', ...wrong]) await failure(ask({entity: name, resource: name}))
-    // Names that cannot be are no decisions, and no series.
+    // Impossible names are neither decisions nor series.
     expect(await pointsOf('zael.decisions')).toHaveLength(2)
   })
 
@@ -265,7 +265,7 @@ describeOnEngine('decisions as spans', () => {
     await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=1/min')
   })
 
-  /** Runs `work` within a span of its own. */
+  /** Runs `work` within its own span. */
   const traced = async (work: () => Promise<unknown>): Promise<string> => {
     const outer = tracerProvider.getTracer('test').startSpan('request')
     await context.with(trace.setSpan(context.active(), outer), work)

@@ -36,8 +36,8 @@ const PER_DAY: Rate = {capacityMilli: 10_000n, refillAmountMilli: 10_000n, refil
 const PER_SECOND: Rate = {capacityMilli: 100_000n, refillAmountMilli: 100_000n, refillPeriodMs: 1000}
 const slowAndFast = () => bucketOf({rpd: PER_DAY, rps: PER_SECOND})
 
-/** Charges (or returns, when negative) whatever the balance, as corrections do. */
-function correct(bucket: BucketState, amounts: Amounts, nowMs: number): BucketState {
+/** Charges (or refunds, if negative) regardless of the balance, like settlements. */
+function settle(bucket: BucketState, amounts: Amounts, nowMs: number): BucketState {
   const {refilledAtMs, limits} = refillBucket(bucket, nowMs)
   const charged = [...limits].map(([name, limit]): [string, BucketLimit] => {
     const milli = amounts.get(name) ?? 0n
@@ -99,7 +99,7 @@ describe('a 10/day limit beside a 100/s limit in one bucket', () => {
             bucket = decision.bucket
             if (!decision.admitted) continue
           } else {
-            bucket = correct(bucket, amounts, nowMs)
+            bucket = settle(bucket, amounts, nowMs)
           }
           for (const [name, milli] of amounts) oracles.get(name)?.charge(milli)
         }
@@ -156,7 +156,7 @@ describe('time', () => {
   it('S7 never creates tokens or moves the refill instant back when a clock jumps back', () => {
     fc.assert(
       fc.property(fc.array(fc.integer({min: -30_000, max: 30_000}), {maxLength: 80}), jumps => {
-        let bucket = correct(slowAndFast(), asked({rpd: 1000, rps: 1_000_000}), T0)
+        let bucket = settle(slowAndFast(), asked({rpd: 1000, rps: 1_000_000}), T0)
         const before = bucket
         let nowMs = T0
         let latestMs = T0
@@ -191,7 +191,7 @@ describe('time', () => {
   })
 
   it('L2 reports a true retry-after if the refill instant is ahead of the clock', () => {
-    const emptyAhead = correct(bucketOf({rps: PER_SECOND}), asked({rps: 100}), T0 + 5000)
+    const emptyAhead = settle(bucketOf({rps: PER_SECOND}), asked({rps: 100}), T0 + 5000)
     const decision = tryConsumeBucket(emptyAhead, asked({rps: 10}), T0)
     expect(decision.admitted).toBe(false)
     expect(decision.retryAfterMs).toBe(5000 + 101)
@@ -216,7 +216,7 @@ describe('decisions', () => {
   })
 
   it('D-20 do not check a limit that is not requested, even in debt', () => {
-    const inDebt = correct(slowAndFast(), asked({rpd: 50}), T0)
+    const inDebt = settle(slowAndFast(), asked({rpd: 50}), T0)
     expect(tryConsumeBucket(inDebt, asked({rps: 1, rpd: 0}), T0).admitted).toBe(true)
     expect(tryConsumeBucket(inDebt, asked({rps: 1, rpd: 1}), T0).admitted).toBe(false)
   })
@@ -228,7 +228,7 @@ describe('decisions', () => {
 
   it('count consumption separately from refill', () => {
     let bucket = tryConsumeBucket(slowAndFast(), asked({rps: 30}), T0).bucket
-    bucket = correct(bucket, asked({rps: -10}), T0 + 60_000)
+    bucket = settle(bucket, asked({rps: -10}), T0 + 60_000)
     expect(bucket.limits.get('rps')?.consumedMilli).toBe(20_000n)
     expect([...bucket.limits.values()].map(limit => limit.tokensMilli)).toEqual([10_000n, 110_000n])
   })

@@ -19,7 +19,7 @@ export class RawServer {
     socket.on('error', () => {})
     socket.on('close', () => {
       this.sockets.delete(socket)
-      for (const tell of this.#closed.splice(0)) tell()
+      for (const notify of this.#closed.splice(0)) notify()
     })
     socket.on('data', bytes => {
       text += bytes.toString('latin1')

@@ -21,24 +21,24 @@ export function readUnits(bytes: number, isConsistent: boolean | undefined): num
   return Math.max(1, Math.ceil(bytes / 4096)) * (isConsistent ? 1 : 0.5)
 }
 
-/** How it is told; `undefined` when nobody asked. */
-export function toldCapacity(
+/** As reported; `undefined` if not requested. */
+export function reportedCapacity(
   wanted: string | undefined,
   table: string,
   units: Units,
   kind?: 'ReadCapacityUnits' | 'WriteCapacityUnits',
 ): ConsumedCapacity | undefined {
   if (wanted === undefined || wanted === 'NONE') return undefined
-  const told = (count: number) => ({CapacityUnits: count, ...(kind && {[kind]: count})})
+  const unitsOf = (count: number) => ({CapacityUnits: count, ...(kind && {[kind]: count})})
   const indexes = Object.entries(units.indexes)
   const total = indexes.reduce((sum, [, count]) => sum + count, units.table)
-  if (wanted === 'TOTAL') return {TableName: table, ...told(total)}
+  if (wanted === 'TOTAL') return {TableName: table, ...unitsOf(total)}
   return {
     TableName: table,
-    ...told(total),
-    Table: told(units.table),
+    ...unitsOf(total),
+    Table: unitsOf(units.table),
     ...(indexes.length > 0 && {
-      GlobalSecondaryIndexes: Object.fromEntries(indexes.map(([name, count]) => [name, told(count)])),
+      GlobalSecondaryIndexes: Object.fromEntries(indexes.map(([name, count]) => [name, unitsOf(count)])),
     }),
   }
 }

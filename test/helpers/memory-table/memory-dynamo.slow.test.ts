@@ -21,7 +21,7 @@ const RUNS = process.env.ZAEL_TEST_SIZE === 'full' ? 2000 : 30
  * - the order of partitions in a scan and of items in a batch: both are read as a whole, as sets;
  * - whether a page that ends with the last item names a next one, which would be empty: it knows better now and then;
  * - how a number is written: a sum may be `1.0` there, and `1e3` inside a map stays what it is;
- * - what UPDATED_NEW and UPDATED_OLD tell of a place inside a map: it tells the whole map;
+ * - for a place inside a map, UPDATED_NEW and UPDATED_OLD return the whole map;
  * - the order of values that have none, such as maps: it refuses to compare them, so it is not asked to;
  * - why a transaction is refused: it looks at conditions before it looks for items named twice, and a value of a wrong type
  *   makes the whole request invalid instead of being one of the reasons.
@@ -36,8 +36,8 @@ interface Answer {
   readonly Responses?: Readonly<Record<string, readonly Item[]>>
 }
 
-/** What a caller can tell from an answer or a refusal; the order of sets and of index entries with one key is free. */
-async function told(transport: Transport, {operation, input}: RandomRequest, table: string): Promise<unknown> {
+/** The observable part of a response or refusal; the order of sets and of index entries with one key is free. */
+async function observed(transport: Transport, {operation, input}: RandomRequest, table: string): Promise<unknown> {
   const {Limit, ...whole} = input(table) as {Limit?: number; ReturnValues?: string}
   const {ReturnValues = ''} = whole
   const isSetOnly = isLocal && operation === 'Scan'
@@ -107,7 +107,7 @@ describeOnEngine('the table in memory', () => {
           for (const request of requests) {
             if (isLocal && ordersTheUnordered(request.input(tableName))) continue
             const [expected, got] = await Promise.all(
-              [engine, memory].map(transport => told(transport, request, tableName)),
+              [engine, memory].map(transport => observed(transport, request, tableName)),
             )
             expect(got, JSON.stringify([request.operation, request.input(tableName)])).toEqual(expected)
           }

@@ -32,7 +32,7 @@ export interface MemoryDynamoOptions {
    * own.
    */
   readonly around?: (call: MemoryCall, carryOut: () => unknown) => Promise<unknown>
-  /** Told of every write that changed something, in order: what a stream would hold. */
+  /** Called with every effective write, in order, like a stream. */
   readonly onChange?: (change: Change) => void
   /** As for the transports: what each answer cost. */
   readonly meterCapacity?: boolean

@@ -1,6 +1,6 @@
 import type {Operation, OperationInput, OperationOutput} from '../../../src/lib/dynamo/transport.js'
 import type {Item} from '../../../src/lib/schema/attribute-value.js'
-import {readUnits, sumOf, toldCapacity, type Units} from './capacity.js'
+import {readUnits, reportedCapacity, sumOf, type Units} from './capacity.js'
 import {type Page, query, scan} from './read.js'
 import {projected, readExpressions} from './request.js'
 import {attributesOf, checkKey, textOf} from './schema.js'
@@ -74,7 +74,7 @@ export class MemoryOperations {
     GetItem: input => {
       const table = this.table(input.TableName)
       const {item, units} = this.#get(table, input)
-      return {Item: item, ...told(input, table, {table: units, indexes: {}})} as never
+      return {Item: item, ...consumedCapacity(input, table, {table: units, indexes: {}})} as never
     },
     PutItem: input => this.#write(input, planPut(this.table(input.TableName), input as never)),
     UpdateItem: input => this.#write(input, planUpdate(this.table(input.TableName), input as never)),
@@ -99,7 +99,7 @@ export class MemoryOperations {
     if (!this.#takes(planned)) throw throttled()
     const units = this.#perform(planned)
     const Attributes = returnedItem(planned, ReturnValues)
-    return {...(Attributes && {Attributes}), ...told(input, planned.table, units)} as never
+    return {...(Attributes && {Attributes}), ...consumedCapacity(input, planned.table, units)} as never
   }
 
   /** `times` is 2 in a transaction, which writes each item twice. */
@@ -118,7 +118,7 @@ export class MemoryOperations {
 
   #page(input: {TableName?: string | undefined}, {units, ...page}: Page): never {
     const table = this.table(input.TableName)
-    return {...defined(page), ...told(input, table, units)} as never
+    return {...defined(page), ...consumedCapacity(input, table, units)} as never
   }
 
   #batchGet(input: Input<'BatchGetItem'>): Output<'BatchGetItem'> {
@@ -131,7 +131,7 @@ export class MemoryOperations {
       const found = Keys.map(Key => this.#get(table, {...rest, Key: Key as Item}))
       Responses[name] = found.flatMap(({item}) => (item ? [item] : []))
       const units = found.reduce((sum, each) => sum + each.units, 0)
-      capacity.push(toldCapacity(input.ReturnConsumedCapacity, name, {table: units, indexes: {}}) ?? [])
+      capacity.push(reportedCapacity(input.ReturnConsumedCapacity, name, {table: units, indexes: {}}) ?? [])
     }
     return {Responses, UnprocessedKeys: {}, ...list(capacity)} as never
   }
@@ -154,7 +154,7 @@ export class MemoryOperations {
       const left = requests.filter((_, at) => !isTaken[at])
       if (left.length > 0) UnprocessedItems[name] = left
       const units = sumOf(planned.filter((_, at) => isTaken[at]).map(each => this.#perform(each)))
-      capacity.push(toldCapacity(input.ReturnConsumedCapacity, name, units) ?? [])
+      capacity.push(reportedCapacity(input.ReturnConsumedCapacity, name, units) ?? [])
     }
     return {UnprocessedItems, ...list(capacity)} as never
   }
@@ -176,7 +176,7 @@ export class MemoryOperations {
     const capacity = [...new Set(units.map(({name}) => name))].map(name => {
       const {table, indexes} = sumOf(units.filter(each => each.name === name).map(each => each.units))
       // Twice for the items, once for the indexes.
-      return toldCapacity(ReturnConsumedCapacity, name, {table: 2 * table, indexes}, 'WriteCapacityUnits') ?? []
+      return reportedCapacity(ReturnConsumedCapacity, name, {table: 2 * table, indexes}, 'WriteCapacityUnits') ?? []
     })
     return list(capacity) as never
   }
@@ -216,7 +216,7 @@ export class MemoryOperations {
     })
     const capacity = [...new Set(found.map(({name}) => name))].map(name => {
       const units = found.filter(each => each.name === name).reduce((sum, each) => sum + 2 * each.units, 0)
-      return toldCapacity(ReturnConsumedCapacity, name, {table: units, indexes: {}}, 'ReadCapacityUnits') ?? []
+      return reportedCapacity(ReturnConsumedCapacity, name, {table: units, indexes: {}}, 'ReadCapacityUnits') ?? []
     })
     return {Responses: found.map(({item}) => (item ? {Item: item} : {})), ...list(capacity)} as never
   }
@@ -231,9 +231,9 @@ function reasonOf(error: unknown): Cancellation {
   throw error
 }
 
-function told(input: object, {name}: MemoryTable, units: Units): object {
+function consumedCapacity(input: object, {name}: MemoryTable, units: Units): object {
   const {ReturnConsumedCapacity} = input as {ReturnConsumedCapacity?: string}
-  const capacity = toldCapacity(ReturnConsumedCapacity, name, units)
+  const capacity = reportedCapacity(ReturnConsumedCapacity, name, units)
   return capacity ? {ConsumedCapacity: capacity} : {}
 }
 

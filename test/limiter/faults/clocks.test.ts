@@ -19,7 +19,7 @@ describeOnEngine('S7 clocks that disagree', () => {
     await scene.configure({level: 'resource', resource: 'gpt-4'}, `tpm=${PER_SECOND}/s:${CAPACITY}`)
   })
 
-  /** Takes as much as it can get, in pieces. */
+  /** Takes as much as possible, in pieces. */
   async function drain(limiter: ReturnType<Scene['limiter']>, piece: number): Promise<void> {
     for (;;) {
       const isAdmitted = await limiter.acquire({entity: 'user-1', resource: 'gpt-4', consume: {tpm: piece}}).then(
@@ -53,7 +53,7 @@ describeOnEngine('S7 clocks that disagree', () => {
       }
       // From the first reading by the slow clock to the last by the fast one.
       expectNothingMinted(20_000 + 19_000)
-      // The fast clock alone is entitled to nearly all of it: a clock that is ahead does not freeze the budget.
+      // The fast clock alone may use nearly all of it: a clock that is ahead does not freeze the budget.
       expect(admitted).toBeGreaterThanOrEqual(CAPACITY + PER_SECOND * 19 - 14)
       expect(await scene.totals('user-1', 'gpt-4', 'tpm')).toMatchObject({consumed: admitted})
     },
@@ -72,7 +72,7 @@ describeOnEngine('S7 clocks that disagree', () => {
     scene.nowMs -= backMs
     await drain(limiter, 3)
     expect(admitted).toBe(before)
-    // Through the same stretch of time again, until just before where it was.
+    // Through the same time again, until just before the previous instant.
     for (const share of [0.25, 0.5, 0.99]) {
       scene.nowMs = latest - Math.ceil(backMs * (1 - share))
       await drain(limiter, 3)
@@ -100,7 +100,7 @@ describeOnEngine('S7 clocks that disagree', () => {
     const limiter = scene.limiter()
     await drain(limiter, 10)
     scene.nowMs -= 30_000
-    // Another process returns some; the old refusal must not outlive the deny cache.
+    // Another process refunds some; the old refusal must not outlive the deny cache.
     await scene.table.transport.send('UpdateItem', {
       TableName: scene.table.name,
       Key: {PK: {S: `${scene.namespace}/BUCKET#user-1#gpt-4#0`}, SK: {S: '#STATE'}},

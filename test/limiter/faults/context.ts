@@ -7,7 +7,7 @@ import type {TestTable} from '../../helpers/table.js'
 
 type Tokens = Readonly<Record<string, number>>
 
-/** One run of a scenario: a namespace of its own, its limiters, and every lease that was given. */
+/** One run of a scenario: a separate namespace, its limiters, and all leases. */
 export class Stage {
   readonly scene: Scene
   readonly faults: FaultTransport
@@ -24,7 +24,7 @@ export class Stage {
     this.#options = options
   }
 
-  /** Waits are nothing, and shards are tried in order. */
+  /** Waits take no time, and shards are tried in order. */
   limiter(options: Partial<RateLimiterOptions> = {}): RateLimiter {
     const limiter = this.scene.limiter({random: () => 0, ...this.#options, ...options})
     this.#limiters.push(limiter)
@@ -38,7 +38,7 @@ export class Stage {
     return lease
   }
 
-  /** Another process that is not disturbed. */
+  /** Another process, without faults. */
   async elsewhere(consume: Tokens, entity?: string): Promise<void> {
     await this.acquire(this.scene.limiter({random: () => 0, denyCacheMs: 0}), consume, entity)
   }
@@ -50,9 +50,9 @@ export class Stage {
 
 export interface Scenario {
   readonly name: string
-  /** How it ends when nothing goes wrong; `done` unless said otherwise. */
+  /** The outcome without faults. Default: `done`. */
   readonly outcome?: string
-  /** Most that the disturbed part may leave charged when it stays unknown whether it was applied. */
+  /** Maximum charge that the faulted part may leave if its outcome stays unknown. */
   readonly atStake: Tokens
   /** Buckets to compare, with the number of shards to read. */
   readonly buckets: readonly (readonly [entity: string, limits: readonly string[], shards: number])[]
@@ -61,10 +61,10 @@ export interface Scenario {
   /** A parent also takes part. */
   readonly cascade?: boolean
   readonly options?: Partial<RateLimiterOptions>
-  /** The disturbed part is not an acquire: what bounds it is the limiter's own timeout. */
+  /** The faulted part is not an acquire: the limiter's own timeout bounds it. */
   readonly isOnLease?: boolean
-  /** Takes from several items or for several requests, so that a part of it may be in doubt. */
+  /** Takes from several items or for several requests, so that part of it may be uncertain. */
   readonly isInParts?: boolean
-  /** Prepares the scenario and returns the part to disturb. */
+  /** Prepares the scenario and returns the part to inject faults into. */
   prepare(stage: Stage): Promise<() => Promise<unknown>>
 }

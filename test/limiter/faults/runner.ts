@@ -7,12 +7,12 @@ import type {Extent} from '../../helpers/memory-table/use-memory-table.js'
 import type {TestTable} from '../../helpers/table.js'
 import {type Scenario, Stage} from './context.js'
 
-/** Whole tokens by `entity limit`; `early` is what the time up to a refill instant ahead of the clock may have earned. */
+/** Whole tokens by `entity limit`; `early`: possible credit up to a refill instant ahead of the clock. */
 type Books = Map<string, {tokens: number; consumed: number; early: number}>
 
 export interface Run {
   readonly leases: readonly Lease[]
-  /** What the leases hold once everything has settled. */
+  /** Holdings of the leases after everything has settled. */
   readonly leased: ReadonlyMap<string, number>
   /** `done`, or the code of the error. */
   readonly outcome: string
@@ -20,18 +20,18 @@ export interface Run {
   readonly before: Books
   /** When everything has settled, and another process has acquired one `rpm`. */
   readonly probed: Books
-  /** After every lease was rolled back, undisturbed. */
+  /** After every lease was rolled back without faults. */
   readonly returned: Books
 }
 
 export interface RunOptions {
   readonly fault?: Fault
   readonly limiter?: Partial<RateLimiterOptions>
-  /** Deadline of the disturbed request. */
+  /** Deadline of the faulted request. */
   readonly timeoutMs?: number
 }
 
-/** Longer than any decision may take here, on a busy machine too. */
+/** Longer than any decision may take here, even on a busy machine. */
 const SETTLES_WITHIN_MS = 100_000
 
 /** Runs a scenario with one fault, waits until everything has settled, and records the balances at every stage. */
@@ -73,7 +73,7 @@ export function chosen<T extends Fault>(cases: readonly T[], extent: Extent): T[
 /** Cases run concurrently. */
 const AT_ONCE = 48
 
-/** What went wrong in all cases of one scenario, with the case it went wrong in. */
+/** The differences of all cases of one scenario, each with its case. */
 export async function wrongIn(
   cases: readonly Fault[],
   check: (fault: Fault) => Promise<readonly string[]>,
@@ -90,7 +90,7 @@ export async function wrongIn(
   return wrong
 }
 
-/** Differences from the run without faults that are not allowed; empty when everything holds. */
+/** Forbidden differences from the run without faults; empty if everything holds. */
 export function differences(scenario: Scenario, clean: Run, run: Run, isAmbiguous: boolean): string[] {
   const wrong: string[] = []
   for (const [where, {tokens, consumed, early}] of run.probed) {
@@ -162,7 +162,7 @@ function earnedAhead({refilledAtMs, limits}: BucketState, limit: string, nowMs: 
   return Math.ceil((Number(rate.refillAmountMilli) * (refilledAtMs - nowMs)) / rate.refillPeriodMs) / 1000
 }
 
-/** The same but for what the time ahead has earned. */
+/** Equal, except for the credit of the time ahead. */
 const isAbout = (tokens: number, expected: number, early: number): boolean =>
   tokens >= expected - 1e-6 && tokens <= expected + early + 1e-6
 

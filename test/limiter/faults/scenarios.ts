@@ -35,7 +35,7 @@ async function drop(stage: Stage, shard: number): Promise<void> {
 async function warm(stage: Stage, options?: RateLimiterOptions & TableSeams): Promise<RateLimiter> {
   const limiter = stage.limiter(options)
   await stage.acquire(limiter, {rpm: 1})
-  // What is asked together shares a write or not by whether the queue is idle.
+  // Whether concurrent requests share a write depends on an idle queue.
   await limiter.settled()
   return limiter
 }
@@ -256,7 +256,7 @@ export const ON_SHARDS: readonly Scenario[] = [
   },
 ]
 
-/** What can be done with a lease. */
+/** Actions on a lease. */
 export const ON_LEASES: readonly Scenario[] = [
   {
     name: 'adjust',

@@ -11,7 +11,7 @@ const OUTAGE = 8
 /** Whether the caller cannot know if a write was applied. */
 const AMBIGUOUS: ReadonlySet<FaultKind> = new Set(['lost after apply', 'lost before apply', '5xx'])
 
-/** Long enough for a run without faults, the last one on any machine, however busy. */
+/** Long enough for a run without faults; the last one on any machine, however busy. */
 const DEADLINES_MS = [100, 400, 1600, 6400, 25_600]
 
 /**
@@ -49,7 +49,7 @@ export function describeFaults(scenarios: readonly Scenario[]): void {
             ...differences(scenario, clean, run, AMBIGUOUS.has(fault.kind)),
           ]
         }
-        // Only the item that the call names: a healthy parent beside a failing child, and the other way round.
+        // Only the item that the call names: a healthy parent beside a failing child, and vice versa.
         const outages = everyFault(OUTAGE).map(fault => ({...fault, on: fault.at.split(' ')[1] as string}))
         const lasting = outages.filter(({kind}) => kind !== 'overtaken')
         expect(await wrongIn(lasting, check)).toEqual([])
@@ -91,7 +91,7 @@ export function describeFaults(scenarios: readonly Scenario[]): void {
           extent,
         )
 
-      /** On a busy machine a short deadline passes before the fault is met, and proves nothing. */
+      /** On a busy machine a short deadline passes before the fault occurs, and proves nothing. */
       async function playLate(fault: Fault, options: (timeoutMs: number) => RunOptions): Promise<Run> {
         for (const timeoutMs of DEADLINES_MS.slice(0, -1)) {
           const run = await play(table, scenario, {fault, ...options(timeoutMs)}).catch(() => undefined)

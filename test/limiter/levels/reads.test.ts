@@ -180,7 +180,7 @@ describeOnEngine('reading without writing', () => {
     it('never mentions wcu: not in refusals, checks, leases, balances, or errors about names', async () => {
       const limiter = scene.limiter()
       const lease = await limiter.acquire(request({rpm: 60}))
-      const told = [
+      const outputs = [
         lease.consumed,
         await limiter.available(bucket),
         await limiter.check(request({rpm: 1})),
@@ -191,7 +191,7 @@ describeOnEngine('reading without writing', () => {
         await limiter.acquire(request({rpm: 1000})).catch(error => [error.message, error.details]),
         await lease.adjust({nothing: 1}).catch(error => [error.message, error.details]),
       ]
-      expect(JSON.stringify(told)).not.toContain('wcu')
+      expect(JSON.stringify(outputs)).not.toContain('wcu')
     })
 
     it.each([1, 4])(

@@ -54,7 +54,7 @@ describeOnEngine('several resources in one request', () => {
   it('L2 reports the longest wait, even of a resource that was not asked', async () => {
     const limiter = scene.limiter()
     await limiter.acquire(both(10, 4))
-    // gpt-4 gives one back after 6 s, search two after 30 s.
+    // gpt-4 regains one after 6 s, search two after 30 s.
     expect((await refusal(limiter.acquire(both(1, 2)))).retryAfterMs).toBe(30_001)
     expect((await refusal(limiter.acquire(both(6, 1)))).retryAfterMs).toBe(36_001)
     scene.nowMs += 36_001

@@ -28,7 +28,7 @@ const mark = {slot: 0, nonce: 'mark'}
 const request = (amounts: Record<string, number>, level: 'entity' | 'parent' = 'entity') =>
   new PendingRequest(milli(amounts), level)
 
-/** A bucket of 100 per minute, refilled a second ago unless changed. */
+/** A bucket of 100 per minute, refilled a second ago by default. */
 function record(tokens: number, change: Partial<BucketRecord> = {}, refilledAtMs = NOW - 1000): BucketRecord {
   const limits = parseLimits(['rpm=100/min']).map(limit => {
     const state = {...rateOf(limit), tokensMilli: BigInt(tokens) * 1000n, remainder: 0n, consumedMilli: 0n}
@@ -134,7 +134,7 @@ describe('the next step', () => {
   })
 
   it('S3 credits just the time that the requests need under contention, whatever others wrote', () => {
-    // A token takes 600 ms. The time that is left over stays for others.
+    // A token takes 600 ms. The remaining time stays for others.
     const contended = stepFor(seen(record(0)), [request({rpm: 1})], {isContended: true})
     expect(contended).toMatchObject({kind: 'consume'})
     expect(spelledOut(contended, 'UpdateExpression')).toMatch(/b_rpm_tc 1000.*rf 600/)
@@ -145,7 +145,7 @@ describe('the next step', () => {
 
   it('rewrites a bucket that is full only with a carried fraction', () => {
     const limit = {...rateOf(parseLimits(['rpm=100/min'])[0] as Limit), consumedMilli: 0n}
-    // A second brings 1,666 milli and two thirds; with the third that was left over it is full.
+    // A second earns 1,666⅔ milli; with the carried third it is full.
     const rpm = {...limit, tokensMilli: 98_333n, remainder: 20_000n}
     const full = record(0, {state: {refilledAtMs: NOW - 1000, limits: new Map([['rpm', rpm]])}})
     expect(stepFor(seen(full), [request({rpm: 1})])).toMatchObject({kind: 'apply-limits'})

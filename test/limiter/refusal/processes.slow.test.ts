@@ -19,7 +19,7 @@ import {describeOnEngine, useTable} from '../../helpers/table.js'
 import {openStreams, until} from '../../local/stream/poll-support.js'
 import {seededRandom} from '../fixtures/seeded-random.js'
 
-/** `ZAEL_TEST_SIZE=full` runs the sizes that the goals name; otherwise enough to notice a lost or doubled count. */
+/** `ZAEL_TEST_SIZE=full` runs the full sizes; otherwise enough to notice a lost or doubled count. */
 const SIZE =
   process.env.ZAEL_TEST_SIZE === 'full'
     ? {processes: 8, requests: 2500, kills: 3, timeoutMs: 900_000}
@@ -28,25 +28,25 @@ const SIZE =
 const PROGRAM = fileURLToPath(new URL('../fixtures/refusing-process.ts', import.meta.url))
 const RESOURCE = 'gpt-4'
 const ENTITIES = ['user-1', 'user-2', 'user-3']
-/** Has nothing left for the rest of the day: its bucket only refuses. */
+/** Used up for the rest of the day: its bucket only refuses. */
 const EMPTY = 'user-3'
 /** Most tokens of `tpm` that a process asks for at once. */
 const LARGEST = 40
 
-/** Requests that were refused, and those of each limit that had too little with the tokens asked of it. */
+/** Refused requests, and those of each exceeded limit with the requested tokens. */
 interface Refused {
   readonly requests: number
   readonly limits: Readonly<Record<string, {readonly requests: number; readonly tokens: number}>>
 }
 
-/** What a process has reported last. */
+/** The last report of a process. */
 interface Report {
   /** Requests so far. */
   readonly made: number
   readonly refused: Refused
-  /** Of those, not written for all that it knows. */
+  /** Of those, not known to be written. */
   readonly uncounted: number
-  /** Of those, refused when the caller could tell by what it was told before. */
+  /** Of those, refused when earlier responses already implied it. */
   readonly known: number
   /** Calls while these were decided. */
   readonly callsForKnown: number
@@ -70,7 +70,7 @@ describeOnEngine('refusals of several processes', {timeout: SIZE.timeoutMs}, () 
     await rm(folder, {recursive: true, force: true})
   })
 
-  /** Starts a process that makes so many requests; `reports` grows with what it says. */
+  /** Starts a process that makes this many requests; `reports` collects its reports. */
   function start(seed: number, requests: number): {child: ChildProcess; reports: Report[]; ended: Promise<unknown>} {
     const args = [inject('engineEndpoint'), table.name, scene.namespace, ENTITIES.join(), String(requests)]
     const child = spawn(process.execPath, ['--import', 'tsx', PROGRAM, ...args, String(seed)], {
@@ -91,7 +91,7 @@ describeOnEngine('refusals of several processes', {timeout: SIZE.timeoutMs}, () 
     await ended
   }
 
-  /** Requests refused, as the buckets have counted them. */
+  /** Refused requests as counted by the buckets. */
   async function inBuckets(): Promise<Refused> {
     const counts: RefusalCounts[] = []
     for (const entity of ENTITIES) {
@@ -102,7 +102,7 @@ describeOnEngine('refusals of several processes', {timeout: SIZE.timeoutMs}, () 
     return total(counts)
   }
 
-  /** The same as the usage records have counted them: the sum of all windows of a kind. */
+  /** The same as counted by the usage records: the sum of all windows of a kind. */
   async function inUsage(): Promise<Record<string, Refused>> {
     const counts: Record<string, RefusalCounts[]> = {hourly: [], daily: [], monthly: []}
     for (const entity of ENTITIES) {
@@ -114,7 +114,7 @@ describeOnEngine('refusals of several processes', {timeout: SIZE.timeoutMs}, () 
     return Object.fromEntries(Object.entries(counts).map(([window, all]) => [window, total(all)]))
   }
 
-  /** Reads the stream with the code that Lambda runs, until the usage records hold what the buckets do. */
+  /** Reads the stream with the Lambda code until the usage records match the buckets. */
   async function aggregate(): Promise<void> {
     const {name, transport} = table
     const backoff = {random: Math.random, sleep: sleepMs}
@@ -163,7 +163,7 @@ describeOnEngine('refusals of several processes', {timeout: SIZE.timeoutMs}, () 
   it('lie between the written and the made ones if processes are killed and restarted', async () => {
     const random = seededRandom(7)
     const last: Report[] = []
-    /** Makes its requests in several lives, of which all but the last end with a kill. */
+    /** Makes its requests in several lives; all but the last end with a kill. */
     async function live(process: number): Promise<void> {
       const moments = Array.from({length: SIZE.kills}, () => 1 + random() * (SIZE.requests / (SIZE.kills + 1)))
       let left = SIZE.requests
@@ -186,7 +186,7 @@ describeOnEngine('refusals of several processes', {timeout: SIZE.timeoutMs}, () 
     expect(killed).toHaveLength(SIZE.processes * SIZE.kills)
     expect(last.filter(({callsForKnown}) => callsForKnown > 0)).toEqual([])
     const made = sum(last.map(({refused}) => refused))
-    // Whoever was killed may have been told of one more refusal than it had time to report.
+    // A killed process may have seen one more refusal than it had time to report.
     const unreported = killed.length
     const lost = last.reduce((count, {uncounted}) => count + uncounted, 0)
     const counted = await inBuckets()
@@ -215,7 +215,7 @@ function total(counts: readonly RefusalCounts[]): Refused {
   return {requests, limits: Object.fromEntries(plain)}
 }
 
-/** What several processes have refused together. */
+/** The refusals of several processes together. */
 function sum(reported: readonly Refused[]): Refused {
   return total(
     reported.map(({requests, limits}) => ({

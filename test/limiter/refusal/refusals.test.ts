@@ -138,7 +138,7 @@ describeOnEngine('refusals in buckets', () => {
     await limiter.acquire(of({rpm: 100}))
     for (let count = 0; count < 4; count++) expect((await limiter.tryAcquire(of({rpm: 1}))).admitted).toBe(false)
     expect(sent.filter(text => text.includes('"x_rpm"'))).toEqual([])
-    // Admitted: the refusals wait for another write, here that of closing.
+    // Admitted: the refusals wait for another write, here at close.
     scene.nowMs += 60_000
     await limiter.acquire(of({rpm: 1}))
     await limiter.close()
@@ -236,7 +236,7 @@ describeOnEngine('refusals in buckets', () => {
     await limiter.tryAcquire(of({rpm: 5}))
     faults.start({kind: 'lost after apply', at: 1, operation: 'UpdateItem', times: 50})
     await expect(limiter.acquire(of({rpm: 1}))).rejects.toMatchObject({code: 'limiter.unavailable'})
-    // The write is given up a moment after its caller.
+    // The write is abandoned a moment after its caller.
     await limiter.settled()
     faults.stop()
     await limiter.close()

@@ -200,7 +200,7 @@ describe('the tally of refusals', () => {
     refuse('user-100')
     refuse('user-100')
     expect(flushed).toEqual(['user-0 gpt-4'])
-    // What only a parent has refused is not worth a write of its own, but is not lost either.
+    // Refusals by only a parent are not worth a separate write, but are not lost either.
     for (let count = 101; count < 300; count++)
       tally.note(`user-${count}`, {statuses: [asked('rpm', 1, {entity: 'team'})]})
     await vi.advanceTimersByTimeAsync(0)

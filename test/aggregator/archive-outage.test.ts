@@ -16,7 +16,7 @@ import {bucketImage, loggingAggregator, NOON_MS, streamRecord, tableOver} from '
 
 const SIX_HOURS_MS = EXPIRES_AGAIN_SECONDS * 1000
 
-/** An S3 on this machine that can fail and keep silent. */
+/** A local S3 that can fail or not respond. */
 class LoopbackS3 {
   state: 'works' | 'fails' | 'is silent' = 'works'
   puts = 0
@@ -45,7 +45,7 @@ class LoopbackS3 {
       credentials: {accessKeyId: 'local', secretAccessKey: 'local'},
       forcePathStyle: true,
       maxAttempts: 1,
-      // So that the body is the object itself, not signed chunks of it.
+      // So that the body is the object itself, not signed chunks.
       requestChecksumCalculation: 'WHEN_REQUIRED',
     })
   }
@@ -99,7 +99,7 @@ describeOnEngine('an archive outage', () => {
     return (await table.transport.send('GetItem', {TableName: table.name, Key, ConsistentRead: true})).Item
   }
 
-  /** Removes what has expired, as DynamoDB does, and returns the record of it. */
+  /** Removes expired items like DynamoDB, and returns their records. */
   async function expire(item: Item): Promise<StreamRecord> {
     const found = (await stored(item)) as Item
     expect((readNumber(found, 'ttl') ?? 0) * 1000).toBeLessThanOrEqual(nowMs)
@@ -187,7 +187,7 @@ describeOnEngine('an archive outage', () => {
       const item = event(`crash-${isDelivered}`)
       const Records = [expired(item)]
       if (isDelivered) await newAggregator().handle({Records})
-      // The result was lost with the process: the same batch comes again, to a new one, also when the archive works.
+      // The result was lost with the process: a new one gets the same batch, even when the archive works.
       await newAggregator().handle({Records})
       nowMs += SIX_HOURS_MS
       s3.state = 'works'

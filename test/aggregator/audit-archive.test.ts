@@ -48,7 +48,7 @@ it('D-29 C-18 archives events of every namespace, with its id (the reference arc
   const Records = [
     streamRecord(event('fBkmrAwsQ0Q', 'A'), undefined, {byService: true}),
     streamRecord(event('_vXw2', 'B'), undefined, {byService: true}),
-    // Deleted by a user: the reference archived those like expired ones.
+    // Deleted by a user: the reference archived these like expired ones.
     streamRecord(event('fBkmrAwsQ0Q', 'C'), undefined),
   ]
   expect((await handle({Records})).counts.archived).toBe(2)

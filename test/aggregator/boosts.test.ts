@@ -32,7 +32,7 @@ describeOnEngine('expired temporary limits', () => {
   const aggregatorOver = (transport: Transport = table.transport) =>
     loggingAggregator({table: tableOver(transport, table.name, () => scene.nowMs)})
 
-  /** A record of the stream: somebody uses the bucket. */
+  /** A stream record: a use of the bucket. */
   async function used() {
     const limiter = scene.limiter()
     await limiter.acquire(request({tpm: 1}))

@@ -7,7 +7,7 @@ import {type BucketImage, bucketImage, streamRecord} from './fixtures/stream.js'
 const change = (before: BucketImage | undefined, after: BucketImage) =>
   readBucketChange(streamRecord(before && bucketImage(before), bucketImage(after)))
 
-/** What a write consumed and how many requests it admitted. */
+/** Consumption and admitted requests of a write. */
 function summary(before: BucketImage | undefined, after: BucketImage) {
   const {consumedMilli, admitted} = change(before, after) ?? {}
   return {...Object.fromEntries(consumedMilli ?? []), admitted}

@@ -27,7 +27,7 @@ describeOnEngine('shard growth by the aggregator', () => {
     image = (await peer.item()) as Item
   })
 
-  /** Records in which an item's write counter rises by so many per second, four records a second. */
+  /** Records in which an item's write counter rises by this many per second, four records per second. */
   function seconds(perSecond: readonly number[], shard = 0, more: Item = {}): StreamRecord[] {
     const {PK: _, ...rest} = image
     const PK = {S: `${scene.namespace}/BUCKET#user-1#gpt-4#${shard}`}
@@ -51,10 +51,10 @@ describeOnEngine('shard growth by the aggregator', () => {
   })
 
   it('doubles the shards of a bucket whose writes fill a batch of half a minute within seconds', async () => {
-    // Fills 2,600 records in 3 s; they are delivered at once, and not when the window is over.
+    // Fills 2,600 records in 3 s; they are delivered at once, not at the end of the window.
     const Records = seconds([870, 870, 870])
     expect((await newAggregator().handle({Records})).counts.splits).toBe(1)
-    // The same rate, seen at the end of a whole window: its records are still young enough to count.
+    // The same rate at the end of a whole window: its records are still young enough to count.
     const {handle} = newAggregator()
     const late = seconds([900, 900, 900], 0, {shard_count: n(2)})
     scene.nowMs += Number(STACK_OPTIONS.find(({name}) => name === 'batchWindow')?.default) * 1000
@@ -73,7 +73,7 @@ describeOnEngine('shard growth by the aggregator', () => {
     const {handle} = newAggregator()
     await handle({Records: seconds([1])})
     scene.nowMs += 3_600_000
-    // An hour at 500 a second in between: a high total, a low rate.
+    // An hour at 500 per second in between: a high total, a low rate.
     const late = seconds([1], 0, {b_wcu_tc: n(0)})
     const [record] = late as [StreamRecord]
     const jumped = {...record.dynamodb.NewImage, b_wcu_tc: n(5_000_000_000 + 3600 * 500_000)}
@@ -88,7 +88,7 @@ describeOnEngine('shard growth by the aggregator', () => {
       const show = (count: number): Item => ({...image, b_wcu_tc: n(count * 1000)})
       return streamRecord(show(writes - 1), show(writes), {atMs: startMs + Math.floor(ms / 1000) * 1000})
     }
-    // 700 a second throughout; 990 to 2,010 ms is about one second, reported as two.
+    // 700 per second throughout; 990 to 2,010 ms is about one second, reported as two.
     const Records = [at(0, 1), at(990, 693), at(1000, 700), at(1990, 1393), at(2000, 1400), at(3000, 2100)]
     scene.nowMs = startMs + 3000
     expect((await newAggregator().handle({Records})).counts.splits).toBe(0)

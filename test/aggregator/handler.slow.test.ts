@@ -32,7 +32,7 @@ describeOnEngine('the function that AWS runs', () => {
   })
   afterAll(() => rm(folder, {recursive: true}))
 
-  /** Invokes the bundle in a process of its own; the last line of its output is the handler's response. */
+  /** Invokes the bundle in a separate process; the last line of its output is the handler's response. */
   async function invoke(
     Records: readonly StreamRecord[],
     env: Record<string, string> = {},

@@ -35,7 +35,7 @@ describe('the first usage records of an hour', () => {
     const {state, batch} = process(HOUR_MS)
     await batch(1000)
     state.nowMs += 1_000
-    // The 1,000 of before take four seconds; these are the same and 50 more.
+    // The earlier 1,000 take four seconds; these are the same and 50 more.
     expect((await batch(1050))[0]).toBe(3_000)
   })
 

@@ -56,7 +56,7 @@ describeOnEngine('the aggregator on buckets of zae-limiter 0.17', () => {
       table: tableOver(table.transport, table.name, () => scene.nowMs),
     }).handle({Records: [streamRecord(before, after, {atMs: scene.nowMs})]})
     expect(counts).toMatchObject({refills: 1, errors: 0})
-    // A tenth of 6000 a minute: 40 in 4 s.
+    // A tenth of 6000 per minute: 40 in 4 s.
     expect(await peer.number('b_rpm_tk')).toBe(50_000)
   })
 })

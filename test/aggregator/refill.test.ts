@@ -22,7 +22,7 @@ describeOnEngine('refill by the aggregator', () => {
     await scene.configure({level: 'resource', resource: 'gpt-4'}, 'tpm=6000/min', 'rpd=1000/day')
   })
 
-  /** One write, and the record that the stream has of it. */
+  /** One write, and its stream record. */
   async function write(consume: Record<string, number>, shard = 0): Promise<StreamRecord> {
     const before = await peer.item(shard)
     expect(await peer.speculative(consume, shard)).toBe(true)
@@ -44,7 +44,7 @@ describeOnEngine('refill by the aggregator', () => {
     scene.nowMs += 30_000
     const Records = [await write({tpm: 4000, rpd: 1})]
     expect((await newAggregator().handle({Records})).counts.refills).toBe(1)
-    // 30 s of 6000 a minute; of 1000 a day 347.2 milli, of which the fraction is carried.
+    // 30 s of 6000 per minute; of 1000 per day 347.2 milli, whose fraction is carried.
     expect(await balances()).toEqual([1_999_000 + 3_000_000, 998_000 + 347])
     expect(await peer.number('rf')).toBe(scene.nowMs)
     expect((await scene.shards('user-1', 'gpt-4'))[0]?.state.limits.get('rpd')?.remainder).toBeGreaterThan(0n)
@@ -124,7 +124,7 @@ describeOnEngine('refill by the aggregator', () => {
     scene.nowMs += 59_000
     const Records = [await write({tpm: 4000})]
     await peer.speculative({tpm: 1000})
-    // The credit would be capped for the balance in the image, which is not the stored one.
+    // The credit would be capped by the balance in the image, which is not the stored one.
     expect((await newAggregator().handle({Records})).counts.refills).toBe(0)
   })
 

@@ -28,7 +28,7 @@ describeOnEngine('refusals in usage records', () => {
     await scene.configure({level: 'resource', resource: 'gpt-4'}, 'tpm=1000/min', 'rpm=10/min')
   })
 
-  /** Refuses so many requests in one process, and returns the stream records of that. */
+  /** Refuses this many requests in one process, and returns the stream records. */
   async function refuse(count: number): Promise<StreamRecord[]> {
     const limiter = scene.limiter()
     if (!(await scene.shards('user-1', 'gpt-4')).length) await limiter.acquire(request({tpm: 900, rpm: 1}))

@@ -22,7 +22,7 @@ const again = (transport: Transport, name: string, Records: readonly StreamRecor
 const count = (transport: Transport, name: string, Records: readonly StreamRecord[]) =>
   loggingAggregator({table: tableOver(transport, name, clock)}).handle({Records})
 
-/** Writes of one token a time to one bucket, at the given hours after noon. */
+/** Writes of one token each to one bucket, at the given hours after noon. */
 function consuming(namespace: string, hours: readonly number[]): StreamRecord[] {
   return hours.map((hour, at) => {
     const image = (milli: number) => bucketImage({namespace, tc: {tpm: milli}, rq: milli / 1000})
@@ -82,7 +82,7 @@ describeOnEngine('replayed records', () => {
   it('do not change a day that differs from its hours for another reason', async () => {
     const namespace = newSpace()
     const records = consuming(namespace, [0, 0, 1, 2])
-    // The day has counted the first two changes, their hour has not; nothing has counted the third.
+    // The day has counted the first two changes, their hour has not; the third is uncounted.
     const daily = loggingAggregator({
       table: tableOver(table.transport, table.name, clock),
       settings: {windows: ['daily']},
@@ -143,7 +143,7 @@ describeOnEngine('replayed records', () => {
   })
 })
 
-/** Parts of the stream: processed, given up on without a try, or given up on after some of the writes. */
+/** Parts of the stream: processed, dropped without a try, or dropped after some of the writes. */
 interface Segment {
   readonly size: number
   readonly fate: 'processed' | 'given up' | 'given up halfway'
@@ -159,7 +159,7 @@ const segments = fc.array(
   {minLength: 1, maxLength: 6},
 )
 
-/** Plays a stream with an outage, and replays what was given up on; the replay is interrupted and repeated. */
+/** Plays a stream with an outage and replays the dropped records; the replay is interrupted and repeated. */
 async function outage(
   transport: Transport,
   name: string,
@@ -199,7 +199,7 @@ function failingSome(inner: Transport, seed: number): Transport {
   }
 }
 
-/** Denies every write after so many. */
+/** Denies every write after this many. */
 function failingFrom(inner: Transport, writes: number): Transport {
   let done = 0
   return {

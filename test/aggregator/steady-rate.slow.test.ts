@@ -13,7 +13,7 @@ import {StreamTap, tappedPeer} from './fixtures/stream-tap.js'
 const BATCH_MS = 5000
 const REQUEST_MS = 2500
 const FIRST = {tpm: 120_000, rpd: 900}
-// 99 % and 96 % of what the limits allow: neither becomes full or empty within the hour.
+// 99 % and 96 % of the limits: neither becomes full or empty within the hour.
 const CONSUME = {tpm: 2475, rpd: 2}
 const LIMITS = ['tpm=60000/min:180000', 'rpd=72000/day:1000']
 
@@ -26,7 +26,7 @@ interface Outcome {
 
 interface Simulation {
   readonly minutes: number
-  /** Clients take turns: each knows little of what the others have left in the bucket. */
+  /** Clients take turns: each knows little of the others' consumption. */
   readonly clients: readonly ((consume: typeof CONSUME) => Promise<unknown>)[]
   readonly hasAggregator: boolean
 }
@@ -89,7 +89,7 @@ describeOnBoth('a bucket driven at a steady rate below its limit', {timeout: 300
   it('needs one call per request for an hour, and never has more tokens than the limits allow', async () => {
     const outcome = await simulate({minutes: minutes(60), clients: processes(1), hasAggregator: true})
     report('one process', outcome)
-    // Only the first decision of the process, which knows nothing, has to look first.
+    // Only the first decision of the process, with empty caches, must read first.
     expect(outcome.slow).toBeLessThanOrEqual(1)
     const usage = [...usageIn(await usageItems(table, scene.namespace))]
     for (const window of ['hourly', 'daily', 'monthly']) {
@@ -118,7 +118,7 @@ describeOnBoth('a bucket driven at a steady rate below its limit', {timeout: 300
   }, 600_000)
 })
 
-/** The exact balances that the limits allow, in units of a millitoken over a day, so that nothing is rounded. */
+/** The exact balances that the limits allow, in millitokens over a day, so that nothing is rounded. */
 class ExactBalances {
   static readonly #UNIT = 86_400_000n
   readonly #balances = {tpm: 180_000_000n * ExactBalances.#UNIT, rpd: 1_000_000n * ExactBalances.#UNIT}

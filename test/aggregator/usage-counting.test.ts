@@ -29,7 +29,7 @@ describeOnEngine('usage counting', () => {
     await scene.configure({level: 'resource', resource: 'gpt-4'}, 'tpm=1000000/min', 'rpm=10000/min')
   })
 
-  /** Acquires with the library, and returns the stream records of that. */
+  /** Acquires with the library, and returns its stream records. */
   async function acquire(...consumptions: Record<string, number>[]): Promise<StreamRecord[]> {
     const limiter = scene.limiter()
     for (const consume of consumptions) await limiter.acquire(request(consume))

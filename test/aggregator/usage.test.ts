@@ -20,7 +20,7 @@ describeOnEngine('usage records', () => {
     namespace = `ns${randomUUID().slice(0, 8)}`
   })
 
-  /** Records of one bucket whose counters had these values, one after the other. */
+  /** Records of one bucket whose counters had these values in turn. */
   function records(images: {tpm: number; rq?: number; atMs?: number}[], shard = 0): StreamRecord[] {
     const image = ({tpm, rq}: {tpm: number; rq?: number}) =>
       bucketImage({namespace, shard, tc: {tpm}, ...(rq === undefined ? {} : {rq})})
@@ -64,7 +64,7 @@ describeOnEngine('usage records', () => {
     faults.start()
     const {handle} = loggingAggregator({table: tableOver(faults, table.name, () => NOON_MS + 90_000)})
     expect((await handle({Records})).counts).toMatchObject({records: 52, snapshots: 3, failed: 0})
-    // Besides one look for limits that have ended, and one for what is rolled up.
+    // In addition, one read for expired temporary limits, and one for rollups.
     expect(faults.calls.filter(call => !call.startsWith('Query') && !call.includes(' SYSTEM#'))).toHaveLength(3)
     expect((await usageOf(table, namespace))['hourly 2023-11-14T12:00:00Z']).toEqual({tpm: 53, events: 52})
   })

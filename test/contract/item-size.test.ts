@@ -36,20 +36,20 @@ function bucketOf(limits: number): BucketRecord {
 describeOnEngine('the size of items', () => {
   const table = useTable()
 
-  // Around the borders of 1, 2 and 3 kilobytes, by a number of limits that is well on one side.
+  // Around the borders of 1, 2 and 3 kilobytes, clearly on one side.
   it.each([1, 4, 12, 16, 24, 30])("matches the engine's charge with %i limits", async limits => {
     const item: Item = {...encodeBucket(bucketOf(limits)), rq: n(1)}
     const before = table.capacity.snapshot()
     await table.transport.send('PutItem', {TableName: table.name, Item: item})
     await table.transport.send('DeleteItem', {TableName: table.name, Key: {PK: item.PK, SK: item.SK} as Item})
     const {write} = table.capacity.since(before)
-    // Written and deleted, in the table and in three indexes that hold keys only.
+    // Written and deleted, in the table and in three keys-only indexes.
     expect(write).toBe(2 * (Math.ceil(itemBytes(item) / 1024) + 3))
   })
 
   it('is below 1 KB for three limits, with a quota, a session, a parent and all write marks', async () => {
     const scene = new Scene(table)
-    // Names of usual length; the amounts are of a busy customer.
+    // Names of usual length; amounts of a busy customer.
     const [entity, resource] = ['customer-12345678', 'gpt-4-turbo-2026-04-09']
     const texts = ['tpm=200k/min', 'usd=$5000/month@America/Los_Angeles', 'session=500k/5h!']
     await scene.configure({level: 'resource', resource}, ...texts)

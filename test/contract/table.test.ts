@@ -5,7 +5,7 @@ import {n} from '../../src/lib/schema/attribute-value.js'
 import {describeOnEngine, type TestTable, useTable} from '../helpers/table.js'
 import {firstAcquireItem} from '../schema/samples.js'
 
-/** The write of one admitted request of one token: consume and count, on condition that the tokens are there. */
+/** The write of one admitted request of one token: consumes and counts if the tokens are there. */
 function consumeOne(table: TestTable) {
   const e = new ExpressionBuilder()
   e.add('b_rpm_tk', n(-1000)).add('b_rpm_tc', n(1000)).add('b_wcu_tk', n(-1000)).add('b_wcu_tc', n(1000))

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import type {Rate} from '../../src/lib/core/token-math.js'
 
-/** Rates from one token a century to trillions a second, capacity apart from refill. */
+/** Rates from one token per century to trillions per second, with independent capacities. */
 export const anyRate: fc.Arbitrary<Rate> = fc.record({
   capacityMilli: fc.bigInt({min: 1000n, max: 10n ** 16n}),
   refillAmountMilli: fc.bigInt({min: 1n, max: 10n ** 16n}),

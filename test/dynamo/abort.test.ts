@@ -55,7 +55,7 @@ it('abandons shared work that takes too long, and the next caller starts again',
       return 'again'
     }
     expect(await flight.join(quick)).toBe('again')
-    // Nothing is left that would abandon it.
+    // Nothing remains that would abandon it.
     await vi.advanceTimersByTimeAsync(5_000)
     expect(again?.aborted).toBe(false)
   } finally {

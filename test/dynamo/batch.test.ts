@@ -30,7 +30,7 @@ function recorded() {
 
 const lastBody = () => server.requests.at(-1)?.body as {RequestItems: {t: never}}
 
-/** Answers the first `count` keys asked for and leaves the others unprocessed. */
+/** Answers the first `count` keys and leaves the others unprocessed. */
 function getSome(count: number): Act {
   return (request, response) => {
     const {Keys, ...settings} = lastBody().RequestItems.t as {Keys: Wire[]}
@@ -59,7 +59,7 @@ describe('D-38 batchGet never returns a partial result', () => {
     expect([...found.keys()]).toEqual(keys(7).map(keyId))
     expect(found.get(keyId(key(3)))).toEqual({PK: s('p3'), SK: s('x')})
     expect(server.requests).toHaveLength(4)
-    // Each try that got something done starts the waiting anew.
+    // Each try with progress restarts the backoff.
     expect(waits).toEqual([25, 50, 25])
   })
 

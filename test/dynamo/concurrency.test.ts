@@ -1,7 +1,7 @@
 import {describe, expect, test} from 'vitest'
 import {chunksOf, forEachConcurrently} from '../../src/lib/dynamo/concurrency.js'
 
-/** Counts up without end and notes when it is closed. */
+/** Counts endlessly and records when it is closed. */
 function counting() {
   const state = {closed: false}
   async function* source(): AsyncGenerator<number, void> {

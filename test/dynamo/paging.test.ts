@@ -97,7 +97,7 @@ describe.skipIf(endpoint === '')('D-38 pages on a real engine, to the end', () =
   })
 })
 
-/** A transport of three one-item pages that meets the failures given on its way. */
+/** A transport of three one-item pages with the given failures. */
 function scripted(...failures: (Error | undefined)[]) {
   const sent: {operation: Operation; input: unknown}[] = []
   const send = async (operation: Operation, input: {ExclusiveStartKey?: Item; Segment?: number}) => {

@@ -34,7 +34,7 @@ describe('a rate limit', () => {
         expect(units).toBeLessThanOrEqual(50 + 50 * ((to - from) / 1000) + 7)
       }
     }
-    // And it is used: 2,100 units at 50 a second take about 42 s.
+    // The limit is used fully: 2,100 units at 50 per second take about 42 s.
     expect(scene.nowMs).toBeGreaterThan(38_000)
     expect(scene.nowMs).toBeLessThan(44_000)
   })

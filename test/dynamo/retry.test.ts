@@ -9,14 +9,14 @@ import {
 } from '../../src/lib/dynamo/errors.js'
 import {retrying, sleepMs} from '../../src/lib/dynamo/retry.js'
 
-/** A backoff that only writes down how long it was asked to wait. */
+/** A backoff that only records the requested waits. */
 function recorded(random: () => number = () => 1) {
   const waits: number[] = []
   const sleep = async (ms: number) => void waits.push(ms)
   return {waits, random, sleep}
 }
 
-/** Fails with the errors given, in order, then succeeds. */
+/** Fails with the given errors, in order, then succeeds. */
 function failing(...errors: unknown[]) {
   const calls = {count: 0}
   const fn = async () => {

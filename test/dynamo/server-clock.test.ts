@@ -5,7 +5,7 @@ import type {ResponseInfo} from '../../src/lib/dynamo/transport.js'
 
 const NOON = Date.UTC(2026, 5, 1, 12)
 
-/** A response as a server would date it whose clock is `offsetMs` ahead, looked at in the middle of the journey. */
+/** A response dated by a server whose clock is `offsetMs` ahead, sampled midway. */
 function response(sentAtMs: number, offsetMs: number, thereMs = 0, backMs = 0): ResponseInfo {
   const serverMs = sentAtMs + thereMs + offsetMs
   return {
@@ -65,7 +65,7 @@ describe('server time', () => {
           for (const {waitMs, thereMs, backMs} of journeys) {
             nowMs += waitMs
             const info = response(nowMs, offsetMs, thereMs, backMs)
-            // AWS answers a clock that is too far off with a refusal.
+            // AWS rejects requests from a clock that is too far off.
             clock.observe({...info, isTimeRefused: Math.abs(offsetMs - clock.offsetMs) > 300_000})
             nowMs += thereMs + backMs
             const {lowMs, highMs} = clock.intervalMs
@@ -99,7 +99,7 @@ describe('outdated evidence', () => {
     expect(clock.offsetMs).toBe(0)
     clock.observe(response(NOON + 400, 120_000, 5, 5))
     expect(clock.offsetMs).toBeGreaterThan(118_000)
-    // The local clock is put forward by two minutes, so both agree again.
+    // The local clock is set forward by two minutes, so both agree again.
     clock.observe(response(NOON + 120_500, 0, 5, 5))
     clock.observe(response(NOON + 120_600, 0, 5, 5))
     expect(clock.offsetMs).toBe(0)
@@ -114,7 +114,7 @@ describe('outdated evidence', () => {
 
   test('is dropped during a slow drift, although no two successive samples contradict each other', () => {
     const clock = new ServerClock(() => NOON)
-    // 5 s in an hour, three responses a minute.
+    // 5 s per hour, three responses per minute.
     for (let i = 0; i <= 180; i++) clock.observe(response(NOON + i * 20_011, (i * 5_000) / 180, 5, 5))
     expect(clock.offsetMs).toBeGreaterThan(3_800)
     expect(clock.offsetMs).toBeLessThanOrEqual(5_000)

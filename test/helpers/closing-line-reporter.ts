@@ -23,13 +23,13 @@ export default class ClosingLineReporter implements Reporter {
       const failedTests = countTests(module, 'failed')
       this.#passed += countTests(module, 'passed')
       this.#skipped += countTests(module, 'skipped')
-      // A file that cannot be loaded, or a failing hook of a suite, has no failed test to show for it.
+      // A file that fails to load, or a failing suite hook, has no failed test.
       this.#failed += failedTests === 0 && module.state() === 'failed' ? 1 : failedTests
     }
   }
 
   #line(exitCode: number): string {
-    // Whatever made the run red (no test files, a failing set-up, an interrupt) is a failure.
+    // Any other cause of a failed run (no test files, a failing set-up, an interrupt) counts as a failure.
     const failed = exitCode === 0 ? this.#failed : Math.max(this.#failed, 1)
     return `${this.#passed} passed, ${failed} failed${this.#skipped > 0 ? `, ${this.#skipped} skipped` : ''}`
   }

@@ -4,23 +4,23 @@ import {type EngineOptions, startEngine} from '../../src/lib/local/engines/engin
 
 declare module 'vitest' {
   interface ProvidedContext {
-    /** Where the engine of this test run listens; empty when none can run on this machine. */
+    /** The endpoint of this run's engine; empty if none can run on this machine. */
     engineEndpoint: string
     engineName: string
   }
 }
 
-/** Starts the one in-memory engine that all tests of a run share; `ZAEL_TEST_ENGINE` chooses which. */
+/** Starts the in-memory engine that all tests of a run share; `ZAEL_TEST_ENGINE` selects it. */
 export default async function setup({provide}: TestProject): Promise<() => Promise<void>> {
   const wanted = process.env.ZAEL_TEST_ENGINE as EngineOptions['engine']
   try {
-    // A JVM on a busy machine takes its time.
+    // A JVM starts slowly on a busy machine.
     const engine = await startEngine({engine: wanted || undefined}, {readyTimeoutMs: 120_000})
     provide('engineEndpoint', engine.endpoint)
     provide('engineName', engine.name)
     return () => engine.stop()
   } catch (error) {
-    // Asked for by name, or on CI, a missing engine must not pass as skipped tests.
+    // If requested by name, or on CI, a missing engine must fail instead of skipping tests.
     const isMissing = error instanceof ZaelError && error.code === 'engine.missing'
     if (!isMissing || wanted || process.env.CI) throw error
     process.stderr.write(`Tests that need a DynamoDB engine are skipped: ${error.message}\n`)

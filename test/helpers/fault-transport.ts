@@ -2,15 +2,15 @@ import {classifyError} from '../../src/lib/dynamo/classify.js'
 import {isRead, type Operation, type OperationInput, type Transport} from '../../src/lib/dynamo/transport.js'
 import {signalOf} from '../../src/lib/dynamo/transports/sdk.js'
 
-/** Ways a request can go wrong between a client and a table that works. */
+/** Faults between a client and a working table. */
 export type FaultKind =
-  /** The request is carried out, its answer never arrives. */
+  /** The request is applied, its response is lost. */
   | 'lost after apply'
   /** The request is lost in transit; the caller cannot distinguish it from the above. */
   | 'lost before apply'
-  /** As lost, but it arrives all the same, after the next call was carried out. */
+  /** Like lost, but it arrives after the next call was applied. */
   | 'overtaken'
-  /** No connection: certainly not carried out. */
+  /** No connection: certainly not applied. */
   | 'unreachable'
   | 'throttled'
   /** An internal error of the service. */
@@ -19,23 +19,23 @@ export type FaultKind =
   | 'conflict'
   /** A transaction that met another one. */
   | 'cancelled'
-  /** A batch of which only a part is answered. */
+  /** A batch with a partial response. */
   | 'unprocessed'
-  /** Carried out at once, answered when the test says so. */
+  /** Applied at once; the test decides when it is answered. */
   | 'late answer'
-  /** Carried out when the test says so, even if the caller has long given up. */
+  /** The test decides when it is applied, even long after the caller gave up. */
   | 'late arrival'
 
-/** What goes wrong, where. */
+/** A fault and its position. */
 export interface Fault {
   readonly kind: FaultKind
-  /** The first call that is hit: its number, from 1, over all calls or over those of `operation`; or its name. */
+  /** The first faulted call: its number, from 1, over all calls or over those of `operation`; or its name. */
   readonly at: number | string
-  /** Leaves all other operations alone. */
+  /** Only this operation. */
   readonly operation?: Operation
-  /** Leaves calls that name other keys alone, such as `BUCKET#user-1#gpt-4#0`. */
+  /** Only calls that name this key, such as `BUCKET#user-1#gpt-4#0`. */
   readonly on?: string
-  /** Calls hit in a row; 1 unless said otherwise. */
+  /** Successive faulted calls. Default: 1. */
   readonly times?: number
 }
 
@@ -50,7 +50,7 @@ const EVIDENCE: Partial<Record<FaultKind, object>> = {
   conflict: {name: 'TransactionConflictException', $metadata: {httpStatusCode: 400}},
 }
 
-/** The faults that can befall an operation. */
+/** The faults that an operation can have. */
 export function faultsOf(operation: Operation): FaultKind[] {
   const everywhere: FaultKind[] = ['lost before apply', 'throttled', '5xx']
   if (operation === 'BatchGetItem') return [...everywhere, 'unprocessed']
@@ -68,7 +68,7 @@ export function faultsOf(operation: Operation): FaultKind[] {
 export class FaultTransport implements Transport {
   /** Names of the calls since the last `start`, in order: operation, keys without the namespace, and which of its kind. */
   calls: string[] = []
-  /** Calls that were disturbed since the last `start`. */
+  /** Faulted calls since the last `start`. */
   hits = 0
   readonly #inner: Transport
   #fault: Fault | undefined
@@ -91,14 +91,14 @@ export class FaultTransport implements Transport {
     this.#gate = newGate()
   }
 
-  /** Disturbs nothing any more, and lets late calls go on. */
+  /** Stops all faults, and releases late calls. */
   stop(): void {
     this.#fault = undefined
     this.#left = 0
     this.release()
   }
 
-  /** Lets late calls go on; from now on none is late. */
+  /** Releases late calls; from now on none is late. */
   release(): void {
     this.#gate.open()
   }
@@ -171,7 +171,7 @@ export class FaultTransport implements Transport {
 
   async #part({RequestItems = {}}: OperationInput<'BatchGetItem'>) {
     const [[table, {Keys = [], ...settings}]] = Object.entries(RequestItems) as [[string, {Keys?: never[]}]]
-    // At least one is left over.
+    // At least one remains.
     const asked = Keys.slice(0, Math.min(1, Keys.length - 1))
     const UnprocessedKeys = {[table]: {Keys: Keys.slice(asked.length), ...settings}}
     if (asked.length === 0) return {Responses: {[table]: []}, UnprocessedKeys}

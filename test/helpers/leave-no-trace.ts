@@ -1,6 +1,6 @@
 import {afterAll, expect, vi} from 'vitest'
 
-// Test files share a process, one after the other: what one of them leaves behind would change the next.
+// Test files share a process in sequence: leftovers of one would change the next.
 const LISTENED = ['SIGINT', 'SIGTERM', 'exit', 'uncaughtException', 'unhandledRejection'] as const
 
 const environment = {...process.env}

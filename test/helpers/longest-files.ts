@@ -1,6 +1,6 @@
 /**
- * The files that take longest, longest first. A fresh clone knows no durations and vitest would go by the size of a
- * file, so that a short file with a long run comes last, alone, while the other cores have nothing left to do.
+ * The slowest files, slowest first. A fresh clone has no durations, and vitest would sort by file size: a short but slow
+ * file would run last and alone, while the other cores idle.
  */
 export const LONGEST = [
   'test/e2e/local.slow.test.ts',

@@ -1,6 +1,6 @@
 import {Readable} from 'node:stream'
 
-/** What a command finds in place of what this process has. */
+/** Replacements for parts of this process. */
 export interface Replacement {
   readonly argv: string[]
   readonly env: Readonly<Record<string, string>>
@@ -12,7 +12,7 @@ export interface Replacement {
 
 /** The replaced process, until it is restored. */
 export interface RedirectedProcess {
-  /** What was written so far. */
+  /** The output so far. */
   readonly output: {readonly stdout: string; readonly stderr: string}
   /** Settles when something is written. */
   written(): Promise<void>
@@ -59,13 +59,13 @@ export function redirectProcess({argv, env, cwd, stdin, columns}: Replacement): 
   }
 }
 
-/** In place: children and the C library see it as well, such as the time zone and the home. */
+/** In place, so that children and the C library see it too, such as time zone and home. */
 function replaceEnvironment(env: Readonly<Record<string, string | undefined>>): void {
   for (const name of Object.keys(process.env)) if (!(name in env)) delete process.env[name]
   for (const [name, value] of Object.entries(env)) if (process.env[name] !== value) process.env[name] = value
 }
 
-/** Keeps what is written; `console` writes through the same stream, so that the method is replaced and not the stream. */
+/** Captures output; `console` uses the same stream, so the method is replaced, not the stream. */
 function captureStream(
   name: 'stdout' | 'stderr',
   columns: number | undefined,

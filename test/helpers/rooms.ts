@@ -1,6 +1,6 @@
 /** A room of `src`: a folder of `src/lib`, the commands, or a file of its own. */
 export interface Room {
-  /** What is in it, for CONTRIBUTING.md. */
+  /** Its contents, for CONTRIBUTING.md. */
   readonly holds: string
   /** Rooms this one may import from, besides itself. */
   readonly rooms: readonly string[]
@@ -11,7 +11,7 @@ export interface Room {
 const GROUND = ['core', 'schema', 'dynamo', 'repository']
 const MIDDLE = ['files', 'limiter', 'aggregator', 'manifest', 'migrate', 'infra', 'insight', 'local']
 
-/** Who may import whom, from the ground up. A new room or package needs a row here. No room imports `index`. */
+/** Allowed imports, from the ground up. A new room or package needs a row here. No room imports `index`. */
 export const ROOMS: Readonly<Record<string, Room>> = {
   core: {
     holds:
@@ -110,7 +110,7 @@ export const ROOMS: Readonly<Record<string, Room>> = {
   },
 }
 
-/** Packages that only a part of a room knows. */
+/** Packages that only part of a room may import. */
 export const ONLY_IN: readonly {readonly room: string; readonly packages: RegExp; readonly path: string}[] = [
   {room: 'adapters', packages: /^@opentelemetry\//, path: 'src/lib/adapters/otel/'},
   {room: 'aggregator', packages: /^@aws-sdk\//, path: 'src/lib/aggregator/s3-archive-sink.ts'},
@@ -119,8 +119,8 @@ export const ONLY_IN: readonly {readonly room: string; readonly packages: RegExp
 ]
 
 /**
- * Who may import whom inside a room that has rooms of its own, from the ground up; `.` is the room itself. A new folder
- * enters the house through this table.
+ * Allowed imports inside a room with subfolders, from the ground up; `.` is the room itself. A new folder needs a row
+ * here.
  */
 export const INSIDE: Readonly<Record<string, Readonly<Record<string, readonly string[]>>>> = {
   core: {

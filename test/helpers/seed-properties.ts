@@ -1,5 +1,5 @@
 import fc from 'fast-check'
 
-// On CI properties are tried on the same examples in every run: a change is not to be held up by an example that has
-// nothing to do with it. Everywhere else the examples are new ones each time, which is how such an example is found.
+// CI uses the same examples in every run, so that an unrelated example does not block a change. Elsewhere, each run
+// uses new examples, which finds such cases.
 if (process.env.CI) fc.configureGlobal({seed: 1})

@@ -5,7 +5,7 @@ import {describeWithPeers, limit, quota} from './python-client.js'
 
 const HOUR_MS = 3_600_000
 
-/** Each child has 40 and their parent 60, per period; all of it is there again at once when the next one begins. */
+/** Each child has 40 and their parent 60 per period; all of it is granted at once when the next period starts. */
 const KINDS = {
   'a calendar quota': {of: (amount: number) => quota('q', amount, {cron: '0 * * * *'}), periodMs: HOUR_MS},
   'a session': {of: (amount: number) => quota('q', amount, {afterSeconds: 3600}), periodMs: HOUR_MS},
@@ -40,7 +40,7 @@ describeWithPeers('allowances raced by zae-limiter 0.17 and zael', () => {
           expect(tokens).toBeGreaterThanOrEqual(0)
         }
         expect((await totals('org')).consumed).toBe(raceTotal)
-        // What contended requests were not given is still there.
+        // Tokens not given to contended requests are still there.
         const rest = await scene.ask('org', 'gpt', {q: 1}, 70)
         expect(rest.errors).toEqual([])
         admitted.set('org', (admitted.get('org') ?? 0) + rest.admitted)
@@ -60,7 +60,7 @@ describeWithPeers('allowances raced by zae-limiter 0.17 and zael', () => {
     await scene.at(Math.ceil(scene.nowMs / HOUR_MS) * HOUR_MS)
     const second = sum((await fleet.race(raced, 'q', 6, 2000)).values())
     const rest = await scene.ask('org', 'gpt', {q: 1}, 70)
-    // Requests of the process that is behind may still take from the hour before.
+    // Requests of the process that is behind may still take from the previous hour.
     expect(first + second + rest.admitted).toBeLessThanOrEqual(120)
     expect(second + rest.admitted).toBeGreaterThanOrEqual(60)
     expect(await scene.totals('org', 'gpt', 'q')).toEqual({tokens: 0, consumed: first + second + rest.admitted})
@@ -106,7 +106,7 @@ describeWithPeers('allowances raced by zae-limiter 0.17 and zael', () => {
   })
 })
 
-/** Uses every bucket once and splits it; resolves to what was admitted. */
+/** Uses every bucket once and splits it; resolves to the admitted amounts. */
 async function split({scene}: Family, shards: number): Promise<[entity: string, admitted: number][]> {
   if (shards === 1) return []
   const admitted: [string, number][] = []

@@ -9,7 +9,7 @@ const DAILY = {cron: '0 0 * * *'}
 const DAY_MS = 86_400_000
 const HOUR_MS = 3_600_000
 
-/** 100 a minute, at all times scaled to 10. */
+/** 100 per minute, always scaled to 10. */
 const SCALED = limit('rpm', 100, 60, {schedule: [{cron: '* * * * *', scale: 0.1}]})
 
 describeWithPeers('quotas and schedules of zae-limiter 0.17', () => {
@@ -222,7 +222,7 @@ describeWithPeers('quotas and schedules of zae-limiter 0.17', () => {
     const {GSI2SK, GSI3SK, GSI4SK, b_rpm_tk, b_rpm_tc, b_wcu_tk, b_wcu_tc, shard_count, ...kept} = known
     expect(await scene.bucketItem('u', 'gpt', 1)).toMatchObject({...kept, ...later, shard_count: n(2)})
     expect(await scene.totals('u', 'gpt', 'rpm', 2)).toEqual({tokens: 99, consumed: 1})
-    // Python gives up after a few shards; what it leaves is there for zael.
+    // Python gives up after a few shards; zael can use the rest.
     const theirs = await client.acquire('u', 'gpt', {rpm: 1}, {times: 120})
     expect(theirs.errors).toBe(0)
     expect(theirs.admitted + (await scene.ask('u', 'gpt', {rpm: 1}, 30)).admitted).toBe(99)
@@ -242,7 +242,7 @@ describeWithPeers('quotas and schedules of zae-limiter 0.17', () => {
     expect(first.errors).toBe(0)
     expect(first.admitted + (await zael({[name]: 1}, 20)).admitted).toBe(9)
     expect(await scene.totals('u', 'gpt', name, 4)).toEqual({tokens: 0, consumed})
-    // In the first period Python begins, in the second one zael.
+    // Python starts the first period, zael the second.
     for (const begin of [() => python({[name]: 1}, 20), () => zael({[name]: 1}, 7)]) {
       await scene.pass(periodMs)
       const {admitted} = await begin()

@@ -15,9 +15,9 @@ const START_MS = 1_700_000_000_000
 interface Step {
   readonly ms: number
   readonly amount: number
-  /** Another shard has opened a session just now. */
+  /** Another shard has just opened a session. */
   readonly announces?: true
-  /** Bought just now, in millitokens. */
+  /** Topped up just now, in millitokens. */
   readonly topUp?: number
 }
 
@@ -40,7 +40,7 @@ type Answer = readonly [
   topUpMilli: number,
 ]
 
-/** The requests go to shard 0, whose part is the same in both: zael gives what cannot be divided to the first ones. */
+/** The requests go to shard 0, whose part is the same in both: zael gives indivisible rests to the first shards. */
 function randomCase(pick: Picker): Case {
   const isSession = pick.chance(0.5)
   const shards = 2 ** pick.whole(0, 3)
@@ -70,7 +70,7 @@ function randomCase(pick: Picker): Case {
   return {limit, shards, tokensMilli, grantCount, sessionStartMs, appliedMs, steps}
 }
 
-/** A case as Python is asked for it. */
+/** A case as a question to Python. */
 function theirCase({limit, steps, ...stored}: Case): object {
   const tz = limit.timeZone
   const reset = limit.reset as {crons?: string[]; afterSeconds?: number}
@@ -95,7 +95,7 @@ function theirCase({limit, steps, ...stored}: Case): object {
   }
 }
 
-/** A case by our arithmetic, in the form of Python’s answers. */
+/** A case by our arithmetic, in the form of Python's results. */
 function ourAnswers({limit, shards, steps, ...stored}: Case): Answer[] {
   const rate = kindedRateOf(limit, START_MS)
   let state = changed(

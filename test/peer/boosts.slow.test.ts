@@ -22,19 +22,20 @@ describeWithPeers('temporary limits and zae-limiter 0.17', () => {
     await scene.repository.setLimits({level: 'entity', entity: 'u', resource: 'gpt'}, parseLimits(['rpm=30/min']), {
       until: new Date(untilMs),
     })
-    // A minute in which the client may still know the old configuration.
+    // A minute in which the client may still use the old configuration.
     await scene.pass(2 * MINUTE_MS)
     expect(await python(60)).toBeGreaterThanOrEqual(30)
     await scene.pass(20_000)
     expect(await python(60)).toBe(10)
     await scene.at(untilMs - 8000)
     expect(await python(60)).toBeGreaterThanOrEqual(30)
-    // 8 seconds at 30 a minute and 12 seconds at 10: Python credits all of them at the rate of its write, so 3 and not 6.
+    // 8 seconds at 30 per minute and 12 seconds at 10: Python credits all of them at the rate of its write, so 3
+    // instead of 6.
     await scene.at(untilMs + 12_000)
     expect(await python(60)).toBe(3)
     await scene.pass(30_000)
     expect(await python(60)).toBe(5)
-    // Python and zael agree, and so they do when it is tidied up.
+    // Python and zael agree, before and after its removal.
     await scene.pass(TIDY_AFTER_MS)
     expect(await scene.ask('u', 'gpt', {rpm: 1}, 20)).toMatchObject({admitted: 10})
     await tidyBoosts(scene.tenant)

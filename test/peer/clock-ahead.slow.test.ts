@@ -19,7 +19,7 @@ describeWithPeers.each(['0.10', '0.17'] as const)('processes of zae-limiter %s t
     second = new PythonProcess(release)
   })
   afterAll(() => second[Symbol.asyncDispose]())
-  // The steady clock of zael passes with that of the scene.
+  // zael's monotonic clock moves with the scene's.
   beforeEach(() => void vi.useFakeTimers({toFake: ['performance']}))
   afterEach(() => void vi.useRealTimers())
 
@@ -41,7 +41,7 @@ describeWithPeers.each(['0.10', '0.17'] as const)('processes of zae-limiter %s t
     const given = admits.map(() => 0)
     for (let second = 0; second < SECONDS; second++) {
       await setClocks()
-      // Each is the first in turn.
+      // Each is first in turn.
       for (let at = 0; at < admits.length; at++) {
         const who = (second + at) % admits.length
         given[who] = (given[who] as number) + (await (admits[who] as () => Promise<number>)())
@@ -63,7 +63,7 @@ const HOUR_MS = 3_600_000
 describeWithPeers('a bucket with a quota that is doubled between the resets of its two shards', () => {
   const peers = usePeers('0.17')
 
-  /** A second before the reset; a process 2 s ahead has taken all that the second shard has of the next hour: 6 of 12. */
+  /** A second before the reset; a process 2 s ahead has taken the second shard's part of the next hour: 6 of 12. */
   async function betweenResets(): Promise<{readonly scene: PeerScene; readonly resetMs: number}> {
     const scene = await peers.currentScene()
     const {client} = scene
@@ -79,7 +79,7 @@ describeWithPeers('a bucket with a quota that is doubled between the resets of i
     return {scene, resetMs}
   }
 
-  // Each shard alone says when it was granted what, so no later write can see the mistake.
+  // Each shard records its own grant, so no later write can see the mistake.
   it('is granted 3 twice by the stream processor of zae-limiter 0.17, even without zael', async () => {
     const {scene, resetMs} = await betweenResets()
     const {client} = scene

@@ -59,7 +59,7 @@ describeWithPeers('cascade policies and moves of zae-limiter 0.17 and zael', () 
     await repository.setCascade(RESOURCE, undefined)
     await python('new', 2)
     expect(await charged()).toEqual([8, 0])
-    // Python keeps what zael has stored when it sets limits, and zael shows what Python has stored.
+    // Python keeps zael's values when it sets limits, and zael shows Python's.
     await client.repository('set_limits', {...entityWide, limits: [limit('rpm', 10_000)]})
     expect((await exportForm(repository, 'x')).entities).toMatchObject({
       used: {resources: {_default_: {cascade: true}}},
@@ -89,7 +89,7 @@ describeWithPeers('cascade policies and moves of zae-limiter 0.17 and zael', () 
     await running.settled()
     await zael('u')
     expect(await charged()).toEqual([8, 4])
-    // What was charged before the move goes back to where it came from.
+    // Charges from before the move are refunded to the old parent.
     await lease.rollback()
     expect(await charged()).toEqual([3, 4])
 

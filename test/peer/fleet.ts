@@ -6,7 +6,7 @@ export const CHILDREN: readonly string[] = ['key-1', 'key-2', 'key-3']
 
 export const sum = (numbers: Iterable<number>): number => [...numbers].reduce((total, each) => total + each, 0)
 
-/** A namespace that two Python processes have open: a parent `org` over {@link CHILDREN}, which charge it too. */
+/** A namespace opened by two Python processes: a parent `org` over {@link CHILDREN}, which charge it too. */
 export interface Family {
   readonly scene: PeerScene
   readonly clients: readonly PythonClient[]

@@ -11,7 +11,7 @@ import {Scene} from '../helpers/limiter.js'
 import {type TestTable, useTable} from '../helpers/table.js'
 import {type PythonClient, PythonProcess, type Release} from './python-client.js'
 
-/** A table and a Python client for the tests of one `describe`; by-resource reads of Python need the whole items. */
+/** A table and a Python client for the tests of one `describe`; Python's by-resource reads need whole items. */
 export function usePeers(release: Release): Peers {
   return new Peers(release, useTable({resourceIndex: 'ALL'}))
 }
@@ -43,7 +43,7 @@ class Peers {
     return this.#sceneOf(await this.python.open(this.table.name, name))
   }
 
-  /** A stack whose Python parts are all of 0.17: the client then allows everything that it has. */
+  /** A stack whose Python parts are all of 0.17: then the client allows all of its features. */
   async currentScene(): Promise<PeerScene> {
     const scene = await this.scene()
     const record = {schema_version: '0.10.0', lambda_version: '0.17.0', updated_by: 'deploy:0.17.0'}
@@ -58,14 +58,14 @@ class Peers {
   }
 }
 
-/** What zael answered to a number of requests, with the codes of its errors. */
+/** zael's responses to a number of requests, with error codes. */
 interface Asked {
   readonly admitted: number
   readonly refused: number
   readonly errors: readonly string[]
 }
 
-/** One namespace, the Python client and zael on it, with one clock for both. */
+/** One namespace with the Python client and zael, with one clock for both. */
 export class PeerScene extends Scene {
   override readonly namespace: string
   #sequence = 0
@@ -84,7 +84,7 @@ export class PeerScene extends Scene {
     await this.client.process.setClock(ms)
   }
 
-  /** Lets time pass, for both. */
+  /** Advances the clock of both. */
   async pass(ms: number): Promise<void> {
     await this.at(this.nowMs + ms)
   }
@@ -95,7 +95,7 @@ export class PeerScene extends Scene {
     return new Repository({stack, transport, clock: () => this.nowMs}).namespaceById(this.namespace)
   }
 
-  /** Asks zael, one request after the other, as a process does that has just started. */
+  /** Successive requests to zael from a new process. */
   async ask(
     entity: string,
     resource: string,
@@ -143,7 +143,7 @@ export class PeerScene extends Scene {
     return Item ?? {}
   }
 
-  /** The stream records of what some work changes: one per item, with the images before and after it. */
+  /** The stream records of some work: one per item, with the images before and after it. */
   async changes(work: () => Promise<unknown>): Promise<StreamRecord[]> {
     const before = await this.items()
     await work()
@@ -156,7 +156,7 @@ export class PeerScene extends Scene {
     return records
   }
 
-  /** zael's aggregator on records of a stream; a new one every time unless given. */
+  /** zael's aggregator on stream records; a new one by default. */
   aggregate(records: readonly StreamRecord[], aggregator = this.aggregator()): Promise<BatchResult> {
     return aggregator.handle({Records: [...records]})
   }

@@ -7,7 +7,7 @@ import {describe, inject} from 'vitest'
 import {type Outcome, run} from '../e2e/zael.js'
 import {pythonEnvironment} from '../helpers/python-environment.js'
 
-/** The releases of zae-limiter that the suites run: the first and the last one that share our table's layout. */
+/** The tested releases of zae-limiter: the first and the last with our table layout. */
 export type Release = '0.10' | '0.17'
 
 const DRIVER = fileURLToPath(new URL('driver.py', import.meta.url))
@@ -17,7 +17,7 @@ const programs: Readonly<Record<Release, string | undefined>> = {
   '0.17': pythonEnvironment({name: 'zae-limiter-0.17', usedFor: 'Tests with zae-limiter 0.17'}),
 }
 
-/** Like `describe`, for tests with the Python clients; skipped when there is no Python or no engine. */
+/** Like `describe`, for tests with the Python clients; skipped without Python or an engine. */
 export const describeWithPeers = describe.skipIf(
   inject('engineEndpoint') === '' || programs['0.10'] === undefined || programs['0.17'] === undefined,
 )
@@ -39,7 +39,7 @@ interface Reply {
   readonly error?: {readonly type: string; readonly message: string}
 }
 
-/** A process with one release of the Python client. It ends with this process, however that ends: its input closes then. */
+/** A process with one release of the Python client. Its input closes when this process ends, and it ends too. */
 export class PythonProcess implements AsyncDisposable {
   readonly #child: ChildProcessWithoutNullStreams
   readonly #waiting = new Map<number, {resolve: (value: unknown) => void; reject: (error: Error) => void}>()
@@ -71,7 +71,7 @@ export class PythonProcess implements AsyncDisposable {
     })
   }
 
-  /** The instant of everything that follows; without one, that of the machine. */
+  /** The instant of all later calls. Default: the machine's clock. */
   async setClock(ms: number | null): Promise<void> {
     await this.request('clock', {ms})
   }
@@ -82,12 +82,12 @@ export class PythonProcess implements AsyncDisposable {
     return new PythonClient(this, stack, namespace, opened)
   }
 
-  /** Runs the stream processor of the release on records of a stream. */
+  /** Runs the release's stream processor on stream records. */
   stream(stack: string, records: readonly object[]): Promise<{processed: number; refills: number; errors: string[]}> {
     return this.request('stream', {stack, records})
   }
 
-  /** Runs the provisioner of the release, as its `limits plan` and `limits apply` do. */
+  /** Runs the release's provisioner, like its `limits plan` and `limits apply`. */
   provision<T>(event: Readonly<Record<string, unknown>>): Promise<T> {
     return this.request('provision', {event})
   }
@@ -109,7 +109,7 @@ export class PythonProcess implements AsyncDisposable {
   }
 }
 
-/** A limit as Python writes it down; everything after the period is of 0.17. */
+/** A limit in Python's form; everything after the period is of 0.17. */
 export interface PythonLimit {
   readonly name: string
   readonly capacity: number
@@ -131,19 +131,19 @@ export interface AcquireOptions {
   readonly times?: number
   /** Concurrent requests. Default: 1. */
   readonly concurrency?: number
-  /** What the lease does before it ends. */
+  /** Actions on the lease before it ends. */
   readonly adjust?: Readonly<Record<string, number>>
   readonly release?: Readonly<Record<string, number>>
   readonly rollBack?: boolean
   /** Further resources of the same request, all or nothing (0.17). */
   readonly also?: Readonly<Record<string, Readonly<Record<string, number>>>>
-  /** In place of the configured limits. */
+  /** Replaces the configured limits. */
   readonly limits?: readonly PythonLimit[]
 }
 
 export interface Acquired {
   readonly admitted: number
-  /** How many of them a switch let pass (0.17). */
+  /** How many of them a bypass admitted (0.17). */
   readonly bypassed: number
   readonly refused: number
   readonly errors: number
@@ -158,7 +158,7 @@ export async function runPythonProgram(release: Release, args: readonly string[]
   return run(program, [...args, '--endpoint-url', inject('engineEndpoint')], {env: {...access, AWS_MAX_ATTEMPTS: '1'}})
 }
 
-/** A namespace as one Python process has it open. */
+/** A namespace opened by one Python process. */
 export class PythonClient {
   readonly namespaceId: string
   readonly #client: number

@@ -22,7 +22,7 @@ describeWithPeers.each(['0.10', '0.17'] as const)('plain limits raced by zae-lim
       expect(tokens).toBeGreaterThanOrEqual(0)
     }
     expect(await scene.totals('org', 'gpt', 'rpm')).toEqual({tokens: 90 - total, consumed: total})
-    // Nothing that is left is withheld: a minute later all of it is there again.
+    // No token is withheld: a minute later the whole capacity is there again.
     await scene.pass(60_000)
     expect(await scene.ask('org', 'gpt', {rpm: 1}, 70)).toMatchObject({admitted: 60, refused: 10})
   })

@@ -114,7 +114,7 @@ describeWithPeers.each(['0.10', '0.17'] as const)('records of zae-limiter %s and
     expect(await limiter.tryAcquire({entity: 'ours', resource: 'gpt', consume: {rpm: 1}})).toMatchObject({
       admitted: true,
     })
-    // 0.10 answers a refusal of the parent with an error about the name of its write-pressure limit.
+    // 0.10 reports a refusal of the parent as an error about the name of its write-pressure limit.
     expect((await client.acquire('ours', 'gpt', {rpm: 1}, {times: 9})).admitted).toBe(4)
     expect(await scene.totals('ours', 'gpt', 'rpm')).toEqual({tokens: 5, consumed: 5})
     expect(await scene.totals('org', 'gpt', 'rpm')).toEqual({tokens: 0, consumed: 10})
@@ -154,7 +154,7 @@ describeWithPeers.each(['0.10', '0.17'] as const)('records of zae-limiter %s and
       await client.acquire(entity, 'gpt', {rpm: 1}, {times: 4})
       for (let i = 0; i < 3; i++) await limiter.acquire({entity, resource: 'gpt', consume: {rpm: 2}})
     }
-    // Python's processor counts changes of buckets that exist.
+    // Python's processor counts changes of existing buckets.
     for (const entity of ['byZael', 'byPython']) await client.acquire(entity, 'gpt', {rpm: 1})
     await scene.aggregate(await scene.changes(() => both('byZael')))
     const {errors} = await client.process.stream(client.stack, await scene.changes(() => both('byPython')))

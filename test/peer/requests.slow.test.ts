@@ -16,7 +16,7 @@ describeWithPeers.each(['0.10', '0.17'] as const)('requests of zae-limiter %s', 
     expect(await scene.bucketItem('u', 'gpt')).toMatchObject({b_rpm_cp: n(40_000), b_rpm_tk: n(37_000)})
     expect(await scene.ask('u', 'gpt', {rpm: 1}, 2)).toMatchObject({admitted: 2})
     expect(await scene.bucketItem('u', 'gpt')).toMatchObject({b_rpm_cp: n(10_000), b_rpm_tk: n(9_000)})
-    // They change no bucket that exists: 9 are left.
+    // They change no existing bucket: 9 are left.
     expect(await client.acquire('u', 'gpt', {rpm: 1}, {...given, times: 12})).toMatchObject({admitted: 9})
     expect(await scene.bucketItem('u', 'gpt')).toMatchObject({b_rpm_cp: n(10_000), b_rpm_tk: n(0)})
   })
@@ -33,7 +33,7 @@ describeWithPeers.each(['0.10', '0.17'] as const)('requests of zae-limiter %s', 
     const scene = await peers.scene()
     await scene.configure({level: 'resource', resource: 'eu:gpt'}, 'rpm=2/min')
     expect(await scene.ask('u', 'eu:gpt', {rpm: 1})).toMatchObject({admitted: 1})
-    // 0.10 checks the name only where the stored balance does not suffice.
+    // 0.10 checks the name only if the stored balance is too small.
     const {admitted, first} = await scene.client.acquire('v', 'eu:gpt', {rpm: 1})
     expect([admitted, first?.type]).toEqual(release === '0.10' ? [0, 'InvalidNameError'] : [1, undefined])
   })

@@ -11,13 +11,13 @@ const REST_MS = 10_000
 const rps = {name: 'rps', capacity: CAPACITY, refill_amount: PER_SECOND, refill_period_seconds: 1}
 const ONE = {entity: 'u', resource: 'gpt', consume: {rps: 1}}
 
-/** Requests beyond those that are admitted. */
+/** Requests beyond the admitted ones. */
 const SPARE = 8
 
 /** Whole tokens that a bucket earns. */
 const earned = (ms: number): number => (PER_SECOND * ms) / 1000
 
-/** One after the other. */
+/** Successive requests. */
 async function ask(limiter: RateLimiter, times: number): Promise<number> {
   let admitted = 0
   for (let i = 0; i < times; i++) if ((await limiter.tryAcquire(ONE)).admitted) admitted++
@@ -48,7 +48,7 @@ describeWithPeers.each([
   })
   afterAll(() => second[Symbol.asyncDispose]())
 
-  /** A bucket that has stored so many tokens and then rested. */
+  /** A bucket that stored this many tokens and then rested. */
   async function rested(stored: number, restMs = REST_MS): Promise<PeerScene> {
     const scene = await (release === '0.17' ? peers.currentScene() : peers.scene())
     await scene.client.repository('set_limits', {entity_id: 'u', resource: 'gpt', limits: [rps]})
@@ -67,7 +67,7 @@ describeWithPeers.each([
     const {client} = await rested(stored)
     expect(admitted).toBe(CAPACITY + excessOf(stored, REST_MS))
     const taken = await take(client, admitted + SPARE)
-    // Python draws a shard for a request, and may miss the last tokens of the others.
+    // Python draws a shard per request, and may miss the last tokens of the others.
     expect(taken).toBeLessThanOrEqual(admitted)
     expect(taken).toBeGreaterThanOrEqual(shards === 1 ? admitted : admitted - SPARE)
   })
@@ -138,7 +138,7 @@ describeWithPeers('a bucket that a client 10 s behind the others uses', () => {
 
   type Client = 'Python' | 'zael'
 
-  /** What the one behind and then the other are admitted, at the same instant. */
+  /** Admissions of the client behind and then of the other, at the same instant. */
   async function admitted(scene: PeerScene, [behind, other]: readonly [Client, Client], times: number, rest: number) {
     await second.setClock(scene.nowMs - BEHIND_MS)
     const late = await second.open(peers.table.name, scene.client.namespace)
@@ -161,7 +161,7 @@ describeWithPeers('a bucket that a client 10 s behind the others uses', () => {
     ['zael', 'zael'],
   ]
 
-  // A span is credited once, but a bucket that was full 10 s ago by one clock earns 10 s until now by the other.
+  // A time span is credited once, but a bucket that was full 10 s ago by one clock earns 10 s until now by the other.
   describe.each(PAIRS)('%s, beside %s', (behind, other) => {
     it('S7 admits the difference once if the client behind has created and emptied the bucket', async () => {
       const scene = await configured()

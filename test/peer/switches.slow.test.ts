@@ -21,7 +21,7 @@ describeWithPeers('switches and tables of zae-limiter 0.17', () => {
     await scene.client.repository('set_resource_defaults', {resource: 'gpt', limits: [limit('rpm', 10)]})
   })
 
-  /** Runs work that must leave every item as it was, but for the count of refusals and the marks of its writes. */
+  /** Runs work that must not change any item, except refusal counts and write marks. */
   async function leavesAll(work: () => Promise<void>): Promise<void> {
     const before = await uncounted()
     await work()
@@ -36,7 +36,7 @@ describeWithPeers('switches and tables of zae-limiter 0.17', () => {
     return Object.fromEntries(items)
   }
 
-  /** The minimum release that a writer of a feature puts into the version record. */
+  /** The minimum release that a writer of a feature stores in the version record. */
   async function requireRelease(release: string): Promise<void> {
     const record = {schema_version: '0.10.0', lambda_version: '0.17.0', updated_by: 'deploy:0.17.0'}
     await scene.client.repository('set_version_record', {...record, client_min_version: release})

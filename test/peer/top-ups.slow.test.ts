@@ -8,7 +8,7 @@ const DAY_MS = 86_400_000
 const HOUR_MS = 3_600_000
 const DAILY = {cron: '0 0 * * *'}
 
-/** What both clients answer. */
+/** Results of both clients. */
 interface Done {
   readonly shards: number
   readonly amounts: Readonly<Record<string, number>>
@@ -24,7 +24,7 @@ describeWithPeers('resets and top-ups with zae-limiter 0.17', () => {
     scene = await peers.currentScene()
   })
 
-  /** Every test has an entity of its own, at the beginning of a day. */
+  /** Every test has its own entity, at the start of a day. */
   beforeEach(async () => {
     user = `u${++users}`
     await scene.at(Math.ceil((scene.nowMs + 1) / DAY_MS) * DAY_MS + HOUR_MS)
@@ -58,7 +58,7 @@ describeWithPeers('resets and top-ups with zae-limiter 0.17', () => {
   }
   const named = (key: string | undefined) => (key === undefined ? {} : {idempotency_key: key})
 
-  /** What is stored of the bucket, apart from what names a write and what only one of the clients keeps. */
+  /** The stored bucket, without write marks and attributes of only one client. */
   async function stored(): Promise<Record<string, object>> {
     const own = /^(GSI.*|PK|wn_.*|rfr|lr|bi|rq|vu|b_wcu_.*|asked|writer|entity_id)$/
     const found = [...(await scene.items())].filter(([key]) => key.includes(`BUCKET#${user}#gpt#`))

@@ -39,7 +39,7 @@ describeWithPeers('the stream processors of zae-limiter 0.17 and of zael', () =>
     const soft = [limit('rpm', 3, 60, {soft: true}), limit('tpm', 100)]
     await client.repository('set_resource_defaults', {resource: 'soft', limits: soft})
     await using limiter = scene.limiter()
-    // Of ten requests for the limit of three, the first two are before the stream begins here.
+    // Of ten requests for the limit of three, the first two are before the stream starts here.
     for (const entity of ['byZael', 'byPython']) await client.acquire(entity, 'soft', {rpm: 1}, {times: 2})
     const records = new Map<string, StreamRecord[]>()
     for (const entity of ['byZael', 'byPython']) {

@@ -17,7 +17,7 @@ describeWithPeers('a bucket used by zae-limiter 0.10 clients', () => {
     return scene
   }
 
-  /** The write pressure that 0.10 spends with every request and never regains; 1,000 when full. */
+  /** The write pressure that 0.10 spends with every request and never refills; 1,000 when full. */
   async function setPressure(scene: PeerScene, writes: number): Promise<void> {
     await scene.table.transport.send('UpdateItem', {
       TableName: scene.table.name,

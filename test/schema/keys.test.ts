@@ -141,7 +141,7 @@ describe('numbers', () => {
 
 describe('free-form data', () => {
   it('survives encoding and decoding', () => {
-    // As JSON text would carry it: without negative zeros, at any depth.
+    // As in JSON text: without negative zeros, at any depth.
     const json = fc.jsonValue().map(value => JSON.parse(JSON.stringify(value)))
     fc.assert(
       fc.property(json, value => {

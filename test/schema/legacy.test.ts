@@ -14,7 +14,7 @@ import {samples} from './samples.js'
 const S = (value: string) => ({S: value})
 const N = (value: number) => ({N: String(value)})
 
-/** The attributes of one per-limit bucket; until 0.6.0 they lay in a map, except the consumption counter. */
+/** The attributes of one per-limit bucket; until 0.6.0 they were in a map, except the consumption counter. */
 const perLimitFields: Item = {
   resource: S('gpt-4'),
   limit_name: S('tpm'),

@@ -29,7 +29,7 @@ import {
 import {decodeUsage, encodeUsage, type UsageRecord} from '../../src/lib/schema/usage-record.js'
 import {decodeVersion, encodeVersion, type VersionRecord} from '../../src/lib/schema/version-record.js'
 
-/** One record of a type: the model, the item exactly as the wire contract spells it, and the codec between them. */
+/** One record of a type: the model, the item exactly as the wire contract defines it, and its codec. */
 export interface Sample {
   readonly name: string
   readonly record: unknown
@@ -45,7 +45,7 @@ const S = (value: string) => ({S: value})
 const N = (value: number) => ({N: String(value)})
 const inNamespace = (PK: string): Item => ({GSI4PK: S(NS), GSI4SK: S(PK)})
 
-/** As other clients write it; DynamoDB has no empty sets. */
+/** As written by other clients; DynamoDB has no empty sets. */
 export function encodeResourceRegistry({namespace, resources}: ResourceRegistry): Item {
   const key = {...wireKey(keys.resourceRegistry(namespace)), ...registryIndexKeys(namespace)}
   return resources.length === 0 ? key : {...key, [attributes.registry.resources]: {SS: [...resources].sort()}}
@@ -133,7 +133,7 @@ const bucket = (name: string, record: BucketRecord, item: Item): Sample => ({
   },
 })
 
-/** A sharded bucket in debt that cascades, carries fractions, counts beyond 2^53 and has awkward names. */
+/** A sharded, cascading bucket in debt, with fractions, counts beyond 2^53 and awkward names. */
 const hardBucket: BucketRecord = {
   namespace: NS,
   entity: 'a@b.c:d-1',

@@ -7,7 +7,7 @@ import {readSources} from '../helpers/sources.js'
 import {samples} from './samples.js'
 import {spelledNames, vocabulary} from './spelling.js'
 
-/** Lists which names cannot be used for limits and resources, but lies below schema: compared with it below. */
+/** Lists the names that limits and resources cannot use. It is below schema, so it is compared here. */
 const RESERVED_NAMES = 'src/lib/core/names.ts'
 
 describe('attribute names and key prefixes', () => {
@@ -29,7 +29,7 @@ describe('attribute names and key prefixes', () => {
     for (const {item, name} of items) {
       for (const [attribute, value] of Object.entries(item)) {
         const isLimitOrMark = vocabulary.STEMS.some(stem => attribute.startsWith(stem))
-        // Usage records and the registry of entity configurations have numbers that are named after limits and resources.
+        // Usage records and the registry of entity configurations have numbers named after limits and resources.
         const isCounter = /usage|registry/.test(name) && 'N' in value
         if (!isLimitOrMark && !isCounter) expect(known, `${name}: ${attribute}`).toContain(attribute)
       }

@@ -27,7 +27,7 @@ const COMPOUND = new Set(ATTRIBUTES.filter(name => name.includes('_')))
 const WORDS = new Set(ATTRIBUTES)
 const KEY_PARTS = [...new Set(Object.values(keyParts).flatMap(parts => Object.values(parts) as string[]))]
 
-/** What the names of attributes begin with that contain a name or a number. */
+/** Prefixes of attribute names that contain a name or a number. */
 const STEMS = [
   ...LIMIT_FIELDS.map(field => limitAttribute('~', field).split('~')[0]),
   configAttribute('~', 'capacity').split('~')[0],
@@ -87,7 +87,7 @@ export function spelledNames(file: SourceFile): string[] {
   return [...found]
 }
 
-/** The texts of a string literal or template; imported paths are no texts. */
+/** The texts of a string literal or template; imported paths do not count. */
 function literalTexts(node: SyntaxNode, parent: SyntaxNode | undefined): string[] {
   if (node.type === 'Literal' && typeof node.value === 'string') {
     return parent && /^(Import|Export)|ImportExpression/.test(parent.type) ? [] : [node.value]

@@ -16,7 +16,7 @@ import {tableOver} from '../fixtures/stream.js'
 export const HOUR_MS = 3_600_000
 export const DAY_MS = 24 * HOUR_MS
 
-/** Everything is rolled up, and has always been. */
+/** Everything is rolled up, since always. */
 export const ALWAYS = new RollupSchedule({daily: ['2000-01-01T00:00:00Z'], monthly: ['2000-01-01T00:00:00Z']})
 
 /** A table in memory with the indexes of a real one. */
@@ -30,7 +30,7 @@ export async function memoryTable(clock: () => number): Promise<{transport: Memo
 export const store = (transport: Transport, TableName: string, schedule: RollupSchedule): Promise<unknown> =>
   transport.send('PutItem', {TableName, Item: encodeRollups(schedule)})
 
-/** An aggregator and what it logs, on a table whose clock is that of the test. */
+/** An aggregator with its log lines, on a table with the test's clock. */
 export function aggregatorOn(
   transport: Transport,
   name: string,
@@ -47,7 +47,7 @@ export const inNamespace = (transport: Transport, name: string, namespace: strin
   namespace,
 })
 
-/** What is on the agenda of a namespace, as `daily 2026-11-30T00:00:00Z gpt-4`. */
+/** The rollup agenda of a namespace, as `daily 2026-11-30T00:00:00Z gpt-4`. */
 export async function agendaOf(table: Table, namespace: string): Promise<string[]> {
   const entries: string[] = []
   for await (const item of readAll(table, {...ranges.rollupAgenda(), prefix: '#ROLLUP#'})) {
@@ -58,7 +58,7 @@ export async function agendaOf(table: Table, namespace: string): Promise<string[
   return entries
 }
 
-/** An item without what says how it came about. */
+/** An item without its rollup mark. */
 export function figuresOf(item: Item): Item {
   return Object.fromEntries(Object.entries(item).filter(([name]) => name !== '_rolled'))
 }

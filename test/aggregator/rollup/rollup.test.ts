@@ -42,7 +42,7 @@ describeOnEngine('rolling up', () => {
   const aggregator = (transport: {send: Interceptor['send']} = table.transport) =>
     aggregatorOn(transport as never, table.name, clock)
 
-  /** The record of one request that took so many tokens. */
+  /** The record of one request that took this many tokens. */
   function used(tokens: number, atMs: number, entity = 'user-1'): StreamRecord {
     const before = counters.get(entity) ?? 0
     counters.set(entity, before + tokens)

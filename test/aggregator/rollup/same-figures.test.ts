@@ -19,10 +19,10 @@ import {
   store,
 } from './rolled-table.js'
 
-/** Two hours before a day, a month and a year begin. */
+/** Two hours before a day, a month and a year start. */
 const START_MS = Date.UTC(2023, 11, 31, 22)
 
-/** A stream over some days, with gaps, and how it is delivered. */
+/** A stream over some days, with gaps, and its delivery. */
 const histories = fc
   .tuple(
     writes(25),
@@ -42,7 +42,7 @@ const deliveries = fc.array(
   {minLength: 1, maxLength: 6},
 )
 
-/** Rolling up is announced for a time that does not come. */
+/** A rollup announced for a time that never comes. */
 const NEVER = new RollupSchedule({daily: ['2999-01-01T00:00:00Z'], monthly: ['2999-01-01T00:00:00Z']})
 
 /** The same stream into two tables: one rolls up, one counts every window with every batch. */
@@ -59,13 +59,13 @@ async function twins() {
   return {world, rolled, direct, start}
 }
 
-/** Whether a counter that is zero is there depends on what was counted in which write. */
+/** Whether a zero counter exists depends on the grouping of writes. */
 const withoutZeros = (record: UsageRecord): UsageRecord => ({
   ...record,
   tokens: new Map([...record.tokens].filter(([, tokens]) => tokens !== 0)),
 })
 
-/** All that a reader can ask for, page by page or as a whole. */
+/** All reads that a reader can make, by page or as a whole. */
 async function readings(table: {transport: Parameters<typeof inNamespace>[0]; name: string}, selection: object) {
   const usage = new Usage(inNamespace(table.transport, table.name, 'ns'), {pageSize: 7})
   const pages = async (read: (cursor?: string) => Promise<RecordPage<UsageRecord>>) => {
@@ -132,7 +132,7 @@ describe('usage that is rolled up', () => {
               expect(await readings(rolled, selection)).toEqual(await readings(direct, selection))
           }
         }
-        // When all of it is over, the table holds what other clients look for.
+        // After the end of all windows, the table has the records that other clients look for.
         world.nowMs += 45 * DAY_MS
         for (let tick = 0; tick < 20; tick++) {
           world.nowMs += 61_000
@@ -144,7 +144,7 @@ describe('usage that is rolled up', () => {
           transport
             .table(name)
             .items.all()
-            // What has expired before a process ran is not rolled up.
+            // Windows that expired before a process ran are not rolled up.
             .filter(item => (decodeUsage(item)?.ttlSeconds ?? 0) * 1000 > world.nowMs)
             .map(figuresOf)
             .map(item =>

@@ -33,7 +33,7 @@ it('rolls up a large resource in turns that continue where the last one ended, e
   await first.handle({Records: [streamRecord(undefined, image, {atMs: nowMs})]})
   nowMs = DAY_START_MS + DAY_MS + 5 * 60_000
   await first.tick()
-  // The same moment again costs nothing.
+  // The same instant again costs nothing.
   await first.tick()
   const afterOne = days().length
   expect(afterOne).toBeGreaterThan(400)

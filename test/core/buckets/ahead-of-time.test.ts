@@ -7,7 +7,7 @@ const MINUTE = 60_000
 const DAY = 86_400_000
 const YEAR = 365 * 86_400_000
 
-/** 60 tokens a minute; 100 at most. */
+/** 60 tokens per minute; capacity 100. */
 function bucket(refilledAtMs: number, tokensMilli: bigint): BucketState {
   const rate = {capacityMilli: 100_000n, refillAmountMilli: 60_000n, refillPeriodMs: MINUTE}
   return {refilledAtMs, limits: new Map([['rpm', {...rate, tokensMilli, remainder: 0n, consumedMilli: 0n}]])}

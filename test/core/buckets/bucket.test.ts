@@ -46,7 +46,7 @@ function settle(bucket: BucketState, amounts: Amounts, nowMs: number): BucketSta
   return {refilledAtMs, limits: new Map(charged)}
 }
 
-/** Exact level of a limit as a fraction over its period; knows nothing of remainders or shared instants. */
+/** Exact level of a limit as a fraction over its period, without remainders or shared instants. */
 class RationalOracle {
   #level: bigint
   #atMs = T0
@@ -69,7 +69,7 @@ class RationalOracle {
 
 const exactLevel = (limit: BucketLimit): bigint => limit.tokensMilli * BigInt(limit.refillPeriodMs) + limit.remainder
 
-/** One event: time passes (perhaps backward, as on a skewed clock) and something is asked for, charged whatever the balance, or returned. */
+/** One event: time passes (or goes back, as on a skewed clock), then a request, a charge or a refund. */
 const anyEvent = fc.record({
   passMs: fc.oneof(
     {weight: 4, arbitrary: fc.integer({min: 0, max: 30_000})},

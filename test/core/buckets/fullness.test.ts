@@ -31,7 +31,7 @@ const bucket: fc.Arbitrary<BucketState> = fc
 
 const asked = fc.bigInt(0n, 1_000_000n).map(milli => new Map([['limit-0', milli]]))
 
-/** The bucket as the least favourable others leave it within the bounds. */
+/** The bucket as left by the least favourable writes within the bounds. */
 const atTheEdge = (state: BucketState, {latestRefillMs, lowestMilli}: FullnessBounds): BucketState => ({
   refilledAtMs: latestRefillMs,
   limits: new Map(
@@ -82,7 +82,7 @@ describe('bounds of fullness', () => {
 })
 
 describe('a shared take', () => {
-  /** Empty or full, or nearly so, as the buckets are that several processes compete for. */
+  /** Empty or full, or nearly so, like contended buckets. */
   const scarce: fc.Arbitrary<BucketLimit> = fc
     .record({
       capacityMilli: fc.constantFrom(100_000n, 1_000_000n, 100_000_000n),
@@ -116,7 +116,7 @@ describe('a shared take', () => {
         const amounts = new Map([...seen.limits.keys()].map((name, index) => [name, BigInt(asked[index] ?? 0)]))
         const take = sharedTake(seen, amounts, NOW, roundTripMs)
         if (!take) return
-        // Others have refilled a part of the time since, and taken some.
+        // Others have refilled part of the time since, and taken some.
         const moved = refillBucket(seen, Math.min(NOW, seen.refilledAtMs + movedMs))
         const left = [...moved.limits].map(
           ([name, limit]) =>
@@ -160,7 +160,7 @@ describe('a shared take', () => {
 })
 
 describe('overflow', () => {
-  /** 10 a second, up to 100; so many tokens as of a second ago. */
+  /** 10 per second, up to 100; this many tokens a second ago. */
   const limit = (tokens: number): BucketLimit => ({
     capacityMilli: 100_000n,
     refillAmountMilli: 10_000n,

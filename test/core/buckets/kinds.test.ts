@@ -30,7 +30,7 @@ const every = (everyMs: number): ResetClock => ({
   nextMs: atMs => T0 + (Math.floor((atMs - T0) / everyMs) + 1) * everyMs,
 })
 
-/** Rates in turn, each for a while, from T0 on. */
+/** Alternating rates, each for a while, from T0 on. */
 const inTurn = (pieces: readonly {readonly rate: Rate; readonly lengthMs: number}[]): RateSchedule => ({
   at: atMs => {
     const cycleMs = pieces.reduce((sum, {lengthMs}) => sum + lengthMs, 0)
@@ -146,8 +146,8 @@ describe('a limit with a schedule', () => {
         if (admitted || !Number.isFinite(retryAfterMs)) return
         const heldAt = (waitMs: number) => tokensIn(refillBucket(bucket, T0 + atMs + waitMs)) ?? 0n
         const isTrue = [retryAfterMs, retryAfterMs - 1].some(ms => heldAt(ms) >= needed)
-        // Instants that a change of the rules follows at once do not count: a caller would come too late. Nor does the time
-        // of one millitoken: a fraction of it can be lost where the rate changes.
+        // Skip instants just before a change of the rules: a caller would come too late. Also skip the time of one
+        // millitoken: a rate change can lose a fraction of it.
         const lasts = (ms: number) => [ms, ms + 1, ms + 2].every(each => heldAt(each) > needed)
         const tooEarly = Array.from({length: Math.max(0, retryAfterMs - 2)}, (_, ms) => ms).filter(lasts)
         expect({isTrue, tooEarly}).toEqual({isTrue: true, tooEarly: []})
@@ -248,7 +248,7 @@ describe('a calendar quota', () => {
           }
           nowMs += step.afterMs
           if (Math.floor((nowMs - T0) / 1000) > window) {
-            // What is left of the window that ends is taken in its last instant: together it is the allowance, no more.
+            // The rest of the ending window is taken in its last instant: the sum is the allowance, no more.
             drain(T0 + (window + 1) * 1000 - 1)
             expect(admitted).toBe(capacityMilli)
             window = Math.floor((nowMs - T0) / 1000)
@@ -280,7 +280,7 @@ describe('a calendar quota', () => {
       {resets: every(1000), grantCount: 1},
       {session: {lengthMs: 1000, startMs: T0, appliedMs: T0}, grantCount: 1},
     )
-    // A window of the schedule is a change as well.
+    // A schedule window is a change too.
     const schedule = fc.constantFrom<RateSchedule | undefined>(undefined, {
       at: (atMs, base) => {
         const isLow = Math.floor((atMs - T0) / 300) % 2 === 1
@@ -356,7 +356,7 @@ describe('a calendar quota', () => {
   })
 })
 
-/** A share as it is stored: with the parameters of the whole, and the kind without the share. */
+/** A stored share: with the parameters of the whole, and the kind without the share. */
 function storedAgain(share: BucketState, stored: BucketState, deltaMilli: bigint): BucketState {
   const limit = share.limits.get('q') as BucketLimit
   const {capacityMilli, refillAmountMilli, refillPeriodMs} = stored.limits.get('q') as BucketLimit

@@ -14,7 +14,7 @@ function resetting(zone: string, ...resets: string[]): CompiledSchedule {
   return new CompiledSchedule({zone, windows: [], resets})
 }
 
-/** The resets around an instant, as one who knows no other instant finds them. */
+/** The resets around an instant, without cached instants. */
 function around(zone: string, cron: string, ms: number): Array<string | undefined> {
   const schedule = resetting(zone, cron)
   return [iso(schedule.lastReset(ms)), iso(schedule.nextReset(ms))]

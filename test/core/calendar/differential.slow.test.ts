@@ -25,7 +25,7 @@ interface Question {
   readonly resets: readonly string[]
 }
 
-/** `null` for none; a search that did not end `hangs`. */
+/** `null` for none; an endless search is `hangs`. */
 type Moment = number | 'hangs' | null
 
 interface Answer {
@@ -45,11 +45,11 @@ interface Difference {
   readonly theirs: Moment
 }
 
-/** In every run of the slow suites; 100,000 take ten minutes, nearly all of them in the peer. */
+/** In every run of the slow suites; 100,000 take ten minutes, nearly all in the peer. */
 const SCHEDULES = Number(process.env.ZAEL_CALENDAR_SCHEDULES ?? 1_500)
 const SEED = Number(process.env.ZAEL_CALENDAR_SEED ?? 1)
 
-/** Differences by class. What is in none of them fails the suite. */
+/** Differences by class. An unclassified difference fails the suite. */
 type DifferenceClass =
   | 'beyond-its-reach'
   | 'skipped-by-its-search'
@@ -94,7 +94,7 @@ function validCron(pick: Picker): string {
   }
 }
 
-/** Our answer in the form of the other client. */
+/** Our result in the form of the other client. */
 function answer({zone, ms, base, windows, resets}: Question): Answer {
   const texts = [
     formatWindows(
@@ -167,7 +167,7 @@ function classOf(
   return (key === 'next' ? isStart : isChange) && ours < theirs ? 'skipped-by-its-search' : 'unexplained'
 }
 
-/** Whether clocks change near one of the answers, and ours is a start by the rule for that. */
+/** Whether clocks change near one of the results, and ours is a start by the rule for that. */
 function isClockChange({question: {zone, resets}, key, ours, theirs}: Difference): boolean {
   const isNear = (ms: Moment) => typeof ms === 'number' && offsetAt(ms - DAY_MS) !== offsetAt(ms + DAY_MS)
   const isStart = (ms: Moment) =>
@@ -301,7 +301,7 @@ function zonesOf(differences: readonly Difference[]): string {
   return [...counts].map(([zone, count]) => `${zone} ${count}`).join(', ')
 }
 
-/** What the other client stores for resets; zael writes no reset that never happens, but reads it. */
+/** Resets as the other client stores them; zael writes no reset that never happens, but reads it. */
 function storedResets(crons: readonly string[]): string {
   return `1${crons.map(cron => formatWindows([{cron, capacity: 1}]).slice(1, -2)).join(';')}`
 }

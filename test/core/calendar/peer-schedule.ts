@@ -8,13 +8,13 @@ import {pythonEnvironment} from '../../helpers/python-environment.js'
 const PROGRAM = fileURLToPath(new URL('fixtures/peer-schedule.py', import.meta.url))
 const PROCESSES = 2
 
-/** Programs of the Python client 0.17; `undefined` when there is no Python. */
+/** Programs of the Python client 0.17; `undefined` without Python. */
 export const peerPrograms = pythonEnvironment({
   name: 'zae-limiter-0.17',
   usedFor: 'Comparisons of schedules with the Python client',
 })
 
-/** The answers of `zae_limiter.schedule` to questions, in their order. */
+/** The results of `zae_limiter.schedule`, in the order of the questions. */
 export async function askPeer<Question extends object, Answer>(questions: readonly Question[]): Promise<Answer[]> {
   const size = Math.ceil(questions.length / PROCESSES)
   const parts = Array.from({length: PROCESSES}, (_, at) => questions.slice(at * size, (at + 1) * size))
@@ -23,7 +23,7 @@ export async function askPeer<Question extends object, Answer>(questions: readon
 
 async function askProcess<Answer>(questions: readonly object[]): Promise<Answer[]> {
   if (peerPrograms === undefined) throw new Error('the Python client is missing; guard the suite with peerPrograms')
-  // The time zones of the package tzdata, whose version is pinned, and not those of the machine.
+  // Time zones of the pinned package tzdata, not those of the machine.
   const env = {...process.env, PYTHONTZPATH: ''}
   const child = spawn(join(peerPrograms, 'python'), [PROGRAM], {env, stdio: ['pipe', 'pipe', 'inherit']})
   const output = text(child.stdout)

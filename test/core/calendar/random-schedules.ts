@@ -2,7 +2,7 @@ import {parseCron} from '../../../src/lib/core/calendar/cron.js'
 import {matchesAt} from '../../../src/lib/core/calendar/cron-search.js'
 import {DAY_MS, MINUTE_MS, timeZone} from '../../../src/lib/core/calendar/time-zone.js'
 
-/** Numbers from 0 to 1 that depend on the seed alone. */
+/** Numbers from 0 to 1 that depend only on the seed. */
 export function seeded(seed: number): () => number {
   let state = seed >>> 0
   return () => {
@@ -13,7 +13,7 @@ export function seeded(seed: number): () => number {
   }
 }
 
-/** Picks at random, by one source of numbers. */
+/** Picks at random, from one source of numbers. */
 export class Picker {
   constructor(readonly random: () => number) {}
 
@@ -30,7 +30,7 @@ export class Picker {
   }
 }
 
-/** Zones with daylight saving on both halves of the earth, offsets of 30 and 45 minutes, shifts of 30 and 120 minutes. */
+/** Zones with daylight saving in both hemispheres, offsets of 30 and 45 minutes, shifts of 30 and 120 minutes. */
 export const ZONES = [
   ...[
     'UTC',
@@ -64,7 +64,7 @@ export const ZONES = [
 const START_MS = Date.UTC(2016, 0, 1)
 const DAYS = 20 * 365
 
-/** An instant of the years 2016 to 2035, often near a change of clocks, the end of a month or 29 February. */
+/** An instant in the years 2016 to 2035, often near a clock change, the end of a month or 29 February. */
 export function randomInstant(pick: Picker, zone: string): number {
   const anyMs = START_MS + pick.whole(0, DAYS) * DAY_MS + pick.whole(0, DAY_MS - 1)
   const kind = pick.random()
@@ -142,7 +142,7 @@ function term(pick: Picker, min: number, max: number, names: readonly string[]):
   return `${word(low)}${step}`
 }
 
-/** Minute by minute: the wall clock starts what it passes for the first time, and an hour whenever it shows it. */
+/** Minute by minute: the wall clock triggers each time it first shows, and an hour each time it shows it. */
 export function startsBetween(zone: string, text: string, fromMs: number, untilMs: number): number[] {
   const cron = parseCron(text)
   const shown = (ms: number) => ms + timeZone(zone).spanAt(ms).offsetMs

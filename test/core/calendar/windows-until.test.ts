@@ -29,7 +29,7 @@ describe('windows with an end', () => {
     ['UTC', '2028-02-29T12:00Z', '2028-03-01T00:00Z', ['* * * 2 *']],
     ['Europe/Berlin', '2026-11-16T22:59Z', '2026-11-17T23:00Z', ['* * 16-17 11 *']],
     ['Asia/Kathmandu', '2026-11-16T09:12Z', '2026-11-16T18:15Z', ['* * 16 11 *']],
-    // The hour that is skipped in spring never comes, and the one that comes twice is open both times.
+    // The hour skipped in spring never comes; the repeated hour is open both times.
     ['Europe/Berlin', '2027-03-27T12:00Z', '2027-03-28T01:00Z', ['* * 27 3 *', '* 0-2 28 3 *']],
     ['Europe/Berlin', '2026-10-24T12:00Z', '2026-10-25T02:00Z', ['* * 24 10 *', '* 0-2 25 10 *']],
     ['Europe/Berlin', '2026-10-24T12:00Z', '2026-10-25T00:00Z', ['* * 24 10 *', '* 0-1 25 10 *']],
@@ -72,7 +72,7 @@ describe('windows with an end', () => {
 
   it('are open in every minute until the end and in none after it for a month, in any zone', () => {
     const minutes = fc.integer({min: 1, max: LONGEST_UNTIL_DAYS * 1440})
-    // Short ones, and ends near changes of the clock, are as likely as long ones.
+    // Short windows, and ends near clock changes, are as likely as long ones.
     const lengths = fc.oneof(minutes, fc.integer({min: 1, max: 3000}))
     const from = fc.integer({min: at('2024-01-01T00:00Z'), max: at('2031-01-01T00:00Z')})
     fc.assert(

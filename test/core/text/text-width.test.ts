@@ -25,7 +25,7 @@ describe('textWidth', () => {
     ['…·→█', 4],
   ])('of %s is %i columns', (text, width) => {
     expect(textWidth(text)).toBe(width)
-    // A mark makes every character be looked at as a whole; the sum is the same.
+    // A combining mark forces the path that measures whole characters; the sum is the same.
     expect(textWidth(`${text}e\u0301`)).toBe(width + 1)
   })
 })

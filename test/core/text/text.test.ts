@@ -19,7 +19,6 @@ import {
 
 const anyTokens = fc.maxSafeInteger().map(milli => milli / 1000)
 
-/** The number that a short text stands for. */
 function valueIn(text: string): number {
   const [, digits = '', unit = ''] = /^(-?[\d.]+)([kMGTP]?)$/.exec(text) ?? []
   return Number(digits) * 1000 ** ' kMGTP'.indexOf(unit === '' ? ' ' : unit)

@@ -133,7 +133,7 @@ describe.each(TRANSPORTS)('the $kind transport', ({create}) => {
       })
       const {UpdateItemCommand} = await import('@aws-sdk/client-dynamodb')
       const command = () => new UpdateItemCommand(update)
-      // Its owner goes first: a cached handler of theirs, retries and all, must not serve us, nor ours serve them.
+      // The owner's request comes first: their cached handler, with retries, must not serve us, nor ours serve them.
       server.play(refusal('InternalServerError', {}, 500), answer(200, {}))
       await client.send(command())
       expect(server.requests).toHaveLength(2)
@@ -274,7 +274,7 @@ describe.each(TRANSPORTS)('the $kind transport', ({create}) => {
 
     test('is an outage if a deadline passes', async () => {
       const deadline = new AbortController()
-      // The reason that AbortSignal.timeout gives, at a moment when the request has certainly arrived.
+      // The reason that AbortSignal.timeout gives, when the request has certainly arrived.
       server.play(() => deadline.abort(new DOMException('too late', 'TimeoutError')))
       const error = await transport.send('UpdateItem', update, {signal: deadline.signal}).catch(error => error)
       expect(error).toBeInstanceOf(Unavailable)
@@ -335,7 +335,7 @@ describe.each(TRANSPORTS)('the $kind transport', ({create}) => {
 
     test('no date if it is malformed', async () => {
       const infos: ResponseInfo[] = []
-      // A transport of its own: the SDK's signer takes such a date at its word and cannot sign afterwards.
+      // A separate transport: the SDK's signer accepts such a date and cannot sign afterwards.
       const misled = localTransport(server.endpoint, {onResponse: info => void infos.push(info)}, create)
       server.play(answer(200, {}, {date: 'yesterday'}))
       await misled.send('UpdateItem', update)

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import {describe, expect, test} from 'vitest'
 import {AnswerReader, type HttpAnswer, NotHttp} from '../../../src/lib/dynamo/transports/http-connection.js'
 
-/** Feeds the pieces one after the other; the answer must be whole with the last one, not before. */
+/** Feeds the pieces in order; the response must be complete with the last one, not before. */
 function read(pieces: readonly Buffer[]): HttpAnswer | undefined {
   const reader = new AnswerReader()
   const answers = pieces.filter(piece => piece.length > 0).map(piece => reader.push(piece))
@@ -14,7 +14,7 @@ const TOO_LONG = 64 * 1024 * 1024 + 1
 const whole = (text: string) => read([Buffer.from(text)])
 const bytes = (text: string) => [...Buffer.from(text)].map(byte => Buffer.from([byte]))
 
-/** Byte by byte; a long text in a thousand pieces, since every piece of an unfinished answer is looked at with all before it. */
+/** Byte by byte; long texts in a thousand pieces, since every piece is parsed with all before it. */
 function pieces(text: string): Buffer[] {
   const all = Buffer.from(text)
   const size = Math.ceil(all.length / 1000)

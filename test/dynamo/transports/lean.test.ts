@@ -76,7 +76,7 @@ describe('connections', () => {
   test('fail a request that waits too long, and send nothing of it', async () => {
     const arrived: Socket[] = []
     server.play(socket => void arrived.push(socket))
-    // Long enough for those who do get one.
+    // Long enough for requests that do get one.
     const transport = lean({connectTimeoutMs: 3_000})
     const sent = Array.from({length: 128}, () => transport.send('UpdateItem', update))
     await expect.poll(() => arrived.length).toBe(128)

@@ -1,13 +1,13 @@
 import {type AddressInfo, createServer, type Socket} from 'node:net'
 
-/** A server below HTTP: it sees bytes and sends bytes, for the faults that no HTTP server makes. */
+/** A server below HTTP: it reads and sends bytes, for faults that no HTTP server makes. */
 export class RawServer {
   readonly sockets = new Set<Socket>()
-  /** Requests that have arrived as a whole, over all connections. */
+  /** Completely received requests, over all connections. */
   requests: string[] = []
   connections = 0
   endpoint = ''
-  /** What becomes of a request. */
+  /** Handles a request. */
   onRequest: (socket: Socket, request: string) => void = () => {}
   onConnection: (socket: Socket) => void = () => {}
   #closed: (() => void)[] = []
@@ -39,7 +39,7 @@ export class RawServer {
     this.endpoint = `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`
   }
 
-  /** Starts counting again, with this behaviour. */
+  /** Restarts counting, with this behaviour. */
   play(onRequest: (socket: Socket, request: string) => void): void {
     this.onRequest = onRequest
     this.onConnection = () => {}
@@ -47,7 +47,7 @@ export class RawServer {
     this.connections = 0
   }
 
-  /** Resolves when no more connections are open than this. */
+  /** Resolves when at most this many connections are open. */
   async untilOpen(count: number): Promise<void> {
     while (this.sockets.size > count) await new Promise<void>(resolve => this.#closed.push(resolve))
   }
@@ -58,7 +58,7 @@ export class RawServer {
   }
 }
 
-/** A whole answer as bytes. */
+/** A whole response as bytes. */
 export function httpText(body: string, {status = '200 OK', headers = [] as string[]} = {}): string {
   const lines = [`HTTP/1.1 ${status}`, `content-length: ${Buffer.byteLength(body)}`, ...headers]
   return `${lines.join('\r\n')}\r\n\r\n${body}`

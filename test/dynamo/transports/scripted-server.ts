@@ -5,10 +5,10 @@ import type {ClosableTransport} from '../../../src/lib/dynamo/transport.js'
 import {createTransport} from '../../../src/lib/dynamo/transports/create.js'
 import {createSdkTransport, type SdkTransportOptions} from '../../../src/lib/dynamo/transports/sdk.js'
 
-/** What the server does with one request; the body has arrived by then. */
+/** Handles one request after its body has arrived. */
 export type Act = (request: IncomingMessage, response: ServerResponse) => void
 
-/** An answer as DynamoDB gives it; errors name their type in the body. */
+/** A response like DynamoDB's; errors name their type in the body. */
 export function answer(status: number, body: object | string, headers: Record<string, string> = {}): Act {
   return (_, response) => {
     response.writeHead(status, {'content-type': 'application/x-amz-json-1.0', ...headers})
@@ -26,7 +26,7 @@ export class ScriptedServer {
   script: Act[] = []
   requests: {operation: string; headers: IncomingHttpHeaders; body: Record<string, unknown>}[] = []
   endpoint = ''
-  // It never closes idle connections by itself.
+  // It never closes idle connections.
   readonly #server = createServer({keepAliveTimeout: 0}, (request, response) => {
     const chunks: Buffer[] = []
     request.on('data', chunk => chunks.push(chunk))
@@ -59,7 +59,7 @@ export class ScriptedServer {
   }
 }
 
-/** The default transport, and the one over the SDK, which is the reference for it. */
+/** The default transport, and the SDK's as its reference. */
 export const TRANSPORTS = [
   {kind: 'lean', create: createTransport},
   {kind: 'SDK', create: createSdkTransport},
@@ -67,7 +67,7 @@ export const TRANSPORTS = [
 
 type Settings = Omit<Extract<SdkTransportOptions, {connection: unknown}>, 'connection'>
 
-/** A transport to a local endpoint that never looks at this machine's AWS settings. */
+/** A transport to a local endpoint that ignores this machine's AWS settings. */
 export function localTransport(
   endpointUrl: string,
   options: Partial<Settings> = {},

@@ -10,7 +10,7 @@ import {LeanTransport} from '../../../src/lib/dynamo/transports/lean.js'
 const fixture = (name: string) => fileURLToPath(new URL(`../fixtures/${name}`, import.meta.url))
 const run = promisify(execFile)
 
-// A certificate that signs itself, for localhost and 127.0.0.1; it protects nothing.
+// A self-signed certificate for localhost and 127.0.0.1; it protects nothing.
 const identity = {key: readFileSync(fixture('loopback-key.pem')), cert: readFileSync(fixture('loopback-cert.pem'))}
 const connections = new Set<unknown>()
 let requests = 0

@@ -18,7 +18,7 @@ async function sdkSignerClass(): Promise<SdkSignerClass> {
   return signer.constructor as SdkSignerClass
 }
 
-/** What it makes of the same request; without repeating the hash of the body in a header, which is optional. */
+/** The SDK's signature of the same request, without the optional header of the body hash. */
 async function reference(credentials: Credentials, region: string, {host, target, body, nowMs}: Signable) {
   const Class = await signerClass
   const signer = new Class({credentials, region, service: 'dynamodb', sha256: Sha256, applyChecksum: false})

@@ -54,7 +54,7 @@ describeOnEngine('a stream', () => {
     expect(records[0]?.dynamodb.NewImage?.bytes).toEqual({B: new Uint8Array([0, 255])})
     expect(records[2]?.dynamodb).toMatchObject({Keys: {PK: {S: 'ä'}, SK: {S: 'x'}}, SequenceNumber: expect.any(String)})
     expect(records[2]?.userIdentity).toBeUndefined()
-    // Seconds, whole ones or cut to the minute.
+    // Whole seconds, or truncated to the minute.
     const ageSeconds = Date.now() / 1000 - (records[0]?.dynamodb.ApproximateCreationDateTime ?? 0)
     expect(Math.abs(ageSeconds)).toBeLessThan(3_600)
     expect(await readAll(records[1]?.dynamodb.SequenceNumber)).toEqual(records.slice(2))
@@ -105,7 +105,7 @@ describe('reading', () => {
 describe('records of an expiry', () => {
   it('are removals by the service, even in the form of DynamoDB Local', async () => {
     const key = {PK: {S: 'a'}, SK: {S: 'x'}}
-    // As version 3 answered, in short.
+    // As in version 3, shortened.
     const answer = {
       Records: [
         {

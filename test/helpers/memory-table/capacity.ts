@@ -1,6 +1,6 @@
 import type {ConsumedCapacity} from '@aws-sdk/client-dynamodb'
 
-/** What a request costs in a table and in its indexes. */
+/** The cost of a request in a table and in its indexes. */
 export interface Units {
   readonly table: number
   readonly indexes: Readonly<Record<string, number>>
@@ -16,7 +16,7 @@ export function sumOf(all: readonly Units[]): Units {
   return {table, indexes}
 }
 
-/** A read unit pays for four kilobytes, or for twice as much when it need not be the latest. */
+/** A read unit pays for four kilobytes, or for eight if eventually consistent. */
 export function readUnits(bytes: number, isConsistent: boolean | undefined): number {
   return Math.max(1, Math.ceil(bytes / 4096)) * (isConsistent ? 1 : 0.5)
 }

@@ -7,12 +7,12 @@ interface Decimal {
 /** Digits that DynamoDB keeps of a number. */
 const MOST_DIGITS = 38
 
-/** Integers of up to 15 digits are exact as JavaScript's numbers. */
+/** Integers of up to 15 digits are exact as JavaScript numbers. */
 const SMALL = /^-?\d{1,15}$/
 const CANONICAL = /^(?:0|-?[1-9]\d{0,37})$/
 const NUMBER = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$/
 
-/** A number as it is stored: without a plus, an exponent or zeros that say nothing; `undefined` when it is none. */
+/** A number as stored: without plus, exponent or redundant zeros; `undefined` if invalid. */
 export function canonicalNumber(text: string): string | undefined {
   if (CANONICAL.test(text)) return text
   if (!NUMBER.test(text)) return undefined

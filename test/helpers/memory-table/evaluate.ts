@@ -3,7 +3,7 @@ import type {Condition, Operand, Path} from './expression.js'
 import {invalid} from './service-error.js'
 import {compareValues, elementsOf, isEqual, typeOf} from './values.js'
 
-/** What the placeholders of a request stand for. */
+/** The values of a request's placeholders. */
 export interface Placeholders {
   readonly names: Readonly<Record<string, string>>
   readonly values: Item
@@ -18,7 +18,7 @@ export function nameOf(element: string, {names}: Placeholders): string {
   return name
 }
 
-/** A path with names in place of placeholders. */
+/** A path with placeholders resolved. */
 export function namedPath(path: Path, placeholders: Placeholders): Path {
   return path.map(each => (typeof each === 'number' ? each : nameOf(each, placeholders)))
 }
@@ -31,7 +31,7 @@ export function placedValue(placeholder: string, {values}: Placeholders): Attrib
   return value
 }
 
-/** What is at a place of an item. */
+/** The value at a place of an item. */
 export function valueAt(item: Item, path: Path, placeholders: Placeholders): AttributeValue | undefined {
   let value: AttributeValue | undefined = {M: item}
   for (const element of path) {
@@ -92,7 +92,7 @@ function compares(operator: string, a: AttributeValue | undefined, b: AttributeV
   return operator === '>' ? order > 0 : order >= 0
 }
 
-/** What is missing is equal to nothing. */
+/** A missing value equals nothing. */
 function isSame(a: AttributeValue | undefined, b: AttributeValue | undefined): boolean {
   return a !== undefined && b !== undefined && isEqual(a, b)
 }

@@ -14,7 +14,7 @@ export type Condition =
   | {readonly kind: 'in'; readonly operand: Operand; readonly list: readonly Operand[]}
   | {readonly kind: 'function'; readonly name: string; readonly args: readonly Operand[]}
 
-/** What SET can give an attribute. */
+/** Right sides of SET. */
 export type Assigned =
   | Operand
   | {readonly kind: 'if_not_exists'; readonly path: Path; readonly otherwise: Assigned}
@@ -28,7 +28,7 @@ export interface Update {
   readonly delete: readonly {readonly path: Path; readonly value: Operand}[]
 }
 
-/** An expression that was read, and the placeholders in it. */
+/** A parsed expression and its placeholders. */
 export interface Parsed<T> {
   readonly root: T
   readonly placeholders: ReadonlySet<string>

@@ -14,35 +14,34 @@ import {signalOf} from '../../../src/lib/dynamo/transports/sdk.js'
 import {MemoryOperations} from './operations.js'
 import type {Change, MemoryTable} from './table.js'
 
-/** One call, as those see it who stand around it. */
+/** One call, as an interceptor sees it. */
 export interface MemoryCall {
   readonly operation: Operation
   readonly input: unknown
   readonly options: SendOptions
-  /** Counts calls, from 1. */
+  /** Number of the call, from 1. */
   readonly number: number
 }
 
 export interface MemoryDynamoOptions {
-  /** Epoch ms, for the times of changes; the real clock unless given. */
+  /** Epoch ms, for the times of changes. Default: the real clock. */
   readonly clock?: () => number
   /**
-   * Stands around every call: it may wait, leave it out, carry it out and fail all the same. Whatever it throws is what
-   * the caller gets. Unless given, calls are carried out in the order they come, each in a turn of the event loop of its
-   * own.
+   * Intercepts every call: it may delay or skip it, or apply it and fail. The caller gets what it throws. Default: calls
+   * are applied in order, each in its own turn of the event loop.
    */
   readonly around?: (call: MemoryCall, carryOut: () => unknown) => Promise<unknown>
   /** Called with every effective write, in order, like a stream. */
   readonly onChange?: (change: Change) => void
-  /** As for the transports: what each answer cost. */
+  /** As for the transports: the cost of each response. */
   readonly meterCapacity?: boolean
   readonly onResponse?: (info: ResponseInfo) => void
 }
 
 /**
- * DynamoDB in memory, behind the seam of the transports: real expressions, indexes, transactions, capacity and refusals,
- * no network and no waiting. `memory-dynamo.slow.test.ts` compares it with an engine. It has no time of its own, so that a
- * simulation decides when what happens.
+ * DynamoDB in memory, as a transport: real expressions, indexes, transactions, capacity and errors, without network or
+ * waits. `memory-dynamo.slow.test.ts` compares it with an engine. It has no clock, so that a simulation controls all
+ * timing.
  */
 export class MemoryDynamo implements ClosableTransport {
   readonly #options: MemoryDynamoOptions
@@ -54,12 +53,12 @@ export class MemoryDynamo implements ClosableTransport {
     this.#operations = new MemoryOperations(options.clock ?? Date.now, options.onChange ?? (() => {}))
   }
 
-  /** Makes a table at once, past all faults. */
+  /** Creates a table at once, without faults. */
   createTable(definition: OperationInput<'CreateTable'>): void {
     this.#operations.carryOut('CreateTable', definition)
   }
 
-  /** A table to look into, past all faults. */
+  /** A table for inspection, without faults. */
   table(name: string): MemoryTable {
     return this.#operations.table(name)
   }

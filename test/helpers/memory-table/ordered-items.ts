@@ -2,11 +2,11 @@ import type {Item} from '../../../src/lib/schema/attribute-value.js'
 import {compareKeys, textOf} from './schema.js'
 import {compareTexts} from './values.js'
 
-/** Items by partition, in the order of their sort keys: a table, or one of its indexes. */
+/** Items by partition, ordered by sort key: a table, or one of its indexes. */
 export class OrderedItems {
   readonly #partitions = new Map<string, Item[]>()
   readonly #hash: string
-  /** What orders a partition; in an index the key of the table is behind its own. */
+  /** The order of a partition; in an index, the table's key breaks ties. */
   readonly #order: readonly string[]
 
   constructor(hash: string, order: readonly string[]) {
@@ -47,7 +47,7 @@ export class OrderedItems {
     return this.#partitions.get(textOf(value)) ?? []
   }
 
-  /** All items, partition by partition, of all or of one segment of several. */
+  /** All items, partition by partition, of all or of one segment. */
   all({segment, segments}: {segment: number; segments: number} = {segment: 0, segments: 1}): Item[] {
     const names = [...this.#partitions.keys()].filter(name => segments === 1 || hashOf(name) % segments === segment)
     return names.sort(compareTexts).flatMap(name => this.#partitions.get(name) ?? [])

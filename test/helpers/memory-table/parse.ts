@@ -6,7 +6,7 @@ const FUNCTIONS = new Set(['attribute_exists', 'attribute_not_exists', 'attribut
 const COMPARATORS = new Set(['=', '<>', '<', '<=', '>', '>='])
 const CLAUSES = new Set(['SET', 'REMOVE', 'ADD', 'DELETE'])
 
-/** Reads each text once: a simulation sends the same few a million times. */
+/** Parses each text once: a simulation sends the same few a million times. */
 function memoized<T>(kind: string, read: (parser: Parser) => T): (text: string) => Parsed<T> {
   const known = new Map<string, Parsed<T>>()
   return text => {

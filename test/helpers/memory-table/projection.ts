@@ -2,10 +2,10 @@ import type {AttributeValue, Item} from '../../../src/lib/schema/attribute-value
 import type {Path} from './expression.js'
 import {copyValue} from './values.js'
 
-/** The parts of an item that are asked for; `true` for the whole of something. */
+/** The requested parts of an item; `true` for a whole value. */
 type Wanted = true | Map<string | number, Wanted>
 
-/** What some paths lead to, in the shape of the item; elements of a list move together. */
+/** The values at some paths, in the shape of the item; list elements move together. */
 export function projection(item: Item, paths: readonly Path[]): Item {
   const wanted: Wanted = new Map()
   for (const path of paths) want(wanted, path)

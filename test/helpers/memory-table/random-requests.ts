@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import type {Operation} from '../../../src/lib/dynamo/transport.js'
 import type {AttributeValue, Item} from '../../../src/lib/schema/attribute-value.js'
 
-/** One request to a table with few keys, so that requests meet one another. */
+/** One request to a table with few keys, so that requests collide. */
 export interface RandomRequest {
   readonly operation: Operation
   readonly input: (table: string) => object
@@ -25,7 +25,7 @@ const list: fc.Arbitrary<AttributeValue> = fc.array(number, {minLength: 1, maxLe
 const flag: fc.Arbitrary<AttributeValue> = fc.constantFrom({BOOL: true}, {BOOL: false}, {NULL: true as const})
 const anyValue = fc.oneof({arbitrary: number, weight: 4}, {arbitrary: text, weight: 2}, set, map, list, flag)
 
-/** Usual attributes by their usual types, and sometimes by another. */
+/** Usual attributes with their usual types, and sometimes another. */
 const attribute = fc.oneof(
   {arbitrary: fc.tuple(fc.constantFrom('n1', 'n2', 'n3'), number), weight: 6},
   {arbitrary: fc.tuple(fc.constant('s1'), text), weight: 2},
@@ -43,7 +43,7 @@ const item = fc
   .tuple(key, fc.array(attribute, {maxLength: 6}))
   .map(([own, attributes]): Item => ({...Object.fromEntries(attributes), ...own}))
 
-/** Pieces of an expression, with placeholders of their own. */
+/** Pieces of an expression, with their own placeholders. */
 interface Piece {
   readonly text: string
   readonly names: Record<string, string>
@@ -136,7 +136,7 @@ const addPiece = fc.oneof(
 )
 const deletePiece = set.map(value => piece('set', [value], (n, [v]) => `${n} ${v}`))
 
-/** Leaves the first of those that name the same attribute: two are refused, which is checked by itself. */
+/** Keeps the first of several that name the same attribute: duplicates are rejected, which has its own test. */
 function onceEach(clauses: readonly (readonly Piece[])[]): Piece[][] {
   const seen = new Set<string>()
   return clauses.map(clause =>

@@ -10,10 +10,10 @@ import {invalid} from './service-error.js'
 import type {MemoryTable} from './table.js'
 import {copyItem, itemSize} from './values.js'
 
-/** Bytes of items that one answer is made from. */
+/** Maximum bytes of items behind one response. */
 const PAGE_BYTES = 1024 * 1024
 
-/** A page of items, and what reading it cost. */
+/** A page of items, and its read cost. */
 export interface Page {
   readonly Items: Item[] | undefined
   readonly Count: number
@@ -92,7 +92,7 @@ function startAfter(item: Item, table: MemoryTable, schema: KeySchema): Item {
   return copyItem(Object.fromEntries([...names].map(name => [name, item[name] as AttributeValue])))
 }
 
-/** The partition, and what is wanted of it. */
+/** The partition and its key condition. */
 function keyConditionOf(
   {keyCondition, placeholders}: Expressions,
   {hash, range}: KeySchema,

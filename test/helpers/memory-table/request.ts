@@ -17,7 +17,7 @@ export interface ExpressionFields {
   readonly ExpressionAttributeValues?: Item | undefined
 }
 
-/** The expressions of one request, read, with what their placeholders stand for. */
+/** The parsed expressions of one request, with their placeholders resolved. */
 export interface Expressions {
   readonly condition: Condition | undefined
   readonly update: Update | undefined
@@ -33,7 +33,7 @@ const MOST_OPERATORS = 300
 
 const OPERATOR = /<>|<=|>=|[=<>+,]|\b(?:AND|OR|NOT|BETWEEN|IN|attribute_\w+|begins_with|contains|size|if_not_exists)\b/g
 
-/** Reads the expressions of a request; refuses placeholders that stand for nothing, and those that nobody uses. */
+/** Parses the expressions of a request; rejects undefined and unused placeholders. */
 export function readExpressions(fields: ExpressionFields): Expressions {
   const names = fields.ExpressionAttributeNames
   const values = fields.ExpressionAttributeValues
@@ -86,7 +86,7 @@ function checkPlaceholders(
   if (unused.length > 0) throw invalid(`Value provided in ${field} unused in expressions: keys: {${unused.join(', ')}}`)
 }
 
-/** Throws when the stored item does not meet the condition. */
+/** Throws if the stored item does not meet the condition. */
 export function checkCondition(
   {condition, placeholders}: Expressions,
   stored: Item | undefined,
@@ -96,7 +96,6 @@ export function checkCondition(
   throw conditionFailed(returned === 'ALL_OLD' && stored ? copyItem(stored) : undefined)
 }
 
-/** What a reader gets of an item. */
 export function projected(item: Item, {projection: paths, placeholders}: Expressions): Item {
   return paths
     ? projection(

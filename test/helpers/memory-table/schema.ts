@@ -11,11 +11,11 @@ export interface KeySchema {
 
 export interface IndexSchema extends KeySchema {
   readonly name: string
-  /** What it copies of an item; `undefined` for everything. */
+  /** The projected attributes; `undefined` for all. */
   readonly copied: ReadonlySet<string> | undefined
 }
 
-/** What CreateTable says, as far as it matters for items. */
+/** The parts of CreateTable that matter for items. */
 export interface TableSchema extends KeySchema {
   readonly types: ReadonlyMap<string, string>
   readonly indexes: readonly IndexSchema[]
@@ -53,7 +53,7 @@ export function attributesOf({hash, range}: KeySchema): string[] {
   return range === undefined ? [hash] : [hash, range]
 }
 
-/** The key of an item in a table or an index; `undefined` when it has none there. */
+/** The key of an item in a table or an index; `undefined` if it has none there. */
 export function keyOf(item: Item, schema: KeySchema): Item | undefined {
   const key: Item = {}
   for (const name of attributesOf(schema)) {
@@ -64,13 +64,13 @@ export function keyOf(item: Item, schema: KeySchema): Item | undefined {
   return key
 }
 
-/** What an index holds of an item. */
+/** The projection of an item in an index. */
 export function copyFor({copied}: IndexSchema, item: Item): Item {
   if (!copied) return item
   return Object.fromEntries(Object.entries(item).filter(([name]) => copied.has(name)))
 }
 
-/** Refuses a key that is not exactly that of the table. */
+/** Rejects a key that is not exactly the table's. */
 export function checkKey(key: Item | undefined, schema: TableSchema): Item {
   const names = attributesOf(schema)
   const isOne = key && Object.keys(key).length === names.length && names.every(name => isOfType(key, name, schema))
@@ -79,7 +79,7 @@ export function checkKey(key: Item | undefined, schema: TableSchema): Item {
   return key
 }
 
-/** Refuses an item without a key, and one whose index keys are of another type. */
+/** Rejects an item without a key, or with index keys of another type. */
 export function checkItem(item: Item, schema: TableSchema): void {
   for (const name of attributesOf(schema)) {
     const value = item[name]
@@ -124,7 +124,7 @@ export function compareKeys(a: Item, b: Item, names: readonly string[]): number 
   return 0
 }
 
-/** A text that is the same for the same value of a key attribute. */
+/** A text that is equal for equal values of a key attribute. */
 export function textOf(value: AttributeValue | undefined): string {
   if (value === undefined) return ''
   if ('S' in value) return `S${value.S}`

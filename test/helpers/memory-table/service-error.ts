@@ -1,10 +1,10 @@
 import type {Item} from '../../../src/lib/schema/attribute-value.js'
 
-/** What DynamoDB says when it refuses, in the shape that `classify` knows. */
+/** DynamoDB's error response, in the shape that `classify` knows. */
 export class MemoryServiceError extends Error {
   override readonly name: string
   readonly $metadata = {httpStatusCode: 400}
-  /** With a failed condition, when asked for. */
+  /** With a failed condition, if requested. */
   readonly Item: Item | undefined
   readonly CancellationReasons: readonly Cancellation[] | undefined
 
@@ -20,7 +20,7 @@ export class MemoryServiceError extends Error {
   }
 }
 
-/** Why one item of a transaction stood in the way. */
+/** Why one item cancelled a transaction. */
 export interface Cancellation {
   readonly Code: string
   readonly Message?: string

@@ -5,7 +5,7 @@ import {OrderedItems} from './ordered-items.js'
 import {attributesOf, copyFor, type IndexSchema, keyOf, schemaOf, type TableSchema} from './schema.js'
 import {isEqual, isEqualItem, itemSize} from './values.js'
 
-/** A write that took effect. */
+/** An effective write. */
 export interface Change {
   readonly table: string
   /** Counts the changes of a table, from 1. */
@@ -15,13 +15,13 @@ export interface Change {
   readonly after: Item | undefined
 }
 
-/** One table with its indexes. What it holds is never written into: every write puts a new item in place of the old. */
+/** One table with its indexes. Stored items are never mutated: every write replaces the item. */
 export class MemoryTable {
   readonly name: string
   readonly schema: TableSchema
   readonly items: OrderedItems
   timeToLive: {AttributeName: string; Enabled: boolean} | undefined
-  /** Says when an index follows the table; unless given, at once. Must keep the order. */
+  /** When an index follows the table. Default: at once. Must keep the order. */
   deferIndexes: ((follow: () => void) => void) | undefined
   readonly #indexes: ReadonlyMap<string, {readonly schema: IndexSchema; readonly items: OrderedItems}>
   #changes = 0
@@ -42,7 +42,7 @@ export class MemoryTable {
     return this.#indexes.get(name)
   }
 
-  /** Replaces one item by another, or by nothing; what that costs in the table and in each index. */
+  /** Replaces or removes one item; returns the cost in the table and in each index. */
   write(before: Item | undefined, after: Item | undefined): Units {
     if (after) this.items.put(after)
     else if (before) this.items.delete(before)
@@ -64,7 +64,7 @@ export class MemoryTable {
   }
 }
 
-/** What a write costs in an index, and how the index follows it. */
+/** The cost of a write in an index, and the update of the index. */
 function planIndex(
   {schema, items}: {schema: IndexSchema; items: OrderedItems},
   before: Item | undefined,
@@ -83,14 +83,14 @@ function planIndex(
   }
 }
 
-/** Whether an index holds the same of both. */
+/** Whether an index stores the same for both. */
 function isSameFor({copied}: IndexSchema, before: Item, after: Item): boolean {
   if (!copied) return isEqualItem(before, after)
   for (const name of copied) if (!isEqual(before[name], after[name])) return false
   return true
 }
 
-/** A write unit pays for a kilobyte. */
+/** A write unit pays for one kilobyte. */
 function unitsOf(item: Item | undefined): number {
   return item ? Math.ceil(itemSize(item) / 1024) : 0
 }

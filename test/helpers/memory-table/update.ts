@@ -9,7 +9,7 @@ const WRONG_TYPE = 'An operand in the update expression has an incorrect data ty
 const NO_PLACE = 'The document path provided in the update expression is invalid for update'
 const NOT_THERE = 'The provided expression refers to an attribute that does not exist in the item'
 
-/** The item after an update; every value on the right is that of the item before. */
+/** The item after an update; values on the right side are those before it. */
 export function updatedItem(before: Item, update: Update, placeholders: Placeholders): Item {
   const after: Item = {...before}
   for (const {path, value} of update.set) put(after, path, assigned(value, before, placeholders), placeholders)
@@ -33,9 +33,9 @@ export function pathsIn({set, remove, add, delete: deleted}: Update, placeholder
   return paths.map(path => namedPath(path, placeholders))
 }
 
-/** Refuses an update that names one place twice. */
+/** Rejects an update that names one place twice. */
 export function refuseOverlaps(paths: readonly Path[]): void {
-  // Attributes at the top, each once: as nearly always.
+  // The common case: top-level attributes, each once.
   if (paths.every(path => path.length === 1) && new Set(paths.map(([first]) => first)).size === paths.length) return
   for (const [at, one] of paths.entries()) {
     for (const other of paths.slice(at + 1)) {
@@ -73,7 +73,7 @@ function assigned(value: Assigned, item: Item, placeholders: Placeholders): Attr
   }
 }
 
-/** A number counts from zero, a set from nothing. */
+/** A number counts from zero, a set from empty. */
 function added(old: AttributeValue | undefined, by: AttributeValue): AttributeValue {
   if ('N' in by) {
     if (old && !('N' in old)) throw invalid(WRONG_TYPE)
@@ -90,7 +90,7 @@ function added(old: AttributeValue | undefined, by: AttributeValue): AttributeVa
   throw invalid(WRONG_TYPE)
 }
 
-/** What is left of a set; `undefined` for nothing. */
+/** The rest of a set; `undefined` if empty. */
 function reduced(old: AttributeValue | undefined, by: AttributeValue): AttributeValue | undefined {
   if (!('SS' in by) && !('NS' in by)) throw invalid(WRONG_TYPE)
   if (old === undefined) return undefined
@@ -105,7 +105,7 @@ function reduced(old: AttributeValue | undefined, by: AttributeValue): Attribute
   throw invalid(WRONG_TYPE)
 }
 
-/** Writes into copies only: what is stored is shared with images of before. */
+/** Writes only into copies: stored values are shared with earlier images. */
 function put(item: Item, path: Path, value: AttributeValue, placeholders: Placeholders): void {
   const [first, ...rest] = path as [string, ...(string | number)[]]
   const name = nameOf(first, placeholders)
@@ -122,7 +122,7 @@ function putInside(
     rest.length === 0 ? value : putInside(old, rest, value, placeholders)
   if (typeof element === 'number' && parent && 'L' in parent) {
     const L = [...parent.L]
-    // Beyond the end is at the end.
+    // Beyond the end means at the end.
     L[Math.min(element, L.length)] = inner(L[element])
     return {L}
   }
@@ -134,7 +134,7 @@ function putInside(
 }
 
 function removeAll(item: Item, paths: readonly Path[], placeholders: Placeholders): void {
-  // From the end of a list, so that the positions of the others stay true.
+  // From the end of a list, so that the other positions stay valid.
   for (const path of paths.toSorted((a, b) => Number(b.at(-1)) - Number(a.at(-1)) || 0)) {
     const [first, ...rest] = path as [string, ...(string | number)[]]
     const name = nameOf(first, placeholders)

@@ -4,10 +4,10 @@ import {createTable, loadTableDefinition, type TableOptions} from '../../../src/
 import {describeOnEngine, type TestTable, useTable} from '../table.js'
 import {MemoryDynamo} from './memory-dynamo.js'
 
-/** Like `describe`, for what needs no engine; left out where the run is about one that was named. */
+/** Like `describe`, for tests that need no engine; skipped if the run names an engine. */
 const describeInMemory = describe.skipIf(Boolean(process.env.ZAEL_TEST_ENGINE))
 
-/** As `useTable`, in memory: for simulations that send more than an engine answers in good time. */
+/** Like `useTable`, in memory: for simulations that are too slow on an engine. */
 function useMemoryTable(options: Omit<TableOptions, 'tableName'> = {}): TestTable {
   const name = 'memory'
   const capacity = new CapacityMeter()
@@ -18,10 +18,10 @@ function useMemoryTable(options: Omit<TableOptions, 'tableName'> = {}): TestTabl
   return {name, transport, capacity}
 }
 
-/** Whether a suite is played in full, for which memory is quick enough, or once, on an engine. */
+/** Whether a suite runs in full, in memory, or once, on an engine. */
 export type Extent = 'all' | 'one of each'
 
-/** A suite that is played in memory in full, and once on the engine of this run, so that neither is trusted alone. */
+/** A suite that runs in memory in full, and once on the engine of this run, so that neither is trusted alone. */
 export function describeOnBoth(
   name: string,
   options: {readonly timeout?: number},
@@ -31,5 +31,5 @@ export function describeOnBoth(
   describeOnEngine(`${name}, on an engine`, options, () => suite(useTable(), 'one of each'))
 }
 
-/** Like `it`, for a thousand requests in a row: in memory with every run, and on an engine with `ZAEL_TEST_SIZE=full`. */
+/** Like `it`, for a thousand successive requests: in memory in every run, on an engine with `ZAEL_TEST_SIZE=full`. */
 export const longTest = (extent: Extent) => it.skipIf(extent === 'one of each' && process.env.ZAEL_TEST_SIZE !== 'full')

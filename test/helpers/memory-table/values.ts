@@ -9,7 +9,7 @@ export function typeOf(value: AttributeValue): TypeName {
   throw invalid('Supplied AttributeValue is empty, must contain exactly one of the supported datatypes')
 }
 
-/** A copy of its own, with numbers as they are stored. */
+/** A deep copy, with numbers as stored. */
 export function copyItem(item: Item): Item {
   const copy: Item = {}
   for (const name in item) {
@@ -45,7 +45,7 @@ function uniqueElements(elements: readonly string[]): string[] {
   return [...elements]
 }
 
-/** Whether two values, or two absences, are the same; the order of sets does not count. */
+/** Whether two values, or two absences, are equal, ignoring the order of sets. */
 export function isEqual(a: AttributeValue | undefined, b: AttributeValue | undefined): boolean {
   if (a === undefined || b === undefined) return a === b
   if ('S' in a) return 'S' in b && a.S === b.S
@@ -63,7 +63,7 @@ export function isEqualItem(a: Item, b: Item): boolean {
   return names.length === Object.keys(b).length && names.every(name => isEqual(a[name], b[name]))
 }
 
-/** The elements of a set, in an order that does not depend on how it was written; `[]` for anything else. */
+/** The elements of a set in a canonical order; `[]` for anything else. */
 export function elementsOf(value: AttributeValue): string[] {
   if ('SS' in value) return [...value.SS].sort()
   if ('NS' in value) return [...value.NS].sort(compareNumbers)
@@ -71,7 +71,7 @@ export function elementsOf(value: AttributeValue): string[] {
   return []
 }
 
-/** Order of two values of the same ordered type; `undefined` where there is none. */
+/** Order of two values of the same ordered type; `undefined` if there is none. */
 export function compareValues(a: AttributeValue, b: AttributeValue): number | undefined {
   if ('S' in a) return 'S' in b ? compareTexts(a.S, b.S) : undefined
   if ('N' in a) return 'N' in b ? compareNumbers(a.N, b.N) : undefined
@@ -79,7 +79,7 @@ export function compareValues(a: AttributeValue, b: AttributeValue): number | un
   return undefined
 }
 
-/** By the bytes of UTF-8, in which surrogate pairs come after everything else. */
+/** By the bytes of UTF-8, in which surrogate pairs sort last. */
 export function compareTexts(a: string, b: string): number {
   const length = Math.min(a.length, b.length)
   for (let at = 0; at < length; at++) {
@@ -94,10 +94,10 @@ function rankOf(codeUnit: number): number {
   return codeUnit >= 0xd800 ? codeUnit + 0x2000 : codeUnit
 }
 
-/** Stored items are never written into, so that their size stays what it is. */
+/** Stored items are never mutated, so their size can be cached. */
 const sizes = new WeakMap<Item, number>()
 
-/** How large DynamoDB takes an item to be. */
+/** The size of an item by DynamoDB's rules. */
 export function itemSize(item: Item): number {
   let size = sizes.get(item)
   if (size === undefined) {
@@ -129,7 +129,7 @@ function textSize(text: string): number {
   return Buffer.byteLength(text)
 }
 
-/** Two digits to a byte, without zeros at either end, and one for sign and exponent. */
+/** Two digits per byte, without zeros at either end, and one byte for sign and exponent. */
 function numberSize(text: string): number {
   const digits = text.replace(/\D/g, '').replace(/^0+|0+$/g, '').length
   return Math.ceil(digits / 2) + 1

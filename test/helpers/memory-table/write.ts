@@ -12,7 +12,7 @@ import {copyItem, itemSize} from './values.js'
 /** Bytes of the largest item. */
 const MOST_BYTES = 400 * 1024
 
-/** A write that is allowed, before it is carried out. */
+/** An allowed write, before it is applied. */
 export interface PlannedWrite {
   readonly table: MemoryTable
   readonly before: Item | undefined
@@ -62,7 +62,7 @@ export function planUpdate(table: MemoryTable, input: WriteFields): PlannedWrite
   return {table, before, after, updated}
 }
 
-/** Only looks: nothing is written, and nothing is numbered. */
+/** Only checks: nothing is written or numbered. */
 export function checkOnly(table: MemoryTable, input: WriteFields): PlannedWrite {
   const expressions = readExpressions(input)
   const before = table.items.get(checkKey(input.Key, table.schema))
@@ -77,7 +77,7 @@ export function carryOut(
   return {units: table.write(before, after), change: table.change(before, after, atMs)}
 }
 
-/** What the answer to a write holds of the item. */
+/** The part of the item in the response to a write. */
 export function returnedItem({before, after, updated}: PlannedWrite, wanted: string | undefined): Item | undefined {
   if (wanted === undefined || wanted === 'NONE') return undefined
   const item = wanted.endsWith('_OLD') ? before : after

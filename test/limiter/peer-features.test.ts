@@ -35,29 +35,26 @@ describeOnBoth('a bucket of zae-limiter 0.11 to 0.17', {timeout: 60_000}, table 
     return Item
   }
 
-  it.each(UNREADABLE)(
-    'G1 G5 is not charged while %s cannot be read, by a process that knows it or not',
-    async (_, add) => {
-      const known = scene.limiter({onUnavailable: 'allow'})
-      await known.acquire(request({rpm: 1}))
-      await known.acquire(request({rpm: 1}))
-      const item = await stamp(add)
-      for (const limiter of [known, scene.limiter({onUnavailable: 'allow'})]) {
-        for (const amount of [1, 50, 99]) {
-          const error = await failure(limiter.acquire(request({rpm: amount})))
-          expect(error).toMatchObject({code: 'schedule.not-honoured', kind: 'conflict'})
-        }
+  it.each(UNREADABLE)('G1 G5 is not charged while %s cannot be read, in any process', async (_, add) => {
+    const known = scene.limiter({onUnavailable: 'allow'})
+    await known.acquire(request({rpm: 1}))
+    await known.acquire(request({rpm: 1}))
+    const item = await stamp(add)
+    for (const limiter of [known, scene.limiter({onUnavailable: 'allow'})]) {
+      for (const amount of [1, 50, 99]) {
+        const error = await failure(limiter.acquire(request({rpm: amount})))
+        expect(error).toMatchObject({code: 'schedule.not-honoured', kind: 'conflict'})
       }
-      scene.nowMs += 3_600_000
-      expect(await failure(known.acquire(request({rpm: 1})))).toMatchObject({code: 'schedule.not-honoured'})
-      expect(await stored()).toEqual(item)
-    },
-  )
+    }
+    scene.nowMs += 3_600_000
+    expect(await failure(known.acquire(request({rpm: 1})))).toMatchObject({code: 'schedule.not-honoured'})
+    expect(await stored()).toEqual(item)
+  })
 
   const UNSUPPORTED = {code: 'feature.unsupported', kind: 'conflict'}
 
   it.each(['b_rpm_xyz', 'b_rpm_x_yz'])(
-    'is neither used nor changed where a limit has %s, which a newer client may have written',
+    'is neither used nor changed if a limit has %s, which a newer client may have written',
     async attribute => {
       const known = scene.limiter({onUnavailable: 'allow'})
       await known.acquire(request({rpm: 1}))
@@ -85,7 +82,7 @@ describeOnBoth('a bucket of zae-limiter 0.11 to 0.17', {timeout: 60_000}, table 
     },
   )
 
-  it('is not made where a limit of the configuration has an attribute that is not known', async () => {
+  it('is not created if a configured limit has an unknown attribute', async () => {
     const Key = wireKey(configKey(scene.namespace, RESOURCE))
     await stamp({l_rpm_xyz: s('?')}, Key)
     const limiter = scene.limiter({onUnavailable: 'allow'})
@@ -96,7 +93,7 @@ describeOnBoth('a bucket of zae-limiter 0.11 to 0.17', {timeout: 60_000}, table 
     expect((await scene.limiter().tryAcquire(request({rpm: 1}))).admitted).toBe(true)
   })
 
-  it('is used where the whole item has an attribute that is not known, which every write and split keeps', async () => {
+  it('is used if the whole item has an unknown attribute, which every write and split keeps', async () => {
     const limiter = scene.limiter()
     await limiter.acquire(request({rpm: 1}))
     await stamp({note: s('mine'), b_gone_xyz: n(1), b_rpm_bx: n(1000)})
@@ -107,7 +104,7 @@ describeOnBoth('a bucket of zae-limiter 0.11 to 0.17', {timeout: 60_000}, table 
       expect(await stored(bucketKey(shard))).toMatchObject({note: s('mine'), b_gone_xyz: n(1)})
   })
 
-  it('G1 is not healed: a spent quota beside a limit that is asked for stays spent', async () => {
+  it('G1 is not healed: a spent quota beside a requested limit stays spent', async () => {
     await scene.configure(RESOURCE, 'rpm=100/min', 'q=10/day@UTC')
     const limiter = scene.limiter()
     await limiter.acquire(request({rpm: 1, q: 10}))
@@ -118,7 +115,7 @@ describeOnBoth('a bucket of zae-limiter 0.11 to 0.17', {timeout: 60_000}, table 
     expect((await stored())?.vu).toEqual(n(1_700_006_400_000))
   })
 
-  it('of plain limits is compared once with the configuration after it was changed (vu = 0), and used as before', async () => {
+  it('is compared once with a changed configuration (vu = 0) if its limits are plain, and then used as before', async () => {
     const first = scene.limiter()
     await first.acquire(request({rpm: 1}))
     await stamp({vu: n(0)})
@@ -131,7 +128,7 @@ describeOnBoth('a bucket of zae-limiter 0.11 to 0.17', {timeout: 60_000}, table 
     expect((await scene.totals('user-1', 'gpt-4', 'rpm')).consumed).toBe(3)
   })
 
-  it('G5 is compared with the configuration as it is then, not as it was cached', async () => {
+  it('G5 is compared with the current configuration, not with the cached one', async () => {
     const limiter = scene.limiter()
     await limiter.acquire(request({rpm: 1}))
     await limiter.acquire(request({rpm: 1}))
@@ -150,13 +147,13 @@ describeOnBoth('a bucket of zae-limiter 0.11 to 0.17', {timeout: 60_000}, table 
       {rsched: s('1m0h0'), b_rpm_gc: n(1)},
     ],
     ['soft limit', {l_rpm_soft: bool(true)}, {b_rpm_soft: n(1_700_000_054_000)}],
-  ])('G2 is created from a configuration with a %s as other clients do', async (_, add: Item, expected: Item) => {
+  ])('G2 is created from a configuration with a %s like other clients do', async (_, add: Item, expected: Item) => {
     await stamp(add, wireKey(keys.resourceConfig(scene.namespace, 'gpt-4')))
     await scene.limiter().acquire(request({rpm: 1}))
     expect(await stored()).toMatchObject(expected)
   })
 
-  it('G2 a level with nothing but a session quota still overrides the levels below it', async () => {
+  it('G2 follows a level with only a session quota, not the levels below it', async () => {
     const scope = {level: 'entity', entity: 'user-1', resource: 'gpt-4'} as const
     await scene.configure(scope)
     const Key = wireKey(keys.entityConfig(scene.namespace, 'user-1', 'gpt-4'))
@@ -168,7 +165,7 @@ describeOnBoth('a bucket of zae-limiter 0.11 to 0.17', {timeout: 60_000}, table 
     expect(await stored()).toMatchObject({b_s_tk: n(6000), b_s_rsa: n(3600), b_s_ws: startMs, b_s_wa: startMs})
   })
 
-  it('G6 gives new shards what other clients have stamped, apart from what zael knows', async () => {
+  it('G6 passes stamps of other clients on to new shards, apart from those that zael knows', async () => {
     await scene.limiter().acquire(request({rpm: 1}))
     const add = {pgen: n(7), pinc: s('abc'), something_new: s('kept')}
     await stamp(add)
@@ -177,7 +174,7 @@ describeOnBoth('a bucket of zae-limiter 0.11 to 0.17', {timeout: 60_000}, table 
     expect((await scene.totals('user-1', 'gpt-4', 'rpm', 2)).tokens).toBe(99)
   })
 
-  it('G6 divides the allowance of a quota when it is split, and marks what was granted', async () => {
+  it("G6 divides a quota's allowance in a split, and marks the grants", async () => {
     await scene.configure(RESOURCE, 'rpm=100/day@UTC')
     await scene.limiter().acquire(request({rpm: 1}))
     await splitInto(scene, 2)
@@ -192,7 +189,7 @@ describeOnBoth('a bucket of zae-limiter 0.11 to 0.17', {timeout: 60_000}, table 
     })
   })
 
-  it('G7 charges the parent as the policy of the configuration says, not the record of the entity', async () => {
+  it("G7 charges the parent by the configured policy, not by the entity's record", async () => {
     await scene.entity('team')
     await scene.entity('user-1', 'team')
     await stamp({cascade: bool(false)}, wireKey(keys.resourceConfig(scene.namespace, 'gpt-4')))
@@ -202,7 +199,7 @@ describeOnBoth('a bucket of zae-limiter 0.11 to 0.17', {timeout: 60_000}, table 
     expect((await stored())?.cascade).toEqual(bool(false))
   })
 
-  it('keeps the parent of a later move than the record that was read', async () => {
+  it('keeps the parent of a later move than the read record', async () => {
     await scene.entity('user-1', 'old')
     const limiter = scene.limiter()
     await limiter.acquire(request({rpm: 1}))

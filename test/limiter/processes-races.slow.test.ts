@@ -53,7 +53,7 @@ describeOnEngine('races between processes', {timeout: 600_000}, () => {
   }
 
   it.each(Array.from({length: SIZE.runs}, (_, run) => run + 1))(
-    'S1 rested users get their capacity and no more from four processes that meet them at once (run %d)',
+    'S1 give rested users exactly their capacity from four processes at once (run %d)',
     async () => {
       await scene.configure(SCOPE, 'tpm=100/day', 'rpd=1M/day')
       const users = Array.from({length: SIZE.users}, (_, index) => `user-${index}`)
@@ -74,7 +74,7 @@ describeOnEngine('races between processes', {timeout: 600_000}, () => {
   )
 
   it.each(Array.from({length: SIZE.runs}, (_, run) => run + 1))(
-    'S9 S1 a limit lowered and raised under traffic from four processes holds once it is set, and never comes back (run %d)',
+    'S9 S1 apply a limit lowered and raised under traffic from four processes once it is set, and never revert it (run %d)',
     async () => {
       const tenant = {...scene.tenant, clock: Date.now}
       const configs = new Configs(tenant, {audit: new Audit(tenant)})

@@ -1,5 +1,5 @@
 import {lostAnswers, type Planned, plain} from './rare.js'
-import type {Deed, LeaseAction, Profile, Step} from './scenario.js'
+import type {LeaseAction, Profile, ScenarioEvent, Step} from './scenario.js'
 import type {Draws} from './world/draws.js'
 import {OTHERS} from './world/world.js'
 
@@ -43,16 +43,16 @@ export function batchesInDoubt(draws: Draws, profile: Profile): Planned {
       const afterMs = startMs - takenMs + HELD_MS + draws.int(0, 150)
       const actions: LeaseAction[] = [{kind: 'adjust', deltas, afterMs}]
       actions.push({kind: draws.pick(['commit', 'commit', 'rollback'] as const), afterMs: draws.pick([0, 20, 5000])})
-      const deed: Deed = {kind: 'acquire', entity: 'u0', consume: {rpm, tpm}, actions}
-      steps.push({atMs: takenMs, by: someone(), deed})
+      const event: ScenarioEvent = {kind: 'acquire', entity: 'u0', consume: {rpm, tpm}, actions}
+      steps.push({atMs: takenMs, by: someone(), event})
     }
     for (let request = 0; request < draws.int(15, 30); request++) {
-      const deed: Deed = {kind: 'acquire', entity: 'u0', consume: {rpm: 1}, actions: []}
-      steps.push({atMs: startMs + HELD_MS + draws.int(0, 250), by: someone(), deed})
+      const event: ScenarioEvent = {kind: 'acquire', entity: 'u0', consume: {rpm: 1}, actions: []}
+      steps.push({atMs: startMs + HELD_MS + draws.int(0, 250), by: someone(), event})
     }
     if (!isFaulty && draws.chance(0.7)) {
-      const deed: Deed = {kind: draws.pick(['reset', 'delete-entity'] as const), entity: 'u0'}
-      steps.push({atMs: startMs + draws.int(200, HELD_MS + 250), by: OTHERS, deed})
+      const event: ScenarioEvent = {kind: draws.pick(['reset', 'delete-entity'] as const), entity: 'u0'}
+      steps.push({atMs: startMs + draws.int(200, HELD_MS + 250), by: OTHERS, event})
     }
   }
   // In a shared slot, marks are overwritten before a retry finds them.

@@ -34,26 +34,26 @@ function planBoost(draws: Draws): Planned & {readonly untilMs: number} {
     return {
       atMs: instant(),
       by: draws.int(0, processes - 1),
-      deed: {kind: 'acquire', entity: 'u0', consume, actions},
+      event: {kind: 'acquire', entity: 'u0', consume, actions},
     }
   })
-  steps.push({atMs: setAtMs, by: OTHERS, deed: {kind: 'boost', scope, limits: [value], untilMs}})
-  if (draws.chance(0.3)) steps.push({atMs: draws.int(4000, endMs), by: OTHERS, deed: {kind: 'split', entity: 'u0'}})
+  steps.push({atMs: setAtMs, by: OTHERS, event: {kind: 'boost', scope, limits: [value], untilMs}})
+  if (draws.chance(0.3)) steps.push({atMs: draws.int(4000, endMs), by: OTHERS, event: {kind: 'split', entity: 'u0'}})
   if (draws.chance(0.3))
-    steps.push({atMs: draws.int(0, endMs), by: 0, deed: {kind: 'skew', ms: draws.int(-10_000, 10_000)}})
+    steps.push({atMs: draws.int(0, endMs), by: 0, event: {kind: 'skew', ms: draws.int(-10_000, 10_000)}})
   // More than the base allows, after the expiry by every clock.
   for (let atMs = endMs + 20_000; atMs < endMs + 110_000; atMs += 1500)
     steps.push({
       atMs,
       by: draws.int(0, processes - 1),
-      deed: {kind: 'acquire', entity: 'u0', consume: {rpm: Math.ceil(capacity / 8)}, actions: []},
+      event: {kind: 'acquire', entity: 'u0', consume: {rpm: Math.ceil(capacity / 8)}, actions: []},
     })
   // Long after the expiry, only the base applies.
   for (let late = 0; late < 6; late++)
     steps.push({
       atMs: endMs + 8 * MINUTE_MS + late * 200,
       by: draws.int(0, processes - 1),
-      deed: {kind: 'acquire', entity: 'u0', consume: {rpm: capacity}, actions: []},
+      event: {kind: 'acquire', entity: 'u0', consume: {rpm: capacity}, actions: []},
     })
   return {
     ...plain(processes, [base]),

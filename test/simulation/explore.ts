@@ -1,10 +1,10 @@
 import {createHash} from 'node:crypto'
-import {LeasePlay} from './deeds/lease-play.js'
-import {operate} from './deeds/operator.js'
-import {Stage} from './deeds/stage.js'
+import {LeasePlay} from './events/lease-play.js'
+import {operate} from './events/operator.js'
+import {Stage} from './events/stage.js'
 import {Oracles} from './oracles/oracles.js'
 import type {Violation} from './oracles/verdicts.js'
-import {type Deed, RESOURCE, type Scenario, USUAL_CACHE_SIZE} from './scenario.js'
+import {RESOURCE, type Scenario, type ScenarioEvent, USUAL_CACHE_SIZE} from './scenario.js'
 import type {Message} from './world/network.js'
 import type {SimulatedProcess} from './world/process.js'
 import {installVirtualTime, VirtualTime} from './world/virtual-time.js'
@@ -108,14 +108,14 @@ async function playOrder(situation: Situation, prefix: readonly number[], seen: 
     for (const {by, entity, tokens, isReturned} of situation.requests) {
       const process = world.processes[by] as SimulatedProcess
       const actions = isReturned ? [{kind: 'rollback', afterMs: 0} as const] : []
-      const deed = {kind: 'acquire', entity, consume: {rpm: tokens}, actions} as const
+      const event = {kind: 'acquire', entity, consume: {rpm: tokens}, actions} as const
       // The start of a request is a choice too.
       messages.push({
         process: by,
         operation: 'UpdateItem',
-        input: deed,
+        input: event,
         arrive: () => {
-          void new LeasePlay(stage, process, deed).play()
+          void new LeasePlay(stage, process, event).play()
           return 'begin'
         },
       })
@@ -167,8 +167,8 @@ async function prepare(stage: Stage, {requests, splits, capacity, isNew}: Situat
   const entities = [...new Set(requests.map(({entity}) => entity))]
   const process = world.processes.at(-1)
   for (const entity of entities) {
-    const deed: Deed = {kind: 'acquire', entity, consume: {rpm: Math.ceil(capacity / 2)}, actions: []}
-    if (process) void new LeasePlay(stage, process, deed).play()
+    const event: ScenarioEvent = {kind: 'acquire', entity, consume: {rpm: Math.ceil(capacity / 2)}, actions: []}
+    if (process) void new LeasePlay(stage, process, event).play()
     await world.time.runUntil(world.time.nowMs + 1000)
     for (let split = 0; split < splits; split++) {
       void operate(stage, {kind: 'split', entity})

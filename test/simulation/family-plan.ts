@@ -1,6 +1,6 @@
 import {DEFAULT_RESOURCE} from '../../src/lib/core/names.js'
 import {type Planned, plain} from './rare.js'
-import {type Deed, RESOURCE, type Step} from './scenario.js'
+import {RESOURCE, type ScenarioEvent, type Step} from './scenario.js'
 import {kills, someFaults, someLimits, traffic} from './traffic.js'
 import type {Draws} from './world/draws.js'
 import {OTHERS} from './world/world.js'
@@ -26,11 +26,11 @@ export function planFamilies(draws: Draws): Planned {
   const changes = draws.int(1, 4)
   for (let change = 0; change < changes; change++) {
     const atMs = Math.floor(((change + draws.random()) * untilMs) / changes)
-    steps.push({atMs, by: OTHERS, deed: someChange(draws)})
+    steps.push({atMs, by: OTHERS, event: someChange(draws)})
   }
   if (draws.chance(0.2)) {
     const entity = draws.pick(['c0', 'team'])
-    steps.push({atMs: draws.int(1000, untilMs), by: OTHERS, deed: {kind: 'split', entity}})
+    steps.push({atMs: draws.int(1000, untilMs), by: OTHERS, event: {kind: 'split', entity}})
   }
   // Often one of the parents is exhausted.
   const configs = PARENTS.map(parent => {
@@ -49,7 +49,7 @@ export function planFamilies(draws: Draws): Planned {
   }
 }
 
-function someChange(draws: Draws): Deed {
+function someChange(draws: Draws): ScenarioEvent {
   const entity = draws.pick(['c0', 'c0', 'c1'])
   if (draws.chance(0.55)) return {kind: 'move', entity, parent: draws.pick(['org', 'org', 'team', undefined])}
   const scope = draws.pick([

@@ -1,6 +1,6 @@
 import type {Limit} from '../../src/lib/core/limits/limit.js'
 import {type Planned, plain, SYSTEM} from './rare.js'
-import {type Deed, RESOURCE, type Step, type Tokens} from './scenario.js'
+import {RESOURCE, type ScenarioEvent, type Step, type Tokens} from './scenario.js'
 import {changed, kills, someFaults, someLimits, traffic} from './traffic.js'
 import type {Draws} from './world/draws.js'
 import {OTHERS} from './world/world.js'
@@ -24,13 +24,13 @@ export function planFeedback(draws: Draws): Planned {
   })
   for (let feedback = 0; feedback < draws.int(4, 20); feedback++) {
     const atMs = draws.int(20, untilMs)
-    const deed = someFeedback(draws, provider, limits)
-    steps.push({atMs, by: draws.int(0, processes - 1), deed})
+    const event = someFeedback(draws, provider, limits)
+    steps.push({atMs, by: draws.int(0, processes - 1), event})
     // The same feedback to another process, or again to the same one.
     for (let again = 0; again < draws.pick([0, 0, 1, 3]); again++)
-      steps.push({atMs: atMs + draws.pick([0, 1, 40, 2000]), by: draws.int(0, processes - 1), deed})
+      steps.push({atMs: atMs + draws.pick([0, 1, 40, 2000]), by: draws.int(0, processes - 1), event})
   }
-  const others: Deed[] = [
+  const others: ScenarioEvent[] = [
     {kind: 'set-limits', scope: SYSTEM, limits: changed(draws, limits)},
     {kind: 'split', entity: provider},
     {kind: 'split', entity: provider},
@@ -38,7 +38,7 @@ export function planFeedback(draws: Draws): Planned {
     {kind: 'delete-entity', entity: provider},
     {kind: 'expire'},
   ]
-  for (const deed of others) if (draws.chance(0.15)) steps.push({atMs: draws.int(100, untilMs), by: OTHERS, deed})
+  for (const event of others) if (draws.chance(0.15)) steps.push({atMs: draws.int(100, untilMs), by: OTHERS, event})
   const skewsMs = draws.chance(0.3) ? Array.from({length: processes}, () => draws.int(-5000, 5000)) : undefined
   const isFaulty = draws.chance(0.6)
   return {
@@ -57,7 +57,7 @@ export function planFeedback(draws: Draws): Planned {
   }
 }
 
-function someFeedback(draws: Draws, entity: string, limits: readonly Limit[]): Deed {
+function someFeedback(draws: Draws, entity: string, limits: readonly Limit[]): ScenarioEvent {
   const some = (least: number): Tokens =>
     Object.fromEntries(
       limits.filter(() => draws.chance(0.7)).map(({name, capacity}) => [name, draws.int(least, capacity)]),

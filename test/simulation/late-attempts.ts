@@ -1,5 +1,5 @@
 import {type Planned, plain, SYSTEM} from './rare.js'
-import type {Deed, Fault, FaultKind, LeaseAction, Step} from './scenario.js'
+import type {Fault, FaultKind, LeaseAction, ScenarioEvent, Step} from './scenario.js'
 import type {Draws} from './world/draws.js'
 import {OTHERS} from './world/world.js'
 
@@ -21,7 +21,7 @@ export function rewritesArriveLate(draws: Draws): Planned {
     ...limit,
     ...(isLarger ? {capacity: 2 * capacity} : {refillAmount: 2 * limit.refillAmount}),
   }))
-  const steps: Step[] = [{atMs: 4000, by: OTHERS, deed: {kind: 'python-config', scope: SYSTEM, limits: raised}}]
+  const steps: Step[] = [{atMs: 4000, by: OTHERS, event: {kind: 'python-config', scope: SYSTEM, limits: raised}}]
   for (const entity of entities(6)) {
     steps.push(ask(draws.int(0, 500), 0, entity, 1))
     for (const by of [1, 2]) {
@@ -60,7 +60,7 @@ export function resetsBeforeFirstTries(draws: Draws): Planned {
     steps.push(ask(number * 100, 0, entity, half))
     steps.push(ask(atMs, 1, entity, draws.int(1, 4)))
     const resetMs = atMs + draws.int(500, 900)
-    steps.push({atMs: resetMs, by: OTHERS, deed: {kind: 'reset', entity}})
+    steps.push({atMs: resetMs, by: OTHERS, event: {kind: 'reset', entity}})
     // By the clock that is ahead, a full bucket has overflowed: the first try would not be applied.
     steps.push(ask(resetMs + draws.int(150, 400), 0, entity, half))
   }
@@ -86,8 +86,8 @@ export function refusalsInDoubt(draws: Draws): Planned {
     // Other processes write all the time, so that a write falls between an attempt and its retry.
     for (let rival = 0; rival < 12; rival++) {
       const action: LeaseAction = {kind: 'rollback', afterMs: 1000}
-      const deed: Deed = {kind: 'acquire', entity: 'u0', consume: {rpm: 1}, actions: [action]}
-      steps.push({atMs: atMs + 290 + rival * 10 + draws.int(0, 9), by: 1 + (rival % 2), deed})
+      const event: ScenarioEvent = {kind: 'acquire', entity: 'u0', consume: {rpm: 1}, actions: [action]}
+      steps.push({atMs: atMs + 290 + rival * 10 + draws.int(0, 9), by: 1 + (rival % 2), event})
     }
   }
   const kinds = ['hang', 'lost-after', 'lost-after', 'lost-after'] as const
@@ -104,13 +104,13 @@ export function topUpsInDoubt(draws: Draws): Planned {
   const capacity = draws.int(20, 100)
   const limits = [{name: 'rpm', capacity, refillAmount: draws.int(1, 10), refillPeriodSeconds: 3600}]
   const steps: Step[] = [ask(0, 0, 'u0', capacity)]
-  if (draws.chance(0.4)) steps.push({atMs: 500, by: OTHERS, deed: {kind: 'split', entity: 'u0'}})
+  if (draws.chance(0.4)) steps.push({atMs: 500, by: OTHERS, event: {kind: 'split', entity: 'u0'}})
   for (let order = 0; order < 6; order++) {
     const atMs = 2000 + order * 12_000
     const tokens = draws.int(1, Math.ceil(capacity / 2))
-    const deed: Deed = {kind: 'top-up', entity: 'u0', tokens, key: `order-${order}`, limit: 'rpm'}
+    const event: ScenarioEvent = {kind: 'top-up', entity: 'u0', tokens, key: `order-${order}`, limit: 'rpm'}
     const again = draws.pick([[], [0], [5, 40], [0, 6000], [200, 8000]])
-    for (const laterMs of [0, ...again]) steps.push({atMs: atMs + laterMs, by: OTHERS, deed})
+    for (const laterMs of [0, ...again]) steps.push({atMs: atMs + laterMs, by: OTHERS, event})
     for (let request = 0; request < draws.int(1, 4); request++)
       steps.push(ask(atMs + draws.int(0, 10_000), draws.int(0, 1), 'u0', draws.int(1, tokens)))
   }
@@ -127,9 +127,9 @@ export function chargesAfterAnnouncement(draws: Draws): Planned {
   const capacity = draws.int(30, 60)
   const quota = {name: 'q', capacity, refillAmount: 0, refillPeriodSeconds: 1, reset: {afterSeconds: 60}}
   const take = (atMs: number, by: number, tokens: number, actions: LeaseAction[] = []): Step => {
-    return {atMs, by, deed: {kind: 'acquire', entity: 'u0', consume: {q: tokens}, actions}}
+    return {atMs, by, event: {kind: 'acquire', entity: 'u0', consume: {q: tokens}, actions}}
   }
-  const steps: Step[] = [take(0, 0, 1), {atMs: 500, by: OTHERS, deed: {kind: 'split', entity: 'u0'}}]
+  const steps: Step[] = [take(0, 0, 1), {atMs: 500, by: OTHERS, event: {kind: 'split', entity: 'u0'}}]
   const roundMs = 70_000
   for (let round = 1; round <= 6; round++) {
     const atMs = round * roundMs
@@ -140,8 +140,8 @@ export function chargesAfterAnnouncement(draws: Draws): Planned {
       afterMs: roundMs - 900 + draws.int(0, 300),
     }
     for (const by of [0, 1]) steps.push(take(atMs + 1000, by, 1, [adjust]))
-    const other: Deed = {kind: 'python-adjust', entity: 'u0', consume: {q: draws.int(1, 3)}}
-    steps.push({atMs: atMs + draws.int(150, 700), by: OTHERS, deed: other})
+    const other: ScenarioEvent = {kind: 'python-adjust', entity: 'u0', consume: {q: draws.int(1, 3)}}
+    steps.push({atMs: atMs + draws.int(150, 700), by: OTHERS, event: other})
     for (const by of [0, 1]) for (let more = 0; more < 3; more++) steps.push(take(atMs + 3000 + more * 100, by, 2))
   }
   return {...plain(2, [quota]), steps}
@@ -150,8 +150,8 @@ export function chargesAfterAnnouncement(draws: Draws): Planned {
 const entities = (count: number): string[] => Array.from({length: count}, (_, number) => `u${number}`)
 
 function ask(atMs: number, by: number, entity: string, tokens: number): Step {
-  const deed: Deed = {kind: 'acquire', entity, consume: {rpm: tokens}, actions: []}
-  return {atMs, by, deed}
+  const event: ScenarioEvent = {kind: 'acquire', entity, consume: {rpm: tokens}, actions: []}
+  return {atMs, by, event}
 }
 
 /** Every second call of some processes fails. */

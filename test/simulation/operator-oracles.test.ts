@@ -32,7 +32,7 @@ describe('the family oracle', () => {
   const scenario = {
     ...plain(1, [RATE]),
     ...{seed: 1, profile: 'family', children: {c0: 'team'}},
-    steps: [move, off].map(deed => ({atMs: 0, by: -2, deed})),
+    steps: [move, off].map(event => ({atMs: 0, by: -2, event})),
   } satisfies Scenario
   const asked = (startedMs: number) => ({entity: 'c0', bucket: BUCKET, startedMs})
   const byTeam = [{level: 'parent', entity: 'team'}] as unknown as LimitState[]
@@ -74,7 +74,7 @@ describe('the family oracle, after other changes', () => {
     const scenario = {
       ...plain(1, [RATE]),
       ...{seed: 1, profile: 'family', children: {c0: 'team', c1: 'team'}},
-      steps: [move('c0'), move('c1')].map(deed => ({atMs: 0, by: -2, deed})),
+      steps: [move('c0'), move('c1')].map(event => ({atMs: 0, by: -2, event})),
     } satisfies Scenario
     const verdicts = new Verdicts(() => 0)
     const families = new Families(scenario, verdicts)

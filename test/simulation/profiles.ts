@@ -26,7 +26,7 @@ import {
   softnessRunsOut,
 } from './rare.js'
 import {repeatSome} from './repeats.js'
-import {type Deed, type Profile, RESOURCE, type Scenario, type Step, USUAL_CACHE_SIZE} from './scenario.js'
+import {type Profile, RESOURCE, type Scenario, type ScenarioEvent, type Step, USUAL_CACHE_SIZE} from './scenario.js'
 import {settleSomeSoon} from './settle-soon.js'
 import {changed, fillTimeMs, kills, looks, someFaults, someLimits, streamSplits, traffic} from './traffic.js'
 import {Draws} from './world/draws.js'
@@ -60,7 +60,7 @@ function planOf(profile: Profile, seed: number, draws: Draws): Planned {
 function syncSome(planned: Planned, draws: Draws): Planned {
   const isSynced = draws.chance(0.5)
   const steps = planned.steps.map(step =>
-    step.deed.kind === 'python-config' ? {...step, deed: {isSynced, ...step.deed}} : step,
+    step.event.kind === 'python-config' ? {...step, event: {isSynced, ...step.event}} : step,
   )
   return {...planned, steps}
 }
@@ -83,15 +83,15 @@ const PLANS: Record<Profile, (draws: Draws) => Planned> = {
     let atMs = 0
     for (let burst = 0; burst < draws.int(2, 4); burst++) {
       for (let by = 0; by < processes; by++) {
-        if (draws.chance(0.3)) steps.push({atMs: atMs + draws.int(0, 5), by, deed: {kind: 'recycle'}})
+        if (draws.chance(0.3)) steps.push({atMs: atMs + draws.int(0, 5), by, event: {kind: 'recycle'}})
         for (let request = 0; request < draws.int(1, 4); request++) {
           const consume = {[limit.name]: draws.int(1, limit.capacity)}
-          const deed: Deed = {kind: 'acquire', entity: 'u0', consume, actions: []}
-          steps.push({atMs: atMs + 10 + draws.int(0, 30), by, deed})
+          const event: ScenarioEvent = {kind: 'acquire', entity: 'u0', consume, actions: []}
+          steps.push({atMs: atMs + 10 + draws.int(0, 30), by, event})
         }
-        if (draws.chance(0.1)) steps.push({atMs: atMs + draws.int(10, 60), by, deed: {kind: 'kill'}})
+        if (draws.chance(0.1)) steps.push({atMs: atMs + draws.int(10, 60), by, event: {kind: 'kill'}})
       }
-      for (let by = 0; by < processes; by++) steps.push({atMs: atMs + 900, by, deed: {kind: 'restart'}})
+      for (let by = 0; by < processes; by++) steps.push({atMs: atMs + 900, by, event: {kind: 'restart'}})
       atMs += Math.floor(fillMs * draws.pick([0.3, 1, 1.2, 3])) + 1000
     }
     steps.push(...batchForNewBucket(draws, limit))
@@ -104,7 +104,7 @@ const PLANS: Record<Profile, (draws: Draws) => Planned> = {
     const entities = ['u0', 'u1']
     const change = (atMs: number): Step => {
       const kind = draws.chance(0.8) ? 'set-limits' : 'python-config'
-      return {atMs, by: OTHERS, deed: {kind, scope: SYSTEM, limits: changed(draws, limits)}}
+      return {atMs, by: OTHERS, event: {kind, scope: SYSTEM, limits: changed(draws, limits)}}
     }
     // Long-lived processes first, some of them restarted; then mostly processes that decide once.
     const early = traffic(draws, {processes, limits, entities, untilMs: 90_000, count: draws.int(15, 40), recycle: 0.1})
@@ -115,7 +115,7 @@ const PLANS: Record<Profile, (draws: Draws) => Planned> = {
       change(draws.int(5000, 80_000)),
     ]
     for (let by = 0; by < processes; by++) {
-      if (draws.chance(0.6)) steps.push({atMs: 95_000, by, deed: {kind: 'recycle'}})
+      if (draws.chance(0.6)) steps.push({atMs: 95_000, by, event: {kind: 'recycle'}})
     }
     if (draws.chance(0.4)) steps.push(change(draws.int(20_000, 250_000)))
     return {...plain(processes, limits), steps}
@@ -185,19 +185,19 @@ const PLANS: Record<Profile, (draws: Draws) => Planned> = {
     steps.push({
       atMs: 0,
       by: 0,
-      deed: {kind: 'acquire', entity: 'u0', consume: {[(limits[0] as Limit).name]: 1}, actions: []},
+      event: {kind: 'acquire', entity: 'u0', consume: {[(limits[0] as Limit).name]: 1}, actions: []},
     })
     for (let split = 0; split < draws.int(1, 3); split++) {
       const atMs = draws.chance(0.6) ? 500 + split * 500 : draws.int(1000, 150_000)
       const kind = draws.pick(['split', 'split', 'python-clone', 'heat'] as const)
-      const deed: Deed = kind === 'heat' ? {kind, entity: 'u0', writes: 5000} : {kind, entity: 'u0'}
-      steps.push({atMs, by: OTHERS, deed})
+      const event: ScenarioEvent = kind === 'heat' ? {kind, entity: 'u0', writes: 5000} : {kind, entity: 'u0'}
+      steps.push({atMs, by: OTHERS, event})
     }
     if (draws.chance(0.3))
       steps.push({
         atMs: draws.int(5000, 60_000),
         by: OTHERS,
-        deed: {kind: 'set-limits', scope: SYSTEM, limits: changed(draws, limits)},
+        event: {kind: 'set-limits', scope: SYSTEM, limits: changed(draws, limits)},
       })
     const faults = draws.chance(0.3) ? someFaults(draws, processes, 0.05) : []
     return {...plain(processes, limits), steps, faults, aggregatorLagMs: draws.chance(0.5) ? 2000 : undefined}
@@ -218,15 +218,15 @@ const PLANS: Record<Profile, (draws: Draws) => Planned> = {
       recycle: 0.1,
     })
     const isPurge = draws.chance(0.25)
-    for (let event = 0; event < draws.int(1, 4); event++) {
+    for (let change = 0; change < draws.int(1, 4); change++) {
       const entity = draws.pick(ENTITIES)
       const kind = draws.pick(['reset', 'delete-entity', 'expire'] as const)
-      const deed: Deed = kind === 'expire' ? {kind} : {kind, entity}
+      const event: ScenarioEvent = kind === 'expire' ? {kind} : {kind, entity}
       const atMs = draws.int(2000, untilMs)
-      steps.push({atMs, by: OTHERS, deed})
+      steps.push({atMs, by: OTHERS, event})
       if (kind !== 'expire') steps.push(...leaseAcross(draws, atMs, {by: draws.int(0, processes - 1), entity, limits}))
     }
-    if (isPurge) steps.push({atMs: draws.int(20_000, untilMs), by: OTHERS, deed: {kind: 'purge'}})
+    if (isPurge) steps.push({atMs: draws.int(20_000, untilMs), by: OTHERS, event: {kind: 'purge'}})
     const faults = draws.chance(0.2) ? someFaults(draws, processes, 0.05) : []
     return {...plain(processes, limits), steps: [...steps, ...looks(draws, untilMs)], faults}
   },
@@ -246,7 +246,7 @@ const PLANS: Record<Profile, (draws: Draws) => Planned> = {
     })
     for (let jump = 0; jump < draws.int(0, 3); jump++) {
       const ms = draws.chance(0.1) ? draws.pick([3_600_000, 86_400_000]) : draws.int(-10_000, 10_000)
-      steps.push({atMs: draws.int(1000, 100_000), by: draws.int(0, processes - 1), deed: {kind: 'skew', ms}})
+      steps.push({atMs: draws.int(1000, 100_000), by: draws.int(0, processes - 1), event: {kind: 'skew', ms}})
     }
     const skewsMs = Array.from({length: processes}, () => draws.int(-10_000, 10_000))
     return {...plain(processes, limits), skewsMs, steps}
@@ -268,15 +268,15 @@ const PLANS: Record<Profile, (draws: Draws) => Planned> = {
       steps.push({
         atMs: draws.int(1000, 40_000),
         by: OTHERS,
-        deed: {kind: 'poison', entity: 'villain', how: draws.pick(['many-limits', 'huge-number'])},
+        event: {kind: 'poison', entity: 'villain', how: draws.pick(['many-limits', 'huge-number'])},
       })
     if (draws.chance(0.3))
-      steps.push({atMs: draws.int(1000, 40_000), by: OTHERS, deed: {kind: 'heat', entity: 'u0', writes: 4000}})
+      steps.push({atMs: draws.int(1000, 40_000), by: OTHERS, event: {kind: 'heat', entity: 'u0', writes: 4000}})
     if (draws.chance(0.2))
       steps.push({
         atMs: draws.int(1000, 40_000),
         by: OTHERS,
-        deed: {kind: 'python-consume', entity: 'u0', consume: {[(limits[0] as Limit).name]: 1}},
+        event: {kind: 'python-consume', entity: 'u0', consume: {[(limits[0] as Limit).name]: 1}},
       })
     const faults = [
       ...someFaults(draws, 0, draws.pick([0, 0.1, 0.3])),
@@ -326,26 +326,26 @@ const PLANS: Record<Profile, (draws: Draws) => Planned> = {
     for (let at = 0; at < draws.int(3, 12); at++) {
       const entity = draws.pick(switched)
       const isBypassed = draws.chance(0.6)
-      const deed: Deed = draws.chance(0.5)
+      const event: ScenarioEvent = draws.chance(0.5)
         ? {
             kind: 'set-access',
             scope: scopeOf(entity),
             access: isBypassed ? 'bypass' : draws.pick(['enabled', undefined]),
           }
         : {kind: 'peer-bypass', entity, isBypassed, misses: draws.chance(0.2)}
-      steps.push({atMs: draws.int(0, untilMs), by: OTHERS, deed})
+      steps.push({atMs: draws.int(0, untilMs), by: OTHERS, event})
     }
-    const others: Deed[] = [
+    const others: ScenarioEvent[] = [
       {kind: 'set-limits', scope: SYSTEM, limits: changed(draws, limits)},
       ...switched.map(entity => ({kind: 'split', entity}) as const),
       {kind: 'heat', entity: 'u0', writes: 4000},
     ]
-    for (const deed of others) if (draws.chance(0.15)) steps.push({atMs: draws.int(1000, untilMs), by: OTHERS, deed})
+    for (const event of others) if (draws.chance(0.15)) steps.push({atMs: draws.int(1000, untilMs), by: OTHERS, event})
     for (const entity of switched)
       steps.push({
         atMs: untilMs + 1000,
         by: OTHERS,
-        deed: {kind: 'set-access', scope: scopeOf(entity), access: undefined},
+        event: {kind: 'set-access', scope: scopeOf(entity), access: undefined},
       })
     const faults = draws.chance(0.7) ? someFaults(draws, processes, draws.pick([0.05, 0.15, 0.3])) : []
     const lag = draws.chance(0.3) ? 3000 : undefined
@@ -377,7 +377,7 @@ const PLANS: Record<Profile, (draws: Draws) => Planned> = {
       patient: 0.15,
       recycle: 0.1,
     })
-    const others: Deed[] = [
+    const others: ScenarioEvent[] = [
       {kind: 'set-limits', scope: SYSTEM, limits: changed(draws, limits)},
       {kind: 'python-config', scope: SYSTEM, limits: changed(draws, limits)},
       {kind: 'split', entity: 'u0'},
@@ -388,7 +388,7 @@ const PLANS: Record<Profile, (draws: Draws) => Planned> = {
       {kind: 'heat', entity: 'u0', writes: 4000},
       {kind: 'python-consume', entity: 'u0', consume: {[(limits[0] as Limit).name]: 1}},
     ]
-    for (const deed of others) if (draws.chance(0.25)) steps.push({atMs: draws.int(1000, untilMs), by: OTHERS, deed})
+    for (const event of others) if (draws.chance(0.25)) steps.push({atMs: draws.int(1000, untilMs), by: OTHERS, event})
     const faults = draws.chance(0.6) ? someFaults(draws, processes, 0.06) : []
     const lag = draws.chance(0.5) ? 3000 : undefined
     const killed = kills(draws, processes, untilMs)

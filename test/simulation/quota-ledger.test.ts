@@ -102,10 +102,10 @@ function foundAfterReturn(milli: number): string[] {
 function foundAfterReset(tokens: number): string[] {
   const verdicts = new Verdicts(() => 0)
   const ledger = new QuotaLedger(verdicts, {aheadMs: () => 0, behindMs: () => 0, lagMs: () => 0})
-  const write = (deed: TableWrite['writer']['deed'], before: Item, after: Item, atMs: number) => {
-    const kind = deed ? ('operator' as const) : ('limiter' as const)
+  const write = (event: TableWrite['writer']['event'], before: Item, after: Item, atMs: number) => {
+    const kind = event ? ('operator' as const) : ('limiter' as const)
     const changes = [{table: 'sim', sequence: 0, atMs, before, after}]
-    ledger.observe({atMs, writer: {kind, process: 0, ...(deed && {deed})}, changes, shards: []})
+    ledger.observe({atMs, writer: {kind, process: 0, ...(event && {event})}, changes, shards: []})
   }
   const only = (item: Item, topUp: number): Item => ({...item, shard_count: n(1), b_q_tu: n(topUp)})
   const [old, now] = [BEFORE_MS, START_MS + 5 * MINUTE_MS]
@@ -207,7 +207,7 @@ function foundAfterResetOfOne(tokens: number): string[] {
     })
   const [python, operator] = [
     {kind: 'python', process: 9} as const,
-    {kind: 'operator', process: 8, deed: 'reset'} as const,
+    {kind: 'operator', process: 8, event: 'reset'} as const,
   ]
   const announced = daily(0, START_MS, 21_000, 3000)
   const alone = {...announced, shard_count: n(1)}
@@ -221,7 +221,7 @@ function foundAfterResetOfOne(tokens: number): string[] {
 }
 
 /** A clock that is ahead moves shard 1, which gave tokens to shard 0, to the next day; an operator moves it back. */
-function foundAfterSetBack(deed: 'reset' | 'top-up'): string[] {
+function foundAfterSetBack(event: 'reset' | 'top-up'): string[] {
   const verdicts = new Verdicts(() => 0)
   const ledger = new QuotaLedger(verdicts, {aheadMs: () => 5000, behindMs: () => 0, lagMs: () => 0})
   const nextMs = Date.parse('2024-02-29T00:00:00Z')
@@ -237,7 +237,7 @@ function foundAfterSetBack(deed: 'reset' | 'top-up'): string[] {
   write(limiter, START_MS, [first, daily(0, START_MS, 17_000, 0)], [second, poorer])
   const early = daily(1, nextMs, 1000, 11_000)
   write(limiter, nextMs - 4000, [poorer, early])
-  write({kind: 'operator', process: 0, deed}, nextMs - 2000, [early, daily(1, nextMs - 2000, 12_000, 11_000)])
+  write({kind: 'operator', process: 0, event}, nextMs - 2000, [early, daily(1, nextMs - 2000, 12_000, 11_000)])
   return verdicts.violations.map(({oracle}) => oracle)
 }
 

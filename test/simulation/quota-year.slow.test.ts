@@ -32,7 +32,7 @@ function year(): Scenario {
     steps.push({
       atMs,
       by: draws.int(0, 1),
-      deed: {kind: 'acquire', entity: 'u0', consume: {q: tokens, m: tokens}, actions: []},
+      event: {kind: 'acquire', entity: 'u0', consume: {q: tokens, m: tokens}, actions: []},
     })
   for (let day = 0; day < DAYS; day++) {
     const noonMs = FIRST_NOON_MS + day * DAY_MS
@@ -43,7 +43,7 @@ function year(): Scenario {
     if (day % 7 === 0) ask(noonMs + 6 * 3_600_000, 1)
   }
   for (const day of [40, 100])
-    steps.push({atMs: FIRST_NOON_MS + day * DAY_MS, by: OTHERS, deed: {kind: 'split', entity: 'u0'}})
+    steps.push({atMs: FIRST_NOON_MS + day * DAY_MS, by: OTHERS, event: {kind: 'split', entity: 'u0'}})
   return {seed: 1, profile: 'quotas', ...plain(2, LIMITS), skewsMs: [0, 1000], steps}
 }
 

@@ -1,10 +1,10 @@
 import type {Limit} from '../../src/lib/core/limits/limit.js'
 import {
-  type Deed,
   type Fault,
   type LeaseAction,
   RESOURCE,
   type Scenario,
+  type ScenarioEvent,
   type Step,
   type Tokens,
   USUAL_CACHE_SIZE,
@@ -28,8 +28,8 @@ export function batchForNewBucket(draws: Draws, {name, capacity}: Limit): Step[]
   const amounts = Array.from({length: others}, () => draws.int(Math.ceil(capacity / 2), capacity))
   if (others > 0 && draws.chance(0.5)) amounts.unshift(capacity + 1)
   return amounts.map(tokens => {
-    const deed: Deed = {kind: 'acquire', entity: 'u1', consume: {[name]: tokens}, actions: []}
-    return {atMs: 5, by: 0, deed}
+    const event: ScenarioEvent = {kind: 'acquire', entity: 'u1', consume: {[name]: tokens}, actions: []}
+    return {atMs: 5, by: 0, event}
   })
 }
 
@@ -53,8 +53,8 @@ export function leaseAcross(
   actions.push({kind: 'rollback', afterMs: actions.length > 0 ? draws.pick([0, 100]) : afterMs})
   const single = Object.fromEntries(limits.map(({name}) => [name, 1]))
   return [
-    {atMs: atMs - draws.int(200, 1000), by, deed: {kind: 'acquire', entity, consume, actions}},
-    {atMs: atMs + draws.int(300, 900), by, deed: {kind: 'acquire', entity, consume: single, actions: []}},
+    {atMs: atMs - draws.int(200, 1000), by, event: {kind: 'acquire', entity, consume, actions}},
+    {atMs: atMs + draws.int(300, 900), by, event: {kind: 'acquire', entity, consume: single, actions: []}},
   ]
 }
 
@@ -73,8 +73,8 @@ export function sharedSlotRush(draws: Draws): Planned {
       if (draws.chance(0.4))
         actions.push({kind: 'adjust', deltas: {rpm: -1, tpm: draws.int(1, 3)}, afterMs: draws.int(0, 40)})
       actions.push({kind: draws.pick(['commit', 'rollback', 'rollback'] as const), afterMs: draws.int(0, 40)})
-      const deed: Deed = {kind: 'acquire', entity: 'u0', consume, actions}
-      steps.push({atMs: rush * 20_000 + draws.int(0, 100), by: draws.int(0, processes - 1), deed})
+      const event: ScenarioEvent = {kind: 'acquire', entity: 'u0', consume, actions}
+      steps.push({atMs: rush * 20_000 + draws.int(0, 100), by: draws.int(0, processes - 1), event})
     }
   }
   const faults = lostAnswers(draws, processes, 0.25)
@@ -89,7 +89,7 @@ export function firstWritesInDoubt(draws: Draws): Planned {
   const entities = Array.from({length: 8}, (_, number) => `u${number}`)
   const steps: Step[] = []
   const ask = (atMs: number, by: number, entity: string, tokens: number) =>
-    steps.push({atMs, by, deed: {kind: 'acquire', entity, consume: {rpm: tokens}, actions: []}})
+    steps.push({atMs, by, event: {kind: 'acquire', entity, consume: {rpm: tokens}, actions: []}})
   for (const [number, entity] of entities.entries()) {
     ask(number * 100, 0, entity, Math.ceil(capacity / 2))
     for (let by = 1; by < processes; by++) ask(5000 + number * 5000 + draws.int(0, 4000), by, entity, draws.int(1, 4))
@@ -107,16 +107,21 @@ export function gathersInDoubt(draws: Draws): Planned {
   const limits = [{name: 'rpm', capacity, refillAmount: draws.int(1, 10), refillPeriodSeconds: 3600}]
   const part = (low: number, high: number) => ({rpm: draws.int(Math.ceil(capacity * low), Math.floor(capacity * high))})
   // Never full from here on, so that requests do not move the refill instant.
-  const steps: Step[] = [{atMs: 0, by: 0, deed: {kind: 'acquire', entity: 'u0', consume: part(0.2, 0.3), actions: []}}]
-  steps.push({atMs: 500, by: OTHERS, deed: {kind: 'split', entity: 'u0'}})
+  const steps: Step[] = [{atMs: 0, by: 0, event: {kind: 'acquire', entity: 'u0', consume: part(0.2, 0.3), actions: []}}]
+  steps.push({atMs: 500, by: OTHERS, event: {kind: 'split', entity: 'u0'}})
   const rollback = (afterMs: number): LeaseAction[] => [{kind: 'rollback', afterMs}]
   for (let round = 0; round < 24; round++) {
     const atMs = 5000 + round * 3000
-    const whole: Deed = {kind: 'acquire', entity: 'u0', consume: part(0.5, 0.7), actions: rollback(1000)}
-    steps.push({atMs, by: 0, deed: whole})
+    const whole: ScenarioEvent = {kind: 'acquire', entity: 'u0', consume: part(0.5, 0.7), actions: rollback(1000)}
+    steps.push({atMs, by: 0, event: whole})
     for (let rival = 0; rival < draws.int(1, 3); rival++) {
-      const deed: Deed = {kind: 'acquire', entity: 'u0', consume: part(0.1, 0.3), actions: rollback(draws.int(0, 100))}
-      steps.push({atMs: atMs + draws.int(30, 90), by: 1, deed})
+      const event: ScenarioEvent = {
+        kind: 'acquire',
+        entity: 'u0',
+        consume: part(0.1, 0.3),
+        actions: rollback(draws.int(0, 100)),
+      }
+      steps.push({atMs: atMs + draws.int(30, 90), by: 1, event})
     }
   }
   const faults = Array.from({length: 100}, (_, at): Fault => {
@@ -137,15 +142,15 @@ export function limitsChangeBehindClock(draws: Draws): Planned {
   const processes = draws.int(2, 3)
   const steps: Step[] = []
   const ask = (atMs: number, by: number) => {
-    const deed: Deed = {kind: 'acquire', entity: 'u0', consume: {rpm: draws.int(1, 3)}, actions: []}
-    steps.push({atMs, by, deed})
+    const event: ScenarioEvent = {kind: 'acquire', entity: 'u0', consume: {rpm: draws.int(1, 3)}, actions: []}
+    steps.push({atMs, by, event})
   }
   ask(0, 0)
   let atMs = 1000
   for (let change = 0; change < draws.int(1, 3); change++) {
     for (let by = 0; by < processes; by++) if (draws.chance(0.7)) ask(atMs + draws.int(0, 500), by)
     const kind = draws.pick(['set-limits', 'python-config'] as const)
-    steps.push({atMs: atMs + 1000, by: OTHERS, deed: {kind, scope: SYSTEM, limits: changed(draws, limits)}})
+    steps.push({atMs: atMs + 1000, by: OTHERS, event: {kind, scope: SYSTEM, limits: changed(draws, limits)}})
     atMs += draws.pick([1000, 5000, 61_000, 62_000])
     for (let request = 0; request < draws.int(3, 8); request++)
       ask(atMs + draws.int(0, 400), draws.int(0, processes - 1))
@@ -171,11 +176,11 @@ export function slowLimitFillsUp(draws: Draws): Planned {
   const limits = [{name: 'rpm', capacity: 10, refillAmount: 10, refillPeriodSeconds: 1}, slow]
   const fullMs = Math.floor(86_400_000 / slow.refillAmount)
   const steps: Step[] = [
-    {atMs: 0, by: 0, deed: {kind: 'acquire', entity: 'u0', consume: {rpm: 1, tpd: 1}, actions: []}},
+    {atMs: 0, by: 0, event: {kind: 'acquire', entity: 'u0', consume: {rpm: 1, tpd: 1}, actions: []}},
   ]
   for (let at = 0; at < 12; at++) {
     const atMs = fullMs + draws.int(-100_000, 20_000)
-    steps.push({atMs, by: draws.int(0, 1), deed: {kind: 'patient', entity: 'u0', consume: {rpm: draws.int(5, 10)}}})
+    steps.push({atMs, by: draws.int(0, 1), event: {kind: 'patient', entity: 'u0', consume: {rpm: draws.int(5, 10)}}})
   }
   return {...plain(2, limits), steps}
 }
@@ -185,7 +190,7 @@ export function softnessRunsOut(draws: Draws): Planned {
   const capacity = draws.int(2, 20)
   const soft = {name: 'rpm', capacity, refillAmount: draws.int(1, 5), refillPeriodSeconds: 60, soft: true} as const
   const ask = (atMs: number, by: number, tokens: number): Step => {
-    return {atMs, by, deed: {kind: 'acquire', entity: 'u0', consume: {rpm: tokens}, actions: []}}
+    return {atMs, by, event: {kind: 'acquire', entity: 'u0', consume: {rpm: tokens}, actions: []}}
   }
   const processes = draws.int(1, 2)
   const steps: Step[] = [ask(0, 0, draws.int(1, capacity))]
@@ -219,14 +224,14 @@ export function loweredByOthers(draws: Draws): Planned {
   const lowered = limits.map(limit => ({...limit, capacity: 10, refillAmount: 10}))
   const processes = draws.int(1, 3)
   const steps: Step[] = [
-    {atMs: 4000, by: OTHERS, deed: {kind: 'python-config', scope: SYSTEM, limits: lowered, isSynced: true}},
+    {atMs: 4000, by: OTHERS, event: {kind: 'python-config', scope: SYSTEM, limits: lowered, isSynced: true}},
   ]
   for (const entity of ['u0', 'u1', 'u2', 'u3']) {
     for (let request = 0; request < 12; request++) {
       // Some buckets are nearly full, some need a refill.
       const tokens = entity < 'u2' ? 1 : Math.ceil(capacity / 8)
-      const deed: Deed = {kind: 'acquire', entity, consume: {rpm: request < 9 ? tokens : 1}, actions: []}
-      steps.push({atMs: 400 * request + draws.int(0, 400), by: draws.int(0, processes - 1), deed})
+      const event: ScenarioEvent = {kind: 'acquire', entity, consume: {rpm: request < 9 ? tokens : 1}, actions: []}
+      steps.push({atMs: 400 * request + draws.int(0, 400), by: draws.int(0, processes - 1), event})
     }
   }
   return {...plain(processes, limits), steps}

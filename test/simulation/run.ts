@@ -1,14 +1,14 @@
-import {LeasePlay} from './deeds/lease-play.js'
-import {look} from './deeds/look.js'
-import {expire, operate} from './deeds/operator.js'
-import {playPatient} from './deeds/patient.js'
-import {playPeer} from './deeds/peer.js'
-import {checkHealing, readAvailable} from './deeds/probes.js'
-import {playPython} from './deeds/python.js'
-import {checkCosts} from './deeds/quiet.js'
-import {checkQuotaHealing} from './deeds/quota-healing.js'
-import {playFeedback} from './deeds/report-feedback.js'
-import {Stage} from './deeds/stage.js'
+import {LeasePlay} from './events/lease-play.js'
+import {look} from './events/look.js'
+import {expire, operate} from './events/operator.js'
+import {playPatient} from './events/patient.js'
+import {playPeer} from './events/peer.js'
+import {checkHealing, readAvailable} from './events/probes.js'
+import {playPython} from './events/python.js'
+import {checkCosts} from './events/quiet.js'
+import {checkQuotaHealing} from './events/quota-healing.js'
+import {playFeedback} from './events/report-feedback.js'
+import {Stage} from './events/stage.js'
 import {Oracles} from './oracles/oracles.js'
 import type {Violation} from './oracles/verdicts.js'
 import {kindedNames} from './quotas/quota-oracle.js'
@@ -87,11 +87,11 @@ async function playAll(stage: Stage): Promise<Play[]> {
   return plays
 }
 
-async function play(stage: Stage, {by, deed}: Step): Promise<void> {
+async function play(stage: Stage, {by, event}: Step): Promise<void> {
   const {world} = stage
   const process = world.processes[by]
   try {
-    switch (deed.kind) {
+    switch (event.kind) {
       case 'expire':
         return expire(world)
       case 'python-config':
@@ -100,27 +100,27 @@ async function play(stage: Stage, {by, deed}: Step): Promise<void> {
       case 'python-clone':
       case 'heat':
       case 'poison':
-        return playPython(stage, deed)
+        return playPython(stage, event)
       case 'peer-config':
       case 'peer-access':
       case 'peer-bypass':
       case 'peer-consume':
       case 'peer-grow':
-        return playPeer(stage, deed)
+        return playPeer(stage, event)
       case 'acquire':
-        if (process?.isAlive) await new LeasePlay(stage, process, deed).play()
+        if (process?.isAlive) await new LeasePlay(stage, process, event).play()
         return
       case 'patient':
-        if (process?.isAlive) await playPatient(stage, process, deed)
+        if (process?.isAlive) await playPatient(stage, process, event)
         return
       case 'available':
-        if (process?.isAlive) await readAvailable(stage, by, deed.entity)
+        if (process?.isAlive) await readAvailable(stage, by, event.entity)
         return
       case 'report-feedback':
-        if (process?.isAlive) await playFeedback(stage, process, deed)
+        if (process?.isAlive) await playFeedback(stage, process, event)
         return
       case 'look':
-        return await look(stage, deed.entity)
+        return await look(stage, event.entity)
       case 'split-stream':
         return world.stream.split()
       case 'kill':
@@ -132,14 +132,14 @@ async function play(stage: Stage, {by, deed}: Step): Promise<void> {
         if (process?.isAlive) await recycle(stage, process)
         return
       case 'skew':
-        world.noteSkew(deed.ms)
-        if (process) process.skewMs = deed.ms
+        world.noteSkew(event.ms)
+        if (process) process.skewMs = event.ms
         return
       default:
-        return await operate(stage, deed)
+        return await operate(stage, event)
     }
   } catch (error) {
-    stage.oracles.verdicts.report('simulator', deed.kind, (error as Error).stack ?? String(error))
+    stage.oracles.verdicts.report('simulator', event.kind, (error as Error).stack ?? String(error))
   }
 }
 
@@ -174,7 +174,7 @@ async function finish(stage: Stage, plays: readonly Play[]): Promise<void> {
   for (const {process, isClosed} of closing) if (!isClosed) oracles.answers.hangs(`p${process.number} close`)
   for (const each of atEnd) each()
   checkCosts(stage)
-  const hasPurge = scenario.steps.some(({deed}) => deed.kind === 'purge')
+  const hasPurge = scenario.steps.some(({event}) => event.kind === 'purge')
   if (!hasPurge) oracles.books.check({checkHigh: !world.slots.isShared || scenario.sharedSlots === 'decidable'})
   oracles.quotas.check()
   oracles.topUps.check()

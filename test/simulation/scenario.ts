@@ -31,7 +31,7 @@ export type LeaseAction =
   | {readonly kind: 'commit' | 'rollback'; readonly afterMs: number}
 
 /** One action of a process. */
-export type Deed =
+export type ScenarioEvent =
   | {
       readonly kind: 'acquire'
       readonly entity: string
@@ -126,7 +126,7 @@ export interface Step {
   readonly atMs: number
   /** Number of the process; operators, Python clients and the table have constants of their own. */
   readonly by: number
-  readonly deed: Deed
+  readonly event: ScenarioEvent
 }
 
 export const FAULT_KINDS = [

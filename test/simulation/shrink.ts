@@ -1,5 +1,5 @@
 import {run} from './run.js'
-import {type Deed, type Fault, type Scenario, type Step, USUAL_CACHE_SIZE} from './scenario.js'
+import {type Fault, type Scenario, type ScenarioEvent, type Step, USUAL_CACHE_SIZE} from './scenario.js'
 
 /** Maximum runs for shortening. */
 const MOST_RUNS = 400
@@ -48,15 +48,15 @@ async function withFewerActions(
   fails: (candidate: Scenario) => Promise<boolean>,
 ): Promise<Scenario> {
   let shortest = scenario
-  for (const [at, {deed}] of scenario.steps.entries()) {
-    if (deed.kind !== 'acquire') continue
-    const replaced = (actions: typeof deed.actions): Scenario => {
+  for (const [at, {event}] of scenario.steps.entries()) {
+    if (event.kind !== 'acquire') continue
+    const replaced = (actions: typeof event.actions): Scenario => {
       const steps = shortest.steps.map((step, index) =>
-        index === at ? {...step, deed: {...deed, actions} as Deed} : step,
+        index === at ? {...step, event: {...event, actions} as ScenarioEvent} : step,
       )
       return {...shortest, steps}
     }
-    const actions = await smallest(deed.actions, subset => fails(replaced(subset)))
+    const actions = await smallest(event.actions, subset => fails(replaced(subset)))
     shortest = replaced(actions)
   }
   return shortest
@@ -79,7 +79,7 @@ export function describeScenario(scenario: Scenario): string {
     ...(cacheSize === USUAL_CACHE_SIZE ? [] : [`  caches of ${cacheSize}`]),
     ...limits.map(text => `  limits of ${text}`),
     ...Object.entries(children).map(([child, parent]) => `  ${child} shares with ${parent}`),
-    ...ordered.map(({atMs, by, deed}) => `  ${atMs} ms ${who(by)} ${JSON.stringify(deed)}`),
+    ...ordered.map(({atMs, by, event}) => `  ${atMs} ms ${who(by)} ${JSON.stringify(event)}`),
     ...faults.map(
       ({by, call, operation = 'call', kind, delayMs}) =>
         `  fault: ${operation} ${call} of ${who(by)} ${kind} (${delayMs} ms)`,

@@ -1,5 +1,5 @@
 import type {Limit} from '../../src/lib/core/limits/limit.js'
-import {type Deed, FAULT_KINDS, type Fault, type LeaseAction, type Step, type Tokens} from './scenario.js'
+import {FAULT_KINDS, type Fault, type LeaseAction, type ScenarioEvent, type Step, type Tokens} from './scenario.js'
 import type {Draws} from './world/draws.js'
 import {AGGREGATOR, OTHERS} from './world/world.js'
 
@@ -57,14 +57,14 @@ export function traffic(
     if (atMs > untilMs) break
     const by = draws.int(0, processes - 1)
     const entity = draws.pick(entities)
-    if (draws.chance(recycle)) steps.push({atMs, by, deed: {kind: 'recycle'}})
+    if (draws.chance(recycle)) steps.push({atMs, by, event: {kind: 'recycle'}})
     const consume = someTokens(draws, limits)
-    if (draws.chance(0.05)) steps.push({atMs, by, deed: {kind: 'available', entity}})
-    if (draws.chance(patient)) steps.push({atMs, by, deed: {kind: 'patient', entity, consume}})
+    if (draws.chance(0.05)) steps.push({atMs, by, event: {kind: 'available', entity}})
+    if (draws.chance(patient)) steps.push({atMs, by, event: {kind: 'patient', entity, consume}})
     else {
       const actions = draws.chance(lease) ? someActions(draws, consume) : []
-      const deed: Deed = {kind: 'acquire', entity, consume, actions}
-      steps.push({atMs, by, deed: draws.chance(0.06) ? {...deed, abortAfterMs: draws.int(0, 20)} : deed})
+      const event: ScenarioEvent = {kind: 'acquire', entity, consume, actions}
+      steps.push({atMs, by, event: draws.chance(0.06) ? {...event, abortAfterMs: draws.int(0, 20)} : event})
     }
   }
   return steps
@@ -116,7 +116,7 @@ export function kills(draws: Draws, processes: number, untilMs: number): Step[] 
   for (let by = 0; by < processes; by++) {
     if (!draws.chance(0.15)) continue
     const atMs = draws.int(100, untilMs)
-    steps.push({atMs, by, deed: {kind: 'kill'}}, {atMs: atMs + draws.int(10, 5000), by, deed: {kind: 'restart'}})
+    steps.push({atMs, by, event: {kind: 'kill'}}, {atMs: atMs + draws.int(10, 5000), by, event: {kind: 'restart'}})
   }
   return steps
 }
@@ -124,13 +124,13 @@ export function kills(draws: Draws, processes: number, untilMs: number): Step[] 
 /** Instants at which the stream's shards are split. */
 export function streamSplits(draws: Draws, untilMs: number): Step[] {
   const count = draws.pick([0, 0, 1, 2])
-  return Array.from({length: count}, () => ({atMs: draws.int(0, untilMs), by: OTHERS, deed: {kind: 'split-stream'}}))
+  return Array.from({length: count}, () => ({atMs: draws.int(0, untilMs), by: OTHERS, event: {kind: 'split-stream'}}))
 }
 
 /** Occasional reads of everything. */
 export function looks(draws: Draws, untilMs: number): Step[] {
   if (draws.chance(0.7)) return []
-  return [{atMs: draws.int(0, untilMs), by: OTHERS, deed: {kind: 'look', entity: 'u0'}}]
+  return [{atMs: draws.int(0, untilMs), by: OTHERS, event: {kind: 'look', entity: 'u0'}}]
 }
 
 /** Faulty calls of every process, or of the aggregator if there are none. Often only responses are lost. */

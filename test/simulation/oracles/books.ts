@@ -109,7 +109,7 @@ export class Books {
       others.delete(shard)
       if (shard > 0 || (after?.shardCount ?? 1) > 1) this.#sharded.add(bucket)
       const isGone = before?.refilledAt !== undefined && after?.refilledAt === undefined
-      const isReset = writer.deed === 'reset'
+      const isReset = writer.event === 'reset'
       if (isGone || isReset) this.#lose(bucket, {isOfOneShard: !isReset && others.size > 0})
       for (const name of before?.limits.keys() ?? []) {
         if (!after || after.limits.has(name)) continue

@@ -1,6 +1,6 @@
 import type {LimitState} from '../../../src/lib/core/limits/limit-state.js'
 import {DEFAULT_RESOURCE} from '../../../src/lib/core/names.js'
-import {type Deed, RESOURCE, type Scenario} from '../scenario.js'
+import {RESOURCE, type Scenario, type ScenarioEvent} from '../scenario.js'
 import type {TableWrite} from '../world/table-writes.js'
 import {CACHE_PERIOD_MS} from './limits-timeline.js'
 import type {Verdicts} from './verdicts.js'
@@ -11,7 +11,7 @@ const DENY_CACHE_MS = 1000
 /** A change may miss index entries of buckets younger than this, in ms. */
 const INDEX_LAG_MS = 1000
 
-type FamilyDeed = Extract<Deed, {kind: 'move' | 'set-cascade'}>
+type FamilyEvent = Extract<ScenarioEvent, {kind: 'move' | 'set-cascade'}>
 
 /** The parents reported for a request, with the instant of the request. */
 interface Answer {
@@ -45,8 +45,9 @@ export class Families {
     this.#verdicts = verdicts
     this.#parents = new Map(Object.entries(children))
     for (const [entity, parent] of this.#parents) if (parent) this.#possibleOf(entity).add(parent)
-    const changes = steps.flatMap(({deed}) => (isFamilyDeed(deed) ? [deed] : []))
-    for (const deed of changes) if (deed.kind === 'move' && deed.parent) this.#possibleOf(deed.entity).add(deed.parent)
+    const changes = steps.flatMap(({event}) => (isFamilyEvent(event) ? [event] : []))
+    for (const event of changes)
+      if (event.kind === 'move' && event.parent) this.#possibleOf(event.entity).add(event.parent)
     this.isChanging = changes.length > 0
   }
 
@@ -70,7 +71,7 @@ export class Families {
   }
 
   /** Starts a change; call the returned function when it ends. */
-  begin(deed: FamilyDeed, atMs: number): (isDone: boolean, endedMs: number) => void {
+  begin(event: FamilyEvent, atMs: number): (isDone: boolean, endedMs: number) => void {
     if (this.#underWay === 0) this.#changes.push({beganMs: atMs, endedMs: atMs})
     // Of overlapping changes, any may be the last.
     else this.#isKnown = false
@@ -80,8 +81,8 @@ export class Families {
       const change = this.#changes.at(-1)
       if (change) change.endedMs = endedMs
       if (!isDone) this.#isKnown = false
-      else if (deed.kind === 'move') this.#parents.set(deed.entity, deed.parent)
-      else this.#policies.set(scopeKey(deed), deed.cascade)
+      else if (event.kind === 'move') this.#parents.set(event.entity, event.parent)
+      else this.#policies.set(scopeKey(event), event.cascade)
     }
   }
 
@@ -126,11 +127,11 @@ export class Families {
   }
 }
 
-export function isFamilyDeed(deed: Deed): deed is FamilyDeed {
-  return deed.kind === 'move' || deed.kind === 'set-cascade'
+export function isFamilyEvent(event: ScenarioEvent): event is FamilyEvent {
+  return event.kind === 'move' || event.kind === 'set-cascade'
 }
 
-function scopeKey({scope}: Extract<Deed, {kind: 'set-cascade'}>): string {
+function scopeKey({scope}: Extract<ScenarioEvent, {kind: 'set-cascade'}>): string {
   const entity = scope.level === 'entity' ? scope.entity : ''
   return `${entity} ${scope.resource}`
 }

@@ -57,7 +57,9 @@ export class Oracles {
     this.verdicts = new Verdicts(() => world.time.elapsedMs)
     const {timeline, verdicts} = this
     this.#kinded = kindedNames(world.scenario)
-    const hasSwitches = world.scenario.steps.some(({deed}) => deed.kind === 'set-access' || deed.kind === 'peer-access')
+    const hasSwitches = world.scenario.steps.some(
+      ({event}) => event.kind === 'set-access' || event.kind === 'peer-access',
+    )
     this.#hasOnlyRates = this.#kinded.size === 0 && !hasSwitches
     const isRate = (name: string) => !this.#kinded.has(name)
     const rates = new LimitsTimeline(RESOURCE, isRate)
@@ -129,7 +131,7 @@ export class Oracles {
   }
 
   #afterOperator({writer, shards, changes}: TableWrite): void {
-    const isGone = writer.deed === 'delete-entity' || writer.deed === 'purge'
+    const isGone = writer.event === 'delete-entity' || writer.event === 'purge'
     // The bucket itself may have expired before.
     for (const {before, after} of isGone ? changes : []) {
       const usage = before && !after && decodeUsage(before)
@@ -137,7 +139,7 @@ export class Oracles {
     }
     for (const {bucket} of shards) {
       if (isGone) this.removed.add(bucket)
-      if (isGone || writer.deed === 'reset') this.rates.refillWhole(bucket)
+      if (isGone || writer.event === 'reset') this.rates.refillWhole(bucket)
     }
   }
 }

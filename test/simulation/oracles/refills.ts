@@ -66,7 +66,7 @@ export class Refills {
     // A split moves tokens between items: only their sum can be judged.
     const isMove = shards.some(({shard, before, after}) => shard > 0 && !before?.refilledAt && after?.refilledAt)
     if (isMove) this.#checkMove(shards)
-    else if (writer.deed !== 'reset') for (const change of shards) this.#checkCredit(change, toppedUp)
+    else if (writer.event !== 'reset') for (const change of shards) this.#checkCredit(change, toppedUp)
     if (writer.kind === 'limiter') for (const change of shards) this.#checkLimits(change, writer, write.atMs)
   }
 
@@ -123,8 +123,8 @@ export class Refills {
    * The instant moves back only to the writer's own clock, if it is more than a day ahead of it, or if an operator
    * resets the bucket. `isEarned` requires that the credit of the time between is removed.
    */
-  #checkInstant({bucket, shard, before, after}: ShardChange, {deed}: Writer): void {
-    if (before?.refilledAt === undefined || after?.refilledAt === undefined || deed === 'reset') return
+  #checkInstant({bucket, shard, before, after}: ShardChange, {event}: Writer): void {
+    if (before?.refilledAt === undefined || after?.refilledAt === undefined || event === 'reset') return
     const backMs = before.refilledAt - after.refilledAt
     if (backMs <= 0n || backMs > MAX_AHEAD_MS) return
     this.#verdicts.report('S7-refill-instant', `${bucket} shard ${shard}`, 'the refill instant moved back')

@@ -30,7 +30,7 @@ export class SoftLimits {
 
   constructor({configs, steps}: Scenario, verdicts: Verdicts) {
     this.#verdicts = verdicts
-    const sets = [...configs, ...steps.flatMap(({deed}) => ('limits' in deed ? [deed] : []))]
+    const sets = [...configs, ...steps.flatMap(({event}) => ('limits' in event ? [event] : []))]
     const limits = sets.flatMap(each => each.limits)
     const hard = new Set(limits.filter(({soft}) => !soft).map(({name}) => name))
     this.#soft = new Set(limits.map(({name}) => name).filter(name => !hard.has(name)))

@@ -168,15 +168,15 @@ export class QuotaLedger {
   }
 
   /** Within a window, units move between shards, and a new shard is granted units that no shard was granted yet. */
-  #checkMove(group: readonly Judged[], {kind, deed}: Writer): void {
+  #checkMove(group: readonly Judged[], {kind, event}: Writer): void {
     const [first] = group as [Judged]
     const inside = group.filter(({isOpening}) => !isOpening)
     const created = group.filter(({change}) => !change.isItemBefore && change.shard > 0)
     const net = [...inside, ...created].reduce((sum, {credit}) => sum + credit, 0n)
     const announced = inside.reduce((sum, {change}) => sum + (this.#heldBy(change)?.allowed.announced ?? 0n), 0n)
-    if (net > announced && created.length === 0 && deed !== 'reset' && kind !== 'python')
+    if (net > announced && created.length === 0 && event !== 'reset' && kind !== 'python')
       this.#verdicts.report('S3-minted', subjectOf(first.change), `${tokens(net)} were added within a window`)
-    if (net >= 0n || kind === 'python' || deed === 'reset') return
+    if (net >= 0n || kind === 'python' || event === 'reset') return
     // At the capacity in force from now on, or until now.
     const isCut = inside.some(({change: {shard, taken, before}, after}) =>
       [after, before ?? after].some(quota => after.tokens + taken === ceilingOf(quota, shard, after.refilledAtMs)),
@@ -189,8 +189,8 @@ export class QuotaLedger {
   }
 
   /** A window starts with exactly the shard's share, less the tokens it gave before it knew of the window. */
-  #checkGrant({change, after, windowMs, credit, bought}: Judged, {kind, deed}: Writer): void {
-    if (kind === 'python' || deed === 'reset') return
+  #checkGrant({change, after, windowMs, credit, bought}: Judged, {kind, event}: Writer): void {
+    if (kind === 'python' || event === 'reset') return
     const {shard, before, isItemBefore, taken} = change
     const isAnnounced = wasAnnounced(change)
     const share = shareOf(wholeOf(change, after, windowMs), shard, after.shardCount)
@@ -222,7 +222,7 @@ export class QuotaLedger {
     else this.#enter(held, judged, writer, atMs)
   }
 
-  #bookWithin(held: Holding, {change, credit, bought}: Judged, {deed}: Writer, atMs: number): void {
+  #bookWithin(held: Holding, {change, credit, bought}: Judged, {event}: Writer, atMs: number): void {
     const {allowed} = held
     held.granted += credit + bought
     held.taken += change.taken
@@ -230,7 +230,7 @@ export class QuotaLedger {
     const {aheadMs, lagMs} = this.#slack
     if (change.taken > 0n && atMs + aheadMs() + lagMs() >= held.endMs) allowed.chargedAtEnd += change.taken
     this.#checkReturned(change, held)
-    if (deed === 'reset') {
+    if (event === 'reset') {
       // The part of a missing shard starts full too, though nothing was written to it.
       const anew = held.taken - allowed.resetUpTo
       allowed.byOperator += credit > anew ? credit : anew
@@ -242,7 +242,7 @@ export class QuotaLedger {
   /** A shard enters a window; `last` is its state before. */
   #enter(last: Holding | undefined, judged: Judged, writer: Writer, atMs: number): void {
     const {change, after, windowMs, bought, isOpening} = judged
-    const {kind, deed} = writer
+    const {kind, event} = writer
     const key = keyOf(change)
     const shards = this.#holdings.get(key) ?? new Map<number, Holding>()
     this.#holdings.set(key, shards)
@@ -253,12 +253,12 @@ export class QuotaLedger {
     // A copy of a shard whose window ended holds nothing until its reset, and neither does a session ended by a reset:
     // its balance, topped-up tokens included, belongs to the previous window.
     const isCopy = kind === 'python' && !change.isItemBefore
-    const isOver = (isCopy || (deed === 'reset' && after.resets === '')) && endOf(after, windowMs) <= atMs
+    const isOver = (isCopy || (event === 'reset' && after.resets === '')) && endOf(after, windowMs) <= atMs
     const granted = isOver ? 0n : after.tokens + change.taken
     const isLateCopy = isCopy && isBehindAnother(change, after, windowMs, shards)
     const wasOther = change.isItemBefore && change.before?.definition !== after.definition
     // A clock that was ahead had started the next window here: the operator's reset fills the current one.
-    const isSetBack = deed === 'reset' && last !== undefined && windowMs < last.windowMs
+    const isSetBack = event === 'reset' && last !== undefined && windowMs < last.windowMs
     const isFromCopy = isLateCopy || (last?.allowed.isLateCopy === true && isOpening)
     const isBeyond = (wasOther || isSetBack || isFromCopy) && granted > 0n
     const {definition} = after
@@ -298,8 +298,8 @@ export class QuotaLedger {
   }
 
   /** A window starts when the shard's last one has ended. */
-  #checkAgain(last: Holding | undefined, {change, after, windowMs}: Judged, {deed}: Writer, atMs: number): void {
-    if (!last || change.before?.definition !== after.definition || deed === 'reset') return
+  #checkAgain(last: Holding | undefined, {change, after, windowMs}: Judged, {event}: Writer, atMs: number): void {
+    if (!last || change.before?.definition !== after.definition || event === 'reset') return
     // If no client marked the balance's window, the announcement of the next one hides it.
     const isHidden = !Number.isFinite(windowMs) && change.taken === 0n && change.gained === 0n
     const beginMs = isHidden ? (after.startMs ?? windowMs) : windowMs
@@ -341,7 +341,7 @@ export class QuotaLedger {
     this.#verdicts.report('S1-quota', `${change.bucket} ${change.name}`, message)
   }
 
-  #store({shard, before, after, ...change}: QuotaChange, {kind, deed}: Writer): void {
+  #store({shard, before, after, ...change}: QuotaChange, {kind, event}: Writer): void {
     const key = keyOf(change)
     const shards = this.#stored.get(key) ?? new Map<number, StoredQuota>()
     this.#stored.set(key, shards)
@@ -349,7 +349,7 @@ export class QuotaLedger {
     else shards.delete(shard)
     if (kind === 'python' && after && after.shardCount > (before?.shardCount ?? 1)) this.#splitByOthers.add(key)
     const isOther = before && after && (before.definition !== after.definition || before.capacity !== after.capacity)
-    const isByOthers = kind !== 'limiter' && deed !== 'split'
+    const isByOthers = kind !== 'limiter' && event !== 'split'
     if (isByOthers || !after || isOther || after.windows !== '') this.#changed.add(key)
   }
 
@@ -385,12 +385,12 @@ export class QuotaLedger {
 }
 
 /** `undefined` if the limit is no longer a quota. */
-function judge(change: QuotaChange, {deed}: Writer): Judged | undefined {
+function judge(change: QuotaChange, {event}: Writer): Judged | undefined {
   const {before, after, taken, gained} = change
   if (!after) return undefined
   const windowMs = windowOf(after)
   const isSame = before?.definition === after.definition && windowOf(before) === windowMs
-  const bought = deed === 'top-up' ? after.topUp - (isSame ? before.topUp : 0n) : 0n
+  const bought = event === 'top-up' ? after.topUp - (isSame ? before.topUp : 0n) : 0n
   const added = isSame || !before ? gained + taken : after.tokens - before.tokens + taken
   return {change, after, windowMs, credit: added - bought, isOpening: !isSame, bought}
 }

@@ -1,6 +1,6 @@
 import {type Limit, makeLimit} from '../../../src/lib/core/limits/limit.js'
 import {type Planned, plain, SYSTEM} from '../rare.js'
-import {type Deed, type LeaseAction, type Profile, RESOURCE, type Step, type Tokens} from '../scenario.js'
+import {type LeaseAction, type Profile, RESOURCE, type ScenarioEvent, type Step, type Tokens} from '../scenario.js'
 import {kills, someActions, someFaults} from '../traffic.js'
 import type {Draws} from '../world/draws.js'
 import {START_MS} from '../world/virtual-time.js'
@@ -100,7 +100,7 @@ export function leasesAcrossSplits(draws: Draws): Planned {
   const steps: Step[] = Array.from({length: splits}, (_, at) => ({
     atMs: firstMs + 3000 * (at + 1),
     by: OTHERS,
-    deed: {kind: 'split', entity: 'u0'},
+    event: {kind: 'split', entity: 'u0'},
   }))
   for (let request = 0; request < draws.int(4, 10); request++) {
     const consume = {q: draws.int(1, Math.ceil(capacity / 3))}
@@ -108,7 +108,7 @@ export function leasesAcrossSplits(draws: Draws): Planned {
     if (draws.chance(0.4)) actions.push({kind: 'adjust', deltas: {q: draws.int(-1, 9)}, afterMs: draws.int(0, 6000)})
     actions.push({kind: draws.pick(['rollback', 'rollback', 'commit'] as const), afterMs: draws.int(0, 8000)})
     const atMs = firstMs + draws.int(0, 3000 * splits + 2000)
-    steps.push({atMs, by: draws.int(0, processes - 1), deed: {kind: 'acquire', entity: 'u0', consume, actions}})
+    steps.push({atMs, by: draws.int(0, processes - 1), event: {kind: 'acquire', entity: 'u0', consume, actions}})
   }
   return {...plain(processes, [quota]), steps}
 }
@@ -124,9 +124,9 @@ function sessionsOverShards(draws: Draws): Planned {
   const ask = (atMs: number, tokens: number): Step => ({
     atMs,
     by: draws.int(0, processes - 1),
-    deed: {kind: 'acquire', entity: 'u0', consume: {q: tokens}, actions: []},
+    event: {kind: 'acquire', entity: 'u0', consume: {q: tokens}, actions: []},
   })
-  const steps: Step[] = [ask(firstMs, 1), {atMs: firstMs + 500, by: OTHERS, deed: {kind: 'split', entity: 'u0'}}]
+  const steps: Step[] = [ask(firstMs, 1), {atMs: firstMs + 500, by: OTHERS, event: {kind: 'split', entity: 'u0'}}]
   for (let session = 1; session <= 3; session++) {
     const startMs = firstMs + session * (afterSeconds * 1000 + 2000)
     for (let request = 0; request < draws.int(4, 12); request++)
@@ -147,8 +147,8 @@ function windowTraffic(draws: Draws, plot: Plot, startMs: number, endMs: number)
     const by = draws.int(0, processes - 1)
     const entity = draws.pick(entities)
     const consume = someTokens(draws, limits)
-    if (draws.chance(0.1)) steps.push({atMs, by, deed: {kind: 'recycle'}})
-    if (draws.chance(0.15)) steps.push({atMs, by, deed: {kind: 'patient', entity, consume}})
+    if (draws.chance(0.1)) steps.push({atMs, by, event: {kind: 'recycle'}})
+    if (draws.chance(0.15)) steps.push({atMs, by, event: {kind: 'patient', entity, consume}})
     else {
       const actions = draws.chance(0.4) ? someActions(draws, consume) : []
       // Some leases are refunded in the next window.
@@ -156,7 +156,7 @@ function windowTraffic(draws: Draws, plot: Plot, startMs: number, endMs: number)
         ...action,
         afterMs: draws.chance(0.2) ? Math.floor(lengthMs / 2) : action.afterMs,
       }))
-      steps.push({atMs, by, deed: {kind: 'acquire', entity, consume, actions: late}})
+      steps.push({atMs, by, event: {kind: 'acquire', entity, consume, actions: late}})
     }
   }
   return steps
@@ -190,7 +190,7 @@ function others(draws: Draws, plot: Plot): Step[] {
     const anywhere = place.originMs + Math.floor(draws.random() * (lastMs - place.originMs))
     return Math.max(place.originMs, draws.chance(0.4) ? near : anywhere) - START_MS
   }
-  const add = (deed: Deed, atMs = at()) => steps.push({atMs, by: OTHERS, deed})
+  const add = (event: ScenarioEvent, atMs = at()) => steps.push({atMs, by: OTHERS, event})
   const entity = () => draws.pick(entities)
   const rest = limits.slice(1)
   if (draws.chance(0.6))
@@ -199,8 +199,8 @@ function others(draws: Draws, plot: Plot): Step[] {
       const atMs = draws.chance(0.5) ? at() : place.originMs + 1000 + split * 500 - START_MS
       add({kind: 'split', entity: whose}, atMs)
       // A split needs an existing bucket.
-      const deed: Deed = {kind: 'acquire', entity: whose, consume: {q: 1}, actions: []}
-      steps.push({atMs: atMs - 500, by: 0, deed})
+      const event: ScenarioEvent = {kind: 'acquire', entity: whose, consume: {q: 1}, actions: []}
+      steps.push({atMs: atMs - 500, by: 0, event})
     }
   if (draws.chance(0.2)) add({kind: 'peer-grow', entity: entity(), cloneAfterMs: draws.pick([0, 100, 3000, undefined])})
   if (draws.chance(0.3))
@@ -217,16 +217,16 @@ function others(draws: Draws, plot: Plot): Step[] {
   if (draws.chance(0.15)) add({kind: 'reset', entity: entity()})
   if (draws.chance(0.25))
     for (let bought = 0; bought < draws.int(1, 3); bought++) {
-      const deed: Deed = {
+      const event: ScenarioEvent = {
         kind: 'top-up',
         entity: entity(),
         tokens: draws.int(1, quota.capacity),
         key: `order-${bought}`,
       }
       const atMs = at()
-      add(deed, atMs)
+      add(event, atMs)
       // Repeat it, at once or later.
-      if (draws.chance(0.5)) add(deed, atMs + draws.pick([0, 5, 200, 30_000]))
+      if (draws.chance(0.5)) add(event, atMs + draws.pick([0, 5, 200, 30_000]))
     }
   if (draws.chance(0.1)) add({kind: 'expire'})
   if (draws.chance(0.05)) add({kind: 'delete-entity', entity: entity()})
@@ -244,7 +244,7 @@ function others(draws: Draws, plot: Plot): Step[] {
         steps.push({
           atMs: fromMs - draws.int(500, 1500),
           by,
-          deed: {kind: 'acquire', entity: whose, consume: {q: 1}, actions: [{kind: 'rollback', afterMs: 0}]},
+          event: {kind: 'acquire', entity: whose, consume: {q: 1}, actions: [{kind: 'rollback', afterMs: 0}]},
         })
     add({kind, scope, access: 'disabled'}, fromMs)
     if (draws.chance(0.3))
@@ -259,13 +259,13 @@ function others(draws: Draws, plot: Plot): Step[] {
       steps.push({
         atMs: fromMs + draws.pick([0, 20, 100, 1000, 5000, 70_000]) + draws.int(0, 100),
         by: draws.int(0, plot.processes - 1),
-        deed: {kind: 'acquire', entity: entity(), consume: {q: 1}, actions: []},
+        event: {kind: 'acquire', entity: entity(), consume: {q: 1}, actions: []},
       })
   }
   return steps
 }
 
-function someChange(draws: Draws, limits: readonly Limit[]): Deed {
+function someChange(draws: Draws, limits: readonly Limit[]): ScenarioEvent {
   if (draws.chance(0.6)) return {kind: 'set-limits', scope: SYSTEM, limits}
   return {kind: 'peer-config', scope: SYSTEM, limits, isSynced: draws.chance(0.6)}
 }
@@ -275,6 +275,6 @@ function jumps(draws: Draws, {processes, boundaries}: Plot): Step[] {
   return Array.from({length: draws.int(0, 2)}, () => ({
     atMs: draws.pick(boundaries) + draws.int(-15_000, 15_000) - START_MS,
     by: draws.int(0, processes - 1),
-    deed: {kind: 'skew', ms: draws.int(-10_000, 10_000)} as const,
+    event: {kind: 'skew', ms: draws.int(-10_000, 10_000)} as const,
   }))
 }

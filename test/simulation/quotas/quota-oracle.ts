@@ -13,8 +13,8 @@ import {TopUps} from './top-ups.js'
 
 /** Names of limits that are not plain rates, at least for a time. */
 export function kindedNames({configs, steps}: Scenario): ReadonlySet<string> {
-  const sets = [...configs, ...steps.flatMap(({deed}) => ('limits' in deed ? [deed] : []))]
-  const boosted = steps.flatMap(({deed}) => (deed.kind === 'boost' ? deed.limits.map(({name}) => name) : []))
+  const sets = [...configs, ...steps.flatMap(({event}) => ('limits' in event ? [event] : []))]
+  const boosted = steps.flatMap(({event}) => (event.kind === 'boost' ? event.limits.map(({name}) => name) : []))
   return new Set([
     ...sets.flatMap(({limits}) =>
       limits.flatMap(({name, reset, schedule, soft}) => (reset || schedule || soft ? [name] : [])),
@@ -97,7 +97,7 @@ export class QuotaOracle {
 
 /** Limits that are always soft. */
 function alwaysSoft({configs, steps}: Scenario): ReadonlySet<string> {
-  const limits = [...configs, ...steps.flatMap(({deed}) => ('limits' in deed ? [deed] : []))].flatMap(
+  const limits = [...configs, ...steps.flatMap(({event}) => ('limits' in event ? [event] : []))].flatMap(
     each => each.limits,
   )
   const hard = new Set(limits.filter(({soft}) => !soft).map(({name}) => name))

@@ -42,7 +42,7 @@ export class ScheduleBound {
     for (const change of shards) {
       if (writer.kind === 'python') this.#broken.add(change.bucket)
       // Full again.
-      if (writer.deed === 'reset' || (writer.kind === 'operator' && !change.after))
+      if (writer.event === 'reset' || (writer.kind === 'operator' && !change.after))
         for (const name of this.#limits.keys()) this.#ideals.delete(`${change.bucket} ${name}`)
       for (const [name, milli] of consumedBy(change)) {
         const key = `${change.bucket} ${name}`

@@ -23,12 +23,12 @@ export function scheduledLimits({configs, steps}: Scenario): Map<string, Schedul
   const found = new Map<string, ScheduledLimit>()
   for (const {limits} of configs)
     for (const limit of limits) if (isScheduledRate(limit)) found.set(limit.name, of(limit))
-  for (const {atMs, deed} of steps) {
-    if (deed.kind !== 'boost') continue
-    for (const value of deed.limits) {
+  for (const {atMs, event} of steps) {
+    if (event.kind !== 'boost') continue
+    for (const value of event.limits) {
       const base = configs.flatMap(({limits}) => limits).find(({name}) => name === value.name)
       if (base)
-        found.set(value.name, {base: rateOf(base), schedule: boosted(base, value, START_MS + atMs, deed.untilMs)})
+        found.set(value.name, {base: rateOf(base), schedule: boosted(base, value, START_MS + atMs, event.untilMs)})
     }
   }
   return found

@@ -21,7 +21,7 @@ export class TopUps {
 
   constructor({configs, steps}: Scenario, verdicts: Verdicts) {
     this.#verdicts = verdicts
-    const limits = [...configs, ...steps.flatMap(({deed}) => ('limits' in deed ? [deed] : []))].flatMap(
+    const limits = [...configs, ...steps.flatMap(({event}) => ('limits' in event ? [event] : []))].flatMap(
       each => each.limits,
     )
     this.#isComparable = limits.every(({name, reset}) => name !== 'q' || reset)
@@ -38,8 +38,8 @@ export class TopUps {
 
   observe({changes, writer}: TableWrite): void {
     for (const {bucket, before, after} of changes.flatMap(quotaChanges)) {
-      if (writer.deed === 'delete-entity' || writer.deed === 'purge') this.#deleted.add(bucket)
-      if (writer.deed !== 'top-up' || !after) continue
+      if (writer.event === 'delete-entity' || writer.event === 'purge') this.#deleted.add(bucket)
+      if (writer.event !== 'top-up' || !after) continue
       // A top-up of an earlier period ended with it: by the current resets, which the same write may have set.
       const isSameKind = (before?.resets === '') === (after.resets === '')
       const {resets, windows, zone} = after

@@ -1,7 +1,7 @@
 import {expect, it} from 'vitest'
 import type {Limit} from '../../../src/lib/core/limits/limit.js'
 import {run} from '../run.js'
-import {type Deed, RESOURCE, type Scenario, type Step, USUAL_CACHE_SIZE} from '../scenario.js'
+import {RESOURCE, type Scenario, type ScenarioEvent, type Step, USUAL_CACHE_SIZE} from '../scenario.js'
 import {OTHERS} from '../world/world.js'
 
 const SCOPE = {level: 'resource', resource: RESOURCE} as const
@@ -19,7 +19,11 @@ const quota = (reset: NonNullable<Limit['reset']>): Limit => ({
 const RATE: Limit = {name: 'rpm', capacity: 20, refillAmount: 60, refillPeriodSeconds: 60}
 
 /** One process and operators; steps start at the given hours after the start. */
-function scenarioOf(seed: number, limits: readonly Limit[], steps: readonly (readonly [number, Deed])[]): Scenario {
+function scenarioOf(
+  seed: number,
+  limits: readonly Limit[],
+  steps: readonly (readonly [number, ScenarioEvent])[],
+): Scenario {
   return {
     seed,
     profile: 'quotas',
@@ -33,18 +37,18 @@ function scenarioOf(seed: number, limits: readonly Limit[], steps: readonly (rea
     aggregatorLagMs: undefined,
     faults: [],
     steps: steps.map(
-      ([hours, deed]): Step => ({atMs: hours * HOUR_MS, by: deed.kind === 'acquire' ? 0 : OTHERS, deed}),
+      ([hours, event]): Step => ({atMs: hours * HOUR_MS, by: event.kind === 'acquire' ? 0 : OTHERS, event}),
     ),
   }
 }
 
-const use = (entity: string): Deed => ({kind: 'acquire', entity, consume: {q: 4}, actions: []})
+const use = (entity: string): ScenarioEvent => ({kind: 'acquire', entity, consume: {q: 4}, actions: []})
 
 /** The seed decides which shard a request goes to. */
 const SEEDS = [1, 2, 3, 4]
 
 it.each(SEEDS)('S6: refunds a lease to the shard it charged while another one has expired (%i)', async seed => {
-  const lease: Deed = {
+  const lease: ScenarioEvent = {
     kind: 'acquire',
     entity: 'u0',
     consume: {q: 5, rpm: 4},

@@ -7,7 +7,7 @@ export interface Writer {
   readonly kind: 'limiter' | 'operator' | 'reader' | 'aggregator' | 'python' | 'expiry' | 'setup'
   readonly process: number
   /** The operator's action. */
-  readonly deed?: string
+  readonly event?: string
 }
 
 /** One limit of a bucket item, read without the library's decoder. */

@@ -136,7 +136,7 @@ export class World {
     }
     for (const [entity, parent] of Object.entries(children)) put(entity, parent)
     // An entity moves only to a parent with a record.
-    const moves = steps.flatMap(({deed}) => (deed.kind === 'move' && deed.parent ? [deed.parent] : []))
+    const moves = steps.flatMap(({event}) => (event.kind === 'move' && event.parent ? [event.parent] : []))
     for (const parent of new Set(moves)) put(parent, undefined)
     const table = this.#operations.table(STACK)
     table.deferIndexes = follow => {
@@ -342,8 +342,8 @@ export class World {
   }
 }
 
-function nameOf({kind, process, deed}: Writer): string {
-  return kind === 'limiter' ? `p${process}` : (deed ?? kind)
+function nameOf({kind, process, event}: Writer): string {
+  return kind === 'limiter' ? `p${process}` : (event ?? kind)
 }
 
 const faultKey = (by: number, call: number, operation = ''): string => `${by} ${operation} ${call}`

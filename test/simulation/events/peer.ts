@@ -6,28 +6,28 @@ import {configKey, decodeConfig, encodeConfig} from '../../../src/lib/schema/con
 import {wireKey} from '../../../src/lib/schema/keys.js'
 import {encodeCalendars} from '../../../src/lib/schema/kind-attributes.js'
 import {capacityAt, endOf, quotasOf, type StoredQuota, windowOf} from '../quotas/stored-quota.js'
-import {type Deed, RESOURCE, type Tokens} from '../scenario.js'
+import {RESOURCE, type ScenarioEvent, type Tokens} from '../scenario.js'
 import {bucketId, type Writer} from '../world/table-writes.js'
 import {OTHERS, STACK} from '../world/world.js'
 import type {Stage} from './stage.js'
 
 const WRITER: Writer = {kind: 'python', process: OTHERS}
 
-export type PeerDeed = Extract<Deed, {kind: `peer-${string}`}>
+export type PeerEvent = Extract<ScenarioEvent, {kind: `peer-${string}`}>
 
 /**
  * Writes like a zae-limiter 0.17 client, each call at one instant and with an exact clock. Its slow path resets quotas
  * and opens sessions. It counts shards first and creates them later, as copies with all attributes. It replaces
  * configurations as whole items.
  */
-export function playPeer(stage: Stage, deed: PeerDeed): void {
-  stage.world.note(`peer ${deed.kind}`)
+export function playPeer(stage: Stage, event: PeerEvent): void {
+  stage.world.note(`peer ${event.kind}`)
   const peer = new Peer(stage)
-  if (deed.kind === 'peer-config') peer.configure(deed)
-  else if (deed.kind === 'peer-access') peer.setAccess(deed)
-  else if (deed.kind === 'peer-bypass') peer.setBypass(deed)
-  else if (deed.kind === 'peer-consume') peer.consume(deed.entity, deed.consume, deed.spreadAfterMs)
-  else peer.grow(deed.entity, deed.cloneAfterMs)
+  if (event.kind === 'peer-config') peer.configure(event)
+  else if (event.kind === 'peer-access') peer.setAccess(event)
+  else if (event.kind === 'peer-bypass') peer.setBypass(event)
+  else if (event.kind === 'peer-consume') peer.consume(event.entity, event.consume, event.spreadAfterMs)
+  else peer.grow(event.entity, event.cloneAfterMs)
 }
 
 class Peer {
@@ -38,7 +38,7 @@ class Peer {
   }
 
   /** Replaces the whole item except the switch. Live buckets get the parameters and need one slow write. */
-  configure({scope, limits, isSynced}: Extract<PeerDeed, {kind: 'peer-config'}>): void {
+  configure({scope, limits, isSynced}: Extract<PeerEvent, {kind: 'peer-config'}>): void {
     const {world} = this.#stage
     const key = wireKey(configKey(world.namespace, scope))
     const before = this.#configAt(key)
@@ -90,7 +90,7 @@ class Peer {
   }
 
   /** Stamps every affected bucket. */
-  setAccess({scope, access}: Extract<PeerDeed, {kind: 'peer-access'}>): void {
+  setAccess({scope, access}: Extract<PeerEvent, {kind: 'peer-access'}>): void {
     const {world, oracles} = this.#stage
     const beganMs = world.time.nowMs
     const key = wireKey(configKey(world.namespace, scope))
@@ -115,7 +115,7 @@ class Peer {
   }
 
   /** Sets the flag in the entity's configuration, then stamps its buckets. This client knows no revision. */
-  setBypass({entity, isBypassed, misses}: Extract<PeerDeed, {kind: 'peer-bypass'}>): void {
+  setBypass({entity, isBypassed, misses}: Extract<PeerEvent, {kind: 'peer-bypass'}>): void {
     const {world} = this.#stage
     const scope = {level: 'entity', entity, resource: RESOURCE} as const
     const settings = {limits: [], onUnavailable: undefined, auditRetentionDays: undefined}

@@ -18,7 +18,9 @@ export async function checkQuotaHealing(stage: Stage): Promise<void> {
   const {world} = stage
   await openAll(stage)
   const entities = new Set(
-    world.scenario.steps.flatMap(({deed}) => (deed.kind === 'acquire' || deed.kind === 'patient' ? [deed.entity] : [])),
+    world.scenario.steps.flatMap(({event}) =>
+      event.kind === 'acquire' || event.kind === 'patient' ? [event.entity] : [],
+    ),
   )
   const limiter = world.freshLimiter()
   for (const entity of [...entities].sort()) await checkEntity(stage, limiter, entity)
@@ -128,11 +130,11 @@ function shardsOf({items, namespace}: World, entity: string): Item[] {
 /** Removes all switches, as an operator. */
 async function openAll(stage: Stage): Promise<void> {
   const {world, oracles} = stage
-  const writer: Writer = {kind: 'operator', process: OTHERS, deed: 'set-access'}
+  const writer: Writer = {kind: 'operator', process: OTHERS, event: 'set-access'}
   const tenant = world.repository(writer).namespaceById(world.namespace)
-  for (const {deed} of world.scenario.steps) {
-    if (deed.kind !== 'set-access' && deed.kind !== 'peer-access') continue
-    const opened = tenant.setAccess(deed.scope, undefined).catch(error => oracles.answers.failed('open', error))
+  for (const {event} of world.scenario.steps) {
+    if (event.kind !== 'set-access' && event.kind !== 'peer-access') continue
+    const opened = tenant.setAccess(event.scope, undefined).catch(error => oracles.answers.failed('open', error))
     await world.time.runUntil(world.time.nowMs + 20_000)
     await opened
   }

@@ -42,7 +42,7 @@ export async function checkHealing(stage: Stage): Promise<void> {
   const {world, oracles} = stage
   const {time, scenario} = world
   if (!oracles.families.isKnown) return
-  const entities = new Set(scenario.steps.flatMap(({deed}) => (deed.kind === 'acquire' ? [deed.entity] : [])))
+  const entities = new Set(scenario.steps.flatMap(({event}) => (event.kind === 'acquire' ? [event.entity] : [])))
   const buckets = [...entities].flatMap(entity => familyOf(stage, entity))
   // Raised limits add no tokens until a request updates the bucket.
   if (buckets.some(bucket => oracles.timeline.since(bucket) > 0)) return
@@ -54,7 +54,7 @@ export async function checkHealing(stage: Stage): Promise<void> {
   await time.runUntil(time.nowMs + Math.max(0, ...waits.map(ms => ms ?? 0)) + MESSAGES_MS)
   const limiter = world.freshLimiter()
   const boosted = new Set(
-    scenario.steps.flatMap(({deed}) => (deed.kind === 'boost' ? deed.limits.map(({name}) => name) : [])),
+    scenario.steps.flatMap(({event}) => (event.kind === 'boost' ? event.limits.map(({name}) => name) : [])),
   )
   for (const entity of [...entities].sort()) {
     const family = familyOf(stage, entity)

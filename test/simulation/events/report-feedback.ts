@@ -1,6 +1,6 @@
 import {ZaelError} from '../../../src/lib/core/errors.js'
 import type {AskedFeedback} from '../oracles/feedback.js'
-import {type Deed, RESOURCE} from '../scenario.js'
+import {RESOURCE, type ScenarioEvent} from '../scenario.js'
 import type {SimulatedProcess} from '../world/process.js'
 import {bucketId} from '../world/table-writes.js'
 import {storedShards} from './probes.js'
@@ -10,7 +10,7 @@ import type {Stage} from './stage.js'
 export async function playFeedback(
   stage: Stage,
   process: SimulatedProcess,
-  {entity, left, ageMs = 0, refused}: Extract<Deed, {kind: 'report-feedback'}>,
+  {entity, left, ageMs = 0, refused}: Extract<ScenarioEvent, {kind: 'report-feedback'}>,
 ): Promise<void> {
   const {world, oracles} = stage
   const bucket = bucketId(world.namespace, entity, RESOURCE)

@@ -4,8 +4,8 @@ import {shareOfRecord} from '../../../src/lib/limiter/queue/known-bucket.js'
 import {splitBucket} from '../../../src/lib/repository/buckets/split.js'
 import type {Item} from '../../../src/lib/schema/attribute-value.js'
 import {decodeBucket} from '../../../src/lib/schema/bucket-record.js'
-import {isFamilyDeed} from '../oracles/families.js'
-import {type Deed, RESOURCE} from '../scenario.js'
+import {isFamilyEvent} from '../oracles/families.js'
+import {RESOURCE, type ScenarioEvent} from '../scenario.js'
 import {bucketId, type Writer} from '../world/table-writes.js'
 import {OTHERS, STACK, TENANT, type World} from '../world/world.js'
 import type {Stage} from './stage.js'
@@ -14,76 +14,76 @@ import type {Stage} from './stage.js'
 const MOST_TRIES = 2
 
 /** Plays an operator's action. Failures are ignored: operators see their own errors. */
-export async function operate(stage: Stage, deed: Deed): Promise<void> {
+export async function operate(stage: Stage, event: ScenarioEvent): Promise<void> {
   const {world, oracles} = stage
-  const writer: Writer = {kind: 'operator', process: OTHERS, deed: deed.kind}
-  const operation = stage.begin(OTHERS, deed.kind)
-  const endFamily = isFamilyDeed(deed) ? oracles.families.begin(deed, world.time.nowMs) : undefined
+  const writer: Writer = {kind: 'operator', process: OTHERS, event: event.kind}
+  const operation = stage.begin(OTHERS, event.kind)
+  const endFamily = isFamilyEvent(event) ? oracles.families.begin(event, world.time.nowMs) : undefined
   try {
     const beganMs = world.time.nowMs
-    await carryOut(stage, writer, deed)
+    await carryOut(stage, writer, event)
     endFamily?.(true, world.time.nowMs)
-    if (deed.kind === 'set-access') oracles.quotas.switches.noteReturned(beganMs, world.time.nowMs)
-    world.note(`operator ${deed.kind} done`)
+    if (event.kind === 'set-access') oracles.quotas.switches.noteReturned(beganMs, world.time.nowMs)
+    world.note(`operator ${event.kind} done`)
   } catch (error) {
     endFamily?.(false, world.time.nowMs)
-    world.note(`operator ${deed.kind} ${(error as Error).name}`)
-    if (!(error instanceof ZaelError)) oracles.answers.failed(`operator ${deed.kind}`, error)
+    world.note(`operator ${event.kind} ${(error as Error).name}`)
+    if (!(error instanceof ZaelError)) oracles.answers.failed(`operator ${event.kind}`, error)
   } finally {
     stage.end(operation)
   }
 }
 
-async function carryOut(stage: Stage, writer: Writer, deed: Deed): Promise<void> {
+async function carryOut(stage: Stage, writer: Writer, event: ScenarioEvent): Promise<void> {
   const {world} = stage
   const repository = world.repository(writer)
   const tenant = repository.namespaceById(world.namespace)
-  switch (deed.kind) {
+  switch (event.kind) {
     case 'set-limits':
-      await tenant.setLimits(deed.scope, deed.limits, {replace: true})
+      await tenant.setLimits(event.scope, event.limits, {replace: true})
       return
     case 'boost':
-      await tenant.setLimits(deed.scope, deed.limits, {until: new Date(deed.untilMs)})
+      await tenant.setLimits(event.scope, event.limits, {until: new Date(event.untilMs)})
       return
     case 'delete-limits':
-      await tenant.deleteLimits(deed.scope)
+      await tenant.deleteLimits(event.scope)
       return
     case 'set-access':
-      await tenant.setAccess(deed.scope, deed.access)
+      await tenant.setAccess(event.scope, event.access)
       return
     case 'set-cascade':
-      await tenant.setCascade(deed.scope, deed.cascade)
+      await tenant.setCascade(event.scope, event.cascade)
       return
     case 'move':
-      await tenant.entities.update(deed.entity, {parent: deed.parent ?? null, cascade: deed.parent !== undefined})
+      await tenant.entities.update(event.entity, {parent: event.parent ?? null, cascade: event.parent !== undefined})
       return
     case 'reset':
-      await tenant.resetBucket({entity: deed.entity, resource: RESOURCE})
+      await tenant.resetBucket({entity: event.entity, resource: RESOURCE})
       return
     case 'top-up':
-      return topUp(stage, writer, deed)
+      return topUp(stage, writer, event)
     case 'split': {
       const table = world.tenantTable(writer)
-      const count = await currentShards(world, writer, deed.entity)
-      await splitBucket(table, deed.entity, RESOURCE, count)
+      const count = await currentShards(world, writer, event.entity)
+      await splitBucket(table, event.entity, RESOURCE, count)
       return
     }
     case 'delete-entity':
-      await tenant.entities.delete(deed.entity)
+      await tenant.entities.delete(event.entity)
       return
     case 'purge':
       await repository.namespaces.delete(TENANT)
       await repository.namespaces.purge(world.namespace)
       return
     default:
-      throw new Error(`operators do not ${deed.kind}`)
+      throw new Error(`operators do not ${event.kind}`)
   }
 }
 
 /** Retries a failed top-up with the same key, as a script does. */
-async function topUp(stage: Stage, writer: Writer, deed: Deed & {readonly kind: 'top-up'}): Promise<void> {
+async function topUp(stage: Stage, writer: Writer, event: ScenarioEvent & {readonly kind: 'top-up'}): Promise<void> {
   const {world, oracles} = stage
-  const {entity, tokens, key: idempotencyKey, limit} = deed
+  const {entity, tokens, key: idempotencyKey, limit} = event
   const tenant = world.repository(writer).namespaceById(world.namespace)
   const bucket = bucketId(world.namespace, entity, RESOURCE)
   if (limit) oracles.topUps.noteAsked(bucket, idempotencyKey, limit, tokens)

@@ -1,47 +1,47 @@
 import {rateOf} from '../../../src/lib/core/limits/limit.js'
 import {type Item, n, s} from '../../../src/lib/schema/attribute-value.js'
 import {encodeConfig} from '../../../src/lib/schema/config-record.js'
-import {type Deed, RESOURCE, type Tokens} from '../scenario.js'
+import {RESOURCE, type ScenarioEvent, type Tokens} from '../scenario.js'
 import {bucketId, type Writer} from '../world/table-writes.js'
 import {OTHERS, STACK} from '../world/world.js'
 import type {Stage} from './stage.js'
 
 const WRITER: Writer = {kind: 'python', process: OTHERS}
 
-type PythonDeed = Extract<Deed, {kind: `python-${string}` | 'heat' | 'poison'}>
+type PythonEvent = Extract<ScenarioEvent, {kind: `python-${string}` | 'heat' | 'poison'}>
 
 /**
  * Writes like the Python client and its aggregator, at this instant, including their faults (docs/reference-faults.md).
  */
-export function playPython({world, oracles}: Stage, deed: PythonDeed): void {
-  world.note(`python ${deed.kind}`)
-  if (deed.kind === 'python-config') {
+export function playPython({world, oracles}: Stage, event: PythonEvent): void {
+  world.note(`python ${event.kind}`)
+  if (event.kind === 'python-config') {
     // Replaces the whole item: other clients' marks and revisions are lost.
-    const {scope, limits} = deed
+    const {scope, limits} = event
     const record = {namespace: world.namespace, scope, limits, onUnavailable: undefined, auditRetentionDays: undefined}
     world.carryOut(WRITER, 'PutItem', {TableName: STACK, Item: encodeConfig(record)})
-    if (deed.isSynced) for (const item of world.items) syncParameters(item)
+    if (event.isSynced) for (const item of world.items) syncParameters(item)
     return
   }
-  const {entity} = deed
+  const {entity} = event
   const bucket = bucketId(world.namespace, entity, RESOURCE)
   const key = (shard: number) => ({PK: s(`${world.namespace}/BUCKET#${entity}#${RESOURCE}#${shard}`), SK: s('#STATE')})
   const stored = world.items.find(item => JSON.stringify(item.PK) === JSON.stringify(key(0).PK))
-  switch (deed.kind) {
+  switch (event.kind) {
     case 'python-consume':
-      consume(deed.consume, true)
+      consume(event.consume, true)
       return
     case 'python-adjust':
-      for (const [name, tokens] of Object.entries(deed.consume))
+      for (const [name, tokens] of Object.entries(event.consume))
         if (tokens > 0) oracles.rates.noteForced(bucket, name, BigInt(tokens) * 1000n, world.time.nowMs)
-      consume(deed.consume, false)
+      consume(event.consume, false)
       return
     case 'python-clone':
       oracles.rates.exempt(bucket)
       clone()
       return
     case 'heat':
-      if (stored) add({b_wcu_tc: deed.writes * 1000}, [])
+      if (stored) add({b_wcu_tc: event.writes * 1000}, [])
       return
     case 'poison':
       oracles.usage.exempt(bucket)
@@ -51,12 +51,12 @@ export function playPython({world, oracles}: Stage, deed: PythonDeed): void {
 
   /** Writes only the parameters, without a revision. */
   function syncParameters(item: Item): void {
-    if (deed.kind !== 'python-config' || !('rf' in item)) return
+    if (event.kind !== 'python-config' || !('rf' in item)) return
     const {PK} = item
     const isFirstShard = PK && 'S' in PK && PK.S.startsWith(`${world.namespace}/BUCKET#`) && PK.S.endsWith('#0')
     if (!isFirstShard) return
     const after = {...item}
-    for (const limit of deed.limits) {
+    for (const limit of event.limits) {
       const stored = item[`b_${limit.name}_cp`]
       const {capacityMilli, refillAmountMilli, refillPeriodMs} = rateOf(limit)
       // After a raise, the next refill credits the time since the last one at the new rate.
@@ -126,11 +126,11 @@ export function playPython({world, oracles}: Stage, deed: PythonDeed): void {
 
   /** Values that an acquire-only tenant can write to its bucket, but no usage record can hold. */
   function poison(): void {
-    if (deed.kind !== 'poison') return
+    if (event.kind !== 'poison') return
     const item: Item = {...(stored ?? {...key(0), rf: n(world.time.nowMs)}), b_big_tc: n(1)}
     world.carryOut(WRITER, 'PutItem', {TableName: STACK, Item: {...item}})
     // The difference has 100 digits; DynamoDB allows 38.
-    if (deed.how === 'huge-number') item.b_big_tc = {N: `1${'0'.repeat(100)}`}
+    if (event.how === 'huge-number') item.b_big_tc = {N: `1${'0'.repeat(100)}`}
     else for (let at = 0; at < 500; at++) item[`b_${`limit-${at}`.padEnd(40, 'x')}_tc`] = n(1000)
     world.carryOut(WRITER, 'PutItem', {TableName: STACK, Item: item})
   }

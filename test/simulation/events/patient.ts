@@ -2,7 +2,7 @@ import {RateLimitExceeded, ResourceDisabled} from '../../../src/lib/limiter/refu
 import {Claim} from '../oracles/books.js'
 import {CACHE_PERIOD_MS} from '../oracles/limits-timeline.js'
 import type {Consumption} from '../oracles/oracles.js'
-import {type Deed, RESOURCE} from '../scenario.js'
+import {RESOURCE, type ScenarioEvent} from '../scenario.js'
 import {AFTERMATH_MS, type SimulatedProcess} from '../world/process.js'
 import {bucketId} from '../world/table-writes.js'
 import type {Operation, Stage} from './stage.js'
@@ -16,7 +16,7 @@ const LONGEST_WAIT_FOR_QUOTA_MS = 40 * 86_400_000
 /** Maximum age of the state behind a refusal, in ms: the default of `denyCacheMs`. */
 const OLDEST_STATE_MS = 1000
 
-type Patient = Extract<Deed, {kind: 'patient'}>
+type Patient = Extract<ScenarioEvent, {kind: 'patient'}>
 
 /**
  * L2: asks, waits exactly the reported time, and asks again. Without other consumers and faults, the second request

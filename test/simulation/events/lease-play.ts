@@ -3,7 +3,7 @@ import type {Lease} from '../../../src/lib/limiter/lease.js'
 import type {RateLimiter} from '../../../src/lib/limiter/rate-limiter.js'
 import {RateLimitExceeded, RequestTooLarge, ResourceDisabled} from '../../../src/lib/limiter/refusal/errors.js'
 import {Claim} from '../oracles/books.js'
-import {type Deed, type LeaseAction, RESOURCE, type Tokens} from '../scenario.js'
+import {type LeaseAction, RESOURCE, type ScenarioEvent, type Tokens} from '../scenario.js'
 import {AFTERMATH_MS, DECISION_TIMEOUT_MS, type SimulatedProcess} from '../world/process.js'
 import {bucketId} from '../world/table-writes.js'
 import {deltasOf, perform} from './lease-action.js'
@@ -18,7 +18,7 @@ const GRACE_MS = 1000
 /** Longest time of a settlement, in ms: its queue may first finish earlier writes. */
 const LONGEST_ACTION_MS = 60_000
 
-type Acquire = Extract<Deed, {kind: 'acquire'}>
+type Acquire = Extract<ScenarioEvent, {kind: 'acquire'}>
 
 /** Tokens that one caller holds of one limit of one bucket. */
 interface Held {
@@ -41,7 +41,7 @@ interface Before {
 export class LeasePlay {
   readonly #stage: Stage
   readonly #process: SimulatedProcess
-  readonly #deed: Acquire
+  readonly #event: Acquire
   readonly #generation: number
   readonly #kills: number
   readonly #limiter: RateLimiter
@@ -53,10 +53,10 @@ export class LeasePlay {
   /** A rollback is in progress, including pending writes. */
   #isEnding = false
 
-  constructor(stage: Stage, process: SimulatedProcess, deed: Acquire) {
+  constructor(stage: Stage, process: SimulatedProcess, event: Acquire) {
     this.#stage = stage
     this.#process = process
-    this.#deed = deed
+    this.#event = event
     this.#generation = process.generation
     this.#kills = process.kills
     this.#limiter = process.limiter
@@ -66,7 +66,7 @@ export class LeasePlay {
     const {world} = this.#stage
     const lease = await this.#acquire()
     if (!lease) return
-    for (const action of this.#deed.actions) {
+    for (const action of this.#event.actions) {
       await world.time.sleep(action.afterMs)
       if (this.#isDead) return
       await this.#act(lease, action)
@@ -78,7 +78,7 @@ export class LeasePlay {
   }
 
   async #acquire(): Promise<Lease | undefined> {
-    const {entity, consume, abortAfterMs} = this.#deed
+    const {entity, consume, abortAfterMs} = this.#event
     const {world, oracles} = this.#stage
     const controller = new AbortController()
     if (abortAfterMs !== undefined) world.time.after(abortAfterMs, () => controller.abort(new Error('given up')))
@@ -87,7 +87,7 @@ export class LeasePlay {
       resource: RESOURCE,
       consume,
       ...(abortAfterMs === undefined ? {} : {signal: controller.signal}),
-      ...(this.#deed.isSoon ? ({settle: 'soon'} as const) : {}),
+      ...(this.#event.isSoon ? ({settle: 'soon'} as const) : {}),
     }
     const startedMs = world.time.elapsedMs
     const pending = [...this.#claims(entity, consume, false), ...this.#parentClaims(consume)]
@@ -162,13 +162,13 @@ export class LeasePlay {
   #afterFailure(error: unknown, pending: readonly Held[], startedMs: number): void {
     const {oracles, world} = this.#stage
     if (error instanceof RateLimitExceeded || error instanceof RequestTooLarge) {
-      const buckets = this.#bucketsOf(this.#deed.entity)
+      const buckets = this.#bucketsOf(this.#event.entity)
       const isFirst = (bucket: string) => this.#unknown.includes(bucket)
       // While parents change, the oracle cannot know which parent refused, or whether it had to.
       if (!oracles.families.isChanging)
         oracles.answers.refused(
           buckets,
-          this.#deed.consume,
+          this.#event.consume,
           error,
           world.time.nowMs,
           isFirst,
@@ -176,7 +176,7 @@ export class LeasePlay {
         )
       this.#stage.noteRefused(this.#process.number, this.#generation, buckets)
     }
-    oracles.quotas.refused(this.#process.number, this.#deed.entity, error, startedMs)
+    oracles.quotas.refused(this.#process.number, this.#event.entity, error, startedMs)
     // Refused, failed or aborted.
     this.#returnWhenClean(pending, startedMs)
     if (error instanceof RateLimitExceeded && !world.scenario.sharedSlots) this.#returnRefused(pending)
@@ -203,7 +203,7 @@ export class LeasePlay {
       period: this.#periodOf(held.claim),
       isThere: oracles.books.isThere(held.claim.bucket, held.claim.limit),
     }))
-    const end = this.#begin(`${action.kind} ${this.#deed.entity}`, LONGEST_ACTION_MS)
+    const end = this.#begin(`${action.kind} ${this.#event.entity}`, LONGEST_ACTION_MS)
     const deltas = deltasOf(action)
     for (const [name, tokens] of Object.entries(deltas)) {
       if (tokens <= 0 || action.kind !== 'adjust') continue
@@ -214,7 +214,7 @@ export class LeasePlay {
     }
     const {families} = oracles
     const isOfParent = () =>
-      !families.isChanging || (families.isKnown && families.parentOf(this.#deed.entity) === lease.parent)
+      !families.isChanging || (families.isKnown && families.parentOf(this.#event.entity) === lease.parent)
     const wasOfParent = isOfParent()
     // Until the outcome is known.
     if (action.kind === 'rollback') this.#isEnding = true
@@ -222,8 +222,8 @@ export class LeasePlay {
     try {
       await perform(lease, action)
       end()
-      world.note(`p${this.#process.number} ${action.kind} ${this.#deed.entity} done`)
-      if (this.#deed.isSoon && (action.kind === 'adjust' || action.kind === 'release')) {
+      world.note(`p${this.#process.number} ${action.kind} ${this.#event.entity} done`)
+      if (this.#event.isSoon && (action.kind === 'adjust' || action.kind === 'release')) {
         this.#whenWritten(lease, deltas, () => {
           takeBack()
           this.#settled(before, deltas, startedMs)
@@ -238,16 +238,16 @@ export class LeasePlay {
       } else if (action.kind !== 'commit') this.#settled(before, deltas, startedMs)
     } catch (error) {
       end()
-      world.note(`p${this.#process.number} ${action.kind} ${this.#deed.entity} ${(error as Error).name}`)
+      world.note(`p${this.#process.number} ${action.kind} ${this.#event.entity} ${(error as Error).name}`)
       // Invalid input or a refusal changes nothing, unless a compensating write hit a fault.
-      if (error instanceof RateLimitExceeded) oracles.refusals.noteReported(world.namespace, this.#deed.entity, error)
+      if (error instanceof RateLimitExceeded) oracles.refusals.noteReported(world.namespace, this.#event.entity, error)
       const isRefused = error instanceof RateLimitExceeded || error instanceof RequestTooLarge
       if (error instanceof InvalidInput || (isRefused && this.#isClean(startedMs, startedMs))) takeBack()
       else {
         this.#leaveInDoubt(deltas)
         if (action.kind === 'consume' && oracles.families.isChanging) this.#parentClaims(deltas)
       }
-      oracles.answers.failed(`${action.kind} ${this.#deed.entity}`, error)
+      oracles.answers.failed(`${action.kind} ${this.#event.entity}`, error)
     }
   }
 
@@ -257,7 +257,7 @@ export class LeasePlay {
    */
   #whenWritten(lease: Lease, deltas: Tokens, onWritten: () => void): void {
     // A separate operation: in a live process it must end.
-    const operation = this.#stage.begin(this.#process.number, `write of what ${this.#deed.entity} was settled`)
+    const operation = this.#stage.begin(this.#process.number, `write of what ${this.#event.entity} was settled`)
     const end = this.#stage.noteAccepted(this.#limiter)
     void lease
       .written()
@@ -367,7 +367,7 @@ export class LeasePlay {
   }
 
   #isOfSeveralParents({claim}: Held): boolean {
-    return this.#hasSeveralParents && claim.bucket !== this.#bucket(this.#deed.entity)
+    return this.#hasSeveralParents && claim.bucket !== this.#bucket(this.#event.entity)
   }
 
   #noteDecided(bucket: string): void {
@@ -423,7 +423,7 @@ export class LeasePlay {
 
   /** Claims on every entity that may be charged together with this one. */
   #parentClaims(consume: Tokens): Held[] {
-    const parents = this.#stage.oracles.families.possibleParents(this.#deed.entity)
+    const parents = this.#stage.oracles.families.possibleParents(this.#event.entity)
     return parents.flatMap(parent => this.#claims(parent, consume, true))
   }
 
@@ -436,7 +436,7 @@ export class LeasePlay {
   }
 
   #asked(startedMs: number): {readonly entity: string; readonly bucket: string; readonly startedMs: number} {
-    const {entity} = this.#deed
+    const {entity} = this.#event
     const {time} = this.#stage.world
     return {entity, bucket: this.#bucket(entity), startedMs: time.nowMs - time.elapsedMs + startedMs}
   }
@@ -448,7 +448,7 @@ export class LeasePlay {
       this.#stage.end(operation)
       // The cost of discovering a changed parent is not judged.
       if (as && !this.#stage.oracles.families.isChanging)
-        operation.decided = {as, buckets: this.#bucketsOf(this.#deed.entity)}
+        operation.decided = {as, buckets: this.#bucketsOf(this.#event.entity)}
       const tookMs = (operation.endedAtMs ?? 0) - operation.startedAtMs
       if (tookMs > boundMs && this.#process.generation === generation)
         this.#stage.oracles.answers.late(what, tookMs, boundMs)

@@ -165,7 +165,7 @@ describeOnBoth('a bucket of zae-limiter 0.11 to 0.17', {timeout: 60_000}, table 
     expect(await stored()).toMatchObject({b_s_tk: n(6000), b_s_rsa: n(3600), b_s_ws: startMs, b_s_wa: startMs})
   })
 
-  it('G6 passes stamps of other clients on to new shards, apart from those that zael knows', async () => {
+  it('G6 copies attributes of other clients to new shards, even unknown ones', async () => {
     await scene.limiter().acquire(request({rpm: 1}))
     const add = {pgen: n(7), pinc: s('abc'), something_new: s('kept')}
     await stamp(add)

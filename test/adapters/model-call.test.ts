@@ -15,7 +15,7 @@ it.each([
   ['input and instructions', {input: 'xxxx', instructions: 'xxxx', max_output_tokens: 9}, {input: 2, output: 9}],
   ['several answers', {prompt: ['xxxx', 'xxxx'], max_tokens: 9, n: 3}, {input: 2, output: 27}],
   ['the newer of two maxima', {max_tokens: 9, max_completion_tokens: 8}, {input: 0, output: 8}],
-  ['what is no number', {max_tokens: '9', n: -1}, {input: 0, output: 0}],
+  ['invalid numbers as nothing', {max_tokens: '9', n: -1}, {input: 0, output: 0}],
   [
     'an image as an image, whatever its bytes',
     {messages: [{role: 'user', content: [{type: 'image', source: {type: 'base64', data: 'A'.repeat(1e6)}}]}]},

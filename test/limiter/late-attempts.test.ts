@@ -96,8 +96,8 @@ describeOnBoth('S6 attempts that DynamoDB applies late', {timeout: 60_000}, tabl
     it.each([
       ['a charge', {input: 50}, 151, 0],
       ['a charge of several limits', {input: 50, output: 7}, 151, 7],
-      ['a return', {input: -60}, 41, 0],
-      ['a charge and a return', {input: -60, output: 7}, 41, 7],
+      ['a refund', {input: -60}, 41, 0],
+      ['a charge and a refund', {input: -60, output: 7}, 41, 7],
     ])('writes %s of a settlement once', async (_, deltas, input, output) => {
       const lease = await limiter.acquire(request({input: 100}))
       holdBack()

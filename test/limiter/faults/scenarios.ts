@@ -140,7 +140,7 @@ export const IN_FAMILIES: readonly Scenario[] = [
     },
   },
   {
-    name: 'full parent, found out after the child',
+    name: 'full parent, discovered after the child',
     outcome: 'limit.exceeded',
     atStake: REQUEST,
     buckets: FAMILY,
@@ -191,7 +191,7 @@ export const ON_SHARDS: readonly Scenario[] = [
     },
   },
   {
-    name: 'gather that does not suffice',
+    name: 'insufficient gather',
     outcome: 'limit.exceeded',
     atStake: {},
     buckets: [['user-1', ['rpm', 'tpm'], 2]],
@@ -230,7 +230,7 @@ export const ON_SHARDS: readonly Scenario[] = [
     },
   },
   {
-    name: 'rollback of what was gathered',
+    name: 'rollback of a gathered request',
     isInParts: true,
     atStake: {tpm: 9000},
     buckets: [['user-1', ['rpm', 'tpm'], 2]],

@@ -7,6 +7,7 @@ import {defineLimits, formatLimit, type LimitName} from '../../src/lib/core/limi
 import {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
 import {RateLimitExceeded, RequestTooLarge} from '../../src/lib/limiter/refusal/errors.js'
 import {balanceHeaders, quotaHeaders} from '../../src/lib/limiter/refusal/headers.js'
+import {NamespaceRepository} from '../../src/lib/repository/repository.js'
 import {Scene} from '../helpers/limiter.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {failure, refusal, request, splitInto} from './visit.js'
@@ -103,6 +104,22 @@ describeOnEngine('decisions', () => {
     expect(open.headers()).toEqual({})
   })
 
+  it('L6 counts the tokens of a top-up in the balance, the capacity and the headers of a quota', async () => {
+    await scene.configure({level: 'resource', resource: 'batch'}, 'rpd=10/day@UTC')
+    const bucket = {entity: 'user-1', resource: 'batch'}
+    const limiter = scene.limiter()
+    await limiter.acquire({...bucket, consume: {rpd: 1}})
+    await new NamespaceRepository(scene.tenant, undefined).topUpBucket(bucket, {rpd: 5})
+    const {limits, ...lease} = await limiter.tryAcquire({...bucket, consume: {rpd: 1}})
+    expect(limits.rpd).toMatchObject({available: 13, capacity: 15})
+    expect(lease.headers()).toMatchObject({
+      RateLimit: expect.stringMatching(/^"rpd";r=13;t=\d+$/),
+      'RateLimit-Policy': '"rpd";q=15',
+    })
+    const [checked] = (await limiter.check({...bucket, consume: {rpd: 1}})).statuses
+    expect(checked).toMatchObject({available: 13, capacity: 15, fullAfterMs: limits.rpd?.fullAfterMs})
+  })
+
   it('reports the tighter limit of entity and parent', async () => {
     await scene.entity('user-1', 'team-1')
     await scene.configure({level: 'entity', entity: 'team-1', resource: 'gpt-4'}, 'rpm=4/min')
@@ -182,7 +199,7 @@ describe('header fields', () => {
   })
 
   it('contain only non-negative whole numbers', () => {
-    const quota = {name: 'rpm', refillAmount: 10, refillPeriodSeconds: 60, available: -5}
+    const quota = {name: 'rpm', capacity: 10, refillAmount: 10, refillPeriodSeconds: 60, available: -5}
     for (const resetMs of [null, Number.POSITIVE_INFINITY, Number.NaN, 0, 1.5]) {
       const {RateLimit} = quotaHeaders([{...quota, resetMs}])
       expect(RateLimit).toMatch(/^"rpm";r=0(;t=\d+)?$/)

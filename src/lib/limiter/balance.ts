@@ -1,10 +1,9 @@
-import {type Amounts, type BucketLimit, type BucketState, instantAt, refillBucket} from '../core/buckets/bucket.js'
-import {waitUntilFull} from '../core/buckets/kind-refill.js'
-import {availableTogether, shareOfBucket} from '../core/buckets/shards.js'
+import {type Amounts, type BucketState, instantAt, refillBucket} from '../core/buckets/bucket.js'
+import {availableTogether, shareOfBucket, timeUntilFull} from '../core/buckets/shards.js'
 import {wholeRateAt} from '../core/limits/limit-kind.js'
 import type {LimitState, LimitStates} from '../core/limits/limit-state.js'
 import {WRITE_PRESSURE_LIMIT} from '../core/names.js'
-import {retryAfterMs, toTokens} from '../core/token-math.js'
+import {toTokens} from '../core/token-math.js'
 import type {Grant} from './request/grant.js'
 
 /** Balances of the entity's limits, computed from its writes; of the parent where it has less of the same limit. */
@@ -57,14 +56,15 @@ function levelBalances(grant: Grant, level: LimitState['level'], nowMs: number):
   for (const [name, stored] of state.limits) {
     if (name === WRITE_PRESSURE_LIMIT) continue
     const limit = {...stored, ...wholeRateAt(stored, instantAt(state, nowMs)).rate}
+    const capacityMilli = limit.capacityMilli + boughtMilli(shares, name, limit.capacityMilli)
     balances.set(name, {
       name,
       entity,
       resource,
       level,
-      capacity: toTokens(limit.capacityMilli),
-      available: toTokens(wholeBalance(shares, name, limit)),
-      fullAfterMs: fullAfter(shares, name, nowMs),
+      capacity: toTokens(capacityMilli),
+      available: toTokens(wholeBalance(shares, name, capacityMilli)),
+      fullAfterMs: timeUntilFull(shares, name, nowMs),
       refillAmount: toTokens(limit.refillAmountMilli),
       refillPeriodSeconds: limit.refillPeriodMs / 1000,
       requested: 0,
@@ -75,22 +75,18 @@ function levelBalances(grant: Grant, level: LimitState['level'], nowMs: number):
   return balances
 }
 
+/** Top-ups of a quota. Assumes that unseen shards have as much for their capacity. */
+function boughtMilli(shares: readonly BucketState[], name: string, capacityMilli: bigint): bigint {
+  const bought = shares.reduce((sum, {limits}) => sum + (limits.get(name)?.kind?.quota?.topUpMilli ?? 0n), 0n)
+  if (bought === 0n) return 0n
+  const seen = shares.reduce((sum, {limits}) => sum + (limits.get(name)?.capacityMilli ?? 0n), 0n) - bought
+  return seen > 0n ? (bought * capacityMilli) / seen : bought
+}
+
 /** Assumes that unseen shards are as full as the seen ones. */
-function wholeBalance(shares: readonly BucketState[], name: string, {capacityMilli}: BucketLimit): bigint {
+function wholeBalance(shares: readonly BucketState[], name: string, capacityMilli: bigint): bigint {
   const heldMilli = availableTogether(shares, name)
   const seenMilli = shares.reduce((sum, {limits}) => sum + (limits.get(name)?.capacityMilli ?? 0n), 0n)
   const wholeMilli = heldMilli <= 0n || seenMilli === 0n ? heldMilli : (heldMilli * capacityMilli) / seenMilli
   return wholeMilli < capacityMilli ? wholeMilli : capacityMilli
-}
-
-function fullAfter(shares: readonly BucketState[], name: string, nowMs: number): number | null {
-  let longest = 0
-  for (const {limits, refilledAtMs} of shares) {
-    const limit = limits.get(name)
-    if (!limit) continue
-    const waitMs = limit.kind ? waitUntilFull(limit, nowMs) : retryAfterMs(limit, limit, limit.capacityMilli)
-    // Refill stands still until the clock passes the last credited instant.
-    if (waitMs > 0) longest = Math.max(longest, waitMs + Math.max(0, refilledAtMs - nowMs))
-  }
-  return Number.isFinite(longest) ? longest : null
 }

@@ -1,6 +1,6 @@
 import {isSoftAt, type KindedRate, rateAt, wholeRateAt} from '../limits/limit-kind.js'
 import {WRITE_PRESSURE_LIMIT} from '../names.js'
-import {floorDivide, MILLI, type Rate, shareOf, shareOfRate} from '../token-math.js'
+import {floorDivide, MILLI, type Rate, retryAfterMs, shareOf, shareOfRate} from '../token-math.js'
 import {
   type Amounts,
   type BucketLimit,
@@ -12,7 +12,7 @@ import {
   refillBucket,
   tryConsumeBucket,
 } from './bucket.js'
-import {isInPeriod} from './kind-refill.js'
+import {isInPeriod, waitUntilFull} from './kind-refill.js'
 
 /** Each shard of a bucket has an exact share of every limit. Stored parameters are undivided: take the share first. */
 
@@ -118,6 +118,19 @@ export function availableTogether(shares: readonly BucketState[], name: string):
   const balances = shares.map(({limits}) => limits.get(name)?.tokensMilli ?? 0n)
   const held = balances.filter(milli => milli > 0n)
   return (held.length > 0 ? held : balances).reduce((sum, milli) => sum + milli, 0n)
+}
+
+/** Until every refilled share is full without further use, in ms; `null`: never. */
+export function timeUntilFull(shares: readonly BucketState[], name: string, nowMs: number): number | null {
+  let longest = 0
+  for (const {limits, refilledAtMs} of shares) {
+    const limit = limits.get(name)
+    if (!limit) continue
+    const waitMs = limit.kind ? waitUntilFull(limit, nowMs) : retryAfterMs(limit, limit, limit.capacityMilli)
+    // Refill stands still until the clock passes the last credited instant.
+    if (waitMs > 0) longest = Math.max(longest, waitMs + Math.max(0, refilledAtMs - nowMs))
+  }
+  return Number.isFinite(longest) ? longest : null
 }
 
 const MOST_STRETCHES = 2000

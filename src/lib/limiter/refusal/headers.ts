@@ -6,7 +6,9 @@ export type HeaderFields = Record<string, string>
 /** One limit as in the IETF draft "RateLimit header fields for HTTP" (version 09). */
 interface Quota {
   readonly name: string
+  readonly capacity: number
   readonly available: number
+  /** 0 for a quota, which has no window of fixed length. */
   readonly refillAmount: number
   readonly refillPeriodSeconds: number
   /** Until the refused request fits, or until the limit is full again; `null`: never. */
@@ -26,7 +28,9 @@ export function quotaHeaders(quotas: readonly Quota[]): HeaderFields {
       .map(({name, available, resetMs}) => `"${name}";r=${Math.max(0, available)}${reset(resetMs)}`)
       .join(', '),
     'RateLimit-Policy': quotas
-      .map(({name, refillAmount, refillPeriodSeconds}) => `"${name}";q=${refillAmount};w=${refillPeriodSeconds}`)
+      .map(({name, capacity, refillAmount, refillPeriodSeconds}) =>
+        refillAmount > 0 ? `"${name}";q=${refillAmount};w=${refillPeriodSeconds}` : `"${name}";q=${capacity}`,
+      )
       .join(', '),
   }
 }

@@ -110,7 +110,8 @@ export function viewStates(bucket: ShardedBucket, nowMs: number): BucketView {
     })
   const shards = levels.shards.map(shard => ({...shard, limits: statesOf(shard.limits, shard.limits)}))
   const parts = levels.shards.flatMap(({limits}) => limits)
-  return {...levels, limits: statesOf(levels.limits, parts), shards}
+  const limits = statesOf(levels.limits, parts).map(state => ({...state, available: Math.floor(state.available)}))
+  return {...levels, limits, shards}
 }
 
 function fullAfter(missing: number, perSecond: number, resetsAt: string | undefined, nowMs: number): number | null {

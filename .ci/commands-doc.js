@@ -36,7 +36,7 @@ function head() {
     '',
     '## Flags of every command on a stack',
     '',
-    'What is not typed comes from `ZAEL_` variables, from `zael.config.json` in the working folder or above, or from the',
+    'Options that you omit come from `ZAEL_` variables, from `zael.config.json` in the working folder or above, or from the',
     "user's own settings; see [`zael config show`](#zael-config-show).",
     '',
     ...flagTable([...shared.values()]),

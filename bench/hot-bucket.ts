@@ -91,8 +91,8 @@ async function press(environment: BenchEnvironment, scenario: Scenario, duration
   const rate = limit.refillAmount / (limit.refillPeriodSeconds * 1000)
   const entitled = before.tokens + rate * (Date.now() - before.refilledAtMs)
   const charged = after.consumed - before.consumed
-  const owed = tally.granted * (scenario.settle ? 2 : 1)
-  const over = Math.max(0, charged - entitled, owed - charged)
+  const due = tally.granted * (scenario.settle ? 2 : 1)
+  const over = Math.max(0, charged - entitled, due - charged)
   return [
     scenario.name,
     short((tally.decisions * 1000) / elapsedMs),

@@ -129,7 +129,7 @@ export interface ProviderAnswer {
   readonly field: (name: string) => string | null | undefined
 }
 
-/** What a limit of a provider counts. */
+/** The unit that a provider's limit counts. */
 export type ProviderLimit = 'requests' | 'tokens' | 'inputTokens' | 'outputTokens'
 
 export interface ReportedLimit {

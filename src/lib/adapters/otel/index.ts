@@ -125,13 +125,13 @@ function boundedNames(most: number): NameLabel {
 }
 
 /** Only within a recording span: a trace of one decision says no more than the metrics. */
-function decisionSpans(tracer: Tracer, tellsEntity: boolean): (event: DecisionEvent) => void {
+function decisionSpans(tracer: Tracer, showsEntity: boolean): (event: DecisionEvent) => void {
   return event => {
     const active = context.active()
     if (!trace.getSpan(active)?.isRecording()) return
     const endMs = Date.now()
     const {durationMs, outcome, error} = event
-    const attributes = attributesOf(event, tellsEntity)
+    const attributes = attributesOf(event, showsEntity)
     const span = tracer.startSpan('zael.decision', {startTime: endMs - durationMs, attributes}, active)
     if (outcome === 'failed') {
       const message = error instanceof Error ? error.message : String(error)
@@ -142,13 +142,13 @@ function decisionSpans(tracer: Tracer, tellsEntity: boolean): (event: DecisionEv
   }
 }
 
-function attributesOf(event: DecisionEvent, tellsEntity: boolean): Attributes {
+function attributesOf(event: DecisionEvent, showsEntity: boolean): Attributes {
   const {namespace, entity, resource, resources, outcome, reason, refusedBy, retryAfterMs, waitedMs} = event
   return {
     'zael.namespace': namespace,
     'zael.resource': resource,
     'zael.outcome': outcome,
-    ...(tellsEntity && {'zael.entity': entity}),
+    ...(showsEntity && {'zael.entity': entity}),
     ...(resources && {'zael.resources': Object.keys(resources)}),
     ...(reason && {'zael.reason': reason}),
     ...(refusedBy && {'zael.level': refusedBy.level, 'zael.refused_resource': refusedBy.resource}),

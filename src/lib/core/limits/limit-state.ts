@@ -1,6 +1,6 @@
 import type {Level} from './limit.js'
 
-/** One limit of a bucket and its balance, in whole tokens. Those of one shard may be fractional. */
+/** One limit of a bucket and its balance, in whole tokens. The share of one shard may be fractional. */
 export interface LimitState {
   readonly name: string
   /** The owner of the limit: the entity of the request, or its parent. */

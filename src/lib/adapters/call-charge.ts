@@ -32,9 +32,9 @@ export interface CallDecisionOptions extends DecisionOptions {
 export interface CallOptions<Call> extends CallDecisionOptions {
   /** The entity to charge. */
   readonly entity: string | ((call: Call) => string | Promise<string>)
-  /** The resource to charge. Default: the model. Calls without one, such as a list of models, are then not limited. */
+  /** The resource to charge. By default, calls without a model, such as a list of models, are free. @default the model */
   readonly resource?: string | ((call: Call) => string | Promise<string>)
-  /** Tokens a call may use. Default: one per four characters of input, plus the maximum output the request sets. */
+  /** Tokens a call may use. @default one per four characters of input, plus the maximum output the request sets */
   readonly estimate?: (call: Call) => TokenEstimate | Promise<TokenEstimate>
   /** Returns true for calls that are not limited. */
   readonly skip?: (call: Call) => boolean | Promise<boolean>

@@ -155,7 +155,7 @@ export function refusalResponse(outcome: RefusedRequest | {readonly kind: 'gone'
 /** Header fields that report the balance: those of the IETF draft, those of a model provider, or none. */
 export type HeaderStyle = 'ietf' | 'openai' | 'anthropic' | 'none'
 
-/** Names of the limits that count requests and tokens. Default: `rpm` and `tpm`. */
+/** Names of the limits that count requests and tokens. @default `rpm` and `tpm` */
 export interface LimitNames {
   readonly requests?: string
   readonly tokens?: string

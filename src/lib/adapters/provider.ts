@@ -8,7 +8,7 @@ export interface ProviderAccount {
   readonly entity: string
   /** The resource its limits are set for. @default the call's resource */
   readonly resource?: string
-  /** Names of the limits that count requests and tokens. Default: `rpm` and `tpm`. */
+  /** Names of the limits that count requests and tokens. @default `rpm` and `tpm` */
   readonly limitNames?: ProviderLimitNames
 }
 

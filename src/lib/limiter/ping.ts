@@ -6,7 +6,7 @@ import {wireKey} from '../schema/keys.js'
 
 /** Limits of one ping. */
 export interface PingOptions {
-  /** Time limit, in ms. Default: the limiter's `timeoutMs`. */
+  /** Time limit, in ms. @default the limiter's `timeoutMs` */
   readonly timeoutMs?: number
   /** Cancels the ping. */
   readonly signal?: AbortSignal

@@ -31,7 +31,7 @@ export type DecisionReason =
 
 /** One decision, as passed to `onDecision`. Frozen. */
 export interface DecisionEvent {
-  /** `failed`: no decision was made; `acquire` and `tryAcquire` throw `error`. */
+  /** `failed`: no limit decided. `acquire` throws `error`, and so does `tryAcquire` unless `reason` is `unavailable`. */
   readonly outcome: 'admitted' | 'refused' | 'failed'
   /** `undefined` for a request that was admitted and charged as usual. */
   readonly reason: DecisionReason | undefined

@@ -14,30 +14,30 @@ export type Settle = 'now' | 'soon'
 
 /** Where the table is, and how to decide. */
 export interface RateLimiterOptions<Name extends string = string> extends ConnectionOptions {
-  /** Tenant to work in. Default: `default`. */
+  /** Tenant to work in. @default `default` */
   readonly namespace?: string
   /** The namespace's opaque id, for deployments that use one without registering it. */
   readonly namespaceId?: string
 
-  /** If the table is unavailable: `block` throws, `allow` admits unmetered. Default: the system setting, or `block`. */
+  /** If the table is unavailable: `block` throws, `allow` admits unmetered. @default the system setting, or `block` */
   readonly onUnavailable?: OnUnavailable
-  /** Time limit per decision, in ms. Default: 3,000. */
+  /** Time limit per decision, in ms. @default 3,000 */
   readonly timeoutMs?: number
-  /** How long a refusal may use a cached state, in ms. 0: never. Default: 1,000. */
+  /** How long a refusal may use a cached state, in ms. 0: never. @default 1,000 */
   readonly denyCacheMs?: number
-  /** How long configurations and entities are cached, in ms. Default: 60,000. */
+  /** How long configurations and entities are cached, in ms. @default 60,000 */
   readonly configCacheMs?: number
-  /** Throw for a limit that is not configured. Default: skip it, list it as `unlimited` and warn once per name. */
+  /** Throw for a limit that is not configured, instead of warning once and listing it as `unlimited`. @default false */
   readonly strict?: boolean
-  /** When settlements of leases are written. Default: `now`. */
+  /** When settlements of leases are written. @default `now` */
   readonly settle?: Settle
   /** Limits to use if none are configured at any level. */
   readonly defaultLimits?: LimitTexts<Name>
-  /** Idle expiry, in multiples of the fill time, at least seven days. 0: never. Default: 7. */
+  /** Idle expiry, in multiples of the fill time, at least seven days. 0: never. @default 7 */
   readonly bucketTtlMultiplier?: number
-  /** Maximum shards of a hot bucket. Default: 32. */
+  /** Maximum shards of a hot bucket. @default 32 */
   readonly maxShards?: number
-  /** Entries per cache, about one per entity. Entities beyond that cost extra calls. Default: 10,000. */
+  /** Entries per cache, about one per entity. Entities beyond that cost extra calls. @default 10,000 */
   readonly cacheSize?: number
   /**
    * Called with every decision of `acquire`, `tryAcquire` and `withLease`, before its caller resumes. Must be fast.
@@ -60,7 +60,7 @@ export interface AcquireRequest<Name extends string = string> extends BucketName
   readonly settle?: Settle
   /** Time limit per decision, in ms. Overrides the limiter's option. */
   readonly timeoutMs?: number
-  /** How long to wait for admission, in ms. A longer known wait is refused at once. Default: 0. */
+  /** How long to wait for admission, in ms. A longer known wait is refused at once. @default 0 */
   readonly waitMs?: number
   /** Called before each wait with its length in ms. */
   readonly onWait?: (retryAfterMs: number) => void

@@ -147,7 +147,7 @@ export interface TestSeams {
 export class TestClock {
   #nowMs: number
 
-  /** Epoch milliseconds. Default: now. */
+  /** Epoch milliseconds. @default now */
   constructor(nowMs: number = Date.now()) {
     this.#nowMs = Math.floor(nowMs)
   }

@@ -29,7 +29,7 @@ const ATTEMPTS = 10
 /** An entity to create. */
 export interface NewEntity {
   readonly id: string
-  /** Display name. Default: the id. */
+  /** Display name. @default the id */
   readonly name?: string | undefined
   readonly parent?: string | undefined
   /** Charge every admitted request to the parent too. */

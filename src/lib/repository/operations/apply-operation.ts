@@ -62,7 +62,7 @@ export interface OperationResult {
 }
 
 export interface OperationOptions {
-  /** Makes the operation repeatable: 1 to 64 letters, digits and `._:-`. Default: a new key. */
+  /** Makes the operation repeatable: 1 to 64 letters, digits and `._:-`. @default a new key */
   readonly idempotencyKey?: string | undefined
   readonly signal?: AbortSignal | undefined
 }

@@ -18,7 +18,7 @@ export interface ProviderFeedback<Name extends string = string> {
   readonly resource: string
   /** Whole tokens left, by limit. */
   readonly left?: Consumption<Name>
-  /** Age of `left` in ms: tokens refilled since are added. Default: 0. */
+  /** Age of `left` in ms: tokens refilled since are added. @default 0 */
   readonly ageMs?: number
   /** A refused request, and when it would be admitted. */
   readonly refused?: {

@@ -11,9 +11,9 @@ import type {Table} from './table.js'
 
 /** Where the table is. */
 export interface ConnectionOptions {
-  /** Name of the stack, which is also the name of its table. Default: ZAEL_STACK. */
+  /** Name of the stack, which is also the name of its table. @default ZAEL_STACK */
   readonly stack?: string
-  /** AWS region. Default: AWS_REGION, AWS_DEFAULT_REGION or the profile's. */
+  /** AWS region. @default AWS_REGION, AWS_DEFAULT_REGION or the profile's */
   readonly region?: string
   readonly profile?: string
   /** Address of the service, such as a local engine. */
@@ -25,7 +25,7 @@ export interface ConnectionOptions {
 /** Tests replace these. */
 export interface TableSeams {
   readonly transport?: Transport
-  /** Epoch milliseconds. Default: the server's time. */
+  /** Epoch milliseconds. @default the server's time */
   readonly clock?: () => number
   readonly randomBytes?: (count: number) => Uint8Array
   /** In [0, 1). */

@@ -21,7 +21,7 @@ interface PagedQuery extends RangeQuery {
 
 /** Which part of a listing to read. */
 export interface PageRequest {
-  /** Records per page. Default: all that remain. */
+  /** Records per page. @default all that remain */
   readonly limit?: number | undefined
   /** `next` of the previous page. */
   readonly cursor?: string | undefined

@@ -13,7 +13,7 @@ import {attributes} from '../../schema/attributes.js'
 
 /** Which windows to read. */
 export interface UsageSelection {
-  /** Default: all types. */
+  /** @default all types */
   readonly window?: Window | undefined
   /** Epoch ms: windows that contain this instant or begin after it. */
   readonly sinceMs?: number | undefined

@@ -13,7 +13,7 @@ vi.mock('@oclif/core/ux', () => ({colorize: (_: string, text: string) => `\u001b
 describeOnEngine('on a terminal with colours', () => {
   const table = useTable()
 
-  it('texts of commands come to the live view, which has its own, without any', async () => {
+  it('removes the colours of command texts before the live view shows them', async () => {
     const flags = {stack: table.name, namespace: 'default', 'endpoint-url': inject('engineEndpoint')}
     await using stack = await openStack(flags, {})
     await stack.repository.namespaces.register('default')

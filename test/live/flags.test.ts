@@ -56,7 +56,7 @@ describe('a watch', () => {
     [{for: '25d'}, 'watch.for'],
     [{resource: 'a#b'}, 'name.'],
     [{entity: ''}, 'name.'],
-  ])('%o is refused: %s', (flags, code) => {
+  ])('refuses %o: %s', (flags, code) => {
     expect(() => watchRequest({...DEFAULTS, ...flags})).toThrow(
       expect.objectContaining({code: expect.stringContaining(code), kind: 'usage'}),
     )

@@ -166,12 +166,12 @@ describe('a poll in one line', () => {
     expect(safeLine(line(told([odd], {problem})))).not.toMatch(control)
   })
 
-  it('a small rate is not shown as zero', () => {
+  it('does not show a small rate as zero', () => {
     const slow = {...ZOE, ...rates({usd: 0.0005})}
     expect(line(told([slow]))).toContain('  usd <0.01/s  ')
   })
 
-  it('says that only some buckets were read, and how old the oldest reading is', () => {
+  it('reports that only some buckets were read, and the age of the oldest reading', () => {
     expect(line(told(ALL, {known: {count: 1200, isComplete: true, unreadable: 0}}))).toMatchInlineSnapshot(
       `"2027-01-15T08:00:00Z  3 buckets, 1 over, 1 near, 1 in debt  worst ben gpt-4 -20 of 100 rpm (0%)  rpm 2.25/s, tpm 1,250/s  2.5 read units, read 3 of 1,200, oldest 40s ago"`,
     )
@@ -180,7 +180,7 @@ describe('a poll in one line', () => {
     )
   })
 
-  it('says what failed, and how old the data is', () => {
+  it('shows the error and the age of the data', () => {
     const problem = {message: 'DynamoDB did not answer Query', isThrottled: false, sinceMs: 0, nextTryAtMs: 0}
     const lastPoll = {...told(ALL).lastPoll, atMs: READ_AT_MS - 75_000}
     expect(line(told(ALL, {problem, lastPoll}))).toMatchInlineSnapshot(
@@ -188,7 +188,7 @@ describe('a poll in one line', () => {
     )
   })
 
-  it('says why there are no buckets', () => {
+  it('explains why no buckets are shown', () => {
     expect(line(told([]))).toMatchInlineSnapshot(`"2027-01-15T08:00:00Z  no buckets yet  2.5 read units"`)
     expect(line(told(ALL), {...EVERYTHING, filter: 'nobody'})).toMatchInlineSnapshot(
       `"2027-01-15T08:00:00Z  no buckets match  2.5 read units"`,
@@ -217,7 +217,7 @@ describe('a snapshot', () => {
     `)
   })
 
-  it('says why there are no buckets', async () => {
+  it('explains why no buckets are shown', async () => {
     expect(await lines(told([]), 80)).toMatchInlineSnapshot(`
       "No buckets: nothing was consumed yet, or all have expired.
       "
@@ -228,7 +228,7 @@ describe('a snapshot', () => {
     `)
   })
 
-  it('says that not all buckets were read, and how to read them', async () => {
+  it('reports that not all buckets were read, and how to read them', async () => {
     const known = {count: 100, isComplete: false, unreadable: 0}
     expect(await lines(told([ZOE], {known}), 80)).toMatchInlineSnapshot(`
       "STATUS  ENTITY  RESOUR…  LIMIT  LEVEL  CAPACITY  LEFT  USED/S  EMPTY IN  REFUSED

@@ -151,7 +151,7 @@ describeOnEngine('zael watch --once --all', () => {
     return [[...first], [await live.poll(new Set(), never), await whole.pollAgain(first[1], never)]]
   }
 
-  it('prints in every format and order what was printed when each reading was kept', async () => {
+  it('prints packed readings like live readings, in every format and order', async () => {
     for (const [live, whole] of await polls()) {
       expect(whole.readings).toBeInstanceOf(PackedReadings)
       expect(live.readings).not.toBeInstanceOf(PackedReadings)
@@ -167,7 +167,7 @@ describeOnEngine('zael watch --once --all', () => {
     }
   })
 
-  it('has everything of each reading', async () => {
+  it('keeps every field of each reading', async () => {
     for (const [live, whole] of await polls())
       for (const {bucket, ...reading} of live.readings.values()) {
         const {bucket: packed, ...rest} = whole.readings.get(reading.id) ?? {bucket: undefined}

@@ -19,7 +19,7 @@ describe('openAws', () => {
     [{region: 'eu-west-3'}, {AWS_REGION: 'us-east-1'}, 'eu-west-3'],
     [{}, {AWS_REGION: 'us-east-1', AWS_DEFAULT_REGION: 'us-east-2'}, 'us-east-1'],
     [{}, {AWS_DEFAULT_REGION: 'us-east-2'}, 'us-east-2'],
-  ])('%o with %o is in %s', async (input, env, region) => {
+  ])('uses for %o with %o the region %s', async (input, env, region) => {
     using aws = openAws(input, {...KEYS, ...env})
     expect(await aws.region()).toBe(region)
   })
@@ -33,12 +33,12 @@ describe('openAws', () => {
     expect(await addressOf({endpointUrl: 'http://127.0.0.1:5000'}, {})).toBe('http://127.0.0.1:5000')
   })
 
-  it('uses no AWS service when DynamoDB is on this machine, as after `zael local env`', async () => {
+  it('uses no AWS service when DynamoDB runs on this machine, as after `zael local env`', async () => {
     const env = {AWS_ENDPOINT_URL_DYNAMODB: 'http://127.0.0.1:8000'}
     expect(await addressOf({}, env)).toBe('http://127.0.0.1:8000')
   })
 
-  it('does not use an endpoint of DynamoDB alone, such as that of a VPC, for CloudFormation', async () => {
+  it('does not use a DynamoDB-only endpoint, such as that of a VPC, for CloudFormation', async () => {
     const env = {AWS_ENDPOINT_URL_DYNAMODB: 'https://vpce-1.dynamodb.eu-west-1.vpce.amazonaws.com'}
     expect(await addressOf({}, env)).toBeUndefined()
   })
@@ -67,7 +67,7 @@ describe('openAws', () => {
     await new Promise(resolve => server.close(resolve))
   })
 
-  it('does not take a web page for an answer in which nothing is listed', async () => {
+  it('does not accept a web page as an empty list', async () => {
     const server = createServer((_, response) => {
       response.writeHead(200, {'content-type': 'text/html'}).end('<!doctype html><title>Log in</title>')
     })

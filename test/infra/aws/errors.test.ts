@@ -27,16 +27,16 @@ describe('a failed call to AWS', () => {
     expect(error.hint).toMatch(/^[A-Z].*[.;]/)
   })
 
-  it('a session that is over is not a missing profile', () => {
+  it('distinguishes an expired session from a missing profile', () => {
     const expired = refusal('ExpiredToken', 'The security token included in the request is expired')
     expect(toZaelError(expired, 'ask').hint).toMatch(/^Log in again/)
   })
 
-  it.each(['ECONNREFUSED', 'ENOTFOUND', 'ETIMEDOUT'])('%s means that AWS is unavailable', code => {
+  it.each(['ECONNREFUSED', 'ENOTFOUND', 'ETIMEDOUT'])('reports %s as AWS being unavailable', code => {
     expect(toZaelError(refusal('Error', `connect ${code}`, {code}), 'ask')).toMatchObject({code: 'aws.unavailable'})
   })
 
-  it.each(['ENOTFOUND', 'EAI_AGAIN'])('%s names the host that has no address', code => {
+  it.each(['ENOTFOUND', 'EAI_AGAIN'])('names the host without an address for %s', code => {
     const hostname = 'cloudformation.eu-nowhere-9.amazonaws.com'
     expect(toZaelError(refusal('Error', `getaddrinfo ${code}`, {code, hostname}), 'ask')).toMatchObject({
       code: 'aws.unavailable',
@@ -50,7 +50,7 @@ describe('a failed call to AWS', () => {
     ['UNABLE_TO_GET_ISSUER_CERT_LOCALLY', 'NODE_EXTRA_CA_CERTS'],
     ['CERT_HAS_EXPIRED', 'clock'],
     ['ERR_TLS_CERT_ALTNAME_INVALID', '--endpoint-url'],
-  ])('%s is a problem of the certificate, also for DynamoDB', (code, words) => {
+  ])('reports %s as a certificate problem, also for DynamoDB', (code, words) => {
     const expected = {code: 'aws.certificate', kind: 'failed', hint: expect.stringContaining(words)}
     expect(toZaelError(refusal('Error', 'not trusted', {code}), 'ask')).toMatchObject(expected)
     expect(classifyError(refusal('Error', 'not trusted', {code}), 'GetItem')).toMatchObject(expected)
@@ -59,7 +59,7 @@ describe('a failed call to AWS', () => {
   it.each([
     ['asks for credentials of its own', {$metadata: {httpStatusCode: 407}}],
     ['shows a page', {$response: {statusCode: 403, headers: {'content-type': 'text/html; charset=utf-8'}}}],
-  ])('a proxy that %s is named as one', (_, more) => {
+  ])('names the proxy when it %s', (_, more) => {
     const error = toZaelError(refusal('Unknown', 'Unknown', more), 'ask')
     expect(error).toMatchObject({code: 'aws.proxy', kind: 'failed'})
     expect(error.message).toMatch(/^Cannot ask: a proxy .* responded instead of AWS \(HTTP status (407|403)\)$/)
@@ -84,7 +84,7 @@ describe('a failed call to AWS', () => {
     expect(error.hint).toMatch(/^Request lambda:UpdateFunctionCode, /)
   })
 
-  it('omits the advice of the SDK for its developers', () => {
+  it("omits the SDK's advice for developers", () => {
     const error = toZaelError(refusal('Error', '@smithy/node-http-handler - [ERROR] slow\nadvice'), 'ask')
     expect(error.message).toBe('Cannot ask: slow')
   })

@@ -46,13 +46,13 @@ const OK = '<ExecuteChangeSetResponse><ExecuteChangeSetResult/></ExecuteChangeSe
 const THROTTLED = '<ErrorResponse><Error><Code>Throttling</Code><Message>slow down</Message></Error></ErrorResponse>'
 
 describe('a request that changes something', () => {
-  it('does not go out after the signal', async () => {
+  it('is not sent after the signal', async () => {
     stop.abort()
     await expect(execute()).rejects.toMatchObject({code: 'dynamo.aborted', maybeApplied: false})
     expect(arrived).toEqual([])
   })
 
-  it('under way at the signal is answered all the same', async () => {
+  it('completes when it was under way at the signal', async () => {
     let sent = 0
     onArrival = () => {
       stop.abort()
@@ -71,7 +71,7 @@ describe('a request that changes something', () => {
     expect(arrived).toHaveLength(1)
   })
 
-  it('whose connection breaks at the signal may have been applied', async () => {
+  it('may have been applied when its connection breaks at the signal', async () => {
     onArrival = () => {
       stop.abort()
       arrived[0]?.destroy()
@@ -82,7 +82,7 @@ describe('a request that changes something', () => {
 })
 
 describe('clients for work that a signal ends', () => {
-  it('abort a request that is not answered, and send no other', async () => {
+  it('abort an unanswered request, and send no other', async () => {
     const bound = awsUntilAborted(aws, stop.signal)
     onArrival = () => stop.abort()
     await expect(readStack(bound, 'prod')).rejects.toMatchObject({code: 'dynamo.aborted'})
@@ -90,7 +90,7 @@ describe('clients for work that a signal ends', () => {
     expect(arrived).toHaveLength(1)
   })
 
-  it('leave those for other work alone', async () => {
+  it('do not affect clients for other work', async () => {
     stop.abort()
     awsUntilAborted(aws, stop.signal)
     onArrival = () =>

@@ -27,7 +27,7 @@ describeOnEngine('a table that belongs to no stack', () => {
     createTable(deployer.transport, await loadTableDefinition({...options, tableName}))
   const putVersion = (name: string) => ensureVersion(deployer.table(name), {by: 'cli:0.17.0'})
 
-  it('that a deletion has kept is adopted with everything in it', async () => {
+  it('is adopted with all its data after a deletion kept it', async () => {
     await deployer.deploy(KEPT)
     await new Repository({stack: KEPT, transport: deployer.transport}).namespaces.register('acme')
     const {aws} = deployer
@@ -50,7 +50,7 @@ describeOnEngine('a table that belongs to no stack', () => {
     expect(await deployer.plan(KEPT)).toMatchObject({action: 'none', adopts: null})
   })
 
-  it('that was restored without stream is refused with what to run, until it fits', async () => {
+  it('is refused with the command to run while it lacks the stream, after a restore', async () => {
     await makeTable(RESTORED, {stream: false})
     await putVersion(RESTORED)
     await expect(deployer.plan(RESTORED)).rejects.toMatchObject({
@@ -64,7 +64,7 @@ describeOnEngine('a table that belongs to no stack', () => {
     expect(await deployer.deploy(RESTORED)).toMatchObject({adopts: {table: RESTORED}})
   })
 
-  it('of the Python tool keeps its resource index, which cannot be asked to be another', async () => {
+  it('keeps its resource index from the Python tool, and refuses another one', async () => {
     await makeTable(PYTHON, {resourceIndex: 'ALL'})
     await putVersion(PYTHON)
     await expect(deployer.plan(PYTHON, {options: {resourceIndex: 'keys-only'}})).rejects.toMatchObject({
@@ -109,7 +109,7 @@ describeOnEngine('a table that belongs to no stack', () => {
     })
   })
 
-  it('is refused by true words when it is empty, or somebody else’s', async () => {
+  it('is refused with the actual reason when it is empty or belongs to another program', async () => {
     await makeTable(EMPTY)
     await expect(deployer.plan(EMPTY)).rejects.toMatchObject({
       ...{code: 'deploy.table-empty', kind: 'conflict'},
@@ -134,7 +134,7 @@ describeOnEngine('a table that belongs to no stack', () => {
     for (const name of [EMPTY, ORDERS, NOTES]) expect(statusOf(name)).toBeUndefined()
   })
 
-  it('survives an adoption that fails, which can be run again', async () => {
+  it('survives a failed adoption, which can be run again', async () => {
     await makeTable(FAILING)
     await putVersion(FAILING)
     const {failures} = deployer.server.cloudFormation
@@ -160,7 +160,7 @@ describeOnEngine('a table that belongs to no stack', () => {
     expect(await deployer.deploy(FAILING)).toMatchObject({adopts: {table: FAILING}})
   })
 
-  it('is not adopted when CloudFormation would make a new one', async () => {
+  it('is not adopted when CloudFormation would create a new one', async () => {
     await makeTable(BARE)
     await putVersion(BARE)
     // As an emulator that does not know imports.
@@ -176,7 +176,7 @@ describeOnEngine('a table that belongs to no stack', () => {
     expect(statusOf(BARE)).toBeUndefined()
   })
 
-  it('cannot be adopted by a stack when another one has taken other names: the names are told', async () => {
+  it('cannot be adopted while another stack uses the role and policy names, which are listed', async () => {
     await makeTable(OTHERS)
     await putVersion(OTHERS)
     await deployer.server.cloudFormation.account.put('AWS::IAM::Role', `${OTHERS}-aggr`, {})

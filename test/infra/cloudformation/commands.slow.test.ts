@@ -22,13 +22,13 @@ describeOnEngine('coming back, on the command line', () => {
     await user().run(`delete --stack ${name} --delete-table --confirm ${name}`)
   })
 
-  it('status --drift says that nothing differs, and exits with 0', async () => {
+  it('status --drift reports no differences and exits with 0', async () => {
     const {code, stdout} = await run(`status --stack ${name} --drift`)
     expect(stdout).toMatch(/\n {2}drift +none: all resources match the template\n/)
     expect(code).toBe(0)
   })
 
-  it('status --drift exits with 6 when something does; deploy --repair sets it back', async () => {
+  it('status --drift reports differences and exits with 6; deploy --repair reverts them', async () => {
     await deployer.server.cloudFormation.account.remove('AWS::CloudWatch::Alarm', `${name}-aggregator-errors`)
     const {code, stdout} = await run(`status --stack ${name} --drift`)
     expect(stdout).toContain('\nDrift\n  AggregatorErrorAlarm STACK-aggregator-errors (CloudWatch Alarm): deleted\n')
@@ -42,7 +42,7 @@ describeOnEngine('coming back, on the command line', () => {
     expect((await user().json(`status --stack ${name} --drift`)).drift).toEqual([])
   })
 
-  it('says that a service role was not set when nothing else changes', async () => {
+  it('deploy reports that a service role was not set when nothing else changes', async () => {
     const role = 'arn:aws:iam::123456789012:role/cloudformation'
     const {code, stdout, stderr} = await user().run(
       `deploy --stack ${name} --cloudformation-role ${role} --dry-run --json`,
@@ -54,7 +54,7 @@ describeOnEngine('coming back, on the command line', () => {
     expect(stderr).toContain('The service role was not set')
   })
 
-  it('delete and deploy of the same name: the plan tells that the table is adopted, and asks', async () => {
+  it('deploy after delete plans to adopt the table, and asks', async () => {
     await user().json(`delete --stack ${name} --confirm ${name}`)
     deployer.server.takeCalls()
     const planned = await run(`deploy --stack ${name} --no-dashboard --dry-run`)

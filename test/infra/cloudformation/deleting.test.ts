@@ -44,7 +44,7 @@ describeOnEngine('a deletion that CloudFormation could not finish', () => {
     expect(await remove(finished)).toMatchObject({stackDeleted: true, tableDeleted: true, tableLeft: false})
   })
 
-  it('leaves a table that can be deleted after the stack, also without a version record', async () => {
+  it('leaves a table that can be deleted after the stack, even without a version record', async () => {
     await deployOnly(unfinished)
     await failToDelete(unfinished)
     expect(await remove(unfinished, KEEP_TABLE)).toMatchObject({stackDeleted: true, tableLeft: true})

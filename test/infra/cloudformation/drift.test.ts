@@ -24,7 +24,7 @@ describeOnEngine('what was changed without CloudFormation', () => {
     await deployer.deploy(name)
   })
 
-  it('is nothing after a deployment', async () => {
+  it('is empty after a deployment', async () => {
     expect(await detect()).toEqual([])
   })
 
@@ -54,7 +54,7 @@ describeOnEngine('what was changed without CloudFormation', () => {
     expect(deployer.server.takeCalls().filter(call => call === 'DetectStackDrift').length).toBeGreaterThan(2)
   })
 
-  it('is told as unknown when CloudFormation cannot compare, or does not come to an end', async () => {
+  it('is unknown when CloudFormation cannot compare, or does not finish', async () => {
     const {drift} = deployer.server.cloudFormation
     drift.failure = 'Failed to detect drift on resource [AggregatorRole]'
     await expect(detect()).rejects.toMatchObject({
@@ -72,7 +72,7 @@ describeOnEngine('what was changed without CloudFormation', () => {
     Object.assign(drift, {start, status})
   })
 
-  it('is not noticed by a plan that compares templates, and set back by a repair', async () => {
+  it('is not part of a plan, which compares templates, and is reverted by a repair', async () => {
     expect(await deployer.plan(name)).toMatchObject({action: 'none', repairs: false})
     const plan = await deployer.plan(name, {repair: true})
     expect(plan).toMatchObject({action: 'update', repairs: true})
@@ -89,7 +89,7 @@ describeOnEngine('what was changed without CloudFormation', () => {
   })
 
   it.each(['Add', 'Modify'] as const)(
-    'is repaired by a plain deployment when the function is gone, listed as %s',
+    'is repaired by a plain deployment when the function is missing, listed as %s',
     async recreatedAs => {
       const {cloudFormation} = deployer.server
       cloudFormation.recreatedAs = recreatedAs
@@ -102,7 +102,7 @@ describeOnEngine('what was changed without CloudFormation', () => {
     },
   )
 
-  it('is repaired by a plain deployment when the event source is gone', async () => {
+  it('is repaired by a plain deployment when the event source is missing', async () => {
     const {account, stack} = deployer.server.cloudFormation
     const id = stack
       .call(deployer.server.cloudFormation, name)
@@ -113,7 +113,7 @@ describeOnEngine('what was changed without CloudFormation', () => {
     await deployer.execute(plan)
   })
 
-  it('stays where it protects the table: a repair makes it an option of the stack, unless another value is asked for', async () => {
+  it('is kept where it protects the table: a repair makes it an option of the stack, unless a value is given', async () => {
     const table = deployer.table(name)
     const send: typeof table.transport.send = async (operation, ...rest) => {
       const answer = await table.transport.send(operation, ...rest)
@@ -133,7 +133,7 @@ describeOnEngine('what was changed without CloudFormation', () => {
     expect(await plan({deletionProtection: false})).toMatchObject({action: 'none', parameters: []})
   })
 
-  it('is never repaired by an empty table: a lost one has to be restored', async () => {
+  it('is never repaired by creating an empty table: a lost one must be restored', async () => {
     await deployer.transport.send('DeleteTable', {TableName: name})
     for (const repair of [true, false])
       await expect(deployer.plan(name, {repair})).rejects.toMatchObject({

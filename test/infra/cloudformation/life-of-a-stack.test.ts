@@ -11,13 +11,13 @@ describeOnEngine('the life of a stack, as CloudFormation tells it', () => {
   const uncounted = `uncounted-${randomUUID()}`
   const deployer = useDeployer([name, unprotected, brief, uncounted])
 
-  it('has its code also when termination protection cannot be turned on', async () => {
+  it('keeps its code when termination protection cannot be turned on', async () => {
     // The server does not know that operation.
     await expect(deployer.deploy(unprotected, {terminationProtection: true})).rejects.toThrow('termination protection')
     expect(await deployer.plan(unprotected)).toMatchObject({action: 'none', code: 'current'})
   })
 
-  it('is created from a plan of nothing but additions', async () => {
+  it('is created from a plan that only adds resources', async () => {
     const plan = await deployer.plan(name)
     expect(plan.action).toBe('create')
     expect(new Set(plan.changeSet?.changes.map(({action}) => action))).toEqual(new Set(['add']))
@@ -57,7 +57,7 @@ describeOnEngine('the life of a stack, as CloudFormation tells it', () => {
     ])
   })
 
-  it('follows conditions: what an option turns off is removed', async () => {
+  it('removes the resources that an option turns off', async () => {
     const plan = await deployer.plan(name, {options: {dashboard: false}})
     expect(plan.changeSet?.changes).toMatchObject([{action: 'remove', logicalId: 'Dashboard'}])
     await deployer.execute(plan)
@@ -79,7 +79,7 @@ describeOnEngine('the life of a stack, as CloudFormation tells it', () => {
     expect(await deployer.plan(name)).toMatchObject({action: 'none'})
   })
 
-  it('is not changed where CloudFormation may replace the table, unless that adds its resource index', async () => {
+  it('is not changed where CloudFormation may replace the table, except to add its resource index', async () => {
     const {resources} = deployer.server.cloudFormation.stack(name) ?? {}
     const table = resources?.get('Table')
     if (!table) throw new Error('the stack has a table')

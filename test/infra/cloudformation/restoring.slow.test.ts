@@ -39,7 +39,7 @@ describeOnEngine('restoring a lost table', {timeout: 120_000}, () => {
   const deployer = useDeployer([name])
   afterAll(() => scene.own.close())
 
-  it('brings back every entity with the numbers that it had, in a stack of its name', async () => {
+  it('restores every entity with its numbers, in a stack of the same name', async () => {
     const {server} = deployer
     const user = stackUser(server.endpoint)
     const client = new DynamoDBClient({endpoint: server.endpoint, region: 'eu-west-1', credentials: IDENTITY})

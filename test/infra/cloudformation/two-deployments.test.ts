@@ -18,7 +18,7 @@ describeOnEngine('two deployments at once', () => {
   const memoryOf = (name: string) => stackNamed(name)?.resolved?.parameters.LambdaMemorySize
   const discard = ({changeSet}: DeployPlan) => changeSet && discardChangeSet(deployer.aws, changeSet)
 
-  it('of a new name: one is executed as it was shown, the other is told and changes nothing', async () => {
+  it('of a new name: executes one as previewed, and reports the conflict to the other, which changes nothing', async () => {
     const first = await deployer.plan(NEW, memory(1024))
     const second = await deployer.plan(NEW, memory(2048))
     await deployer.execute(second)
@@ -28,7 +28,7 @@ describeOnEngine('two deployments at once', () => {
     expect(stackNamed(NEW)?.status).toBe('CREATE_COMPLETE')
   })
 
-  it('of a new name: the one that is given up does not take the stack of the other away', async () => {
+  it('of a new name: discarding one keeps the stack of the other', async () => {
     const first = await deployer.plan(DROPPED, memory(1024))
     const second = await deployer.plan(DROPPED, memory(2048))
     await discard(first)
@@ -36,7 +36,7 @@ describeOnEngine('two deployments at once', () => {
     expect(memoryOf(DROPPED)).toBe('2048')
   })
 
-  it('of a new name: when both are given up, no empty stack is left', async () => {
+  it('of a new name: discarding both leaves no empty stack', async () => {
     await deployer.server.cloudFormation.account.remove('AWS::DynamoDB::Table', DROPPED)
     const name = `${DROPPED}-2`
     const first = await deployer.plan(name, memory(1024))
@@ -46,7 +46,7 @@ describeOnEngine('two deployments at once', () => {
     expect(stackNamed(name)).toBeUndefined()
   })
 
-  it('of a new name: one that plans to create what is created meanwhile is told', async () => {
+  it('of a new name: reports the conflict to one that plans while the other creates the stack', async () => {
     const first = await deployer.plan(CREATED, memory(1024))
     let isOther = false
     deployer.server.onCall = async action => {
@@ -60,7 +60,7 @@ describeOnEngine('two deployments at once', () => {
     expect(memoryOf(CREATED)).toBe('1024')
   })
 
-  it('of an existing stack: the later is told, whether the earlier is still under way or done', async () => {
+  it('of an existing stack: reports the conflict to the later one, while the earlier one runs and afterwards', async () => {
     await deployer.deploy(CHANGED)
     const [first, second, third] = [
       await deployer.plan(CHANGED, memory(1024)),

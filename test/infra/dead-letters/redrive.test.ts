@@ -25,7 +25,7 @@ const RANGE = {
 }
 
 describe('a dead letter', () => {
-  it('tells where the records are, when they were written and why they were given up', () => {
+  it('names its records, when they were written and why the aggregator gave up', () => {
     expect(readLetter('m1', 'r1', letterBody(RANGE))).toEqual({
       id: 'm1',
       receipt: 'r1',
@@ -139,7 +139,7 @@ describeOnEngine('a redrive', () => {
     expect(await counted()).toBe(6)
   })
 
-  it('keeps what is lost and what it does not understand, unless it is to be discarded', async () => {
+  it('keeps lost and unknown messages, unless they are to be discarded', async () => {
     const gone: StreamTransport = {send: () => Promise.reject(new RecordsTrimmed()), close: () => {}}
     const fill = () => {
       bodies.set(
@@ -173,7 +173,7 @@ describeOnEngine('a redrive', () => {
     expect(await counted()).toBe(3)
   })
 
-  it('a range whose first record is gone is lost, not counted in part', async () => {
+  it('counts nothing of a range whose first record has expired', async () => {
     for (const milli of [1000, 3000]) await write(milli)
     const {numbers, ...place} = await rangeOf()
     const [first = '', second = ''] = numbers

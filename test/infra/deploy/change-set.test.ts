@@ -71,7 +71,7 @@ describe('createChangeSet', () => {
     expect(calls).toEqual([])
   })
 
-  it('deletes a change set, and its empty stack, whose creation was not answered', async () => {
+  it('deletes a change set, and its empty stack, when the response to the creation was lost', async () => {
     const lost = Object.assign(new Error('no answer'), {name: 'TimeoutError'})
     const {aws, calls} = fakeAws({
       ...MADE,
@@ -117,7 +117,7 @@ describe('discardChangeSet', () => {
     expect(namesOf(calls)).toEqual(['deleteChangeSet', 'deleteChangeSet'])
   })
 
-  it('that fails after another failure is told along with it, and how to do it by hand', async () => {
+  it('reports its own failure beside the earlier one, with the commands to run by hand', async () => {
     const {aws} = fakeAws({deleteChangeSet: () => Promise.reject(new Error('not now'))})
     const remove = 'aws cloudformation delete-change-set --change-set-name cs'
     const failure = new ZaelError('access', 'aws.denied', 'Not allowed', {hint: 'Ask.'})

@@ -13,7 +13,7 @@ describe('the resource index', () => {
     if (projection !== undefined) expect(resourceIndexOption(projection)).toBe(resourceIndex)
   })
 
-  it('with another projection is shown as it is', () => {
+  it('keeps another projection', () => {
     expect(resourceIndexOption('INCLUDE')).toBe('INCLUDE')
   })
 })

@@ -41,7 +41,7 @@ describe('a name that another region has taken', () => {
     expect(hintFor(type, reason)).toContain('docs/deploying.md#one-name-in-several-regions')
   })
 
-  it('is not suggested to be avoided by other role names for other resources and reasons', () => {
+  it('suggests other role names only for roles and policies', () => {
     expect(hintFor('AWS::SQS::Queue', 'two-aggregator-dlq already exists')).not.toContain('--role-name-format')
     expect(hintFor('AWS::IAM::Role', 'Not authorized to create a role')).not.toContain('--role-name-format')
   })
@@ -79,7 +79,7 @@ describe('two deployments of one stack at once', () => {
       'ChangeSet [cs] cannot be executed in its current execution status of [OBSOLETE]',
     ],
     ['ValidationError', `Stack:${STACK_ID} is in UPDATE_IN_PROGRESS state and can not be updated.`],
-  ])('the later one reports the other, when it executes its plan: %s', async (name, reason) => {
+  ])('reports the other deployment to the later one, when it executes its plan: %s', async (name, reason) => {
     const {aws} = fakeAws({executeChangeSet: () => answerOf(name, reason)})
     await expect(executeChangeSet(aws, 'two', CHANGE_SET)).rejects.toMatchObject({
       ...{code: 'deploy.overtaken', kind: 'conflict'},
@@ -88,7 +88,7 @@ describe('two deployments of one stack at once', () => {
     })
   })
 
-  it('the later one reports the other, while it plans', async () => {
+  it('reports the other deployment to the later one, while it plans', async () => {
     const made = {createChangeSet: () => ({Id: 'cs', StackId: STACK_ID}), deleteChangeSet: () => ({})}
     const gone = fakeAws({...made, describeChangeSet: () => answerOf('ChangeSetNotFoundException', 'does not exist')})
     await expect(createChangeSet(gone.aws, REQUEST, instantWait())).rejects.toMatchObject({code: 'deploy.overtaken'})
@@ -99,7 +99,7 @@ describe('two deployments of one stack at once', () => {
     await expect(createChangeSet(busy.aws, REQUEST, instantWait())).rejects.toMatchObject({code: 'deploy.overtaken'})
   })
 
-  it('other errors are not reported as a conflict', async () => {
+  it('does not report other errors as a conflict', async () => {
     const {aws} = fakeAws({executeChangeSet: () => answerOf('ValidationError', 'Parameters: [X] must have values')})
     await expect(executeChangeSet(aws, 'two', CHANGE_SET)).rejects.toMatchObject({code: 'aws.failed', kind: 'failed'})
   })

@@ -46,7 +46,7 @@ const plan = (responses: Responses, request = KEEP_DATA, table: object | null = 
   planDeletion(fakeAws(responses).aws, tableLike(table), request)
 
 describe('a planned deletion', () => {
-  it('keeps what the deployed template retains, and deletes the rest', async () => {
+  it('keeps the resources that the deployed template retains, and deletes the rest', async () => {
     const {goes, stays, archive, table} = await plan(DEPLOYED)
     expect(goes.map(({logicalId}) => logicalId)).toEqual(['AggregatorFunction'])
     expect(stays.map(({logicalId}) => logicalId)).toEqual(['Table', 'AuditArchiveBucket'])
@@ -128,7 +128,7 @@ describe('the table of a stack', () => {
     await expect(planned).resolves.toMatchObject({deleteTable: false})
   })
 
-  it('is unprotected without a deployment after a failed deletion, which allows none', async () => {
+  it('is unprotected without a deployment after a failed deletion, because CloudFormation allows none', async () => {
     const refused = plan(withTable('DELETE_FAILED', listed('DELETE_SKIPPED')), DELETE_TABLE, {
       DeletionProtectionEnabled: true,
     })
@@ -194,7 +194,7 @@ describe('the archive', () => {
     await expect(refused).rejects.toMatchObject({code: 'aws.unavailable'})
   })
 
-  it('of a deleted stack is that of the last one, if it was zael’s and had resources', async () => {
+  it('of a deleted stack is that of the latest zael stack that had resources', async () => {
     const deleted = (StackId: string, day: number, StackName = 'prod') => {
       return {StackName, StackId, DeletionTime: new Date(day * 86_400_000)}
     }

@@ -75,7 +75,7 @@ describe('a change of a change set', () => {
   })
 })
 
-it('keeps the parameters that another tool has set, such as the name of the table', () => {
+it('keeps parameters that another tool has set, such as the name of the table', () => {
   const deployed = {LambdaTimeout: '60', TableName: 'limits', CodeBucket: 'code', CodeKey: 'a.zip', Former: 'x'}
   expect(requestParameters({LambdaTimeout: '90'}, deployed)).toEqual([
     {ParameterKey: 'LambdaTimeout', ParameterValue: '90'},

@@ -24,7 +24,7 @@ it.each([
   expect(planCode(running, changeSet)).toBe(code)
 })
 
-it('a function that was deleted outside of CloudFormation does not prevent the plan', async () => {
+it('plans although the function was deleted outside of CloudFormation', async () => {
   const gone = () => {
     throw Object.assign(new Error('Function not found'), {name: 'ResourceNotFoundException'})
   }

@@ -4,7 +4,7 @@ import {sentTemplate} from '../../../src/lib/infra/deploy/template-upload.js'
 import {fakeAws} from '../fake-aws.js'
 import {stackWith} from '../template/stack-model.js'
 
-it('has the name of a table that is imported in it, which changes nothing else', async () => {
+it('contains the name of an imported table, and changes nothing else', async () => {
   const {aws} = fakeAws({})
   const own = parseTemplate(await sentTemplate(aws, {}, undefined))
   const imported = parseTemplate(await sentTemplate(aws, {}, {table: 'prod'}))

@@ -5,7 +5,7 @@ import {checkTemplateLength, MAX_INLINE_BYTES, passTemplate} from '../../../src/
 
 const LONG = 'x'.repeat(MAX_INLINE_BYTES + 1)
 
-it('a template that is too long for a request needs a bucket', () => {
+it('needs a bucket for a template that is too long for a request', () => {
   expect(() => checkTemplateLength(LONG.slice(1), undefined)).not.toThrow()
   expect(() => checkTemplateLength(LONG, 'templates')).not.toThrow()
   expect(() => checkTemplateLength(LONG, undefined)).toThrow(

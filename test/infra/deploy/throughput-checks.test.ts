@@ -25,10 +25,10 @@ describe('warm throughput', () => {
   })
 })
 
-describe('a maximum that was to be removed', () => {
+describe('a maximum that a deployment removes', () => {
   const removed = [{option: 'onDemandMaxWrites', before: '500', after: ''}]
 
-  it('and is still there is told, with the command that removes it', async () => {
+  it('is reported when it is still there, with the command that removes it', async () => {
     const table = tableLike({OnDemandThroughput: {MaxReadRequestUnits: 7, MaxWriteRequestUnits: 500}})
     expect(await leftMaxima(table, removed)).toEqual([
       'CloudFormation kept the maximum of 500 write units a second. To remove it: ' +
@@ -37,7 +37,7 @@ describe('a maximum that was to be removed', () => {
     expect(await leftMaxima(table, [{option: 'onDemandMaxWrites', before: '', after: '500'}])).toEqual([])
   })
 
-  it('and is gone is not mentioned', async () => {
+  it('is not mentioned when it is gone', async () => {
     expect(await leftMaxima(tableLike({OnDemandThroughput: {MaxWriteRequestUnits: -1}}), removed)).toEqual([])
     expect(await leftMaxima(tableLike({}), removed)).toEqual([])
   })

@@ -61,7 +61,7 @@ describe('a stack', () => {
   const states = (...args: Parameters<typeof healthWith>) =>
     Object.fromEntries(stackChecks(healthWith(...args), filters, '0.1.0').map(({name, state}) => [name, state]))
 
-  it('that is healthy is ok in every line', () => {
+  it('is ok in every line when it is healthy', () => {
     expect(states()).toEqual({
       deployed: 'ok',
       table: 'ok',

@@ -71,7 +71,7 @@ describe('permissions', () => {
   const checksWith = (refused: string[], conditional: Record<string, string[]> = {}) =>
     simulationChecks(needed, {refused: new Set(refused), conditional: new Map(Object.entries(conditional))})
 
-  it('that are complete are ok; missing ones are named, and missing read permissions are a failure', () => {
+  it('are ok when complete; missing ones are named, and missing read permissions are a failure', () => {
     const states = (refused: string[]) => checksWith(refused).map(({state}) => state)
     expect(states([])).toEqual(['ok', 'ok', 'ok'])
     expect(states(['lambda:UpdateFunctionCode', 'dynamodb:PutItem'])).toEqual(['ok', 'warn', 'warn'])
@@ -82,7 +82,7 @@ describe('permissions', () => {
     expect(none?.fix).toContain('zael deploy --export-policy DIR')
   })
 
-  it('that depend on the call are unknown, which is no failure', () => {
+  it('are unknown, not a failure, when they depend on the call', () => {
     const conditional = {'dynamodb:Query': ['dynamodb:LeadingKeys'], 'dynamodb:GetItem': ['dynamodb:LeadingKeys']}
     const [look, ...others] = checksWith([], conditional)
     expect(look).toMatchObject({

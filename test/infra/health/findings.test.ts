@@ -16,7 +16,7 @@ const DRIFTED = {
 } as const
 
 describe('a stack', () => {
-  it('that is healthy has no findings', () => {
+  it('has no findings when it is healthy', () => {
     expect(healthWith()).toMatchObject({isHealthy: true, findings: []})
   })
 
@@ -113,14 +113,14 @@ describe('a stack', () => {
     expect(fixOf({table: {...WELL.table, pointInTimeRecovery: false}})).toContain('update-continuous-backups')
   })
 
-  it('does not propose to take back that somebody has protected the table', () => {
+  it("does not propose to undo somebody's protection of the table", () => {
     const properties = [{path: '/DeletionProtectionEnabled', expected: 'false', actual: 'true'}]
     const table = {...DRIFTED, type: 'AWS::DynamoDB::Table', change: 'modified' as const, properties}
     const fixes = healthWith({drift: [DRIFTED, table]}).findings.map(({fix}) => fix)
     expect(new Set(fixes)).toEqual(new Set(['zael deploy --stack prod --repair --deletion-protection']))
   })
 
-  it('that must be migrated is degraded, with the command', () => {
+  it('is degraded when it must be migrated, with the command', () => {
     const problem = {message: "The table's layout (0.8.0) is too old.", fix: 'zael migrate'}
     const {findings} = healthWith({versions: {...WELL.versions, isMigrationDue: true, problem}})
     expect(findings).toEqual([{severity: 'problem', part: 'versions', ...problem}])
@@ -157,7 +157,7 @@ describe('a stack', () => {
     expect(healthWith({table: null, mapping: null}, noTable).findings).toEqual([])
   })
 
-  it('without AWS services needs no stream', () => {
+  it('needs no stream without AWS services', () => {
     const services = {
       cloudFormation: null,
       aggregator: null,

@@ -39,7 +39,7 @@ function failingTable(error: Error): Table {
 const read = (error: Error, responses: Responses = {}) =>
   gatherHealth({table: failingTable(error), aws: fakeAws({...RESPONSES, ...responses}).aws, ourVersion: '0.1.0'})
 
-it('says that a table with another key is not a rate limiter’s', async () => {
+it('reports that a table with another key does not belong to a rate limiter', async () => {
   const transport = {
     async send(operation: string) {
       if (operation === 'BatchGetItem')
@@ -54,7 +54,7 @@ it('says that a table with another key is not a rate limiter’s', async () => {
   })
 })
 
-it('the mapping is unknown when the table is, because the table names the stream', async () => {
+it('reports the mapping as unknown when the table is, because the table names the stream', async () => {
   const {unknown, mapping, deadLetters, isHealthy} = await read(new Denied('DescribeTable'))
   expect(unknown.map(({part, code}) => [part, code])).toEqual([
     ['table', 'dynamo.denied'],
@@ -64,20 +64,20 @@ it('the mapping is unknown when the table is, because the table names the stream
   expect(isHealthy).toBe(false)
 })
 
-it('the dead letters are unknown when neither stack nor mapping names their queue', async () => {
+it('reports dead letters as unknown when neither stack nor mapping names their queue', async () => {
   const Stacks = [{...STACK, Outputs: []}]
   const {unknown} = await read(new Denied('DescribeTable'), {describeStacks: () => ({Stacks})})
   expect(unknown.map(({part}) => part)).toEqual(['table', 'mapping', 'deadLetters'])
 })
 
-it('a stack whose table is missing is degraded, another stack of that name is not a limiter', async () => {
+it('reports a stack without its table as degraded, and another stack of that name as no limiter', async () => {
   const missing = new TableMissing('DescribeTable')
   expect(await read(missing)).toMatchObject({table: null, isHealthy: false, unknown: []})
   const foreign = {describeStacks: () => ({Stacks: [{...STACK, Tags: []}]})}
   await expect(read(missing, foreign)).rejects.toBe(missing)
 })
 
-it('it fails when neither stack nor table can be read', async () => {
+it('fails when neither stack nor table can be read', async () => {
   const error = new Denied('DescribeTable')
   await expect(read(error, {describeStacks: denied})).rejects.toBe(error)
 })

@@ -47,7 +47,7 @@ describe('permissions of CloudFormation', () => {
       'other names',
       {RolePath: '/teams/a/', RoleNameFormat: 'team-{}-v1', PolicyNameFormat: 'p-{}', TableName: 'other'},
     ],
-  ])('are exactly those that the template asks for, with any parts and %s', (_, parameters) => {
+  ])('are exactly the permissions that the template needs, with any parts and %s', (_, parameters) => {
     for (const parts of everyStack()) {
       const stack = stackOf({...parts, ...parameters})
       const derived = deriveGrants(stack).map(({type, grants}) => ({type, grants}))
@@ -55,7 +55,7 @@ describe('permissions of CloudFormation', () => {
     }
   })
 
-  it('have what was missing when the list was written by hand', () => {
+  it('include the actions that the handwritten list lacked', () => {
     expect(actionsWith()).toEqual(
       expect.arrayContaining([
         ...['s3:GetBucketPolicy', 'sqs:ListQueueTags', 'iam:GetRolePolicy', 'lambda:GetFunctionCodeSigningConfig'],
@@ -131,7 +131,7 @@ describe('permissions of the commands', () => {
       .filter(action => !action.startsWith('dynamodb:'))
       .sort()
 
-  it('to deploy and delete are exactly those of the calls that are sent', () => {
+  it('to deploy and delete match exactly the calls that are sent', () => {
     const sent = [...sentFrom('deploy'), ...sentFrom('stack')]
     // AWS checks these besides: for tags and types of resources, drift, the role, the uploaded template, and the key.
     const implied = [
@@ -144,7 +144,7 @@ describe('permissions of the commands', () => {
     expect(granted('deploy')).toEqual([...new Set([...sent, ...implied])].sort())
   })
 
-  it('to look and to operate are exactly those of the calls that are sent', () => {
+  it('to look and to operate match exactly the calls that are sent', () => {
     expect(granted('look')).toEqual(['cloudformation:DescribeStacks', ...sentFrom('health')])
     expect(sentFrom('stack')).toContain('cloudformation:DescribeStacks')
     const look = granted('look')

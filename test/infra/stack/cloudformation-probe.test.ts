@@ -33,7 +33,7 @@ it.each([
   expect(await probe(status, body)).toBe(hasIt)
 })
 
-it('no response is an error', async () => {
+it('fails without a response', async () => {
   using aws = openAws({endpointUrl: 'http://127.0.0.1:1'}, {})
   await expect(hasCloudFormation(aws)).rejects.toMatchObject({code: 'aws.unavailable'})
 })

@@ -17,7 +17,7 @@ const failing = (name: string) => () => {
 }
 
 describe('the regions of a partition', () => {
-  it('are those in which the credentials are valid, including the configured region', () => {
+  it('are the regions where the credentials are valid, including the configured region', () => {
     expect(partitionRegions('cn-north-1')).toEqual(['cn-north-1', 'cn-northwest-1'])
     expect(partitionRegions('us-gov-west-1')).toEqual(['us-gov-east-1', 'us-gov-west-1'])
     expect(partitionRegions('eu-west-1').length).toBeGreaterThan(30)

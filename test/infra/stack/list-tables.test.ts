@@ -15,7 +15,7 @@ describeOnEngine('tables of a local engine', () => {
         : table.transport.send(operation, input)) as Transport['send'],
   }
 
-  it('are listed page by page, and one that is deleted meanwhile is left out', async () => {
+  it('are listed page by page, without one that is deleted meanwhile', async () => {
     const pages: (string | undefined)[] = []
     const transport: Transport = {
       send: (async (operation: string, input: {TableName?: string; ExclusiveStartTableName?: string}) => {

@@ -80,7 +80,7 @@ describe('an option file', () => {
     )
   })
 
-  it('has no effect through aliases that expand without limit', () => {
+  it('ignores aliases that expand without limit', () => {
     const bomb = `a: &a [x,x,x,x,x,x,x,x,x]\n${'bcdefgh'
       .split('')
       .map((name, at) => `${name}: &${name} [${Array(9).fill(`*${'abcdefg'[at]}`).join(',')}]`)
@@ -88,7 +88,7 @@ describe('an option file', () => {
     expect(() => parseOptionFile(bomb, 'prod.yaml')).toThrow(/^prod\.yaml:1:1: Excessive alias count/)
   })
 
-  it('never repeats values, or names that look like no name, of what it does not know', () => {
+  it('never repeats values of unknown options, or names that may be secrets', () => {
     const text = 'password: hunter2\n"AKIA+hidden/key": 1\ntags: {"aws:a": hidden}\n'
     let refusal: unknown
     try {
@@ -101,7 +101,7 @@ describe('an option file', () => {
     expect(JSON.stringify({message, hint, details})).not.toMatch(/hunter2|hidden/)
   })
 
-  it('keeps a tag named like a part of every object', () => {
+  it('keeps a tag named like a property of every object', () => {
     const {tags} = parseOptionFile('tags: {__proto__: a, constructor: b}', 'a.yaml')
     expect(Object.entries(tags)).toEqual([
       ['__proto__', 'a'],

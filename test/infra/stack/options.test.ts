@@ -142,7 +142,7 @@ describe('checkCombination', () => {
     expect(() => checkCombination(stack, parameters)).toThrow(message)
   })
 
-  it('refuses all wrong combinations at once, with what to do about each', () => {
+  it('refuses all wrong combinations at once, with a fix for each', () => {
     expect(() => checkCombination('s'.repeat(60), {EnableIAM: 'false', EnableIAMRoles: 'true'})).toThrow(
       expect.objectContaining({
         code: 'deploy.options',
@@ -162,7 +162,7 @@ describe('checkCombination', () => {
   })
 })
 
-it('every value of an option has one spelling in the template', () => {
+it('spells every value of an option in one way in the template', () => {
   const twice = option('resourceIndex')
   expect(['keys-only', 'all'].map(word => parameterText(twice, word))).toEqual(['KEYS_ONLY', 'ALL'])
   expect(parameterText(option('lambdaMemory'), 1024)).toBe('1024')

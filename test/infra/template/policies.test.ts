@@ -27,7 +27,7 @@ describeOnEngine('policies and the calls that the code makes', () => {
     own = journeys.namespace
   })
 
-  it('every method that sends requests is recorded', () => {
+  it('records every method that sends requests', () => {
     const methods = (type: {prototype: object}, prefix = '') =>
       Object.getOwnPropertyNames(type.prototype)
         .filter(name => name !== 'constructor')
@@ -44,13 +44,13 @@ describeOnEngine('policies and the calls that the code makes', () => {
     expect(registry).toEqual(expect.arrayContaining(methods(Namespaces, 'namespaces.')))
   })
 
-  it('C-19 D-37 acquire-only allows all that a limiter does, and nothing that an operator does', () => {
+  it('C-19 D-37 acquire-only allows every call of a limiter, and none that only an operator makes', () => {
     expect(refused(ACQ, journeys.limiter)).toEqual({})
     expect(possible(ACQ, journeys.changes)).toEqual([])
     expect(possible(ACQ, journeys.registryChanges)).toEqual([])
   })
 
-  it('acquire-only allows writing buckets but no limits, so that no client can raise its own', () => {
+  it('acquire-only allows writing buckets but not limits, so that no client can raise its own', () => {
     for (const action of ['dynamodb:UpdateItem', 'dynamodb:PutItem']) {
       const write = (key: string): Authorisation => ({action, target: 'table', leadingKeys: [key]})
       for (const policies of [ACQ, NS_ACQ]) {

@@ -77,7 +77,7 @@ describeOnEngine('actions of the live view', () => {
     id = await newEntity()
   })
 
-  it('a reset shows the balances, and is what zael bucket reset does', async () => {
+  it('previews the balances of a reset and resets like zael bucket reset', async () => {
     const other = await newEntity()
     const {command, lines, perform} = await actions.ask('reset', rowOf(id), undefined)
     expect(command.join(' ')).toBe(`zael bucket reset ${id} --resource gpt-4 ${where()}`)
@@ -98,7 +98,7 @@ describeOnEngine('actions of the live view', () => {
     ])
   })
 
-  it('a boost starts from twice what applies, says until when, and is what zael limits set --for does', async () => {
+  it('drafts a boost of twice the current limit, shows its end and boosts like zael limits set --for', async () => {
     const other = await newEntity()
     expect(await actions.boostText(rowOf(id))).toBe('tpm=20k/min --for 1h')
     const day = new Date(Date.now() + 40 * 86_400_000).toISOString().slice(0, 10)
@@ -131,12 +131,12 @@ describeOnEngine('actions of the live view', () => {
     ['tpm=30k/min --for soon', '"soon" is not a duration'],
     ['xyz=30k/min --for 1h', 'Limit xyz does not exist'],
     ['tpm=30k/min --until 2001-01-01', 'is not in the future'],
-  ])('the text "%s" is refused, and nothing is written', async (text, why) => {
+  ])('refuses the boost "%s" and writes nothing', async (text, why) => {
     await expect(actions.ask('boost', rowOf(id), text)).rejects.toThrow(why)
     expect(await eventsOf(id)).toEqual([])
   })
 
-  it('a quota and a limit with windows can be boosted as they are drafted', async () => {
+  it('accepts the drafted boost of a quota and of a limit with windows', async () => {
     const entity = await newEntity()
     const scope = {level: 'entity', entity, resource: 'gpt-4'} as const
     const open = '"* * * * *"'
@@ -155,7 +155,7 @@ describeOnEngine('actions of the live view', () => {
     }
   })
 
-  it('a block is what zael entity disable does; unblocking leaves no switch behind', async () => {
+  it('blocks like zael entity disable, and leaves no switch after unblocking', async () => {
     const other = await newEntity()
     const block = await actions.ask('block', rowOf(id), undefined)
     expect(block.command.join(' ')).toBe(`zael entity disable ${id} ${where()}`)
@@ -177,7 +177,7 @@ describeOnEngine('actions of the live view', () => {
   })
 
   describe('a block', () => {
-    it('names what else it reaches, and what it does not', async () => {
+    it('lists the other buckets, switches and children that it affects', async () => {
       const tenant = {...newTenant(table), namespace: namespace.id, nowMs: Date.now()}
       await putBucket(tenant, {entity: id, resource: 'search', limits: parseLimits(LIMITS)})
       await namespace.entities.create({id})
@@ -191,7 +191,7 @@ describeOnEngine('actions of the live view', () => {
       expect(lines).toContain('It has 1 child. Requests of children that are charged to it are refused too.')
     })
 
-    it('is set for the resource where the entity has a switch of its own for it: that one counts', async () => {
+    it('changes the switch of the resource when the entity has one', async () => {
       await namespace.setAccess({level: 'entity', entity: id, resource: 'gpt-4'}, 'enabled')
       const {command, lines, perform} = await actions.ask('block', rowOf(id), undefined)
       expect(command.slice(1, 6)).toEqual(['entity', 'disable', id, '--resource', 'gpt-4'])
@@ -200,7 +200,7 @@ describeOnEngine('actions of the live view', () => {
       expect((await namespace.bucket({entity: id, resource: 'gpt-4'}))?.isDisabled).toBe(true)
     })
 
-    it('never becomes its contrary: what is disabled meanwhile is not enabled', async () => {
+    it('refuses to block a disabled entity, and to unblock an enabled one', async () => {
       await namespace.setAccess({level: 'entity', entity: id, resource: '_default_'}, 'disabled')
       await expect(actions.ask('block', rowOf(id), undefined)).rejects.toThrow(
         `${id} is already disabled for gpt-4, by the switch of entity ${id} for every resource.`,
@@ -212,7 +212,7 @@ describeOnEngine('actions of the live view', () => {
     })
   })
 
-  it('a boost can be confirmed in another hour than the one it was asked in, and ends as it was shown', async () => {
+  it('keeps the previewed end of a boost that is confirmed in the next hour', async () => {
     let nowMs = Math.floor(Date.now() / 3_600_000) * 3_600_000 + 3_540_000
     const late = {...stack, table: {...stack.table, clock: () => nowMs}}
     const own = {level: 'entity', entity: id, resource: 'gpt-4'} as const
@@ -232,7 +232,7 @@ describeOnEngine('actions of the live view', () => {
     )
   })
 
-  it('nothing is done where somebody else has changed what was asked about', async () => {
+  it('refuses to act when another client changed the target after the preview', async () => {
     const own = {level: 'entity', entity: id, resource: 'gpt-4'} as const
     const changed = `Another client changed ${id} for gpt-4 after you were asked.`
     const boost = await actions.ask('boost', rowOf(id), 'tpm=200k/min --for 1h')
@@ -249,7 +249,7 @@ describeOnEngine('actions of the live view', () => {
     expect((await namespace.configs.get(own))?.access).toBe('bypass')
   })
 
-  it('unblocking says when another switch goes on refusing, and lifts that of the resource for this entity alone', async () => {
+  it('names another switch that still refuses, and overrides the resource switch for this entity only', async () => {
     const target = rowOf(id, {resource: 'video', isDisabled: true})
     await namespace.setAccess({level: 'resource', resource: 'video'}, 'disabled')
     await namespace.setAccess({level: 'entity', entity: id, resource: 'video'}, 'disabled')
@@ -266,7 +266,7 @@ describeOnEngine('actions of the live view', () => {
     })
   })
 
-  it('what would go on refusing is said', async () => {
+  it('names the switch and the parent that still refuse after a reset', async () => {
     const {lines} = await actions.ask('reset', rowOf(id, {isDisabled: true, refusingParent: 'team-1'}), undefined)
     expect(lines.slice(-2)).toEqual([
       `${id} is disabled. Its requests are refused until you unblock it with X.`,
@@ -274,7 +274,7 @@ describeOnEngine('actions of the live view', () => {
     ])
   })
 
-  it('draws no progress: the screen belongs to the view', async () => {
+  it('draws no progress, because the view owns the screen', async () => {
     const {isTTY} = process.stderr
     const write = vi.spyOn(process.stderr, 'write').mockReturnValue(true)
     process.stderr.isTTY = true
@@ -290,7 +290,7 @@ describeOnEngine('actions of the live view', () => {
     }
   })
 
-  it('a bucket that is gone is an error with its reason, before and after the question', async () => {
+  it('reports a missing bucket, before and after the question', async () => {
     const missing = 'Entity "nobody" has no bucket for resource "gpt-4".'
     await namespace.entities.create({id: 'nobody'})
     await expect(actions.ask('reset', rowOf('nobody'), undefined)).rejects.toThrow(missing)
@@ -300,7 +300,7 @@ describeOnEngine('actions of the live view', () => {
     await expect(perform()).rejects.toThrow(`Entity "${id}" has no bucket`)
   })
 
-  it('asking writes nothing, and without permission doing it says so', async () => {
+  it('writes nothing for a preview, and reports missing permissions', async () => {
     await using proxy = await readOnlyProxy(inject('engineEndpoint'))
     const flags = flagsAt(proxy.endpoint)
     await using readOnly = await openStack(flags, {})
@@ -315,7 +315,7 @@ describeOnEngine('actions of the live view', () => {
   })
 })
 
-it('is loaded only when the flag asks for it', async () => {
+it('loads the actions only when the flag is set', async () => {
   const importers = (await readSources()).flatMap(file =>
     importLines(file).flatMap(({target, kind}) =>
       /^src\/lib\/live\/actions\//.test(target ?? '') && !/\/live\/actions\//.test(file.path)

@@ -83,7 +83,7 @@ describe('metrics of buckets', () => {
     )
   })
 
-  it('leave out what is not known: rates after one reading, the lag', () => {
+  it('omit unknown values: rates after one reading, the lag', () => {
     const names = [...parseExposition(expositionText(measured([BEN]))).keys()]
     expect(names).not.toContain('zael_requests_refused_per_second')
     expect(names).not.toContain('zael_tokens_consumed_per_second')
@@ -100,7 +100,7 @@ describe('metrics of buckets', () => {
     ])
   })
 
-  it('are of 200 resources at most, those with most buckets', () => {
+  it('cover at most 200 resources, those with the most buckets', () => {
     const many = Array.from({length: 250}, (_, at) => readingOf(bucketOf(`ada#r${at}`, {limits: {rpm: {capacity: 1}}})))
     const large = readingOf(bucketOf('ben#r249', {limits: {rpm: {capacity: 1}}}))
     const found = parsed([...many, large])
@@ -114,14 +114,14 @@ describe('metrics of buckets', () => {
 })
 
 describe('the text format', () => {
-  it('escapes what would end a label or a line', () => {
+  it('escapes characters that would end a label or a line', () => {
     const value = 'a"b\\c\nd'
     const text = expositionText([{name: 'x', help: 'one\ntwo \\ three', samples: [{labels: {name: value}, value: 1}]}])
     expect(text).toBe('# HELP x one\\ntwo \\\\ three\n# TYPE x gauge\nx{name="a\\"b\\\\c\\nd"} 1\n')
     expect([...(parseExposition(text).get('x')?.samples ?? [])]).toEqual([[`name=${value}`, 1]])
   })
 
-  it('shows control characters of a name instead of passing them on to a terminal', () => {
+  it('escapes control characters of a name', () => {
     const samples = [{labels: {name: 'a\x1b]52;c;AA\x07\rb'}, value: 1}]
     expect(expositionText([{name: 'x', help: 'y', samples}])).toContain('x{name="a\\\\x1b]52;c;AA\\\\x07\\\\rb"} 1')
   })
@@ -133,7 +133,7 @@ describe('the text format', () => {
     ['# HELP x y\n# TYPE x gauge\nx{a="1} 1\n', 'bad label'],
     ['# HELP x y\n# TYPE x gauge\nx one\n', 'bad value'],
     ['# HELP x y\n# TYPE x gauge\n', 'no sample'],
-  ])('is read strictly: %j', (text, why) => {
+  ])('rejects invalid text: %j', (text, why) => {
     expect(() => parseExposition(text)).toThrow(why)
   })
 })
@@ -172,7 +172,7 @@ describe('the dashboard', () => {
     expect(wrong).toEqual([])
   })
 
-  it('has panels with ids of their own', () => {
+  it('gives every panel a unique id', () => {
     const ids = dashboard.panels.map(({id}: {id: number}) => id)
     expect(new Set(ids).size).toBe(ids.length)
   })

@@ -22,7 +22,7 @@ it.each([
   expect(ranking(readings, READ_AT_MS, {sort: 'entity', reversed: false, filter}).ids.toSorted()).toEqual(ids)
 })
 
-it('a whole status is that one only, and its beginning all that begin so', () => {
+it('matches a complete status exactly, and part of one as a prefix', () => {
   const rpm = {capacity: 9, left: 0}
   const readings = [
     readingOf(bucketOf('soft#r', {limits: {rpm: {...rpm, soft: true}}})),

@@ -108,7 +108,7 @@ describe('ranking', () => {
     expect(ids).toEqual(['much#r', 'little#r', 'later#r', 'earlier#r', 'never#r'])
   })
 
-  it('by what is left has those first that refuse: also a child whose parent is empty, and a request that is large', () => {
+  it('by tokens left puts refusing buckets first, also for an empty parent or a large request', () => {
     const of = (id: string, left: number, rest: Partial<Reading> = {}) =>
       readingOf(bucketOf(id, {limits: {tpm: {capacity: 1000, refillPerSecond: 0.001, left}}}), rest)
     const readings = new Map(

@@ -58,14 +58,14 @@ describe('the requests of a bucket', () => {
     expect(refusedPerSecond(countsAfter([0, 0], ...readings.slice(0, -1), [12, 200], [14, 200]))).toBe(10)
   })
 
-  it('tell refusals of the parent from those of the bucket itself', () => {
+  it('distinguish refusals of the parent from those of the bucket', () => {
     const first = nextRequestCounts(undefined, [shard(0, {refused: 1})], READ_AT_MS)
     const second = nextRequestCounts(first, [shard(0, {refused: 11, refusedByParent: 30})], READ_AT_MS + 2000)
     expect(second.refusedPerSecond).toEqual({own: 1, byParent: 3})
     expect(refusedPerSecond(second)).toBe(4)
   })
 
-  it('do not count what a new shard was copied with, and count a re-created item from zero', () => {
+  it('do not count the initial state of a new shard, and count a re-created item from zero', () => {
     const refused = {refused: 70, lastRefusedAtMs: READ_AT_MS}
     const first = nextRequestCounts(undefined, [shard(0, refused)], READ_AT_MS)
     const split = nextRequestCounts(first, [shard(0, refused), shard(1, refused)], READ_AT_MS + 2000)
@@ -82,12 +82,12 @@ describe('the requests of a bucket', () => {
     expect(refusedPerSecond(nextRequestCounts(stale, at(100, READ_AT_MS), READ_AT_MS + 4000))).toBe(0)
   })
 
-  it('stay as they are where a reading did not count them', () => {
+  it('keep their counts when a reading has none', () => {
     const first = nextRequestCounts(undefined, [shard(0, {refused: 3})], READ_AT_MS)
     expect(nextRequestCounts(first, [shardOf('a#b', 0, {limits: {}})], READ_AT_MS + 2000)).toMatchObject({refused: 3})
   })
 
-  it('are being refused for twelve seconds after a refusal: the next may be written ten seconds later', () => {
+  it('count as refused for twelve seconds, because the next refusal may be written ten seconds later', () => {
     const counts = countsAfter([0, 1])
     expect(isBeingRefused(counts, READ_AT_MS + 11_999)).toBe(true)
     expect(isBeingRefused(counts, READ_AT_MS + 12_000)).toBe(false)

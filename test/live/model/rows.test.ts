@@ -20,7 +20,7 @@ describe('a row', () => {
     )
   })
 
-  it('L6 is over, while nothing is known of its requests, exactly when some limit has less than one token over all shards', () => {
+  it('L6 is over exactly when a limit has less than one token over all shards, if no requests are known', () => {
     fc.assert(
       fc.property(anyReading, anyInstant, (any, nowMs) => {
         const reading = {...any, requests: NO_REQUESTS, typical: []}
@@ -49,7 +49,7 @@ describe('a row', () => {
     expect(left).toMatchObject({status: 'ok', tightest: {name: 'rpm'}})
   })
 
-  it('is not over because of the debt of one shard: a request takes from every shard', () => {
+  it('is not over because one shard is in debt: a request takes from every shard', () => {
     const rpm = {capacity: 100, refillPerSecond: 0.001}
     const bucket = bucketOf('a#b', {limits: {rpm: {...rpm, left: -30}}}, {limits: {rpm: {...rpm, left: 5}}})
     expect(rowAt(readingOf(bucket), READ_AT_MS)).toMatchObject({

@@ -23,7 +23,7 @@ const refused = (counts: Partial<RequestCounts>) => ({
 })
 
 describe('the status of a bucket', () => {
-  it('is over when its average request does not fit, however much is left', () => {
+  it('is over when its average request does not fit, whatever its balance', () => {
     expect(statusAt(reading('a#b', 600, {typical: [601]}), READ_AT_MS)).toMatchObject({
       status: 'over',
       refusedBy: 'entity',
@@ -55,7 +55,7 @@ describe('the status of a bucket', () => {
     expect(statusAt({...child, chargedTo: 'unwatched#r'}, READ_AT_MS, () => undefined).status).toBe('ok')
   })
 
-  it('is disabled where a switch refuses every request, whatever is left', () => {
+  it('is disabled where a switch refuses every request, whatever its balance', () => {
     expect(statusAt(reading('a#b', 900, {isDisabled: true}), READ_AT_MS)).toMatchObject({
       status: 'disabled',
       refusedBy: undefined,

@@ -84,7 +84,7 @@ describeOnEngine('the detail of a bucket', () => {
     expect((await detailOf(tenant, names)).limits[0]).toMatchObject({name: 'rpm', text: '7/min'})
   })
 
-  it('has limits in money as money, and says until when a boost applies', async () => {
+  it('shows limits in money as money, and the end of a boost', async () => {
     const {tenant, names} = await populated()
     const own = {level: 'entity', entity: 'ada', resource: 'gpt-4'} as const
     await names.setLimits(own, parseLimits(['usd=$5/min']))

@@ -8,7 +8,7 @@ import {putUsers} from '../support.js'
 describeOnEngine('names of entities', () => {
   const table = useTable()
 
-  it('are read once, for what is on the screen, and cost nothing after that', async () => {
+  it('are read once for the visible rows, then cached', async () => {
     const tenant = newTenant(table)
     const names = new Repository({stack: table.name, transport: table.transport}).namespaceById(tenant.namespace)
     await names.entities.create({id: 'user-0', name: 'Ada Ltd'})

@@ -11,7 +11,7 @@ function readingAt(at: number): Reading {
 }
 
 describe('packed readings', () => {
-  it('take few bytes each, also when no more texts are kept once', () => {
+  it('take few bytes each, also when the table of shared texts is full', () => {
     const packed = new PackedValues()
     for (let at = 0; at < 10_000; at++) packed.add(`a text that is kept once ${at}`)
     const first = packed.add(readingAt(0))
@@ -20,7 +20,7 @@ describe('packed readings', () => {
     expect(bytes / 1000).toBeLessThan(150)
   })
 
-  it('are not kept, but put together again whenever they are asked for', () => {
+  it('are decoded on every read, not kept as objects', () => {
     const packed = new PackedReadings()
     const reading = readingAt(7)
     packed.add(reading)

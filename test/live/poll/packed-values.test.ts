@@ -19,7 +19,7 @@ const anyValue = fc.letrec(tie => ({
 })).value
 
 describe('packed values', () => {
-  it('are equal to the originals, in whatever order they are asked for', () => {
+  it('equal the originals, in any order of reads', () => {
     fc.assert(
       fc.property(fc.array(anyValue, {maxLength: 8}), values => {
         const packed = new PackedValues()
@@ -38,7 +38,7 @@ describe('packed values', () => {
     },
   )
 
-  it('with texts that do not repeat are equal, and so are those of many megabytes', () => {
+  it('equal the originals with unique texts, and with many megabytes', () => {
     const packed = new PackedValues()
     const sample = (at: number) => ({id: `id ${at}`, again: [`id ${at}`, `é ${at}`, `ω ${at}`], size: at})
     const places = Array.from({length: 12_000}, (_, at) => packed.add(sample(at)))
@@ -50,14 +50,14 @@ describe('packed values', () => {
     expect(packed.at(after)).toBe('after')
   })
 
-  it('with names that could be taken for those of others are equal', () => {
+  it('equal the originals when names look like those of other values', () => {
     const packed = new PackedValues()
     const values = [{}, {'': 1}, {a: 1, b: 2}, {'a\nb': 1}, {'a","b': 1}, JSON.parse('{"__proto__": 1}')]
     const places = values.map(value => packed.add(value))
     expect(places.map(place => packed.at(place))).toStrictEqual(values)
   })
 
-  it('have the functions and instances of the originals', () => {
+  it('keep the functions and class instances of the originals', () => {
     const packed = new PackedValues()
     const value = {at: () => 1, since: new Date(5)}
     const copy = packed.at(packed.add(value)) as typeof value

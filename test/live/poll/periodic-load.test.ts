@@ -44,7 +44,7 @@ describeOnEngine('health and details, loaded periodically', () => {
     return watch
   }
 
-  it('health that was closed and opened again ignores a late response to the first request', async () => {
+  it('ignores a late health response after health was closed and opened again', async () => {
     const watch = await started()
     watch.watchHealth(true)
     watch.watchHealth(false)
@@ -60,7 +60,7 @@ describeOnEngine('health and details, loaded periodically', () => {
     expect(fixture.timers.delays).toEqual([])
   })
 
-  it('health has a line about unreadable buckets', async () => {
+  it('adds a line about unreadable buckets to health', async () => {
     const {PK, SK} = keys.bucket(fixture.tenant.namespace, 'ada', 'r', 0)
     const Key = {PK: {S: PK}, SK: {S: SK}}
     await table.transport.send('UpdateItem', {TableName: table.name, Key, UpdateExpression: 'REMOVE rf'})
@@ -74,7 +74,7 @@ describeOnEngine('health and details, loaded periodically', () => {
     await watch.stop()
   })
 
-  it('stopping does not wait for health that never responds, and sends no further request', async () => {
+  it('does not wait for health that never responds when it stops, and sends no further request', async () => {
     const watch = await started()
     watch.watchHealth(true)
     await watch.stop()
@@ -84,7 +84,7 @@ describeOnEngine('health and details, loaded periodically', () => {
     expect(fixture.timers.delays).toEqual([])
   })
 
-  it.each(['usage', 'audit', 'limits'])('stopping does not wait for a detail whose %s never respond', async part => {
+  it.each(['usage', 'audit', 'limits'])('does not wait for a detail whose %s never respond when it stops', async part => {
     const usual = fixture.faults
     const unanswered: unknown[] = []
     const marks: Record<string, string> = {usage: '#USAGE#', audit: 'AUDIT#', limits: '#CONFIG'}
@@ -105,7 +105,7 @@ describeOnEngine('health and details, loaded periodically', () => {
     for (const signal of unanswered) expect(signal).toMatchObject({aborted: true})
   })
 
-  it('a detail is loaded again while it is open, not after it was closed', async () => {
+  it('reloads a detail while it is open, and stops after it was closed', async () => {
     const watch = await started()
     watch.setDetail('ada#r')
     await until(watch, () => watch.data().detail !== undefined)
@@ -118,7 +118,7 @@ describeOnEngine('health and details, loaded periodically', () => {
     await watch.stop()
   })
 
-  it('a detail that is reloaded or closed while loading is ignored', async () => {
+  it('ignores a detail that was reloaded or closed while loading', async () => {
     const watch = await started()
     fixture.faults.start({kind: 'late answer', at: 1, times: 100})
     watch.setDetail('ada#r')
@@ -131,7 +131,7 @@ describeOnEngine('health and details, loaded periodically', () => {
     expect(fixture.timers.delays).toEqual([])
   })
 
-  it('nothing is loaded while polls are paused', async () => {
+  it('loads nothing while polls are paused', async () => {
     const watch = await started()
     watch.setDetail('ada#r')
     await until(watch, () => watch.data().detail !== undefined)
@@ -148,7 +148,7 @@ describeOnEngine('health and details, loaded periodically', () => {
     await watch.stop()
   })
 
-  it('stopping waits until a poll in flight has aborted its request', async () => {
+  it('waits until a poll in flight has aborted its request when it stops', async () => {
     let hasEnded = false
     const usual = fixture.faults
     const transport = {

@@ -44,7 +44,7 @@ describeOnEngine('the poller', () => {
     expect(lastPoll).toMatchObject({number: 1, atMs: tenant.nowMs, durationMs: 0, calls: 2, bucketsRead: 3})
   })
 
-  it('shows a bucket that was boosted under the limits that are in force when the boost is over', async () => {
+  it('shows a boosted bucket under its regular limits once the boost has expired', async () => {
     const tenant = newTenant(table)
     tenant.nowMs = Date.parse('2026-11-16T14:36:00Z')
     const resource = {level: 'resource', resource: 'gpt-4'} as const
@@ -77,7 +77,7 @@ describeOnEngine('the poller', () => {
     ])
   })
 
-  it('knows in which currency limits are', async () => {
+  it('knows the currency of limits', async () => {
     const tenant = newTenant(table)
     const poller = new BucketPoller(tenant, NAMESPACE)
     await poller.loadFacts(never)

@@ -24,7 +24,7 @@ describe('a reading', () => {
     expect([...rateOf([rpm(500)], [rpm(500)]).ratePerSecond]).toEqual([['rpm', 0]])
   })
 
-  it('shares with others only what is the same: lists of figures, the parent, counts of one read', () => {
+  it('shares equal parts with other readings: lists of figures, the parent, counts of one read', () => {
     const of = (id: string, sketch: ShardSketch, atMs = READ_AT_MS) =>
       nextReading(undefined, bucketOf(id, sketch), atMs)
     const [a, b] = [of('a#b', rpm(500)), of('c#b', rpm(500))]

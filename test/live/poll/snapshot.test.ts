@@ -68,7 +68,7 @@ describeOnEngine('a snapshot', () => {
     expect(readings.get('zed#r')?.bucket.shards).toHaveLength(4)
   })
 
-  it('reads every bucket twice where rates are wanted, an interval apart', async () => {
+  it('reads every bucket twice for rates, an interval apart', async () => {
     await putMany(150)
     const startMs = tenant.nowMs
     let pauses = 0
@@ -85,7 +85,7 @@ describeOnEngine('a snapshot', () => {
     expect(lastPoll.bucketsRead).toBe(150)
   })
 
-  it('costs no more than a poll of the live view unless all buckets are wanted', async () => {
+  it('costs no more than a poll of the live view unless all buckets are requested', async () => {
     await putMany(250)
     const before = table.capacity.snapshot()
     const {readings, known, lastPoll} = await read(undefined, undefined, false)
@@ -95,7 +95,7 @@ describeOnEngine('a snapshot', () => {
     expect(known).toEqual({count: 100, isComplete: false, unreadable: 0})
   })
 
-  it('reads the same buckets again where rates are wanted, and no others', async () => {
+  it('reads the same buckets again for rates, and no others', async () => {
     await putMany(250)
     const wanted: string[] = []
     tenant.transport.after = (operation, output) => {

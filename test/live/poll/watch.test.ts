@@ -193,7 +193,7 @@ describeOnEngine('a watch', () => {
     await watch.stop()
   })
 
-  it('explains a bucket while that is open, every 5 s, and says why it cannot', async () => {
+  it('explains a bucket every 5 s while the explanation is open, and reports why it cannot', async () => {
     const asked: string[] = []
     const why: WatchOptions['why'] = async ({entity, resource}) => {
       asked.push(`${entity} ${resource}`)

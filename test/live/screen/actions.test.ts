@@ -66,7 +66,7 @@ const ordered = (...names: string[]): Reading[] =>
   )
 
 describe('a view with actions', () => {
-  it('shows the keys, asks with the command, does it once, shows the result and polls', async () => {
+  it('shows the keys, asks with the command, acts once, shows the result and polls', async () => {
     const view = await show()
     expect(view.statusLine).toContain('? help · q quit · R reset · B boost · X block · / filter')
     await view.press('jj', 'R')
@@ -118,7 +118,7 @@ describe('a view with actions', () => {
     )
   })
 
-  it('acts on the row of the question, whatever row is under the cursor by then', async () => {
+  it('acts on the row of the question, also after the cursor moves', async () => {
     const view = await show(ordered('ada', 'ben', 'eve'))
     // Nothing was selected: the cursor is on the first row, whichever that is.
     await view.press('X')
@@ -136,7 +136,7 @@ describe('a view with actions', () => {
     expect(actions.performed).toEqual(['block ada r', 'block ada r'])
   })
 
-  it('declines with any other key, and says so', async () => {
+  it('declines with any other key, and confirms that', async () => {
     const view = await show()
     for (const key of ['n', KEY.escape, KEY.enter, 'q', ' ', KEY.tab]) {
       await view.press('R', key)
@@ -174,7 +174,7 @@ describe('a view with actions', () => {
     expect(actions.performed).toEqual(['boost team-research gpt-4'])
   })
 
-  it('shows what went wrong, and goes on', async () => {
+  it('shows the error, and continues', async () => {
     const view = await show()
     await view.press('R', 'y')
     actions.refuse(Object.assign(new Error('no permission\nfor this'), {hint: 'Ask an admin.'}))
@@ -203,7 +203,7 @@ describe('a view with actions', () => {
   it.each([
     ['q', 'q', 0],
     ['Ctrl-C', KEY.ctrlC, 130],
-  ])('%s waits for the answer of what runs', async (_, key, exitCode) => {
+  ])('waits for the running action on %s', async (_, key, exitCode) => {
     const view = await show()
     await view.press('R', 'y', key)
     expect(view.terminal.isAlternate).toBe(true)
@@ -213,7 +213,7 @@ describe('a view with actions', () => {
     expect(await view.result).toMatchObject({exitCode, performed: [expect.stringMatching(/: done$/)]})
   })
 
-  it('a second one does not wait, and says that it may have been made', async () => {
+  it('quits at the second Ctrl-C, and warns that the action may have been applied', async () => {
     const view = await show()
     await view.press('R', 'y', KEY.ctrlC, KEY.ctrlC)
     expect(await view.result).toMatchObject({
@@ -222,7 +222,7 @@ describe('a view with actions', () => {
     })
   })
 
-  it('so does --for', async () => {
+  it('waits for the running action when --for ends', async () => {
     const view = await show(SAMPLE, {forMs: 5000})
     await view.press('R', 'y')
     await view.pass(6000)
@@ -232,7 +232,7 @@ describe('a view with actions', () => {
     expect((await view.result).exitCode).toBe(0)
   })
 
-  it('wraps a long command so that it can be copied, and escapes what a stored name contains', async () => {
+  it('wraps a long command so that it can be copied, and escapes stored names', async () => {
     actions.flags = [
       '--stack',
       'a-stack-with-a-long-name',
@@ -253,7 +253,7 @@ describe('a view with actions', () => {
     expect(view.terminal.output).not.toContain('\u001b[2Jevil')
   })
 
-  it('asks nobody on a screen that is too small for the question', async () => {
+  it('does not ask on a screen that is too small for the question', async () => {
     actions.lines = Array.from({length: 30}, (_, line) => `line ${line}`)
     const view = await show(SAMPLE, {rows: 8, columns: 40})
     await view.press('R')
@@ -279,7 +279,7 @@ describe('a view with actions', () => {
     expect(view.terminal.screen).toMatch(/^[\n\x20-\x7e]*$/)
   })
 
-  it('names times by the clock of the server', async () => {
+  it('shows times by the clock of the server', async () => {
     const view = await show()
     await view.press('R', 'y')
     actions.answer('full')
@@ -291,7 +291,7 @@ describe('a view with actions', () => {
 })
 
 describe('a view without actions', () => {
-  it('has no key that opens one, and does not mention any', async () => {
+  it('binds no action key, and mentions none', async () => {
     const view = await show(SAMPLE, {actions: undefined, columns: 120})
     const before = view.terminal.screen
     expect(before).not.toMatch(/reset|boost|block/)

@@ -11,8 +11,8 @@ const child = (entity: string, rate: number | undefined, consumed: number, charg
 const drain = (...children: ReturnType<typeof child>[]) =>
   drainOf({readings: new Map(children.map(each => [each.id, each]))}, 'team#r', 'tpm')
 
-describe('who drains a parent', () => {
-  it('are the children that use most of the limit now', () => {
+describe('the children that drain a parent', () => {
+  it('rank by their current use of the limit', () => {
     expect(drain(child('a', 10, 9), child('b', 30, 1), child('idle', 0, 500), child('x', 9, 9, 'other#r'))).toEqual({
       basis: 'rate',
       children: [
@@ -22,7 +22,7 @@ describe('who drains a parent', () => {
     })
   })
 
-  it('are those that have used most of it so far, while nothing is used: an empty quota refuses everybody', () => {
+  it('rank by their total use while the limit is idle, as with an empty quota', () => {
     expect(drain(child('a', 0, 100), child('b', undefined, 300), child('new', 0, 0), child('refund', -5, 0))).toEqual({
       basis: 'total',
       children: [

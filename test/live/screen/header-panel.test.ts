@@ -38,21 +38,21 @@ describe('the header', () => {
 })
 
 describe('the totals', () => {
-  it('are those of the filtered buckets, and show of how many', () => {
+  it('cover the filtered buckets, and show how many of all that are', () => {
     expect(totalsOf({columns: 100, state: filtered('search')})).toBe(
       '3 of 5 buckets · ✖ 1 over · ▲ 1 near · ◂ 0 in debt · used rps 14/s, tpm 2.5k/s · 4 shards',
     )
     expect(totalsOf({columns: 100, state: filtered('gone')})).toMatch(/^0 of 5 buckets · /)
   })
 
-  it('are those of all filtered buckets, however few rows are shown', () => {
+  it('cover all filtered buckets, however few rows are shown', () => {
     const options = {columns: 100, top: 1, state: filtered('search')}
     expect(totalsOf(options)).toMatch(/^3 of 5 buckets · /)
     expect(linesOf(options)[1]).toContain(' · 1 of 5 buckets · ')
     expect(linesOf(options).at(-2)).toContain('/search  3 buckets')
   })
 
-  it('are those of all buckets where the filter does not apply', () => {
+  it('cover all buckets where the filter does not apply', () => {
     expect(linesOf({state: {...filtered('search'), tab: 'resources'}}).at(-2)).toMatch(/^5 buckets · /)
   })
 })

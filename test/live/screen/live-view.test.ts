@@ -59,7 +59,7 @@ describe('the view ends', () => {
     expect(process.listenerCount(signal)).toBe(before)
   })
 
-  it('after --for, by itself', async () => {
+  it('after --for', async () => {
     const view = await show(SAMPLE, {forMs: 6000})
     await view.pass(5000)
     expect(view.terminal.isAlternate).toBe(true)
@@ -115,7 +115,7 @@ describe('a frame', () => {
     expect(view.terminal.output).toContain('\u001b[31m✖')
   })
 
-  it('is drawn as a whole after a resize, whatever the terminal or Ink made of the old one', async () => {
+  it('is drawn completely after a resize, whatever the terminal or Ink did to the old one', async () => {
     const view = await show(many(50))
     for (const columns of [70, 60, 50, 120]) {
       view.terminal.resize(columns, 12)
@@ -127,7 +127,7 @@ describe('a frame', () => {
     }
   })
 
-  it('has no control character of a name or message, but shows it', async () => {
+  it('escapes control characters of names and messages', async () => {
     const names = ['a\u001b[2Jb\nc\u202ed', 'e\u001b]52;c;aGk=\u0007f', 'g\u001b[31mh', 'i\u200bj']
     const readings = names.map(name => readingOf(bucketOf(`${name}#gpt-4`, {limits: {tpm: {capacity: 9}}})))
     const view = await show(readings, {columns: 120})
@@ -228,7 +228,7 @@ describe('moving', () => {
 })
 
 describe('filter', () => {
-  it('takes letters as text while it is typed, and filters while typing', async () => {
+  it('treats letters as text while it is typed, and filters while typing', async () => {
     const view = await show(SAMPLE)
     await view.press('/', 'q', KEY.backspace, 's', 'p')
     expect(view.terminal.screen).toContain('/sp_')

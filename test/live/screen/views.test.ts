@@ -9,7 +9,7 @@ import {DETAIL, HEALTH} from './fixtures.js'
 const BY_ENTITY = {sort: 'entity', reversed: false, filter: ''} as const
 
 describe('the overview', () => {
-  it('shows what is refused, and what only the parent refuses', () => {
+  it('distinguishes refusals of the bucket from those of its parent', () => {
     const of = (id: string, left: number, own: number, byParent: number, rest: Partial<Reading> = {}) =>
       readingOf(bucketOf(id, {limits: {tpm: {capacity: 1000, left, refillPerSecond: 0.001}}}), {
         requests: {...NO_REQUESTS, refusedPerSecond: {own, byParent}},
@@ -63,7 +63,7 @@ describe('the overview', () => {
     `)
   })
 
-  it('has names beside ids where there is room', () => {
+  it('shows names beside ids where there is room', () => {
     const names = new Map([
       ['user-debt', 'Acme Corporation'],
       ['team-research', 'R&D'],
@@ -104,7 +104,7 @@ describe('the overview', () => {
     expect(draw({state: {mode: 'why', whyId: id}})).toContain('Loading.')
   })
 
-  it('says that a filter can match nothing', () => {
+  it('reports a filter that can match nothing', () => {
     const selection = {sort: 'left', reversed: false, filter: 'status:nonsense'} as const
     expect(draw({state: {mode: 'filter', selection}})).toContain(
       '/status:nonsense_  not a status: ok, overdrawn, near, over, disabled, gone',

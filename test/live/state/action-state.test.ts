@@ -62,7 +62,7 @@ describe('an action opens', () => {
     expect(press(press(detail, 'R'), '', ESCAPE)).toMatchObject({mode: 'detail', detailId: 'ben#gpt-4'})
   })
 
-  it('and knows who refuses', () => {
+  it('and carries the parent that refuses', () => {
     const rowOf = () => row({isDisabled: false, parent: 'team-1'}, {refusedBy: 'parent'})
     expect(press(FIRST, 'R', {}, {...EXTENT, rowOf}).action?.target).toMatchObject({refusingParent: 'team-1'})
     expect(looking.action?.target.refusingParent).toBeUndefined()
@@ -76,7 +76,7 @@ describe('an action opens', () => {
     for (const key of ['R', 'B', 'X']) expect(press(resources, key)).toBe(resources)
   })
 
-  it('never in a view that cannot write: the keys change nothing, not even the object', () => {
+  it('never in a read-only view: the keys change nothing, not even the object', () => {
     const reading = initialState(FIRST.selection, 2000)
     const detail = press(reading, '', ENTER)
     const why = press(reading, 'y')
@@ -91,25 +91,25 @@ describe('an action opens', () => {
 })
 
 describe('while it is looked up', () => {
-  it('y confirms nothing, also when it came together with the key', () => {
+  it('ignores y, also when it arrived together with the key', () => {
     for (const state of [press(looking, 'y'), press(FIRST, 'Ry'), press(FIRST, 'Xyyy')]) {
       expect(state).toMatchObject({mode: 'looking', steps: 1})
     }
   })
 
-  it('esc closes it, and a late answer opens nothing', () => {
+  it('closes on esc, and ignores a late answer', () => {
     const closed = press(looking, '', ESCAPE)
     expect(closed).toMatchObject({mode: 'list', action: undefined, note: 'cancelled: nothing was changed'})
     expect(tell(closed, {type: 'asked', step: 1, question: QUESTION})).toBe(closed)
   })
 
-  it('the answer to an earlier question is not taken for that of a later one', () => {
+  it('ignores the answer to an earlier question', () => {
     const again = press(press(looking, '', ESCAPE), 'jX')
     expect(tell(again, {type: 'asked', step: 1, question: QUESTION})).toBe(again)
     expect(asked(again)).toMatchObject({mode: 'asking', action: {kind: 'unblock', target: {entity: 'ben'}}})
   })
 
-  it('what is wrong is shown, in lines', () => {
+  it('shows an error, in lines', () => {
     const error = Object.assign(new Error('no bucket\n  here'), {hint: 'Try later.'})
     expect(failed(looking, error)).toMatchObject({
       mode: 'over',
@@ -121,7 +121,7 @@ describe('while it is looked up', () => {
 })
 
 describe('a question', () => {
-  it('is answered by y', () => {
+  it('is confirmed by y', () => {
     expect(running).toMatchObject({mode: 'running', steps: 2, action: {question: QUESTION}})
   })
 
@@ -138,7 +138,7 @@ describe('a question', () => {
     ['', {tab: true}],
     ['y', {meta: true}],
     ['y', CTRL],
-  ])('%j %j declines', (input, key) => {
+  ])('is declined by %j %j', (input, key) => {
     expect(press(asking, input, key)).toMatchObject({
       mode: 'list',
       action: undefined,
@@ -148,7 +148,7 @@ describe('a question', () => {
     })
   })
 
-  it('is about the row of the key press, however the list is sorted by then, and when the row is gone', () => {
+  it('keeps the row of the key press after the list is sorted anew, and after the row is gone', () => {
     for (const ids of [EXTENT.ids.toReversed(), ['eve#search']]) {
       const extent = {...EXTENT, ids, rowOf: () => undefined}
       const sorted = screenReducer(asking, {type: 'settled', cursor: {id: 'ada#gpt-4', index: 2, top: 0}}, () => extent)
@@ -158,7 +158,7 @@ describe('a question', () => {
     }
   })
 
-  it('that does not fit on the screen must be read to its end before', () => {
+  it('must be scrolled to its end before y when it does not fit on the screen', () => {
     const long = {...EXTENT, text: {length: 30, height: 10}}
     const early = press(asking, 'y', {}, long)
     expect(early).toMatchObject({mode: 'asking', steps: 1, note: 'scroll down to the end first (j, G)'})
@@ -172,12 +172,12 @@ describe('a question', () => {
 })
 
 describe('while it runs', () => {
-  it('keys do nothing', () => {
+  it('ignores keys', () => {
     for (const key of ['y', 'R', 'X', 'B', 'n', 'j', '/', '?', 'p']) expect(press(running, key)).toBe(running)
     for (const key of [ESCAPE, ENTER]) expect(press(running, '', key)).toBe(running)
   })
 
-  it('q and Ctrl-C wait for the answer; again, they do not', () => {
+  it('waits for the answer on q and Ctrl-C, and quits on the second press', () => {
     const waiting = press(running, 'q')
     expect(waiting).toMatchObject({mode: 'running', exitCode: 0, endsAtOnce: false})
     expect(done(waiting)).toMatchObject({mode: 'over', exitCode: 0})
@@ -195,7 +195,7 @@ describe('while it runs', () => {
 })
 
 describe('when it is over', () => {
-  it('the result is shown and noted, and a poll is asked for', () => {
+  it('shows and notes the result, and requests a poll', () => {
     expect(done(running, ['rpm +40'])).toMatchObject({
       mode: 'over',
       refreshes: 1,
@@ -204,7 +204,7 @@ describe('when it is over', () => {
     })
   })
 
-  it('so is a failure, after which something may have changed as well', () => {
+  it('shows and notes a failure, and requests a poll because data may have changed', () => {
     expect(failed(running, new Error('no answer'))).toMatchObject({
       mode: 'over',
       refreshes: 1,
@@ -213,7 +213,7 @@ describe('when it is over', () => {
     })
   })
 
-  it('esc and enter close it, q quits, and another answer changes nothing', () => {
+  it('closes on esc and enter, quits on q, and ignores another answer', () => {
     const over = done(running)
     for (const key of [ESCAPE, ENTER]) expect(press(over, '', key)).toMatchObject({mode: 'list', note: undefined})
     expect(press(over, 'q').exitCode).toBe(0)
@@ -233,7 +233,7 @@ describe('a boost', () => {
     expect(press(typed, '', ENTER)).toMatchObject({mode: 'looking', steps: 2, action: {input: typed.action?.input}})
   })
 
-  it('takes every letter as text, and the keys of an editor', () => {
+  it('treats every letter as text, and supports the keys of an editor', () => {
     const typed = press(editing, 'qyRX? j')
     expect(typed.action?.input?.before).toBe('tpm=2k/min --for 1hqyRX? j')
     expect(typed.steps).toBe(1)
@@ -244,7 +244,7 @@ describe('a boost', () => {
     expect(press(editing, '', ESCAPE)).toMatchObject({mode: 'list', action: undefined})
   })
 
-  it('keeps a text that is wrong, with the reason, until it is edited', () => {
+  it('keeps an invalid text, with the reason, until it is edited', () => {
     const wrong = failed(press(editing, '', ENTER), new Error('no such limit'))
     expect(wrong).toMatchObject({mode: 'editing', action: {input: editing.action?.input, outcome: ['no such limit']}})
     expect(press(wrong, 'x').action?.outcome).toEqual([])

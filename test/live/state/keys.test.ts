@@ -63,7 +63,7 @@ describe('in the list', () => {
 })
 
 describe('while a filter is typed', () => {
-  it('takes every printable character as text', () => {
+  it('treats every printable character as text', () => {
     fc.assert(
       fc.property(fc.string({minLength: 1, maxLength: 1, unit: 'grapheme-ascii'}), text => {
         expect(actionOf(text, {}, 'filter', 'overview')).toEqual({type: 'filter-type', text})
@@ -127,7 +127,7 @@ it('binds R, B and X only where the view may write', () => {
   }
 })
 
-it('binds nothing that changes anything', () => {
+it('binds no key that writes', () => {
   const words = BINDINGS.map(({description}) => description).join(' ')
   expect(words).not.toMatch(/delete|reset|remove|set /)
 })

@@ -18,22 +18,22 @@ const press = (state: ScreenState, input: string, key = {}): ScreenState =>
   screenReducer(state, {type: 'press', input, key, atMs: 7}, extentOf)
 
 describe('a key', () => {
-  it('means what it means in the mode: q is text in a filter, and quits elsewhere', () => {
+  it('depends on the mode: q is text in a filter, and quits elsewhere', () => {
     expect(press(FIRST, 'q').exitCode).toBe(0)
     const typing = press(press(FIRST, '/'), 'q')
     expect(typing).toMatchObject({mode: 'filter', selection: {filter: 'q'}, exitCode: undefined})
     expect(press(typing, 'c', {ctrl: true}).exitCode).toBe(130)
   })
 
-  it('changes nothing where it means nothing, not even the object', () => {
+  it('returns the same object where it has no meaning', () => {
     expect(press(FIRST, 'x')).toBe(FIRST)
   })
 
-  it('takes the time of the press for a pause', () => {
+  it('uses the time of the key press for a pause', () => {
     expect(press(FIRST, 'p').pausedAtMs).toBe(7)
   })
 
-  it('is counted where the terminal or the watch has to act', () => {
+  it('is counted where the terminal or the watch must act', () => {
     const state = [
       ['r', {}],
       ['r', {}],
@@ -43,12 +43,12 @@ describe('a key', () => {
   })
 })
 
-it('keys that arrived together each see the list that those before them left', () => {
+it('applies keys that arrived together to the list that the earlier ones left', () => {
   expect(press(FIRST, '/search\r\r')).toMatchObject({mode: 'detail', detailId: 'eve#search'})
   expect(press(FIRST, 'jj\r')).toMatchObject({mode: 'detail', detailId: 'eve#search'})
 })
 
-it('remembers where new data has moved the selected line', () => {
+it('remembers the new index of the selected line after new data', () => {
   const cursor = {id: 'ben#gpt-4', index: 2, top: 1}
   const state = screenReducer(FIRST, {type: 'settled', cursor}, extentOf)
   expect(state.cursors).toEqual({...FIRST.cursors, overview: cursor})

@@ -131,7 +131,7 @@ describe('why', () => {
 })
 
 describe('a filter that can match nothing', () => {
-  it('is not kept: enter says what is wrong with it', () => {
+  it('is not kept: enter shows its problem', () => {
     const typed = stateAfter({type: 'filter'}, type('status:nonsense'), {type: 'filter-keep'})
     expect(typed).toMatchObject({mode: 'filter', note: expect.stringContaining('not a status: ok, ')})
     expect(stateAfter({type: 'filter'}, type('status:over'), {type: 'filter-keep'}).mode).toBe('list')

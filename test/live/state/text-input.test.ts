@@ -19,7 +19,7 @@ it('does not leave the text, and never halves a character', () => {
   expect(after('a😀', go('start'), go('right'))).toEqual({before: 'a', after: '😀'})
 })
 
-it('moving changes nothing', () => {
+it('changes nothing when the cursor moves', () => {
   const moves = fc.array(fc.constantFrom('left', 'right', 'start', 'end'))
   fc.assert(
     fc.property(fc.string(), moves, (text, all) => {

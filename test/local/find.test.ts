@@ -54,7 +54,7 @@ describe('looking for a stack', () => {
     expect(await stackStatus(stateDir())).toMatchObject({running: true, live})
   })
 
-  it('finds none where there is no state', async () => {
+  it('finds none without a state file', async () => {
     expect(await findStack(stateDir())).toEqual({kind: 'none'})
   })
 
@@ -66,7 +66,7 @@ describe('looking for a stack', () => {
     ['[]', 'Invalid input: expected object, received array'],
     ['null', 'Invalid input: expected object, received null'],
     ['{}', 'pid: .*; began: .*; stack: .*; startToken: .*; version: '],
-  ])('names what is wrong with the state %j, which a crash can leave', async (text, problem) => {
+  ])('names the problem of the state %j, which a crash can leave', async (text, problem) => {
     await mkdir(stateDir().folder, {mode: 0o700})
     await writeFile(stateDir().stateFile, text, {mode: 0o600})
     const message = expect.stringMatching(`state\\.json is damaged: .*${problem}`)
@@ -103,7 +103,7 @@ describe('looking for a stack', () => {
     expect(found).toEqual({kind: 'running', state: await sampleState(), live})
   })
 
-  it('refuses a folder in the place of the state, and leaves it alone', async () => {
+  it('refuses a folder in the place of the state file, and does not change it', async () => {
     await mkdir(join(stateDir().stateFile, 'mine'), {recursive: true, mode: 0o700})
     const refusal = {code: 'local.home', message: `cannot read ${stateDir().stateFile}: it is a folder, not a file`}
     await expect(findStack(stateDir())).rejects.toMatchObject(refusal)

@@ -38,7 +38,7 @@ describe('the variables of the local stack', () => {
     rmdirSync(cwd)
   })
 
-  it('escape what ends a quoted text in fish and PowerShell', () => {
+  it('escape the characters that end a quoted text in fish and PowerShell', () => {
     expect(formatVariables({V: "a'\\'b"}, 'fish')).toEqual(["set -gx V 'a\\'\\\\\\'b'"])
     expect(formatVariables({V: "a'b\u2019c"}, 'powershell')).toEqual(["$Env:V = 'a''b\u2019\u2019c'"])
   })
@@ -47,7 +47,7 @@ describe('the variables of the local stack', () => {
 describe('--unset', () => {
   const local = localVariables('http://127.0.0.1:8000')
 
-  it('removes what points to a local stack, so that a shell is as before', () => {
+  it('removes the variables that point to a local stack, so that the shell is as before', () => {
     const script = [
       ...formatVariables(local, 'sh'),
       ...formatUnset(localVariablesIn(local), 'sh'),

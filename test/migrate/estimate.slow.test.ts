@@ -37,14 +37,14 @@ describeOnEngine('the estimated cost of a migration', () => {
       return scene.capacity.since(before)
     }
 
-    it('is close to what the engine counts', async () => {
+    it('is close to the units that the engine counts', async () => {
       const plan = await planned()
       const {read, write} = await counted()
       expectNear(plan.readUnits, read, MOST_OF_READS)
       expectNear(plan.writeUnits, write)
     })
 
-    it('is close to what the engine counts when every copy is up to date', async () => {
+    it('is close to the units that the engine counts when every copy is up to date', async () => {
       // The table still lacks its stream, which these tests do not enable.
       const plan = await planned()
       expect(plan.steps.filter(({isPending}) => isPending).map(({id}) => id)).toEqual(['indexes'])

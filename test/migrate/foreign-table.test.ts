@@ -56,7 +56,7 @@ describeOnEngine('a table that does not belong to a rate limiter', () => {
     await otherKeys.own.close()
   })
 
-  it.each(commands(foreign))('is refused by %s, and nothing is written', async (_, command) => {
+  it.each(commands(foreign))('is refused by %s, without a write', async (_, command) => {
     const before = [await foreign.items(), await descriptionOf(foreign)]
     await expect(command()).rejects.toMatchObject(refusal)
     expect([await foreign.items(), await descriptionOf(foreign)]).toEqual(before)

@@ -39,7 +39,7 @@ const runToEnd = (scene: OldTableScene) => migrateCounted(inject('engineEndpoint
 describeOnEngine('a migration that is killed', () => {
   useMigrationProgram()
 
-  it('ends in the same state as one that was not, wherever it was killed', {timeout: 900_000}, async () => {
+  it('ends in the same state as an uninterrupted one, wherever it was killed', {timeout: 900_000}, async () => {
     const whole = await onTable(async scene => {
       const requests = await runToEnd(scene)
       expect((await scene.verify()).clean).toBe(true)

@@ -25,7 +25,7 @@ describeOnEngine('a client that starts in the middle of a migration', () => {
     const population = makePopulation({entities: 0})
     const scene = useOldTable(3, () => [versionItem], population)
 
-    it('finds those that are copied later at once while the migration is open, and caches that there are none after it', async () => {
+    it('finds limits that are copied later at once while the migration is open, and caches their absence after it', async () => {
       await scene.migrate({until: 'limits'})
       const {id} = (await new Namespaces(scene.table).register('default')).namespace
       const {configs} = new NamespaceRepository({...scene.table, namespace: id}, undefined)

@@ -122,7 +122,7 @@ describeOnEngine('entities that were copied by hand', () => {
     unlisted,
   ])
 
-  it('are no conflict when they are equivalent and have their index keys', async () => {
+  it('are not conflicts when they are equivalent and have their index keys', async () => {
     const {conflicts} = await scene.migrate()
     expect(conflicts.shown.map(({key}) => key).sort()).toEqual(['ENTITY#other #META', 'ENTITY#unlisted #META'])
   })
@@ -138,7 +138,7 @@ describeOnEngine('a conflict in a table of a layout that is newer than this zael
     encodeVersion({...record, schemaVersion: '0.11.0'}),
   ])
 
-  it('is left alone', async () => {
+  it('is not changed', async () => {
     const before = await scene.items()
     await expect(surveyTable(scene.table, {ourVersion: VERSION})).rejects.toMatchObject({kind: 'conflict'})
     await expect(resolve(scene, 'ENTITY#user-1 #META', 'old')).rejects.toMatchObject({

@@ -108,7 +108,7 @@ export function describeStartingClients(name: string, {hasBuckets, version, firs
     const population = makePopulation({entities: 0})
     const scene = useOldTable(3, () => items(population, hasBuckets, version), population)
 
-    it('is refused, or decides by the limits of the right level', async () => {
+    it('is refused, or decides by the limits of the correct level', async () => {
       const seen: Seen = new Map()
       let looks = 0
       const look = async (at: string) => {

@@ -16,7 +16,7 @@ describeOnEngine('a plan matches what a run does', () => {
     const table = useOldTable(generation, population.nowMs, capacity)
     beforeAll(() => writeGeneration(table, generation, population))
 
-    it('nothing is pending afterwards, and the estimate was of the right order', async () => {
+    it('finds nothing pending after a run, and estimates the right order of magnitude', async () => {
       // Tables of the first generation have no limits for some of their buckets.
       const plan = planMigration(await surveyTable(table, {ourVersion: '0.1.0'}), 100, {limitsFromBuckets: true})
       const before = capacity.snapshot()

@@ -40,7 +40,7 @@ describeOnEngine('a survey', () => {
       expect(transport.calls.filter(call => !reads.has(call))).toEqual([])
     })
 
-    it('reports what is pending, what has expired and what the table lacks', () => {
+    it('reports pending items, expired items and the missing parts of the table', () => {
       const expired = population.buckets.filter(bucket => bucket.expired)
       const isPerLimit = generation <= 2
       const expiredItems = isPerLimit ? expired.flatMap(({limits}) => limits).length : expired.length

@@ -82,7 +82,7 @@ describeOnEngine('clients of both layouts without a pass', () => {
   const scene = useOldTable(4, population => itemsFor('composite')(population))
   const MINUTES = 60
 
-  it('admit as much too much as one side can earn in that time, and then nothing until that is paid back', {
+  it('admit too many requests by the refill of one side in that time, and then nothing until that is paid back', {
     timeout: SLOW_MS,
   }, async () => {
     const traffic = new Traffic(scene, 'composite', 7)

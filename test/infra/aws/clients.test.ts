@@ -19,7 +19,7 @@ describe('openAws', () => {
     [{region: 'eu-west-3'}, {AWS_REGION: 'us-east-1'}, 'eu-west-3'],
     [{}, {AWS_REGION: 'us-east-1', AWS_DEFAULT_REGION: 'us-east-2'}, 'us-east-1'],
     [{}, {AWS_DEFAULT_REGION: 'us-east-2'}, 'us-east-2'],
-  ])('uses for %o with %o the region %s', async (input, env, region) => {
+  ])('resolves %o with %o to the region %s', async (input, env, region) => {
     using aws = openAws(input, {...KEYS, ...env})
     expect(await aws.region()).toBe(region)
   })

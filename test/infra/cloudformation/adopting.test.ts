@@ -176,7 +176,7 @@ describeOnEngine('a table that belongs to no stack', () => {
     expect(statusOf(BARE)).toBeUndefined()
   })
 
-  it('cannot be adopted while another stack uses the role and policy names, which are listed', async () => {
+  it('cannot be adopted while one of its role names is in use, and the name is reported', async () => {
     await makeTable(OTHERS)
     await putVersion(OTHERS)
     await deployer.server.cloudFormation.account.put('AWS::IAM::Role', `${OTHERS}-aggr`, {})

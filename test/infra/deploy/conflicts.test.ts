@@ -41,7 +41,7 @@ describe('a name that another region has taken', () => {
     expect(hintFor(type, reason)).toContain('docs/deploying.md#one-name-in-several-regions')
   })
 
-  it('suggests other role names only for roles and policies', () => {
+  it('suggests other role names only when the name of a role or policy is taken', () => {
     expect(hintFor('AWS::SQS::Queue', 'two-aggregator-dlq already exists')).not.toContain('--role-name-format')
     expect(hintFor('AWS::IAM::Role', 'Not authorized to create a role')).not.toContain('--role-name-format')
   })

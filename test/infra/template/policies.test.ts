@@ -84,7 +84,7 @@ describeOnEngine('policies and the calls that the code makes', () => {
   it.each([
     ['read-only', READ, ['look']],
     ['full access', FULL, ['look', 'operate']],
-  ])('%s is enough for what zael doctor asks for', (_, policies, purposes) => {
+  ])('allows with %s every action that zael doctor checks', (_, policies, purposes) => {
     const place = {partition: 'aws', region: 'eu-west-1', account: '123456789012', stack: 'prod'}
     const needed = neededActions(place).filter(({purpose}) => purposes.includes(purpose))
     expect(needed.length).toBeGreaterThan(3)
@@ -94,7 +94,7 @@ describeOnEngine('policies and the calls that the code makes', () => {
     expect(denied).toEqual([])
   })
 
-  it('zael doctor asks for exactly the actions on items that operators need', () => {
+  it('asks in zael doctor for exactly the actions on items that operators need', () => {
     const place = {partition: 'aws', region: 'eu-west-1', account: '123456789012', stack: 'prod'}
     const asked = (purpose: string) =>
       neededActions(place)
@@ -114,7 +114,7 @@ describeOnEngine('policies and the calls that the code makes', () => {
     expect(all.filter(call => lets(READ, call) || lets(NS_READ, call, own))).toEqual([])
   })
 
-  it('C-19 namespace-acquire allows all that a limiter does, only in the namespace of the tag', () => {
+  it('C-19 namespace-acquire allows every call of a limiter, only in the namespace of the tag', () => {
     expect(refused(NS_ACQ, journeys.limiter, own)).toEqual({})
     for (const tag of ['AnotherTags', `${own}x`, own.slice(0, -1), '_', undefined]) {
       const calls = [...journeys.limiter.values()].flat().filter(call => !inRegistry(call))
@@ -152,7 +152,7 @@ describeOnEngine('policies and the calls that the code makes', () => {
     }
   })
 
-  it('a batch with one key of another namespace is refused as a whole', () => {
+  it('refuses a whole batch when one key belongs to another namespace', () => {
     const batch = (...leadingKeys: string[]): Authorisation => ({
       ...{action: 'dynamodb:BatchGetItem', target: 'table', leadingKeys},
     })
@@ -160,7 +160,7 @@ describeOnEngine('policies and the calls that the code makes', () => {
     expect(lets(NS_READ, batch(`${own}/ENTITY#a`, 'AnotherTags/ENTITY#b'), own)).toBe(false)
   })
 
-  it('a call without a key is not allowed for lack of a key to compare', () => {
+  it('refuses a call without a key, because there is no key to compare', () => {
     for (const action of ['dynamodb:Scan', 'dynamodb:GetItem', 'dynamodb:Query', 'dynamodb:UpdateItem']) {
       for (const policies of [NS_ACQ, NS_READ, NS_FULL]) {
         expect(lets(policies, {action, target: 'table', leadingKeys: undefined}, own)).toBe(false)
@@ -168,7 +168,7 @@ describeOnEngine('policies and the calls that the code makes', () => {
     }
   })
 
-  it('index keys start with the namespace and a slash, except in GSI4, where they are the namespace alone', () => {
+  it('starts index keys with the namespace and a slash, except in GSI4, where they are the namespace alone', () => {
     const queries = [journeys.looks, journeys.changes, journeys.limiter]
       .flatMap(steps => [...steps.values()].flat())
       .filter(({target}) => target.startsWith('index/'))
@@ -184,7 +184,7 @@ describeOnEngine('policies and the calls that the code makes', () => {
       calls = await recordAggregator(table)
     })
 
-    it('allows all that the aggregator does', () => {
+    it('allows every call of the aggregator', () => {
       expect(calls.length).toBeGreaterThan(5)
       expect(calls.filter(call => !lets(AGGREGATOR, call))).toEqual([])
     })

@@ -31,7 +31,7 @@ describe('the table', () => {
     })
   })
 
-  it('has the configured maxima and warm throughput, each by itself, and none by default', () => {
+  it('has the configured maxima and warm throughput independently, and none by default', () => {
     const throughput = (parameters = {}) => {
       const {OnDemandThroughput, WarmThroughput} = table(parameters).Properties
       return {OnDemandThroughput, WarmThroughput}
@@ -54,7 +54,7 @@ describe('the table', () => {
     expect(encryption(KEY)).toEqual({SSEEnabled: true, SSEType: 'KMS', KMSMasterKeyId: KEY})
   })
 
-  it('lets its users use a customer managed key, only through DynamoDB; for a key of AWS there is no statement', () => {
+  it('lets its users use a customer managed key, only through DynamoDB, and adds no statement for an AWS key', () => {
     const keyResources = (parameters = {}) => {
       const {AggregatorRole, ...Resources} = stackWith(parameters).Resources
       const managed = idsOf('AWS::IAM::ManagedPolicy').map(id => Resources[id].Properties.PolicyDocument)

@@ -23,7 +23,7 @@ describe('the stack', () => {
     expect(first.sha256Base64).toBe(second.sha256Base64)
   })
 
-  it('C-14 there was no choice of a key and no reserved concurrency', () => {
+  it('C-14 accepts an encryption key and reserved concurrency', () => {
     const {Table, AggregatorFunction} = stackWith({
       TableEncryptionKey: KEY,
       LambdaReservedConcurrency: '3',
@@ -32,7 +32,7 @@ describe('the stack', () => {
     expect(AggregatorFunction.Properties.ReservedConcurrentExecutions).toBe('3')
   })
 
-  it('C-41 the dead-letter alarm notified no topic, and there was no dashboard', () => {
+  it('C-41 notifies the topic of the dead-letter alarm, and has a dashboard', () => {
     const {AggregatorDLQAlarm, Dashboard} = stackWith({AlarmSNSTopicArn: TOPIC}).Resources
     expect(AggregatorDLQAlarm.Properties.AlarmActions).toEqual([TOPIC])
     expect(JSON.parse(Dashboard.Properties.DashboardBody).widgets.length).toBeGreaterThan(0)

@@ -65,11 +65,11 @@ describe('the template', () => {
     expect(Buffer.byteLength(compactTemplate(TEMPLATE_TEXT))).toBeLessThan(LONGEST_INLINE_BYTES - RESERVED_BYTES)
   })
 
-  it('means the same as it is sent', () => {
+  it('keeps its meaning when it is compacted to be sent', () => {
     expect(parseTemplate(compactTemplate(TEMPLATE_TEXT))).toEqual(TEMPLATE)
   })
 
-  it("loses nothing but the statements for a key of one's own where an emulator would not understand them", () => {
+  it('omits only the statements for a customer key where an emulator does not support them', () => {
     const sent = parseTemplate(compactTemplate(withoutItemsOf('OwnKey', TEMPLATE_TEXT)))
     expect(stackWith({}, {}, sent)).toEqual(stackWith())
     expect(JSON.stringify(sent)).not.toContain('kms:Decrypt')
@@ -84,7 +84,7 @@ describe('the template', () => {
     [{AggregatorRoleArn: ROLE, EnableTracing: 'true'}],
     [{EnableAuditArchival: off, EnableIAMRoles: 'true', PermissionBoundary: 'bound'}],
     [{EnableTracing: 'true', TableEncryptionKey: KEY, PITRRecoveryPeriodDays: '7', LambdaReservedConcurrency: '2'}],
-  ])('makes nothing that leans on what is not made: %j', parameters => {
+  ])('creates no resource that depends on one that is not created: %j', parameters => {
     const {Resources, Outputs} = stackWith(parameters)
     expect(Resources.Table.Type).toBe('AWS::DynamoDB::Table')
     expect(Outputs.TableName.Value).toBe('prod')
@@ -103,7 +103,7 @@ describe('the template', () => {
     expect(TEMPLATE_TEXT.replaceAll(/AllowedPattern: .*/g, '')).not.toContain('arn:aws')
   })
 
-  it('gets code, table name and role path from other tools, and without them is what it was before', () => {
+  it('accepts code, table name and role path from other tools, and is unchanged without them', () => {
     const roles = ({Resources}: ReturnType<typeof stackWith>) =>
       Object.values(Resources).filter(({Type}) => Type === 'AWS::IAM::Role')
     const own = stackWith({EnableIAMRoles: 'true'})

@@ -72,7 +72,7 @@ describe.skipIf(process.platform === 'win32')('the engine in a container (with a
       inspect: 'echo "Cannot connect to the Docker daemon" >&2; exit 1',
       hint: /^Start Docker/,
     },
-  ])('Docker $docker: the hint says what to do', async ({inspect, hint}) => {
+  ])('suggests a fix for Docker $docker', async ({inspect, hint}) => {
     await writeFakeDocker(inspect)
     await expect(pickEngine('docker')).rejects.toMatchObject({
       code: 'engine.missing',
@@ -80,7 +80,7 @@ describe.skipIf(process.platform === 'win32')('the engine in a container (with a
     })
   })
 
-  it('no Docker at all: the hint says what to do', async () => {
+  it('suggests a fix when Docker is not installed', async () => {
     vi.stubEnv('PATH', folder)
     await expect(pickEngine('docker')).rejects.toMatchObject({
       code: 'engine.missing',

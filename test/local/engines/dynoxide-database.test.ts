@@ -103,7 +103,7 @@ describe.skipIf(isSkipped)("dynoxide's database", () => {
     expect((await keptRecords(started)).numbers).toEqual([])
   })
 
-  it('stays small behind a poller, which loses and repeats nothing', async () => {
+  it('stays small behind a poller, and loses and repeats nothing', async () => {
     const started = await start()
     await newTable(started)
     const {transport, stream} = started

@@ -112,7 +112,7 @@ describe.each(engines)('$name', ({name, isSkipped}) => {
 })
 
 it.skipIf(engines.some(each => each.name === 'dynamodb-local' && each.isSkipped))(
-  'DynamoDB Local exits when its standard input closes, which is how it ends with its parent on Windows',
+  'DynamoDB Local exits when its standard input closes, which ends it with its parent on Windows',
   async () => {
     const {kind, command} = await pickEngine('dynamodb-local')
     const [java = '', ...args] = command(await findFreePort(), undefined)

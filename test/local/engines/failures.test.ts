@@ -23,7 +23,7 @@ describe('invalid options of an engine', () => {
     await expect(startEngine({port})).rejects.toMatchObject({code: 'engine.port', kind: 'usage'})
   })
 
-  it('refuses an engine that does not exist and names those that do', async () => {
+  it('refuses an unknown engine and lists the known ones', async () => {
     const engine = 'sqlite' as EngineOptions['engine']
     await expect(startEngine({engine})).rejects.toMatchObject({
       code: 'engine.unknown',

@@ -20,7 +20,7 @@ afterEach(async () => {
   await rm(javaHome, {recursive: true})
 })
 
-it('DynamoDB Local is found in the current project when it is not installed next to zael', async () => {
+it('finds DynamoDB Local in the current project when it is not installed next to zael', async () => {
   const project = await mkdtemp(join(tmpdir(), 'zael-test-'))
   try {
     await expect(findFolder([project])).rejects.toMatchObject({code: 'engine.missing'})
@@ -52,7 +52,7 @@ describe.skipIf(process.platform === 'win32')('what DynamoDB Local needs', () =>
     if (code) expect(dynamodbLocal?.problem?.hint).toContain('Java development kit (JDK) 17')
   })
 
-  it('no Java at all: names the program that was tried', async () => {
+  it('names the program that was tried when Java is not installed', async () => {
     const [, dynamodbLocal] = await findEngines()
     expect(dynamodbLocal?.problem).toMatchObject({
       code: 'engine.missing',

@@ -53,13 +53,13 @@ describe('a lock', () => {
     await lock.release()
   })
 
-  it('of a dead process is free', async () => {
+  it('is free when its process is dead', async () => {
     await writeFile(file, JSON.stringify(await deadProcess()), {mode: 0o600})
     await (await take()).release()
     expect(await readdir(folder)).toEqual([])
   })
 
-  it('of a dead process whose pid is in use again is free', async () => {
+  it('is free when its process is dead and the pid is in use again', async () => {
     await writeFile(file, JSON.stringify({pid: process.pid, began: 'another time', token: 'other'}), {mode: 0o600})
     await (await take()).release()
   })
@@ -70,12 +70,12 @@ describe('a lock', () => {
     'null',
     '{"pid": -1, "began": "", "token": "x"}',
     '{"pid": 1e99, "began": "", "token": "x"}',
-  ])('that a crash has left as %j is free', async text => {
+  ])('is free when a crash has left it as %j', async text => {
     await writeFile(file, text, {mode: 0o600})
     await (await take()).release()
   })
 
-  it('of a dead process is taken by only one of several', async () => {
+  it('goes to only one of several processes when its holder is dead', async () => {
     await writeFile(file, JSON.stringify(await deadProcess()), {mode: 0o600})
     const taken = await Promise.all(Array.from({length: 6}, () => takeLock(file, 0)))
     const locks = taken.filter((each): each is Lock => 'release' in each)
@@ -84,7 +84,7 @@ describe('a lock', () => {
     expect(await readdir(folder)).toEqual([])
   })
 
-  it('that another process has just taken is put back by a late removal of the abandoned one', async () => {
+  it('is restored when a late removal of an abandoned lock hits a new holder', async () => {
     const lock = await take()
     await removeAbandoned(file, 'dead')
     expect(await takeLock(file, 0)).toMatchObject(await ownIdentity())
@@ -100,19 +100,19 @@ describe('a lock', () => {
     expect(await readFile(file, 'utf8')).toBe(other)
   })
 
-  it('that is a folder is an error, and is left alone', async () => {
+  it('reports a folder in its place, and does not change it', async () => {
     await mkdir(file, {mode: 0o700})
     const message = `cannot read ${file}: it is a folder, not a file`
     await expect(takeLock(file, 0)).rejects.toMatchObject({code: 'local.home', message})
     expect(await readdir(folder)).toEqual(['lock'])
   })
 
-  it('of a newer version with more keys is respected', async () => {
+  it('is respected when a newer version wrote it with more keys', async () => {
     await writeFile(file, JSON.stringify({...(await ownIdentity()), token: 'newer', future: 1}), {mode: 0o600})
     expect(await takeLock(file, 0)).toEqual({...(await ownIdentity()), token: 'newer'})
   })
 
-  it('in a missing folder is an error', async () => {
+  it('fails in a missing folder', async () => {
     await expect(takeLock(join(folder, 'none', 'lock'), 0)).rejects.toMatchObject({code: 'local.home'})
   })
 })

@@ -19,7 +19,7 @@ afterEach(async () => {
 
 const messages = (entries: readonly LogEntry[]) => entries.map(({message}) => message)
 
-it('logged lines can be read', async () => {
+it('returns logged lines', async () => {
   const log = openLog(file, () => 0)
   log('warn', 'slow', {ms: 7, message: 'not this one'})
   log('info', 'done')
@@ -32,7 +32,7 @@ it('logged lines can be read', async () => {
   expect((await stat(file)).mode & 0o777).toBe(0o600)
 })
 
-it('the log never exceeds two files of bounded size, even across restarts', async () => {
+it('limits the log to two files of bounded size, even across restarts', async () => {
   for (let restart = 0; restart < 30; restart++) {
     const log = openLog(file, () => 0, 1_000)
     for (let line = 0; line < 5; line++) log('info', `line ${restart * 5 + line}`)
@@ -43,18 +43,18 @@ it('the log never exceeds two files of bounded size, even across restarts', asyn
   expect(last).toEqual(Array.from({length: 12}, (_, index) => `line ${138 + index}`))
 })
 
-it('a log that cannot be written throws nothing', () => {
+it('does not throw when the log cannot be written', () => {
   const log = openLog(join(folder, 'none', 'stack.log'), () => 0)
   expect(() => log('info', 'lost')).not.toThrow()
 })
 
-it('lines that are not JSON are returned as they are', async () => {
+it('returns lines that are not JSON unchanged', async () => {
   await writeFile(file, 'FATAL ERROR: heap\n\n{"half": \n')
   expect(messages(await tailLog(file, 5))).toEqual(['FATAL ERROR: heap', '{"half": '])
   expect(parseLine('{"no":"message"}').message).toBe('{"no":"message"}')
 })
 
-it('following returns every line once, across rotations', async () => {
+it('follows every line once, across rotations', async () => {
   const log = openLog(file, () => 0, 400)
   for (let line = 0; line < 3; line++) log('info', `line ${line}`)
   const stop = new AbortController()
@@ -67,7 +67,7 @@ it('following returns every line once, across rotations', async () => {
   expect(seen).toEqual(Array.from({length: 28}, (_, index) => `line ${index + 1}`))
 })
 
-it('following waits for a log that does not exist yet', async () => {
+it('waits for a log that does not exist yet', async () => {
   const stop = new AbortController()
   setTimeout(() => openLog(file, () => 0)('info', 'first'), 5 * POLL_MS)
   for await (const {message} of followLog(file, 1, stop.signal, POLL_MS)) {

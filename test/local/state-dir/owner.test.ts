@@ -25,7 +25,7 @@ describe.skipIf(process.platform === 'win32')('a private file or folder', () => 
     checkPrivate('/a', {uid: own, mode: 0o40_700})
   })
 
-  it('of another user is refused, whatever its mode', () => {
+  it('is refused when another user owns it, whatever its mode', () => {
     const message = `/a belongs to another user (uid ${OTHER_UID}; yours is ${own})`
     const refusal = expect.objectContaining({code: 'local.owner', message, kind: 'access'})
     expect(() => checkPrivate('/a', {uid: OTHER_UID, mode: 0o600})).toThrow(refusal)

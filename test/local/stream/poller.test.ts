@@ -57,7 +57,7 @@ describeOnEngine('the poller', () => {
     expect(poller.status()).toMatchObject({records: 60, batches: 9, errors: 0, lastError: undefined, lagMs: 0})
   })
 
-  it('says when there is nothing to read, after everything was delivered', async () => {
+  it('reports when everything was delivered', async () => {
     const seen: number[] = []
     const {poller} = start({
       idle: async () => {

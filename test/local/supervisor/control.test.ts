@@ -42,7 +42,7 @@ const relay = (change: (body: string) => string, seen: string[] = []): RequestLi
 }
 
 describe('the control port', () => {
-  it('answers those who know the token', async () => {
+  it('answers callers that know the token', async () => {
     expect(await fetchStatus(control.port, TOKEN)).toEqual(status)
     expect(await fetchStatus(control.port, 'another-token')).toBe(undefined)
   })
@@ -65,7 +65,7 @@ describe('the control port', () => {
     expect(JSON.stringify(await fetchStatus(control.port, TOKEN))).not.toContain(TOKEN)
   })
 
-  it('is not believed when the answer was changed, replayed, too long, or has another shape', async () => {
+  it('is not trusted when the response was changed, replayed, is too long, or has another shape', async () => {
     const changed = await serve(relay(body => body.replace('4711', '1')))
     expect(await fetchStatus(changed, TOKEN)).toBe(undefined)
     const recorded: Array<{proof: string; body: string}> = []

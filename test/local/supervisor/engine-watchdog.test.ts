@@ -64,24 +64,24 @@ describe('an engine that dies', () => {
     expect(await watch([10])).toEqual({outcome: 'ended', starts: 1, pauses: [100], happened: ['down', 'up']})
   })
 
-  it('repeatedly is given up, with backoff that doubles each time', async () => {
+  it('is given up when it dies repeatedly, with backoff that doubles each time', async () => {
     const {outcome, starts, pauses} = await watch(Array(20).fill(10))
     expect(outcome).toBe('the engine did not stay up after 5 restarts: the engine ended with SIGKILL')
     expect({starts, pauses}).toEqual({starts: 5, pauses: [100, 200, 400, 800, 1600]})
   })
 
-  it('once an hour is restarted without limit', async () => {
+  it('is restarted without limit when it dies once an hour', async () => {
     const {outcome, starts, pauses} = await watch(Array(20).fill(3_600_000))
     expect({outcome, starts}).toEqual({outcome: 'ended', starts: 20})
     expect(new Set(pauses)).toEqual(new Set([100]))
   })
 
-  it('and fails to restart at first is tried again; its users are stopped once', async () => {
+  it('is retried when the first restart fails; its users are stopped once', async () => {
     const {outcome, starts, happened} = await watch([10], [1, 2])
     expect({outcome, starts, happened}).toEqual({outcome: 'ended', starts: 3, happened: ['down', 'up']})
   })
 
-  it('and never restarts is given up with the reason', async () => {
+  it('is given up with the reason when it never restarts', async () => {
     expect((await watch([10], [1, 2, 3, 4, 5])).outcome).toContain('restarts: port taken')
   })
 

@@ -20,7 +20,7 @@ describeOnEngine('the table of a local stack', () => {
     await transport.close()
   })
 
-  it('gets the resource index that is asked for, and keeps it', async () => {
+  it('gets the requested resource index, and keeps it', async () => {
     expect(await prepareStack(table, '0.1.0', {resourceIndex: 'ALL'})).toEqual({created: true})
     expect(await readResourceIndex(table)).toBe('ALL')
     expect(await prepareStack(table, '0.1.0')).toEqual({created: false})
@@ -48,7 +48,7 @@ describeOnEngine('the table of a local stack', () => {
     await transport.send('DeleteTable', {TableName: used.name})
   })
 
-  it('made by an older zael gets the mark of the aggregator that starts now', async () => {
+  it('gets the mark of the aggregator that starts now when an older zael made it', async () => {
     await prepareStack(table, '0.1.0')
     const {record} = await readVersion(table)
     const older = encodeVersion({...(record as VersionRecord), lambdaVersion: undefined})

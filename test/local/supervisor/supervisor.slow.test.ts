@@ -94,7 +94,7 @@ describeOnEngine('a supervisor', () => {
     await rm(otherDir, {recursive: true})
   })
 
-  it('that is stopped during its start leaves nothing', async () => {
+  it('leaves nothing when it is stopped during its start', async () => {
     const {ending, ended} = supervise()
     ending.abort(new Error('changed my mind'))
     expect(await ended).toMatchObject({message: 'changed my mind'})
@@ -111,7 +111,7 @@ describeOnEngine('a supervisor', () => {
     await mkdir(folder)
   })
 
-  it('stops when another stack has taken over its state directory, and does not change that', async () => {
+  it('stops when another stack has taken over its state directory, without changing it', async () => {
     const {ready, ended} = supervise({dataDir: null, aggregator: false})
     const other = {...(await ready), startToken: 'another'}
     await writeState(stateDir(), other)

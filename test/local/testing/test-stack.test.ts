@@ -26,7 +26,7 @@ describe.skipIf(!isInstalled)('zael/testing', () => {
     await expect(fetch(endpoint)).rejects.toThrow()
   })
 
-  it('moves time: a wait of a minute takes none', async () => {
+  it('moves time without waiting', async () => {
     const time = new TestClock()
     await using stack = await startTestStack({limits: ['rpm=1/min'], clock: time.clock, sleep: time.sleep})
     await stack.limiter.acquire(request)
@@ -59,7 +59,7 @@ describe.skipIf(!isInstalled)('zael/testing', () => {
     expect((await failing.acquire(request)).isMetered).toBe(false)
   })
 
-  it('closes twice, and refuses limits that it cannot read before it starts anything', async () => {
+  it('closes twice, and refuses unreadable limits before it starts anything', async () => {
     const stack = await startTestStack()
     await stack.close()
     await stack.close()

@@ -69,7 +69,7 @@ const mark = (change: Partial<LimitMark> = {}, location = LOCATION): BucketMarks
   new Map([['rpm', new Map([[location, markOf(change)]])]])
 
 describe('the charges between two replicas', () => {
-  it('are what the other has consumed since the mark, and the mark is updated', () => {
+  it("equal the other replica's consumption since the mark, and update the mark", () => {
     const {toNew, toOld, marks} = computeCharges(oldBucket(47_000n, 8000n), [newBucket(90_000n, 2000n)], mark())
     expect(toNew).toEqual(new Map([['rpm', 3000n]]))
     expect(toOld).toEqual(new Map([['rpm', 2000n]]))
@@ -113,7 +113,7 @@ describe('the charges between two replicas', () => {
     expect(computeCharges(recreated, [newBucket(10_000n, 0n)], before).toNew.get('rpm')).toBe(7000n)
   })
 
-  it('refund to the old bucket what was refunded to the new one, up to its capacity', () => {
+  it('refund tokens of the new bucket to the old one, up to its capacity', () => {
     const marked = (oldTokens: bigint) => mark({oldTokens, charged: charged(80_000n, 10_000n)})
     const refunded = [newBucket(15_000n, 75_000n)]
     expect(computeCharges(oldBucket(50_000n, 5000n), refunded, marked(50_000n)).toOld.get('rpm')).toBe(-5000n)
@@ -136,7 +136,7 @@ describe('the charges between two replicas', () => {
     expect(computeCharges(oldBucket(50_000n, 5000n), [busy], before).toOld.get('rpm')).toBe(30_000n)
   })
 
-  it('are what is missing in the new bucket for an unknown old one, not all that it ever consumed', () => {
+  it('are the missing tokens of the new bucket for an unknown old one, not its total consumption', () => {
     // Created full just now, one token consumed; the new one has 60 of its 100 after an idle minute.
     const old = oldBucket(99_000n, 1000n, {refilledAtMs: NOW + 60_000})
     const long = newBucket(0n, 5_000_000n)
@@ -166,7 +166,7 @@ describe('the charges between two replicas', () => {
     expect([...(marks.get('rpm')?.keys() ?? [])]).toEqual([LOCATION, '/limits'])
   })
 
-  it('include what adjustments left of a bucket once, and then only what is added', () => {
+  it('include the remains of an adjusted bucket once, and then only additions', () => {
     const rest = (tokensMilli: bigint): OldBucket => ({
       ...nothing,
       residue: new Map([['rpm', [{location: '/bucket/rest', tokensMilli}]]]),
@@ -189,7 +189,7 @@ describe('the charges between two replicas', () => {
     expect(computeCharges(grown, [newBucket(0n, 0n)], mark({oldConsumed: undefined})).toNew.size).toBe(0)
   })
 
-  it('are what the old bucket lacked at the moment when a client created the new one, full', () => {
+  it('are the missing tokens of the old bucket at the moment when a client created the new one, full', () => {
     // Created 20 s after the last refill of the old one, which held 30: 50 by then, so 50 are missing.
     const old = oldBucket(30_000n, 0n)
     const justMade = newBucket(95_000n, 5000n, NOW + 20_000)
@@ -210,7 +210,7 @@ describe('the charges between two replicas', () => {
     expect([toNew.size, toOld.size, marks.size]).toEqual([0, 0, 0])
   })
 
-  it('are marked in text that reads back as it was written', () => {
+  it('are marked in text that decodes to the same value', () => {
     const marks: BucketMarks = new Map([
       ...mark({charged: charged(10n ** 17n, -(10n ** 18n), 8)}),
       [

@@ -65,7 +65,7 @@ function read(...items: Item[]) {
 }
 
 describe('old buckets become one', () => {
-  it('at the latest refill instant, with what each limit has earned until then and no more (S3, S7)', () => {
+  it('at the latest refill instant, with the tokens that each limit has earned until then (S3, S7)', () => {
     const old = read(
       perLimit('rpm', {tokens: 10_000, refilledAtMs: NOW - 5000}),
       perLimit('slow', {
@@ -134,7 +134,7 @@ describe('old buckets become one', () => {
     expect(read(newer, one).limits.get('rpm')?.state.tokensMilli).toBe(4n)
   })
 
-  it('include what adjustments left of a bucket in another location', () => {
+  it('include the remains of an adjusted bucket in another location', () => {
     const ghost = {PK: s('aB3x_9QwErT/ENTITY#user-1'), SK: s('#BUCKET#gpt-4'), b_rpm_tk: n(-4000), b_rpm_tc: n(4000)}
     const old = read(composite({rpm: 30_000}, NOW), ghost)
     const {record, marks} = mergeBucket(old, target)

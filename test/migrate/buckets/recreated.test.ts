@@ -23,7 +23,7 @@ const tokensAt = async (scene: OldTableScene, PK: RegExp): Promise<number | unde
 describeOnEngine('an old bucket that a forgotten client creates again after the clean-up', () => {
   const scene = useOldTable(4, ({nowMs}) => [config, oldBucketItem('ENTITY#user-1', 60, nowMs, 'composite')])
 
-  it('is charged what the new one lacks, not all that it has ever consumed', async () => {
+  it('is charged the missing tokens of the new one, not its total consumption', async () => {
     await scene.migrate()
     const limiter = scene.limiter()
     for (let minute = 0; minute < 30; minute++) {

@@ -28,7 +28,7 @@ describeOnEngine('a bucket that is stored in two layouts', () => {
     expect(await balance(scene)).toBe(-900_000)
   })
 
-  it('is charged what clients of either layout consume afterwards, each compared with its own mark', async () => {
+  it('is charged the later consumption of clients of either layout, each compared with its own mark', async () => {
     scene.nowMs += 10 * 60_000
     expect(await putting.acquire(3)).toBe(true)
     await scene.migrate()

@@ -65,7 +65,7 @@ describeOnEngine('buckets that cannot be read', () => {
     expect(found.items).toBe(strange.length + 1)
   })
 
-  it('are listed and left exactly as they are by every command', async () => {
+  it('are listed and not changed by any command', async () => {
     const result = await scene.migrate()
     expect(result).toMatchObject({finished: true, settled: true, unknown: {count: strange.length}})
     expect(result.unknown.shown).toContain('ENTITY#no-refill #BUCKET#gpt-4#rpm')
@@ -108,7 +108,7 @@ describeOnEngine('counters that an adjustment leaves of a deleted old bucket', (
     expect(await scene.verify()).toMatchObject({clean: true, expired: 0, unknown: {count: 0}})
   })
 
-  it('are charged again only for what is added, and are deleted with the mark', async () => {
+  it('are charged again only for additions, and are deleted with the mark', async () => {
     await client.adjust(-20)
     await scene.migrate()
     expect(await balance()).toBe(-420_000)

@@ -54,7 +54,7 @@ function stepBounds(): RequestHooks & {first: number; last: number} {
 describeOnEngine('a migration that is killed while it writes limits from buckets', () => {
   useMigrationProgram()
 
-  it('ends in the same state as one that was not', {timeout: 300_000}, async () => {
+  it('ends in the same state as an uninterrupted one', {timeout: 300_000}, async () => {
     const bounds = stepBounds()
     const whole = await onTable(async scene => {
       await runToEnd(scene, bounds)

@@ -66,11 +66,11 @@ describeOnEngine('buckets without limits', () => {
   describe('in a table of 0.6 or older', () => {
     const scene = useOldTable(1, limitlessItems, POPULATION)
 
-    it('are found before a run, with what could be configured for them', async () => {
+    it('are found before a run, with proposed limits for them', async () => {
       expect(await surveyed(scene)).toEqual(FOUND)
     })
 
-    it('are reported by a run that is not to write them, and by a comparison, which is clean', async () => {
+    it('are reported by a run that does not write them, and by a comparison, which is clean', async () => {
       const result = await scene.migrate()
       expect(result).toMatchObject({finished: true, limitsWritten: undefined, limitless: {buckets: 10}})
       expect(await scene.verify()).toMatchObject({clean: true, limitless: {buckets: 10}})
@@ -81,7 +81,7 @@ describeOnEngine('buckets without limits', () => {
       ).rejects.toMatchObject({code: 'limits.missing'})
     })
 
-    it('get what the buckets say: most of a resource for the resource, others for single entities', async () => {
+    it('get limits from the buckets: common ones for the resource, others for single entities', async () => {
       const result = await scene.migrate({limitsFromBuckets: {principal: 'ops'}})
       expect(result).toMatchObject({limitsWritten: {resources: 1, entities: 3}, limitless: {buckets: 0}})
       expect(
@@ -123,7 +123,7 @@ describeOnEngine('buckets without limits', () => {
   describe('that get their limits in the first run', () => {
     const scene = useOldTable(1, limitlessItems, POPULATION)
 
-    it('have them before clients are let in, with the numbers that were agreed to', async () => {
+    it('have them before clients are admitted, with the confirmed numbers', async () => {
       const {limitless} = await surveyTable(scene.table, {ourVersion: VERSION})
       await scene.migrate({until: 'configuration'})
       await expect(
@@ -163,13 +163,13 @@ describeOnEngine('buckets without limits', () => {
       return findings.filter(({kind}) => kind === 'limitless').map(({entity}) => entity)
     }
 
-    it('are none in a table that never had an older one: clients may have limits of their own', async () => {
+    it('are not reported in a table that never had an older layout, because clients may have their own limits', async () => {
       expect(await surveyed(scene)).toEqual({buckets: 0, rows: []})
       expect((await scene.verify()).limitless.buckets).toBe(0)
       expect(await kinds()).toEqual([])
     })
 
-    it('are those of namespaces in use, over all shards, unless a switch refuses every request', async () => {
+    it('are counted for namespaces in use, over all shards, unless a switch refuses every request', async () => {
       await scene.migrate()
       const row = {resource: 'gpt-4', buckets: 3, common: ['rpm=1001/min'], exceptions: [], underivable: 1}
       expect(await surveyed(scene)).toEqual({buckets: 3, rows: [row]})

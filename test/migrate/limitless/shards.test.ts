@@ -3,7 +3,7 @@ import {readOldBucket} from '../../../src/lib/migrate/buckets/old-bucket.js'
 import {limitsInBucket} from '../../../src/lib/migrate/limitless/tally.js'
 import {encodeBucket} from '../../../src/lib/schema/bucket-record.js'
 
-it('the limits of an old bucket are those over all shards, also when some have expired', () => {
+it('computes the limits of an old bucket over all shards, also when some have expired', () => {
   const rate = {capacityMilli: 1_001_000n, refillAmountMilli: 1_001_000n, refillPeriodMs: 60_000}
   const limits = new Map([['rpm', {...rate, tokensMilli: 0n, consumedMilli: 0n, remainder: 0n}]])
   const identity = {namespace: 'default', entity: 'wide', resource: 'gpt-4', shard: 1}

@@ -32,7 +32,7 @@ describe('the limits of most buckets', () => {
     })
   })
 
-  it('are none if no two buckets have the same: what one entity has is not for all', () => {
+  it('are empty if no two buckets have the same: limits of one entity are not for all', () => {
     expect(summary([1, 'rpm=100/min'], [1, 'rpm=500/min'])).toMatchObject({common: undefined, exceptions: 2})
     expect(summary([1, 'rpm=100/min'])).toMatchObject({common: undefined, exceptions: 1})
   })

@@ -102,7 +102,7 @@ describe('items of the fixtures are classified', () => {
     expect(old).toEqual([['old settings 5', 1]])
   })
 
-  it('mixtures hold old records of several generations and nothing unknown', () => {
+  it('mixtures contain old records of several generations and nothing unknown', () => {
     const mixed = tally([...mixtureItems(population), ...supersededBucketItems(population)])
     expect(mixed).not.toHaveProperty('unknown')
     for (const generation of [1, 2, 3, 4]) expect(mixed[`old bucket ${generation}`]).toBeGreaterThan(0)
@@ -111,11 +111,11 @@ describe('items of the fixtures are classified', () => {
   })
 })
 
-it('items of unknown shape are unknown', () => {
+it('treats items of unknown shape as unknown', () => {
   expect(strangers.map(item => classifyItem(item).kind)).toEqual(strangers.map(() => 'unknown'))
 })
 
-it('an item with a damaged key or shape is unknown, or has the key of another record', () => {
+it('treats an item with a damaged key or shape as unknown', () => {
   const all = GENERATIONS.flatMap(generation => itemsOf(generation, population))
   fc.assert(
     fc.property(fc.constantFrom(...all), fc.constantFrom('key', 'prefix', 'shape'), (item, how) => {
@@ -190,7 +190,7 @@ function itemFields(item: Item): Item {
   return data && 'M' in data ? {...data.M, ...rest} : rest
 }
 
-it('the migration record and everything that zael writes are current', () => {
+it('treats the migration record and everything that zael writes as current', () => {
   const {PK, SK} = migrationRecordKey
   expect(classifyItem({PK: s(PK), SK: s(SK)})).toEqual({kind: 'current', type: 'migration', namespace: '_'})
   const config = encodeConfig({
@@ -215,7 +215,7 @@ it('the migration record and everything that zael writes are current', () => {
   expect(classifyItem(encodeUsage(day))).toEqual({kind: 'current', type: 'usage', namespace: 'n1'})
 })
 
-it('data under the id `default` moves only when the namespace of that name has another id', () => {
+it('moves data under the id `default` only when the namespace of that name has another id', () => {
   const stub = retentionStub(population)
   expect(classifyItem(stub)).toEqual({kind: 'current', type: 'settings', namespace: 'default'})
   expect(classifyItem(stub, {literalDefaultMoves: true})).toEqual({

@@ -37,7 +37,7 @@ describeOnEngine('records that change after they were copied', () => {
     expect((await scene.verify()).clean).toBe(true)
   })
 
-  it('are conflicts when both were changed: listed, left alone, blocking a clean-up, resolved by hand', async () => {
+  it('are conflicts when both were changed: listed, not changed, blocking a clean-up, resolved by hand', async () => {
     const namespace = await repositoryOf(scene).namespace('default')
     await namespace.entities.update('org:0', {name: 'Renamed by a current client'})
     await put(scene, {...(await oldEntity()), name: s('Renamed again by an old client')})
@@ -119,7 +119,7 @@ describeOnEngine('a table of a layout that is newer than this zael', () => {
     }),
   ])
 
-  it('is refused and left as it is', async () => {
+  it('is refused and not changed', async () => {
     const before = await scene.items()
     const options = {owner: 'test', ourVersion: VERSION}
     await expect(migrateTable(scene.table, options)).rejects.toMatchObject({code: 'schema.too-new', kind: 'conflict'})

@@ -6,14 +6,14 @@ import {encodeCopyMark, encodeUsageMarks, MIGRATION_MARK} from '../../../src/lib
 const item = (mark: AttributeValue) => ({PK: s('ns/ENTITY#a'), SK: s('#USAGE#r'), [MIGRATION_MARK]: mark})
 
 describe('the migration mark of an item', () => {
-  it('reads back as it was written, or as none', () => {
+  it('decodes to the same value, or to none', () => {
     const usage = {'': {counters: {rpm: 7, total_events: -1}, hours: 3}, ns2: {counters: {}, hours: 0}}
     expect(usageMarksOf(item(s(encodeUsageMarks(usage))))).toEqual(usage)
     expect(copyMarkOf(item(s(encodeCopyMark({source: 'a-_1', copy: 'b'}))))).toEqual({source: 'a-_1', copy: 'b'})
     expect([bucketMarksOf(undefined).size, usageMarksOf({}), copyMarkOf({})]).toEqual([0, {}, undefined])
   })
 
-  it('keeps what a newer version has added to a share', () => {
+  it('keeps additions of a newer version to a share', () => {
     const newer = {ns: {counters: {rpm: 1}, hours: 1, zone: 'utc'}}
     expect(usageMarksOf(item(s(JSON.stringify(newer))))).toEqual(newer)
   })

@@ -76,7 +76,7 @@ describeWithOldReleases.each(OLD_RELEASES)('a table made by zae-limiter %s', rel
     expect(rows['db.read']).toMatchObject({buckets: 1, common: null, exceptions: {count: 1}})
   })
 
-  it('cannot serve them after a migration that writes no limits, which says so', async () => {
+  it('cannot serve them after a migration that writes no limits, and reports that', async () => {
     const {code, json} = await run('migrate', 'run', '--yes')
     expect({code, finished: json.result.finished}).toEqual({code: 6, finished: true})
     expect(json.result).toMatchObject({limitsWritten: null, limitless: {buckets: 11}})
@@ -90,7 +90,7 @@ describeWithOldReleases.each(OLD_RELEASES)('a table made by zae-limiter %s', rel
     await ask.close()
   })
 
-  it('serves every entity with the numbers it had after its limits are written from the buckets', async () => {
+  it('serves every entity with its numbers after its limits are written from the buckets', async () => {
     const {code, json} = await run('migrate', 'run', '--yes', '--limits-from-buckets')
     expect({code, ...json.result.limitsWritten}).toEqual({code: 0, resources: 2, entities: 4})
     expect(await run('migrate', 'verify')).toMatchObject({code: 0})

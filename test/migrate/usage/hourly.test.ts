@@ -42,14 +42,14 @@ describeOnEngine('usage of a table that counted hours only', () => {
   const scene = useOldTable(4, () => hours)
   const expected = {'hourly 10T00': 100, 'hourly 11T05': 30, 'hourly 12T00': 50, 'hourly 12T07': 20}
 
-  it('stays as it is', async () => {
+  it('is not changed', async () => {
     const {decisions} = await scene.migrate()
     expect(await counted(scene)).toEqual(expected)
     expect(decisions).toMatchObject({split: 0, keptAsLabelled: 2})
     expect((await scene.verify()).clean).toBe(true)
   })
 
-  it('stays as it is when the hour that showed it is gone', async () => {
+  it('is not changed when the hour that showed it is gone', async () => {
     await drop(scene, hours[1] as Item)
     expect((await scene.verify()).differences.shown).toEqual([])
     expect((await scene.migrate()).decisions).toMatchObject({split: 0, keptAsLabelled: 2})
@@ -82,7 +82,7 @@ describeOnEngine('usage of a table that counted days too', () => {
     expect(await counted(scene)).toEqual(split)
   })
 
-  it('stays split when everything that showed it is gone', async () => {
+  it('stays split when all evidence of it is gone', async () => {
     for (const item of [midnight, nine]) await drop(scene, item)
     expect(await scene.verify()).toMatchObject({clean: true, decisions: {split: 1}})
     await put(scene, usage('12T00', 20))
@@ -121,7 +121,7 @@ describeOnEngine('usage that spans several pages', () => {
 describeOnEngine('usage without a record in the new place', () => {
   const scene = useOldTable(4, () => [usage('10T03', 30), usage('11T05', 20)])
 
-  it('is added once, where an aggregator is faster and where an answer is lost', async () => {
+  it('is added once, when an aggregator is faster and when a response is lost', async () => {
     let answersLost = 0
     scene.transport = {
       send: async (operation, input, options) => {
@@ -148,7 +148,7 @@ describeOnEngine('usage without a record in the new place', () => {
 describeOnEngine('usage with a counter named like another attribute of the record', () => {
   const scene = useOldTable(4, () => [{...usage('10T03', 30), window_start: n(5)}, usage('11T05', 20)])
 
-  it('is not moved, and its neighbours are', async () => {
+  it('is not moved, unlike its neighbours', async () => {
     await scene.migrate()
     expect(await counted(scene)).toEqual({'hourly 11T05': 20})
     const {shown} = (await scene.verify()).differences

@@ -58,7 +58,7 @@ describe('D-11: a day that was counted in its first hour', () => {
     expect(targets).toHaveLength(records.length + 1)
   })
 
-  it('is left alone where nothing was mixed', () => {
+  it('is not changed where nothing was mixed', () => {
     expect(merged([record(0, 14, 4, 'daily'), record(5, 14, 4)])).toMatchObject({decision: undefined})
     expect(merged([record(5, 14, 4)])).toEqual({decision: undefined, targets: [['hourly', '05', 14, 4]]})
     expect(merged([record(0, 4, 4), record(0, 14, 4, 'daily')]).targets).toEqual([
@@ -67,7 +67,7 @@ describe('D-11: a day that was counted in its first hour', () => {
     ])
   })
 
-  it('only the difference to what was added before is added', () => {
+  it('adds only the difference to earlier additions', () => {
     expect(subtractCounters({rpm: 5, total_events: 2}, {rpm: 3, tpm: 1, total_events: 2})).toEqual({rpm: 2, tpm: -1})
   })
 })

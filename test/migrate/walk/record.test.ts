@@ -29,7 +29,7 @@ const record: MigrationRecord = {
 const changed = (change: Record<string, AttributeValue>): Item => ({...encodeMigration(record), ...change})
 
 describe('the migration record', () => {
-  it('reads back as it was written', () => {
+  it('decodes to the same value', () => {
     expect(decodeMigration(encodeMigration(record))).toEqual(record)
   })
 
@@ -75,7 +75,7 @@ describeOnEngine('a table whose migration record is unusable', () => {
     await expect(surveyTable(scene.table, {ourVersion: '0.1.0'})).rejects.toMatchObject({code: 'migrate.record'})
   })
 
-  it('is not migrated from a step of a newer zael, whose record stays as it is', async () => {
+  it('is not migrated from a step of a newer zael, and its record is not changed', async () => {
     const newer = changed({[names.step]: s('compact'), [names.leaseUntil]: n(0), future: s('x')})
     await put(newer)
     await expect(scene.migrate()).rejects.toMatchObject({

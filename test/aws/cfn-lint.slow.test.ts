@@ -42,11 +42,11 @@ describeWithPython('cfn-lint', {timeout: 600_000}, () => {
   })
   afterAll(() => rm(folder, {recursive: true}))
 
-  it('finds nothing in the template, as it is written and as it is sent, nor in exported policies, in any partition', () => {
+  it('finds nothing in the template, as written and as sent, nor in exported policies, in any partition', () => {
     expect(findings.filter(({Filename}) => Filename !== broken)).toEqual([])
   })
 
-  it('would find an unknown property, and an action that there is not', () => {
+  it('would find an unknown property, and an action that does not exist', () => {
     const found = findings.map(({Filename, Message}) => [Filename, Message])
     expect(found).toContainEqual([broken, expect.stringContaining('BilingMode')])
     expect(found).toContainEqual([broken, expect.stringContaining("'batchgotitem' is not one of")])

@@ -52,7 +52,7 @@ describeWithPython('zael cost with CloudWatch over HTTP', {timeout: 300_000}, ()
     await (await account.aws.cloudWatch()).send(new PutMetricDataCommand({Namespace, MetricData}))
   }
 
-  it('adds up the hours of a day, and says what nobody has counted', async () => {
+  it('adds up the hours of a day, and marks figures without measurements', async () => {
     const {days, parts, indexWrites, decisionsPerDay, read} = await user.json('cost --stack prod --days 2')
     // Two days, so that one that ends while the test runs does not matter.
     expect(days.flatMap(({source}: Told) => source ?? [])).toEqual(['measured'])

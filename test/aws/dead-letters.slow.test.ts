@@ -49,7 +49,7 @@ describeWithPython('dead letters', {timeout: 120_000}, () => {
     await client.send(new SendMessageCommand({QueueUrl, MessageBody: body}))
   }
 
-  it('are listed, counted, and gone', async () => {
+  it('are listed, counted and deleted', async () => {
     expect((await user.run('aggregator dead-letters -s prod')).stdout).toBe('No dead letters in prod-aggregator-dlq\n')
     await send(letterBody(range))
     await send('hello')
@@ -90,7 +90,7 @@ describeWithPython('dead letters', {timeout: 120_000}, () => {
     })
   })
 
-  it('a range that has left the stream is named with its windows, and kept', async () => {
+  it('keeps a range that has left the stream, and names its windows', async () => {
     isTrimmed = true
     await send(letterBody(range))
     const {code, stdout} = await user.run('aggregator redrive -s prod --yes')
@@ -112,7 +112,7 @@ describeWithPython('dead letters', {timeout: 120_000}, () => {
     expect((await user.run('aggregator redrive -s prod --yes')).code).toBe(0)
   })
 
-  it('a stack without a queue has none', async () => {
+  it('lists none for a stack without a queue', async () => {
     expect(await user.fail('aggregator dead-letters -s other')).toMatchObject({
       code: 3,
       error: {code: 'deadletters.queue', hint: expect.stringContaining('zael status --stack other')},

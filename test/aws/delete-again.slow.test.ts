@@ -124,7 +124,7 @@ describeWithPython('a deletion that is run again', {timeout: 300_000}, () => {
       await user.json('delete --stack kept --confirm kept')
     }, 300_000)
 
-    it('it is listed with the table', async () => {
+    it('is listed with the table', async () => {
       const {stdout} = await user.run('delete --stack kept --delete-table --dry-run')
       expect(stdout.replaceAll(bucket, 'BUCKET').replace(/about \d+/, 'about N')).toBe(
         [
@@ -138,7 +138,7 @@ describeWithPython('a deletion that is run again', {timeout: 300_000}, () => {
       )
     })
 
-    it('it need not be readable, unless it is to be deleted', async () => {
+    it('need not be readable, unless it is to be deleted', async () => {
       const denied: Rule = (action, request) => (action === 'cloudformation:ListStacks' ? denial(request) : undefined)
       const result = await during(denied, () =>
         stackUser(proxy.endpoint).json('delete --stack kept --delete-table --dry-run'),
@@ -153,7 +153,7 @@ describeWithPython('a deletion that is run again', {timeout: 300_000}, () => {
       expect(proxy.takeOperations().filter(each => /^Delete/.test(each))).toEqual([])
     })
 
-    it('it can be deleted later, before the table or after it', async () => {
+    it('can be deleted later, before the table or after it', async () => {
       await user.json('delete --stack kept --delete-table --confirm kept')
       expect(await bucketExists(bucket)).toBe(true)
       const {code, error} = await user.fail('delete --stack kept --delete-table --confirm kept')

@@ -57,7 +57,7 @@ describeWithPython('deploy and delete on moto', {timeout: 300_000}, () => {
   }
 
   describe('the life of a stack', () => {
-    it('--dry-run shows the plan and leaves nothing behind', async () => {
+    it('shows the plan with --dry-run and leaves nothing behind', async () => {
       const result = await user.json('deploy --stack prod --dry-run')
       expect(result).toMatchObject({action: 'create', dryRun: true, complete: false, code: 'new', region: 'eu-west-1'})
       expect(result.changes).toContainEqual({
@@ -71,7 +71,7 @@ describeWithPython('deploy and delete on moto', {timeout: 300_000}, () => {
       expect(await changeSetsLeft()).toBe(0)
     })
 
-    it('without confirmation nothing is created, and nothing is left', async () => {
+    it('creates nothing without confirmation, and leaves nothing', async () => {
       expect(await user.fail('deploy --stack prod')).toMatchObject({code: 2, error: {code: 'confirm.needed'}})
       expect(await stackNamed('prod')).toBeUndefined()
       expect(await changeSetsLeft()).toBe(0)
@@ -118,7 +118,7 @@ describeWithPython('deploy and delete on moto', {timeout: 300_000}, () => {
       expect([switches.daily.length, switches.monthly.length]).toEqual([1, 1])
     })
 
-    it('a second deployment reports "no changes", and writes nothing', async () => {
+    it('reports "no changes" for a second deployment, and writes nothing', async () => {
       proxy.takeOperations()
       const {code, stdout} = await user.run('deploy --stack prod')
       expect({code, stdout}).toMatchObject({
@@ -134,7 +134,7 @@ describeWithPython('deploy and delete on moto', {timeout: 300_000}, () => {
       expect(written).toEqual([])
     })
 
-    it('C-6 a second deployment changes the given option, and no other', async () => {
+    it('C-6 changes only the given option in a second deployment', async () => {
       const result = await user.json('deploy --stack prod --lambda-timeout 30 --yes')
       expect(result).toMatchObject({action: 'update', complete: true})
       expect(result.parameters).toEqual([{option: 'lambdaTimeout', before: '60', after: '30'}])
@@ -144,14 +144,14 @@ describeWithPython('deploy and delete on moto', {timeout: 300_000}, () => {
       expect(Configuration).toMatchObject({Timeout: 30, MemorySize: 1024})
     })
 
-    it('C-7 --dry-run of an update shows what would change, and changes nothing', async () => {
+    it('C-7 shows the changes of an update with --dry-run, and changes nothing', async () => {
       const before = await stackNamed('prod')
       const result = await user.json('deploy --stack prod --lambda-memory 2048 --dry-run')
       expect(result.parameters).toEqual([{option: 'lambdaMemory', before: '1024', after: '2048'}])
       expect(await stackNamed('prod')).toEqual(before)
     })
 
-    it('options and tags come from a file; flags take precedence', async () => {
+    it('reads options and tags from a file; flags take precedence', async () => {
       const file = join(folder, 'prod.yaml')
       await writeFile(file, 'lambdaTimeout: 45\nlogRetentionDays: 7\ntags:\n  team: payments\n')
       const result = await user.json(`deploy --stack prod --from-file ${file} --lambda-timeout 50 --yes`)
@@ -161,7 +161,7 @@ describeWithPython('deploy and delete on moto', {timeout: 300_000}, () => {
       ])
     })
 
-    it('maxima of its throughput are shown and set; bad ones are errors before anything', async () => {
+    it('shows and sets the maxima of its throughput, and refuses bad ones first', async () => {
       const result = await user.json('deploy --stack prod --on-demand-max-writes 500 --yes')
       expect(result.parameters).toEqual([{option: 'onDemandMaxWrites', before: '', after: '500'}])
       expect((await stackNamed('prod'))?.parameters).toMatchObject({OnDemandMaxWriteUnits: '500'})
@@ -171,7 +171,7 @@ describeWithPython('deploy and delete on moto', {timeout: 300_000}, () => {
       expect(proxy.takeActions()).toEqual([])
     })
 
-    it('termination protection is shown, asked for and set, without other changes', async () => {
+    it('shows, confirms and sets termination protection, without other changes', async () => {
       // moto does not have this call.
       const requests: string[] = []
       const protect = (action: string, {body}: {body: string}) => {
@@ -193,7 +193,7 @@ describeWithPython('deploy and delete on moto', {timeout: 300_000}, () => {
       })
     })
 
-    it('other commands work with its table', async () => {
+    it('lets other commands work with its table', async () => {
       called.push(...proxy.takeActions())
       expect((await user.run('namespace create acme --stack prod')).code).toBe(0)
       expect((await user.run('limits set --stack prod --resource gpt-4 rpm=100/min')).code).toBe(0)
@@ -202,14 +202,14 @@ describeWithPython('deploy and delete on moto', {timeout: 300_000}, () => {
       proxy.takeActions()
     })
 
-    it('the resource index cannot be changed in one step; the steps are listed', async () => {
+    it('lists the steps for the resource index, which cannot be changed in one step', async () => {
       const {code, error} = await user.fail('deploy --stack prod --resource-index all --yes')
       expect({code, error}).toMatchObject({code: 5, error: {code: 'deploy.index-rebuild', details: {asked: 'all'}}})
       expect(error.details.steps).toHaveLength(3)
       expect(await changeSetsLeft()).toBe(0)
     })
 
-    it('the starting position of an existing aggregator cannot be changed', async () => {
+    it('refuses another starting position for an existing aggregator', async () => {
       const {code, error} = await user.fail('deploy --stack prod --stream-start latest --yes')
       expect({code, error}).toMatchObject({
         code: 5,
@@ -232,7 +232,7 @@ describeWithPython('deploy and delete on moto', {timeout: 300_000}, () => {
   })
 
   describe('the deletion of a stack', () => {
-    it('--dry-run lists what is deleted and what is kept', async () => {
+    it('lists deleted and kept resources with --dry-run', async () => {
       const result = await user.json('delete --stack prod --dry-run')
       expect(result).toMatchObject({
         dryRun: true,
@@ -250,12 +250,12 @@ describeWithPython('deploy and delete on moto', {timeout: 300_000}, () => {
       ['delete --stack prod --confirm prd', 'confirm.name'],
       // Not with --delete-table: moto lists the table of an updated stack without its name, which proves nothing.
       ['delete --stack prod --empty-archive', 'confirm.needed'],
-    ])('zael %s is refused, and everything is still there', async (command, error) => {
+    ])('refuses zael %s, and deletes nothing', async (command, error) => {
       expect(await user.fail(command)).toMatchObject({code: 2, error: {code: error}})
       expect((await stackNamed('prod'))?.status).toBe('UPDATE_COMPLETE')
     })
 
-    it('C-12 the table is kept after the stack, and works', async () => {
+    it('C-12 keeps the table after the stack, in working order', async () => {
       const {code, stdout} = await user.run('delete --stack prod --confirm prod')
       expect(code).toBe(0)
       expect(stdout).toMatch(
@@ -269,7 +269,7 @@ describeWithPython('deploy and delete on moto', {timeout: 300_000}, () => {
     })
 
     // moto's CloudFormation sets neither expiry nor recovery; test/infra/cloudformation has adoptions.
-    it('a table without a stack that does not fit the template prevents a new stack, and is not changed', async () => {
+    it('refuses a new stack over a table that does not fit the template, and does not change the table', async () => {
       expect(await user.fail('deploy --stack prod --yes')).toMatchObject({
         code: 5,
         error: {code: 'deploy.adopt-misfit', details: {misfits: ['has no expiry', 'has no point-in-time recovery']}},
@@ -284,7 +284,7 @@ describeWithPython('deploy and delete on moto', {timeout: 300_000}, () => {
       proxy.takeActions()
     })
 
-    it('the table is deleted with --delete-table, and then nothing is left', async () => {
+    it('deletes the table with --delete-table, and leaves nothing', async () => {
       const result = await user.json('delete --stack prod --delete-table --confirm prod')
       expect(result.result).toEqual({
         stackDeleted: false,
@@ -295,7 +295,7 @@ describeWithPython('deploy and delete on moto', {timeout: 300_000}, () => {
       expect(await user.fail('delete --stack prod --delete-table --confirm prod')).toMatchObject({code: 3})
     })
 
-    it('C-12 a protected table prevents --delete-table from deleting anything', async () => {
+    it('C-12 deletes nothing with --delete-table while the table is protected', async () => {
       await user.json('deploy --stack safe --no-aggregator --deletion-protection --yes')
       const {code, error} = await user.fail('delete --stack safe --delete-table --confirm safe')
       expect({code, error}).toMatchObject({code: 5, error: {code: 'table.protected'}})
@@ -303,7 +303,7 @@ describeWithPython('deploy and delete on moto', {timeout: 300_000}, () => {
       expect((await stackNamed('safe'))?.status).toBe('CREATE_COMPLETE')
     })
 
-    it('everything is deleted on request, including a non-empty archive', async () => {
+    it('deletes everything on request, including a non-empty archive', async () => {
       await user.json('deploy --stack gone --yes')
       const aws = account.aws
       const resources = await readStackResources(aws, 'gone')
@@ -322,7 +322,7 @@ describeWithPython('deploy and delete on moto', {timeout: 300_000}, () => {
     })
   })
 
-  it('--no-wait leaves the remaining steps to a second run', async () => {
+  it('leaves the remaining steps to a second run with --no-wait', async () => {
     const result = await user.json('deploy --stack later --no-wait --yes')
     expect(result).toMatchObject({action: 'create', complete: false, aggregator: null})
     expect((await readVersion(tableOf('later'))).record).toBeUndefined()
@@ -333,7 +333,7 @@ describeWithPython('deploy and delete on moto', {timeout: 300_000}, () => {
 
   // On AWS a transaction is authorised as the writes in it. Whether an endpoint on this machine is an emulator is found out
   // with a call that AWS does not get.
-  it('everything that was called is allowed by the exported policy', async () => {
+  it('calls only actions that the exported policy allows', async () => {
     called.push(...proxy.takeActions())
     const place = {partition: 'aws', region: 'eu-west-1', account: '123456789012', stack: 'prod'}
     const own = commandGrants('deploy', {

@@ -89,7 +89,7 @@ describeWithPython('C-42 zael doctor', {timeout: 300_000}, () => {
     ])
   })
 
-  it('does not report as refused what depends on the call, as in a policy for one namespace', async () => {
+  it('does not report actions as refused that depend on the call, as in a policy for one namespace', async () => {
     const keys = ['dynamodb:LeadingKeys', 'kms:ViaService']
     const {code, checks} = await examine('doctor --stack healthy', (action, {body}) =>
       action === 'iam:SimulatePrincipalPolicy'
@@ -141,7 +141,7 @@ describeWithPython('C-42 zael doctor', {timeout: 300_000}, () => {
     expect([...new Set(sources)]).toEqual(['arn:aws:iam::123456789012:role/teams/ops'])
   })
 
-  it('simulates the service role of the stack for what CloudFormation does, and the caller for the rest', async () => {
+  it('simulates the service role of the stack for the actions of CloudFormation, and the caller for the rest', async () => {
     const role = 'arn:aws:iam::123456789012:role/cloudformation'
     const asked = new Map<string, string[]>()
     const {checks} = await examine('doctor --stack healthy', (action, {body}) => {

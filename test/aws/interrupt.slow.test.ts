@@ -103,7 +103,7 @@ describeWithPython('Ctrl-C and SIGTERM', {timeout: 120_000}, () => {
     )
   }
 
-  it('at every call of the plan of a new stack: nothing was changed, and nothing is left', async () => {
+  it('change nothing and leave nothing at any call while a new stack is planned', async () => {
     const calls = await callsBefore(NEW.replace('NAME', 'new'), 'ExecuteChangeSet')
     const expected = ['DescribeStacks', 'DescribeTable', 'CreateChangeSet', 'DescribeChangeSet', 'DescribeStackEvents']
     expect(calls).toEqual(expect.arrayContaining(expected))
@@ -116,7 +116,7 @@ describeWithPython('Ctrl-C and SIGTERM', {timeout: 120_000}, () => {
     })
   })
 
-  it('at every call of the plan of an update: nothing was changed, and no change set is left', async () => {
+  it('change nothing and leave no change set at any call while an update is planned', async () => {
     const command = UPDATE.replace('NAME', 'existing')
     const calls = await callsBefore(command, 'ExecuteChangeSet')
     expect(calls).toEqual(expect.arrayContaining(['ListStackResources', 'CreateChangeSet', 'DescribeStackEvents']))
@@ -125,7 +125,7 @@ describeWithPython('Ctrl-C and SIGTERM', {timeout: 120_000}, () => {
     expect(await changeSetsOf('existing')).toEqual([])
   })
 
-  it('at every call of the plan of a deletion: nothing was changed', async () => {
+  it('change nothing at any call while a deletion is planned', async () => {
     const command = DELETE.replaceAll('NAME', 'existing')
     const calls = await callsBefore(command, 'DeleteStack')
     expect(calls).toEqual(expect.arrayContaining(['DescribeTable', 'GetTemplate', 'DescribeStackEvents']))
@@ -137,7 +137,7 @@ describeWithPython('Ctrl-C and SIGTERM', {timeout: 120_000}, () => {
     expect((await readStack(account.aws, 'existing'))?.status).toBe('CREATE_COMPLETE')
   })
 
-  it('while CloudFormation is told to begin: that it may have begun, and how to look', async () => {
+  it('report that CloudFormation may have begun, and how to check, while the change set is executed', async () => {
     const calls = await callsBefore(NEW.replace('NAME', 'begun'), 'ExecuteChangeSet')
     const at = calls.length
     const interruption = {at, operation: 'ExecuteChangeSet', forward: true, signal: 'SIGTERM'} as const

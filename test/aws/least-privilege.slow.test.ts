@@ -49,7 +49,7 @@ describeWithPython('a team with least privilege', {timeout: 300_000}, () => {
     return calls
   }
 
-  it('permissions are derived from the schemas that CloudFormation has', async () => {
+  it("derives permissions from CloudFormation's schemas", async () => {
     const outcome = await run(process.execPath, ['.ci/resource-handlers.js', '--check'], {})
     expect(outcome).toEqual({code: 0, stdout: '', stderr: ''})
   })
@@ -72,14 +72,14 @@ describeWithPython('a team with least privilege', {timeout: 300_000}, () => {
     expect(stdout).toContain('zael.json  actions that zael calls: attach to the deploying identity\n')
   })
 
-  it('the page about permissions shows the files that are written', async () => {
+  it('documents the exported files in the page about permissions', async () => {
     const {stdout} = await user.run(`deploy --stack prod --export-policy ${folder}/policies`)
     const quoted = quotedOutput('permissions.md', 'ls policies')
     const written = stdout.trimEnd().split('\n')
     expect(written.map(line => line.split('  ')[0]).sort()).toEqual(quoted.map(line => `${folder}/policies/${line}`))
   })
 
-  it('with every option that needs more, the policies allow exactly what the page lists', async () => {
+  it('gets exactly the listed permissions with every option that needs more', async () => {
     const key = 'arn:aws:kms:eu-west-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab'
     const options = `--iam-roles --encryption-key ${key} --permission-boundary limit --lambda-concurrency 2 --tracing`
     const flags = `${options} --cloudformation-role ${ROLE} --template-bucket templates`
@@ -98,7 +98,7 @@ describeWithPython('a team with least privilege', {timeout: 300_000}, () => {
     ['--cloudformation-role cloudformation', 'deploy.role'],
     ['--template-bucket s3://templates', 'deploy.bucket'],
     ['--template-bucket templates-of-nobody --yes', 'deploy.template-bucket'],
-  ])('%s is refused, and nothing is created', async (flags, code) => {
+  ])('is refused with %s, and nothing is created', async (flags, code) => {
     expect(await user.fail(`deploy --stack wrong ${SMALL} ${flags}`)).toMatchObject({error: {code}})
     proxy.takeActions()
     expect(await user.fail('delete --stack wrong --confirm wrong')).toMatchObject({error: {code: 'stack.missing'}})
@@ -128,7 +128,7 @@ describeWithPython('a team with least privilege', {timeout: 300_000}, () => {
     expect(deleted?.get('RoleARN')).toBe(`${ROLE}-2`)
   })
 
-  it('the plan shows that a stack of an earlier version gets another runtime', async () => {
+  it('shows in the plan that a stack of an earlier version gets another runtime', async () => {
     await user.json('deploy --stack old --no-audit-archive --no-alarms --no-dashboard --runtime nodejs22.x --yes')
     const before22 = (_: string, {operation}: AwsRequest) =>
       operation === 'DescribeStacks' ? {response: withoutRuntime} : undefined

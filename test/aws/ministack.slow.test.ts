@@ -79,7 +79,7 @@ describeWithMinistack('deploy and delete on ministack', {timeout: 120_000}, () =
     return (await lambda.send(new GetFunctionConfigurationCommand({FunctionName}))).CodeSha256
   }
 
-  it('creates a stack whose function counts what is consumed', async () => {
+  it('creates a stack whose function counts consumption', async () => {
     expect(await user.json(`deploy --stack prod ${OPTIONS} --yes`)).toMatchObject({action: 'create', complete: true})
     expect((await readStack(account.aws, 'prod'))?.status).toBe('CREATE_COMPLETE')
     expect(await codeOf('prod-aggregator')).toBe((await lambdaPackage()).sha256Base64)
@@ -122,7 +122,7 @@ describeWithMinistack('deploy and delete on ministack', {timeout: 120_000}, () =
     })
   })
 
-  it('lets one of two deployments at once through, and tells the other that it was overtaken', async () => {
+  it('lets one of two concurrent deployments through, and reports to the other that it was overtaken', async () => {
     let bothPlanned = () => {}
     const after = new Promise<void>(resolve => {
       bothPlanned = resolve
@@ -159,7 +159,7 @@ describeWithMinistack('deploy and delete on ministack', {timeout: 120_000}, () =
     expect(await codeOf(`${name}-aggregator`)).toBe((await lambdaPackage()).sha256Base64)
   })
 
-  it('deletes a stack, keeps its table, and adopts the table again with everything in it', async () => {
+  it('deletes a stack, keeps its table, and adopts the table again with all its data', async () => {
     await succeed('delete --stack prod --confirm prod')
     expect(await readStack(account.aws, 'prod')).toBeUndefined()
     // ministack does not set these from a template.

@@ -106,7 +106,7 @@ describeWithPython('obstacles of a deployment', {timeout: 300_000}, () => {
   })
 
   describe('access and errors of AWS', () => {
-    it('no credentials', async () => {
+    it('reports missing credentials', async () => {
       const {code, stderr} = await zael(['deploy', '--stack', 'anonymous'], {
         env: {AWS_REGION: 'eu-west-1', AWS_EC2_METADATA_DISABLED: 'true'},
       })
@@ -118,7 +118,7 @@ describeWithPython('obstacles of a deployment', {timeout: 300_000}, () => {
       )
     })
 
-    it('no region', async () => {
+    it('reports a missing region', async () => {
       const {AWS_REGION: _, ...env} = MOTO_IDENTITY
       const {code, stderr} = await zael(['deploy', '--stack', 'nowhere'], {env})
       expect(code).toBe(1)
@@ -128,14 +128,14 @@ describeWithPython('obstacles of a deployment', {timeout: 300_000}, () => {
       )
     })
 
-    it('a region that does not exist', async () => {
+    it('reports a region that does not exist', async () => {
       const {code, stderr} = await zael(['deploy', '--stack', 'prod', '--region', 'eu-nowhere-9'], {env: MOTO_IDENTITY})
       expect(code).toBe(1)
       expect(stderr).toMatch(/^Error: Cannot read stack "prod": the host cloudformation\.eu-nowhere-9\./)
       expect(stderr).toContain('Try: Check the spelling of the region and --endpoint-url; ')
     })
 
-    it('a network that is down', async () => {
+    it('reports a network failure', async () => {
       const user = await userWith(() => ({hangUp: true}))
       // zael does not take this address for a local one: otherwise it would look for an engine.
       const env = {...user.env, AWS_ENDPOINT_URL: user.env.AWS_ENDPOINT_URL?.replace('127.0.0.1', '0.0.0.0') ?? ''}
@@ -144,7 +144,7 @@ describeWithPython('obstacles of a deployment', {timeout: 300_000}, () => {
       expect(stderr).toMatch(/^Endpoint: http.*\nError: Cannot read stack "prod": AWS did not respond: /)
     })
 
-    it('access denied names the missing action', async () => {
+    it('names the missing action when access is denied', async () => {
       const reason =
         'User: arn:aws:iam::123456789012:user/ann is not authorized to perform: cloudformation:CreateChangeSet on resource: *'
       const user = await userWith(on('CreateChangeSet', xmlRefusal('AccessDenied', reason, 403)))
@@ -161,7 +161,7 @@ describeWithPython('obstacles of a deployment', {timeout: 300_000}, () => {
       expect(await readStack(account.aws, 'denied')).toBeUndefined()
     })
 
-    it('access denied at the last step leaves nothing behind', async () => {
+    it('leaves nothing behind when access is denied at the last step', async () => {
       const reason =
         'User: arn:aws:iam::123456789012:user/ann is not authorized to perform: cloudformation:ExecuteChangeSet'
       const user = await userWith(on('ExecuteChangeSet', xmlRefusal('AccessDenied', reason, 403)))
@@ -169,7 +169,7 @@ describeWithPython('obstacles of a deployment', {timeout: 300_000}, () => {
       expect(await readStack(account.aws, 'denied')).toBeUndefined()
     })
 
-    it('throttling is waited out', async () => {
+    it('waits out throttling', async () => {
       let refusals = 2
       const user = await userWith(({operation}) =>
         operation === 'DescribeStacks' && refusals-- > 0 ? xmlRefusal('Throttling', 'Rate exceeded') : undefined,
@@ -178,14 +178,14 @@ describeWithPython('obstacles of a deployment', {timeout: 300_000}, () => {
       expect(refusals).toBeLessThan(0)
     })
 
-    it('permanent throttling is reported', async () => {
+    it('reports permanent throttling', async () => {
       const user = await userWith(on('CreateChangeSet', xmlRefusal('Throttling', 'Rate exceeded')))
       const {code, error} = await user.fail('deploy --stack patient --yes')
       expect({code, error}).toMatchObject({code: 1, error: {code: 'aws.throttled'}})
       expect(error.message).toBe('Cannot plan changes of stack "patient": AWS throttled the requests: Rate exceeded')
     })
 
-    it('an exhausted quota', async () => {
+    it('reports an exhausted quota', async () => {
       const reason = 'Limit for stack has been exceeded'
       const user = await userWith(on('CreateChangeSet', xmlRefusal('LimitExceededException', reason)))
       const {code, error} = await user.fail('deploy --stack many --yes')
@@ -195,7 +195,7 @@ describeWithPython('obstacles of a deployment', {timeout: 300_000}, () => {
     })
   })
 
-  it('a table that a newer zael has changed stops an older one before it changes the stack', async () => {
+  it('stops an older zael before it changes the stack of a table that a newer zael has changed', async () => {
     await stackUser(moto.endpoint).json('deploy --stack newer --no-aggregator --yes')
     await account.transport.send('UpdateItem', {
       TableName: 'newer',
@@ -302,7 +302,7 @@ describeWithPython('obstacles of a deployment', {timeout: 300_000}, () => {
   })
 
   describe('a deployment that fails midway', () => {
-    it('reports the first failure, not what was cancelled because of it', async () => {
+    it('reports the first failure, not the resources that were cancelled because of it', async () => {
       const user = await userWith(
         on('DescribeStackEvents', {response: body => (body.includes('CREATE_COMPLETE') ? FAILED_CREATION : body)}),
       )
@@ -407,7 +407,7 @@ describeWithPython('obstacles of a deployment', {timeout: 300_000}, () => {
     })
   })
 
-  it('a deployment whose events can no longer be read reports that CloudFormation continues', async () => {
+  it('reports that CloudFormation continues when the events can no longer be read', async () => {
     let isStarted = false
     const user = await userWith(({operation}) => {
       if (operation === 'ExecuteChangeSet' || operation === 'DeleteStack') isStarted = true

@@ -99,7 +99,7 @@ describeWithPython('zael status', {timeout: 300_000}, () => {
     })
   })
 
-  it('L8 only reads, and nothing that the list of needed actions does not name', async () => {
+  it('L8 only reads, with actions that the list of needed actions names', async () => {
     proxy.takeActions()
     await user.run('status --stack healthy')
     const place = {partition: 'aws', region: 'eu-west-1', account: '123456789012', stack: 'healthy'}
@@ -200,7 +200,7 @@ describeWithPython('zael status', {timeout: 300_000}, () => {
     )
   })
 
-  it('exit codes: 3 for a missing or foreign stack, 4 for missing permissions, 2 for an invalid flag', async () => {
+  it('exits with 3 for a missing or foreign stack, 4 for missing permissions, 2 for an invalid flag', async () => {
     expect(await user.fail('status --stack helthy')).toMatchObject({
       code: 3,
       error: {code: 'stack.missing', hint: 'Did you mean "healthy"?'},
@@ -215,7 +215,7 @@ describeWithPython('zael status', {timeout: 300_000}, () => {
     expect(await user.fail('status --stack healthy --namespace x')).toMatchObject({code: 2})
   })
 
-  it('a stack of zael without its table is degraded, not missing', async () => {
+  it('reports a stack of zael without its table as degraded, not missing', async () => {
     await deploySmallStack(account, {name: 'tableless', owner: 'zael'})
     await account.transport.send('DeleteTable', {TableName: 'tableless'})
     const {code, stdout} = await user.run('status --stack tableless --json')

@@ -36,7 +36,7 @@ const NOTHING: StackHealth = {
   findings: [],
   isHealthy: true,
 }
-const told = (health: Partial<StackHealth>, local: Parameters<typeof stackHealthLines>[1] = null) =>
+const linesFor = (health: Partial<StackHealth>, local: Parameters<typeof stackHealthLines>[1] = null) =>
   stackHealthLines({...NOTHING, ...health}, local).map(({name, state, text}) => `${state} | ${name} | ${text}`)
 
 describe('health in lines', () => {
@@ -61,18 +61,18 @@ describe('health in lines', () => {
       engineRestarts: 0,
       aggregator,
     }
-    expect(told({}, local)).toEqual([
+    expect(linesFor({}, local)).toEqual([
       'ok | engine | dynoxide 1.2.1, up 1 min 1 s, 0 restarts',
       'ok | stream lag | 1 s',
       'ok | aggregator | records 1,200, snapshots 9, refills 3, splits 1, errors 0',
       'ok | table | active, 1,234 items, with a stream',
     ])
-    const lag = (lagMs: number) => told({}, {...local, aggregator: {...aggregator, lagMs}})[1]
+    const lag = (lagMs: number) => linesFor({}, {...local, aggregator: {...aggregator, lagMs}})[1]
     expect([lag(OLD_RECORD_MS), lag(OLD_RECORD_MS + 1000)]).toEqual([
       'ok | stream lag | 1 min',
       'bad | stream lag | 1 min 1 s',
     ])
-    expect(told({}, {...local, engineRestarts: 1, aggregator: null}).slice(0, 2)).toEqual([
+    expect(linesFor({}, {...local, engineRestarts: 1, aggregator: null}).slice(0, 2)).toEqual([
       'warn | engine | dynoxide 1.2.1, up 1 min 1 s, 1 restart',
       'warn | aggregator | off: usage is not counted',
     ])
@@ -81,7 +81,7 @@ describe('health in lines', () => {
   it('shows every part that exists on AWS, with the state of its findings', () => {
     const alarm = {reason: null, notifies: true}
     expect(
-      told({
+      linesFor({
         traffic: {
           throttledReads: 2,
           throttledWrites: 0,

@@ -11,7 +11,7 @@ import {anyInstant, anyReadings, bucketOf, READ_AT_MS, readingOf} from './suppor
 
 const EVERYTHING: Selection = {sort: 'left', reversed: false, filter: ''}
 
-function told(readings: readonly Reading[], rest: Partial<PolledData> = {}): PolledData {
+function polled(readings: readonly Reading[], rest: Partial<PolledData> = {}): PolledData {
   return {
     readings: new Map(readings.map(reading => [reading.id, reading])),
     known: {count: readings.length, isComplete: true, unreadable: 0},
@@ -60,7 +60,7 @@ describe('a document', () => {
           const selection = {...EVERYTHING, filter}
           const {ids} = ranking(readings, nowMs, selection)
           const byId = new Map(readings.map(reading => [reading.id, reading]))
-          const document = watchDocument(told(readings), nowMs, selection, undefined)
+          const document = watchDocument(polled(readings), nowMs, selection, undefined)
           const rated = ids.map(id => {
             const {bucket, ratePerSecond} = byId.get(id) as Reading
             const {limits} = viewBucket(bucket, nowMs)
@@ -92,7 +92,7 @@ describe('a document', () => {
 
   it('names the limit whose rate the buckets are sorted by', () => {
     const limitOf = (selection: Partial<Selection>) =>
-      watchDocument(told(ALL), READ_AT_MS, {...EVERYTHING, ...selection}, 0).rateLimit
+      watchDocument(polled(ALL), READ_AT_MS, {...EVERYTHING, ...selection}, 0).rateLimit
     expect(limitOf({})).toBeNull()
     expect(limitOf({sort: 'rate'})).toBe('tpm')
     expect(limitOf({sort: 'rate', filter: 'search'})).toBe('rpm')
@@ -100,8 +100,8 @@ describe('a document', () => {
   })
 
   it('says whether all buckets were read', () => {
-    const {lastPoll} = told(ALL)
-    const sampled = (rest: Partial<PolledData>) => watchDocument(told(ALL, rest), READ_AT_MS, EVERYTHING, 0).sampled
+    const {lastPoll} = polled(ALL)
+    const sampled = (rest: Partial<PolledData>) => watchDocument(polled(ALL, rest), READ_AT_MS, EVERYTHING, 0).sampled
     expect(sampled({})).toBe(false)
     expect(sampled({known: {count: 4, isComplete: true, unreadable: 0}})).toBe(true)
     expect(sampled({known: {count: 3, isComplete: false, unreadable: 0}})).toBe(true)
@@ -117,42 +117,42 @@ describe('limits in money', () => {
   const units = new Map([['usd', 'USD']])
 
   it('are shown as money to people, and are integers with their unit in JSON', async () => {
-    expect(line(told([paid], {units}))).toContain('worst ada gpt-4 $12.345678 of $500 usd (2%)')
-    expect(line(told([paid], {units}))).toContain('usd $2.50/s')
-    const table = await lines(told([paid], {units}), 200)
+    expect(line(polled([paid], {units}))).toContain('worst ada gpt-4 $12.345678 of $500 usd (2%)')
+    expect(line(polled([paid], {units}))).toContain('usd $2.50/s')
+    const table = await lines(polled([paid], {units}), 200)
     expect(table).toContain('$12.345678')
     expect(table).toContain('$500')
     expect(table).not.toContain('500,000,000')
-    const {buckets} = watchDocument(told([paid], {units}), READ_AT_MS, EVERYTHING, undefined)
+    const {buckets} = watchDocument(polled([paid], {units}), READ_AT_MS, EVERYTHING, undefined)
     expect(buckets[0]?.limits[0]).toMatchObject({name: 'usd', capacity: 500_000_000, unit: 'USD'})
   })
 })
 
 describe('a poll in one line', () => {
   it('has counts, the worst limit, rates and read units', () => {
-    expect(line(told(ALL))).toMatchInlineSnapshot(
+    expect(line(polled(ALL))).toMatchInlineSnapshot(
       `"2027-01-15T08:00:00Z  3 buckets, 1 over, 1 near, 1 in debt  worst ben gpt-4 -20 of 100 rpm (0%)  rpm 2.25/s, tpm 1,250/s  2.5 read units"`,
     )
-    expect(line(told([ADA]))).toMatchInlineSnapshot(
+    expect(line(polled([ADA]))).toMatchInlineSnapshot(
       `"2027-01-15T08:00:00Z  1 bucket, 0 over, 1 near  worst ada gpt-4 12.99 of 100 rpm (12%), empty in 5s  rpm 3.25/s, tpm 1,250/s  2.5 read units"`,
     )
-    expect(line(told([ZOE]))).toMatchInlineSnapshot(
+    expect(line(polled([ZOE]))).toMatchInlineSnapshot(
       `"2027-01-15T08:00:00Z  1 bucket, 0 over, 0 near  worst zoe search 60 of 60 rpm (100%)  rpm -1/s  2.5 read units"`,
     )
   })
 
   it('says how many of all buckets match the filter', () => {
-    expect(line(told(ALL), {...EVERYTHING, filter: 'search'})).toMatchInlineSnapshot(
+    expect(line(polled(ALL), {...EVERYTHING, filter: 'search'})).toMatchInlineSnapshot(
       `"2027-01-15T08:00:00Z  1 of 3 buckets, 0 over, 0 near  worst zoe search 60 of 60 rpm (100%)  rpm -1/s  2.5 read units"`,
     )
   })
 
   it('says how many buckets cannot be read', () => {
     const known = {count: 1, isComplete: true, unreadable: 2}
-    expect(line(told([ZOE], {known}))).toMatchInlineSnapshot(
+    expect(line(polled([ZOE], {known}))).toMatchInlineSnapshot(
       `"2027-01-15T08:00:00Z  1 bucket, 0 over, 0 near, 2 unreadable  worst zoe search 60 of 60 rpm (100%)  rpm -1/s  2.5 read units"`,
     )
-    expect(line(told([], {known: {...known, count: 0}}))).toMatchInlineSnapshot(
+    expect(line(polled([], {known: {...known, count: 0}}))).toMatchInlineSnapshot(
       `"2027-01-15T08:00:00Z  no buckets yet, 2 unreadable  2.5 read units"`,
     )
   })
@@ -162,35 +162,35 @@ describe('a poll in one line', () => {
     const problem = {message: 'no\r\n\u009b2Jthing', isThrottled: false, sinceMs: 0, nextTryAtMs: 0}
     // biome-ignore lint/suspicious/noControlCharactersInRegex: those are what is looked for
     const control = /[\u0000-\u001f\u007f-\u009f]/
-    expect(safeLine(line(told([odd])))).not.toMatch(control)
-    expect(safeLine(line(told([odd], {problem})))).not.toMatch(control)
+    expect(safeLine(line(polled([odd])))).not.toMatch(control)
+    expect(safeLine(line(polled([odd], {problem})))).not.toMatch(control)
   })
 
   it('does not show a small rate as zero', () => {
     const slow = {...ZOE, ...rates({usd: 0.0005})}
-    expect(line(told([slow]))).toContain('  usd <0.01/s  ')
+    expect(line(polled([slow]))).toContain('  usd <0.01/s  ')
   })
 
   it('reports that only some buckets were read, and the age of the oldest reading', () => {
-    expect(line(told(ALL, {known: {count: 1200, isComplete: true, unreadable: 0}}))).toMatchInlineSnapshot(
+    expect(line(polled(ALL, {known: {count: 1200, isComplete: true, unreadable: 0}}))).toMatchInlineSnapshot(
       `"2027-01-15T08:00:00Z  3 buckets, 1 over, 1 near, 1 in debt  worst ben gpt-4 -20 of 100 rpm (0%)  rpm 2.25/s, tpm 1,250/s  2.5 read units, read 3 of 1,200, oldest 40s ago"`,
     )
-    expect(line(told(ALL, {known: {count: 300, isComplete: false, unreadable: 0}}))).toMatchInlineSnapshot(
+    expect(line(polled(ALL, {known: {count: 300, isComplete: false, unreadable: 0}}))).toMatchInlineSnapshot(
       `"2027-01-15T08:00:00Z  3 buckets, 1 over, 1 near, 1 in debt  worst ben gpt-4 -20 of 100 rpm (0%)  rpm 2.25/s, tpm 1,250/s  2.5 read units, read 3 of 300 or more, oldest 40s ago"`,
     )
   })
 
   it('shows the error and the age of the data', () => {
     const problem = {message: 'DynamoDB did not answer Query', isThrottled: false, sinceMs: 0, nextTryAtMs: 0}
-    const lastPoll = {...told(ALL).lastPoll, atMs: READ_AT_MS - 75_000}
-    expect(line(told(ALL, {problem, lastPoll}))).toMatchInlineSnapshot(
+    const lastPoll = {...polled(ALL).lastPoll, atMs: READ_AT_MS - 75_000}
+    expect(line(polled(ALL, {problem, lastPoll}))).toMatchInlineSnapshot(
       `"2027-01-15T08:00:00Z  DynamoDB did not answer Query; data is 1m15s old"`,
     )
   })
 
   it('explains why no buckets are shown', () => {
-    expect(line(told([]))).toMatchInlineSnapshot(`"2027-01-15T08:00:00Z  no buckets yet  2.5 read units"`)
-    expect(line(told(ALL), {...EVERYTHING, filter: 'nobody'})).toMatchInlineSnapshot(
+    expect(line(polled([]))).toMatchInlineSnapshot(`"2027-01-15T08:00:00Z  no buckets yet  2.5 read units"`)
+    expect(line(polled(ALL), {...EVERYTHING, filter: 'nobody'})).toMatchInlineSnapshot(
       `"2027-01-15T08:00:00Z  no buckets match  2.5 read units"`,
     )
   })
@@ -198,7 +198,7 @@ describe('a poll in one line', () => {
 
 describe('a snapshot', () => {
   it('is a table and a line with totals', async () => {
-    expect(await lines(told(ALL), 80)).toMatchInlineSnapshot(`
+    expect(await lines(polled(ALL), 80)).toMatchInlineSnapshot(`
       "STATUS  ENTITY  RESOUR…  LIMIT  LEVEL  CAPACITY  LEFT  USED/S  EMPTY IN  REFUSED
       over    ben     gpt-4    rpm      -20       100    0%       0       <1s        0
       near    ada     gpt-4    rpm    12.99       100   12%    3.25        5s        0
@@ -207,7 +207,7 @@ describe('a snapshot', () => {
       3 buckets, 1 over, 1 near, 1 in debt; 2.5 read units
       "
     `)
-    expect(await lines(told(ALL), 120, {sort: 'entity', reversed: true, filter: ''}, 2)).toMatchInlineSnapshot(`
+    expect(await lines(polled(ALL), 120, {sort: 'entity', reversed: true, filter: ''}, 2)).toMatchInlineSnapshot(`
       "STATUS  ENTITY  RESOURCE  LIMIT  LEVEL  CAPACITY  LEFT  DEBT  REFILL/S  USED/S  EMPTY IN  WRITES  REFUSED  LAST REFUSED
       ok      zoe     search    rpm       60        60  100%     0         6      -1         -      0%        0             -
       over    ben     gpt-4     rpm      -20       100    0%    20     <0.01       0       <1s      0%        0             -
@@ -218,11 +218,11 @@ describe('a snapshot', () => {
   })
 
   it('explains why no buckets are shown', async () => {
-    expect(await lines(told([]), 80)).toMatchInlineSnapshot(`
+    expect(await lines(polled([]), 80)).toMatchInlineSnapshot(`
       "No buckets: nothing was consumed yet, or all have expired.
       "
     `)
-    expect(await lines(told(ALL), 80, {...EVERYTHING, filter: 'nobody'})).toMatchInlineSnapshot(`
+    expect(await lines(polled(ALL), 80, {...EVERYTHING, filter: 'nobody'})).toMatchInlineSnapshot(`
       "None of 3 buckets match the filter.
       "
     `)
@@ -230,7 +230,7 @@ describe('a snapshot', () => {
 
   it('reports that not all buckets were read, and how to read them', async () => {
     const known = {count: 100, isComplete: false, unreadable: 0}
-    expect(await lines(told([ZOE], {known}), 80)).toMatchInlineSnapshot(`
+    expect(await lines(polled([ZOE], {known}), 80)).toMatchInlineSnapshot(`
       "STATUS  ENTITY  RESOUR…  LIMIT  LEVEL  CAPACITY  LEFT  USED/S  EMPTY IN  REFUSED
       ok      zoe     search   rpm       60        60  100%      -1         -        0
 
@@ -238,7 +238,7 @@ describe('a snapshot', () => {
       Only 1 of 100 or more buckets were read. To read all, add --all.
       "
     `)
-    expect(await lines(told(ALL, {known}), 80, {...EVERYTHING, filter: 'nobody'})).toMatchInlineSnapshot(`
+    expect(await lines(polled(ALL, {known}), 80, {...EVERYTHING, filter: 'nobody'})).toMatchInlineSnapshot(`
       "None of 3 buckets match the filter.
       Only 3 of 100 or more buckets were read. To read all, add --all.
       "
@@ -247,7 +247,7 @@ describe('a snapshot', () => {
 
   it('says how many buckets are shown, selected and known', async () => {
     const gpt = {...EVERYTHING, filter: 'gpt'}
-    const closing = async (top?: number) => (await lines(told(ALL), 80, gpt, top)).trimEnd().split('\n').at(-1)
+    const closing = async (top?: number) => (await lines(polled(ALL), 80, gpt, top)).trimEnd().split('\n').at(-1)
     expect([await closing(), await closing(1)]).toMatchInlineSnapshot(`
       [
         "2 of 3 buckets, 1 over, 1 near, 1 in debt; 2.5 read units",
@@ -258,6 +258,6 @@ describe('a snapshot', () => {
 
   it('L6 never shows more tokens than there are', async () => {
     const almost = readingOf(bucketOf('a#b', {limits: {rpm: {capacity: 10, refillPerSecond: 0.001, left: 0.999}}}))
-    expect(await lines(told([almost]), undefined)).toMatch(/over +a +b +rpm +0\.99 +10 +9%/)
+    expect(await lines(polled([almost]), undefined)).toMatch(/over +a +b +rpm +0\.99 +10 +9%/)
   })
 })

@@ -73,9 +73,9 @@ export async function expectMigrated(
   )
   expect(new Map(balances)).toEqual(new Map(wanted))
 
-  const isTold = (start: string) => !options.midnightsStay || !start.endsWith('T00:00:00Z')
+  const isCompared = (start: string) => !options.midnightsStay || !start.endsWith('T00:00:00Z')
   const counted = usage
-    .filter(({start}) => isTold(start))
+    .filter(({start}) => isCompared(start))
     .map(
       ({entity, resource, window, start, tokens, totalEvents}) =>
         [
@@ -84,7 +84,7 @@ export async function expectMigrated(
         ] as const,
     )
   const counts = [...expected.usage]
-    .filter(([name]) => isTold(name))
+    .filter(([name]) => isCompared(name))
     .map(([name, {tokens, events}]) => [name, {tokens: new Map([...tokens].sort()), events}] as const)
   expect(new Map(counted)).toEqual(new Map(counts))
   expect(audit.map(({eventId}) => eventId).sort()).toEqual(expected.auditIds)

@@ -3,7 +3,7 @@ import {Repository} from '../../src/lib/repository/repository.js'
 import {encodeUsage} from '../../src/lib/schema/usage-record.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 
-describeOnEngine('a repository as its users see it', () => {
+describeOnEngine('the public repository', () => {
   const table = useTable()
   const repository = new Repository({stack: table.name, transport: table.transport})
   beforeAll(async () => {
@@ -23,7 +23,7 @@ describeOnEngine('a repository as its users see it', () => {
     }
   })
 
-  it('tells usage in records, of an entity or a resource, page by page', async () => {
+  it('returns usage records of an entity or a resource, page by page', async () => {
     const namespace = await repository.namespace()
     const {records, next} = await namespace.usageWindows({entity: 'user-1', limit: 1})
     expect(records).toEqual([

@@ -5,7 +5,7 @@ import {quotedOutput} from '../../docs/quoted-output.js'
 import {describeOnEngine} from '../../helpers/table.js'
 import {useDeployer} from './deployer.js'
 
-describeOnEngine('coming back, on the command line', () => {
+describeOnEngine('repairing and redeploying, on the command line', () => {
   const name = `back-${randomUUID()}`.slice(0, 30)
   const deployer = useDeployer([name])
   const user = () => stackUser(deployer.server.endpoint)

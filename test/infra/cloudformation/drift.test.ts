@@ -16,7 +16,7 @@ const withProtection = <T>(answer: T): T => ({
   Table: {...(answer as {readonly Table?: object}).Table, DeletionProtectionEnabled: true},
 })
 
-describeOnEngine('what was changed without CloudFormation', () => {
+describeOnEngine('drift', () => {
   const name = `drift-${randomUUID()}`
   const deployer = useDeployer([name])
   const detect = () => detectDrift(deployer.aws, name, instantWait())

@@ -4,7 +4,7 @@ import {readRollups} from '../../../src/lib/repository/usage/sum.js'
 import {describeOnEngine} from '../../helpers/table.js'
 import {useDeployer} from './deployer.js'
 
-describeOnEngine('the life of a stack, as CloudFormation tells it', () => {
+describeOnEngine('the life of a stack in CloudFormation', () => {
   const name = `life-${randomUUID()}`
   const unprotected = `unprotected-${randomUUID()}`
   const brief = `brief-${randomUUID()}`

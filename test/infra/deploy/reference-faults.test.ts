@@ -12,7 +12,7 @@ import {fakeAws, instantWait} from '../fake-aws.js'
 
 // Those that need a deployment are in test/aws/deploy.slow.test.ts.
 describe('deploying', () => {
-  it('C-9 --audit-retention-days was echoed and dropped: deploy offers only options that it applies', async () => {
+  it('C-9 offers only options that it applies', async () => {
     const {code, stderr} = await zael(['deploy', '--stack', 'prod', '--audit-retention-days', '7'])
     expect({code, stderr}).toMatchObject({code: 2, stderr: expect.stringContaining('--audit-retention-days')})
     const template = await readFile(new URL('../../../templates/stack.yaml', import.meta.url), 'utf8')
@@ -20,7 +20,7 @@ describe('deploying', () => {
     expect(unused).toEqual([])
   })
 
-  it('C-10 the reason of a failure was hidden: the message starts with the first failure', () => {
+  it('C-10 names the first failure in the message', () => {
     const event = (logicalId: string, status: string, reason: string | null): StackEvent => {
       const isOfStack = logicalId === 'prod'
       return {
@@ -47,14 +47,14 @@ describe('deploying', () => {
     expect(details).toMatchObject({resource: 'AggregatorRole', status: 'ROLLBACK_COMPLETE'})
   })
 
-  it('C-10 waited 45 s for an event source that was ready: deploy does not wait for a ready one', async () => {
+  it('C-10 does not wait for an event source that is ready', async () => {
     const {aws} = fakeAws({getEventSourceMapping: () => ({State: 'Enabled'})})
     const wait = instantWait()
     expect(await waitForEventSource(aws, 'id', wait)).toBe('Enabled')
     expect(wait.pauses).toEqual([])
   })
 
-  it('C-13 built at deploy time with pip and a network: the code comes with zael', async () => {
+  it('C-13 uses the code that comes with zael, without a build or a network', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'zael-museum-'))
     try {
       // No program on PATH and no network: nothing can be built or downloaded.

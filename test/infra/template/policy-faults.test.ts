@@ -25,13 +25,13 @@ describeOnEngine('policies', () => {
     journeys = await recordJourneys(table)
   })
 
-  it('C-19 D-37 acquire-only could not acquire: transactions are authorised as the writes in them', () => {
+  it('C-19 D-37 let acquire-only acquire: IAM authorises a transaction as the writes in it', () => {
     const acq = [reference('GetItem BatchGetItem Query TransactWriteItems')]
     expect(refused(acq, journeys.limiter).acquire).toEqual(['dynamodb:UpdateItem table'])
     expect(refused(POLICIES.ACQ, journeys.limiter)).toEqual({})
   })
 
-  it('C-19 D-37 a tenant could not create its first bucket, which was a PutItem: here it is an UpdateItem', () => {
+  it('C-19 D-37 let a tenant create its first bucket, by UpdateItem instead of PutItem', () => {
     const actions = [...journeys.limiter.values()].flat().map(({action}) => action)
     expect(actions).not.toContain('dynamodb:PutItem')
     expect(refused(POLICIES.NS_ACQ, journeys.limiter, journeys.namespace)).toEqual({})
@@ -43,7 +43,7 @@ describeOnEngine('policies', () => {
     expect(refused(theirs, journeys.limiter, journeys.namespace)).toEqual({})
   })
 
-  it('C-20 a tenant could rewrite the registry, and could not delete an entity', () => {
+  it('C-20 let a tenant delete an entity, and not rewrite the registry', () => {
     const all = 'GetItem BatchGetItem Query PutItem UpdateItem DeleteItem'
     const theirs = [reference(all, OWN), reference(all, ['_/*'])]
     const writes = [...journeys.registryChanges.values()].flat().filter(call => isWrite(call) && inRegistry(call))

@@ -9,12 +9,12 @@ const KEY = 'arn:aws:kms:eu-west-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234
 const TOPIC = 'arn:aws:sns:eu-west-1:123456789012:ops'
 
 describe('the stack', () => {
-  it('C-12 deleting it deleted the table: table and archive are retained', () => {
+  it('C-12 retains table and archive when it is deleted', () => {
     const {Table, AuditArchiveBucket} = stackWith().Resources
     for (const {DeletionPolicy} of [Table, AuditArchiveBucket]) expect(DeletionPolicy).toBe('Retain')
   })
 
-  it('C-13 its code was built at deploy time, for one architecture: it comes with the package and runs on both', async () => {
+  it('C-13 runs the packaged code on both architectures, without a build', async () => {
     const architecture = (LambdaArchitecture: string) =>
       stackWith({LambdaArchitecture}).Resources.AggregatorFunction.Properties.Architectures
     expect([architecture('arm64'), architecture('x86_64')]).toEqual([['arm64'], ['x86_64']])
@@ -38,7 +38,7 @@ describe('the stack', () => {
     expect(JSON.parse(Dashboard.Properties.DashboardBody).widgets.length).toBeGreaterThan(0)
   })
 
-  it('D-29 C-18 its filter dropped all expired audit events since keys start with a namespace', () => {
+  it('D-29 C-18 passes expired audit events, whose keys start with a namespace', () => {
     const {Filters} = stackWith().Resources.AggregatorEventSourceMapping.Properties.FilterCriteria
     const ours: string[] = Filters.map(({Pattern}: {Pattern: string}) => Pattern)
     const theirs = ['{"eventName":["REMOVE"],"dynamodb":{"OldImage":{"PK":{"S":[{"prefix":"AUDIT#"}]}}}}']

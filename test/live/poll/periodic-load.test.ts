@@ -84,26 +84,29 @@ describeOnEngine('health and details, loaded periodically', () => {
     expect(fixture.timers.delays).toEqual([])
   })
 
-  it.each(['usage', 'audit', 'limits'])('does not wait for a detail whose %s never respond when it stops', async part => {
-    const usual = fixture.faults
-    const unanswered: unknown[] = []
-    const marks: Record<string, string> = {usage: '#USAGE#', audit: 'AUDIT#', limits: '#CONFIG'}
-    const transport = {
-      send: ((operation, input, options) => {
-        if (!JSON.stringify(input).includes(marks[part] ?? '')) return usual.send(operation, input, options)
-        unanswered.push(options?.signal)
-        return new Promise(() => {})
-      }) as typeof usual.send,
-    }
-    const watch = fixture.open({table: {...fixture.tenant, transport}})
-    await watch.start()
-    watch.setDetail('ada#r')
-    await settled()
-    await watch.stop()
-    expect(watch.data().detail).toBeUndefined()
-    expect(unanswered.length).toBeGreaterThan(0)
-    for (const signal of unanswered) expect(signal).toMatchObject({aborted: true})
-  })
+  it.each(['usage', 'audit', 'limits'])(
+    'does not wait for a detail whose %s never respond when it stops',
+    async part => {
+      const usual = fixture.faults
+      const unanswered: unknown[] = []
+      const marks: Record<string, string> = {usage: '#USAGE#', audit: 'AUDIT#', limits: '#CONFIG'}
+      const transport = {
+        send: ((operation, input, options) => {
+          if (!JSON.stringify(input).includes(marks[part] ?? '')) return usual.send(operation, input, options)
+          unanswered.push(options?.signal)
+          return new Promise(() => {})
+        }) as typeof usual.send,
+      }
+      const watch = fixture.open({table: {...fixture.tenant, transport}})
+      await watch.start()
+      watch.setDetail('ada#r')
+      await settled()
+      await watch.stop()
+      expect(watch.data().detail).toBeUndefined()
+      expect(unanswered.length).toBeGreaterThan(0)
+      for (const signal of unanswered) expect(signal).toMatchObject({aborted: true})
+    },
+  )
 
   it('reloads a detail while it is open, and stops after it was closed', async () => {
     const watch = await started()

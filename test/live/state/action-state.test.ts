@@ -29,12 +29,12 @@ const EXTENT: Extent = {
 
 const press = (state: ScreenState, input: string, key: KeyPress = {}, extent = EXTENT): ScreenState =>
   screenReducer(state, {type: 'press', input, key, atMs: 7}, () => extent)
-const tell = (state: ScreenState, event: ActionEvent) => screenReducer(state, event, () => EXTENT)
-const asked = (state: ScreenState, question = QUESTION) => tell(state, {type: 'asked', step: state.steps, question})
+const dispatch = (state: ScreenState, event: ActionEvent) => screenReducer(state, event, () => EXTENT)
+const asked = (state: ScreenState, question = QUESTION) => dispatch(state, {type: 'asked', step: state.steps, question})
 const failed = (state: ScreenState, error: unknown) =>
-  tell(state, {type: 'failed', step: state.steps, error, atMs: Date.UTC(2026, 10, 16, 8)})
+  dispatch(state, {type: 'failed', step: state.steps, error, atMs: Date.UTC(2026, 10, 16, 8)})
 const done = (state: ScreenState, lines = ['full']) =>
-  tell(state, {type: 'done', step: state.steps, lines, atMs: Date.UTC(2026, 10, 16, 8)})
+  dispatch(state, {type: 'done', step: state.steps, lines, atMs: Date.UTC(2026, 10, 16, 8)})
 
 const looking = press(FIRST, 'R')
 const asking = asked(looking)
@@ -100,12 +100,12 @@ describe('while it is looked up', () => {
   it('closes on esc, and ignores a late answer', () => {
     const closed = press(looking, '', ESCAPE)
     expect(closed).toMatchObject({mode: 'list', action: undefined, note: 'cancelled: nothing was changed'})
-    expect(tell(closed, {type: 'asked', step: 1, question: QUESTION})).toBe(closed)
+    expect(dispatch(closed, {type: 'asked', step: 1, question: QUESTION})).toBe(closed)
   })
 
   it('ignores the answer to an earlier question', () => {
     const again = press(press(looking, '', ESCAPE), 'jX')
-    expect(tell(again, {type: 'asked', step: 1, question: QUESTION})).toBe(again)
+    expect(dispatch(again, {type: 'asked', step: 1, question: QUESTION})).toBe(again)
     expect(asked(again)).toMatchObject({mode: 'asking', action: {kind: 'unblock', target: {entity: 'ben'}}})
   })
 
@@ -224,7 +224,7 @@ describe('when it is over', () => {
 
 describe('a boost', () => {
   const drafting = press(FIRST, 'B')
-  const editing = tell(drafting, {type: 'drafted', step: 1, text: 'tpm=2k/min --for 1h'})
+  const editing = dispatch(drafting, {type: 'drafted', step: 1, text: 'tpm=2k/min --for 1h'})
 
   it('is edited, then looked up with its text', () => {
     expect(editing).toMatchObject({mode: 'editing', action: {input: {before: 'tpm=2k/min --for 1h', after: ''}}})

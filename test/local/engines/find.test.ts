@@ -33,7 +33,7 @@ it('finds DynamoDB Local in the current project when it is not installed next to
   }
 })
 
-describe.skipIf(process.platform === 'win32')('what DynamoDB Local needs', () => {
+describe.skipIf(process.platform === 'win32')('the requirements of DynamoDB Local', () => {
   it.each([
     {java: 'Java 17 with a compiler', prints: PRINT_JDK_17, code: undefined},
     {java: 'Java 25 with a compiler', prints: 'echo java.base@25; echo jdk.compiler@25', code: undefined},

@@ -66,7 +66,7 @@ describe.skipIf(process.platform === 'win32')('a private file or folder', () => 
 })
 
 /** Only root can give files away. */
-describe.skipIf(own !== 0 || process.getuid === undefined)('what belongs to another user', () => {
+describe.skipIf(own !== 0 || process.getuid === undefined)('a file or folder of another user', () => {
   it('is refused as a state file', async () => {
     const stateDir = stateDirAt(folder)
     await writeFile(stateDir.stateFile, '{}', {mode: 0o600})

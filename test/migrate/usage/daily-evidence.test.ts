@@ -28,7 +28,7 @@ function conclusionOf(...days: UsageRecord[][]): string {
 const mixed = [record(10, 0, 28), record(10, 5, 14)]
 const labelled = [record(11, 0, 14, {window: 'daily'}), record(11, 5, 14)]
 
-describe('whether days were counted as well as hours', () => {
+describe('the evidence that days were counted besides hours', () => {
   it('is shown by a record of that label, or by a midnight that contains the other hours', () => {
     expect(conclusionOf(mixed)).toBe('counted')
     expect(conclusionOf(labelled)).toBe('counted')

@@ -12,25 +12,25 @@ const bucket = (consumed: Readonly<Record<string, number>>, writes: number) => (
 })
 
 describe('the average request of a bucket', () => {
-  it('is what was consumed by the requests so far, rounded up, over all shards', () => {
+  it('is the consumption per request so far, rounded up, over all shards', () => {
     const both = bucketOf('a#b', bucket({tpm: 700, rpm: 4}, 4), bucket({tpm: 301, rpm: 6}, 6))
     expect(average(both, 10)).toEqual({rpm: 1, tpm: 101})
   })
 
-  it('takes at least a token of every limit, and is none where nothing was admitted', () => {
+  it('takes at least one token of every limit, and is empty where nothing was admitted', () => {
     expect(average(bucketOf('a#b', bucket({tpm: 0, rpm: -3}, 5)), 5)).toEqual({rpm: 1, tpm: 1})
     expect(average(bucketOf('a#b', bucket({tpm: 500}, 0)), 0)).toEqual({none: 0})
     expect(average(bucketOf('a#b', bucket({tpm: 500}, 3)), -3)).toEqual({tpm: 167})
   })
 
-  it('counts a write as a request where other clients write, who count none', () => {
+  it('counts a write as a request of clients that count no requests', () => {
     expect(average(bucketOf('a#b', bucket({tpm: 1000}, 10)), 0)).toEqual({tpm: 100})
     expect(average(bucketOf('a#b', bucket({tpm: 1000}, 10)), 4)).toEqual({tpm: 100})
     // A request and its correction.
     expect(average(bucketOf('a#b', bucket({tpm: 1000}, 10)), 5)).toEqual({tpm: 200})
   })
 
-  it('is in the order of the names, as levels are', () => {
+  it('is sorted by name, as levels are', () => {
     const keys = averageRequest(bucketOf('a#b', bucket({tpm: 5, rpm: 5, b: 5, aa: 5}, 5)), 5)?.keys()
     expect([...(keys ?? [])]).toEqual(['aa', 'b', 'rpm', 'tpm'])
   })

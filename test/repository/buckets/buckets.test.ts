@@ -108,7 +108,7 @@ describeOnEngine.each(RESOURCE_INDEXES)('buckets, with %s in the resource index'
     expect(await buckets.find('a', 'r')).toMatchObject({shardCount: 4, shards: [{}, {}]})
   })
 
-  it('reports what refunds left as a ghost, and hides the limit that measures writes', async () => {
+  it('reports the remains of refunds as a ghost, and hides the limit that measures writes', async () => {
     await ghost(tenant, 'a', 'r', 0)
     expect((await buckets.find('a', 'r'))?.shards).toMatchObject([{kind: 'ghost', shard: 0}])
     expect(await buckets.get('a', 'r', 0)).toMatchObject({kind: 'ghost'})
@@ -136,7 +136,7 @@ function keyOf({PK, SK}: {PK: string; SK: string}): Item {
 }
 
 describe('a write mark', () => {
-  it('uses every slot there is, and no nonce twice', () => {
+  it('uses every slot, and no nonce twice', () => {
     const marks = Array.from({length: 1000}, () => newMark({randomBytes}))
     expect([...new Set(marks.map(({slot}) => slot))].sort()).toEqual(Array.from({length: MARK_SLOTS}, (_, at) => at))
     expect(new Set(marks.map(({nonce}) => nonce)).size).toBe(1000)

@@ -34,7 +34,7 @@ function expectAccepted({UpdateExpression = '', ConditionExpression = ''}: Bucke
   }
 }
 
-describe('expressions of bucket writes are within what DynamoDB accepts', () => {
+describe("expressions of bucket writes stay within DynamoDB's limit", () => {
   it('for 12 limits of a bucket that has filled up', () => {
     const record = bucketOf(12)
     const amounts = amountsOf(record)
@@ -44,7 +44,7 @@ describe('expressions of bucket writes are within what DynamoDB accepts', () => 
     expectAccepted(admissionUpdate(tenant, record, write, mark))
   })
 
-  it('for 8 limits of a bucket of which little is known', () => {
+  it('for 8 limits of a bucket with little known state', () => {
     const record = bucketOf(8)
     const amounts = amountsOf(record)
     const bounds = boundsOfUnseenRoom(record.state.limits, [...amounts.keys()], NOW)
@@ -54,7 +54,7 @@ describe('expressions of bucket writes are within what DynamoDB accepts', () => 
     expectAccepted(admissionUpdate(tenant, record, write, mark))
   })
 
-  it('for 48 limits of which all are asked for', () => {
+  it('for 48 limits that are all consumed', () => {
     const record = bucketOf(48)
     const amounts = amountsOf(record)
     const plan = planBucket({record, incomplete: new Map()}, NOW)

@@ -41,7 +41,7 @@ describe('the time of a write', () => {
   const failure = (timeoutMs?: number) =>
     sendMarked(table, update, mark, timeoutMs === undefined ? {} : {timeoutMs}).catch((error: unknown) => error)
 
-  test('covers all attempts and pauses; without time left there is no attempt', async () => {
+  test('covers all attempts and pauses, and allows no attempt when none is left', async () => {
     failures = []
     const error = await failure(90)
     expect(timeouts).toEqual([90, 65, 15])
@@ -50,12 +50,12 @@ describe('the time of a write', () => {
     expect(error).toMatchObject({maybeApplied: false})
   })
 
-  test('that runs out still reports that an attempt may have arrived', async () => {
+  test('still reports that an attempt may have arrived when it runs out', async () => {
     failures = [new Unavailable('UpdateItem', true)]
     expect(await failure(90)).toMatchObject({maybeApplied: true})
   })
 
-  test('without a bound, attempts are counted', async () => {
+  test('counts attempts when it is unbounded', async () => {
     failures = []
     expect(await failure()).toBeInstanceOf(Throttled)
     expect(timeouts).toEqual(Array.from({length: 6}, () => undefined))

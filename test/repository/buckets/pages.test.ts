@@ -43,7 +43,7 @@ describe.each(['KEYS_ONLY', 'ALL'] as const)('with %s in the resource index', re
       expect(tenant.transport.calls).toEqual(Array(pages).fill('Query'))
     })
 
-    it('shards are read where they are; those that do not exist are left out', async () => {
+    it('reads shards by address, and omits those that do not exist', async () => {
       const tenant = await populated()
       const at = (entity: string, shard: number) => ({entity, resource: 'gpt-4', shard})
       const stored = await readShardsAt(tenant, [at('ada', 1), at('ben', 0), at('ada', 9), at('stranger', 0)])

@@ -12,7 +12,7 @@ const PADDING = s('x'.repeat(20_000))
 describeOnEngine('D-38 more than one page of records', () => {
   const table = useTable()
 
-  it('all children are found', async () => {
+  it('finds all children', async () => {
     const tenant = newTenant(table)
     const ids = Array.from({length: 70}, (_, i) => `c${String(i).padStart(2, '0')}`)
     await putAll(
@@ -25,7 +25,7 @@ describeOnEngine('D-38 more than one page of records', () => {
     expect(tenant.transport.count('Query')).toBeGreaterThan(1)
   })
 
-  it('a deleted entity leaves nothing behind', async () => {
+  it('leaves nothing of a deleted entity behind', async () => {
     const tenant = newTenant(table)
     const entities = new Entities(tenant, {audit: newAudit(tenant)})
     const usage = Array.from({length: 70}, (_, hour) => usageItem(tenant.namespace, 'e', 'r', hour))

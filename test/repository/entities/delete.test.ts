@@ -136,7 +136,7 @@ describeOnEngine('deleting an entity', () => {
     expect((await scanNamespace(tenant, namespace)).filter(ofEntity('e'))).toEqual([])
   })
 
-  it('leaves the registry alone for limits that it never counted, and removes counts that reach zero', async () => {
+  it('does not change the registry for limits that it never counted, and removes counts that reach zero', async () => {
     const {tenant, namespace, entities} = arranged()
     const {GSI3PK, GSI3SK, GSI4SK, ...uncounted} = entityConfigItem(namespace, 'e', 'r1')
     await put(tenant, uncounted, entityItem(namespace, 'e'))
@@ -174,7 +174,7 @@ describeOnEngine('deleting an entity', () => {
     expect(await codeOf(entities.delete('p'))).toBe('no error')
   })
 
-  it('fails when there is nothing to delete, and writes nothing', async () => {
+  it('fails when nothing exists to delete, and writes nothing', async () => {
     const {audit, tenant, namespace, entities} = arranged()
     await putAll(tenant, strayItems(namespace))
     await expect(entities.delete('unknown')).rejects.toMatchObject({code: 'entity.missing', kind: 'notFound'})

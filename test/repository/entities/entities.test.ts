@@ -83,7 +83,7 @@ describeOnEngine('entities', () => {
       expect(await events('same')).toHaveLength(1)
     })
 
-    it('S6 is one transaction, and succeeds after a lost answer', async () => {
+    it('S6 is one transaction, and succeeds after a lost response', async () => {
       const {transport, entities, events} = arranged()
       let losses = 1
       transport.after = operation => {
@@ -94,7 +94,7 @@ describeOnEngine('entities', () => {
       expect(await events('lost')).toHaveLength(1)
     })
 
-    it('takes an existing parent only, even when it is deleted at the last moment', async () => {
+    it('requires an existing parent, even when it is deleted at the last moment', async () => {
       const {tenant, transport, entities} = arranged()
       expect(await codeOf(entities.create({id: 'a', parent: 'unknown'}))).toBe('entity.parent-missing')
       await entities.create({id: 'fleeting'})
@@ -108,7 +108,7 @@ describeOnEngine('entities', () => {
       expect(await entities.get('a')).toBeUndefined()
     })
 
-    it('checks names before anything is read', async () => {
+    it('checks names before it reads anything', async () => {
       const {transport, entities} = arranged()
       expect(await codeOf(entities.create({id: 'a#b'}))).toBe('name.invalid')
       expect(await codeOf(entities.create({id: 'a', parent: ''}))).toBe('name.invalid')
@@ -128,7 +128,7 @@ describeOnEngine('entities', () => {
   })
 
   describe('update', () => {
-    it('changes what is given, increments the version, keeps foreign attributes and records before and after', async () => {
+    it('changes the given fields, increments the version, keeps foreign attributes and records before and after', async () => {
       const {tenant, namespace, entities, events} = arranged()
       await entities.create({id: 'org'})
       await put(tenant, {...entityItem(namespace, 'e'), theirs: s('kept')})

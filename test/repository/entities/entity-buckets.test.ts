@@ -50,7 +50,7 @@ describeOnEngine('buckets of an entity that changes', () => {
     expect(Object.fromEntries(others)).toEqual(bucketItem(namespace, 'e', 'r', 1, 2))
   })
 
-  it('are not written when they are right already', async () => {
+  it('are not written when they are up to date', async () => {
     const {tenant, namespace, entities} = arranged()
     await putAll(tenant, [bucketItem(namespace, 'e', 'r')])
     await entities.create({id: 'e'})

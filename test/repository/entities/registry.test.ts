@@ -13,7 +13,7 @@ const LIMITS = [{name: 'rpm', capacity: 10, refillAmount: 10, refillPeriodSecond
 describeOnEngine('D-47 a deleted entity leaves the counts of its limits', () => {
   const table = useTable()
 
-  it('counts go down by one, those that reach zero disappear, and caches are notified', async () => {
+  it('decrements counts, removes those that reach zero, and notifies caches', async () => {
     const tenant = newTenant(table)
     const audit = newAudit(tenant)
     const changed: string[] = []

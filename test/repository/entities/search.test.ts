@@ -17,7 +17,7 @@ const record = (namespace: string, entity: string, name: string): EntityRecord =
   version: 1,
 })
 
-describeOnEngine('looking for entities', () => {
+describeOnEngine('entity search', () => {
   const table = useTable()
   const tenant = newTenant(table)
   const entities = new Entities(tenant, {audit: newAudit(tenant)})
@@ -39,7 +39,7 @@ describeOnEngine('looking for entities', () => {
     expect(await entities.search({text: 'unknown'})).toEqual({records: [], next: undefined})
   })
 
-  it.each([1, 3, 24, 25, 26])('pages of %i make up the whole, each full but the last', async limit => {
+  it.each([1, 3, 24, 25, 26])('combines pages of %i into the whole, each full but the last', async limit => {
     const seen: string[] = []
     const sizes: number[] = []
     let cursor: string | undefined
@@ -54,7 +54,7 @@ describeOnEngine('looking for entities', () => {
     expect(sizes).toHaveLength(Math.ceil(25 / limit))
   })
 
-  it('takes cursors of the list, and refuses those of another namespace', async () => {
+  it('accepts cursors of the list, and refuses those of another namespace', async () => {
     const {next} = await entities.list({limit: 100})
     expect((await entities.search({text: 'ann'}, {cursor: next})).records).toHaveLength(15)
     const elsewhere = newTenant(table)
@@ -95,7 +95,7 @@ describeOnEngine('looking for entities', () => {
     await expect(found(gold, 1, (await entities.list({limit: 1})).next)).rejects.toMatchObject({code: 'page.cursor'})
   })
 
-  it('a prefix is a range of keys: nothing else is read', async () => {
+  it('reads only the key range of a prefix', async () => {
     const before = table.capacity.snapshot()
     const {records} = await entities.search({prefix: 'e01'})
     expect(records.map(({entity}) => entity)).toEqual(ids.slice(10, 20))
@@ -105,7 +105,7 @@ describeOnEngine('looking for entities', () => {
     expect((await entities.search({prefix: 'E01'})).records).toEqual([])
   })
 
-  it('a prefix that is longer than any key finds nothing, without a request that DynamoDB refuses', async () => {
+  it('finds nothing for a prefix longer than any key, without a request that DynamoDB refuses', async () => {
     const before = tenant.transport.calls.length
     for (const prefix of ['x'.repeat(1024), 'ä'.repeat(600)])
       for (const parent of [undefined, 'e001'])
@@ -115,7 +115,7 @@ describeOnEngine('looking for entities', () => {
       expect((await entities.search({prefix})).records).toEqual([])
   })
 
-  it('a prefix with a cursor before, in and behind its range', async () => {
+  it('accepts a prefix with a cursor before, in and behind its range', async () => {
     const cursorAt = async (limit: number) => (await entities.list({limit})).next
     const found = async (cursor: string | undefined) =>
       (await entities.search({prefix: 'e01'}, {cursor})).records.map(({entity}) => entity)
@@ -124,14 +124,14 @@ describeOnEngine('looking for entities', () => {
     expect(await found(await cursorAt(30))).toEqual([])
   })
 
-  it('tells how many it has read and found', async () => {
-    const told: unknown[] = []
-    await entities.search({text: 'ann'}, {}, {onProgress: progress => told.push(progress)})
-    expect(told.at(-1)).toEqual({read: 250, found: 25})
-    expect(told.length).toBeGreaterThan(1)
+  it('reports how many entities it has read and found', async () => {
+    const reported: unknown[] = []
+    await entities.search({text: 'ann'}, {}, {onProgress: progress => reported.push(progress)})
+    expect(reported.at(-1)).toEqual({read: 250, found: 25})
+    expect(reported.length).toBeGreaterThan(1)
   })
 
-  it('ids that begin alike come with one request', async () => {
+  it('finds ids with the same beginning in one request', async () => {
     const before = tenant.transport.calls.length
     const similar = await entities.similar('e012x')
     expect(tenant.transport.calls.slice(before)).toEqual(['Query'])
@@ -141,18 +141,18 @@ describeOnEngine('looking for entities', () => {
     expect(await entities.similar('zz')).toEqual([])
   })
 
-  it('`need` throws where `get` finds nothing', async () => {
+  it('throws from `need` where `get` finds nothing', async () => {
     expect(await entities.need('e000')).toEqual(await entities.get('e000'))
     await expect(entities.need('unknown')).rejects.toMatchObject({code: 'entity.missing', kind: 'notFound'})
   })
 })
 
-describeOnEngine('changing and deleting, with what was there', () => {
+describeOnEngine('changing and deleting entities', () => {
   const table = useTable()
   const tenant = newTenant(table)
   const entities = new Entities(tenant, {audit: newAudit(tenant)})
 
-  it('a change returns before and after, and keeps other metadata when several write at once', async () => {
+  it('returns before and after of a change, and keeps other metadata of concurrent changes', async () => {
     const created = await entities.create({id: 'e', metadata: {keep: 1, drop: 2}})
     const {before, after} = await entities.change('e', {setMetadata: {tier: 'gold'}, unsetMetadata: ['drop', 'never']})
     expect(before).toEqual(created)
@@ -163,7 +163,7 @@ describeOnEngine('changing and deleting, with what was there', () => {
     expect((await entities.need('e')).metadata).toEqual({keep: 1, tier: 'gold', a: true, b: true, c: true})
   })
 
-  it('what a deletion would delete is counted, and nothing is written', async () => {
+  it('counts the items that a deletion would delete, and writes nothing', async () => {
     const {namespace} = tenant
     await putAll(tenant, [
       entityItem(namespace, 'doomed'),

@@ -26,14 +26,14 @@ describeOnEngine('listing many entities', () => {
     return table.capacity.since(before)
   }
 
-  it('a page of fifty reads about fifty, whatever follows', async () => {
+  it('reads about fifty records for a page of fifty, whatever follows', async () => {
     const {calls, read} = await counted(() => entities.list({limit: 50}))
     expect(calls).toBe(2)
     // 51 records at half a unit, and some rows of the index.
     expect(read).toBeLessThan(30)
   })
 
-  it('a walk reads every record once, a hundred to a request, and half a unit for each', async () => {
+  it('reads every record once in a walk, a hundred per request, and half a unit for each', async () => {
     const seen: string[] = []
     const {calls, read} = await counted(async () => {
       for await (const {entity} of entities.walk()) seen.push(entity)
@@ -43,7 +43,7 @@ describeOnEngine('listing many entities', () => {
     expect(read).toBeLessThan(600 * 0.5 + 30)
   })
 
-  it('a walk that is left reads no further', async () => {
+  it('stops reading when the walk is left', async () => {
     const {calls} = await counted(async () => {
       for await (const _ of entities.walk()) break
     })
@@ -68,13 +68,13 @@ describeOnEngine('entities with much usage', () => {
     ])
   })
 
-  it('nobody with a record is passed over', async () => {
+  it('returns every entity that has a record', async () => {
     const seen: string[] = []
     for await (const {entity} of entities.walk()) seen.push(entity)
     expect(seen).toEqual([0, 1, 2, 4, 5, 6, 8, 9, 10].map(idOf))
   })
 
-  it('a record behind many others of the same entity is found', async () => {
+  it('finds a record behind many others of the same entity', async () => {
     const own = newTenant(table)
     const resources = Array.from({length: 40}, (_, at) => `r${at}`)
     // Configurations come before the record in the index of this engine; elsewhere there is no order.
@@ -86,7 +86,7 @@ describeOnEngine('entities with much usage', () => {
     expect(records.map(({entity}) => entity)).toEqual(['a', 'b'])
   })
 
-  it('a page goes on behind entities without a record', async () => {
+  it('continues a page behind entities without a record', async () => {
     const own = newTenant(table)
     await putAll(own, [
       ...['a', 'b', 'c'].map(id => entityConfigItem(own.namespace, id, 'r')),
@@ -98,7 +98,7 @@ describeOnEngine('entities with much usage', () => {
     expect((await family.list({limit: 1, cursor: next})).records.map(({entity}) => entity)).toEqual(['e'])
   })
 
-  it('a page skips the usage', async () => {
+  it('skips the usage in a page', async () => {
     const before = table.capacity.snapshot()
     const {records, next} = await entities.list({limit: 8})
     expect(records.map(({entity}) => entity)).toEqual([0, 1, 2, 4, 5, 6, 8, 9].map(idOf))

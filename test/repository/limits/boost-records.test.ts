@@ -20,14 +20,14 @@ const system: ConfigScope = {level: 'system'}
 const HOUR_MS = 3_600_000
 
 /** A limit in words: its values now and its base. */
-const told = (limit: Limit | undefined): string | undefined => {
+const textOf = (limit: Limit | undefined): string | undefined => {
   const boosted = limit && boostedOf(limit)
   if (!limit || !boosted) return limit && formatLimit(limit)
   const until = new Date(limit.boost?.untilMs ?? 0).toISOString().slice(0, 16)
   return `${formatLimit(boosted)} ${limit.boost?.isEnded ? 'until (ended)' : 'until'} ${until}, then ${formatLimit(limit)}`
 }
 
-describeOnEngine('limits with an end', () => {
+describeOnEngine('temporary limits', () => {
   const table = useTable()
   let tenant: TestTenant
   let configs: Configs
@@ -41,7 +41,7 @@ describeOnEngine('limits with an end', () => {
   const inHours = (hours: number): Date => new Date(tenant.nowMs + hours * HOUR_MS)
   const boost = (scope: ConfigScope, texts: string[], until = inHours(24), options: SetOptions = {}) =>
     configs.set(scope, limits(...texts), {until, ...options})
-  const toldAt = async (scope: ConfigScope) => (await configs.get(scope))?.limits.map(told)
+  const textsAt = async (scope: ConfigScope) => (await configs.get(scope))?.limits.map(textOf)
   /** What limiters read, as texts: windows included. */
   const raw = async (scope: ConfigScope) =>
     (await configs.resolve({entity: 'e1', resource: 'gpt-4'})).trace
@@ -56,13 +56,13 @@ describeOnEngine('limits with an end', () => {
     return records.map(({action}) => action).reverse()
   }
 
-  it.each([resource, entity, entityDefault, system])('apply until then and are shown with it: %o', async scope => {
+  it.each([resource, entity, entityDefault, system])('apply until their end and are shown with it: %o', async scope => {
     await configs.set(scope, limits('rpm=100/min', 'tpm=100k/min'))
     const change = await boost(scope, ['tpm=400k/min:500k'])
     const expected = ['rpm=100/min', 'tpm=400k/min:500k until 2026-11-17T14:37, then tpm=100k/min']
-    expect(change.after.map(told)).toEqual(expected)
-    expect(await toldAt(scope)).toEqual(expected)
-    expect((await configs.preview(scope, limits('rpm=1'))).before.map(told)).toEqual(expected)
+    expect(change.after.map(textOf)).toEqual(expected)
+    expect(await textsAt(scope)).toEqual(expected)
+    expect((await configs.preview(scope, limits('rpm=1'))).before.map(textOf)).toEqual(expected)
     const {boosts} = (await recordOf(scope)) ?? {}
     expect(boosts?.get('tpm')).toEqual({
       windows: '1D16M11c500000a400000p60;h0-13D17M11c500000a400000p60;m0-36h14D17M11c500000a400000p60',
@@ -74,22 +74,22 @@ describeOnEngine('limits with an end', () => {
     expect(await stored(tenant, configKey(tenant.namespace, scope))).not.toHaveProperty('copy_until')
   })
 
-  it('are windows before all others, for every client', async () => {
+  it('are stored as windows before all others, which every client applies', async () => {
     await configs.set(resource, limits('tpm=100k/min,x0.5@"* 0-5 * * * Europe/Berlin"'))
     await boost(resource, ['tpm=400k/min'])
     const windows = ['* * 16 11 *', '* 0-14 17 11 *', '0-36 15 17 11 *'].map(cron => `400k/min@"${cron}"`)
     windows[0] = windows[0]?.replace(/"$/, ' Europe/Berlin"') ?? ''
     expect(await raw(resource)).toEqual([`tpm=100k/min,${windows.join(',')},x0.5@"* 0-5 * * *"`])
-    expect(await toldAt(resource)).toEqual([
+    expect(await textsAt(resource)).toEqual([
       'tpm=400k/min until 2026-11-17T14:37, then tpm=100k/min,x0.5@"* 0-5 * * * Europe/Berlin"',
     ])
   })
 
-  it('copy what applies to a scope without limits, and the copy goes with the end', async () => {
+  it('copy the effective limits to a scope without limits, and the copy expires with them', async () => {
     await configs.set(resource, limits('rpm=100/min', 'tpm=100k/min'))
     const change = await boost(entity, ['tpm=400k/min'])
     expect(change.copied?.limits.map(({name}) => name)).toEqual(['rpm'])
-    expect(await toldAt(entity)).toEqual(['rpm=100/min', 'tpm=400k/min until 2026-11-17T14:37, then tpm=100k/min'])
+    expect(await textsAt(entity)).toEqual(['rpm=100/min', 'tpm=400k/min until 2026-11-17T14:37, then tpm=100k/min'])
     expect((await configs.get(entity))?.copiedUntilMs).toBe(Date.parse('2026-11-17T14:37Z'))
     expect(await configs.resourcesOfEntities()).toEqual(['gpt-4'])
 
@@ -121,7 +121,7 @@ describeOnEngine('limits with an end', () => {
     ]
   }
 
-  it('leave their copy to the next level at the end, to the millisecond, as that is then, whoever has it cached', async () => {
+  it('hand over to the current next level at their end, to the millisecond, also from a cache', async () => {
     await configs.set(resource, limits('rpm=100/min', 'tpm=100k/min'))
     await boost(entity, ['tpm=400k/min'])
     await configs.set(resource, limits('rpm=7/min', 'x=1'))
@@ -140,7 +140,7 @@ describeOnEngine('limits with an end', () => {
     expect(await stored(tenant, configKey(tenant.namespace, entity))).toMatchObject({copy_until: n(END_MS)})
   })
 
-  it('end their copy with the last of them, and tell which that is', async () => {
+  it('end their copy with the last of them, and mark which that is', async () => {
     const lasts = (among: readonly Limit[] = []) => among.flatMap(each => (each.boost?.endsCopy ? [each.name] : []))
     await configs.set(resource, limits('rpm=100/min', 'tpm=100k/min'))
     expect(lasts((await boost(entity, ['tpm=400k/min'])).after)).toEqual(['tpm'])
@@ -160,7 +160,7 @@ describeOnEngine('limits with an end', () => {
     expect((await saidAt(tenant.nowMs))[0]).toBe('resource')
   })
 
-  it('leave a scope whose copy has ended as one without limits: to be set anew, from what applies there', async () => {
+  it('leave a scope without limits after their copy has expired: a new limit copies the effective ones', async () => {
     await configs.set(resource, limits('rpm=100/min', 'tpm=100k/min'))
     await boost(entity, ['tpm=400k/min'])
     await configs.set(resource, limits('rpm=7/min'))
@@ -168,14 +168,14 @@ describeOnEngine('limits with an end', () => {
     await expect(configs.unset(entity, 'rpm')).rejects.toMatchObject({code: 'limits.missing'})
     const change = await configs.set(entity, limits('tpm=5k/min'))
     expect(change).toMatchObject({before: [], previous: undefined, copied: {scope: resource, limits: [{name: 'rpm'}]}})
-    expect(await toldAt(entity)).toEqual(['rpm=7/min', 'tpm=5k/min'])
+    expect(await textsAt(entity)).toEqual(['rpm=7/min', 'tpm=5k/min'])
     expect(await recordOf(entity)).toBeUndefined()
     expect(await stored(tenant, configKey(tenant.namespace, entity))).not.toHaveProperty('copy_until')
     tenant.nowMs += 48 * HOUR_MS
-    expect(await toldAt(entity)).toEqual(['rpm=7/min', 'tpm=5k/min'])
+    expect(await textsAt(entity)).toEqual(['rpm=7/min', 'tpm=5k/min'])
   })
 
-  it('are not what another scope starts with once they have ended', async () => {
+  it('are not copied to another scope once they have expired', async () => {
     await configs.set(system, limits('rpm=100/min', 'tpm=100k/min'))
     await boost(entityDefault, ['tpm=400k/min'])
     await configs.set(resource, limits('rpm=7/min', 'tpm=7k/min'))
@@ -184,7 +184,7 @@ describeOnEngine('limits with an end', () => {
     expect(change.copied).toMatchObject({scope: resource, limits: [{name: 'rpm', capacity: 7}]})
   })
 
-  it('can be tidied up by hand when they have ended', async () => {
+  it('can be removed by hand once they have expired', async () => {
     await configs.set(resource, limits('tpm=100k/min'))
     await boost(entity, ['tpm=400k/min'])
     tenant.nowMs = END_MS
@@ -196,16 +196,16 @@ describeOnEngine('limits with an end', () => {
   it.each([
     ['set', () => configs.set(entity, limits('tpm=150k/min'))],
     ['unset', () => configs.unset(entity, 'tpm')],
-  ])('leave a copy that is changed for good, by %s, and that is said', async (_, change) => {
+  ])('keep a copy that is changed permanently, by %s, and report it', async (_, change) => {
     await configs.set(resource, limits('rpm=100/min', 'tpm=100k/min'))
     await boost(entity, ['tpm=400k/min'])
     expect((await change()).copied).toMatchObject({scope: resource, limits: [{name: 'rpm'}]})
     expect((await configs.get(entity))?.copiedUntilMs).toBeUndefined()
     tenant.nowMs = END_MS
-    expect((await toldAt(entity))?.[0]).toBe('rpm=100/min')
+    expect((await textsAt(entity))?.[0]).toBe('rpm=100/min')
   })
 
-  it('are a copy still when a switch is set meanwhile', async () => {
+  it('remain a copy when a switch is set meanwhile', async () => {
     await configs.set(resource, limits('tpm=100k/min'))
     await boost(entity, ['tpm=400k/min'])
     await configs.setAccess({level: 'entity', entity: 'e1', resource: 'gpt-4'}, 'bypass')
@@ -218,27 +218,27 @@ describeOnEngine('limits with an end', () => {
     })
   })
 
-  it('stay where another client has set limits of its own meanwhile', async () => {
+  it('do not remove limits that another client has set meanwhile', async () => {
     await configs.set(resource, limits('tpm=100k/min'))
     await boost(entity, ['tpm=400k/min'])
     const record = {namespace: tenant.namespace, scope: entity, onUnavailable: undefined, auditRetentionDays: undefined}
     await put(tenant, encodeConfig({...record, limits: limits('tpm=50k/min')}))
     tenant.nowMs = END_MS + HOUR_MS
     await tidyBoosts(tenant)
-    expect(await toldAt(entity)).toEqual(['tpm=50k/min'])
+    expect(await textsAt(entity)).toEqual(['tpm=50k/min'])
   })
 
-  it('stay as a copy if somebody else has changed it meanwhile', async () => {
+  it('keep their copy when it was changed meanwhile', async () => {
     await configs.set(resource, limits('rpm=100/min', 'tpm=100k/min'))
     await boost(entity, ['tpm=400k/min'])
     await configs.set(entity, limits('rpm=200/min'))
     tenant.nowMs += 25 * HOUR_MS
     await tidyBoosts(tenant)
-    expect(await toldAt(entity)).toEqual(['rpm=200/min', 'tpm=100k/min'])
+    expect(await textsAt(entity)).toEqual(['rpm=200/min', 'tpm=100k/min'])
     expect(await recordOf(entity)).toBeUndefined()
   })
 
-  it('leave a switch of the scope when their copy goes', async () => {
+  it('keep a switch of the scope when their copy expires', async () => {
     await configs.set(resource, limits('tpm=100k/min'))
     await boost(entity, ['tpm=400k/min'])
     await configs.setAccess({level: 'entity', entity: 'e1', resource: 'gpt-4'}, 'disabled')
@@ -247,7 +247,7 @@ describeOnEngine('limits with an end', () => {
     expect(await configs.get(entity)).toMatchObject({limits: [], access: 'disabled'})
   })
 
-  it('are tidied up once, by however many at once, and not while clocks may differ', async () => {
+  it('are cleaned up once by concurrent callers, and not while clocks may differ', async () => {
     await configs.set(resource, limits('tpm=100k/min'))
     await boost(resource, ['tpm=400k/min'])
     const before = await raw(resource)
@@ -275,41 +275,41 @@ describeOnEngine('limits with an end', () => {
       auditRetentionDays: undefined,
     }
     await put(tenant, encodeConfig({...record, limits: limits('tpm=50k/min,x0.5@"* 0-5 * * *"')}))
-    expect(await toldAt(resource)).toEqual(['tpm=50k/min,x0.5@"* 0-5 * * *"'])
+    expect(await textsAt(resource)).toEqual(['tpm=50k/min,x0.5@"* 0-5 * * *"'])
     expect(await configs.boosts()).toEqual([])
     // Windows of its own, as many as the boost had.
     const windows = ['* 1 * * *', '* 2 * * *', '* 3 * * *'].map(cron => `1/min@"${cron}"`).join(',')
     await put(tenant, encodeConfig({...record, limits: limits(`tpm=50k/min,${windows}`)}))
-    expect(await toldAt(resource)).toEqual([`tpm=50k/min,${windows}`])
+    expect(await textsAt(resource)).toEqual([`tpm=50k/min,${windows}`])
     await put(tenant, encodeConfig({...record, limits: limits('tpm=50k/min,x0.5@"* 0-5 * * *"')}))
     // The record that is left over is in nobody's way.
     await boost(resource, ['tpm=80k/min'])
-    expect(await toldAt(resource)).toEqual(['tpm=80k/min until 2026-11-17T14:37, then tpm=50k/min,x0.5@"* 0-5 * * *"'])
+    expect(await textsAt(resource)).toEqual(['tpm=80k/min until 2026-11-17T14:37, then tpm=50k/min,x0.5@"* 0-5 * * *"'])
     await put(tenant, encodeConfig({...record, limits: limits('tpm=50k/min')}))
     tenant.nowMs += 25 * HOUR_MS
     await tidyBoosts(tenant)
-    expect(await toldAt(resource)).toEqual(['tpm=50k/min'])
+    expect(await textsAt(resource)).toEqual(['tpm=50k/min'])
     expect(await recordOf(resource)).toBeUndefined()
   })
 
-  it('are replaced by others, ended by limits without an end, and gone with their limit', async () => {
+  it('are replaced by other boosts, ended by permanent limits, and removed with their limit', async () => {
     await configs.set(resource, limits('rpm=100/min', 'tpm=100k/min', 'x=1'))
     await boost(resource, ['tpm=400k/min', 'rpm=200/min', 'x=2'])
     await boost(resource, ['tpm=300k/min'], inHours(1))
-    expect((await toldAt(resource))?.[1]).toBe('tpm=300k/min until 2026-11-16T15:37, then tpm=100k/min')
+    expect((await textsAt(resource))?.[1]).toBe('tpm=300k/min until 2026-11-16T15:37, then tpm=100k/min')
     const change = await configs.set(resource, limits('tpm=150k/min'))
-    expect([change.before[1], change.after[1]].map(told)).toEqual([
+    expect([change.before[1], change.after[1]].map(textOf)).toEqual([
       'tpm=300k/min until 2026-11-16T15:37, then tpm=100k/min',
       'tpm=150k/min',
     ])
     await configs.unset(resource, 'x')
-    expect(await toldAt(resource)).toEqual(['rpm=200/min until 2026-11-17T14:37, then rpm=100/min', 'tpm=150k/min'])
+    expect(await textsAt(resource)).toEqual(['rpm=200/min until 2026-11-17T14:37, then rpm=100/min', 'tpm=150k/min'])
     expect([...((await recordOf(resource))?.boosts.keys() ?? [])]).toEqual(['rpm'])
     await configs.delete(resource)
     expect(await recordOf(resource)).toBeUndefined()
   })
 
-  it('can be ended before, with their copy', async () => {
+  it('can be ended early, with their copy', async () => {
     await configs.set(resource, limits('rpm=100/min', 'tpm=100k/min'))
     await boost(entity, ['tpm=400k/min', 'rpm=200/min'])
     await expect(configs.endBoosts(entity, ['x'])).rejects.toMatchObject({
@@ -317,48 +317,48 @@ describeOnEngine('limits with an end', () => {
       hint: 'Temporary limits: rpm, tpm.',
     })
     await configs.endBoosts(entity, ['tpm'])
-    expect(await toldAt(entity)).toEqual(['rpm=200/min until 2026-11-17T14:37, then rpm=100/min', 'tpm=100k/min'])
+    expect(await textsAt(entity)).toEqual(['rpm=200/min until 2026-11-17T14:37, then rpm=100/min', 'tpm=100k/min'])
     const {after, before} = await configs.endBoosts(entity)
     expect([before.length, after]).toEqual([2, []])
     expect(await configs.get(entity)).toBeUndefined()
     await expect(configs.endBoosts(resource)).rejects.toMatchObject({code: 'boost.missing'})
   })
 
-  it('are copied with their end to a scope that starts with what applies there', async () => {
+  it('are copied with their end to a scope that starts with the effective limits', async () => {
     await configs.set(resource, limits('rpm=100/min', 'tpm=100k/min'))
     await boost(resource, ['tpm=400k/min'])
     await configs.set(entity, limits('rpm=7/min'))
-    expect(await toldAt(entity)).toEqual(['rpm=7/min', 'tpm=400k/min until 2026-11-17T14:37, then tpm=100k/min'])
+    expect(await textsAt(entity)).toEqual(['rpm=7/min', 'tpm=400k/min until 2026-11-17T14:37, then tpm=100k/min'])
     tenant.nowMs += 25 * HOUR_MS
     await tidyBoosts(tenant)
-    expect(await toldAt(entity)).toEqual(['rpm=7/min', 'tpm=100k/min'])
-    expect(await toldAt(resource)).toEqual(['rpm=100/min', 'tpm=100k/min'])
+    expect(await textsAt(entity)).toEqual(['rpm=7/min', 'tpm=100k/min'])
+    expect(await textsAt(resource)).toEqual(['rpm=100/min', 'tpm=100k/min'])
   })
 
-  it('count as tidied up in the next change', async () => {
+  it('are cleaned up by the next change', async () => {
     await configs.set(resource, limits('rpm=100/min', 'tpm=100k/min'))
     await boost(resource, ['tpm=400k/min'])
     await boost(entity, ['tpm=500k/min'])
     tenant.nowMs += 25 * HOUR_MS
     await configs.set(resource, limits('rpm=1/min'))
-    expect(await toldAt(resource)).toEqual(['rpm=1/min', 'tpm=100k/min'])
+    expect(await textsAt(resource)).toEqual(['rpm=1/min', 'tpm=100k/min'])
     // The copy of what applied before is over: the scope starts anew.
     const change = await configs.set(entity, limits('tpm=5k/min'))
     expect(change.before).toEqual([])
-    expect(await toldAt(entity)).toEqual(['rpm=1/min', 'tpm=5k/min'])
+    expect(await textsAt(entity)).toEqual(['rpm=1/min', 'tpm=5k/min'])
     expect(await configs.boosts()).toEqual([])
   })
 
-  it('move to the zone of limits that come later', async () => {
+  it('move to the time zone of limits that are added later', async () => {
     await configs.set(resource, limits('tpm=100k/min'))
     await boost(resource, ['tpm=400k/min'])
     await configs.set(resource, limits('rpd=10k/day@Asia/Tokyo'))
-    expect(await toldAt(resource)).toEqual([
+    expect(await textsAt(resource)).toEqual([
       'rpd=10k/day@Asia/Tokyo',
       'tpm=400k/min until 2026-11-17T14:37, then tpm=100k/min',
     ])
     await configs.unset(resource, 'rpd')
-    expect(await toldAt(resource)).toEqual(['tpm=400k/min until 2026-11-17T14:37, then tpm=100k/min'])
+    expect(await textsAt(resource)).toEqual(['tpm=400k/min until 2026-11-17T14:37, then tpm=100k/min'])
     expect((await configs.get(resource))?.limits[0]?.timeZone).toBe('UTC')
   })
 
@@ -368,18 +368,18 @@ describeOnEngine('limits with an end', () => {
     ['usd=$5/day@UTC', 'usd=$50/day@UTC'],
     ['usd=$5/min', 'usd=$50/min:$60'],
     ['rpm=100/min,soft', 'rpm=10/min,soft'],
-  ])('can be of every kind: %s', async (base, boosted) => {
+  ])('support every kind of limit: %s', async (base, boosted) => {
     await configs.set(resource, limits(base))
     await boost(resource, [boosted])
-    expect(await toldAt(resource)).toEqual([`${boosted} until 2026-11-17T14:37, then ${base}`])
+    expect(await textsAt(resource)).toEqual([`${boosted} until 2026-11-17T14:37, then ${base}`])
     const [limit] = (await configs.get(resource))?.limits ?? []
     expect(limit && baseOf(limit)).toEqual(parseLimit(base))
     tenant.nowMs += 25 * HOUR_MS
     await tidyBoosts(tenant)
-    expect(await toldAt(resource)).toEqual([base])
+    expect(await textsAt(resource)).toEqual([base])
   })
 
-  it('can end as many days away as there may be, rounded up to the minute', async () => {
+  it('can end at the maximum number of days away, rounded up to the minute', async () => {
     await configs.set(resource, limits('tpm=100/min'))
     await boost(resource, ['tpm=200/min'], inHours(300 * 24))
     expect((await configs.get(resource))?.limits[0]?.boost?.untilMs).toBe(Date.parse('2027-09-12T14:37Z'))
@@ -410,43 +410,43 @@ describeOnEngine('limits with an end', () => {
     expect(await recordOf(system)).toBeUndefined()
   })
 
-  it('tell how to write a limit of another kind', async () => {
+  it('suggest how to write a limit of the existing kind', async () => {
     await configs.set(resource, limits('rpd=10k/day@Europe/Berlin'))
     await expect(boost(resource, ['rpd=20k'])).rejects.toMatchObject({
       hint: 'Use the same form, for example rpd=20k/day@Europe/Berlin.',
     })
   })
 
-  it('are refused where the clock of the zone shows the end twice', async () => {
+  it('are refused when the clock of the zone shows the end twice', async () => {
     tenant.nowMs = Date.parse('2026-10-24T12:00Z')
     await configs.set(resource, limits('tpm=1/min', 'rpd=1/day@Europe/Berlin'))
     const refusal = boost(resource, ['tpm=2/min'], new Date('2026-10-25T01:30Z'))
     await expect(refusal).rejects.toMatchObject({code: 'until.ambiguous'})
   })
 
-  it('are not made permanent by giving back what was read', async () => {
+  it('do not become permanent when a client writes back the limits that it read', async () => {
     await configs.set(resource, limits('tpm=100k/min'))
     await boost(resource, ['tpm=400k/min'])
     await configs.set(resource, (await configs.get(resource))?.limits ?? [])
     expect(await raw(resource)).toEqual(['tpm=100k/min'])
   })
 
-  it('are kept while their base is changed for them', async () => {
+  it('are kept when their base changes with keepsBoosts', async () => {
     await configs.set(resource, limits('tpm=100k/min', 'x=1'))
     await boost(resource, ['tpm=400k/min'])
     await configs.set(resource, limits('tpm=150k/min'), {replace: true, keepsBoosts: true})
-    expect(await toldAt(resource)).toEqual(['tpm=400k/min until 2026-11-17T14:37, then tpm=150k/min'])
+    expect(await textsAt(resource)).toEqual(['tpm=400k/min until 2026-11-17T14:37, then tpm=150k/min'])
   })
 
-  it('are listed with who has set them', async () => {
+  it('are listed with their author', async () => {
     await configs.set(resource, limits('tpm=100k/min'))
     await boost(entity, ['tpm=400k/min'])
     const listed = await new NamespaceRepository(tenant, undefined).configs.boosts()
     expect(listed).toMatchObject([{scope: entity, by: 'tester', since: '2026-11-16T14:36:12Z', isForBoost: true}])
-    expect(told(listed[0]?.limit)).toBe('tpm=400k/min until 2026-11-17T14:37, then tpm=100k/min')
+    expect(textOf(listed[0]?.limit)).toBe('tpm=400k/min until 2026-11-17T14:37, then tpm=100k/min')
   })
 
-  it('cost one query where nothing has ended', async () => {
+  it('cost one query when none has expired', async () => {
     await configs.set(resource, limits('tpm=100k/min'))
     await boost(resource, ['tpm=400k/min'])
     tenant.transport.calls.length = 0

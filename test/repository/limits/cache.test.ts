@@ -116,7 +116,7 @@ describe('the config cache', () => {
     expect(table.reads).toHaveLength(4)
   })
 
-  it('shares one read among all who miss the same key, and only that key', async () => {
+  it('shares one read among all callers that miss the same key, and only that key', async () => {
     const {cache, table, limitsOf} = setUp()
     table.hold = true
     const all = Array.from({length: 100}, () => limitsOf('a'))
@@ -128,7 +128,7 @@ describe('the config cache', () => {
     expect(cache.statistics).toMatchObject({hits: 100, misses: 2})
   })
 
-  it('does not join a read that hangs: the next caller reads again, and what comes late is not cached', async () => {
+  it('does not join a read that hangs: the next caller reads again, and the late response is not cached', async () => {
     const {items, table, limitsOf} = setUp()
     let elapsedMs = 0
     using _ = vi.spyOn(performance, 'now').mockImplementation(() => elapsedMs)
@@ -179,23 +179,20 @@ describe('the config cache', () => {
     await expect(second).rejects.toBeInstanceOf(Throttled)
   })
 
-  it.each(['one key', 'everything'])(
-    'forgets %s, and what a read in progress may have seen before that',
-    async what => {
-      const {cache, items, table, limitsOf} = setUp()
-      table.hold = true
-      const early = limitsOf('a')
-      items.delete(keyId(resourceKey('a')))
-      cache.invalidate(what === 'one key' ? resourceKey('a') : undefined)
-      const late = limitsOf('a')
-      table.release(1)
-      expect(await late).toBeUndefined()
-      table.release()
-      expect(await early).toEqual([limit])
-      expect(await limitsOf('a')).toBeUndefined()
-      expect(table.reads).toHaveLength(2)
-    },
-  )
+  it.each(['one key', 'everything'])('forgets %s, and the result of a read in progress', async what => {
+    const {cache, items, table, limitsOf} = setUp()
+    table.hold = true
+    const early = limitsOf('a')
+    items.delete(keyId(resourceKey('a')))
+    cache.invalidate(what === 'one key' ? resourceKey('a') : undefined)
+    const late = limitsOf('a')
+    table.release(1)
+    expect(await late).toBeUndefined()
+    table.release()
+    expect(await early).toEqual([limit])
+    expect(await limitsOf('a')).toBeUndefined()
+    expect(table.reads).toHaveLength(2)
+  })
 
   it('lets one caller abort without aborting the read of the others', async () => {
     const {table, read, limitsOf} = setUp()
@@ -235,7 +232,7 @@ describe('the config cache', () => {
 })
 
 describe('the bounded map', () => {
-  it('moves what is read or set again to the end of the queue', () => {
+  it('moves an entry that is read or set again to the end of the queue', () => {
     const lru = new Lru<number>({maxEntries: 2, ttlMs: Infinity, clock: () => 0})
     lru.set('a', 1)
     lru.set('b', 2)

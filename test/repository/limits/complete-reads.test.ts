@@ -35,7 +35,7 @@ describeOnEngine('D-38: an incomplete config read is not used', () => {
     }
   })
 
-  it('fails while the keys stay unprocessed, and resolves rightly as soon as they are', async () => {
+  it('fails while the keys stay unprocessed, and resolves correctly once they are processed', async () => {
     await expect(configs.resolve({entity: 'user-1', resource: 'gpt-4'})).rejects.toBeInstanceOf(Throttled)
     isThrottled = false
     expect(await configs.resolve({entity: 'user-1', resource: 'gpt-4'})).toMatchObject({
@@ -44,7 +44,7 @@ describeOnEngine('D-38: an incomplete config read is not used', () => {
     })
   })
 
-  it('asks again for exactly the keys that are missing', async () => {
+  it('retries exactly the missing keys', async () => {
     const asked: number[] = []
     tenant.transport.before = (operation, input) => {
       if (operation !== 'BatchGetItem') return

@@ -55,7 +55,7 @@ describeOnEngine('configured limits', () => {
       expect(rev).toHaveProperty('S')
     })
 
-    it('takes as many limits as a write of a bucket can hold, and no more', async () => {
+    it('accepts as many limits as a write of a bucket can hold, and no more', async () => {
       const many = Array.from({length: 47}, (_, at) => `limit-${at}=1/min`)
       await configs.set(scope, limits(...many))
       const refused = {code: 'limit.too-many', kind: 'usage'}
@@ -65,7 +65,7 @@ describeOnEngine('configured limits', () => {
       await configs.set(scope, limits('limit-0=2/min'))
     })
 
-    it('merges, replaces, unsets, and returns what was there', async () => {
+    it('merges, replaces, unsets, and returns the previous limits', async () => {
       const first = await configs.set(scope, limits('rpm=100/min', 'tpm=5k/min'))
       expect(first).toMatchObject({before: [], after: limits('rpm=100/min', 'tpm=5k/min')})
 
@@ -101,7 +101,7 @@ describeOnEngine('configured limits', () => {
       expect(await item(scope)).not.toHaveProperty('l_tpm_bx')
     })
 
-    it('keeps the version that is there', async () => {
+    it('keeps the stored version', async () => {
       await put(tenant, {...asPythonProvisioner(tenant.namespace, scope, []), config_version: {N: '3'}})
       await configs.set(scope, limits('rpm=5/min'))
       expect(await item(scope)).toMatchObject({config_version: {N: '3'}})
@@ -116,7 +116,7 @@ describeOnEngine('configured limits', () => {
       await expect(configs.unset(scope, 'rpm')).rejects.toMatchObject({code: 'limits.missing', kind: 'notFound'})
     })
 
-    it('writes one event per change, with what was there before', async () => {
+    it('writes one event per change, with the previous limits', async () => {
       const subject = scope.level === 'entity' ? 'e1' : scope.level === 'resource' ? '$RESOURCE:gpt-4' : '$SYSTEM'
       await configs.set(scope, limits('rpm=100/min'))
       tenant.nowMs += 1
@@ -304,7 +304,7 @@ describeOnEngine('configured limits', () => {
       expect(tenant.transport.calls).toEqual(['GetItem', 'GetItem'])
     })
 
-    it('D-44 find those in no index among very many that a manifest manages, without a read of each', async () => {
+    it('D-44 find entities in no index among many that a manifest manages, without a read of each', async () => {
       const {namespace} = tenant
       const rest = {limits: limits('rpm=1/min'), onUnavailable: undefined, auditRetentionDays: undefined}
       const ids = Array.from({length: 450}, (_, at) => `e${at}`)
@@ -337,7 +337,7 @@ describeOnEngine('configured limits', () => {
   })
 
   describe('resolution', () => {
-    it('takes the most specific level that has limits, and shows all four', async () => {
+    it('uses the most specific level that has limits, and shows all four', async () => {
       const own = LEVELS.map((_, at) => limits(`rpm=${at + 1}/min`))
       expect(await configs.resolve({entity: 'e1', resource: 'gpt-4'})).toMatchObject({source: undefined, limits: []})
       for (const [at, level] of (['system', 'resource', 'entity_default', 'entity'] as const).entries()) {
@@ -352,7 +352,7 @@ describeOnEngine('configured limits', () => {
       expect((await configs.resolve({entity: 'e2', resource: 'other'})).source).toBe('system')
     })
 
-    it('sees own changes at once and those of others after a minute', async () => {
+    it('sees own changes at once and those of other clients after a minute', async () => {
       const others = new Configs(tenant, {audit: newAudit(tenant)})
       await configs.set(system, limits('rpm=1/min'))
       expect((await configs.resolve({entity: 'e', resource: 'r'})).limits).toEqual(limits('rpm=1/min'))
@@ -373,7 +373,7 @@ describeOnEngine('configured limits', () => {
       expect(tenant.transport.calls).toEqual(['BatchGetItem'])
     })
 
-    it('does not take unprocessed keys for absent records', async () => {
+    it('does not treat unprocessed keys as absent records', async () => {
       await configs.set(entity('e', 'r'), limits('rpm=1/min'))
       tenant.transport.calls.length = 0
       let held = 2
@@ -386,7 +386,7 @@ describeOnEngine('configured limits', () => {
       expect(tenant.transport.count('BatchGetItem')).toBe(3)
     })
 
-    it('fails instead of caching an answer that it did not get', async () => {
+    it('fails instead of caching a missing response', async () => {
       await configs.set(entity('e', 'r'), limits('rpm=1/min'))
       tenant.transport.before = operation => {
         if (operation === 'BatchGetItem') throw new Throttled(operation)
@@ -412,7 +412,7 @@ describeOnEngine('configured limits', () => {
       await expect(configs.onUnavailable()).rejects.toThrow(TypeError)
     })
 
-    it('gives the last outage policy when the deadline has passed', async () => {
+    it('returns the last outage policy when the deadline has passed', async () => {
       await configs.set(system, [], {onUnavailable: 'allow'})
       await configs.onUnavailable()
       configs.cache.invalidate()
@@ -432,7 +432,7 @@ describeOnEngine('configured limits', () => {
   })
 
   describe('under faults', () => {
-    it('counts a change once when its answer is lost', async () => {
+    it('counts a change once when its response is lost', async () => {
       const scope = entity('e1', 'gpt-4')
       for (const act of [() => configs.set(scope, limits('rpm=1/min')), () => configs.delete(scope)]) {
         let lost = 1
@@ -472,7 +472,7 @@ describeOnEngine('configured limits', () => {
       expect(tenant.transport.count('TransactWriteItems')).toBe(1)
     })
 
-    it('does not overwrite what another client put in between', async () => {
+    it('does not overwrite a concurrent change of another client', async () => {
       const scope = resource('r')
       await configs.set(scope, limits('rpm=1/min'))
       const record = {namespace: tenant.namespace, scope, onUnavailable: undefined, auditRetentionDays: undefined}

@@ -16,7 +16,7 @@ const SMALL: Managed = {managesSystem: true, resources: ['a', 'b'], entities: ne
 const TWO = manyManaged(25)
 const THREE = manyManaged(45, 'other')
 
-describeOnBoth('the record of what a manifest manages', {timeout: 120_000}, (table, extent) => {
+describeOnBoth('the record of managed limits', {timeout: 120_000}, (table, extent) => {
   const scene = (options?: {attempts?: number}) => {
     const tenant = newTenant(table, options)
     return {tenant, provisioner: new Provisioner(tenant), headKey: keys.provisioner(tenant.namespace)}
@@ -24,7 +24,7 @@ describeOnBoth('the record of what a manifest manages', {timeout: 120_000}, (tab
   const saved = async (provisioner: Provisioner, managed: Managed, hash?: string) =>
     provisioner.save(managed, await provisioner.get(), hash)
 
-  it('is one item in the shared format for as long as it fits, on this engine', async () => {
+  it('is one item in the shared format while it fits, on this engine', async () => {
     const {tenant, provisioner, headKey} = scene()
     const bytesOf = (count: number) =>
       itemBytes(
@@ -90,7 +90,7 @@ describeOnBoth('the record of what a manifest manages', {timeout: 120_000}, (tab
     ['from one item to parts', SMALL, TWO],
     ['from parts to other parts', TWO, THREE],
     ['from parts to one item', THREE, SMALL],
-  ])('is the old or the new whole, wherever a process dies on the way %s', async (_name, before, after) => {
+  ])('is completely old or completely new, wherever a process dies on the way %s', async (_name, before, after) => {
     const run = scene()
     await saved(run.provisioner, before)
     run.tenant.transport.calls.length = 0
@@ -130,7 +130,7 @@ describeOnBoth('the record of what a manifest manages', {timeout: 120_000}, (tab
     expect([...results].sort()).toEqual(['new', 'old'])
   })
 
-  it('is written by one of two that have read the same', async () => {
+  it('is written by one of two processes that have read the same', async () => {
     for (const first of [SMALL, TWO]) {
       const {tenant, provisioner} = scene()
       await saved(provisioner, first)
@@ -147,7 +147,7 @@ describeOnBoth('the record of what a manifest manages', {timeout: 120_000}, (tab
     }
   })
 
-  it('never loses the parts of a run that is still to name them to one that tidies up late', async () => {
+  it('keeps the unnamed parts of a running write when another one cleans up late', async () => {
     const {tenant} = scene()
     await saved(anotherOf(tenant).provisioner, TWO)
     // The first has named its parts, and lists those that can go only now.
@@ -170,7 +170,7 @@ describeOnBoth('the record of what a manifest manages', {timeout: 120_000}, (tab
     expect(await storedParts(tenant)).toHaveLength(2)
   })
 
-  it('is read as the new whole when it is replaced between its first item and its parts', async () => {
+  it('is read completely new when it is replaced between its first item and its parts', async () => {
     const {tenant} = scene()
     await saved(anotherOf(tenant).provisioner, TWO)
     const reader = anotherOf(tenant)
@@ -183,7 +183,7 @@ describeOnBoth('the record of what a manifest manages', {timeout: 120_000}, (tab
     expect(listOf((await read).record)).toEqual(listOf(THREE))
   })
 
-  it('is damaged when a part is missing, which no reader takes for less', async () => {
+  it('is reported as damaged when a part is missing', async () => {
     const {tenant, provisioner} = scene()
     const {parts} = await saved(provisioner, THREE)
     const key = keys.provisionerPart(tenant.namespace, parts?.set ?? '', 1)

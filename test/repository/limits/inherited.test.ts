@@ -16,7 +16,7 @@ const everywhere: ConfigScope = {level: 'entity', entity: 'cust-08', resource: D
 
 const limits = (...texts: string[]) => parseLimits(texts, calendarCheck)
 
-describeOnEngine('limits set where none are', () => {
+describeOnEngine('limits set in a scope without limits', () => {
   const table = useTable()
   let tenant: TestTenant
   let configs: Configs
@@ -31,7 +31,7 @@ describeOnEngine('limits set where none are', () => {
     ['the resource', [batch], batch],
     ["the entity's default before the resource", [system, batch, everywhere], everywhere],
     ['the system', [system], system],
-  ])('start with those that apply there now: of %s', async (_, levels, from) => {
+  ])('copy the limits that apply there now: of %s', async (_, levels, from) => {
     for (const scope of levels.slice(0, -1)) await configs.set(scope, limits('other=1/min'), {replace: true})
     await configs.set(from, limits('rpm=100/min', 'tpd=200k/day'), {replace: true})
     const preview = await configs.preview(own, limits('tpd=400k/day'))
@@ -45,7 +45,7 @@ describeOnEngine('limits set where none are', () => {
     expect(event?.details).toMatchObject({limits: [{name: 'rpm'}, {name: 'tpd', capacity: 400_000}], before: []})
   })
 
-  it('copy everything that makes a limit: quotas, sessions, schedules, softness, money', async () => {
+  it('copy every property of a limit: quotas, sessions, schedules, softness, money', async () => {
     const kinds = ['rpd=10k/day@Europe/Berlin', 'session=200/5h!', 'spend=$5/day@Europe/Berlin', 'seen=10/min,soft']
     kinds.push('tpm=100/min,x0.5@"* 9-16 * * 1-5 Europe/Berlin"')
     await configs.set(batch, limits(...kinds))
@@ -59,7 +59,7 @@ describeOnEngine('limits set where none are', () => {
     )
   })
 
-  it('take over nothing when only the given ones shall apply, or the scope has its own, or nothing is below', async () => {
+  it('copy nothing with replace, when the scope has its own, or when no lower level has limits', async () => {
     await configs.set(system, limits('rpm=100/min'))
     expect(await configs.set(own, limits('tpd=1/day'), {replace: true})).not.toHaveProperty('copied')
     expect(await configs.set(own, limits('tpm=1/min'))).not.toHaveProperty('copied')
@@ -70,7 +70,7 @@ describeOnEngine('limits set where none are', () => {
     expect(await textsAt(everywhere)).toEqual(['rpm=100/min', 'tpm=1/min'])
   })
 
-  it('of an entity for every resource start with those of the system: the limits of resources differ', async () => {
+  it("copy those of the system for an entity's every resource, because limits of resources differ", async () => {
     await configs.set(system, limits('rpm=100/min'))
     await configs.set(batch, limits('tpd=1/day'), {replace: true})
     expect(await configs.set(everywhere, limits('tpm=5/min'))).toMatchObject({copied: {scope: system}})
@@ -80,7 +80,7 @@ describeOnEngine('limits set where none are', () => {
   it.each([
     ['changes', batch, ['rpm=50/min'], ['rpm=50/min', 'tpd=400k/day']],
     ['is hidden by another level', everywhere, ['xpm=1/min'], ['tpd=400k/day', 'xpm=1/min']],
-  ])('are decided again when what they copy %s in between', async (_, scope, texts, expected) => {
+  ])('are decided again when the copied level %s in between', async (_, scope, texts, expected) => {
     await configs.set(batch, limits('rpm=100/min'))
     const unwatched = {...tenant, transport: table.transport}
     const other = new Configs(unwatched, {audit: newAudit(unwatched)})
@@ -96,7 +96,7 @@ describeOnEngine('limits set where none are', () => {
     expect(await textsAt(own)).toEqual(expected)
   })
 
-  it('are refused when there would be more than a write can carry, with the number', async () => {
+  it('are refused with the number when there would be more than a write can hold', async () => {
     await configs.set(batch, limits(...Array.from({length: 47}, (_, at) => `limit-${at}=1/min`)))
     for (const method of ['preview', 'set'] as const) {
       await expect(configs[method](own, limits('one-more=1/min'))).rejects.toMatchObject({
@@ -111,7 +111,7 @@ describeOnEngine('limits set where none are', () => {
     expect((await configs.get(own))?.limits).toHaveLength(47)
   })
 
-  it('are refused when what they would keep has another time zone', async () => {
+  it('are refused when the limits to copy have another time zone', async () => {
     await configs.set(batch, limits('rpd=10/day@Europe/Berlin'))
     await expect(configs.set(own, limits('xpd=10/day@Asia/Tokyo'))).rejects.toMatchObject({
       code: 'limits.zones',
@@ -119,7 +119,7 @@ describeOnEngine('limits set where none are', () => {
     })
   })
 
-  it('are refused when what applies there cannot be copied whole', async () => {
+  it('are refused when the limits to copy cannot be read completely', async () => {
     await configs.set(batch, limits('rpm=100/min'))
     const Key = wireKey(configKey(tenant.namespace, batch))
     const stamp = {UpdateExpression: 'SET l_rpm_sched = :x', ExpressionAttributeValues: {':x': s('not a schedule')}}

@@ -26,7 +26,7 @@ describeOnEngine('limits of all kinds in the table', () => {
       .filter(name => /^[lw]_|^sched_tz$/.test(name))
       .sort()
 
-  it('come back as they were set, through the store, the resolution and the audit trail', async () => {
+  it('keep their values through the store, the resolution and the audit trail', async () => {
     const all = limits(
       'a=10k/day@Europe/Berlin,5k@"* * * * 6,7",soft',
       'b=200/5h!',
@@ -62,7 +62,7 @@ describeOnEngine('limits of all kinds in the table', () => {
     expect((await limitNames()).filter(name => name.includes('_s_'))).toEqual(['w_s_cp', 'w_s_ra', 'w_s_rp', 'w_s_rsa'])
   })
 
-  it('lose schedule, softness and zone when they are set without', async () => {
+  it('lose schedule, softness and zone when they are set without them', async () => {
     await configs.set(scope, limits('a=5/day@UTC,soft,x2@"* 9 * * *"'))
     await configs.set(scope, limits('a=5/min'))
     expect(await limitNames()).toEqual(['l_a_cp', 'l_a_ra', 'l_a_rp'])
@@ -90,7 +90,7 @@ describeOnEngine('limits of all kinds in the table', () => {
     await expect(configs.set(scope, limits(text))).rejects.toMatchObject(refused)
   })
 
-  it('stop a configuration from being read when one is of a newer client, but can be replaced', async () => {
+  it('prevent a configuration from being read when one comes from a newer client, but can be replaced', async () => {
     const record = {namespace: tenant.namespace, scope, limits: limits('a=5/day@UTC', 'b=1')}
     const newer = encodeConfig({...record, onUnavailable: undefined, auditRetentionDays: undefined})
     await put(tenant, {...newer, l_a_rsched: {S: '2m0h0'}})
@@ -101,7 +101,7 @@ describeOnEngine('limits of all kinds in the table', () => {
     expect((await configs.get(scope))?.limits).toEqual(limits('a=7/day@UTC', 'b=2'))
   })
 
-  it('are bounded by what a write can compare', async () => {
+  it('are limited to the number that a write can compare', async () => {
     const many = Array.from({length: 40}, (_, at) => `limit-${at}=1/day@UTC`)
     await expect(configs.set(scope, limits(...many))).rejects.toMatchObject({code: 'limit.too-many'})
     await configs.set(scope, limits(...many.slice(0, 35)))

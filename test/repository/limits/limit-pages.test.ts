@@ -74,7 +74,7 @@ describeOnEngine('the listing of configurations', () => {
     expect(await pages(configs, {entity: 'unknown'})).toEqual([[]])
   })
 
-  it('goes on only in the listing that the cursor is of', async () => {
+  it('accepts a cursor only for the listing that created it', async () => {
     const configs = await populated()
     const {next: cursor} = await configPage(configs, {resource: 'gpt-4'}, {limit: 2})
     await expect(configPage(configs, {resource: 'llama'}, {cursor})).rejects.toMatchObject({code: 'page.cursor'})
@@ -89,7 +89,7 @@ describeOnEngine('the listing of configurations', () => {
     await expect(configPage(configs, {resource: 'claude'}, {cursor})).rejects.toMatchObject({code: 'page.cursor'})
   })
 
-  it('leaves out an empty system configuration', async () => {
+  it('omits an empty system configuration', async () => {
     const configs = await populated()
     await configs.set(system, [], {auditRetentionDays: 30})
     await configs.delete(system)

@@ -12,7 +12,7 @@ import {syncLimits} from './sync-limits.js'
 describeOnEngine('limits in sync while a bucket is split', () => {
   const table = useTable()
 
-  it('credits the time until now once, whichever of the two comes first', async () => {
+  it('credits the elapsed time once, whichever of the two comes first', async () => {
     const tenant = newTenant(table)
     const configs = new Configs(tenant, {audit: newAudit(tenant)})
     await configs.set({level: 'system'}, [parseLimit('rpm=6000/min:2000')])

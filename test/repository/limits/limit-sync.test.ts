@@ -98,14 +98,14 @@ describeOnEngine.each(RESOURCE_INDEXES)('limits in sync, with %s in the resource
       expect(totalOf(await find(), 'rpm', 'consumedMilli')).toBe(shardCount)
     })
 
-    it('leaves a debt as deep as it was', async () => {
+    it('keeps the depth of a debt', async () => {
       await start(150, 'rpm=100/min')
       const before = totalOf(await find(), 'rpm')
       await change('rpm=10/min')
       expect(totalOf(await find(), 'rpm')).toBe(before)
     })
 
-    it('adds, removes and renames limits, and every shard goes on admitting', async () => {
+    it('adds, removes and renames limits, and every shard keeps admitting', async () => {
       await start(5, 'rpm=100/min', 'tpm=40/min')
       await change('rpm=100/min', 'tpm=40/min', 'rpd=400/day')
       expect(totalOf(await find(), 'rpd')).toBe(400)
@@ -121,7 +121,7 @@ describeOnEngine.each(RESOURCE_INDEXES)('limits in sync, with %s in the resource
       expect(Object.keys(item ?? {}).filter(name => /^b_(tpm|rpd)/.test(name))).toEqual([])
     })
 
-    it('credits the time until now at the old rate', async () => {
+    it('credits the elapsed time at the old rate', async () => {
       await start(20, 'rpm=60/min')
       const before = totalOf(await find(), 'rpm') ?? 0
       tenant.nowMs += 4000
@@ -137,7 +137,7 @@ describeOnEngine.each(RESOURCE_INDEXES)('limits in sync, with %s in the resource
       expect(await records()).toEqual(before)
     })
 
-    it('leaves a bucket unchanged to which no limits apply any more', async () => {
+    it('does not change a bucket when no limits apply any more', async () => {
       await start(5, 'rpm=100/min')
       const before = await records()
       await configs.delete(scope)
@@ -237,7 +237,7 @@ describeOnEngine.each(RESOURCE_INDEXES)('limits in sync, with %s in the resource
     {was: 'full after two days', text: 'rpm=100/day:200', shardCount: 1, consumed: 0, seconds: 2 * WEEK},
     {was: 'in debt by two capacities', text: 'rpm=100/day', shardCount: 1, consumed: 300, seconds: 3 * WEEK},
     {was: 'in debt by three shares', text: 'rpm=100/day', shardCount: 4, consumed: 100, seconds: 4 * WEEK},
-  ])('lets a bucket live for seven times what it needs to fill up, seven days at least, when it $was', async sketch => {
+  ])('lets a bucket live for seven times its fill time, seven days at least, when it $was', async sketch => {
     const {text, shardCount, consumed, seconds} = sketch
     await putBucket(tenant, {entity: 'e', resource: 'r', limits: limits(text), shardCount, consumed})
     await configs.set(system, limits(text))
@@ -308,7 +308,7 @@ describeOnEngine.each(RESOURCE_INDEXES)('limits in sync, with %s in the resource
       }
     }
 
-    it('S9 decides again at once on a bucket that is written all the time: nothing is read, and nothing waited for', async () => {
+    it('S9 decides again at once on a bucket that is written constantly, without a read or a pause', async () => {
       await many()
       refillBefore(40)
       const slept: number[] = []
@@ -347,13 +347,13 @@ describeOnEngine.each(RESOURCE_INDEXES)('limits in sync, with %s in the resource
       },
     )
 
-    it('gives up on a bucket that always changes in between and goes on with the others', async () => {
+    it('gives up on a bucket that always changes in between and continues with the others', async () => {
       await many()
       refillBefore(Infinity)
       expect(await syncLimits(tenant, system)).toEqual({checked: 3, updated: 2, failed: 1})
     })
 
-    it('counts a throttled bucket as failed and goes on', async () => {
+    it('counts a throttled bucket as failed and continues', async () => {
       await many()
       tenant.transport.before = (operation, input) => {
         if (operation === 'UpdateItem' && keyOf(input).includes('#f#')) throw new Throttled(operation)
@@ -361,7 +361,7 @@ describeOnEngine.each(RESOURCE_INDEXES)('limits in sync, with %s in the resource
       expect(await syncLimits(tenant, system)).toEqual({checked: 3, updated: 2, failed: 1})
     })
 
-    it('stops at once on a signal, and at a failure that is no outage', async () => {
+    it('stops at once on a signal, and at a failure that is not an outage', async () => {
       await many()
       const controller = new AbortController()
       const seen: SyncResult[] = []
@@ -392,7 +392,7 @@ describeOnEngine.each(RESOURCE_INDEXES)('limits in sync, with %s in the resource
       expect(read).toEqual(['buckets', 'configurations'])
     })
 
-    it('reads those of each bucket where they cannot be read together', async () => {
+    it('reads the configuration of each bucket where they cannot be read together', async () => {
       await many()
       tenant.transport.before = (operation, input) => {
         if (operation !== 'BatchGetItem' || keysIn(input).some(key => key.includes('BUCKET#'))) return

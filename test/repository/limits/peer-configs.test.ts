@@ -55,7 +55,7 @@ describeOnEngine('a configuration of zae-limiter 0.11 to 0.17', () => {
     expect(after).toMatchObject({l_s_cp: n(5), l_rpm_cp: n(100)})
   })
 
-  it('keeps session quotas, schedules and what is not known when another limit is set or removed', async () => {
+  it('keeps session quotas, schedules and unknown attributes when another limit is set or removed', async () => {
     const add = {...SESSION, ...SCHEDULE, disabled: bool(false), cascade: bool(true), something: s('new')}
     await store(add, SCOPE, 'rpm=100/min', 'tpm=1k/min')
     await configs.set(SCOPE, parseLimits(['tpd=1M/day']))
@@ -109,7 +109,7 @@ describeOnEngine('a configuration of zae-limiter 0.11 to 0.17', () => {
     expect((await item())?.disabled).toEqual(bool(true))
   })
 
-  it('G3 has a switch that a change of limits does not set back', async () => {
+  it('G3 keeps its switch when limits change', async () => {
     await store({disabled: bool(true)}, SCOPE, 'rpm=100/min')
     const intruded = configsWithIntruder(() => store({disabled: bool(false)}, SCOPE, 'rpm=100/min'))
     await intruded.set(SCOPE, parseLimits(['tpm=1/min']))

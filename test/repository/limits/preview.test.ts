@@ -16,7 +16,7 @@ describeOnEngine('a preview of a change', () => {
   }
 
   it.each([{}, {replace: true}, {onUnavailable: 'block' as const}])(
-    'is what the change then comes to: %j',
+    'equals the result of the change: %j',
     async options => {
       const {configs, tenant} = open()
       const first = {onUnavailable: 'allow', auditRetentionDays: 30} as const
@@ -34,7 +34,7 @@ describeOnEngine('a preview of a change', () => {
     },
   )
 
-  it('refuses what the change refuses', async () => {
+  it('refuses everything that the change refuses', async () => {
     const {configs} = open()
     const resource: ConfigScope = {level: 'resource', resource: 'no spaces'}
     for (const method of ['preview', 'set'] as const) {
@@ -45,7 +45,7 @@ describeOnEngine('a preview of a change', () => {
     }
   })
 
-  it('for a missing limit the error names the existing ones', async () => {
+  it('lists the existing limits when a limit is missing', async () => {
     const {configs} = open()
     await configs.set(system, parseLimits(['rpm=1', 'tpm=1']))
     await expect(configs.unset(system, 'rpx')).rejects.toMatchObject({code: 'limits.missing', hint: 'It has rpm, tpm.'})

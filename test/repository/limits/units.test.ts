@@ -27,7 +27,7 @@ describeOnEngine('limits in money', () => {
   })
 
   it.each([resource, entity, system])(
-    'are integers in the configuration, their unit is beside it: $level',
+    'are integers in the configuration, with their unit beside it: $level',
     async scope => {
       const money = limits('usd=$500/month@Europe/Berlin')
       const change = await configs.set(scope, money)
@@ -77,7 +77,7 @@ describeOnEngine('limits in money', () => {
     expect((await configs.get(resource))?.limits).toMatchObject([{unit: 'GBP'}, {unit: 'USD'}])
   })
 
-  it('are still money after another client has replaced the whole configuration', async () => {
+  it('remain money after another client has replaced the whole configuration', async () => {
     await configs.set(resource, limits('usd=$500/month@UTC'))
     const replaced = {namespace: tenant.namespace, scope: resource, limits: limits('usd=7000000/month@UTC')}
     await put(tenant, encodeConfig({...replaced, onUnavailable: undefined, auditRetentionDays: undefined}))

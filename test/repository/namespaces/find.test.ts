@@ -23,7 +23,7 @@ describeOnEngine('finding a namespace by name or id', () => {
   const nameless = (id: string, name: string, status: 'active' | 'deleted' | 'purging') =>
     encodeNamespaceById(record(id, name, status))
 
-  it('an id is taken before a name; a deleted one is found by the name it had', async () => {
+  it('prefers an id to a name, and finds a deleted namespace by its former name', async () => {
     await putAll(tenant, [...active('id-1', 'one'), nameless('id-2', 'two', 'deleted'), ...active('id-3', 'id-2')])
     expect(await namespaces.find('one')).toMatchObject({id: 'id-1', status: 'active'})
     expect(await namespaces.find('two')).toMatchObject({id: 'id-2', status: 'deleted'})
@@ -31,7 +31,7 @@ describeOnEngine('finding a namespace by name or id', () => {
     await expect(namespaces.find('three')).rejects.toMatchObject({code: 'namespace.missing', kind: 'notFound'})
   })
 
-  it('a name of several is refused, with their ids', async () => {
+  it('refuses a name of several namespaces, with their ids', async () => {
     await putAll(tenant, [nameless('twin-1', 'twin', 'deleted'), nameless('twin-2', 'twin', 'purging')])
     await expect(namespaces.find('twin')).rejects.toMatchObject({
       code: 'namespace.ambiguous',
@@ -44,7 +44,7 @@ describeOnEngine('finding a namespace by name or id', () => {
     expect(await namespaces.find('again-1')).toMatchObject({status: 'deleted'})
   })
 
-  it('what may be deleted or purged is known before anything is written', async () => {
+  it('checks whether a namespace may be deleted or purged before anything is written', async () => {
     await putAll(tenant, [
       ...active('id-default', 'default'),
       ...active('id-a', 'a'),
@@ -62,7 +62,7 @@ describeOnEngine('finding a namespace by name or id', () => {
     expect([...calls].filter(operation => !/^(Query|GetItem|TransactGetItems)$/.test(operation))).toEqual([])
   })
 
-  it('items are counted by the namespace index alone, or by a scan of the table', async () => {
+  it('counts items by the namespace index alone, or by a scan of the table', async () => {
     await putAll(tenant, [...indexedItems('counted'), ...strayItems('counted'), ...indexedItems('counted2')])
     const before = tenant.transport.calls.length
     const counts = await namespaces.countIndexed('counted')

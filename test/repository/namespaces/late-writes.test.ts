@@ -22,7 +22,7 @@ describeOnEngine('S11 a namespace that clients still write to', () => {
     return {tenant, namespaces, id: namespace.id}
   }
 
-  it('is purged only when all of them must have noticed: what they write until then goes too', async () => {
+  it('is purged only after all clients must have noticed, with their last writes', async () => {
     const {tenant, id} = await deleted('busy')
     const waits: number[] = []
     const late = bucketItem(id, 'late', 'r1')
@@ -45,7 +45,7 @@ describeOnEngine('S11 a namespace that clients still write to', () => {
     expect(await scanNamespace(tenant, id)).toEqual([])
   })
 
-  it('that was deleted a minute ago is purged at once', async () => {
+  it('is purged at once when it was deleted a minute ago', async () => {
     const {tenant, namespaces, id} = await deleted('rested')
     tenant.nowMs += 60_000
     const waits: number[] = []
@@ -53,7 +53,7 @@ describeOnEngine('S11 a namespace that clients still write to', () => {
     expect(waits).toEqual([])
   })
 
-  it('is found as one that is not registered, and can be purged by its id', async () => {
+  it('is listed as unregistered, and can be purged by its id', async () => {
     const {tenant, namespaces, id} = await deleted('haunted')
     await namespaces.purge(id)
     expect((await namespaces.unregistered()).map(found => found.id)).not.toContain(id)
@@ -75,7 +75,7 @@ describeOnEngine('S11 a namespace that clients still write to', () => {
     await expect(namespaces.purgeable(id)).rejects.toMatchObject({code: 'namespace.missing'})
   })
 
-  it('with records in no index is found and purged as well', async () => {
+  it('is found and purged when its records are in no index', async () => {
     const {tenant, namespaces, id} = await deleted('hidden')
     await namespaces.purge(id)
     const {GSI4PK: _, GSI4SK: __, ...ghost} = bucketItem(id, 'late', 'r1')
@@ -84,7 +84,7 @@ describeOnEngine('S11 a namespace that clients still write to', () => {
     expect((await namespaces.purge(id)).deleted).toBe(1)
   })
 
-  it('an interrupted purge of an id that is not registered is found again', async () => {
+  it('is found again after an interrupted purge of an unregistered id', async () => {
     const tenant = newTenant(table)
     const id = 'wild-id'
     await putAll(tenant, indexedItems(id))
@@ -101,7 +101,7 @@ describeOnEngine('S11 a namespace that clients still write to', () => {
     expect(await scanNamespace(tenant, id)).toEqual([])
   })
 
-  it('a namespace in use is never taken for one that is not registered, not even one registered by name alone', async () => {
+  it('is never listed as unregistered while in use, even when registered by name alone', async () => {
     const tenant = newTenant(table)
     const namespaces = new Namespaces(tenant)
     const {namespace} = await namespaces.register('in-use')
@@ -116,7 +116,7 @@ describeOnEngine('S11 a namespace that clients still write to', () => {
     expect(ids).not.toContain('by-name-only')
   })
 
-  it('a name that is the id of another namespace is refused, whatever its state', async () => {
+  it('refuses a name that is the id of another namespace, whatever its state', async () => {
     const {namespaces, id} = await deleted('first')
     for (const work of [() => namespaces.register(id), () => namespaces.registerMany(['other', id])]) {
       await expect(work()).rejects.toMatchObject({code: 'namespace.name-is-id', kind: 'conflict'})

@@ -57,7 +57,7 @@ describeOnEngine('namespaces', () => {
       expect(records.filter(({namespace_name}) => JSON.stringify(namespace_name).includes('crowd'))).toHaveLength(2)
     })
 
-    it('is one request, and a lost answer does not make a second id', async () => {
+    it('is one request, and a lost response does not create a second id', async () => {
       const {transport, namespaces} = arranged()
       let losses = 1
       transport.after = operation => {
@@ -132,7 +132,7 @@ describeOnEngine('namespaces', () => {
   })
 
   describe('delete and recover', () => {
-    it('frees the name, keeps the id, and gives the name back, each in one transaction', async () => {
+    it('frees the name, keeps the id, and restores the name, each in one transaction', async () => {
       const {tenant, transport, namespaces} = arranged()
       const {namespace} = await namespaces.register('phoenix')
       transport.calls.length = 0
@@ -152,7 +152,7 @@ describeOnEngine('namespaces', () => {
       expect((await namespaces.orphans()).some(({id}) => id === namespace.id)).toBe(false)
     })
 
-    it('retries after throttling, and counts once after a lost answer', async () => {
+    it('retries after throttling, and counts once after a lost response', async () => {
       const {transport, namespaces} = arranged()
       const {namespace} = await namespaces.register('bumpy')
       let throttled = 2
@@ -204,7 +204,7 @@ describeOnEngine('namespaces', () => {
     })
 
     it.each(['properly', 'half'])(
-      'does not delete a namespace that took over the name after the look, the old one being %s deleted',
+      'does not delete a namespace that took over the name after the lookup, the old one being %s deleted',
       async how => {
         const {tenant, transport, namespaces} = arranged()
         const name = `swapped-${how}`

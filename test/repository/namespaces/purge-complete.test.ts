@@ -12,7 +12,7 @@ import {newTenant, stored} from '../namespace-table.js'
 describeOnEngine('D-31 namespaces are deleted and recovered as a whole', () => {
   const table = useTable()
 
-  it('a purge deletes what is in no index, too', async () => {
+  it('purges items that are in no index', async () => {
     const tenant = newTenant(table)
     const namespaces = new Namespaces(tenant)
     const {namespace} = await namespaces.register('strays')
@@ -29,7 +29,7 @@ describeOnEngine('D-31 namespaces are deleted and recovered as a whole', () => {
     expect(await scanNamespace(tenant, namespace.id)).toEqual([])
   })
 
-  it('a crash at any request of a deletion or a recovery leaves both records as before or both as after', async () => {
+  it('leaves both records as before or both as after, when a deletion or recovery crashes at any request', async () => {
     const tenant = newTenant(table)
     const namespaces = new Namespaces(tenant)
     const {namespace} = await namespaces.register('crashing')

@@ -42,7 +42,7 @@ describeOnEngine('purging a namespace', () => {
     return {tenant, transport: tenant.transport, namespaces: new Namespaces(tenant)}
   }
 
-  it('S11 D-31 deletes everything of it, those in no index included, and nothing of any other', async () => {
+  it('S11 D-31 deletes all its items, including those in no index, and none of any other', async () => {
     const {tenant, namespaces} = arranged()
     const neighbours = ['purge1b', 'purge1_', 'purge', 'Purge1']
     await filled(tenant, 'purge1')

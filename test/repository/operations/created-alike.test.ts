@@ -80,7 +80,7 @@ describeOnEngine('a bucket', {timeout: 60_000}, () => {
     return Object.fromEntries(entries.map(([name, value]) => [name, name === 'pinc' ? 'a creation' : text(value)]))
   }
 
-  it.each(CASES)('that a top-up makes is as one that a request makes: %s', async (_, configuration) => {
+  it.each(CASES)('has the same item when a top-up creates it as when a request does: %s', async (_, configuration) => {
     await prepared(configuration)
     await scene.limiter().acquire({...USER, consume: {q: 1}})
     const requested = await item()
@@ -97,7 +97,7 @@ describeOnEngine('a bucket', {timeout: 60_000}, () => {
     ])
   })
 
-  it.each(CASES)('gets shards that are as the first: %s', async (_, configuration) => {
+  it.each(CASES)('gets shards with the same attributes as the first: %s', async (_, configuration) => {
     await prepared(configuration)
     await scene.limiter().acquire({...USER, consume: {q: 1}})
     expect(await splitBucket(scene.tenant, USER.entity, USER.resource, 1)).toBe(2)

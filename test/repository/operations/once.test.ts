@@ -14,7 +14,7 @@ describeOnEngine('S6 a reset or top-up', {timeout: 60_000}, () => {
     await scene.admitted(1, {q: 10, rpm: 10})
   })
 
-  it('has a record as the other clients write it, which expires after three days, and an event', async () => {
+  it('has a record in the format of other clients, which expires after three days, and an event', async () => {
     await scene.topUp({q: 5, rpm: 200}, 'order-1')
     expect(await scene.record('order-1')).toEqual({
       PK: s(keys.bucket(scene.namespace, USER.entity, USER.resource, 0).PK),
@@ -40,7 +40,7 @@ describeOnEngine('S6 a reset or top-up', {timeout: 60_000}, () => {
     ])
   })
 
-  it('is applied once per key, and tells so', async () => {
+  it('is applied once per key, and reports a repetition', async () => {
     expect(await scene.topUp({q: 5}, 'k')).toMatchObject({idempotencyKey: 'k', isRepeated: false, amounts: {q: 5}})
     expect(await scene.spends('q', 5)).toBe(true)
     expect(await scene.topUp({q: 5}, 'k')).toMatchObject({isRepeated: true, shards: 1, amounts: {q: 5}})
@@ -52,7 +52,7 @@ describeOnEngine('S6 a reset or top-up', {timeout: 60_000}, () => {
     expect(await scene.events()).toHaveLength(2)
   })
 
-  it('is not applied again when the bucket has gone meanwhile', async () => {
+  it('is not applied again when the bucket has expired meanwhile', async () => {
     await scene.topUp({q: 5}, 'k')
     await scene.reset(undefined, 'r')
     const Key = wireKey(keys.bucket(scene.namespace, USER.entity, USER.resource, 0))
@@ -62,7 +62,7 @@ describeOnEngine('S6 a reset or top-up', {timeout: 60_000}, () => {
     expect(await scene.shards(USER.entity, USER.resource)).toEqual([])
   })
 
-  it('refuses a key that stands for another change, and changes nothing', async () => {
+  it('refuses a key of another change, and changes nothing', async () => {
     await scene.topUp({q: 5}, 'k')
     await scene.reset(['q'], 'r')
     for (const other of [
@@ -83,7 +83,7 @@ describeOnEngine('S6 a reset or top-up', {timeout: 60_000}, () => {
     })
   })
 
-  it('has an id of its own without a key, with which it can be repeated', async () => {
+  it('gets its own id without a key, with which it can be repeated', async () => {
     const {idempotencyKey} = await scene.topUp({q: 5})
     expect(idempotencyKey).toMatch(/^[0-9A-Z]{26}$/)
     expect(await scene.topUp({q: 5}, idempotencyKey)).toMatchObject({isRepeated: true})
@@ -98,14 +98,14 @@ describeOnEngine('S6 a reset or top-up', {timeout: 60_000}, () => {
         : scene.operator(more).resetBucket(USER, {idempotencyKey})
     const action = which === 'top-up' ? 'bucket_topped_up' : 'bucket_reset'
 
-    it.each([1, 5])('whose answer is lost %i times is applied once', async lost => {
+    it.each([1, 5])('is applied once when its response is lost %i times', async lost => {
       const {transport} = scene.losing('after', lost)
       expect(await run({transport})).toMatchObject({isRepeated: false})
       expect(await scene.balance('q')).toBe(10)
       expect(await scene.events()).toMatchObject([{action}])
     })
 
-    it.each([1, 3])('whose first %i attempts arrive late is applied once', async lost => {
+    it.each([1, 3])('is applied once when its first %i attempts arrive late', async lost => {
       const {transport, arrive} = scene.losing('late', lost)
       await run({transport})
       expect(await scene.admitted(1, {q: 4})).toBe(1)
@@ -114,7 +114,7 @@ describeOnEngine('S6 a reset or top-up', {timeout: 60_000}, () => {
       expect(await scene.events()).toMatchObject([{action}])
     })
 
-    it('none of whose attempts has an answer finds what it has done, or tells the key to repeat it with', async () => {
+    it('finds its result when every response is lost, or reports the key to repeat it with', async () => {
       expect(await run({transport: scene.losing('after', 99).transport})).toMatchObject({isRepeated: false})
       expect(await scene.balance('q')).toBe(10)
       await scene.admitted(1, {q: 10})
@@ -129,7 +129,7 @@ describeOnEngine('S6 a reset or top-up', {timeout: 60_000}, () => {
       expect(await scene.events()).toHaveLength(2)
     })
 
-    it('with one key by many processes at once is applied once', async () => {
+    it('is applied once when many processes use one key', async () => {
       await scene.split(1)
       const results = await Promise.all(Array.from({length: 8}, () => run({}, 'k')))
       expect(results.filter(({isRepeated}) => !isRepeated)).toHaveLength(1)
@@ -137,7 +137,7 @@ describeOnEngine('S6 a reset or top-up', {timeout: 60_000}, () => {
       expect(await scene.events()).toMatchObject([{action}])
     })
 
-    it('with keys of their own are applied all, whatever requests come between', async () => {
+    it('is applied every time with different keys, whatever requests come between', async () => {
       const limiter = scene.limiter({denyCacheMs: 0})
       const running = Promise.all(Array.from({length: 4}, (_, at) => run({}, `k${at}`)))
       let spent = 0
@@ -150,7 +150,7 @@ describeOnEngine('S6 a reset or top-up', {timeout: 60_000}, () => {
     })
   })
 
-  it('a charge that arrives late does not undo a reset, nor does the reset come back', async () => {
+  it('does not exceed the capacity after a late refund', async () => {
     const limiter = scene.limiter({denyCacheMs: 0})
     const lease = await limiter.acquire({...USER, consume: {rpm: 50}})
     await scene.reset()
@@ -158,7 +158,7 @@ describeOnEngine('S6 a reset or top-up', {timeout: 60_000}, () => {
     expect([await scene.balance('q'), await scene.balance('rpm')]).toEqual([10, 100])
   })
 
-  it('of some limits leaves the others, and what is returned to them later', async () => {
+  it('keeps other limits, and later refunds to them, when it names some limits', async () => {
     const limiter = scene.limiter({denyCacheMs: 0})
     await scene.topUp({q: 3})
     const lease = await limiter.acquire({...USER, consume: {rpm: 50, q: 3}})
@@ -169,7 +169,7 @@ describeOnEngine('S6 a reset or top-up', {timeout: 60_000}, () => {
     await expect(scene.reset(['qq'])).rejects.toMatchObject({code: 'limit.unknown'})
   })
 
-  it('under a key of a reset of some limits, one of all is another change; not so where a limit is new since', async () => {
+  it('refuses a reset of all limits under the key of a partial reset, and accepts new limits since', async () => {
     await scene.reset(['rpm'], 'some')
     await expect(scene.reset(undefined, 'some')).rejects.toMatchObject({code: 'bucket.key-used', kind: 'conflict'})
     expect(await scene.reset(['rpm'], 'some')).toMatchObject({isRepeated: true})
@@ -178,7 +178,7 @@ describeOnEngine('S6 a reset or top-up', {timeout: 60_000}, () => {
     expect(await scene.reset(undefined, 'all')).toMatchObject({isRepeated: true})
   })
 
-  it('belongs to one creation of an entity: of one that was deleted and created anew it does not count', async () => {
+  it('belongs to one creation of an entity, and does not count for a re-created one', async () => {
     const operator = scene.operator()
     await operator.entities.create({id: 'user-1'})
     await scene.topUp({q: 5}, 'k')
@@ -197,14 +197,14 @@ describeOnEngine('S6 a reset or top-up', {timeout: 60_000}, () => {
     expect(await scene.balance('q')).toBe(15)
   })
 
-  it('is found by the deletion of an entity and the purge of a namespace', async () => {
+  it('is deleted with its entity', async () => {
     await scene.topUp({q: 5}, 'k')
     expect(await scene.operator().entities.countRemoval('user-1')).toMatchObject({operation: 1, bucket: 1})
     expect((await scene.operator().entities.delete('user-1')).byKind).toMatchObject({operation: 1})
     expect(await scene.record('k')).toBeUndefined()
   })
 
-  it('tells a top-up of another client by what was added', async () => {
+  it('recognises a top-up of another client by the added amounts', async () => {
     await scene.topUp({q: 5, rpm: 200}, 'k')
     const {asked: _, ...record} = (await scene.record('k')) ?? {}
     await table.transport.send('PutItem', {TableName: table.name, Item: record})
@@ -212,7 +212,7 @@ describeOnEngine('S6 a reset or top-up', {timeout: 60_000}, () => {
     await expect(scene.topUp({q: 4, rpm: 200}, 'k')).rejects.toMatchObject({code: 'bucket.key-used'})
   })
 
-  it('gives up on a bucket that changes all the time, and changes nothing', async () => {
+  it('gives up on a bucket that changes constantly, and changes nothing', async () => {
     const Key = {PK: s(keys.bucket(scene.namespace, USER.entity, USER.resource, 0).PK), SK: s('#STATE')}
     const send = async (operation: string, input: unknown) => {
       if (operation === 'TransactWriteItems') {

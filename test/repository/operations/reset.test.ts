@@ -53,13 +53,13 @@ describeOnEngine('a bucket reset', () => {
     })
   })
 
-  it('takes away what is above capacity', async () => {
+  it('removes tokens above capacity', async () => {
     await putBucket(tenant, {entity: 'a', resource: 'r', limits: limits('rpm=100/min'), consumed: -20})
     await reset('a', 'r')
     expect(totalOf(await find('a', 'r'), 'rpm')).toBe(100)
   })
 
-  it('loses nothing that is consumed meanwhile and never fills beyond capacity', async () => {
+  it('loses no concurrent consumption and never fills beyond capacity', async () => {
     await putBucket(tenant, {entity: 'a', resource: 'r', limits: limits('rpm=1k/day'), consumed: 900, shardCount: 2})
     tenant.nowMs += 1
     let admitted = 0
@@ -82,7 +82,7 @@ describeOnEngine('a bucket reset', () => {
     expect(totalOf(after, 'rpm')).toBeLessThanOrEqual(1000)
   })
 
-  it('decides anew when the bucket is refilled in between', async () => {
+  it('decides again when the bucket is refilled in between', async () => {
     await putBucket(tenant, {entity: 'a', resource: 'r', limits: limits('rpm=100/min'), consumed: 60})
     tenant.nowMs += 1000
     let between = 1
@@ -99,7 +99,7 @@ describeOnEngine('a bucket reset', () => {
     expect(totalOf(await find('a', 'r'), 'rpm')).toBe(100)
   })
 
-  it('fails when there is no bucket, or only a ghost', async () => {
+  it('fails when no bucket exists, or only a ghost', async () => {
     await expect(reset('a', 'r')).rejects.toMatchObject({code: 'bucket.missing', kind: 'notFound'})
     await ghost(tenant, 'a', 'r', 0)
     await expect(reset('a', 'r')).rejects.toMatchObject({code: 'bucket.missing'})

@@ -19,7 +19,7 @@ describeOnEngine('a top-up', {timeout: 60_000}, () => {
   describe('of a calendar quota', () => {
     beforeEach(() => scene.configureUser('q=10/day@UTC', 'rpm=1000/min'))
 
-    it('is there until the quota resets, and not after', async () => {
+    it('lasts until the quota resets', async () => {
       expect(await scene.admitted(1, {q: 6})).toBe(1)
       expect(await scene.topUp({q: 5})).toMatchObject({isRepeated: false, shards: 1, amounts: {q: 5}})
       expect(await scene.spends('q', 9)).toBe(true)
@@ -28,7 +28,7 @@ describeOnEngine('a top-up', {timeout: 60_000}, () => {
       expect(await scene.toppedUp('q')).toEqual([0])
     })
 
-    it('goes above the allowance, stays through requests for other limits and a change of the limit, and adds up', async () => {
+    it('exceeds the allowance, survives other requests and a change of the limit, and adds up', async () => {
       const limiter = scene.limiter({denyCacheMs: 0, configCacheMs: 0})
       await scene.admitted(1, {q: 1}, limiter)
       await scene.topUp({q: 5})
@@ -53,7 +53,7 @@ describeOnEngine('a top-up', {timeout: 60_000}, () => {
       expect(await scene.spends('q', 10, limiter)).toBe(true)
     })
 
-    it('is noticed by a process that has seen the bucket before, also by requests above the allowance', async () => {
+    it('is noticed by a process that has cached the bucket, also for requests above the allowance', async () => {
       const limiter = scene.limiter({denyCacheMs: 0})
       await scene.admitted(1, {q: 3}, limiter)
       await expect(limiter.acquire({...USER, consume: {q: 11}})).rejects.toThrow(RequestTooLarge)
@@ -70,7 +70,7 @@ describeOnEngine('a top-up', {timeout: 60_000}, () => {
       await idle.acquire({...other, consume: {q: 15}})
     })
 
-    it('pays a debt first, and what is returned later is kept', async () => {
+    it('pays a debt first, and later refunds are kept', async () => {
       const limiter = scene.limiter({denyCacheMs: 0})
       const lease = await limiter.acquire({...USER, consume: {q: 10}})
       await lease.adjust({q: 4})
@@ -80,7 +80,7 @@ describeOnEngine('a top-up', {timeout: 60_000}, () => {
       expect([await scene.balance('q'), await scene.spends('q', 9)]).toEqual([9, true])
     })
 
-    it('brings a bucket of an earlier period forward first', async () => {
+    it('advances a bucket of an earlier period first', async () => {
       await scene.admitted(1, {q: 10})
       await scene.topUp({q: 3})
       scene.nowMs += DAY_MS
@@ -88,7 +88,7 @@ describeOnEngine('a top-up', {timeout: 60_000}, () => {
       expect([await scene.balance('q'), await scene.toppedUp('q')]).toEqual([15, [5]])
     })
 
-    it('creates a bucket that is not there yet, which starts with both', async () => {
+    it('creates a missing bucket, which starts with the allowance and the top-up', async () => {
       await scene.entity('user-1', 'team-1')
       expect(await scene.topUp({q: 5, rpm: 7})).toMatchObject({shards: 1, amounts: {q: 5, rpm: 0}})
       const [record] = await scene.shards(USER.entity, USER.resource)
@@ -99,14 +99,14 @@ describeOnEngine('a top-up', {timeout: 60_000}, () => {
       expect([await scene.balance('q'), await scene.balance('rpm')]).toEqual([5, 1000])
     })
 
-    it('of a bucket that is not there yet writes nothing where only limits are named that start full', async () => {
+    it('writes nothing for a missing bucket when all named limits start full', async () => {
       expect(await scene.topUp({rpm: 7})).toMatchObject({shards: 0, amounts: {rpm: 0}})
       expect([await scene.shards(USER.entity, USER.resource), await scene.events()]).toEqual([[], []])
       expect(await scene.topUp({rpm: 7}, 'k')).toMatchObject({shards: 0, isRepeated: false})
       expect(await scene.topUp({rpm: 7}, 'k')).toMatchObject({shards: 0, isRepeated: true})
     })
 
-    it('is divided among the shards by what they were granted, and each request up to the sum is admitted', async () => {
+    it('is divided among the shards by their grants, and each request up to the sum is admitted', async () => {
       await scene.admitted(1, {q: 3})
       await scene.split()
       await scene.topUp({q: 7})
@@ -131,7 +131,7 @@ describeOnEngine('a top-up', {timeout: 60_000}, () => {
       expect(await scene.spends('q', 10)).toBe(true)
     })
 
-    it('marks what a quota without a mark was granted for, so that it is not mistaken later', async () => {
+    it('marks the grant of a quota without a mark, so that it is not misread later', async () => {
       await scene.admitted(1, {q: 2})
       await scene.split()
       for (const shard of [0, 1]) {
@@ -143,7 +143,7 @@ describeOnEngine('a top-up', {timeout: 60_000}, () => {
       expect(await scene.spends('q', 48)).toBe(true)
     })
 
-    it('raises shards that another client has not told of a split', async () => {
+    it('includes shards whose count lags behind a split', async () => {
       await scene.admitted(1, {q: 2})
       await scene.split()
       const Key = wireKey(keys.bucket(scene.namespace, USER.entity, USER.resource, 1))
@@ -173,7 +173,7 @@ describeOnEngine('a top-up', {timeout: 60_000}, () => {
       expect(record?.ttlSeconds).toBeGreaterThan((MORNING + 15 * HOUR_MS) / 1000)
     })
 
-    it('keeps a bucket in which the quota is new', async () => {
+    it('keeps a bucket in which the quota is new until the quota resets', async () => {
       await scene.configureUser('rpm=1000/min')
       await scene.admitted(1, {rpm: 1})
       await scene.configureUser('rpm=1000/min', 'q=10/day@UTC')
@@ -182,7 +182,7 @@ describeOnEngine('a top-up', {timeout: 60_000}, () => {
       expect(record?.ttlSeconds).toBeGreaterThan((MORNING + 15 * HOUR_MS) / 1000)
     })
 
-    it('is refused where the functions of the stack would take it away, and changes nothing', async () => {
+    it('is refused when an older aggregator would remove it, and changes nothing', async () => {
       await scene.admitted(1, {q: 1})
       const version = {schemaVersion: '0.10.0', clientMinVersion: '0.0.0', updatedAt: '', updatedBy: undefined}
       const write = (lambdaVersion: string | undefined) =>
@@ -198,7 +198,7 @@ describeOnEngine('a top-up', {timeout: 60_000}, () => {
       await table.transport.send('DeleteItem', {TableName: table.name, Key: wireKey(keys.version())})
     })
 
-    it('works on a bucket that is disabled, which stays so', async () => {
+    it('works on a disabled bucket, which stays disabled', async () => {
       await scene.admitted(1, {q: 1})
       const operator = scene.operator()
       await operator.setAccess({level: 'resource', resource: USER.resource}, 'disabled')
@@ -211,7 +211,7 @@ describeOnEngine('a top-up', {timeout: 60_000}, () => {
     })
   })
 
-  it('of a session opens it, and ends with it', async () => {
+  it('opens a session, and ends with it', async () => {
     await scene.configureUser('q=10/5h!', 'other=10/5h!')
     await scene.admitted(1, {other: 1})
     scene.nowMs += 6 * HOUR_MS
@@ -225,7 +225,7 @@ describeOnEngine('a top-up', {timeout: 60_000}, () => {
     expect(await scene.spends('q', 10)).toBe(true)
   })
 
-  it('of a session is one window on all shards', async () => {
+  it('opens one session window on all shards', async () => {
     await scene.configureUser('q=10/5h!')
     await scene.admitted(1, {q: 4})
     await scene.split(2)
@@ -266,7 +266,7 @@ describeOnEngine('a top-up', {timeout: 60_000}, () => {
     },
   )
 
-  it('brings the bucket in line with the configuration: a limit that is new there is topped up', async () => {
+  it('updates the bucket to the configuration: a new limit is topped up', async () => {
     await scene.configureUser('rpm=100/min')
     await scene.admitted(1, {rpm: 1})
     await scene.configureUser('rpm=100/min', 'q=10/day@UTC')
@@ -274,7 +274,7 @@ describeOnEngine('a top-up', {timeout: 60_000}, () => {
     expect(await scene.spends('q', 15)).toBe(true)
   })
 
-  it('tops up what only the code configures, and what a refund left of a bucket is not counted twice', async () => {
+  it('adds to limits that only the code configures, and does not count the remains of a refund twice', async () => {
     const limiter = scene.limiter({
       defaultLimits: [{name: 'rpm', capacity: 10, refillAmount: 10, refillPeriodSeconds: 60}],
       denyCacheMs: 0,
@@ -312,14 +312,14 @@ describeOnEngine('a top-up', {timeout: 60_000}, () => {
     ['a limit that is not there', {qq: 1}, 'limit.unknown'],
     ['one that is there and one that is not', {q: 1, qq: 1}, 'limit.unknown'],
     ['more than can be counted together', {q: 9_007_199_254_740}, 'bucket.amount'],
-  ])('refuses %s where there is no bucket yet, too', async (_, amounts, code) => {
+  ])('refuses %s without a bucket, too', async (_, amounts, code) => {
     await scene.configureUser('q=10/day@UTC')
     await expect(scene.topUp(amounts as Record<string, number>, 'k')).rejects.toMatchObject({code, kind: 'usage'})
     expect([await scene.record('k'), await scene.events()]).toEqual([undefined, []])
     expect(await scene.shards(USER.entity, USER.resource)).toEqual([])
   })
 
-  it('without anything configured there is nothing to top up', async () => {
+  it('fails when no limits are configured', async () => {
     await expect(scene.topUp({q: 1})).rejects.toMatchObject({code: 'limits.missing'})
   })
 

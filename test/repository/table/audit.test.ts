@@ -95,7 +95,7 @@ describeOnEngine('audit', () => {
     expect(await days()).toBe(60)
   })
 
-  it('S6 writes an event once when the answer is lost', async () => {
+  it('S6 writes an event once when the response is lost', async () => {
     const tenant = newTenant(table)
     let losses = 1
     tenant.transport.after = operation => {
@@ -106,7 +106,7 @@ describeOnEngine('audit', () => {
     expect((await new Audit(tenant).list({entity: 'e'})).records).toEqual([record])
   })
 
-  it('asks who acts when an event is written, and not before', async () => {
+  it('looks up the principal when an event is written, and not before', async () => {
     const tenant = newTenant(table)
     let asked = 0
     const audit = new Audit(tenant, {

@@ -18,7 +18,7 @@ const KINDS = Object.keys(KEYS) as CursorKind[]
 const token = (value: unknown): string => Buffer.from(JSON.stringify(value)).toString('base64url')
 
 describe('cursor', () => {
-  it.each(KINDS)('of %s comes back as it was, and is refused by every other listing', kind => {
+  it.each(KINDS)('of %s decodes to the same position, and is refused by every other listing', kind => {
     const cursor = encodeCursor(kind, KEYS[kind])
     expect(cursor).toMatch(/^[\w-]+$/)
     expect(decodeCursor(kind, cursor)).toEqual(KEYS[kind])
@@ -51,11 +51,11 @@ describe('cursor', () => {
     )
   })
 
-  it('that is long is shown by its beginning', () => {
+  it('is shortened in errors when it is long', () => {
     expect(() => decodeCursor('entities', 'x'.repeat(5000))).toThrow(`"${'x'.repeat(100)}…" is not a cursor`)
   })
 
-  it('that DynamoDB refuses as a start is refused as a cursor; the same error without one is a bug', async () => {
+  it('reports a start that DynamoDB refuses as a bad cursor; the same error without a cursor is a bug', async () => {
     const read = () => Promise.reject(new ValidationFailed('Query'))
     await expect(readFromCursor('abc', read)).rejects.toMatchObject({code: 'page.cursor', kind: 'usage'})
     await expect(readFromCursor(undefined, read)).rejects.toMatchObject({code: 'dynamo.validation'})

@@ -19,10 +19,10 @@ const LENGTHS: Record<Exclude<CursorKind, 'buckets'>, readonly number[]> = {
   verify: [2],
 }
 
-describeOnEngine('a cursor that was made up', () => {
+describeOnEngine('a forged cursor', () => {
   const table = useTable()
 
-  it('is refused, or continues the listing somewhere in its own namespace, and is never an error of the engine', async () => {
+  it('is refused, or continues the listing in its own namespace, and never fails in the engine', async () => {
     const tenant = newTenant(table)
     const {namespace} = tenant
     const audit = newAudit(tenant)

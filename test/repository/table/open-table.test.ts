@@ -7,7 +7,7 @@ afterEach(() => vi.unstubAllEnvs())
 describe('the stack to work on', () => {
   const transport = {send: () => Promise.reject(new Error('nothing is sent'))}
 
-  it('is the one that is named, otherwise that of ZAEL_STACK', () => {
+  it('is the named one, otherwise that of ZAEL_STACK', () => {
     vi.stubEnv('ZAEL_STACK', 'local')
     expect(openTable({transport}).table.name).toBe('local')
     expect(openTable({stack: 'prod', transport}).table.name).toBe('prod')
@@ -16,7 +16,7 @@ describe('the stack to work on', () => {
   it.each([
     ['a limiter', () => new RateLimiter()],
     ['a repository', () => new Repository()],
-  ])('%s fails when none is named, with how to name it', (_, open) => {
+  ])('%s fails when none is named, and explains how to name it', (_, open) => {
     vi.stubEnv('ZAEL_STACK', '')
     expect(open).toThrow(
       expect.objectContaining({

@@ -58,7 +58,7 @@ describeOnEngine('the release that Python clients need', () => {
     expect(await least(tenant)).toEqual(s('0.16.0'))
   })
 
-  it('is not lowered by one who read it before it rose', async () => {
+  it('is not lowered by a client that read it before it rose', async () => {
     const tenant = await tenantOf(AGGREGATOR_MARK)
     let isFirst = true
     tenant.transport.before = async operation => {
@@ -70,7 +70,7 @@ describeOnEngine('the release that Python clients need', () => {
     expect(await least(tenant)).toEqual(s('0.17.0'))
   })
 
-  it('stays where it is with permissions for one namespace only', async () => {
+  it('does not change with permissions for one namespace only', async () => {
     const tenant = await tenantOf(AGGREGATOR_MARK)
     tenant.transport.before = operation => {
       if (operation === 'UpdateItem') throw new Denied(operation)
@@ -79,7 +79,7 @@ describeOnEngine('the release that Python clients need', () => {
     expect(await least(tenant)).toEqual(s('0.0.0'))
   })
 
-  it('of an aggregator that is known to be too old: nothing is stored', async () => {
+  it('refuses limits for which the aggregator is known to be too old, and stores nothing', async () => {
     const tenant = await tenantOf('0.14.2')
     const limits = new NamespaceRepository(tenant, undefined)
     const setting = limits.setLimits({level: 'system'}, parseLimits(['session=10/5h!']))

@@ -20,7 +20,7 @@ describeOnEngine('D-30: a retention that was written under the literal id "defau
   }
   const stub = (days: number) => ({PK: s('default/SYSTEM#'), SK: s('#CONFIG'), audit_retention_days: n(days)})
 
-  it('comes into force in the namespace of that name, beside the limits that are there', async () => {
+  it('applies in the namespace of that name, beside the stored limits', async () => {
     const before = await system()
     expect(before?.auditRetentionDays).toBeUndefined()
     await scene.migrate()
@@ -28,7 +28,7 @@ describeOnEngine('D-30: a retention that was written under the literal id "defau
     expect((await scene.verify()).clean).toBe(true)
   })
 
-  it('does not override one that was set there since', async () => {
+  it('does not override a later one', async () => {
     await (await repository.namespace('default')).configs.set({level: 'system'}, [], {auditRetentionDays: 5})
     await writeItems({name: scene.name, transport: scene.own}, [stub(99)])
     expect((await scene.migrate()).conflicts.count).toBe(0)

@@ -9,7 +9,7 @@ import {newAudit, newTenant, put, stored} from '../namespace-table.js'
 describeOnEngine('D-30: audit retention survives changes of the system limits', () => {
   const table = useTable()
 
-  it('through set, replace, unset and delete, with whatever else others keep there', async () => {
+  it('through set, replace, unset and delete, with the attributes of other clients', async () => {
     const tenant = newTenant(table)
     const configs = new Configs(tenant, {audit: newAudit(tenant)})
     const system = {level: 'system'} as const

@@ -44,7 +44,7 @@ describe('compatibility', () => {
     ['0.9', 'schema.unreadable'],
   ])('layout %j: %s', (schemaVersion, expected) => expect(verdict(record(schemaVersion))).toBe(expected))
 
-  it('takes a table without a record for a new one, unless it has the record of an old one', () => {
+  it('treats a table without a record as a new one, unless it has the record of an old one', () => {
     expect(verdict(undefined)).toBe('fine')
     expect(verdict(undefined, '0.1.0', true)).toBe('schema.needs-migration')
   })
@@ -65,7 +65,7 @@ describeOnEngine('the version record', () => {
   describe('of a new table', () => {
     const table = useTable()
 
-    it('is written once by concurrent clients, and a lost answer changes nothing', async () => {
+    it('is written once by concurrent clients, and a lost response changes nothing', async () => {
       const tenant = newTenant(table)
       expect(await readVersion(tenant)).toEqual({record: undefined, hasLegacyRecord: false})
       let losses = 1
@@ -110,7 +110,7 @@ describeOnEngine('the version record', () => {
   describe("of a table whose stream zael's aggregator processes from now on", () => {
     const table = useTable()
 
-    it('gets the mark once, whatever it said before, and keeps all else', async () => {
+    it('gets the mark once, and keeps its other attributes', async () => {
       const tenant = newTenant(table)
       expect(await markAggregator(tenant)).toBe(false)
       expect(await stored(tenant, keys.version())).toBeUndefined()

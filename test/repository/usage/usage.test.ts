@@ -155,7 +155,7 @@ describeOnEngine.each(RESOURCE_INDEXES)('usage, with %s in the resource index', 
       },
     ]
 
-    it('a window is one window, with the sum of both', async () => {
+    it('returns a window once, with the sum of both', async () => {
       for (const windows of read(new Usage(tenant))) {
         const {records} = await windows({})
         expect(
@@ -173,7 +173,7 @@ describeOnEngine.each(RESOURCE_INDEXES)('usage, with %s in the resource index', 
       expect({windows, rpm: limits.get('rpm')}).toMatchObject({windows: 2, rpm: {total: 32, average: 16, overdrawn: 2}})
     })
 
-    it('a page never ends within a window', async () => {
+    it('never ends a page within a window', async () => {
       for (const pageSize of [1, 2, 250]) {
         for (const windows of read(new Usage(tenant, {pageSize}))) {
           const whole = (await windows({})).records

@@ -12,7 +12,7 @@ export interface AwsRequest {
   readonly body: string
 }
 
-/** What the proxy changes about a request: its body, the response, or both without asking moto at all. */
+/** The changes of the proxy to a request: its body, the response, or both without a call of moto. */
 export interface Intervention {
   readonly request?: (body: string) => string
   readonly response?: (body: string) => string
@@ -34,7 +34,7 @@ export interface AwsProxy extends AsyncDisposable {
   takeOperations(): string[]
 }
 
-/** Forwards everything except what `intervene` changes. */
+/** Forwards all requests that `intervene` does not change. */
 export async function awsProxy(
   moto: string,
   intervene: (request: AwsRequest) => Intervention | undefined = () => undefined,

@@ -9,7 +9,7 @@ import {type MotoAccount, openMoto} from './small-stack.js'
 import {type StackUser, stackUser} from './stack-user.js'
 
 /*
- * What remains of an interrupted deletion, and of one that keeps something. moto cannot list the resources of a deleted
+ * The remains of an interrupted deletion, and of one that keeps resources. moto cannot list the resources of a deleted
  * stack (it fails), so the proxy responds to that one call as AWS documents it.
  */
 

@@ -17,7 +17,7 @@ import {type MotoAccount, openMoto} from './small-stack.js'
 import {type StackUser, stackUser} from './stack-user.js'
 
 /*
- * The built command line against moto. What moto cannot do, and where it is tested instead:
+ * The built command line against moto. Cases that moto lacks, and their tests:
  * - Properties, replacements and values of a change set; failures and rollbacks; quotas; permissions; throttling; a stack
  *   that is slow: refusals.slow.test.ts, with a proxy that changes that one call.
  * - Tags and outputs of a stack after an update through a change set: moto drops them.
@@ -224,7 +224,7 @@ describeWithPython('deploy and delete on moto', {timeout: 300_000}, () => {
         'zael deploy --stack prod --aggregator --stream-start latest',
       ])
       expect(await changeSetsLeft()).toBe(0)
-      // The deployed value is no change, and without an aggregator there is nothing to replace.
+      // The deployed value changes nothing, and without an aggregator nothing is replaced.
       expect(await user.json('deploy --stack prod --stream-start oldest --dry-run')).toMatchObject({parameters: []})
       const without = await user.json('deploy --stack prod --stream-start latest --no-aggregator --dry-run')
       expect(without).toMatchObject({action: 'update'})

@@ -11,7 +11,7 @@ import {describeWithPython, emptyMoto, type Moto} from './moto.js'
 import {deploySmallStack, type MotoAccount, openMoto} from './small-stack.js'
 import {type StackUser, stackUser} from './stack-user.js'
 
-// moto cannot simulate policies, so the proxy responds for IAM: everything is allowed unless a test says otherwise.
+// moto cannot simulate policies, so the proxy responds for IAM. By default it allows everything.
 
 describeWithPython('C-42 zael doctor', {timeout: 300_000}, () => {
   let moto: Moto

@@ -12,7 +12,7 @@ import {stackUser} from './stack-user.js'
 
 /*
  * A proxy in front of moto holds one call without an answer, and the command gets the signal while it waits for that
- * answer: for a new stack the built command line in a process of its own, otherwise a command in this process.
+ * answer: for a new stack the built command line in a separate process, otherwise a command in this process.
  */
 
 /** One interruption: the call is held and the signal sent when `at` calls have been seen before it. */
@@ -73,7 +73,7 @@ describeWithPython('Ctrl-C and SIGTERM', {timeout: 120_000}, () => {
     })
   }
 
-  /** Runs a command whose calls are interrupted; `start` gets the address of AWS and returns what sends it a signal. */
+  /** Runs a command whose calls are interrupted; `start` gets the address of AWS and returns `stop`. */
   async function interrupt(command: string, {at, forward, signal}: Interruption, start: Start): Promise<Interrupted> {
     let seen = 0
     let stop = () => {}
@@ -163,7 +163,7 @@ const inOwnProcess: Start = (args, env) => {
   return {ended: outcomeOf(child), stop: signal => child.kill(signal)}
 }
 
-/** The command from its sources: a signal reaches only those who listen for it. */
+/** Runs the command from its sources, in this process, where a signal calls only its listeners. */
 const inThisProcess: Start = (args, env) => {
   const {ended} = startCommand(args, {env})
   return {ended, stop: signal => process.emit(signal)}

@@ -20,7 +20,7 @@ import {type StackUser, stackUser} from './stack-user.js'
 /** Alarms need metric math; a batch is not waited for. */
 const OPTIONS = '--no-alarms --batch-window 0'
 
-/** What moto cannot show: the built function behind its event source, conflicts, a table that is imported. */
+/** Cases that moto does not support: the built function behind its event source, conflicts, a table that is imported. */
 describeWithMinistack('deploy and delete on ministack', {timeout: 120_000}, () => {
   let folder = ''
   let ministack: Ministack
@@ -47,7 +47,7 @@ describeWithMinistack('deploy and delete on ministack', {timeout: 120_000}, () =
     await rm(folder, {recursive: true, force: true})
   })
 
-  /** The built command line in a process of its own. */
+  /** The built command line in a separate process. */
   function start(command: string): {readonly ended: Promise<Outcome>; readonly kill: () => void} {
     const env = cleanEnvironment(user.env)
     const child = spawn(process.execPath, [BIN, ...command.split(' ')], {

@@ -18,8 +18,8 @@ import {type MotoAccount, openMoto} from './small-stack.js'
 import {type StackUser, stackUser} from './stack-user.js'
 
 /*
- * What moto does not do (refuse, throttle, fail midway, be slow) is done by a proxy in front of it, which changes one kind
- * of call as AWS documents it. Everything else is moto's.
+ * A proxy in front of moto adds the cases that moto lacks (refuse, throttle, fail midway, be slow). It changes one kind of
+ * call as AWS documents it, and forwards all others.
  */
 const QUEUE = JSON.stringify({Resources: {Queue: {Type: 'AWS::SQS::Queue'}}})
 
@@ -137,7 +137,7 @@ describeWithPython('obstacles of a deployment', {timeout: 300_000}, () => {
 
     it('reports a network failure', async () => {
       const user = await userWith(() => ({hangUp: true}))
-      // zael does not take this address for a local one: otherwise it would look for an engine.
+      // zael must not treat this address as local, or it would look for an engine.
       const env = {...user.env, AWS_ENDPOINT_URL: user.env.AWS_ENDPOINT_URL?.replace('127.0.0.1', '0.0.0.0') ?? ''}
       const {code, stderr} = await zael(['deploy', '--stack', 'prod'], {env})
       expect(code).toBe(1)

@@ -6,7 +6,7 @@ import type {Table} from '../../src/lib/repository/table/table.js'
 export type Responses = Readonly<Record<string, (input: Record<string, unknown>) => unknown>>
 
 /**
- * A fake AWS with given responses, for what neither an engine nor moto can do: pages, intermediate states, refusals. All
+ * A fake AWS with given responses, for cases that neither an engine nor moto supports: pages, intermediate states, refusals. All
  * services share the responses; `calls` are the commands in order.
  */
 export function fakeAws(responses: Responses): {

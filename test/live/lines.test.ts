@@ -160,7 +160,7 @@ describe('a poll in one line', () => {
   it('contains no control characters, whatever names and messages contain', () => {
     const odd = readingOf(bucketOf('a\u001b[2J\n#b\r', {limits: {'r\npm': {capacity: 10}}}), rates({'r\npm': 1}))
     const problem = {message: 'no\r\n\u009b2Jthing', isThrottled: false, sinceMs: 0, nextTryAtMs: 0}
-    // biome-ignore lint/suspicious/noControlCharactersInRegex: those are what is looked for
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: the test searches for them
     const control = /[\u0000-\u001f\u007f-\u009f]/
     expect(safeLine(line(polled([odd])))).not.toMatch(control)
     expect(safeLine(line(polled([odd], {problem})))).not.toMatch(control)

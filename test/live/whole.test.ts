@@ -128,7 +128,7 @@ describeOnEngine('zael watch --once --all', () => {
       written += String(text)
       return true
     })
-    // What was read has a price of its own.
+    // The two polls differ in their read units and calls.
     const lastPoll = {...result.lastPoll, readUnits: 1, calls: 1}
     const polled = {...result, lastPoll, units: new Map([['tpm', 'USD']]), problem: undefined}
     const watched = watchedBuckets(polled, tenant.nowMs + 700, selection, undefined)

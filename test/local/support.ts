@@ -6,7 +6,7 @@ import {findEngines} from '../../src/lib/local/engines/find.js'
 import type {EngineName} from '../../src/lib/local/engines/kind.js'
 
 /**
- * The engines to test here. On CI all of them, so that a missing one fails; elsewhere a line names those that are skipped.
+ * The engines to test here. On CI all of them, so that a missing one fails; elsewhere a line names the skipped ones.
  * Docker is tested with a fake program only: its container runs the same DynamoDB Local.
  */
 export async function enginesUnderTest(): Promise<{name: EngineName; isSkipped: boolean}[]> {
@@ -66,7 +66,7 @@ export async function untilGone(pids: readonly number[]): Promise<void> {
   while (pids.some(isRunning)) await sleep(20)
 }
 
-/** What a Java 17 development kit prints for --list-modules, as far as zael reads it. */
+/** The part of `java --list-modules` of a Java 17 development kit that zael reads. */
 export const PRINT_JDK_17 = 'echo java.base@17.0.15; echo jdk.compiler@17.0.15'
 
 /**

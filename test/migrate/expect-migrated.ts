@@ -13,7 +13,7 @@ import {decodeUsage} from '../../src/lib/schema/usage-record.js'
 import {type Expected, scopeName, usageName} from './fixtures/expected.js'
 import type {OldTableScene} from './old-table-scene.js'
 
-/** What one namespace holds, in the words of the expectation. */
+/** The records of one namespace, in the format of the expectation. */
 async function held(scene: OldTableScene) {
   const repository = new Repository({stack: scene.name, transport: scene.own, clock: () => scene.nowMs})
   const namespace = await repository.namespaces.resolve('default')
@@ -33,7 +33,7 @@ interface ExpectOptions {
   readonly midnightsStay?: boolean
 }
 
-/** Holds the table against what must be true, and the limiter against the balances that were there. */
+/** Compares the table with the expectation, and the limiter with the earlier balances. */
 export async function expectMigrated(
   scene: OldTableScene,
   expected: Expected,
@@ -91,7 +91,7 @@ export async function expectMigrated(
 
   await expectFindable(scene, expected)
 
-  // Of those with limits of their own and no parent that may have less left.
+  // Only entities with their own limits, and without a parent that may have less.
   const limiter = scene.limiter()
   const own = expected.balances.filter(
     ({entity, resource}) =>
@@ -104,7 +104,7 @@ export async function expectMigrated(
   }
 }
 
-/** Registries tell what is configured, and the indexes lead to every item of the namespace. */
+/** Registries list the configuration, and the indexes contain every item of the namespace. */
 async function expectFindable(scene: OldTableScene, {limits}: Expected): Promise<void> {
   const repository = new Repository({stack: scene.name, transport: scene.own, clock: () => scene.nowMs})
   const namespace = await repository.namespace('default')

@@ -3,13 +3,13 @@ import {ExpressionBuilder} from '../../src/lib/dynamo/expression.js'
 import type {Transport} from '../../src/lib/dynamo/transport.js'
 import {type Item, n, readBigInt, readNumber, s} from '../../src/lib/schema/attribute-value.js'
 
-/** One limit of one bucket, as clients of older releases use it; keeps a ledger of what it did. */
+/** One limit of one bucket, as clients of older releases use it; keeps a ledger. */
 export interface OldClient {
   /** Net millitokens admitted. */
   readonly consumedMilli: bigint
   /** Millitokens that its refills have added to the stored balance. */
   readonly refilledMilli: bigint
-  /** Takes tokens if there are enough; writes what it read and reckoned, with all the weaknesses of its release. */
+  /** Takes tokens if there are enough; reads, computes and writes with all the weaknesses of its release. */
   acquire(tokens: number): Promise<boolean>
 }
 
@@ -59,7 +59,7 @@ export class AddingClient implements OldClient {
     return true
   }
 
-  /** Gives back what was estimated too high, or charges more, without a look. */
+  /** Refunds an overestimate, or charges more, without a read. */
   async adjust(tokens: number): Promise<void> {
     const milli = BigInt(tokens) * 1000n
     await this.#update(new ExpressionBuilder().add(`b_${this.limit}_tk`, n(-milli)).add(`b_${this.limit}_tc`, n(milli)))

@@ -40,7 +40,7 @@ describeOnEngine('a client that starts in the middle of a migration', () => {
       expect(await sourceOf('early')).toBe('entity')
 
       await scene.migrate()
-      // The next look at the namespace also tells that the migration is over.
+      // The next lookup of the namespace also shows that the migration is over.
       scene.nowMs += 60_000
       expect(await sourceOf('late')).toBeUndefined()
       await set('late')

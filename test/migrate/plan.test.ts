@@ -64,7 +64,7 @@ describe('the plan of a migration', () => {
     expect(scans({old})).toEqual([])
     expect(scans({old, missing})).toEqual(['configuration', 'data'])
     expect(scans({old: [row('audit', 2, {pending: 1})]})).toEqual(['configuration', 'data', 'catch-up'])
-    // That there is no data without a namespace is only known after reading everything.
+    // Only a complete read shows that no data lacks a namespace.
     expect(scans({missing, hasDefault: false})).toEqual(['namespaces', 'configuration', 'data'])
     expect(scans({missing, hasDefault: false, registersDefault: true})).toEqual(['configuration', 'data'])
   })

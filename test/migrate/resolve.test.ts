@@ -100,7 +100,7 @@ describeOnEngine('conflicts', () => {
     expect(await scene.verify()).toMatchObject({clean: true})
     const {entities} = await namespaceOf(scene)
     expect((await entities.get('user-7'))?.name).toBe('New')
-    // Nothing is left, so there is no confirmation.
+    // Nothing is left to confirm.
     expect(await resolveAll(scene.table, 'old', options)).toMatchObject({settled: 0, left: {count: 0}})
   })
 })

@@ -47,7 +47,7 @@ const WRITES: readonly Operation[] = [
 
 /**
  * Runs something right before and right after every write of a migration; once for each item, because a write that is tried
- * again, after somebody else has changed the item, would never succeed.
+ * again, after another client has changed the item, would never succeed.
  */
 function aroundWrites(scene: OldTableScene, look: (at: string) => Promise<void>): Transport {
   const targets = new Set<string>()
@@ -98,7 +98,7 @@ async function startClient(scene: OldTableScene, at: string, seen: Seen): Promis
 interface Case {
   readonly hasBuckets: boolean
   readonly version: string
-  /** What a client gets before the run. */
+  /** The outcome for a client before the run. */
   readonly first: string
 }
 

@@ -53,7 +53,7 @@ describeOnEngine('traffic of both layouts during a migration', () => {
         const client = traffic.old.get(entity)
         const limit = record.state.limits.get('rpm')
         if (!copy || !client || !limit) throw new Error(`${entity} was not copied`)
-        // S2: what was copied, and refill since, less what both sides consumed since.
+        // S2: the copied balance plus refill since, minus the consumption of both sides since.
         const oldTotal = readBigInt(old, layout === 'composite' ? 'b_rpm_tc' : 'total_consumed_milli') ?? 0n
         const newTotal = traffic.newConsumedMilli.get(entity) ?? 0n
         expect(oldTotal).toBe(client.consumedMilli)
@@ -70,7 +70,7 @@ describeOnEngine('traffic of both layouts during a migration', () => {
         const admissions = traffic.admissions.get(entity) ?? []
         const consumed = admissions.reduce((sum, [, tokens]) => sum + tokens, 0)
         expect(consumed).toBeGreaterThan(3 * LIMIT.capacity)
-        // S1: at most what one side can admit before it hears of the other; here clients come once in each gap.
+        // S1: at most the admissions of one side before it sees the other; here clients come once in each gap.
         expect(excessOf(admissions)).toBeLessThanOrEqual(LIMIT.capacity)
         expect(scene.nowMs - scene.population.nowMs).toBeGreaterThan(160_000)
       }
@@ -102,7 +102,7 @@ describeOnEngine('clients of both layouts without a pass', () => {
     await scene.migrate()
     const admissions = traffic.admissions.get(entity) ?? []
     expect(excessOf(admissions)).toBeLessThanOrEqual(mostAdmitted(gapMs))
-    // Far more than a capacity, which is what a short gap comes to.
+    // Far more than a capacity, the excess of a short gap.
     expect(excessOf(admissions)).toBeGreaterThan((MINUTES - 2) * LIMIT.capacity)
 
     const admits = async () => [await traffic.acquireOld(entity, 1), await traffic.acquireNew(entity, 1)]
@@ -112,7 +112,7 @@ describeOnEngine('clients of both layouts without a pass', () => {
     // The gap and the time to fill a bucket.
     scene.nowMs += 120_000
     expect(await admits()).toEqual([true, true])
-    // What was paid back is not admitted again: the whole time is within the same bound.
+    // Tokens that were paid back are not admitted again: the whole time is within the same bound.
     await scene.migrate()
     expect(excessOf(admissions)).toBeLessThanOrEqual(mostAdmitted(gapMs))
     expect((await scene.verify()).clean).toBe(true)

@@ -120,8 +120,8 @@ export class Traffic {
 }
 
 /**
- * S1, exactly: the largest excess over capacity + rate · time of what was admitted between any two instants. Admissions are
- * in the order of time.
+ * S1, exactly: the largest excess of admissions over capacity + rate · time between any two instants. Admissions are in
+ * the order of time.
  */
 export function excessOf(admissions: readonly Admission[]): number {
   const ratePerMs = LIMIT.refillAmount / (LIMIT.refillPeriodSeconds * 1000)
@@ -136,7 +136,7 @@ export function excessOf(admissions: readonly Admission[]): number {
   return largest - LIMIT.capacity
 }
 
-/** What one side can admit in that time, before it hears of the other: what it holds, and what it earns. */
+/** The most that one side can admit before it sees the other: its balance and its refill. */
 export function mostAdmitted(gapMs: number): number {
   return LIMIT.capacity + (gapMs * LIMIT.refillAmount) / (LIMIT.refillPeriodSeconds * 1000)
 }

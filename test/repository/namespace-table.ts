@@ -11,7 +11,7 @@ import type {Item, Key} from '../../src/lib/schema/attribute-value.js'
 import {encodeBucket} from '../../src/lib/schema/bucket-record.js'
 import type {TestTable} from '../helpers/table.js'
 
-/** A transport in between: counts what passes, and can fail or change it. */
+/** Wraps a transport: counts calls, and can fail or change them. */
 export class Interceptor implements Transport {
   readonly calls: Operation[] = []
   /** Runs before a request is passed on; may throw instead. */
@@ -42,10 +42,10 @@ export interface TestTenant extends NamespaceTable {
   nowMs: number
 }
 
-/** Longer waits than those between two attempts move the clock instead. */
+/** Waits longer than a pause between attempts move the clock instead. */
 const LONGEST_REAL_WAIT_MS = 1_000
 
-/** A namespace of its own in a test table, with a clock that stands still until it is moved. */
+/** A new namespace in a test table, with a clock that stands still until it is moved. */
 export function newTenant(table: TestTable, options: {attempts?: number} = {}): TestTenant {
   const sleep = async (ms: number, signal?: AbortSignal): Promise<void> => {
     if (ms <= LONGEST_REAL_WAIT_MS) await sleepMs(ms, signal)

@@ -4,12 +4,12 @@ import {TABLE} from './resource-names.js'
 
 export type Properties = Readonly<Record<string, unknown>>
 
-/** What AWS sets for a table where nobody says otherwise. */
+/** Defaults of AWS for a table. */
 const DEFAULTS = {SSESpecification: {SSEEnabled: false}, DeletionProtectionEnabled: false}
 
 /**
- * What exists in an account, whoever made it. Tables are those of an engine; what an engine does not know of them
- * (recovery, protection, tags) is kept here, like everything of the other types.
+ * The resources of an account. Tables live in an engine; properties that the engine does not support (recovery,
+ * protection, tags) are kept here, like resources of all other types.
  */
 export class Account {
   readonly #resources = new Map<string, Properties>()
@@ -33,7 +33,7 @@ export class Account {
     this.#resources.set(keyOf(type, id), structuredClone(properties))
   }
 
-  /** Sets some properties, as somebody does without CloudFormation. */
+  /** Sets some properties, as a change outside of CloudFormation does. */
   async change(type: string, id: string, properties: Properties): Promise<void> {
     this.#resources.set(keyOf(type, id), {...(await this.find(type, id)), ...properties})
   }
@@ -43,7 +43,7 @@ export class Account {
     if (type === TABLE && (await this.#readTable(id))) await this.#engine.send('DeleteTable', {TableName: id})
   }
 
-  /** What the engine knows about a table, as the template has it; `undefined` when there is none. */
+  /** The engine's table in the format of the template; `undefined` if it does not exist. */
   async #readTable(TableName: string): Promise<Properties | undefined> {
     try {
       const {Table = {}} = await this.#engine.send('DescribeTable', {TableName})

@@ -9,7 +9,7 @@ const EARLY_VALIDATION =
   'The following hook(s)/validation failed: [AWS::EarlyValidation::ResourceExistenceCheck]. To troubleshoot Early ' +
   'Validation errors, use the DescribeEvents API for detailed failure information.'
 
-/** Plans a change set, with what CloudFormation checks before it shows it. */
+/** Plans a change set, including CloudFormation's early validation. */
 export async function planChangeSet(
   stack: StackState,
   input: Fields,
@@ -51,7 +51,7 @@ export async function planChangeSet(
   }
 }
 
-/** New resources whose names exist already, and imports of what another stack has. */
+/** New resources whose names are taken, and imports of resources that belong to another stack. */
 async function nameConflicts(
   {account}: StackState,
   plans: readonly ResourcePlan[],

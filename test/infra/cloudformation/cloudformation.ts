@@ -7,7 +7,7 @@ import {type ChangeSetState, StackState} from './stacks.js'
 
 const PAGE = 25
 
-/** CloudFormation as a state machine: what it answers depends on what was asked before, not on time. */
+/** CloudFormation as a state machine: its responses depend on earlier calls, not on time. */
 export class CloudFormation {
   readonly account: Account
   readonly drift = new DriftDetections()

@@ -43,7 +43,7 @@ export class DriftDetections {
   }
 }
 
-/** What differs from the last deployment. */
+/** The differences from the last deployment. */
 export async function resourceDrifts(stack: StackState): Promise<Fields[]> {
   const drifts: Fields[] = []
   for (const {logicalId, physicalId, type, properties} of stack.resources.values()) {
@@ -67,7 +67,7 @@ export async function resourceDrifts(stack: StackState): Promise<Fields[]> {
   return drifts
 }
 
-/** Whether an object has what the template sets in it. What the template does not set is not compared. */
+/** Whether an object has the properties that the template sets. Other properties are not compared. */
 function contains(actual: unknown, wanted: unknown): boolean {
   if (typeof wanted !== 'object' || wanted === null || Array.isArray(wanted)) return false
   return differingProperties(wanted as Properties, {...(actual as Properties)}).length === 0

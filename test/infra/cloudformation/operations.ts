@@ -2,7 +2,7 @@ import type {Account} from './account.js'
 import type {ResourcePlan, StackResourceState} from './planned-changes.js'
 import type {WantedResource} from './stack-template.js'
 
-/** One step of an operation: what an event says. */
+/** One step of an operation, as reported by an event. */
 export interface Step {
   /** `null`: the stack itself. */
   readonly logicalId: string | null
@@ -67,7 +67,7 @@ export async function* deleteAll(on: Operated): Steps {
       continue
     }
     yield* remove(on, resource, isRetained)
-    // The stack still lists what it had.
+    // The stack still lists its old resources.
     on.resources.set(logicalId, {...resource, status: isRetained ? 'DELETE_SKIPPED' : 'DELETE_COMPLETE'})
   }
   if (failed.length === 0) return void (yield {logicalId: null, status: 'DELETE_COMPLETE'})

@@ -17,7 +17,7 @@ export interface StackResourceState {
 
 type Tags = Readonly<Record<string, string>>
 
-/** What a change set does to one resource. */
+/** The change of one resource in a change set. */
 export interface ResourcePlan {
   readonly action: 'Add' | 'Modify' | 'Remove' | 'Import'
   readonly logicalId: string
@@ -27,7 +27,7 @@ export interface ResourcePlan {
   readonly change: Fields
 }
 
-/** What is planned from. */
+/** The input of a plan. */
 interface Planning {
   readonly account: Account
   readonly before: ReadonlyMap<string, StackResourceState>
@@ -39,7 +39,7 @@ interface Planning {
   readonly recreatedAs: 'Add' | 'Modify'
 }
 
-/** Compares a template with the last deployment, or, if drift is to be reverted, with what exists. */
+/** Compares a template with the last deployment, or, if drift is to be reverted, with the existing resources. */
 export async function planChanges(planning: Planning): Promise<ResourcePlan[]> {
   const {before, wanted} = planning
   const plans: ResourcePlan[] = []
@@ -106,7 +106,7 @@ function removal(before: StackResourceState): ResourcePlan {
   return {action: 'Remove', logicalId, wanted: undefined, before, change}
 }
 
-/** Properties that the template sets and that have another value. What it does not set, CloudFormation does not compare. */
+/** Properties that the template sets and that have another value. CloudFormation compares no other properties. */
 export function differingProperties(wanted: Properties, actual: Properties): string[] {
   return Object.keys(wanted).filter(name => !isDeepStrictEqual(wanted[name], actual[name]))
 }

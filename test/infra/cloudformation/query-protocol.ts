@@ -1,4 +1,4 @@
-/** What an action gets: nested by the dots in the names of the form, with lists for `member.1`, `member.2`. */
+/** The input of an action: nested by the dots in the names of the form, with lists for `member.1`, `member.2`. */
 // biome-ignore lint/suspicious/noExplicitAny: the SDK sends what its types allow
 export type Fields = any
 

@@ -29,7 +29,7 @@ export function isReplacedBy(type: string, property: string): boolean {
   return NAMING[type]?.replacedBy.includes(property) ?? false
 }
 
-/** "Replacement if you edit an existing AttributeDefinition": a change set cannot tell, also for a new one. */
+/** "Replacement if you edit an existing AttributeDefinition": change sets report it as possible for new ones too. */
 export function mayBeReplacedBy(type: string, property: string): boolean {
   return type === TABLE && property === 'AttributeDefinitions'
 }

@@ -30,8 +30,8 @@ async function documentedCommands(): Promise<string[]> {
   return [...joined.matchAll(/^ *\$ (.+)$/gm)].map(([, command = '']) => command)
 }
 
-// A stack has lost its table; the backup is of the time before a migration. Every command of the page is done, in its order:
-// those of zael by the command line, those of the AWS CLI by what they call.
+// A stack has lost its table; the backup is of the time before a migration. Runs every command of the page in order:
+// zael commands by the command line, AWS CLI commands by their API calls.
 describeOnEngine('restoring a lost table', {timeout: 120_000}, () => {
   const population = makePopulation({entities: 6, nowMs: Date.now()})
   const scene = new OldTableScene(population)

@@ -1,12 +1,12 @@
 /*
- * A server on this machine that answers as CloudFormation does, for what moto cannot show: imports, drift, rollbacks, early
+ * A local server that responds like CloudFormation, for cases that moto does not support: imports, drift, rollbacks, early
  * validation, throttling, and two deployments at once. It is a state machine: stacks, change sets, events and resources
- * follow from the calls before. Tables are on the engine of the tests; Lambda is answered as far as `deploy` asks it.
+ * follow from the calls before. Tables are on the engine of the tests; of Lambda, it supports only the calls of `deploy`.
  *
- * Where its answers come from: the API reference and the user guide of CloudFormation (change sets, drift-aware change
+ * Sources of its responses: the API reference and the user guide of CloudFormation (change sets, drift-aware change
  * sets, automatic import, early validation, drift detection), and event sequences of published logs of deployments.
  *
- * What it does not do, and nothing here proves:
+ * Limits, which no test here covers:
  * - Time. Operations advance when they are read, a change set is planned with its second description, a detection of drift
  *   ends with its third.
  * - Other templates than zael's. Functions and conditions are evaluated, but references to resources stay symbols, so a
@@ -18,8 +18,8 @@
  * - An import is taken as it is documented: nothing of the resource changes. In practice the handler for updates may set
  *   properties back that differ from the template, which is why `deploy` refuses such tables before.
  * - Whether RetainExceptOnCreate deletes an imported resource when a creation fails is not documented; here it does, so that
- *   nobody relies on the contrary. How a drift-aware change set lists a resource that is gone (`Add` or `Modify`) is not
- *   documented either; tests play both.
+ *   no code relies on the contrary. How a drift-aware change set lists a resource that is gone (`Add` or `Modify`) is not
+ *   documented either; tests cover both.
  */
 import {createHash} from 'node:crypto'
 import {createServer, type IncomingMessage, request, type ServerResponse} from 'node:http'
@@ -71,7 +71,7 @@ export async function startCloudFormation(): Promise<CloudFormationServer> {
     )
       return answerLambda(cloudFormation.account, incoming, body, outgoing)
     const {Action: action, Version: _, ...input} = parseForm(body.toString())
-    // Other services: as for somebody who may not use them.
+    // Denies access to other services.
     if (action === undefined || incoming.headers.authorization?.includes('/cloudformation/') !== true) {
       return void outgoing.writeHead(403, {'x-amzn-errortype': 'AccessDeniedException'}).end('{}')
     }

@@ -23,7 +23,7 @@ export interface ChangeSetState {
   readonly role: string | undefined
   /** Why it fails; `undefined`: it does not. */
   readonly refusal: string | undefined
-  /** What DescribeEvents tells about it. */
+  /** Returned by DescribeEvents. */
   readonly validationErrors: readonly object[]
   readonly revertsDrift: boolean
   executionStatus: 'AVAILABLE' | 'EXECUTE_IN_PROGRESS' | 'OBSOLETE'

@@ -1,7 +1,7 @@
 import type {Account} from './account.js'
 import {TABLE} from './resource-names.js'
 
-// What the engines of the tests do not know about a table is kept in the account, as AWS would answer it.
+// The account keeps table properties that the test engines do not support, and returns them as AWS does.
 
 type Fields = Readonly<Record<string, unknown>>
 

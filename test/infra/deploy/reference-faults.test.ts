@@ -10,7 +10,7 @@ import {STACK_OPTIONS} from '../../../src/lib/infra/stack/options.js'
 import {BIN, run, zael} from '../../e2e/zael.js'
 import {fakeAws, instantWait} from '../fake-aws.js'
 
-// Those that need a deployment are in test/aws/deploy.slow.test.ts.
+// Faults that need a deployment are in test/aws/deploy.slow.test.ts.
 describe('deploying', () => {
   it('C-9 offers only options that it applies', async () => {
     const {code, stderr} = await zael(['deploy', '--stack', 'prod', '--audit-retention-days', '7'])

@@ -4,7 +4,7 @@ import {gatherHealth} from '../../../src/lib/infra/health/health.js'
 import type {Table} from '../../../src/lib/repository/table/table.js'
 import {fakeAws, type Responses} from '../fake-aws.js'
 
-// All parts of a stack on an emulated AWS: test/aws/status.slow.test.ts. Here are those that cannot be read.
+// All parts of a stack on an emulated AWS: test/aws/status.slow.test.ts. This file covers unreadable parts.
 
 const STACK = {
   StackName: 'prod',

@@ -100,7 +100,7 @@ describe('permissions of CloudFormation', () => {
   })
 })
 
-/** Actions whose names are not those of the call. */
+/** Actions whose names differ from the call. */
 const ACTIONS_OF: Readonly<Record<string, readonly string[]>> = {
   's3:HeadBucket': ['s3:ListBucket'],
   's3:ListObjectVersions': ['s3:ListBucketVersions'],

@@ -12,7 +12,7 @@ import {deriveGrants} from './derivation.js'
 const place = {partition: 'aws', region: 'eu-west-1', account: '123456789012', stack: 'prod'}
 const REQUEST: PolicyRequest = {place, options: {}, cloudFormationRole: undefined, templateBucket: undefined}
 
-/** What policies do not allow of some grants. */
+/** The grants that policies do not allow. */
 function refused(policies: readonly PolicyDocument[], grants: readonly PolicyGrant[]): string[] {
   return grants.flatMap(({actions, resources, conditions}) => {
     const context = Object.fromEntries(

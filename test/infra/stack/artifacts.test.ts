@@ -70,7 +70,7 @@ describe('the package of the aggregator', () => {
   })
 })
 
-/** Does what the Lambda runtime does: loads the handler from the unpacked code and calls it with an event. */
+/** Acts like the Lambda runtime: loads the handler from the unpacked code and calls it with an event. */
 const RUNTIME = `
 import {readFile} from 'node:fs/promises'
 const [file, name] = process.env._HANDLER.split('.')

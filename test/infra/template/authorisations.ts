@@ -1,7 +1,7 @@
 import type {Operation, OperationInput, Transport} from '../../../src/lib/dynamo/transport.js'
 import {type Item, readString} from '../../../src/lib/schema/attribute-value.js'
 
-/** What AWS checks against the policies for one call. */
+/** One permission that AWS checks for a call. */
 export interface Authorisation {
   /** Such as `dynamodb:GetItem`. */
   readonly action: string
@@ -11,7 +11,7 @@ export interface Authorisation {
   readonly leadingKeys: readonly string[] | undefined
 }
 
-/** Forwards calls and records what they have to be authorised for. */
+/** Forwards calls and records the permissions that they need. */
 export class RecordingTransport implements Transport {
   readonly #inner: Transport
   #calls: Authorisation[] = []
@@ -25,7 +25,7 @@ export class RecordingTransport implements Transport {
     return this.#inner.send(operation, input, options)
   }
 
-  /** What was recorded since the last call, without duplicates. */
+  /** The records since the last call, without duplicates. */
   take(): Authorisation[] {
     const calls = new Map(this.#calls.map(call => [JSON.stringify(call), call]))
     this.#calls = []

@@ -154,7 +154,7 @@ const CHANGES: Steps<NamespaceRepository> = {
   'entities.delete': tenant => tenant.entities.delete('child'),
 }
 
-/** Methods on namespaces, and those of them that only read. */
+/** Methods on namespaces, and the read-only ones. */
 const REGISTRY_LOOKS: Steps<Repository> = {
   'namespaces.resolve': ({namespaces}) => namespaces.resolve('spare'),
   'namespaces.show': ({namespaces}) => namespaces.show('spare'),
@@ -216,7 +216,7 @@ export async function recordJourneys(table: TestTable): Promise<Journeys> {
     LIMITER,
     new RateLimiter({...open, namespace: 'tenant', timeoutMs: PATIENT_MS}),
   )
-  // What a limiter does when a bucket is written too often, and when another client has increased the shard count.
+  // The calls of a limiter for a bucket with too many writes, and after another client increased the shard count.
   limiter.set('split', await recordOne(transport, () => splitBucket(own, 'child', RESOURCE, 1)))
   await announceShards(table, namespace.id, 4)
   limiter.set('fill', await recordOne(transport, () => fillMissingShards(own, 'child', RESOURCE, 32)))

@@ -140,7 +140,7 @@ describeOnEngine('policies and the calls that the code makes', () => {
 
   it('namespace-read allows reading its namespace, and one name of the registry but not all', () => {
     expect(refused(NS_READ, journeys.looks, own)).toEqual({})
-    // What says since when usage is rolled up is the same for all tenants.
+    // The record of when the roll-up began is shared by all tenants.
     const other = [...journeys.looks.values()].flat().filter(call => !inRegistry(call))
     expect(other.filter(call => lets(NS_READ, call, 'AnotherTags'))).toEqual([])
     for (const policies of [NS_ACQ, NS_READ, NS_FULL]) {

@@ -11,7 +11,7 @@ import {stackWith, TEMPLATE, TEMPLATE_TEXT} from './stack-model.js'
 /** CloudFormation accepts a longer template only from a bucket. */
 const LONGEST_INLINE_BYTES = 51_200
 
-/** Room for what is still to come. */
+/** Reserve for later additions. */
 const RESERVED_BYTES = 4096
 
 const off = 'false'
@@ -107,7 +107,7 @@ describe('the template', () => {
     const roles = ({Resources}: ReturnType<typeof stackWith>) =>
       Object.values(Resources).filter(({Type}) => Type === 'AWS::IAM::Role')
     const own = stackWith({EnableIAMRoles: 'true'})
-    // A path or another name would replace what exists.
+    // A path or another name would replace existing resources.
     expect(roles(own).filter(({Properties}) => 'Path' in Properties)).toEqual([])
     expect(own.Resources.Table.Properties.TableName).toBe('prod')
     expect(Object.keys(own.Resources.AggregatorFunction.Properties.Code)).toEqual(['ZipFile'])

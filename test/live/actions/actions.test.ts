@@ -51,7 +51,7 @@ describeOnEngine('actions of the live view', () => {
     return entity
   }
 
-  /** What the audit events of an entity say, besides their ids and times; newest first. */
+  /** The audit events of an entity without ids and times, newest first. */
   async function eventsOf(entity: string) {
     const {records} = await namespace.audit.list({entity})
     return records.map(({eventId: _, timestamp: __, ttlSeconds: ___, ...event}) =>
@@ -117,7 +117,7 @@ describeOnEngine('actions of the live view', () => {
     await cli.tell(`limits set --entity ${other} --resource gpt-4 tpm=30k/min --until ${day}`)
     expect(await eventsOf(id)).toMatchObject([{action: 'limits_set'}])
     expect(await eventsOf(id)).toEqual(await eventsOf(other))
-    // From what applies now, which ends earlier or later than the next one.
+    // The draft starts from the current boost.
     expect(await actions.boostText(rowOf(id))).toBe('tpm=60k/min --for 1h')
   })
 
@@ -142,7 +142,7 @@ describeOnEngine('actions of the live view', () => {
     const open = '"* * * * *"'
     const texts = ['tpd=10k@"0 9 * * 1-5"', `rpm=100/min,x0.5@${open}`, `tpm=10k/min,40k/min:50k@${open}`]
     await namespace.setLimits(scope, parseLimits(texts))
-    // Twice what is in force, also where that is what applies outside of the window.
+    // Drafts double the rate in force. For rpm, that equals the rate outside of the window.
     const drafts = {tpd: `'tpd=20k@"0 9 * * 1-5"'`, rpm: 'rpm=100/min', tpm: 'tpm=80k/min:100k'}
     for (const [limit, expected] of Object.entries(drafts)) {
       const draft = await actions.boostText(rowOf(entity, {limit}))

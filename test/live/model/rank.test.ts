@@ -8,7 +8,7 @@ import {anyInstant, anyReadings, bucketOf, READ_AT_MS, readingOf} from '../suppo
 
 /** The value of a row in the sorted column; the rate is that of the limit which all are sorted by. */
 const SHOWN: Readonly<Record<SortKey, (row: Row, rateLimit: string | undefined) => number | string | undefined>> = {
-  // What refuses comes first.
+  // Refusing buckets come first.
   left: ({tightest, status}) => tightest && tightest.level / tightest.capacity - (status === 'over' ? 1e9 : 0),
   rate: ({rates}, rateLimit = '') => {
     const rate = rates.get(rateLimit)

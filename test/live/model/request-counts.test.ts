@@ -15,7 +15,7 @@ const shard = (number: number, counts: Partial<BucketCounts>) => ({
   counts: {...NONE, ...counts},
 })
 
-/** The counts after readings of one shard: seconds since the first, and what it has refused by then. */
+/** The counts after readings of one shard: seconds since the first, and its refusals so far. */
 function countsAfter(...readings: readonly (readonly [second: number, refused: number])[]): RequestCounts {
   const [first, ...rest] = readings.map(([second, refused]) => {
     const atMs = READ_AT_MS + second * 1000
@@ -46,7 +46,7 @@ describe('the requests of a bucket', () => {
   it('have a rate of refusals from the second reading on, never one that is too high', () => {
     expect(refusedPerSecond(countsAfter([0, 500]))).toBeNull()
     expect(refusedPerSecond(countsAfter([0, 500], [2, 500]))).toBe(0)
-    // What a limiter has refused in ten seconds may become visible at once.
+    // A limiter writes its refusals every ten seconds, all at once.
     expect(refusedPerSecond(countsAfter([0, 500], [2, 600]))).toBe(10)
     expect(refusedPerSecond(countsAfter([0, 0], [60, 600]))).toBe(10)
   })
@@ -92,7 +92,7 @@ describe('the requests of a bucket', () => {
     expect(isBeingRefused(counts, READ_AT_MS + 11_999)).toBe(true)
     expect(isBeingRefused(counts, READ_AT_MS + 12_000)).toBe(false)
     expect(isBeingRefused(countsAfter([0, 0]), READ_AT_MS)).toBe(false)
-    // A client whose clock is an hour ahead: only what was counted between two readings tells anything.
+    // The client's clock is an hour ahead, so only counts between two readings are evidence.
     expect(isBeingRefused(counts, READ_AT_MS - 3_600_000)).toBe(false)
     expect(isBeingRefused(countsAfter([0, 0], [2, 5]), READ_AT_MS - 3_600_000)).toBe(true)
   })

@@ -63,12 +63,12 @@ describe('the status of a bucket', () => {
     })
     expect(statusAt(reading('a#b', 0, {isDisabled: true}), READ_AT_MS).status).toBe('disabled')
     expect(statusAt(reading('a#b', 0, {isDisabled: true, isGone: true}), READ_AT_MS).status).toBe('gone')
-    // A switch of the parent refuses what is charged to it too.
+    // A switch of the parent also refuses requests of its children.
     expect(childOf(reading('team#r', 900, {isDisabled: true}), reading('child#r', 900))).toMatchObject({
       status: 'over',
       refusedBy: 'parent',
     })
-    // What nobody has asked for is worse.
+    // Disabling is deliberate, so it ranks below failures.
     const near = reading('near#r', 100)
     expect(worstOf([reading('off#r', 0, {isDisabled: true}), near], READ_AT_MS)).toBe(near)
   })

@@ -5,7 +5,7 @@ import {bucketOf, READ_AT_MS, readingOf} from '../support.js'
 import {SAMPLE} from './fixtures.js'
 import {KEY, OpenView} from './view.js'
 
-/** Records what is asked and done; tests say when an answer comes. */
+/** Records questions and actions; tests trigger the answers. */
 class FakeActions implements BucketActions {
   readonly asked: {kind: ActionKind; target: ActionTarget; text: string | undefined}[] = []
   readonly performed: string[] = []

@@ -14,7 +14,7 @@ import {READ_AT_MS} from '../support.js'
 import {watchDataOf} from './fake-watch.js'
 import {SAMPLE} from './fixtures.js'
 
-/** What differs from the default screen. */
+/** Differences from the default screen. */
 export interface DrawOptions {
   readonly columns?: number
   readonly rows?: number

@@ -5,7 +5,7 @@ import {stripVTControlCharacters} from 'node:util'
 const WIDE = /\p{Script=Han}|\p{Script=Katakana}|\p{Script=Hangul}|\p{Emoji_Presentation}/u
 const SEQUENCE = new RegExp(`^${'\u001b'}\\[([?0-9;]*)([A-Za-z])`)
 
-/** A terminal emulator for what the view writes: text, cursor movements, erasing, and the alternate screen. */
+/** Emulates the terminal features that the view uses: text, cursor movements, erasing, and the alternate screen. */
 export class FakeTerminal extends EventEmitter {
   readonly isTTY = true
   /** Bytes of all writes, and the number of writes with visible text. */

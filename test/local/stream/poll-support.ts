@@ -48,7 +48,7 @@ export async function until(holds: () => boolean | Promise<boolean>): Promise<vo
 type TestPollerOptions = Pick<PollerOptions, 'tableName' | 'transport' | 'stream' | 'checkpointFile'> &
   Partial<PollerOptions>
 
-/** A poller with short waits, and what it delivered and logged. */
+/** A poller with short waits, and its delivered records and logs. */
 export function testPoller(options: TestPollerOptions) {
   const delivered: string[] = []
   const batches: StreamRecord[][] = []

@@ -30,7 +30,7 @@ async function serve(listener: RequestListener): Promise<number> {
   return (server.address() as AddressInfo).port
 }
 
-/** Passes a request on to the supervisor, with what it learns on the way. */
+/** Forwards a request to the supervisor, records its headers and changes the response. */
 const relay = (change: (body: string) => string, seen: string[] = []): RequestListener => {
   return async (request, response) => {
     seen.push(JSON.stringify(request.headers))

@@ -175,7 +175,7 @@ describe('the charges between two replicas', () => {
     expect([first.toNew.get('rpm'), first.toOld.size]).toEqual([4000n, 0])
     expect(computeCharges(rest(-4000n), [newBucket(0n, 0n)], first.marks).toNew.size).toBe(0)
     expect(computeCharges(rest(-3000n), [newBucket(0n, 0n)], first.marks).toNew.get('rpm')).toBe(-1000n)
-    // The mark of a bucket in the same location does not apply to what is left of another.
+    // The mark of a bucket in the same location does not apply to the remains of another.
     expect(computeCharges(rest(-4000n), [newBucket(0n, 0n)], mark()).toNew.get('rpm')).toBe(4000n)
   })
 

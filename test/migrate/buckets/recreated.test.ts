@@ -35,7 +35,7 @@ describeOnEngine('an old bucket that a forgotten client creates again after the 
     const recreated = {...oldBucketItem('ENTITY#user-1', 99, scene.nowMs, 'composite'), b_rpm_tc: n(1000)}
     await scene.own.send('PutItem', {TableName: scene.name, Item: recreated})
     await scene.migrate()
-    // Both hold what one bucket would: 50 were consumed from the new one, and 1 from the old one.
+    // Both have the balance of a single bucket: 50 were consumed from the new one, and 1 from the old one.
     expect(await tokensAt(scene, /^ENTITY#user-1$/)).toBe(49_000)
     expect(await tokensAt(scene, /\/BUCKET#user-1#gpt-4#0$/)).toBe(49_000)
     expect((await scene.migrate()).steps.every(({written}) => written === 0)).toBe(true)

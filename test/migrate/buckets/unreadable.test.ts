@@ -30,7 +30,7 @@ const unreadable = (nowMs: number): Item[] => {
       b_tpm_rp: n(60_000),
       b_tpm_tc: n(0),
     }),
-    // Counters left of a bucket for which there is no new one.
+    // Remaining counters of a bucket without a new one.
     {PK: s('ENTITY#ghost'), SK: s('#BUCKET#gpt-4'), b_rpm_tk: n(-4000), b_rpm_tc: n(4000)},
     timeless,
     empty,

@@ -17,7 +17,7 @@ import {limitlessItems} from './old-buckets.js'
 
 const POPULATION = makePopulation({entities: 0})
 
-/** What is in the table by its survey: of each resource the limits of most buckets, exceptions, and the rest. */
+/** The survey of the table: per resource the limits of most buckets, exceptions, and the rest. */
 async function surveyed(scene: OldTableScene) {
   const {limitless} = await surveyTable(scene.table, {ourVersion: VERSION})
   const rows = limitless.resources.map(row => ({

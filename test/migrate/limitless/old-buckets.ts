@@ -48,7 +48,7 @@ export function limitlessItems({nowMs}: {nowMs: number}): Item[] {
     ...bucket('user-1', 'db.read', 'rps=10/s'),
     ...bucket('user-2', 'db.read', 'rps=20/s'),
     ...bucketItems('gone', 'gpt-4', ['rpm=7/min'], {nowMs, isExpired: true}),
-    // These have limits already, which differ from those in the bucket.
+    // These have limits already, which differ from the bucket.
     ...bucket('own', 'gpt-4', 'rpm=50/min'),
     ...configItems('own', 'gpt-4', ['rpm=60/min']),
     ...bucket('own-default', 'gpt-4', 'rpm=50/min'),

@@ -53,7 +53,7 @@ describe('D-11: a day that was counted in its first hour', () => {
     const {decision, targets} = merged(records)
     expect(decision).toBe('kept as labelled')
     expect(targets).toContainEqual([records[0]?.window, '00', records[0]?.tokens.get('rpm'), records[0]?.totalEvents])
-    // The day gets nothing, and what it got before is subtracted.
+    // The day gets nothing, and its earlier addition is subtracted.
     expect(targets).toContainEqual(['daily', '00', undefined, undefined])
     expect(targets).toHaveLength(records.length + 1)
   })

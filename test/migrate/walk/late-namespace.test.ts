@@ -36,7 +36,7 @@ const teamOnly = ({nowMs}: {nowMs: number}): Item[] => [
   ]),
 ]
 
-/** What a client without namespaces adds. */
+/** Items that a client without namespaces adds. */
 const late = ({nowMs}: {nowMs: number}): Item[] => [
   entityItem('late'),
   oldBucketItem('ENTITY#late', 37, nowMs, 'composite'),

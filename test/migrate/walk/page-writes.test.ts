@@ -56,7 +56,7 @@ describeOnEngine('audit events', () => {
     expect(conflicts.shown.map(({key, state}) => [key, state])).toEqual([[`AUDIT#${long} #AUDIT#01JZ`, 'unmovable']])
     expect((await scene.census()).current).toMatchObject({audit: 60})
     expect(sent.get('BatchWriteItem')).toBeGreaterThanOrEqual(3)
-    // Those of one batch, and the record of the migration.
+    // The writes of one batch, and the record of the migration.
     expect(sent.get('PutItem')).toBeLessThan(60)
   })
 })

@@ -11,7 +11,7 @@ import {mixtureItems} from '../fixtures/mixture.js'
 import {itemsOf} from '../fixtures/old-table.js'
 import {type OldTableScene, useOldTable} from '../old-table-scene.js'
 
-/** Runs one pass of each step that copies; the passes share what they know of the table, as those of a run do. */
+/** Runs one pass of each step that copies; the passes share their knowledge of the table, as in a run. */
 class CountingRun {
   /** The items that the last pass got from the engine, by operation, and how often each was classified. */
   read = {Scan: new Set<Item>(), Query: new Set<Item>()}

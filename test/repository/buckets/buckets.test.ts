@@ -28,7 +28,7 @@ function pageBy(tenant: TestTenant, size: number): void {
   }
 }
 
-/** Takes the rows of some shards out of what indexes answer, as if they had not arrived there yet. */
+/** Removes the rows of some shards from index responses, as if they had not arrived there yet. */
 function hideFromIndexes(tenant: TestTenant, isHidden: (pk: string) => boolean): void {
   tenant.transport.after = (operation, output) => {
     if (operation !== 'Query') return

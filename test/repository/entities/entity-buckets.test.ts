@@ -42,7 +42,7 @@ describeOnEngine('buckets of an entity that changes', () => {
     expect(await families(tenant, 'e')).toEqual(['false undefined'])
     expect(await families(tenant, 'e2')).toEqual(['false undefined'])
     const {lr, pgen, pinc, ...item} = (await stored(tenant, keys.bucket(namespace, 'e', 'r', 1))) ?? {}
-    // What was planned from the family before is void.
+    // A new revision invalidates plans that were made with the old parent.
     expect(lr).toEqual({S: expect.any(String)})
     const record = await stored(tenant, keys.entity(namespace, 'e'))
     expect({pgen, pinc}).toEqual({pgen: record?.pgen, pinc: record?.pinc})

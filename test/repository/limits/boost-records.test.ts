@@ -42,7 +42,7 @@ describeOnEngine('temporary limits', () => {
   const boost = (scope: ConfigScope, texts: string[], until = inHours(24), options: SetOptions = {}) =>
     configs.set(scope, limits(...texts), {until, ...options})
   const textsAt = async (scope: ConfigScope) => (await configs.get(scope))?.limits.map(textOf)
-  /** What limiters read, as texts: windows included. */
+  /** The limits as limiters read them, as texts with windows. */
   const raw = async (scope: ConfigScope) =>
     (await configs.resolve({entity: 'e1', resource: 'gpt-4'})).trace
       .find(({level}) => level === (scope.level === 'entity' ? 'entity' : scope.level))
@@ -104,7 +104,7 @@ describeOnEngine('temporary limits', () => {
 
   const END_MS = Date.parse('2026-11-17T14:37Z')
 
-  /** What zael says at an instant: the level that applies and its limits, and what is stored for the entity. */
+  /** Reads at an instant: the effective level and its limits, and the entity's stored limits. */
   const saidAt = async (ms: number) => {
     tenant.nowMs = ms
     const {source, limits: applied} = await configs.resolve({entity: 'e1', resource: 'gpt-4'})
@@ -277,12 +277,12 @@ describeOnEngine('temporary limits', () => {
     await put(tenant, encodeConfig({...record, limits: limits('tpm=50k/min,x0.5@"* 0-5 * * *"')}))
     expect(await textsAt(resource)).toEqual(['tpm=50k/min,x0.5@"* 0-5 * * *"'])
     expect(await configs.boosts()).toEqual([])
-    // Windows of its own, as many as the boost had.
+    // As many windows as the boost had.
     const windows = ['* 1 * * *', '* 2 * * *', '* 3 * * *'].map(cron => `1/min@"${cron}"`).join(',')
     await put(tenant, encodeConfig({...record, limits: limits(`tpm=50k/min,${windows}`)}))
     expect(await textsAt(resource)).toEqual([`tpm=50k/min,${windows}`])
     await put(tenant, encodeConfig({...record, limits: limits('tpm=50k/min,x0.5@"* 0-5 * * *"')}))
-    // The record that is left over is in nobody's way.
+    // The remaining record does not prevent a new boost.
     await boost(resource, ['tpm=80k/min'])
     expect(await textsAt(resource)).toEqual(['tpm=80k/min until 2026-11-17T14:37, then tpm=50k/min,x0.5@"* 0-5 * * *"'])
     await put(tenant, encodeConfig({...record, limits: limits('tpm=50k/min')}))
@@ -342,7 +342,7 @@ describeOnEngine('temporary limits', () => {
     tenant.nowMs += 25 * HOUR_MS
     await configs.set(resource, limits('rpm=1/min'))
     expect(await textsAt(resource)).toEqual(['rpm=1/min', 'tpm=100k/min'])
-    // The copy of what applied before is over: the scope starts anew.
+    // The copy has expired, so the scope starts anew.
     const change = await configs.set(entity, limits('tpm=5k/min'))
     expect(change.before).toEqual([])
     expect(await textsAt(entity)).toEqual(['rpm=1/min', 'tpm=5k/min'])

@@ -139,7 +139,7 @@ describeOnEngine('configured limits', () => {
         Array.from({length: 20}, (_, at) => configs.set(scope, limits(`l${at}=${at + 1}/min`))),
       )
       expect((await configs.get(scope))?.limits).toHaveLength(20)
-      // Every change found exactly what the one before it had left.
+      // Every change found exactly the result of the one before it.
       const sizes = changes.map(({before, after}) => [before.length, after.length] as const).sort(([a], [b]) => a - b)
       expect(sizes).toEqual(Array.from({length: 20}, (_, at) => [at, at + 1]))
     })
@@ -194,7 +194,7 @@ describeOnEngine('configured limits', () => {
       await Promise.all(scopes.flatMap(scope => [scope, scope]).map(scope => configs.set(scope, limits('rpm=1/min'))))
       expect(await counts()).toMatchObject({'gpt-4': {N: '10'}, [DEFAULT_RESOURCE]: {N: '10'}})
       expect(await configs.resourcesOfEntities()).toEqual([DEFAULT_RESOURCE, 'gpt-4'])
-      // Half of them go, each asked for twice at the same time: one succeeds, the other finds nothing.
+      // Half of them are deleted, each by two concurrent calls: one succeeds, the other finds nothing.
       const gone = scopes.slice(0, 11)
       const results = await Promise.allSettled(gone.flatMap(scope => [configs.delete(scope), configs.delete(scope)]))
       expect(results.filter(({status}) => status === 'fulfilled')).toHaveLength(11)
@@ -493,7 +493,7 @@ describeOnEngine('configured limits', () => {
       let between = 1
       tenant.transport.before = async operation => {
         if (operation !== 'TransactWriteItems' || between-- <= 0) return
-        // The same limits as before: only the keys of the index differ. That client counts in a step of its own.
+        // The same limits as before: only the keys of the index differ. That client counts in a separate step.
         await put(tenant, encodeConfig({...record, limits: limits('rpm=1/min')}))
         await put(tenant, encodeEntityConfigRegistry({namespace: tenant.namespace, counts: new Map([['gpt-4', 1]])}))
       }

@@ -150,7 +150,7 @@ describeOnBoth('the record of managed limits', {timeout: 120_000}, (table, exten
   it('keeps the unnamed parts of a running write when another one cleans up late', async () => {
     const {tenant} = scene()
     await saved(anotherOf(tenant).provisioner, TWO)
-    // The first has named its parts, and lists those that can go only now.
+    // The first has named its parts, and lists obsolete ones only now.
     const first = anotherOf(tenant)
     const tidying = hold(first.tenant, operation => operation === 'Query')
     const firstSave = saved(first.provisioner, THREE)
@@ -201,7 +201,7 @@ describeOnBoth('the record of managed limits', {timeout: 120_000}, (table, exten
   })
 })
 
-/** As versions before parts wrote: a revision that is no text counts as none. */
+/** Writes like versions before parts, which ignore a revision that is not text. */
 function olderWrite(tenant: TestTenant, head: Item): Promise<unknown> {
   const rev = head.rev && 'S' in head.rev ? head.rev : undefined
   return tenant.transport.send('UpdateItem', {

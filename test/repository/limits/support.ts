@@ -17,10 +17,10 @@ export function listOf({managesSystem, resources, entities}: Managed): string[] 
   return [...(managesSystem ? ['system'] : []), ...resources, ...own].sort()
 }
 
-/** What a process that starts now finds. */
+/** The view of a process that starts now. */
 export const found = async (tenant: TestTenant): Promise<SeenProvisioner> => anotherOf(tenant).provisioner.get()
 
-/** A second process on the same namespace, with a transport of its own. */
+/** A second process on the same namespace, with its own transport. */
 export function anotherOf(tenant: TestTenant): {tenant: TestTenant; provisioner: Provisioner} {
   const other: TestTenant = {...tenant, clock: () => tenant.nowMs, transport: new Interceptor(tenant.transport)}
   return {tenant: other, provisioner: new Provisioner(other)}

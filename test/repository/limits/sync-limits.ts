@@ -3,6 +3,5 @@ import {limitSync} from '../../../src/lib/repository/limits/limit-sync.js'
 import type {NamespaceTable} from '../../../src/lib/repository/table/table.js'
 import type {ConfigScope} from '../../../src/lib/schema/config-record.js'
 
-/** What a change of limits does to live buckets. */
 export const syncLimits = (table: NamespaceTable, scope: ConfigScope, options?: SyncOptions): Promise<SyncResult> =>
   syncBuckets(table, scope, [limitSync], options)

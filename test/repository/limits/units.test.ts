@@ -72,7 +72,7 @@ describeOnEngine('limits in money', () => {
     configs.keepUnits()
     const listing = () => configPage(configs, {}, {})
     expect(await readsOf(async () => [await listing(), await listing(), await configs.get(resource)])).toBe(1)
-    // A change is decided by what is stored then, and shown afterwards.
+    // A change reads the stored units again, and later reads show the result.
     expect(await readsOf(() => configs.set(resource, limits('gbp=£1/day@UTC')))).toBe(1)
     expect((await configs.get(resource))?.limits).toMatchObject([{unit: 'GBP'}, {unit: 'USD'}])
   })

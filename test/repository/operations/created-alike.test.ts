@@ -9,7 +9,7 @@ import {OperatorScene, USER} from './scene.js'
 const RESOURCE = {level: 'resource', resource: USER.resource} as const
 const ENTITY = {level: 'entity', ...USER} as const
 
-/** Limits of the resource, and what an operator or another client has set besides. */
+/** Limits of the resource, and other settings of an operator or another client. */
 interface Configuration {
   readonly limits: readonly string[]
   readonly prepare?: (repository: NamespaceRepository, scene: OperatorScene) => Promise<unknown>
@@ -50,7 +50,7 @@ const CONFIGURATIONS: Readonly<Record<string, Configuration>> = {
 
 const CASES = Object.entries(CONFIGURATIONS)
 
-/** What the first use itself stores: marks of the write, what it takes, counts or adds. */
+/** Attributes that the first use itself stores: write marks, consumption, counts and top-ups. */
 const OF_THE_USE = /^(wn_\d|lr|bi|rq|b_wcu_tc|b_q_(tk|tc|tu))$/
 
 describeOnEngine('a bucket', {timeout: 60_000}, () => {

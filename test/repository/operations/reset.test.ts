@@ -77,7 +77,7 @@ describeOnEngine('a bucket reset', () => {
     await Promise.all([reset('a', 'r'), ...consumers])
     const after = await find('a', 'r')
     expect(totalOf(after, 'rpm', 'consumedMilli')).toBe(2 * 900 + admitted)
-    // Those that the reset saw are forgiven, the others are charged: never more than full less what came after.
+    // The reset forgives consumption that it saw; later consumption is charged. The result never exceeds capacity.
     expect(totalOf(after, 'rpm')).toBeGreaterThanOrEqual(1000 - admitted)
     expect(totalOf(after, 'rpm')).toBeLessThanOrEqual(1000)
   })

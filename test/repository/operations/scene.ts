@@ -42,7 +42,7 @@ export class OperatorScene extends Scene {
     return this.configure({level: 'resource', resource: USER.resource}, ...limits)
   }
 
-  /** How many of several requests are admitted, by a process of its own unless one is given. */
+  /** How many of several requests are admitted, by a new process unless one is given. */
   async admitted(times: number, consume: Readonly<Record<string, number>>, given?: RateLimiter): Promise<number> {
     const limiter = given ?? this.limiter({denyCacheMs: 0})
     let count = 0

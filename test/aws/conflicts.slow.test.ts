@@ -17,7 +17,7 @@ describeWithPython('a deployment in conflict with another', {timeout: 300_000}, 
     await proxy?.[Symbol.asyncDispose]()
   })
 
-  it('of the same name in another region reports the names that they share, and works with other names', async () => {
+  it('reports the shared names when another region has a stack of the same name, and works with other names', async () => {
     await stackUser(moto.endpoint).json('deploy --stack twice --yes')
     const elsewhere = stackUser(moto.endpoint, {AWS_REGION: 'us-east-2'})
     const {code, error} = await elsewhere.fail('deploy --stack twice --yes')
@@ -33,7 +33,7 @@ describeWithPython('a deployment in conflict with another', {timeout: 300_000}, 
   it.each([
     ['ChangeSetNotFound', 'ChangeSet [zael-1] does not exist', 404],
     ['InvalidChangeSetStatus', 'ChangeSet [x] cannot be executed in its current execution status of [OBSOLETE]', 400],
-  ])('of the same stack at the same time reports it: %s', async (name, reason, status) => {
+  ])('reports another deployment of the same stack at the same time: %s', async (name, reason, status) => {
     await stackUser(moto.endpoint).json('deploy --stack raced --no-aggregator --yes')
     atExecution = xmlRefusal(name, reason, status)
     const {code, error} = await stackUser(proxy.endpoint).fail(

@@ -61,7 +61,7 @@ describeWithPython('obstacles of a deployment', {timeout: 300_000}, () => {
 
   describe('a stack of the same name', () => {
     it.each(['deploy --stack foreign --yes', 'delete --stack foreign --delete-table --confirm foreign'])(
-      'that is not a limiter is not changed: %s',
+      'is not changed when it is not a limiter: %s',
       async command => {
         await createForeign('foreign', {team: 'billing'}).catch(() => {})
         const user = await userWith(() => undefined)
@@ -78,7 +78,7 @@ describeWithPython('obstacles of a deployment', {timeout: 300_000}, () => {
       },
     )
 
-    it('of the Python tool is not changed; the hint says how to adopt it', async () => {
+    it('is not changed when the Python tool made it; the hint names how to adopt it', async () => {
       await createForeign('python', {ManagedBy: 'zae-limiter', 'zae-limiter:type': 'limiter'})
       const user = await userWith(() => undefined)
       const {code, error} = await user.fail('deploy --stack python --yes')
@@ -88,7 +88,7 @@ describeWithPython('obstacles of a deployment', {timeout: 300_000}, () => {
       expect(writesOf(user.proxy.takeOperations())).toEqual([])
     })
 
-    it('that is being changed is not changed; the hint says to wait', async () => {
+    it('is not changed while it is being changed; the hint suggests to wait', async () => {
       const user = await userWith(
         on('DescribeStacks', {response: body => body.replaceAll('CREATE_COMPLETE', 'UPDATE_IN_PROGRESS')}),
       )
@@ -224,7 +224,7 @@ describeWithPython('obstacles of a deployment', {timeout: 300_000}, () => {
       expect(Summaries.filter(({ExecutionStatus}) => ExecutionStatus === 'AVAILABLE')).toEqual([])
     })
 
-    it('that changes the architecture of the function installs the placeholder: the code is uploaded again', async () => {
+    it('uploads the code again when a new architecture installs the placeholder', async () => {
       await stackUser(moto.endpoint).json('deploy --stack chip --yes')
       const user = await userWith(on('DescribeChangeSet', {response: body => withChange(body, OTHER_PROCESSOR)}))
       const dry = await user.json('deploy --stack chip --lambda-architecture x86_64 --dry-run')
@@ -237,7 +237,7 @@ describeWithPython('obstacles of a deployment', {timeout: 300_000}, () => {
       expect(Configuration).toMatchObject({CodeSha256: sha256Base64, Architectures: ['x86_64']})
     })
 
-    it('that CloudFormation rejects is reported with the reason, and nothing is left', async () => {
+    it('is reported with the reason when CloudFormation rejects it, and nothing is left', async () => {
       const reason = 'Template format error: Unrecognized resource types'
       const user = await userWith(
         on('DescribeChangeSet', {
@@ -265,7 +265,7 @@ describeWithPython('obstacles of a deployment', {timeout: 300_000}, () => {
       expect(tags).not.toContain('team')
     })
 
-    it('that would replace the table is never executed', async () => {
+    it('is never executed when it would replace the table', async () => {
       await stackUser(moto.endpoint).json('deploy --stack precious --no-aggregator --yes')
       const user = await userWith(on('DescribeChangeSet', {response: body => withChange(body, TABLE_REPLACED)}))
       const {code, error} = await user.fail('deploy --stack precious --encryption-key aws-managed --yes')
@@ -278,7 +278,7 @@ describeWithPython('obstacles of a deployment', {timeout: 300_000}, () => {
       expect(operations).not.toContain('ExecuteChangeSet')
     })
 
-    it('that replaces another resource is shown in the plan and in the confirmation', async () => {
+    it('is shown in the plan and in the confirmation when it replaces another resource', async () => {
       await stackUser(moto.endpoint).json('deploy --stack replaced --no-aggregator --yes')
       const user = await userWith(on('DescribeChangeSet', {response: body => withChange(body, QUEUE_REPLACED)}))
       const {code, stdout, stderr} = await user.run('deploy --stack replaced --encryption-key aws-managed')
@@ -384,7 +384,7 @@ describeWithPython('obstacles of a deployment', {timeout: 300_000}, () => {
       expect(writesOf(user.proxy.takeOperations())).toEqual([])
     })
 
-    it('Ctrl-C stops the command, and reports that CloudFormation continues', async () => {
+    it('stops on Ctrl-C, and reports that CloudFormation continues', async () => {
       const user = await userWith(
         on('DescribeStackEvents', {response: body => body.replaceAll('CREATE_COMPLETE', 'CREATE_IN_PROGRESS')}),
       )
@@ -453,7 +453,7 @@ describeWithPython('obstacles of a deployment', {timeout: 300_000}, () => {
       expect(await readStack(account.aws, 'shell')).toBeUndefined()
     })
 
-    it('that fails reports the first reason, and does not delete the table', async () => {
+    it('reports the first reason when it fails, and does not delete the table', async () => {
       await stackUser(moto.endpoint).json('deploy --stack sticky --no-aggregator --yes')
       let isDeleting = false
       const user = await userWith(({operation}) => {

@@ -160,7 +160,7 @@ describeWithPython('zael status', {timeout: 300_000}, () => {
     })
   })
 
-  it('reports parts that it may not read, and all others', async () => {
+  it('reports parts without permission as unknown, and reads all others', async () => {
     const result = await proxy.during(
       (action, request) =>
         /^(cloudwatch|sqs):|:DescribeContinuousBackups$/.test(action) ? denial(request) : undefined,
@@ -184,7 +184,7 @@ describeWithPython('zael status', {timeout: 300_000}, () => {
     expect(withoutStack).toMatchObject({cloudFormation: null, aggregator: {ownCode: true}, mapping: {state: 'Enabled'}})
   })
 
-  it('does not report a stack as healthy when AWS does not answer', async () => {
+  it('does not report a stack as healthy when AWS does not respond', async () => {
     const {code, stdout} = await proxy.during(
       action => (/^(lambda|cloudwatch|sqs):/.test(action) ? {instead: {status: 503, body: ''}} : undefined),
       () => user.run('status --stack healthy --json'),

@@ -6,8 +6,8 @@ import type {Table} from '../../src/lib/repository/table/table.js'
 export type Responses = Readonly<Record<string, (input: Record<string, unknown>) => unknown>>
 
 /**
- * A fake AWS with given responses, for cases that neither an engine nor moto supports: pages, intermediate states, refusals. All
- * services share the responses; `calls` are the commands in order.
+ * A fake AWS with given responses, for cases that neither an engine nor moto supports: pages, intermediate states,
+ * refusals. All services share the responses; `calls` are the commands in order.
  */
 export function fakeAws(responses: Responses): {
   aws: Aws

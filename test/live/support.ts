@@ -51,7 +51,7 @@ export function shardOf(id: string, shard: number, sketch: ShardSketch): StoredB
     const full = shareOfRate(name, rate, shard, shardCount).capacityMilli
     const tokensMilli = left === undefined ? full : BigInt(Math.round(left * 1000))
     const consumedMilli = BigInt(Math.round(consumed * 1000))
-    // Also when the instant is over until which clients may rely on it.
+    // In the past: a soft limit is shown as soft after that instant, too.
     const kind = limit.soft && {kind: {definition: '', softUntilMs: READ_AT_MS - 1}}
     limits.set(name, {...rate, tokensMilli, remainder: BigInt(remainder), consumedMilli, ...kind})
   }

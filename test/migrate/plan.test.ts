@@ -27,7 +27,7 @@ describe('the plan of a migration', () => {
     ['usage', {old: [row('usage', 1, {pending: 1})]}, ['data', 'catch-up']],
     ['audit events', {old: [row('audit', 1, {pending: 1})]}, ['data', 'catch-up']],
     ['the version', {schema: {current: '0.8.0', legacy: undefined, isAccepted: false}}, ['version']],
-  ])('a table that lacks %s gets it', (_, part, steps) => {
+  ])('adds %s to a table that lacks it', (_, part, steps) => {
     expect(pendingSteps(surveyOf(part))).toEqual(steps)
   })
 

@@ -70,7 +70,7 @@ describe('a failed call to AWS', () => {
     [403, 'aws.denied'],
     [503, 'aws.unavailable'],
     [418, 'aws.failed'],
-  ])('a response without a message, status %i', (httpStatusCode, code) => {
+  ])('handles a response without a message, status %i', (httpStatusCode, code) => {
     const error = toZaelError(refusal('Unknown', 'Unknown', {$metadata: {httpStatusCode}}), 'ask')
     expect(error.code).toBe(code)
     expect(error.message).toContain(`HTTP status ${httpStatusCode}`)

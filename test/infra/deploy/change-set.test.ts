@@ -156,7 +156,7 @@ describe('discardChangeSet', () => {
   it.each([
     ['has a plan for the stack', () => ({Summaries: [{ChangeSetName: 'zael-2', StackId: 'st'}]})],
     ['may have one, which cannot be read', () => Promise.reject(new Error('denied'))],
-  ])('keeps the empty stack when somebody else %s', async (_, listChangeSets) => {
+  ])('keeps the empty stack when another client %s', async (_, listChangeSets) => {
     const {aws, calls} = fakeAws({...stackIs('REVIEW_IN_PROGRESS'), listChangeSets})
     await discardChangeSet(aws, {...CHANGE_SET, hasOwnStack: true})
     expect(namesOf(calls)).not.toContain('deleteStack')

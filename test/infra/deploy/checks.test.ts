@@ -31,7 +31,7 @@ describe('the starting position of the stream', () => {
     return () => checkStreamStart(stack, given, resources)
   }
 
-  it('of an existing mapping cannot be changed', () => {
+  it('cannot be changed for an existing mapping', () => {
     expect(check({StreamStartingPosition: 'LATEST'})).toThrow(
       expect.objectContaining({code: 'deploy.stream-start', details: expect.objectContaining({asked: 'latest'})}),
     )

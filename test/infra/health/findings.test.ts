@@ -113,7 +113,7 @@ describe('a stack', () => {
     expect(fixOf({table: {...WELL.table, pointInTimeRecovery: false}})).toContain('update-continuous-backups')
   })
 
-  it("does not propose to undo somebody's protection of the table", () => {
+  it('does not propose to remove manual protection of the table', () => {
     const properties = [{path: '/DeletionProtectionEnabled', expected: 'false', actual: 'true'}]
     const table = {...DRIFTED, type: 'AWS::DynamoDB::Table', change: 'modified' as const, properties}
     const fixes = healthWith({drift: [DRIFTED, table]}).findings.map(({fix}) => fix)
@@ -141,7 +141,7 @@ describe('a stack', () => {
     ['30', 90_001, 1],
     ['120', 180_000, 0],
     ['120', 180_001, 1],
-  ])('that waits %s s for a full batch may be %i ms behind: %i problems', (value, iteratorAgeMs, problems) => {
+  ])('waits %s s for a full batch and so may be %i ms behind: %i problems', (value, iteratorAgeMs, problems) => {
     const chosen = value === '30' ? [] : [{name: 'StreamBatchWindow', value, default: '30'}]
     const cloudFormation = {...WELL.cloudFormation, parameters: {...WELL.cloudFormation.parameters, chosen}}
     const {findings} = healthWith({cloudFormation, traffic: {...WELL.traffic, iteratorAgeMs}})
@@ -171,7 +171,7 @@ describe('a stack', () => {
     ])
   })
 
-  it('of the Python tool is not deployed by zael', () => {
+  it('is not deployed by zael when the Python tool made it', () => {
     const cloudFormation = {...WELL.cloudFormation, owner: 'zae-limiter' as const}
     const {findings} = healthWith({cloudFormation, mapping: null})
     expect(findings[0]?.fix).toContain('docs/operations.md')

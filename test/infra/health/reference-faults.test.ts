@@ -11,14 +11,14 @@ describe('C-15 the aggregator was called enabled whenever the stream was on', ()
     ['Disabled', {...WELL.mapping, state: 'Disabled'}],
     ['failing', {...WELL.mapping, lastResult: 'PROBLEM: Function call failed'}],
     ['gone', null],
-  ])('a mapping that is %s is reported, although the stream is on', (_, mapping) => {
+  ])('reports a mapping that is %s, although the stream is on', (_, mapping) => {
     const health = healthWith({mapping})
     expect(health).toMatchObject({isHealthy: false, table: {stream: 'NEW_AND_OLD_IMAGES'}})
     expect(health.findings.map(({part}) => part)).toEqual(['mapping'])
     expect(statusHealthLines(health, null).at(-1)).toContain('prod is degraded: 1 problem')
   })
 
-  it('alarms, dead letters, lag, mapping and policy ARNs are shown', () => {
+  it('shows alarms, dead letters, lag, mapping and policy ARNs', () => {
     const text = statusHealthLines(healthWith(), null).join('\n')
     for (const words of ['mapping ', 'lag ', 'dead letters ', 'prod-aggregator-errors', ':policy/prod-acq']) {
       expect(text).toContain(words)
@@ -26,7 +26,7 @@ describe('C-15 the aggregator was called enabled whenever the stream was on', ()
   })
 })
 
-it('C-41 alarms are listed with their states, and dead letters are counted', () => {
+it('C-41 lists alarms with their states, and counts dead letters', () => {
   const alarms = [{...WELL.alarms[0], state: 'ALARM', reason: 'too many'}, WELL.alarms[1]]
   const health = healthWith({alarms, deadLetters: {queue: 'prod-aggregator-dlq', messages: 4}})
   expect(healthJson(health, null)).toMatchObject({alarms, deadLetters: {messages: 4}, healthy: false})
@@ -35,7 +35,7 @@ it('C-41 alarms are listed with their states, and dead letters are counted', () 
   expect(text).toMatch(/dead letters +4 in prod-aggregator-dlq\n/)
 })
 
-it('C-42 every problem of a stack has its own line with a fix', () => {
+it('C-42 lists every problem of a stack on its own line, with a fix', () => {
   const unhealthy = healthWith({
     table: {...WELL.table, stream: 'KEYS_ONLY', expiry: false},
     mapping: {...WELL.mapping, state: 'Disabled', filters: []},

@@ -41,7 +41,7 @@ describe('a list of stacks', () => {
     ])
   })
 
-  it('of all regions distinguishes regions that refuse from opt-in regions that are not enabled', async () => {
+  it('distinguishes regions that refuse from opt-in regions that are not enabled', async () => {
     const open = (region: string) => {
       const isRefused = region === 'af-south-1' || region === 'eu-west-1'
       const Stacks = [{StackName: region, Tags: ZAEL}]

@@ -88,7 +88,7 @@ describe('alarms', () => {
     expect([age[0].Expression, seconds]).toEqual(['measured / 1000 - 60', 60])
   })
 
-  it('C-41 a dashboard is part of the stack, with or without the aggregator', () => {
+  it('C-41 includes a dashboard, with or without the aggregator', () => {
     const widgets = (parameters = {}) => {
       const {Resources} = stackWith(parameters)
       return JSON.parse(Resources.Dashboard.Properties.DashboardBody).widgets.map(
@@ -100,13 +100,13 @@ describe('alarms', () => {
     expect(stackWith({EnableDashboard: off}).Resources).not.toHaveProperty('Dashboard')
   })
 
-  it('a stack of the same name in another region has another dashboard name, which is unique in the account', () => {
+  it('gives a stack of the same name in another region another dashboard name, unique in the account', () => {
     const nameIn = (region: string) =>
       stackWith({}, {'AWS::Region': region}).Resources.Dashboard.Properties.DashboardName
     expect([nameIn('eu-west-1'), nameIn('us-east-2')]).toEqual(['prod-eu-west-1', 'prod-us-east-2'])
   })
 
-  it('the dashboard shows all indexes besides the table, whose metrics do not include them', () => {
+  it('shows all indexes on the dashboard besides the table, whose metrics do not include them', () => {
     const {widgets} = JSON.parse(stackWith().Resources.Dashboard.Properties.DashboardBody)
     const shown = ['Capacity used', 'Turned away'].flatMap(title => {
       const {metrics} = widgets.find(({properties}: TemplateNode) => properties.title === title).properties

@@ -160,7 +160,7 @@ describeOnEngine('policies and the calls that the code makes', () => {
     expect(lets(NS_READ, batch(`${own}/ENTITY#a`, 'AnotherTags/ENTITY#b'), own)).toBe(false)
   })
 
-  it('refuses a call without a key, because there is no key to compare', () => {
+  it('refuses a call without a key to compare', () => {
     for (const action of ['dynamodb:Scan', 'dynamodb:GetItem', 'dynamodb:Query', 'dynamodb:UpdateItem']) {
       for (const policies of [NS_ACQ, NS_READ, NS_FULL]) {
         expect(lets(policies, {action, target: 'table', leadingKeys: undefined}, own)).toBe(false)

@@ -26,7 +26,7 @@ describe('parameters', () => {
   })
 
   it.each(STACK_OPTIONS.map(option => [option.parameter, option] as const))(
-    '%s allows what its option allows',
+    '%s allows the same values as its option',
     (_, option) => {
       const {Default, AllowedValues, AllowedPattern, MinValue, MaxValue, Type} = TEMPLATE.Parameters[option.parameter]
       const {kind, choices = [], spelled = {}, min = 0, max = 0, pattern} = option

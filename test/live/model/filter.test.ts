@@ -17,7 +17,7 @@ it.each([
   ['entity:gpt-4', []],
   ['entity:resource:x', ['resource:x#search']],
   ['!entity:ada', ['Ada#GPT-4', 'ada-2#gpt-4o', 'gpt-4-user#search', 'resource:x#search']],
-])('the filter "%s" matches %j', (filter, ids) => {
+])('applies the filter "%s" to find %j', (filter, ids) => {
   const readings = IDS.map(id => readingOf(bucketOf(id, {limits: {rpm: {capacity: 9}}})))
   expect(ranking(readings, READ_AT_MS, {sort: 'entity', reversed: false, filter}).ids.toSorted()).toEqual(ids)
 })
@@ -50,6 +50,6 @@ it.each([
   ['resource:gpt-4', undefined],
   ['entity:a#b', expect.stringContaining('a#b')],
   ['resource:', expect.any(String)],
-])('the filter "%s" has the problem %s', (filter, problem) => {
+])('reports for the filter "%s" the problem %s', (filter, problem) => {
   expect(filterProblem(filter)).toEqual(problem)
 })

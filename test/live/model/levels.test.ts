@@ -51,7 +51,7 @@ describe('levels', () => {
     expect(levelsAt(bucket, READ_AT_MS + 1)[0]?.level).toBe(10)
   })
 
-  it('of quotas and schedules follow the calendar: a reset that is due, and the rate in force', () => {
+  it('follow the calendar of quotas and schedules: a reset that is due, and the rate in force', () => {
     const plain = bucketOf('a#b', {limits: {q: {capacity: 10, left: 1}, r: {capacity: 10, left: 2}}})
     const [stored] = plain.shards
     if (stored?.kind !== 'bucket') throw new Error('no bucket')

@@ -46,7 +46,7 @@ describe('the status of a bucket', () => {
     expect(of([6, 400])).toMatchObject({status: 'over', worst: {name: 'rpm'}})
   })
 
-  it('is over when its parent has too little for its average request, and says that the parent refuses', () => {
+  it('is over when its parent has too little for its average request, and names the parent as refusing', () => {
     const child = reading('child#r', 900, {typical: [50]})
     expect(childOf(reading('team#r', 49), child)).toMatchObject({status: 'over', refusedBy: 'parent'})
     expect(childOf(reading('team#r', 50), child)).toMatchObject({status: 'ok', refusedBy: undefined})

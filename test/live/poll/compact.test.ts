@@ -7,7 +7,7 @@ import {anyBucket, anyInstant, bucketOf, READ_AT_MS, shardOf} from '../support.j
 
 const plain = ({entity, resource, shardCount, shards}: ShardedBucket) => ({entity, resource, shardCount, shards})
 
-it('a compact bucket equals the original at every instant (L6)', () => {
+it('keeps a compact bucket equal to the original at every instant (L6)', () => {
   fc.assert(
     fc.property(anyBucket, anyInstant, (bucket, nowMs) => {
       expect(plain(compactRecord(bucket))).toEqual(plain(bucket))

@@ -349,7 +349,7 @@ describe('between polls', () => {
     expect(level()).toBe('15.6')
   })
 
-  it('a deleted bucket stays for one poll, dimmed and marked', async () => {
+  it('keeps a deleted bucket for one poll, dimmed and marked', async () => {
     const view = await show(SAMPLE)
     expect(view.terminal.screen).toContain('○ user-gone')
     view.watch.poll(SAMPLE.filter(({isGone}) => !isGone))

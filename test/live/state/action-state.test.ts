@@ -68,7 +68,7 @@ describe('an action opens', () => {
     expect(looking.action?.target.refusingParent).toBeUndefined()
   })
 
-  it('not without a row, not in other tabs, not in the help, and not while a filter is typed', () => {
+  it('never without a row, in other tabs, in the help, or while a filter is typed', () => {
     const nothing = {...EXTENT, ids: []}
     expect(press(FIRST, 'R', {}, nothing).action).toBeUndefined()
     for (const before of ['?', '/']) expect(press(press(FIRST, before), 'R').action).toBeUndefined()

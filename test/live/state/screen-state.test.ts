@@ -116,7 +116,7 @@ describe('filter', () => {
 })
 
 describe('why', () => {
-  it('explains the selected bucket, and goes back to where it was opened', () => {
+  it('explains the selected bucket, and returns to where it was opened', () => {
     const fromList = stateAfter(down, {type: 'why'})
     expect(fromList).toMatchObject({mode: 'why', whyId: 'e1#r', detailId: undefined})
     expect(reduce(fromList, {type: 'back'}, () => STAGE)).toMatchObject({mode: 'list', whyId: undefined})

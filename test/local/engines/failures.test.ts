@@ -71,7 +71,7 @@ describe.skipIf(hasNoEngine)('the abort signal', () => {
   })
 })
 
-it.skipIf(hasNoEngine || hasNoShell)('an engine that ignores SIGTERM is killed after the grace time', async () => {
+it.skipIf(hasNoEngine || hasNoShell)('kills an engine that ignores SIGTERM after the grace time', async () => {
   const engine = await startEngine({}, {stopGraceMs: 50})
   process.kill(engine.pid, 'SIGSTOP')
   await Promise.all([engine.stop(), engine.stop()])

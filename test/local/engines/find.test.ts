@@ -121,7 +121,7 @@ describe('where dynoxide is not built for the platform', () => {
     expect((await pickEngine(undefined)).kind.name).toBe('dynamodb-local')
   })
 
-  it('without Java, names the problem of every engine', async () => {
+  it('names the problem of every engine without Java', async () => {
     await expect(pickEngine(undefined)).rejects.toMatchObject({
       code: 'engine.missing',
       message: expect.stringMatching(

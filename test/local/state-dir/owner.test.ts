@@ -32,7 +32,7 @@ describe.skipIf(process.platform === 'win32')('a private file or folder', () => 
     expect(() => checkOwnUser('/a', {uid: OTHER_UID}, '')).toThrow(refusal)
   })
 
-  it.each([0o640, 0o604, 0o620, 0o602, 0o601, 0o777])('with mode %o is refused', mode => {
+  it.each([0o640, 0o604, 0o620, 0o602, 0o601, 0o777])('is refused with mode %o', mode => {
     expect(() => checkPrivate("/it's", {uid: own, mode: 0o100_000 | mode})).toThrow(
       expect.objectContaining({
         code: 'local.permissions',

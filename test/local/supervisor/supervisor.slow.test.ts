@@ -134,7 +134,7 @@ describeOnEngine('a supervisor', () => {
 })
 
 it.skipIf(process.platform === 'win32')(
-  'a supervisor whose starting command exits before it is ready stops',
+  'stops a supervisor whose starting command exits before it is ready',
   async () => {
     const options = {stateDir: folder, dataDir: join(folder, 'data'), aggregator: true, version: '0.1.0'}
     const child = spawn(process.execPath, [...supervisorProgram(), JSON.stringify(options)], {
@@ -153,7 +153,7 @@ it.skipIf(process.platform === 'win32')(
   },
 )
 
-it('a supervisor that may not write its data folder fails, and leaves nothing', async () => {
+it('fails when the supervisor may not write its data folder, and leaves nothing', async () => {
   const {ended} = supervise({dataDir: '/proc/zael'})
   expect(await ended).toMatchObject({code: 'engine.data-dir'})
   expect(await readdir(folder)).toEqual([])

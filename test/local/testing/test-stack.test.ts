@@ -10,7 +10,7 @@ const isInstalled = await findBinary().then(
 const request = {entity: 'user-1', resource: 'gpt-4', consume: {rpm: 1}}
 
 describe.skipIf(!isInstalled)('zael/testing', () => {
-  it('gives a limiter on a table of its own, and leaves nothing behind', async () => {
+  it('gives a limiter on its own table, and leaves nothing behind', async () => {
     let endpoint = ''
     {
       await using stack = await startTestStack({limits: ['rpm=2/min']})

@@ -217,7 +217,7 @@ describeOnEngine('buckets without limits', () => {
       ['the system, before an exception is written', vip, system, 'system'],
       ['the resource itself', resource, resource, 'resource'],
       ['the system, before the resource is written', resource, system, 'system'],
-    ] as const)('keep those of %s', async (_, written, set, level) => {
+    ] as const)('keep the limits of %s', async (_, written, set, level) => {
       await writeWhile(written, set)
       expect(await applied(scene, written === vip ? 'vip' : 'user-2', 'gpt-4')).toBe(`${level} rpm=3/min`)
       await restore(scene)

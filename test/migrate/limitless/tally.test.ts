@@ -23,7 +23,7 @@ function summary(...sets: readonly [count: number, ...texts: string[]][]) {
 }
 
 describe('the limits of most buckets', () => {
-  it('are those of the resource, and others are exceptions', () => {
+  it('belong to the resource, and others are exceptions', () => {
     expect(summary([3, 'rpm=100/min'], [1, 'rpm=500/min'])).toMatchObject({
       buckets: 4,
       common: limits('rpm=100/min'),

@@ -79,7 +79,7 @@ describeOnEngine('records that change after they were copied', () => {
     expect((await scene.verify()).clean).toBe(true)
   })
 
-  it('cannot be resolved where there is no conflict', async () => {
+  it('cannot be resolved without a conflict', async () => {
     const before = await scene.items()
     await expect(resolve(scene, 'ENTITY#org:0 #META', 'old')).rejects.toMatchObject({kind: 'notFound'})
     await expect(resolve(scene, 'ENTITY#missing #META', 'old')).rejects.toMatchObject({kind: 'notFound'})

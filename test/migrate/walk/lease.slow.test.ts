@@ -50,7 +50,7 @@ describeOnEngine('the lease of a migration', () => {
     await next.release()
   })
 
-  it('of two runs that start at once, one gets it and the other is refused', async () => {
+  it('goes to one of two runs that start at once, and the other is refused', async () => {
     const outcomes = await Promise.allSettled([scene.migrate({owner: 'one'}), scene.migrate({owner: 'two'})])
     const refused = outcomes.filter(({status}) => status === 'rejected')
     expect(refused).toHaveLength(1)

@@ -33,7 +33,7 @@ describe('the migration record', () => {
     expect(decodeMigration(encodeMigration(record))).toEqual(record)
   })
 
-  it('of another version may have more attributes, or fewer', () => {
+  it('may have more or fewer attributes in another version', () => {
     const {[names.passWrites]: _, [names.pass]: __, [names.counts]: ___, ...older} = encodeMigration(record)
     expect(decodeMigration(older)).toEqual({...record, pass: 1, passWrites: 0, counts: {}})
     expect(decodeMigration(changed({future: s('x')}))).toEqual(record)

@@ -26,7 +26,7 @@ describe('the average request of a bucket', () => {
   it('counts a write as a request of clients that count no requests', () => {
     expect(average(bucketOf('a#b', bucket({tpm: 1000}, 10)), 0)).toEqual({tpm: 100})
     expect(average(bucketOf('a#b', bucket({tpm: 1000}, 10)), 4)).toEqual({tpm: 100})
-    // A request and its correction.
+    // A request and its settlement.
     expect(average(bucketOf('a#b', bucket({tpm: 1000}, 10)), 5)).toEqual({tpm: 200})
   })
 

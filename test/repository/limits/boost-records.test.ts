@@ -105,7 +105,7 @@ describeOnEngine('temporary limits', () => {
   const END_MS = Date.parse('2026-11-17T14:37Z')
 
   /** Reads at an instant: the effective level and its limits, and the entity's stored limits. */
-  const saidAt = async (ms: number) => {
+  const readAt = async (ms: number) => {
     tenant.nowMs = ms
     const {source, limits: applied} = await configs.resolve({entity: 'e1', resource: 'gpt-4'})
     const listed = [...(await configs.ofEntity('e1')), ...(await configs.entities('gpt-4')).records]
@@ -126,14 +126,14 @@ describeOnEngine('temporary limits', () => {
     await boost(entity, ['tpm=400k/min'])
     await configs.set(resource, limits('rpm=7/min', 'x=1'))
     // Cached for a minute from here on.
-    expect(await saidAt(END_MS - 30_000)).toEqual(['entity', 'rpm=100', 'tpm=100000', 2, 2, 2, 2])
-    expect(await saidAt(END_MS - 1)).toEqual(['entity', 'rpm=100', 'tpm=100000', 2, 2, 2, 2])
+    expect(await readAt(END_MS - 30_000)).toEqual(['entity', 'rpm=100', 'tpm=100000', 2, 2, 2, 2])
+    expect(await readAt(END_MS - 1)).toEqual(['entity', 'rpm=100', 'tpm=100000', 2, 2, 2, 2])
     tenant.transport.calls.length = 0
     expect((await configs.resolve({entity: 'e1', resource: 'gpt-4'}, {})).source).toBe('entity')
     tenant.nowMs = END_MS
     expect((await configs.resolve({entity: 'e1', resource: 'gpt-4'}, {})).source).toBe('resource')
     expect(tenant.transport.calls).toEqual([])
-    expect(await saidAt(END_MS)).toEqual(['resource', 'rpm=7', 'tpm=100000', 'x=1', 0, 0, 0, 0])
+    expect(await readAt(END_MS)).toEqual(['resource', 'rpm=7', 'tpm=100000', 'x=1', 0, 0, 0, 0])
     // Listed until it is tidied up.
     expect(await configs.boosts()).toMatchObject([{isForBoost: true, limit: {boost: {isEnded: true}}}])
     await tidyBoosts(tenant)
@@ -154,10 +154,10 @@ describeOnEngine('temporary limits', () => {
     expect([preview.before, preview.after].map(lasts)).toEqual([['rpm'], []])
     await boost(entity, ['rpm=200/min'], inHours(1))
     expect((await configs.get(entity))?.copiedUntilMs).toBe(END_MS)
-    expect((await saidAt(END_MS - 1))[0]).toBe('entity')
+    expect((await readAt(END_MS - 1))[0]).toBe('entity')
     tenant.nowMs = Date.parse('2026-11-17T10:00Z')
     await configs.endBoosts(entity, ['tpm'])
-    expect((await saidAt(tenant.nowMs))[0]).toBe('resource')
+    expect((await readAt(tenant.nowMs))[0]).toBe('resource')
   })
 
   it('leave a scope without limits after their copy has expired: a new limit copies the effective ones', async () => {

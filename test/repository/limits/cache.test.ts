@@ -81,7 +81,7 @@ describe('the config cache', () => {
     expect(table.reads).toHaveLength(2)
   })
 
-  it('remembers that there is no record', async () => {
+  it('remembers a missing record', async () => {
     const {items, clock, table, limitsOf} = setUp()
     expect(await limitsOf('b')).toBeUndefined()
     items.set(keyId(resourceKey('b')), resourceItem('b'))

@@ -70,7 +70,7 @@ describeOnEngine('limits set in a scope without limits', () => {
     expect(await textsAt(everywhere)).toEqual(['rpm=100/min', 'tpm=1/min'])
   })
 
-  it("copy those of the system for an entity's every resource, because limits of resources differ", async () => {
+  it("copy the system's limits for an entity's default, because limits of resources differ", async () => {
     await configs.set(system, limits('rpm=100/min'))
     await configs.set(batch, limits('tpd=1/day'), {replace: true})
     expect(await configs.set(everywhere, limits('tpm=5/min'))).toMatchObject({copied: {scope: system}})

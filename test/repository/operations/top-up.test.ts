@@ -44,7 +44,7 @@ describeOnEngine('a top-up', {timeout: 60_000}, () => {
       expect(await scene.spends('q', 15, limiter)).toBe(true)
     })
 
-    it('does not come back when the quota becomes a session', async () => {
+    it('is dropped when the quota becomes a session', async () => {
       const limiter = scene.limiter({denyCacheMs: 0, configCacheMs: 0})
       await scene.admitted(1, {q: 10}, limiter)
       await scene.topUp({q: 5})
@@ -237,7 +237,7 @@ describeOnEngine('a top-up', {timeout: 60_000}, () => {
     expect(await scene.spends('q', 16)).toBe(true)
   })
 
-  it.each([1, 4])('of a limit that refills adds at most what is missing, over %i shards', async count => {
+  it.each([1, 4])('adds at most the missing tokens of a limit that refills, over %i shards', async count => {
     await scene.configureUser('rpm=100/min')
     const limiter = scene.limiter({denyCacheMs: 0})
     await limiter.acquire({...USER, consume: {rpm: 60}})
@@ -251,7 +251,7 @@ describeOnEngine('a top-up', {timeout: 60_000}, () => {
   })
 
   it.each([1, 2])(
-    'S6 of a rate adds exactly what it says: whole tokens, as many as fit, with %i shards',
+    'S6 adds exactly the reported amount to a rate: whole tokens, as many as fit, with %i shards',
     async shards => {
       await scene.configureUser('rpm=80/day')
       await scene.admitted(1, {rpm: 9})
@@ -328,17 +328,14 @@ describeOnEngine('a top-up', {timeout: 60_000}, () => {
     ['q=4/1h!', 2],
     ['q=4/hour@UTC', 1],
     ['q=4/hour@UTC', 2],
-  ])(
-    'for a period of %s that is over makes no larger request possible, with %i shards (L2, seed 600905)',
-    async (text, shards) => {
-      await scene.configureUser(text)
-      expect(await scene.admitted(1, {q: 1})).toBe(1)
-      if (shards > 1) await splitBucket(scene.tenant, USER.entity, USER.resource, 1)
-      await scene.topUp({q: 4})
-      expect(await scene.admitted(1, {q: 5})).toBe(1)
-      scene.nowMs += 2 * HOUR_MS
-      await expect(scene.limiter().acquire({...USER, consume: {q: 5}})).rejects.toBeInstanceOf(RequestTooLarge)
-      expect(await scene.admitted(1, {q: 4})).toBe(1)
-    },
-  )
+  ])('for an expired period of %s allows no larger request, with %i shards (L2, seed 600905)', async (text, shards) => {
+    await scene.configureUser(text)
+    expect(await scene.admitted(1, {q: 1})).toBe(1)
+    if (shards > 1) await splitBucket(scene.tenant, USER.entity, USER.resource, 1)
+    await scene.topUp({q: 4})
+    expect(await scene.admitted(1, {q: 5})).toBe(1)
+    scene.nowMs += 2 * HOUR_MS
+    await expect(scene.limiter().acquire({...USER, consume: {q: 5}})).rejects.toBeInstanceOf(RequestTooLarge)
+    expect(await scene.admitted(1, {q: 4})).toBe(1)
+  })
 })

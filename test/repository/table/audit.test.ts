@@ -130,7 +130,7 @@ describeOnEngine('audit', () => {
     await expect(odd.record({entity: 'e', action: 'x', details: {}})).rejects.toThrow(/not a valid entity id/)
   })
 
-  it('goes into the transaction of the change: both or neither', async () => {
+  it('joins the transaction of the change: both or neither', async () => {
     const tenant = newTenant(table)
     const audit = new Audit(tenant)
     const change = (entity: string) => ({
@@ -212,7 +212,7 @@ describeOnEngine('audit', () => {
     expect(tenant.transport.calls).toEqual(['Query'])
   })
 
-  it('S11 shows events of its own namespace only', async () => {
+  it('S11 shows only events of its namespace', async () => {
     const tenant = newTenant(table)
     const longer = {...tenant, namespace: `${tenant.namespace}x`}
     const record = await new Audit(tenant).record({entity: 'e', action: 'x', details: {}})

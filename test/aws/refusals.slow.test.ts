@@ -132,7 +132,7 @@ describeWithPython('obstacles of a deployment', {timeout: 300_000}, () => {
       const {code, stderr} = await zael(['deploy', '--stack', 'prod', '--region', 'eu-nowhere-9'], {env: MOTO_IDENTITY})
       expect(code).toBe(1)
       expect(stderr).toMatch(/^Error: Cannot read stack "prod": the host cloudformation\.eu-nowhere-9\./)
-      expect(stderr).toContain('Try: Check the spelling of the region and --endpoint-url; ')
+      expect(stderr).toContain('Try: Check the region and --endpoint-url. ')
     })
 
     it('reports a network failure', async () => {

@@ -37,7 +37,7 @@ describe.each(Object.entries(OPTIONS))('the page of %s', (page, interfaces) => {
     expect(options.toSorted()).toEqual([...new Set(interfaces.flatMap(membersOf))].toSorted())
   })
 
-  it.each([/refused/, /waited/, /(leaves|aborts|aborted)/, /provider/, /outage, `block`/, /outage, `allow`/])(
+  it.each([/refused/, /waited/, /(disconnects|aborts|aborted)/, /provider/, /outage, `block`/, /outage, `allow`/])(
     'states the charge of: %s',
     what => {
       const rows = [...section(page, 'Charges').matchAll(/^\| (.+?) \|/gm)].map(([, row]) => row ?? '')

@@ -142,7 +142,7 @@ describe.skipIf(inject('engineEndpoint') === '')('the stories of an operator', {
 
   story(
     'Block a key now',
-    'A key has leaked. Once the command returns, no process admits its requests; the service responds with 403 instead of 429. If the key has its own switch for a resource, the command names it and the command to run. `clear` removes the switch. `enable` would exempt the key from a later `zael resource disable`.',
+    'A key has leaked. Once the command returns, no process admits its requests; the service responds with 403 instead of 429. If the key has its own switch for a resource, the command lists that switch, and a command that disables the key there too. `clear` removes the switch. `enable` would exempt the key from a later `zael resource disable`.',
     async () => {
       expect(await stack.type('zael entity disable cust-33')).toMatch(/live buckets +1 updated/)
       const {admitted} = await stack.until('cust-33 gpt-4', () => true)

@@ -13,7 +13,7 @@ export default class EntityCascade extends StackCommand<typeof EntityCascade> {
   static override args = {
     id: string({description: 'Entity id.', required: true, ignoreStdin: true}),
     policy: string({
-      description: 'Charge the parent, do not charge it, or remove the policy.',
+      description: 'on charges the parent, off does not, clear removes the policy.',
       options: ['on', 'off', 'clear'],
       required: true,
       ignoreStdin: true,

@@ -19,9 +19,9 @@ export default class EntityImport extends StackCommand<typeof EntityImport> {
 
   static override description =
     'CSV columns: id (required), name, parent, cascade, metadata.KEY, limits ("rpm=60 tpm=10k/min", for all resources) ' +
-    'and limits.RESOURCE. A JSON line has an id and the fields of an entity in a manifest. Empty cells and unlisted ' +
-    'fields do not change. Checks all lines before the first write. Asks before changing existing entities or unlisted ' +
-    'limits of live buckets. After an interruption, run it again.'
+    'and limits.RESOURCE. A JSON line has an id and the fields of an entity in a manifest. Empty cells and missing ' +
+    'fields change nothing. Checks all lines before the first write. Asks before changing existing entities, or limits ' +
+    'of live buckets that the file does not list. After an interruption, run it again.'
 
   static override args = {
     file: string({description: 'CSV or JSON Lines file; - reads standard input.', required: true, ignoreStdin: true}),

@@ -12,7 +12,7 @@ export default class ResourceCascade extends StackCommand<typeof ResourceCascade
   static override args = {
     resource: string({description: 'Resource name.', required: true, ignoreStdin: true}),
     policy: string({
-      description: 'Charge parents, do not charge them, or remove the policy.',
+      description: 'on charges parents, off does not, clear removes the policy.',
       options: ['on', 'off', 'clear'],
       required: true,
       ignoreStdin: true,

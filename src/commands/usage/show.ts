@@ -16,9 +16,9 @@ export default class UsageShow extends StackCommand<typeof UsageShow> {
   static override summary = 'Show usage, window by window'
 
   static override description =
-    'Shows usage of an entity, of a resource over all entities (--resource), or of both. Usage appears after up to 30 ' +
-    'seconds by default on AWS, refused requests after up to 10 seconds. The bar compares usage with the current ' +
-    'limits. REFUSED counts requests that exceeded a limit. Cascading requests also charge the parent; totals over ' +
+    'Shows usage of an entity, of a resource over all entities (--resource), or of an entity for one resource. Usage ' +
+    'appears after up to 30 seconds by default on AWS, refused requests after up to 10 seconds. The bar compares ' +
+    'usage with the current limits. REFUSED counts requests that exceeded a limit. Cascading requests also charge the parent; totals over ' +
     'several entities count them once.'
 
   static override args = {entity: string({description: 'Show only usage of this entity.', ignoreStdin: true})}

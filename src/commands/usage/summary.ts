@@ -17,8 +17,8 @@ export default class UsageSummary extends StackCommand<typeof UsageSummary> {
   static override summary = 'Show usage totals, averages and peaks'
 
   static override description =
-    'Shows usage of an entity, of a resource over all entities (--resource), or of both. Averages cover only windows ' +
-    'with usage. REFUSED counts requests that exceeded a limit. Cascading requests also charge the parent; they are ' +
+    'Shows usage of an entity, of a resource over all entities (--resource), or of an entity for one resource. ' +
+    'Averages cover only windows with usage. REFUSED counts requests that exceeded a limit. Cascading requests also charge the parent; they are ' +
     'counted once here.'
 
   static override args = {entity: string({description: 'Show only usage of this entity.', ignoreStdin: true})}

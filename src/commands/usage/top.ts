@@ -18,8 +18,8 @@ export default class UsageTop extends StackCommand<typeof UsageTop> {
     ...usageFlags,
     by: string({
       description:
-        'Rank by requests, refused, or a limit such as tpm. Add up the resources of each entity with "entity", alone or ' +
-        'as a prefix: entity,tpm.',
+        'Rank by requests, refused, or a limit such as tpm. "entity", or a prefix as in entity,tpm, ' +
+        'adds up the resources of each entity.',
       default: 'requests',
       helpValue: '[entity,]LIMIT',
     }),

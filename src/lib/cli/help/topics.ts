@@ -46,7 +46,10 @@ const environment: HelpTopic = {
       term: 'XDG_CONFIG_HOME',
       meaning: 'Base folder for settings. zael reads zael/config.json in it. Default: ~/.config.',
     },
-    {term: 'ZAEL_DATA_DIR', meaning: 'Folder of the local stack. Default: XDG_DATA_HOME/zael.'},
+    {
+      term: 'ZAEL_DATA_DIR',
+      meaning: 'Base folder of the local stack, kept in its subfolder "local". Default: XDG_DATA_HOME/zael.',
+    },
     {term: 'XDG_DATA_HOME', meaning: 'Base folder for data. Default: ~/.local/share.'},
     {term: 'ZAEL_DEBUG', meaning: 'Set to 1 to print the stack trace of an error.'},
     {term: 'NO_COLOR', meaning: 'Set to any value to print without colours.'},
@@ -74,7 +77,7 @@ const limitSyntax: HelpTopic = {
     'A cron has five fields in double quotes; a time zone may follow (default: UTC). A quota resets when its cron ' +
       'starts to match. A window applies in every minute that its cron matches; the first match wins.',
     'To refuse or admit everything, use `zael resource disable` or `bypass`. To set a temporary limit, use `zael ' +
-      'limits set --for`. In a shell, put a limit with ", $ or ! in single quotes.',
+      'limits set --for`. In a shell, put single quotes around a limit that contains ", $ or !.',
   ].join('\n\n'),
   entries: [
     {term: 'rpm=100/min', meaning: '100 per minute, refilled continuously'},

@@ -165,7 +165,7 @@ export const STACK_OPTIONS: readonly StackOption[] = [
   {
     ...named('durationAlarmPercent', 'duration-alarm-percent', 'LambdaDurationAlarmPercent', 'alarms'),
     ...integer(80, 1, 100, '%'),
-    description: 'Share of its timeout at which the duration alarm goes off.',
+    description: 'Share of the function timeout at which the duration alarm goes off.',
   },
   {
     ...named('dashboard', 'dashboard', 'EnableDashboard', 'alarms'),

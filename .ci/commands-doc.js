@@ -96,7 +96,7 @@ function flagTable(flags) {
       const value = flag.type === 'boolean' ? '' : ` ${flag.helpValue ?? flag.options?.join('\\|') ?? 'VALUE'}`
       const notes = [
         flag.required ? 'Required.' : '',
-        flag.default === undefined || flag.type === 'boolean' ? '' : `Default: ${flag.default}.`,
+        flag.default === undefined || flag.default === '' || flag.type === 'boolean' ? '' : `Default: ${flag.default}.`,
       ].filter(Boolean)
       const letter = flag.char ? `-${flag.char}, ` : ''
       return `| \`${letter}--${flag.name}${value}\` | ${[escaped(flag.description ?? flag.summary ?? ''), ...notes].join(' ')} |`

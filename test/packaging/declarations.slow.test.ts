@@ -9,8 +9,8 @@ import {type PlacedNode, type SyntaxNode, syntaxNodes} from '../helpers/sources.
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 
-/** Where errors come from that callers of the library see; the table's stream is read by the aggregator only. */
-const ROOMS_THAT_THROW = /^(core|dynamo|repository|limiter)\/(?!transports\/stream|calendar\/)/
+/** Rooms whose errors callers see. Of the table's errors only four are exported (decision 42). */
+const ROOMS_THAT_THROW = /^(core|repository|limiter)\/(?!calendar\/)/
 
 /** Words of the inside: units, test seams, and advice for the command line. */
 const INSIDE_WORDS = [

@@ -43,12 +43,6 @@ export function readLimits(given: LimitTexts): Limit[] {
   return given.map(limit => (typeof limit === 'string' ? parseLimit(limit) : limit))
 }
 
-type NameIn<Text extends string> = Text extends `${infer Name}=${string}`
-  ? Name
-  : Text extends `${infer Name}:${string}`
-    ? Name
-    : string
-
 /**
  * Limits whose names the compiler knows: a limiter of these limits refuses to compile `consume: {rmp: 1}`.
  *
@@ -59,12 +53,20 @@ type NameIn<Text extends string> = Text extends `${infer Name}=${string}`
  * const limiter = new RateLimiter<LimitName<typeof limits>>({stack: 'prod'})
  * ```
  */
-export function defineLimits<const Text extends string>(texts: readonly Text[]): readonly Limit<NameIn<Text>>[] {
-  return parseLimits(texts) as Limit<NameIn<Text>>[]
+export function defineLimits<const Text extends string>(
+  texts: readonly Text[],
+): readonly Limit<LimitName<readonly Text[]>>[] {
+  return parseLimits(texts) as Limit<LimitName<readonly Text[]>>[]
 }
 
 /** The names of limits: `LimitName<typeof limits>`. */
-export type LimitName<Limits extends readonly Limit[]> = Limits[number]['name']
+export type LimitName<Limits extends LimitTexts> = Limits[number] extends infer Each
+  ? Each extends Limit<infer Name> | `${infer Name}=${string}`
+    ? Name
+    : Each extends `${infer Name}:${string}`
+      ? Name
+      : string
+  : never
 
 const SEPARATORS = '=:'
 

@@ -126,8 +126,8 @@ it('names all permissions of the role of the aggregator, wherever the template g
   const statements = documents.flatMap(({PolicyDocument}: TemplateNode) => PolicyDocument.Statement)
   const granted = statements.flatMap(({Action}: TemplateNode) => Action)
   const section = /### A role for the aggregator\n([\s\S]*?)\n##/.exec(TEXT)?.[1] ?? ''
-  const told = [...section.matchAll(/`((?:dynamodb|kms|logs|s3|sqs|xray):[\w*]+)`/g)].map(([, action]) => action)
-  expect(new Set(told)).toEqual(new Set(granted))
+  const documented = [...section.matchAll(/`((?:dynamodb|kms|logs|s3|sqs|xray):[\w*]+)`/g)].map(([, action]) => action)
+  expect(new Set(documented)).toEqual(new Set(granted))
 })
 
 it('names the page of AWS for every link to AWS, and none twice in the table', () => {

@@ -44,9 +44,9 @@ describeOnEngine('requests from the shell', () => {
   const tell = async (command: string, code = 0) => {
     const outcome = await cli.run(`${command} --json`)
     expect({code: outcome.code, stderr: outcome.stderr}).toEqual({code, stderr: ''})
-    const told = JSON.parse(outcome.stdout)
-    expect(schemaProblems(command.split(' ')[0] as string, told)).toEqual([])
-    return told
+    const result = JSON.parse(outcome.stdout)
+    expect(schemaProblems(command.split(' ')[0] as string, result)).toEqual([])
+    return result
   }
 
   it('are charged and explained in money, and in no other currency', async () => {

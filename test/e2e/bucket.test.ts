@@ -179,8 +179,8 @@ describeOnEngine('zael bucket', () => {
 
   it('processes with the same key at once top up once', async () => {
     const command = 'bucket top-up buyer gpt-4 rpd=3 --idempotency-key race --yes'
-    const told = await Promise.all([cli.tell(command), cli.tell(command), cli.tell(command)])
-    expect(told.filter(({isRepeated}) => !isRepeated)).toHaveLength(1)
+    const results = await Promise.all([cli.tell(command), cli.tell(command), cli.tell(command)])
+    expect(results.filter(({isRepeated}) => !isRepeated)).toHaveLength(1)
     const {buckets} = await cli.tell('bucket show buyer')
     expect(buckets[0].limits).toContainEqual(expect.objectContaining({name: 'rpd', level: 8, toppedUp: 8}))
   })

@@ -65,9 +65,9 @@ it('config show says where every value comes from', async () => {
 
 it('config show --json fits its schema', async () => {
   const {stdout} = await inProject(['config', 'show', '--json'])
-  const told = JSON.parse(stdout)
-  expect(schemaProblems('config show', told)).toEqual([])
-  expect(told.settings[0]).toEqual({
+  const result = JSON.parse(stdout)
+  expect(schemaProblems('config show', result)).toEqual([])
+  expect(result.settings[0]).toEqual({
     key: 'stack',
     value: 'from-project',
     source: 'project',

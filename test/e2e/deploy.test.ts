@@ -21,9 +21,9 @@ describeOnEngine('deploy and delete on a local engine', () => {
   async function tell(command: string) {
     const {code, stdout, stderr} = await cli.run(`${command} --json`)
     if (code !== 0) throw new Error(`${stdout}${stderr}`)
-    const told = JSON.parse(stdout)
-    expect(schemaProblems(command.split(' ')[0] ?? '', told)).toEqual([])
-    return told
+    const result = JSON.parse(stdout)
+    expect(schemaProblems(command.split(' ')[0] ?? '', result)).toEqual([])
+    return result
   }
 
   it('--dry-run makes nothing', async () => {

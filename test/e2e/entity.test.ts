@@ -71,8 +71,8 @@ describeOnEngine('zael entity', () => {
       {...tenant, nowMs: Date.now()},
       {entity: 'user', resource: 'gpt-4', limits, shardCount: 2, consumed: 30},
     )
-    const told = await cli.tell('entity show user')
-    expect(told).toMatchObject({
+    const result = await cli.tell('entity show user')
+    expect(result).toMatchObject({
       registered: true,
       parent: 'team',
       parents: [

@@ -79,9 +79,9 @@ describeOnEngine('limits in a file', () => {
       stderr: '',
       stdout: 'Drift in namespace acme: table → manifest\n' + '  changed  ~ resource gpt-4: rpm 1/min → 100/min\n',
     })
-    const told = await cli.run(`limits diff -f ${path} --json`)
-    expect(told.code).toBe(6)
-    expect(schemaProblems('limits diff', JSON.parse(told.stdout))).toEqual([])
+    const output = await cli.run(`limits diff -f ${path} --json`)
+    expect(output.code).toBe(6)
+    expect(schemaProblems('limits diff', JSON.parse(output.stdout))).toEqual([])
     expect(await cli.fail(`limits apply -f ${path}`)).toMatchObject({code: 2, error: {code: 'confirm.needed'}})
     expect(await cli.tell(`limits apply -f ${path} --yes`)).toMatchObject({result: {updated: 1}})
 

@@ -90,8 +90,8 @@ describeOnEngine('zael limits', () => {
   ])('%s is not found, with what helps', async (command, code, hint) => {
     await namespace.setLimits({level: 'resource', resource: 'gpt-4'}, [LIMIT])
     // The proposed command runs against the same table.
-    const told = hint.replace(/(?<=`zael [^`]+)`/, () => ` ${cli.flags.join(' ')}\``)
-    expect(await cli.fail(command)).toMatchObject({code: 3, error: {code, hint: told}})
+    const fullHint = hint.replace(/(?<=`zael [^`]+)`/, () => ` ${cli.flags.join(' ')}\``)
+    expect(await cli.fail(command)).toMatchObject({code: 3, error: {code, hint: fullHint}})
   })
 
   it('get shows one scope', async () => {

@@ -30,9 +30,9 @@ describe.skipIf(!canRun)('status and doctor of the local stack', {timeout: 300_0
     await user.tell('up --in-memory')
     const {code, stdout} = await run('status --stack local --json')
     expect(code).toBe(0)
-    const told = JSON.parse(stdout)
-    expect(schemaProblems('status', told)).toEqual([])
-    expect(told).toMatchObject({
+    const result = JSON.parse(stdout)
+    expect(schemaProblems('status', result)).toEqual([])
+    expect(result).toMatchObject({
       healthy: true,
       region: null,
       table: {stream: 'NEW_AND_OLD_IMAGES', expiry: true},
@@ -43,7 +43,7 @@ describe.skipIf(!canRun)('status and doctor of the local stack', {timeout: 300_0
     const at = async (endpoint: string) => {
       return JSON.parse((await run(`status --stack local --endpoint-url ${endpoint} --json`)).stdout)
     }
-    expect((await at(`${told.local.endpoint}/`)).local).toMatchObject({engineRestarts: 0})
+    expect((await at(`${result.local.endpoint}/`)).local).toMatchObject({engineRestarts: 0})
     const doctor = await run('doctor --stack local --json')
     expect(doctor.code).toBe(0)
     const {checks} = JSON.parse(doctor.stdout) as {checks: {name: string; state: string; message: string}[]}

@@ -41,10 +41,10 @@ export class LocalUser {
   async tell(args: string, code = 0, env: Record<string, string> = {}): Promise<Told> {
     const outcome = await this.run(`${args} --json`, env)
     if (outcome.code !== code || outcome.stderr !== '') throw new Error(JSON.stringify(outcome))
-    const told = JSON.parse(outcome.stdout)
-    const problems = schemaProblems('error' in told ? 'error' : `local ${args.split(' ', 1)[0]}`, told)
+    const result = JSON.parse(outcome.stdout)
+    const problems = schemaProblems('error' in result ? 'error' : `local ${args.split(' ', 1)[0]}`, result)
     if (problems.length > 0) throw new Error(`${problems.join('\n')}\n${outcome.stdout}`)
-    return told
+    return result
   }
 
   /** Waits until the status is as wanted; the test's own timeout is the limit. */

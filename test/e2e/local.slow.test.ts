@@ -313,9 +313,9 @@ describeWithEngine('zael local, when something is killed', () => {
 
 describeWithEngine('zael local, for several at once', () => {
   it('two ups at the same moment are one stack', async () => {
-    const told = await Promise.all([user.tell('up'), user.tell('up'), user.tell('up')])
-    expect(new Set(told.map(({pid}) => pid)).size).toBe(1)
-    expect(told.filter(({started}) => started)).toHaveLength(1)
+    const results = await Promise.all([user.tell('up'), user.tell('up'), user.tell('up')])
+    expect(new Set(results.map(({pid}) => pid)).size).toBe(1)
+    expect(results.filter(({started}) => started)).toHaveLength(1)
     expect((await readdir(user.home.folder)).filter(name => name.startsWith('lock'))).toEqual([])
   })
 
@@ -347,9 +347,9 @@ describeWithEngine('zael local, when it cannot start', () => {
     const server = createServer().listen(0, '127.0.0.1')
     await new Promise(resolve => server.once('listening', resolve))
     const {port} = server.address() as {port: number}
-    const told = await user.tell(`up --port ${port}`, 5)
+    const result = await user.tell(`up --port ${port}`, 5)
     server.close()
-    expect(told).toMatchObject({error: {code: 'engine.port-taken', kind: 'conflict'}})
+    expect(result).toMatchObject({error: {code: 'engine.port-taken', kind: 'conflict'}})
     await expectClean()
     expect(await user.tell(`up --port ${port}`)).toMatchObject({port})
   })
@@ -359,8 +359,8 @@ describeWithEngine('zael local, when it cannot start', () => {
     await user.run('down')
     const [database] = (await readdir(user.home.dataDir)).filter(name => name.endsWith('.db'))
     await writeFile(join(user.home.dataDir, String(database)), 'this is no database, this is a letter to my aunt')
-    const told = await user.tell('up', 1)
-    expect(told).toMatchObject({error: {code: 'local.data-damaged', hint: expect.stringContaining('--reset')}})
+    const result = await user.tell('up', 1)
+    expect(result).toMatchObject({error: {code: 'local.data-damaged', hint: expect.stringContaining('--reset')}})
     await expectClean()
     expect(await user.tell('up --reset --yes')).toMatchObject({started: true})
   })

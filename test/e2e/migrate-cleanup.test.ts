@@ -34,7 +34,7 @@ describeOnEngine('zael migrate, from many conflicts to nothing old', () => {
   const scene = useOldTable(4, () => items)
   const cli = tableCli(scene)
   const named = (text: string) => text.replaceAll(scene.name, 'STACK')
-  const told = async (command: string, code: number) => {
+  const json = async (command: string, code: number) => {
     const outcome = await cli.run(`${command} --json`)
     expect({code: outcome.code, stderr: outcome.stderr}).toEqual({code, stderr: ''})
     const result = JSON.parse(outcome.stdout)
@@ -43,7 +43,7 @@ describeOnEngine('zael migrate, from many conflicts to nothing old', () => {
   }
 
   it('run names what cannot be moved', async () => {
-    const {result} = await told('migrate run --yes', 6)
+    const {result} = await json('migrate run --yes', 6)
     expect(result).toMatchObject({
       finished: true,
       conflicts: {count: 1, shown: [{key: 'RESOURCE#huge #CONFIG', state: 'unmovable'}]},
@@ -64,8 +64,8 @@ describeOnEngine('zael migrate, from many conflicts to nothing old', () => {
     const {stdout} = await cli.run('migrate verify')
     expect(named(stdout)).toContain('  and 3 more\n')
     expect(named(stdout)).toContain('zael migrate verify --all -s STACK')
-    expect((await told('migrate verify', 6)).differences.shown).toHaveLength(20)
-    const verification = await told('migrate verify --all', 6)
+    expect((await json('migrate verify', 6)).differences.shown).toHaveLength(20)
+    const verification = await json('migrate verify --all', 6)
     expect(verification).toMatchObject({unmovable: 1, differences: {count: 23}})
     expect(verification.differences.shown).toHaveLength(23)
 
@@ -118,7 +118,7 @@ describeOnEngine('zael migrate, from many conflicts to nothing old', () => {
   })
 
   it('cleanup leaves what cannot be moved, and asks nobody once nothing is old', async () => {
-    expect(await told(`migrate cleanup --confirm ${scene.name}`, 6)).toMatchObject({
+    expect(await json(`migrate cleanup --confirm ${scene.name}`, 6)).toMatchObject({
       dryRun: false,
       deleted: {entity: 22, limits: 0},
       left: {count: 1, shown: [{key: 'RESOURCE#huge #CONFIG', state: 'unmovable'}]},

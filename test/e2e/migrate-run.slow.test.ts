@@ -45,7 +45,7 @@ describeOnEngine('zael migrate', () => {
   const scene = useOldTable(4, () => items)
   const cli = tableCli(scene)
   const named = (text: string) => text.replaceAll(scene.name, 'STACK')
-  const told = async (command: string, code: number) => {
+  const json = async (command: string, code: number) => {
     const outcome = await cli.run(`${command} --json`)
     expect({code: outcome.code, stderr: outcome.stderr}).toEqual({code, stderr: ''})
     const result = JSON.parse(outcome.stdout)
@@ -55,8 +55,8 @@ describeOnEngine('zael migrate', () => {
 
   it('run --dry-run, verify and a clean-up too early write nothing', async () => {
     const before = await scene.items()
-    expect(await told('migrate run --dry-run', 0)).toMatchObject({dryRun: true, plan: {pending: true}, result: null})
-    expect(await told('migrate verify', 6)).toMatchObject({clean: false, checked: {entity: 2, bucket: 2}})
+    expect(await json('migrate run --dry-run', 0)).toMatchObject({dryRun: true, plan: {pending: true}, result: null})
+    expect(await json('migrate verify', 6)).toMatchObject({clean: false, checked: {entity: 2, bucket: 2}})
     expect(await cli.fail(`migrate cleanup --confirm ${scene.name}`)).toMatchObject({
       code: 6,
       error: {code: 'migrate.not-clean'},
@@ -77,7 +77,7 @@ describeOnEngine('zael migrate', () => {
   })
 
   it('run brings the table up to date, for people', async () => {
-    const {result} = await told('migrate run --yes --until configuration --rate-limit 500', 0)
+    const {result} = await json('migrate run --yes --until configuration --rate-limit 500', 0)
     expect(result).toMatchObject({
       finished: false,
       steps: expect.arrayContaining([expect.objectContaining({id: 'data', state: 'pending'})]),
@@ -102,7 +102,7 @@ describeOnEngine('zael migrate', () => {
       "
     `)
     // Follows for one pass, and finds nothing new.
-    expect(await told('migrate run --yes --follow 1ms', 0)).toMatchObject({result: {finished: true, settled: true}})
+    expect(await json('migrate run --yes --follow 1ms', 0)).toMatchObject({result: {finished: true, settled: true}})
     expect(named(await cli.show('migrate run --yes', 120))).toMatchInlineSnapshot(`
       "Stack "STACK": nothing to do
 
@@ -147,7 +147,7 @@ describeOnEngine('zael migrate', () => {
       ",
       }
     `)
-    expect((await told('migrate run --yes', 6)).result.conflicts).toEqual({
+    expect((await json('migrate run --yes', 6)).result.conflicts).toEqual({
       count: 1,
       shown: [{type: 'entity', key: 'ENTITY#user-1 #META', state: 'conflict', reason: expect.any(String)}],
     })
@@ -183,7 +183,7 @@ describeOnEngine('zael migrate', () => {
         LOCK#deploy #META
       "
     `)
-    expect(await told(`migrate cleanup --confirm ${scene.name}`, 0)).toMatchObject({
+    expect(await json(`migrate cleanup --confirm ${scene.name}`, 0)).toMatchObject({
       deleted: {entity: 0},
       unknown: {count: 1},
     })

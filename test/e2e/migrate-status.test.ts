@@ -87,9 +87,9 @@ describeOnEngine('zael migrate status and plan', () => {
     it('and for programs', async () => {
       const [status, plan] = await Promise.all([cli.run('migrate status --json'), cli.tell('migrate plan')])
       expect(status).toMatchObject({code: 6, stderr: ''})
-      const told = JSON.parse(status.stdout)
-      expect(schemaProblems('migrate status', told)).toEqual([])
-      expect(told).toMatchObject({pending: true, schema: {recorded: null, legacy: '0.8.0', accepted: false}, run: null})
+      const result = JSON.parse(status.stdout)
+      expect(schemaProblems('migrate status', result)).toEqual([])
+      expect(result).toMatchObject({pending: true, schema: {recorded: null, legacy: '0.8.0', accepted: false}, run: null})
       expect(plan).toMatchObject({pending: true, unknownItems: 1, blockers: []})
     })
 
@@ -132,12 +132,12 @@ describeOnEngine('zael migrate status and plan', () => {
 
     it('see through a version that was never raised: only the buckets are old', async () => {
       const {code, stdout} = await tableCli(ours).run('migrate status --json')
-      const told = JSON.parse(stdout)
-      expect({code, kinds: told.old.map(({type}: {type: string}) => type)}).toEqual({
+      const result = JSON.parse(stdout)
+      expect({code, kinds: result.old.map(({type}: {type: string}) => type)}).toEqual({
         code: 6,
         kinds: ['bucket', 'settings'],
       })
-      expect(told.schema).toEqual({recorded: '0.8.0', legacy: null, accepted: false})
+      expect(result.schema).toEqual({recorded: '0.8.0', legacy: null, accepted: false})
     })
   })
 })

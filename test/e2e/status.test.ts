@@ -11,8 +11,8 @@ describeOnEngine('status, list and doctor on a local engine', () => {
   const engine = () => ['--endpoint-url', inject('engineEndpoint')]
 
   it('status tells the table and that nothing is around it', async () => {
-    const told = await cli.tell('status')
-    expect(told).toMatchObject({
+    const result = await cli.tell('status')
+    expect(result).toMatchObject({
       stack: table.name,
       region: null,
       healthy: true,
@@ -66,18 +66,18 @@ describeOnEngine('status, list and doctor on a local engine', () => {
     const Key = {PK: Item.PK, SK: Item.SK} as typeof Item
     await table.transport.send('DeleteItem', {TableName: table.name, Key})
     expect(code).toBe(6)
-    const told = JSON.parse(stdout)
-    expect(schemaProblems('status', told)).toEqual([])
-    expect(told).toMatchObject({healthy: false, versions: {schemaVersion: '0.8.0', migrationDue: true}})
-    expect(told.findings[0].fix).toContain('zael migrate')
+    const result = JSON.parse(stdout)
+    expect(schemaProblems('status', result)).toEqual([])
+    expect(result).toMatchObject({healthy: false, versions: {schemaVersion: '0.8.0', migrationDue: true}})
+    expect(result.findings[0].fix).toContain('zael migrate')
   })
 
   it('list tells the tables that are stacks', async () => {
     const {code, stdout} = await zael(['list', ...engine(), '--json'])
     expect(code).toBe(0)
-    const told = JSON.parse(stdout)
-    expect(schemaProblems('list', told)).toEqual([])
-    const own = told.stacks.find(({name}: {name: string}) => name === table.name)
+    const result = JSON.parse(stdout)
+    expect(schemaProblems('list', result)).toEqual([])
+    const own = result.stacks.find(({name}: {name: string}) => name === table.name)
     expect(own).toMatchObject({tool: null, region: null, status: 'ACTIVE'})
     const bad = await zael(['list', ...engine(), '--sort', 'nme'])
     expect(bad).toMatchObject({code: 2, stdout: ''})
@@ -86,9 +86,9 @@ describeOnEngine('status, list and doctor on a local engine', () => {
 
   it('doctor needs no credentials there, and ends with 6 where something fails', async () => {
     const well = await cli.run('doctor --json')
-    const told = JSON.parse(well.stdout)
-    expect(schemaProblems('doctor', told)).toEqual([])
-    expect({code: well.code, fit: told.fit}).toEqual({code: 0, fit: true})
+    const result = JSON.parse(well.stdout)
+    expect(schemaProblems('doctor', result)).toEqual([])
+    expect({code: well.code, fit: result.fit}).toEqual({code: 0, fit: true})
     const missing = await zael(['doctor', '--stack', 'nowhere', ...engine()], {env: {NO_COLOR: '1'}})
     expect(missing.code).toBe(6)
     expect(missing.stdout).toContain('fail  stack         stack "nowhere" not found\n')

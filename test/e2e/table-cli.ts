@@ -32,10 +32,10 @@ export function tableCli({name}: Pick<TestTable, 'name'>): TableCli {
     tell: async command => {
       const outcome = await run(`${command} --json`)
       if (outcome.code !== 0 || outcome.stderr !== '') throw new Error(JSON.stringify(outcome))
-      const told = JSON.parse(outcome.stdout)
-      const problems = schemaProblems(commandIn(command), told)
+      const result = JSON.parse(outcome.stdout)
+      const problems = schemaProblems(commandIn(command), result)
       if (problems.length > 0) throw new Error(`${problems.join('\n')}\n${outcome.stdout}`)
-      return told
+      return result
     },
     fail: async command => {
       const {code, stdout, stderr} = await run(`${command} --json`)

@@ -82,8 +82,8 @@ export class TerminalRun {
 
   /** Whether a program has the whole screen, and whether the cursor is to be seen. */
   async state(): Promise<{isAlternate: boolean; isCursorShown: boolean}> {
-    const told = await this.#tmux('display', '-p', '#{alternate_on} #{cursor_flag}')
-    const [alternate, cursor] = told.trim().split(' ')
+    const result = await this.#tmux('display', '-p', '#{alternate_on} #{cursor_flag}')
+    const [alternate, cursor] = result.trim().split(' ')
     return {isAlternate: alternate === '1', isCursorShown: cursor === '1'}
   }
 

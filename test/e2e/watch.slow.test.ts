@@ -102,9 +102,9 @@ describeOnEngine('zael watch', () => {
   })
 
   it('L6 --once --json tells the figures of the repository for its instant', async () => {
-    const told = await watched('--once', '--json')
-    expect(told.code).toBe(0)
-    const document = JSON.parse(told.stdout)
+    const result = await watched('--once', '--json')
+    expect(result.code).toBe(0)
+    const document = JSON.parse(result.stdout)
     expect(schemaProblems('watch', document)).toEqual([])
     const tenant = await repository.namespace()
     for (const bucket of document.buckets) {
@@ -170,9 +170,9 @@ describeOnEngine('zael watch', () => {
     stopTimers()
     const zael = start('--for', '20s', '--interval', '1min')
     await zael.until(/\n/)
-    const told = await outlast(zael)
-    expect(told).toMatchObject({code: 0, stderr: ''})
-    expect(told.stdout).toMatch(/^Watched 3 buckets for /m)
+    const result = await outlast(zael)
+    expect(result).toMatchObject({code: 0, stderr: ''})
+    expect(result.stdout).toMatch(/^Watched 3 buckets for /m)
     await using proxy = await engineProxy(inject('engineEndpoint'), () => 'unanswered')
     for (const flags of [[], ['--once']]) {
       const {code, stdout, stderr} = await outlast(startAt(proxy.endpoint, '--for', '3s', ...flags))

@@ -16,7 +16,7 @@ const HOUR_MS = 3_600_000
 const TPM_BOOST = 'tpm 40k/min until 2026-11-16 15:37 UTC, then 10k/min'
 const NO_REACH = {entities: 0, buckets: 0, isComplete: true, lost: [], losing: 0, unconfigured: 0, altered: []}
 /** A boost as a plan tells it. */
-const told = ({limit, isEnded}: PlannedBoost) => `${isEnded ? 'ends ' : ''}${limit.name} ${rateText(limit)}`
+const boostText = ({limit, isEnded}: PlannedBoost) => `${isEnded ? 'ends ' : ''}${limit.name} ${rateText(limit)}`
 const resource = {level: 'resource', resource: 'gpt-4'} as const
 const entity = {level: 'entity', entity: 'user', resource: 'gpt-4'} as const
 
@@ -90,7 +90,7 @@ describeOnEngine('a manifest and limits with an end', () => {
     expect(plan.changes.map(lineOf)).toEqual(['create entity user gpt-4:  → rpm=100/60:100 tpm=10000/60:10000'])
     // The boost goes on, and what is stated follows it: not the next level any more.
     const own = plan.boosts.filter(({scope}) => scope.level === 'entity')
-    expect(own.map(told)).toEqual(['rpm 200/min until 2026-11-16 15:37 UTC, then 100/min', TPM_BOOST])
+    expect(own.map(boostText)).toEqual(['rpm 200/min until 2026-11-16 15:37 UTC, then 100/min', TPM_BOOST])
     await apply(repository, stated)
     expect((await repository.configs.get(entity))?.limits[0]?.boost).toMatchObject({
       untilMs: Math.ceil(until.getTime() / 60_000) * 60_000,
@@ -106,7 +106,7 @@ describeOnEngine('a manifest and limits with an end', () => {
     const stated = `${TEXT}entities:\n  user: {resources: {gpt-4: {limits: {tpm: 20k/min}}}}\n`
     const {boosts} = await planManifest(repository, manifestOf(stated))
     const own = boosts.filter(({scope}) => scope.level === 'entity')
-    expect(own.map(told)).toEqual([
+    expect(own.map(boostText)).toEqual([
       'ends rpm 200/min until 2026-11-16 15:37 UTC, then the next level',
       TPM_BOOST.replace('10k/min', '20k/min'),
     ])
@@ -127,7 +127,7 @@ describeOnEngine('a manifest and limits with an end', () => {
     const before = (await repository.configs.get(entity))?.limits
     await repository.setAccess(entity, 'bypass')
     const stated = `${TEXT}entities:\n  user: {${user}}\n`
-    expect((await planManifest(repository, manifestOf(stated))).boosts.map(told)).toContain(
+    expect((await planManifest(repository, manifestOf(stated))).boosts.map(boostText)).toContain(
       'rpm 200/min until 2026-11-16 15:37 UTC, then the next level',
     )
     expect(await apply(repository, stated)).toMatchObject({outcome: 'complete'})

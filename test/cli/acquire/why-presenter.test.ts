@@ -81,8 +81,8 @@ describe('an explanation', () => {
   it('tells how often requests were refused lately, by which limit, and when last', () => {
     const refused = {requests: 312, byParent: 0, limits: new Map(), lastAtMs: Date.UTC(2026, 0, 2, 3, 4, 1)}
     const refusing = limit({available: 193, refused: {requests: 312, tokens: 262_080}})
-    const told = explanation([refusing], {refused, basis: 'typical'})
-    expect(whyLines(told)).toEqual([
+    const result = explanation([refusing], {refused, basis: 'typical'})
+    expect(whyLines(result)).toEqual([
       'user-1, gpt-4: a typical request (1 rpm) is admitted now.',
       'user-1: 312 requests refused since 2026-01-02T02:00:00Z, last 4 s ago.',
       '',
@@ -91,7 +91,7 @@ describe('an explanation', () => {
       '  set for  resource gpt-4: 100/min',
       '  refused  312 requests for 262,080 since 2026-01-02T02:00:00Z',
     ])
-    expect(whyJson(told)).toMatchObject({
+    expect(whyJson(result)).toMatchObject({
       request: 'typical',
       refused: {requests: 312, byParent: 0, since: '2026-01-02T02:00:00Z', lastAt: '2026-01-02T03:04:01.000Z'},
       limits: [{refused: {requests: 312, tokens: 262_080}}],
@@ -127,16 +127,16 @@ describe('an explanation', () => {
       {entity: 'user-1', tokens: 2},
     ]
     const parent = {...empty, level: 'parent', entity: 'team-1'} as const
-    const told = (limits: ExplainedLimit[]) =>
+    const lines = (limits: ExplainedLimit[]) =>
       whyLines(explanation(limits, {parent: 'team-1', cascade: {charged: true, level: 'record', parent: 'team-1'}}))
-    expect(told([limit(), limit({...parent, drainedBy})])).toEqual(
+    expect(lines([limit(), limit({...parent, drainedBy})])).toEqual(
       expect.arrayContaining([
         'rpm of the parent team-1 refuses, clears in 2 s',
         '  consumed by  user-2 1,000, user-1 2 (since 2026-01-02T03:00:00Z)',
         'Requests of user-1 also charge its parent team-1.',
       ]),
     )
-    expect(told([limit(), limit(parent)])).toContain(
+    expect(lines([limit(), limit(parent)])).toContain(
       '  consumed by  no recorded usage yet (since 2026-01-02T03:00:00Z)',
     )
   })
@@ -190,10 +190,10 @@ describe('a remedy', () => {
 })
 
 it('JSON has the same keys for every limit, and null where waiting never helps', () => {
-  const told = whyJson(explanation([limit(), limit({...empty, retryAfterMs: Infinity})]))
-  expect(told).toMatchObject({retryAfterMs: null, clearsAt: null, parent: null})
-  expect(Object.keys(told.limits[0] ?? {})).toEqual(Object.keys(told.limits[1] ?? {}))
-  expect(told.limits[0]).toMatchObject({retryAfterMs: 0, clearsAt: '2026-01-02T03:04:05.000Z', remedies: []})
+  const result = whyJson(explanation([limit(), limit({...empty, retryAfterMs: Infinity})]))
+  expect(result).toMatchObject({retryAfterMs: null, clearsAt: null, parent: null})
+  expect(Object.keys(result.limits[0] ?? {})).toEqual(Object.keys(result.limits[1] ?? {}))
+  expect(result.limits[0]).toMatchObject({retryAfterMs: 0, clearsAt: '2026-01-02T03:04:05.000Z', remedies: []})
 })
 
 describe('a quota', () => {

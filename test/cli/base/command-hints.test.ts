@@ -34,9 +34,9 @@ it.each([
   [entityExists('user-1'), 'zael entity update user-1'],
   [needsMigration('0.9.0'), 'zael migrate run'],
 ])('the command line adds the command that helps: %s', (error, command) => {
-  const told = asFailure(error)
-  expect(told.hint).toContain(command)
-  expect(told).toMatchObject({code: error.code, kind: error.kind, message: error.message, details: error.details})
+  const result = asFailure(error)
+  expect(result.hint).toContain(command)
+  expect(result).toMatchObject({code: error.code, kind: error.kind, message: error.message, details: error.details})
 })
 
 it('leaves the nearest names and unknown errors as they are', () => {

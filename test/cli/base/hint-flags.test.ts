@@ -35,10 +35,10 @@ it.each([
   ['zael why --help', 'zael why --help'],
   ['A limiter of zael does it once. `zael local up`', 'A limiter of zael does it once. `zael local up`'],
   ['No command at all.', 'No command at all.'],
-])('adds the typed flags that the command takes: %s', (hint, told) => {
-  expect(withTypedFlags(hint, TYPED, flagsOf)).toBe(told)
+])('adds the typed flags that the command takes: %s', (hint, expected) => {
+  expect(withTypedFlags(hint, TYPED, flagsOf)).toBe(expected)
   // Once is enough.
-  expect(withTypedFlags(told, TYPED, flagsOf)).toBe(told)
+  expect(withTypedFlags(expected, TYPED, flagsOf)).toBe(expected)
 })
 
 it('adds nothing that comes from variables and files: it will be there again', () => {
@@ -54,11 +54,11 @@ it('tells the AWS CLI the same region, profile and endpoint, unless it finds the
   })
   const from = (source: string) => ({...TYPED, ...place(source)}) as unknown as Settings
   const hint = 'Delete it: aws dynamodb delete-table --table-name prod\n  zael deploy'
-  const told =
+  const expected =
     "Delete it: aws --region eu-west-1 --profile 'o'\\''x' dynamodb delete-table --table-name prod\n  zael deploy --stack prod"
   for (const source of ['flag', 'environment', 'project', 'user']) {
-    expect(withTypedFlags(hint, from(source), flagsOf)).toBe(told)
-    expect(withTypedFlags(told, from(source), flagsOf)).toBe(told)
+    expect(withTypedFlags(hint, from(source), flagsOf)).toBe(expected)
+    expect(withTypedFlags(expected, from(source), flagsOf)).toBe(expected)
   }
   expect(withTypedFlags(hint, from('aws'), flagsOf)).toContain('it: aws dynamodb delete-table --table-name prod')
   expect(withTypedFlags('Use aws/dynamodb or aws sso login', from('flag'), flagsOf)).toBe(

@@ -60,7 +60,7 @@ describe('an error of AWS', () => {
 describeOnEngine('an error about a missing name', () => {
   const table = useTable()
 
-  async function told(error: unknown, stack = table.name) {
+  async function hinted(error: unknown, stack = table.name) {
     const flags = {stack, namespace: 'default', 'endpoint-url': inject('engineEndpoint')}
     await using context = await openStack(flags, {})
     return withNearestNames(error, context)
@@ -70,16 +70,16 @@ describeOnEngine('an error about a missing name', () => {
     const flags = {stack: table.name, namespace: 'default', 'endpoint-url': inject('engineEndpoint')}
     await using context = await openStack(flags, {})
     await context.repository.namespaces.registerMany(['default', 'acme', 'acne'])
-    expect(await told(namespaceMissing('acm'))).toMatchObject({
+    expect(await hinted(namespaceMissing('acm'))).toMatchObject({
       code: 'namespace.missing',
       kind: 'notFound',
       message: 'Namespace "acm" does not exist.',
       hint: 'Did you mean "acme"?',
       details: {namespace: 'acm', nearest: ['acme']},
     })
-    expect(await told(namespaceMissing('acxe'))).toMatchObject({hint: 'Did you mean "acme" or "acne"?'})
+    expect(await hinted(namespaceMissing('acxe'))).toMatchObject({hint: 'Did you mean "acme" or "acne"?'})
     const hint = expect.stringContaining('zael namespace list')
-    expect(await told(namespaceMissing('nothing-like-it'))).toMatchObject({hint, details: {nearest: []}})
+    expect(await hinted(namespaceMissing('nothing-like-it'))).toMatchObject({hint, details: {nearest: []}})
   })
 
   it('suggests entities with the same beginning', async () => {
@@ -88,22 +88,22 @@ describeOnEngine('an error about a missing name', () => {
     await context.repository.namespaces.register('default')
     const {entities} = await context.namespace()
     for (const id of ['user-1', 'user-2', 'team', 'k1']) await entities.create({id})
-    expect(await told(entityMissing('user-11'))).toMatchObject({kind: 'notFound', hint: 'Did you mean "user-1"?'})
-    expect(await told(entityMissing('k2'))).toMatchObject({hint: 'Did you mean "k1"?'})
-    expect(await told(entityMissing('nobody'))).toMatchObject({hint: 'See `zael entity list`.'})
-    expect(await told(entityMissing(''))).toMatchObject({code: 'entity.missing'})
+    expect(await hinted(entityMissing('user-11'))).toMatchObject({kind: 'notFound', hint: 'Did you mean "user-1"?'})
+    expect(await hinted(entityMissing('k2'))).toMatchObject({hint: 'Did you mean "k1"?'})
+    expect(await hinted(entityMissing('nobody'))).toMatchObject({hint: 'See `zael entity list`.'})
+    expect(await hinted(entityMissing(''))).toMatchObject({code: 'entity.missing'})
   })
 
   it('suggests the nearest table for a stack', async () => {
     const missing = new ZaelError('notFound', 'table.missing', 'There is no table.')
-    expect(await told(missing, `${table.name}x`)).toMatchObject({
+    expect(await hinted(missing, `${table.name}x`)).toMatchObject({
       code: 'stack.missing',
       kind: 'notFound',
       message: `stack "${table.name}x" not found`,
       hint: `Did you mean "${table.name}"?`,
       cause: missing,
     })
-    expect(await told(missing, 'zzz')).toMatchObject({hint: 'zael list, or zael deploy --stack zzz'})
+    expect(await hinted(missing, 'zzz')).toMatchObject({hint: 'zael list, or zael deploy --stack zzz'})
   })
 
   it('has no suggestion when listing is not allowed; other errors stay unchanged', async () => {
@@ -115,6 +115,6 @@ describeOnEngine('an error about a missing name', () => {
       details: {nearest: []},
     })
     for (const other of [new Error('x'), new ZaelError('failed', 'x', 'y'), 'text'])
-      expect(await told(other)).toBe(other)
+      expect(await hinted(other)).toBe(other)
   })
 })

@@ -143,9 +143,9 @@ describe('an entity with its limits', () => {
   })
 
   it('has everything in JSON', () => {
-    const told = overviewJson(overview)
-    expect(told).toMatchObject({registered: true, id: 'user', parents: [{id: 'team', name: 'team', cascade: false}]})
-    expect(told.resources).toEqual([
+    const result = overviewJson(overview)
+    expect(result).toMatchObject({registered: true, id: 'user', parents: [{id: 'team', name: 'team', cascade: false}]})
+    expect(result.resources).toEqual([
       {resource: 'gpt-4', source: 'entity', cascade: null, limits: [{...rpm, available: -3}], shards: 2},
       {
         resource: 'search',
@@ -159,7 +159,7 @@ describe('an entity with its limits', () => {
       {resource: null, source: 'system', cascade: null, limits: [{...rpm, available: null}], shards: 0},
     ])
     const unregistered = overviewJson({...overview, record: undefined, parents: []})
-    expect(Object.keys(unregistered)).toEqual(Object.keys(told))
+    expect(Object.keys(unregistered)).toEqual(Object.keys(result))
     expect(unregistered).toMatchObject({registered: false, id: 'user', name: null, version: null})
   })
 })

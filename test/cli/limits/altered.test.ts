@@ -43,8 +43,8 @@ describeOnEngine('limits of live buckets that a change alters although nobody na
     const bucket = await tenant.bucket({entity: 'acme', resource})
     return bucket?.limits.find(({name}) => name === limit)?.capacity
   }
-  const alteredIn = (told: {altered: unknown[]}) =>
-    (told.altered as Record<'resource' | 'name' | 'before' | 'after' | 'buckets', never>[]).map(
+  const alteredIn = (result: {altered: unknown[]}) =>
+    (result.altered as Record<'resource' | 'name' | 'before' | 'after' | 'buckets', never>[]).map(
       ({resource, name, before, after, buckets}) => [resource, name, textOf(before), textOf(after), buckets],
     )
   const textOf = (limit: {text: string} | null) => limit?.text ?? null
@@ -68,8 +68,8 @@ describeOnEngine('limits of live buckets that a change alters although nobody na
     const dry = await cli.tell(`${command} --dry-run`)
     expect(alteredIn(dry)).toEqual(expected)
     expect(await capacityOf(tenant, 'gpt-4', 'tpm')).toBe(90_000)
-    const told = await cli.tell(`${command} --yes`)
-    expect(alteredIn(told)).toEqual(expected)
+    const result = await cli.tell(`${command} --yes`)
+    expect(alteredIn(result)).toEqual(expected)
     expect(await capacityOf(tenant, 'gpt-4', 'tpm')).toBe(10_000)
   })
 
@@ -94,8 +94,8 @@ describeOnEngine('limits of live buckets that a change alters although nobody na
   it('nothing is asked where an entity has limits of its own for that resource', async () => {
     const {name, tenant} = await open()
     await tenant.setLimits({level: 'entity', entity: 'acme', resource: 'gpt-4'}, parseLimits(['tpm=90k/min']))
-    const told = await cli.tell(`limits set --entity acme rpm=500 -n ${name}`)
-    expect(alteredIn(told).map(([resource]) => resource)).toEqual(['mini', 'mini'])
+    const result = await cli.tell(`limits set --entity acme rpm=500 -n ${name}`)
+    expect(alteredIn(result).map(([resource]) => resource)).toEqual(['mini', 'mini'])
   })
 
   it('unset of the last limit asks before others appear or change', async () => {

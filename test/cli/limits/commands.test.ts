@@ -56,8 +56,8 @@ describeOnEngine('limits as operators set them', () => {
     await tenant.setLimits(resource, [parseLimit('rpd=10/day')])
     await tenant.setLimits({level: 'entity', entity: 'user-1', resource: 'gpt-4'}, [parseLimit('rpd=100/day')])
     await use('c-22', 'user-1')
-    const told = await cli.tell('limits unset --all --yes --entity user-1 --resource gpt-4 -n c-22')
-    expect(told.buckets).toEqual({checked: 1, updated: 1, failed: 0})
+    const output = await cli.tell('limits unset --all --yes --entity user-1 --resource gpt-4 -n c-22')
+    expect(output.buckets).toEqual({checked: 1, updated: 1, failed: 0})
     const bucket = await tenant.buckets.find('user-1', 'gpt-4')
     expect(totalOf(bucket, 'rpd', 'capacityMilli')).toBe(10)
     expect(totalOf(bucket, 'rpd')).toBe(10)
@@ -68,9 +68,9 @@ describeOnEngine('limits as operators set them', () => {
     const tenant = await spaceCalled('c-29')
     await tenant.setLimits(system, [parseLimit('rpd=1/day')])
     await tenant.setLimits({level: 'entity', entity: 'user-1', resource: '_default_'}, [parseLimit('rpd=5/day')])
-    const told = await cli.tell('limits resolve user-1 gpt-4 -n c-29')
-    expect(told).toMatchObject({source: 'entity_default', limits: [{text: 'rpd=5/day'}]})
-    expect(told.levels).toMatchObject([
+    const output = await cli.tell('limits resolve user-1 gpt-4 -n c-29')
+    expect(output).toMatchObject({source: 'entity_default', limits: [{text: 'rpd=5/day'}]})
+    expect(output.levels).toMatchObject([
       {level: 'entity', limits: [], applies: false},
       {level: 'entity_default', limits: [{text: 'rpd=5/day'}], applies: true},
       {level: 'resource', limits: [], applies: false},
@@ -103,8 +103,8 @@ describeOnEngine('limits as operators set them', () => {
       return (ttlSeconds - Date.parse(timestamp) / 1000) / 86_400
     }
     expect(await days()).toBe(90)
-    const told = await cli.tell('limits set --system --audit-retention-days 7 -n c-9')
-    expect(told.auditRetentionDays).toEqual({before: null, after: 7})
+    const output = await cli.tell('limits set --system --audit-retention-days 7 -n c-9')
+    expect(output.auditRetentionDays).toEqual({before: null, after: 7})
     expect(await days()).toBe(7)
     await cli.tell('limits set --system rpd=1/day -n c-9')
     expect(await days()).toBe(7)
@@ -139,8 +139,8 @@ describeOnEngine('limits as operators set them', () => {
       `resources: {gpt-4: {${limits}}}`,
       `entities: {user-1: {resources: {gpt-4: {${limits}}}}}`,
     )
-    const told = await cli.tell(`limits apply -f ${file}`)
-    expect(told.result).toMatchObject({outcome: 'complete', created: 2})
+    const output = await cli.tell(`limits apply -f ${file}`)
+    expect(output.result).toMatchObject({outcome: 'complete', created: 2})
     const {configs} = await cli.tell('limits list -n d-44')
     expect(configs.map(({level}: {level: string}) => level)).toEqual(['system', 'resource', 'entity'])
     expect(totalOf(await tenant.buckets.find('user-1', 'gpt-4'), 'rpd', 'capacityMilli')).toBe(5)

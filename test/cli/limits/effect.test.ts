@@ -48,10 +48,10 @@ describeOnEngine('what a change of limits comes to', () => {
     const {name, tenant} = await open('cust-08', 'cust-09')
     const dry = await cli.tell(`limits set ${OWN} tpd=400k/day --dry-run -n ${name}`)
     expect(await tenant.configs.get(own)).toBeUndefined()
-    const told = await cli.tell(`limits set ${OWN} tpd=400k/day -n ${name}`)
-    expect(dry).toEqual({...told, dryRun: true, buckets: null})
+    const output = await cli.tell(`limits set ${OWN} tpd=400k/day -n ${name}`)
+    expect(dry).toEqual({...output, dryRun: true, buckets: null})
     const of = {level: 'resource', entity: null, resource: 'batch'}
-    expect(told).toMatchObject({
+    expect(output).toMatchObject({
       changes: [
         {name: 'rpm', before: null},
         {name: 'tpd', before: null, after: {text: 'tpd=400k/day'}},
@@ -96,16 +96,16 @@ describeOnEngine('what a change of limits comes to', () => {
     expect(refused).toMatchObject({code: 2, error: {code: 'confirm.needed'}})
     expect(refused.error.message).toContain(why)
     expect([await textsAt(tenant, batch), await tenant.configs.ofEntity('cust-08')]).toEqual(before)
-    const told = await cli.tell(`${command} --yes -n ${name}`)
-    expect(told.lost.buckets + told.lost.unconfigured).toBeGreaterThan(0)
+    const output = await cli.tell(`${command} --yes -n ${name}`)
+    expect(output.lost.buckets + output.lost.unconfigured).toBeGreaterThan(0)
   })
 
   it('needs no consent when nobody is charged for what is removed', async () => {
     const {name} = await open()
     await cli.tell(`limits set ${OWN} tpd=400k/day --only -n ${name}`)
     await cli.tell(`limits unset rpm --resource batch -n ${name}`)
-    const told = await cli.tell(`limits unset tpd ${OWN} -n ${name}`)
-    expect(told).toMatchObject({
+    const output = await cli.tell(`limits unset tpd ${OWN} -n ${name}`)
+    expect(output).toMatchObject({
       uncovers: [{limits: [{text: 'tpd=200k/day'}]}],
       effective: {after: {scope: {level: 'resource'}}},
     })
@@ -113,23 +113,23 @@ describeOnEngine('what a change of limits comes to', () => {
 
   it('the limits of an entity for every resource hide those of resources, and say which', async () => {
     const {name} = await open()
-    const told = await cli.tell(`limits set --entity cust-08 rpm=5/min -n ${name}`)
-    expect(told).toMatchObject({copied: null, hides: [{scope: {level: 'resource', resource: 'batch'}}]})
+    const output = await cli.tell(`limits set --entity cust-08 rpm=5/min -n ${name}`)
+    expect(output).toMatchObject({copied: null, hides: [{scope: {level: 'resource', resource: 'batch'}}]})
   })
 
   it('counts whom a change of a resource concerns, without those who have limits of their own', async () => {
     const {name} = await open('cust-08', 'cust-09', 'cust-10')
     await cli.tell(`limits set ${OWN} tpd=400k/day -n ${name}`)
-    const told = await cli.tell(`limits set --resource batch rpm=200/min -n ${name}`)
-    expect(told.concerned).toEqual({entities: 2, buckets: 2, complete: true})
-    expect(told.hides).toEqual([])
+    const output = await cli.tell(`limits set --resource batch rpm=200/min -n ${name}`)
+    expect(output.concerned).toEqual({entities: 2, buckets: 2, complete: true})
+    expect(output.hides).toEqual([])
   })
 
   it('calls names new that nothing has used, with the nearest that exist', async () => {
     const {name, tenant} = await open('cust-08')
     await tenant.entities.create({id: 'cust-08'})
-    const told = await cli.tell(`limits set --entity cust-8 --resource bacth tpx=1/day --dry-run -n ${name}`)
-    expect(told.new).toEqual([
+    const output = await cli.tell(`limits set --entity cust-8 --resource bacth tpx=1/day --dry-run -n ${name}`)
+    expect(output.new).toEqual([
       {kind: 'entity', name: 'cust-8', nearest: ['cust-08']},
       {kind: 'resource', name: 'bacth', nearest: ['batch']},
       {kind: 'limit', name: 'tpx', nearest: ['tpd']},
@@ -171,21 +171,21 @@ describeOnEngine('what a change of limits comes to', () => {
       })
       const flags = ['--stack', table.name, '--endpoint-url', proxy.endpoint, '-n', name, '--json']
       const {code, stdout} = await zael([...command.split(' '), '--resource', 'batch', ...flags])
-      return {code, told: JSON.parse(stdout), limits: await textsAt(tenant, batch)}
+      return {code, output: JSON.parse(stdout), limits: await textsAt(tenant, batch)}
     }
 
     it.each(['limits set rpm=1/min --only --yes', 'limits unset --all --yes'])(
       '%s does not remove what it has not asked about',
       async command => {
-        const {code, told, limits} = await overtaken(command)
-        expect([code, told.error.code]).toEqual([5, 'limits.changed'])
+        const {code, output, limits} = await overtaken(command)
+        expect([code, output.error.code]).toEqual([5, 'limits.changed'])
         expect(limits).toEqual(['rpd=5', 'rpm=100', 'tpd=200000'])
       },
     )
 
     it.each(['limits set rpm=1/min', 'limits unset tpd --yes'])('%s shows it among those that apply', async command => {
-      const {code, told, limits} = await overtaken(command)
-      expect([code, told.effective.after.limits.map((each: {name: string}) => each.name)]).toEqual([
+      const {code, output, limits} = await overtaken(command)
+      expect([code, output.effective.after.limits.map((each: {name: string}) => each.name)]).toEqual([
         0,
         limits?.map(text => text.split('=')[0]),
       ])

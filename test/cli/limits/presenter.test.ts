@@ -143,8 +143,8 @@ describe('a change of limits', () => {
   })
 
   it('lists every limit in JSON', () => {
-    const told = changeJson({...change(before, after), buckets: {checked: 2, updated: 2, failed: 0}})
-    expect(told.changes.map(({name, before: was, after: is}) => [name, was?.text, is?.text])).toEqual([
+    const result = changeJson({...change(before, after), buckets: {checked: 2, updated: 2, failed: 0}})
+    expect(result.changes.map(({name, before: was, after: is}) => [name, was?.text, is?.text])).toEqual([
       ['old', 'old=5/sec', undefined],
       ['rpm', 'rpm=100/min', 'rpm=200/min:400'],
       ['tpd', 'tpd=1M/day', 'tpd=1M/day'],

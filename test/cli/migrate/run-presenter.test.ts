@@ -78,7 +78,7 @@ describe('the result of a run', () => {
   })
 
   it('shows decisions, conflicts, and that old clients are still writing', async () => {
-    const told = await runLines(
+    const output = await runLines(
       'prod',
       {
         ...result,
@@ -89,7 +89,7 @@ describe('the result of a run', () => {
       },
       80,
     )
-    expect(told.slice(12)).toMatchInlineSnapshot(`
+    expect(output.slice(12)).toMatchInlineSnapshot(`
       [
         "",
         "1 day of usage: separated the first hour from the whole day",

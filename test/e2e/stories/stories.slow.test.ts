@@ -220,9 +220,9 @@ describe.skipIf(inject('engineEndpoint') === '')('the stories of an operator', {
     const apply = async (command: string) => {
       const {code, stderr} = await stack.run(`zael ${command} --entity cust-09 --resource batch`)
       expect({command, code, stderr}).toEqual({command, code: 0, stderr: ''})
-      const told = await stack.run('zael limits resolve cust-09 batch --json')
+      const result = await stack.run('zael limits resolve cust-09 batch --json')
       const {unlimited} = await goesOn()
-      return {limits: JSON.parse(told.stdout).limits.map(({text}: {text: string}) => text), unlimited}
+      return {limits: JSON.parse(result.stdout).limits.map(({text}: {text: string}) => text), unlimited}
     }
     const [rpm, tpd] = ['rpm=6k/min', 'tpd=400k/day']
     expect(await apply('limits set tpd=400k/day')).toEqual({limits: [rpm, tpd], unlimited: []})

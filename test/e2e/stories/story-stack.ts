@@ -74,7 +74,7 @@ export class StoryStack {
   }
 
   /** Waits until a command tells as wanted with `--json`; nothing of it is noted. */
-  async untilTold(command: string, isWanted: (told: Told) => boolean): Promise<void> {
+  async untilTold(command: string, isWanted: (result: Told) => boolean): Promise<void> {
     while (!isWanted(JSON.parse((await this.run(`${command} --json`)).stdout))) await sleep(20)
   }
 

@@ -84,8 +84,8 @@ describeOnEngine('an explanation', () => {
       admitted: false,
       refused: {requests: 3, byParent: 2, lastAtMs: scene.nowMs - 4000},
     })
-    const told = explanation.limits.map(each => [each.entity, each.name, each.requested, each.refused.requests])
-    expect(told).toEqual([
+    const result = explanation.limits.map(each => [each.entity, each.name, each.requested, each.refused.requests])
+    expect(result).toEqual([
       ['user-1', 'rpm', 1, 0],
       ['user-1', 'tpm', 401, 3],
       ['team', 'rpm', 1, 0],

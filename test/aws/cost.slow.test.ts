@@ -1,6 +1,6 @@
 import {PutMetricDataCommand} from '@aws-sdk/client-cloudwatch'
 import {afterAll, beforeAll, expect, it} from 'vitest'
-import type {Told} from '../e2e/table-cli.js'
+import type {JsonOutput} from '../e2e/table-cli.js'
 import {describeWithPython, emptyMoto, type Moto} from './moto.js'
 import {deploySmallStack, type MotoAccount, openMoto} from './small-stack.js'
 import {type StackUser, stackUser} from './stack-user.js'
@@ -55,8 +55,8 @@ describeWithPython('zael cost with CloudWatch over HTTP', {timeout: 300_000}, ()
   it('adds up the hours of a day, and marks figures without measurements', async () => {
     const {days, parts, indexWrites, decisionsPerDay, read} = await user.json('cost --stack prod --days 2')
     // Two days, so that one that ends while the test runs does not matter.
-    expect(days.flatMap(({source}: Told) => source ?? [])).toEqual(['measured'])
-    const figures = parts.map(({name, quantity, source}: Told) => [name, quantity, source])
+    expect(days.flatMap(({source}: JsonOutput) => source ?? [])).toEqual(['measured'])
+    const figures = parts.map(({name, quantity, source}: JsonOutput) => [name, quantity, source])
     expect(figures.slice(0, 6)).toEqual([
       ['usage', 600_000, 'measured'],
       ['other writes', 1_400_000, 'divided'],

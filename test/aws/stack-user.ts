@@ -1,5 +1,5 @@
 import {schemaProblems} from '../e2e/schemas.js'
-import type {Told} from '../e2e/table-cli.js'
+import type {JsonOutput} from '../e2e/table-cli.js'
 import {type Outcome, zael} from '../e2e/zael.js'
 import {MOTO_IDENTITY} from './moto.js'
 
@@ -9,9 +9,9 @@ export interface StackUser {
   /** Runs `zael …` without colours, in 80 columns. */
   run(command: string): Promise<Outcome>
   /** Runs `zael … --json`, which must succeed; the result is checked against its schema. */
-  json(command: string): Promise<Told>
+  json(command: string): Promise<JsonOutput>
   /** Runs `zael … --json`, which must fail; returns its exit code and error. */
-  fail(command: string): Promise<{code: number | null; error: Told}>
+  fail(command: string): Promise<{code: number | null; error: JsonOutput}>
 }
 
 /** A user for whom the endpoint is AWS. */

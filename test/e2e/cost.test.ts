@@ -45,7 +45,12 @@ describeOnEngine('zael cost', () => {
 
   it('--json fits its schema, and a day without figures has none', async () => {
     const result = await cli.tell('cost --days 9')
-    expect(result).toMatchObject({region: null, decisionsPerDay: 1000, indexWrites: null, prices: {region: 'us-east-1'}})
+    expect(result).toMatchObject({
+      region: null,
+      decisionsPerDay: 1000,
+      indexWrites: null,
+      prices: {region: 'us-east-1'},
+    })
     expect(result.days).toHaveLength(10)
     expect(result.days[0]).toMatchObject({admitted: null, refused: null, dollars: null, source: null, complete: true})
     expect(result.days.at(-1)).toMatchObject({complete: false})

@@ -8,7 +8,7 @@ import {schemaProblems} from './schemas.js'
 import {type Outcome, spawnZael, zael} from './zael.js'
 
 /** What `--json` printed. */
-export type Told = Record<string, unknown>
+export type JsonOutput = Record<string, unknown>
 
 /** A user with a home of their own. */
 export class LocalUser {
@@ -38,7 +38,7 @@ export class LocalUser {
   }
 
   /** `zael local … --json`, which is expected to exit with that code and to say nothing beside the document. */
-  async tell(args: string, code = 0, env: Record<string, string> = {}): Promise<Told> {
+  async tell(args: string, code = 0, env: Record<string, string> = {}): Promise<JsonOutput> {
     const outcome = await this.run(`${args} --json`, env)
     if (outcome.code !== code || outcome.stderr !== '') throw new Error(JSON.stringify(outcome))
     const result = JSON.parse(outcome.stdout)
@@ -48,7 +48,7 @@ export class LocalUser {
   }
 
   /** Waits until the status is as wanted; the test's own timeout is the limit. */
-  async until(isWanted: (status: Told) => boolean): Promise<Told> {
+  async until(isWanted: (status: JsonOutput) => boolean): Promise<JsonOutput> {
     for (;;) {
       const {stdout} = await this.run('status --json')
       const status = JSON.parse(stdout)

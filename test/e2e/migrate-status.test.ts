@@ -89,7 +89,11 @@ describeOnEngine('zael migrate status and plan', () => {
       expect(status).toMatchObject({code: 6, stderr: ''})
       const result = JSON.parse(status.stdout)
       expect(schemaProblems('migrate status', result)).toEqual([])
-      expect(result).toMatchObject({pending: true, schema: {recorded: null, legacy: '0.8.0', accepted: false}, run: null})
+      expect(result).toMatchObject({
+        pending: true,
+        schema: {recorded: null, legacy: '0.8.0', accepted: false},
+        run: null,
+      })
       expect(plan).toMatchObject({pending: true, unknownItems: 1, blockers: []})
     })
 

@@ -10,16 +10,16 @@ export interface TableCli {
   /** Runs a command; words with spaces are quoted with '…'. */
   run(command: string, env?: Readonly<Record<string, string>>): Promise<Outcome>
   /** Runs a command with `--json` that is to succeed and say nothing else; checks the result against its schema. */
-  tell(command: string): Promise<Told>
+  tell(command: string): Promise<JsonOutput>
   /** Runs a command with `--json` that is to fail; its exit code and error. */
-  fail(command: string): Promise<{code: number | null; error: Told}>
+  fail(command: string): Promise<{code: number | null; error: JsonOutput}>
   /** What a command tells people on stdout, in lines of that many columns; every time is the same time. */
   show(command: string, columns: number): Promise<string>
 }
 
 /** A JSON document; tests look into it as they like. */
 // biome-ignore lint/suspicious/noExplicitAny: the schemas say what is in it
-export type Told = any
+export type JsonOutput = any
 
 /** Commands for the table of a test, without colours. */
 export function tableCli({name}: Pick<TestTable, 'name'>): TableCli {

@@ -92,7 +92,7 @@ describe.skipIf(inject('engineEndpoint') === '')('the stories of an operator', {
       expect(after.findIndex(isOver)).toBeLessThan(2)
       expect(after.findIndex(isOver)).toBeGreaterThanOrEqual(0)
 
-      await stack.untilTold('zael why cust-08 batch', ({refused}) => refused.requests > 0)
+      await stack.untilShown('zael why cust-08 batch', ({refused}) => refused.requests > 0)
 
       const found = await stack.type('zael watch --once --filter status:over')
       expect(found).toMatch(/^over +cust-08 +batch +tpd .* [1-9]\d* +\S+ ago/m)

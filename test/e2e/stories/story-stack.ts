@@ -4,7 +4,7 @@ import {setTimeout as sleep} from 'node:timers/promises'
 import {fileURLToPath} from 'node:url'
 import {type NamespaceRepository, Repository} from '../../../src/lib/index.js'
 import {LocalUser} from '../local-stack.js'
-import type {Told} from '../table-cli.js'
+import type {JsonOutput} from '../table-cli.js'
 import {type Outcome, zael} from '../zael.js'
 import type {Lane, Tally, TrafficReport} from './traffic.js'
 
@@ -74,7 +74,7 @@ export class StoryStack {
   }
 
   /** Waits until a command tells as wanted with `--json`; nothing of it is noted. */
-  async untilTold(command: string, isWanted: (result: Told) => boolean): Promise<void> {
+  async untilShown(command: string, isWanted: (result: JsonOutput) => boolean): Promise<void> {
     while (!isWanted(JSON.parse((await this.run(`${command} --json`)).stdout))) await sleep(20)
   }
 

@@ -100,13 +100,13 @@ function file(path: string, ...lines: string[]): SourceFile {
 }
 
 describe('the source tree', () => {
-  it('keeps the rules of the house', () => {
+  it('follows the import rules', () => {
     const files = readSources()
     expect(files.length).toBeGreaterThan(0)
     expect(violations(files)).toEqual([])
   })
 
-  it('is described by the table of rooms in CONTRIBUTING.md', async () => {
+  it('matches the table of rooms in CONTRIBUTING.md', async () => {
     const path = new URL('../CONTRIBUTING.md', import.meta.url)
     const page = await readFile(path, 'utf8')
     const table = /(?<=<!-- rooms, written by: .* -->\n\n).*(?=\n\n<!-- end of rooms -->)/s
@@ -147,7 +147,7 @@ describe('the checker', () => {
     expect(violations([file('src/commands/limits/set.ts', line)])).toEqual([expect.stringContaining(breach)])
   })
 
-  it('accepts what a command needs', () => {
+  it('accepts the imports that commands need', () => {
     const command = file(
       'src/commands/limits/set.ts',
       `import {Flags} from '@oclif/core'`,
@@ -159,7 +159,7 @@ describe('the checker', () => {
     expect(violations([command])).toEqual([])
   })
 
-  it('finds a cycle, once', () => {
+  it('reports a cycle once', () => {
     const ring = [
       file('src/lib/core/a.ts', `import {b} from './b.js'`),
       file('src/lib/core/b.ts', `export * from './c.js'`),
@@ -169,7 +169,7 @@ describe('the checker', () => {
     expect(violations(ring)).toEqual([`import cycle: ${cycle}`])
   })
 
-  it('refuses an import upward between the sub-rooms of a room', () => {
+  it('refuses an upward import between sub-rooms', () => {
     const planted = file('src/lib/repository/table/planted.ts', `import type {Buckets} from '../buckets/buckets.js'`)
     expect(violations([planted])).toEqual([
       'src/lib/repository/table/planted.ts: src/lib/repository/table may not import src/lib/repository/buckets/buckets',
@@ -188,7 +188,7 @@ describe('the checker', () => {
     expect(violations([planted])).toEqual([expect.stringContaining('src/lib/repository/attic may not import')])
   })
 
-  it('finds a circle between folders although no file is part of a circle', () => {
+  it('finds a cycle between folders even if no file is in a cycle', () => {
     const ring = [
       file('src/lib/cli/base/a.ts', `import {b} from '../output/b.js'`),
       file('src/lib/cli/output/b.ts', ''),
@@ -198,7 +198,7 @@ describe('the checker', () => {
     expect(violations(ring)).toContain('folder cycle: src/lib/cli/base -> src/lib/cli/output -> src/lib/cli/base')
   })
 
-  it('reads code, not comments', () => {
+  it('ignores comments', () => {
     const text = [`// import 'ink'`, `/* import 'react' */ export const url = 'http://x' // import('yaml')`]
     expect(violations([file('src/lib/core/a.ts', ...text)])).toEqual([])
   })

@@ -60,7 +60,7 @@ describe('numbers of invariants and reference faults', () => {
     expect(definitions.length).toBeGreaterThan(100)
   })
 
-  it('are named in a test each: a promise without a test is none', () => {
+  it('cites every number in at least one test', () => {
     const titles = textsOf('test', /\.tsx?$/)
       .filter(({path}) => path !== 'test/citations.test.ts')
       .map(({text}) => text)
@@ -82,7 +82,7 @@ describe('the checker', () => {
     expect(undefinedCitations([{path: 'a.ts', text}], new Set(['D-1']))).toEqual(found)
   })
 
-  it('reads pages whole', () => {
+  it('reads whole pages', () => {
     expect(undefinedCitations([{path: 'docs/a.md', text: 'as S99 says'}], new Set())).toEqual(['docs/a.md: S99'])
   })
 })

@@ -17,7 +17,7 @@ const VERSION: VersionRecord = {
   updatedBy: 'client:0.0.1',
 }
 
-describeOnEngine('what operators can rely on in every command', () => {
+describeOnEngine('conventions of all commands', () => {
   const table = useTable()
   const repository = new Repository({stack: table.name, transport: table.transport})
   const cli = tableCli(table)
@@ -39,7 +39,7 @@ describeOnEngine('what operators can rely on in every command', () => {
   }
 
   /** Any command of a newer client replaced the code of the Lambda and moved the recorded version. */
-  it('C-3 no read or write command changes the deployed version', async () => {
+  it('C-3 keeps the deployed version in every read or write command', async () => {
     const Item = encodeVersion(VERSION)
     await table.transport.send('PutItem', {TableName: table.name, Item})
     await cli.tell('entity list')
@@ -48,13 +48,13 @@ describeOnEngine('what operators can rely on in every command', () => {
     expect((await table.transport.send('GetItem', {TableName: table.name, Key})).Item).toEqual(Item)
   })
 
-  it('C-4 a plan for a missing namespace fails and registers nothing', async () => {
+  it('C-4 fails to plan for a missing namespace, and registers nothing', async () => {
     const file = await fileOf('c-4', 'namespace: c-4-typo\nsystem:\n  limits:\n    rpm: 10/min\n')
     expect(await cli.fail(`limits plan -f ${file}`)).toMatchObject({code: 3, error: {code: 'namespace.missing'}})
     expect((await repository.namespaces.list()).map(({name}) => name)).not.toContain('c-4-typo')
   })
 
-  it('C-31 a manifest copies limits and entities from one namespace to another', async () => {
+  it('C-31 copies limits and entities between namespaces by manifest', async () => {
     await repository.namespaces.register('c-31-a')
     await repository.namespaces.register('c-31-b')
     await cli.run('entity create team-1 -n c-31-a')
@@ -68,7 +68,7 @@ describeOnEngine('what operators can rely on in every command', () => {
   })
 
   /** `--limit` was a limit, a row count or a page size; prompts ended in two ways; purge wanted an id. */
-  it('C-34 flags have one meaning, a missing confirmation one error, and names work where ids do', async () => {
+  it('C-34 gives each flag one meaning, reports missing confirmation with one error, and accepts names for ids', async () => {
     const manifest = JSON.parse(await readFile(new URL('../../oclif.manifest.json', import.meta.url), 'utf8'))
     const flags = Object.values(manifest.commands).flatMap(command =>
       Object.values((command as {flags: Record<string, {name: string; description: string}>}).flags),

@@ -45,13 +45,13 @@ describeOnEngine('commands for operators', () => {
   })
 
   describe('C-25 usage is filtered before paging', () => {
-    it('a page is filled with matching windows, however many others lie between', async () => {
+    it('fills a page with matching windows, however many others lie between', async () => {
       const {windows, next} = await cli.tell(`usage show busy --window daily ${MONTH} --limit 5`)
       expect(windows).toMatchObject([{start: '2026-11-01T00:00:00Z'}])
       expect(next).toBeNull()
     })
 
-    it('windows of one type are never mixed with others, and come newest first', async () => {
+    it('never mixes windows of one type with others, and lists the newest first', async () => {
       const {windows} = await cli.tell(`usage show busy ${MONTH} --all`)
       expect(windows).toHaveLength(400)
       const starts = windows.map(({start}: {start: string}) => start)
@@ -60,14 +60,14 @@ describeOnEngine('commands for operators', () => {
   })
 
   describe('C-27 every result can be read by a program', () => {
-    it('every command has --json, and every command on a stack has --output', async () => {
+    it('offers --json in every command, and --output in every command on a stack', async () => {
       const {commands} = JSON.parse(await readFile(join(ROOT, 'oclif.manifest.json'), 'utf8'))
       const entries = Object.entries<ManifestCommand>(commands)
       expect(entries.filter(([, {flags}]) => !('json' in flags)).map(([id]) => id)).toEqual([])
       expect(entries.filter(([, {flags}]) => 'stack' in flags && !('output' in flags)).map(([id]) => id)).toEqual([])
     })
 
-    it('one result is available as a table, JSON, YAML and CSV', async () => {
+    it('prints one result as a table, JSON, YAML and CSV', async () => {
       const {stdout: csv} = await cli.run('bucket list --resource search --output csv')
       expect(csv).toBe('entity,limit,level,capacity,full,debt,refill,shards,age\nuser-2,rpm,60,60,1,0,1,1,0\n')
       const {stdout: yaml} = await cli.run('bucket list --resource search --output yaml')
@@ -77,12 +77,12 @@ describeOnEngine('commands for operators', () => {
   })
 
   describe('C-28 buckets and top consumers can be seen', () => {
-    it('bucket show has levels, shards, debt and pressure', async () => {
+    it('shows levels, shards, debt and pressure with bucket show', async () => {
       const {buckets} = await cli.tell('bucket show user-1')
       expect(buckets).toMatchObject([{shardCount: 2, shards: [{writePressure: 0}, {limits: [{debt: 10}, {debt: 0}]}]}])
     })
 
-    it('usage top has the largest consumer', async () => {
+    it('shows the largest consumer with usage top', async () => {
       const {consumers} = await cli.tell(`usage top --resource gpt-4 ${MONTH} --limit 1`)
       expect(consumers).toMatchObject([{entity: 'busy', requests: 400}])
     })
@@ -95,14 +95,14 @@ describeOnEngine('commands for operators', () => {
       ['usage show user-1 --window weekly', 2],
       ['limits set --resource gpt-4 rpm=0', 2],
       ['limits set --resource gpt-4 wcu=1', 2],
-    ])('%s exits with %i and a message', async (line, code) => {
+    ])('exits on %s with %i and a message', async (line, code) => {
       const outcome = await cli.run(line)
       expect(outcome).toMatchObject({code, stdout: ''})
       expect(outcome.stderr).toMatch(/^Error: .+\n/)
       expect(outcome.stderr).not.toMatch(/\n {4}at |this is a bug/)
     })
 
-    it('missing credentials exit with 4', async () => {
+    it('exits with 4 without credentials', async () => {
       const env = {AWS_EC2_METADATA_DISABLED: 'true', AWS_REGION: 'eu-north-1'}
       const {code, stderr} = await zael(['usage', 'show', 'user-1'], {env})
       expect(code).toBe(4)
@@ -112,7 +112,7 @@ describeOnEngine('commands for operators', () => {
   })
 
   describe('C-33 variables and settings files are read', () => {
-    it('ZAEL_STACK, ZAEL_NAMESPACE and ZAEL_ENDPOINT_URL replace flags; a typed flag takes precedence', async () => {
+    it('reads ZAEL_STACK, ZAEL_NAMESPACE and ZAEL_ENDPOINT_URL; a typed flag takes precedence', async () => {
       const env = {ZAEL_STACK: table.name, ZAEL_ENDPOINT_URL: cli.flags.at(-1) ?? ''}
       expect(await zael(['bucket', 'show', 'user-1'], {env})).toMatchObject({code: 0})
       const elsewhere = {...env, ZAEL_NAMESPACE: 'nowhere'}
@@ -120,7 +120,7 @@ describeOnEngine('commands for operators', () => {
       expect(await zael(['bucket', 'show', 'user-1', '-n', 'default'], {env: elsewhere})).toMatchObject({code: 0})
     })
 
-    it("a project's settings file does the same, from every folder below it", async () => {
+    it("reads a project's settings file from every folder below it", async () => {
       const folder = await mkdtemp(join(tmpdir(), 'zael-c33-'))
       try {
         await mkdir(join(folder, 'a', 'b'), {recursive: true})
@@ -134,7 +134,7 @@ describeOnEngine('commands for operators', () => {
   })
 
   describe('C-35 lists have pages, relative times, CSV, limits beside usage, and audit filters', () => {
-    it('usage has pages, time spans, and the limit beside the usage', async () => {
+    it('pages usage, accepts time spans, and shows the limit beside the usage', async () => {
       const {windows, next} = await cli.tell(`usage show user-1 --resource gpt-4 ${MONTH} --limit 1`)
       expect(windows).toMatchObject([
         {
@@ -150,7 +150,7 @@ describeOnEngine('commands for operators', () => {
       expect(stdout.split('\n')[0]).toBe('2026-11-01T10:00:00Z,user-1,gpt-4,rpm,60,6000,0.01,60,0,0,0')
     })
 
-    it('audit events of a namespace are filtered by time and action, and have details', async () => {
+    it('filters audit events of a namespace by time and action, and shows details', async () => {
       const {events} = await cli.tell('audit list --since 24h --action entity_created')
       expect(events).toHaveLength(3)
       expect(events[1]).toMatchObject({entity: 'user-1', details: {parent_id: 'team-1'}})
@@ -158,7 +158,7 @@ describeOnEngine('commands for operators', () => {
   })
 
   describe('C-37 colours can be turned off, and errors debugged', () => {
-    it('colours follow FORCE_COLOR, NO_COLOR and --no-color', async () => {
+    it('follows FORCE_COLOR, NO_COLOR and --no-color', async () => {
       const printed = async (line: string, env: Record<string, string>) => {
         const {stdout} = await spawnZael([...line.split(' '), ...cli.flags], {env})
         return stdout.includes(ESCAPE)
@@ -169,7 +169,7 @@ describeOnEngine('commands for operators', () => {
       expect(await printed('bucket show user-1', {})).toBe(false)
     })
 
-    it('only --debug and ZAEL_DEBUG=1 show where an error happened', async () => {
+    it('shows where an error happened only with --debug and ZAEL_DEBUG=1', async () => {
       const trace = /\n {4}at /
       expect((await cli.run('bucket show user-l --debug')).stderr).toMatch(trace)
       expect((await cli.run('bucket show user-l', {ZAEL_DEBUG: '1'})).stderr).toMatch(trace)

@@ -47,23 +47,23 @@ describe('--wait', () => {
     ['a b rpm=1 --wait=5s', 'a b rpm=1 --wait=5s'],
     ['a b rpm=1 -- --wait', 'a b rpm=1 -- --wait'],
     ['a b rpm=1', 'a b rpm=1'],
-  ])('"%s" is read as "%s"', (typed, understood) => {
+  ])('reads "%s" as "%s"', (typed, understood) => {
     expect(withDefaultWait(typed.split(' ')).join(' ')).toBe(understood)
   })
 })
 
-it('a wait is never shown shorter than it is', () => {
+it('never rounds a wait down', () => {
   expect(retryText(61_001)).toBe('Refused; retrying in 1 min 2 s')
 })
 
-it('amounts are joined with commas and "and"', () => {
+it('joins amounts with commas and "and"', () => {
   expect(amountWords({rpm: 1}, undefined)).toBe('1 rpm')
   expect(amountWords({rpm: 1, tpm: 20_000}, undefined)).toBe('1 rpm and 20,000 tpm')
   expect(amountWords({a: 1, b: 2, c: 3}, undefined)).toBe('1 a, 2 b and 3 c')
 })
 
 describe('the outcome of a request', () => {
-  it('shows what was charged and what is left when it was admitted', async () => {
+  it('shows charges and balances of an admitted request', async () => {
     expect(await acquireLines(tried({}), 80)).toEqual([
       'Admitted: user-1 was charged 1 rpm and 5,000 tpm of gpt-4',
       '',
@@ -73,7 +73,7 @@ describe('the outcome of a request', () => {
     ])
   })
 
-  it('shows money as money, also in the command that explains a refusal', async () => {
+  it('shows amounts of money, also in the command that explains a refusal', async () => {
     const statuses = [status({name: 'usd', requested: 50_000, available: -1_500_000, capacity: 500_000_000})]
     const money = {...tried({statuses}), consume: {usd: 50_000, rpm: 1}, units: new Map([['usd', 'USD']])}
     const lines = await acquireLines(money, 80)
@@ -83,14 +83,14 @@ describe('the outcome of a request', () => {
     expect(acquireJson(money)).toMatchObject({consume: {usd: 50_000}, limits: [{available: -1_500_000}]})
   })
 
-  it('shows what the parent was charged, which may have fewer limits', async () => {
+  it('shows the charge of a parent that has fewer limits', async () => {
     const statuses = [status({}), status({level: 'parent', entity: 'team-1'})]
     expect((await acquireLines(tried({parent: 'team-1', statuses, waitedMs: 2000}), 80))[0]).toBe(
       'Admitted after 2 s: user-1 was charged 1 rpm and 5,000 tpm of gpt-4, and its parent team-1 1 rpm',
     )
   })
 
-  it('shows which limit refused it, and for how long', async () => {
+  it('shows the limit that refused the request, and the wait', async () => {
     const statuses = [status({exceeded: true, available: 0, retryAfterMs: 590})]
     const refused = tried({admitted: false, retryAfterMs: 590, statuses})
     expect(await acquireLines(refused, 80)).toEqual([
@@ -102,7 +102,7 @@ describe('the outcome of a request', () => {
     expect(whyCommand(refused)).toBe('zael why user-1 gpt-4 rpm=1 tpm=5000')
   })
 
-  it('says when it was a dry run, or was admitted without a charge', async () => {
+  it('marks a dry run, and an admission without a charge', async () => {
     expect((await acquireLines(tried({}, true), 80))[0]).toBe(
       'Would be admitted: user-1 would be charged 1 rpm and 5,000 tpm of gpt-4',
     )

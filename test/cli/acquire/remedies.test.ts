@@ -66,7 +66,7 @@ describeOnEngine('a proposed command', () => {
     ['with a scale that is in force', `tpm=10/min,x0.5@${OPEN}`, undefined, `'tpm=10/min,10/min@"* 14 * * *"'`],
     ['with less than is asked for', `tpm=100/min,3/min@${OPEN}`, 50, `'tpm=100/min,3/min:50@"* 14 * * *"'`],
     ['that holds more in its window', `tpm=10/min,30/min@${OPEN}`, 50, `'tpm=10/min,30/min:50@"* 14 * * *"'`],
-  ])('raises what is in force of a limit %s', async (_, text, asked, expected) => {
+  ])('raises the value in force of a limit %s', async (_, text, asked, expected) => {
     await set(text)
     const before = await valuesAt(NOW_MS)
     const others = await valuesAt(Date.parse('2026-11-17T03:00Z'))
@@ -80,7 +80,7 @@ describeOnEngine('a proposed command', () => {
     expect((await valuesAt(Date.parse('2026-11-17T03:00Z'))).capacity).toBeGreaterThanOrEqual(others.capacity)
   })
 
-  it('raises the window of a quota that its next reset falls into', async () => {
+  it('raises the window of a quota that applies at its next reset', async () => {
     await set(`tpm=10/day@UTC,30/day@${MIDNIGHT},3/day@${OPEN}`)
     const commands = await proposed()
     expect(commands[0]).toBe('zael bucket top-up user-1 gpt-4 tpm=1')
@@ -89,7 +89,7 @@ describeOnEngine('a proposed command', () => {
     expect((await valuesAt(Date.parse('2026-11-17T00:00Z'))).capacity).toBe(60)
   })
 
-  it('raises a boost until its end, whatever window is open', async () => {
+  it('raises a boost until it expires, in every window', async () => {
     await set(`tpm=10/min,3/min@${OPEN}`)
     await boost('tpm=20/min', '2026-11-16T15:00Z')
     const commands = await proposed()
@@ -99,7 +99,7 @@ describeOnEngine('a proposed command', () => {
     expect((await valuesAt(Date.parse('2026-11-16T15:00Z'))).capacity).toBe(10)
   })
 
-  it('makes no copy permanent that was made for a boost', async () => {
+  it("does not make a boost's copy permanent", async () => {
     await set('rpm=5/min', `tpm=10/min,8/min@${OPEN}`)
     await boost('rpm=20/min', '2026-11-16T15:00Z', entity)
     const commands = await proposed()
@@ -109,7 +109,7 @@ describeOnEngine('a proposed command', () => {
     expect((await repository.configs.resolve({entity: 'user-1', resource: 'gpt-4'})).source).toBe('resource')
   })
 
-  it('raises what applies when a copy for a boost has ended, not the copy', async () => {
+  it("raises the limits that apply after a boost's copy expires, not the copy", async () => {
     await set('tpm=10/min')
     await boost('tpm=40/min', '2026-11-16T15:00Z', entity)
     await set('tpm=60/min:60')
@@ -128,7 +128,7 @@ describeOnEngine('a proposed command', () => {
     expect(commands).toHaveLength(others)
   })
 
-  it('can be typed as it is', async () => {
+  it('is quoted for the shell', async () => {
     await set(`tpm=10/min,30/min@${OPEN}`)
     const [, text = ''] = /'(.*)'/.exec((await proposed()).at(-1) ?? '') ?? []
     expect(formatLimit(parseLimit(text))).toBe(text)

@@ -29,8 +29,8 @@ async function follow(outcomes: readonly (number | Error)[]) {
   return {exitCode, shown}
 }
 
-describe('looking again and again', () => {
-  it('shows every look, and ends with the exit code of the signal', async () => {
+describe('zael why --follow', () => {
+  it('shows every report, and exits with the code of the signal', async () => {
     expect(await follow([1, 2, 3])).toEqual({
       exitCode: 130,
       shown: [
@@ -41,7 +41,7 @@ describe('looking again and again', () => {
     })
   })
 
-  it('goes on after a failed look, with the report before it and the reason', async () => {
+  it('continues after a failed read, with the previous report and the reason', async () => {
     const {shown} = await follow([1, new Error('The connection was lost.'), 3])
     expect(shown).toEqual([
       [1, undefined],
@@ -50,7 +50,7 @@ describe('looking again and again', () => {
     ])
   })
 
-  it('fails if the first look fails', async () => {
+  it('fails if the first read fails', async () => {
     await expect(follow([new Error('There is no entity "user-l".')])).rejects.toThrow('There is no entity')
   })
 })

@@ -78,7 +78,7 @@ describe('an explanation', () => {
     ])
   })
 
-  it('tells how often requests were refused lately, by which limit, and when last', () => {
+  it('shows recent refusals: how many, by which limit, and the last', () => {
     const refused = {requests: 312, byParent: 0, limits: new Map(), lastAtMs: Date.UTC(2026, 0, 2, 3, 4, 1)}
     const refusing = limit({available: 193, refused: {requests: 312, tokens: 262_080}})
     const result = explanation([refusing], {refused, basis: 'typical'})
@@ -102,7 +102,7 @@ describe('an explanation', () => {
     )
   })
 
-  it('of a refusal has the limit, its scope, its shards, the wait and what helps', () => {
+  it('shows the limit, scope, shards, wait and remedies of a refusal', () => {
     const shards = [
       {shard: 0, available: 0, capacity: 50},
       {shard: 1, available: -1200, capacity: 50},
@@ -121,7 +121,7 @@ describe('an explanation', () => {
     ])
   })
 
-  it("names the entities that drained a parent's limit, as far as usage is recorded", () => {
+  it("names the entities that drained a parent's limit, if usage is recorded", () => {
     const drainedBy = [
       {entity: 'user-2', tokens: 1000},
       {entity: 'user-1', tokens: 2},
@@ -181,7 +181,7 @@ describe('a remedy', () => {
     expect(whyLines(refused, where).filter(line => line.includes(where))).toHaveLength(2)
   })
 
-  it('is not offered for a limit with room, and never exceeds the largest limit', () => {
+  it('is not offered for a limit that admits the request, and never exceeds the largest limit', () => {
     expect(remedies(limit(), AT_MS)).toEqual([])
     expect(commands({capacity: MAX_TOKENS, refillAmount: MAX_TOKENS})[1]).toBe(
       `zael limits set --entity user-1 --resource gpt-4 rpm=${MAX_TOKENS}/min`,
@@ -189,7 +189,7 @@ describe('a remedy', () => {
   })
 })
 
-it('JSON has the same keys for every limit, and null where waiting never helps', () => {
+it('has the same JSON keys for every limit, and null where waiting never helps', () => {
   const result = whyJson(explanation([limit(), limit({...empty, retryAfterMs: Infinity})]))
   expect(result).toMatchObject({retryAfterMs: null, clearsAt: null, parent: null})
   expect(Object.keys(result.limits[0] ?? {})).toEqual(Object.keys(result.limits[1] ?? {}))
@@ -202,7 +202,7 @@ describe('a quota', () => {
     return limit({...one, configured: one, ...empty, shards: [], ...change})
   }
 
-  it('tells when it is full again, and is raised as what it is', () => {
+  it('shows when it is full again, and is raised as a quota', () => {
     const daily = quota('rpd=10k/day@Europe/Berlin', {resetsAtMs: Date.UTC(2026, 0, 2, 23)})
     const lines = whyLines(explanation([daily]))
     expect(lines.join('\n')).toContain('resets   2026-01-02T23:00:00Z, in 19 h 56 min')
@@ -220,11 +220,11 @@ describe('a quota', () => {
     })
   })
 
-  it('of a session tells how long it lasts', () => {
+  it('shows the duration of a session', () => {
     expect(whyLines(explanation([quota('s=200/5h!')])).join('\n')).toContain('resets   5 h after its first use')
   })
 
-  it('of money is shown as money, and its command is quoted for a shell', () => {
+  it('shows money as money, and quotes its command for a shell', () => {
     const money = quota('usd=$500/month@UTC', {available: 1_250_000, requested: 2_000_000})
     const text = whyLines(explanation([money])).join('\n')
     expect(text).toContain('$1.25 of $500 left, $2 requested')
@@ -240,7 +240,7 @@ describe('all resources of an entity', () => {
   const fine = explanation([limit({available: 40, requested: 3})], {resource: 'search'})
   const report = {entity: 'user-1', atMs: fine.atMs, explanations: [refusing, fine]}
 
-  it('are told worst first: what refuses in full, the rest in a sentence each', () => {
+  it('lists refused resources first and in full, the rest in one sentence each', () => {
     expect(whyAllLines(report, ' --stack x')).toEqual([
       'user-1: 2 resources, 1 refusing now.',
       '',
@@ -253,7 +253,7 @@ describe('all resources of an entity', () => {
     expect(whyAllLines({...report, explanations: []})).toEqual(['user-1 does not use a resource with limits.'])
   })
 
-  it('are a line each where lines are wanted', () => {
+  it('prints one line per resource on request', () => {
     expect(whyShortLines(report)).toEqual([
       '2026-01-02T03:04:05Z  user-1 gpt-4  refused: rpm of the parent team 0 of 100 left, 1 requested, clears in 2 s; ' +
         '7 requests refused only by the parent since 2026-01-02T02:00:00Z, last 4 s ago',
@@ -266,7 +266,7 @@ describe('all resources of an entity', () => {
     expect(whyShortLines({...report, explanations: [disabled]})[0]).toContain('  disabled for user-1')
   })
 
-  it('are one document in JSON', () => {
+  it('prints one JSON document', () => {
     expect(whyAllJson(report)).toMatchObject({
       entity: 'user-1',
       at: '2026-01-02T03:04:05.000Z',
@@ -279,7 +279,7 @@ describe('all resources of an entity', () => {
   })
 })
 
-it('shows what a provider has told, and when', () => {
+it('shows the balance and time of provider feedback', () => {
   const left = limit({feedback: {atMs: AT_MS - 4000, left: 12}})
   const refused = limit({feedback: {atMs: AT_MS, clearsAtMs: AT_MS + 1500}})
   expect(whyLines(explanation([left])).join('\n')).toMatch(/provider feedback +12 left \(at 2026-01-02T03:04:01Z\)/)

@@ -23,7 +23,7 @@ const anonymous = new Denied('GetItem', Object.assign(new Error('none'), {name: 
 const chosen = (value: string) => ({value, from: '--profile'})
 
 describe('a profile without credentials', () => {
-  it('that does not exist is named as what it is, with the nearest ones', async () => {
+  it('names a missing profile and the nearest ones', async () => {
     expect(await withKnownProfiles(anonymous, chosen('opps'), env())).toMatchObject({
       code: 'aws.profile',
       kind: 'access',
@@ -41,11 +41,11 @@ describe('a profile without credentials', () => {
     expect(fromVariable).toMatchObject({message: 'AWS profile "gone" not found (AWS_PROFILE).'})
   })
 
-  it.each(['ops', 'two words', 'keys'])('that exists keeps its error: %s', async name => {
+  it.each(['ops', 'two words', 'keys'])('keeps the error of an existing profile: %s', async name => {
     expect(await withKnownProfiles(anonymous, chosen(name), env())).toBe(anonymous)
   })
 
-  it('is not blamed for other errors, nor where the files cannot be read', async () => {
+  it('keeps other errors, and errors without readable profile files', async () => {
     const other = new Throttled('GetItem')
     expect(await withKnownProfiles(other, chosen('gone'), env())).toBe(other)
     expect(await withKnownProfiles(anonymous, chosen('gone'), {...env(), AWS_CONFIG_FILE: folder})).toBe(anonymous)

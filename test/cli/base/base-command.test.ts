@@ -96,7 +96,7 @@ describe('input', () => {
     [['1', '2'], 'Unexpected argument: 2'],
     [['x'], 'Expected an integer but received: x'],
     [['--size'], 'Flag --size expects a value'],
-  ])('%j exits with 2', async (argv, message) => {
+  ])('exits with 2 on %j', async (argv, message) => {
     const {exit, stdout, stderr} = await runSample(argv)
     expect({exit, stdout}).toEqual({exit: 2, stdout: ''})
     expect(stderr).toBe(`Error: ${message}\nTry: zael sample run --help`)
@@ -116,7 +116,7 @@ describe('input', () => {
     })
   })
 
-  it('a crash while parsing is a bug, not bad usage', async () => {
+  it('reports a crash while parsing as a bug, not as bad usage', async () => {
     const {exit, stderr} = await runSample(['--limit', 'crash'])
     expect(exit).toBe(1)
     expect(stderr).toContain('this is a bug')
@@ -147,7 +147,7 @@ describe('errors', () => {
     })
   })
 
-  it('that are unexpected are one line that reports a bug', async () => {
+  it('reports an unexpected error as a bug, in one line', async () => {
     const {exit, stderr} = await runSample([], failing(new TypeError('x is not a function\nmore')))
     expect(exit).toBe(1)
     expect(stderr).toMatch(/^Error: x is not a function \(this is a bug in zael; run again with ZAEL_DEBUG=1 .*\)$/)
@@ -165,19 +165,19 @@ describe('errors', () => {
     expect((await runSample([], failing(new TypeError('x')))).stderr).toMatch(/\[cause\]: TypeError: x\n +at /)
   })
 
-  it('do not include a deliberate exit', async () => {
+  it('exclude a deliberate exit', async () => {
     expect(await runSample([], command => command.exit(6))).toEqual({exit: 6, stdout: 'working', stderr: ''})
   })
 })
 
 describe('results and warnings', () => {
-  it('a result is the only thing on stdout in JSON mode', async () => {
+  it('prints only the result on stdout in JSON mode', async () => {
     const {stdout, stderr} = await runSample(['--json'], () => ({found: 2}))
     expect(stderr).toBe('')
     expect(JSON.parse(stdout)).toEqual({found: 2})
   })
 
-  it('a warning goes to stderr, and into the JSON of a result or an error', async () => {
+  it('prints a warning to stderr, and adds it to the JSON of a result or an error', async () => {
     const warn = (command: Sample) => {
       command.warn('half done')
       return {found: 2}

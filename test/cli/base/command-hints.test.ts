@@ -33,19 +33,19 @@ it.each([
   [namespaceState(record, 'is active', 'none'), 'Nothing to recover.'],
   [entityExists('user-1'), 'zael entity update user-1'],
   [needsMigration('0.9.0'), 'zael migrate run'],
-])('the command line adds the command that helps: %s', (error, command) => {
+])('adds the command that helps to an error: %s', (error, command) => {
   const result = asFailure(error)
   expect(result.hint).toContain(command)
   expect(result).toMatchObject({code: error.code, kind: error.kind, message: error.message, details: error.details})
 })
 
-it('leaves the nearest names and unknown errors as they are', () => {
+it('keeps the nearest names, and unknown errors', () => {
   const near = new ZaelError('notFound', 'entity.missing', 'x', {hint: 'Did you mean y?', details: {nearest: ['y']}})
   const other = new ZaelError('failed', 'other', 'x', {hint: 'h'})
   for (const error of [near, other]) expect(withCommandHint(error)).toBe(error)
 })
 
-it('errors of the library name no command: services have no terminal', () => {
+it('names no commands in errors of the library', () => {
   const commands =
     /zael (acquire|audit|bucket|deploy|doctor|entity|limits|list|local|migrate|namespace|status|usage|why)\b/
   const library = readSources().filter(({path}) =>

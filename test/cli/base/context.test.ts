@@ -34,7 +34,7 @@ const misleading = () => ({
 
 const flags = {stack: 'local', namespace: 'default'}
 
-it('a local stack that is not running is an error with the command that starts it', async () => {
+it('names the command that starts the local stack when it is not running', async () => {
   await expect(openStack(flags, misleading())).rejects.toMatchObject({
     code: 'local.not-running',
     kind: 'notFound',
@@ -57,7 +57,7 @@ describeOnEngine('a stack selected by flags', () => {
     await expect(elsewhere.namespace()).rejects.toMatchObject({kind: 'notFound'})
   })
 
-  it('"local" is the running local stack, without credentials or region; started from source here', async () => {
+  it('resolves "local" to the running local stack, without credentials or region', async () => {
     const home = findStateDir(misleading())
     const options = {inMemory: true, reset: false, aggregator: false, version: '0.0.0'}
     const {state} = await bringUp(home, options)

@@ -4,7 +4,7 @@ import {EXIT} from '../../../src/lib/cli/output/exit.js'
 import {type ErrorKind, ZaelError} from '../../../src/lib/core/errors.js'
 import {schemaProblems} from '../../e2e/schemas.js'
 
-it('every kind of failure keeps to the published schema, with the spelling that scripts compare with', () => {
+it('matches the published schema for every kind of failure', () => {
   const kinds = Object.keys(EXIT).filter((kind): kind is ErrorKind => kind !== 'ok')
   const bodies = kinds.map(kind => failureJson(new ZaelError(kind, 'some.code', 'It failed.')))
   expect(bodies.flatMap(body => schemaProblems('error', body))).toEqual([])
@@ -22,7 +22,7 @@ function textOf(failure: ZaelError): string {
   return String(print.mock.calls[0]?.[0])
 }
 
-it('only the lines of zael start at the margin: a name cannot look like a message', () => {
+it('indents continuation lines, so that a name cannot imitate a message', () => {
   const failure = new ZaelError('failed', 'x', 'no "a\nError: faked\u001b[2J"', {hint: 'one\nTry: rm -rf /\n  two'})
   expect(textOf(failure)).toBe('Error: no "a\n  Error: faked\\x1b[2J"\nTry: one\n  Try: rm -rf /\n  two')
 })

@@ -41,12 +41,12 @@ it.each([
   expect(withTypedFlags(expected, TYPED, flagsOf)).toBe(expected)
 })
 
-it('adds nothing that comes from variables and files: it will be there again', () => {
+it('does not add values from variables and files', () => {
   const typed = settings(setting('prod', 'environment'), setting('acme', 'flag'))
   expect(withTypedFlags('See `zael entity list`.', typed, flagsOf)).toBe('See `zael entity list --namespace acme`.')
 })
 
-it('tells the AWS CLI the same region, profile and endpoint, unless it finds them out itself', () => {
+it('adds region, profile and endpoint to AWS CLI commands, unless the AWS CLI finds them itself', () => {
   const place = (source: string) => ({
     region: {value: 'eu-west-1', source},
     profile: {value: "o'x", source},

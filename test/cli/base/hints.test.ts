@@ -36,7 +36,7 @@ describe('an error of AWS', () => {
     expect(withWhere(over, settings, {})).toMatchObject({hint: "Log in again: aws sso login --profile 'ops team'"})
   })
 
-  it('says which variables hold a session that is over', () => {
+  it('names the variables that hold an expired session', () => {
     const over = new Denied('GetItem', new Error('The security token included in the request is expired'))
     const none = {...settings, profile: setting()}
     expect(withWhere(over, none, {AWS_ACCESS_KEY_ID: 'a', AWS_SESSION_TOKEN: 't'})).toMatchObject({
@@ -44,14 +44,14 @@ describe('an error of AWS', () => {
     })
   })
 
-  it('says that a proxy of the environment is not used', () => {
+  it('says that zael does not use the proxy variables', () => {
     const silent = new Unavailable('GetItem', false, new Error('connect ETIMEDOUT'))
     expect(withWhere(silent, settings, {https_proxy: 'http://proxy:3128'})).toMatchObject({
       hint: expect.stringContaining('https_proxy is set, but zael ignores proxies'),
     })
   })
 
-  it('stays as it is when the place has nothing to do with it', () => {
+  it('is unchanged when the stack, region and profile are irrelevant', () => {
     const error = namespaceMissing('x')
     expect(withWhere(error, settings, {})).toBe(error)
   })

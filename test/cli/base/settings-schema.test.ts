@@ -52,7 +52,7 @@ describe('a settings file', () => {
     ],
     ['{"endpointUrl": "http://[bad"}', [expect.stringContaining('1:17 endpointUrl must be an http or https address')]],
     ['{"stack": "a", "output": "pdf"}', ['1:26 output must be one of table, json, jsonl, csv, yaml']],
-  ])('%j is refused with line and column', (text, problems) => {
+  ])('refuses %j with line and column', (text, problems) => {
     expect(problemsOf(text)).toEqual(problems)
   })
 
@@ -68,7 +68,7 @@ describe('a settings file', () => {
     ["YAML's escapes", '{"stack": "\\x41"}', `1:11 ${NOT_A_STRING}`],
     ['a string of two lines', '{"stack": "a\nb"}', `1:11 ${NOT_A_STRING}`],
     ['a tab as indentation of a block', 'a:\n\tstack: b', '2:1 unexpected text'],
-  ])('is not YAML: %s is refused', (_what, text, problem) => {
+  ])('refuses YAML: %s', (_what, text, problem) => {
     expect(problemsOf(text)).toEqual([expect.stringContaining(problem)])
   })
 
@@ -118,7 +118,7 @@ describe('a settings file', () => {
     expect(JSON.stringify([message, hint, details])).not.toContain('hush')
   })
 
-  it('shows no control character of a file on the terminal', () => {
+  it('escapes control characters of a file', () => {
     const shown = (text: string) => failureOf(text).message.replaceAll('\n', '')
     expect(shown('{"\u009b31m": "a", \u001b[31m: "b"}')).not.toMatch(/\p{Cc}/u)
     expect(shown('{"\\u001b[31m\\u202e": "a"}')).not.toMatch(/[\p{Cc}\p{Bidi_Control}]/u)

@@ -76,7 +76,7 @@ describe('a setting', () => {
     expect(await find()).toMatchObject({stack: {value: 'inner'}, namespace: {value: 'default', source: 'default'}})
   })
 
-  it('endpointUrl is ignored when a source of higher priority selects the local stack', async () => {
+  it('ignores endpointUrl when a source of higher priority selects the local stack', async () => {
     await user('{"stack": "prod", "endpointUrl": "http://prod"}')
     expect((await find({stack: 'local'})).endpointUrl).toMatchObject({value: undefined, source: 'default'})
     expect((await find({stack: 'other'})).endpointUrl).toMatchObject({value: 'http://prod'})
@@ -89,7 +89,7 @@ describe('a setting', () => {
 describe('the flags of a command', () => {
   afterEach(() => vi.unstubAllEnvs())
 
-  it('are filled in from settings, except what the AWS SDK reads itself', async () => {
+  it('come from settings, except those that the AWS SDK reads itself', async () => {
     vi.stubEnv('AWS_REGION', 'aws-1')
     vi.stubEnv('AWS_PROFILE', 'aws-profile')
     vi.stubEnv('ZAEL_STACK', 'variable')
@@ -101,7 +101,7 @@ describe('the flags of a command', () => {
     expect(settings.region).toMatchObject({value: 'aws-1', source: 'aws'})
   })
 
-  it('have the format json with --json, whatever is configured', async () => {
+  it('set the format to json with --json, whatever is configured', async () => {
     vi.stubEnv('ZAEL_OUTPUT', 'yaml')
     const {settings} = await applySettings({}, {isJson: true, configDir})
     expect(settings.output).toMatchObject({value: 'json', source: 'flag'})
@@ -129,19 +129,19 @@ describe('a mistake in a file', () => {
       ^`)
   })
 
-  it('such as a folder of its name is an error', async () => {
+  it('can be a folder in place of the file', async () => {
     await mkdir(join(configDir, 'config.json'))
     const message = `cannot read ${join(configDir, 'config.json')}: it is a folder`
     await expect(find()).rejects.toMatchObject({code: 'config.unreadable', kind: 'failed', message})
   })
 
-  it('such as 50 MB is found before anything is parsed', async () => {
+  it('can be a size of 50 MB, found before parsing', async () => {
     await project(`{"stack": "${' '.repeat(50e6)}"}`)
     const message = expect.stringContaining('it is larger than 64 KiB')
     await expect(find()).rejects.toMatchObject({code: 'config.unreadable', kind: 'usage', message})
   })
 
-  it('an invalid variable is named', async () => {
+  it('names an invalid variable', async () => {
     await expect(find({}, {ZAEL_OUTPUT: 'xml'})).rejects.toMatchObject({
       kind: 'usage',
       message: expect.stringMatching(/^ZAEL_OUTPUT: /),
@@ -164,7 +164,7 @@ describe('a settings file of others', () => {
     'http://127.0.0.1@db.example.com',
     'http://localhost.example.com',
     'http://0.0.0.0:8000',
-  ])('cannot send requests to another machine by being in a project: %s', async endpointUrl => {
+  ])('cannot send requests to another machine from a project folder: %s', async endpointUrl => {
     await project(`{"stack": "a",\n"endpointUrl": "${endpointUrl}"}`)
     const error = await find({'endpoint-url': 'http://127.0.0.1:1'}).catch(thrown => thrown)
     expect(error).toMatchObject({code: 'config.file', kind: 'usage'})
@@ -183,7 +183,7 @@ describe('a settings file of others', () => {
     },
   )
 
-  it("is not the user's own, which may name any endpoint", async () => {
+  it("may name any endpoint if it is the user's own", async () => {
     await user('{"endpointUrl": "https://db.example.com"}')
     expect((await find()).endpointUrl).toMatchObject({value: 'https://db.example.com', source: 'user'})
   })
@@ -208,7 +208,7 @@ describe('a settings file of others', () => {
     expect((await findSettings(search)).settings.stack.value).toBe('theirs')
   })
 
-  it.skipIf(process.platform === 'win32')('is not waited for if it is a pipe', async () => {
+  it.skipIf(process.platform === 'win32')('is ignored without blocking if it is a pipe', async () => {
     execFileSync('/bin/sh', ['-c', 'mkfifo "$0"', join(folder, 'a', 'zael.config.json')])
     await expect(find()).rejects.toMatchObject({message: expect.stringContaining('it is not a regular file')})
   })
@@ -227,7 +227,7 @@ describe('the origin of an endpoint', () => {
     ['https://abc.execute-api.eu-west-1.amazonaws.com/x', 'https://abc.execute-api.eu-west-1.amazonaws.com'],
     ['https://dynamodb.eu-west-1.amazonaws.com.example.com', 'https://dynamodb.eu-west-1.amazonaws.com.example.com'],
     ['http://me:secret@db.example.com:8000/x', 'http://db.example.com:8000'],
-  ])('%s is named if it is neither AWS nor this machine: %s', (endpointUrl, origin) => {
+  ])('is shown for %s if it is neither AWS nor this machine: %s', (endpointUrl, origin) => {
     expect(foreignOrigin(endpointUrl)).toBe(origin)
   })
 })
@@ -254,7 +254,7 @@ describe('the list of settings', () => {
     ])
   })
 
-  it('names the files that exist, and where they would be read from', () => {
+  it('names existing files, and the paths of missing ones', () => {
     expect(settingsFileLines({project: undefined, user: undefined}, '/work', '/home/c/config.json')).toEqual([
       'Files',
       '  project  no zael.config.json in /work or above',

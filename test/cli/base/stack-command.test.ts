@@ -182,7 +182,7 @@ describeOnEngine('a command on a stack', () => {
     expect(preferred.stdout).toBe('for people\n')
   })
 
-  it('prints a long list by itself, once, with its warnings', async () => {
+  it('prints a long list once, with its warnings', async () => {
     SampleLong.items = async function* () {
       yield* ['a', 'b']
     }
@@ -195,7 +195,7 @@ describeOnEngine('a command on a stack', () => {
     })
   })
 
-  it('an error in the middle of a long list is told on stderr, one before it as a document', async () => {
+  it('prints an error within a long list to stderr, and an earlier one as a document', async () => {
     let count = 0
     SampleLong.items = async function* () {
       for (let at = 0; at < count; at++) yield `item-${at}`

@@ -15,7 +15,7 @@ const changed = (change: Partial<Parameters<typeof resetLines>[0]['result']> = {
   },
 })
 
-it('a reset tells what it has restored, or that it was applied before', () => {
+it('shows the restored balances of a reset, or that it was applied before', () => {
   expect(resetLines(changed(), true)).toEqual(['The bucket of e for r is full: tpm +5,000, usd +$5'])
   expect(resetLines(changed({shards: 4, amounts: {usd: -500_000}}), true)).toEqual([
     'The bucket of e for r is full (4 shards): usd -$0.50',
@@ -26,7 +26,7 @@ it('a reset tells what it has restored, or that it was applied before', () => {
   ])
 })
 
-it('a top-up tells what it has added, and where that is less than was asked for', () => {
+it('shows the amount added by a top-up, and where it is less than requested', () => {
   const asked = {tpm: 5000, usd: 5_000_000}
   expect(topUpLines(changed({shards: 2}), asked)).toEqual(['Topped up e for r (2 shards): tpm +5,000, usd +$5'])
   expect(topUpLines(changed({shards: 0, amounts: {tpm: 0, usd: 5_000_000}}), asked)).toEqual([

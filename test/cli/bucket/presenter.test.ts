@@ -37,13 +37,13 @@ const bucket: BucketLevels = {
   shards: [shard(0, 30), shard(1, -10, {expiresAt: null})],
 }
 
-it('the title has shards and parent', () => {
+it('shows shards and parent in the title', () => {
   expect(bucketTitle('user-1', [bucket])).toBe('Bucket of user-1 · gpt-4, 2 shards, also charged to team-1')
   expect(bucketTitle('user-1', [{...bucket, shardCount: 1, cascade: false}])).toBe('Bucket of user-1 · gpt-4')
   expect(bucketTitle('user-1', [bucket, bucket])).toBe('Buckets of user-1')
 })
 
-it('each shard has a row, and several shards have a sum', async () => {
+it('shows a row per shard, and a sum of several shards', async () => {
   expect((await listed(shardListing([bucket], NOW, false), PLAIN, 120)).join('\n')).toMatchInlineSnapshot(`
     "SHARD  LIMIT  LEVEL  CAPACITY  FULL  DEBT  REFILL/S  PRESSURE  AGE         EXPIRES
       all  rpm       20       100  20 %     0       0.5         -  -           -
@@ -54,13 +54,13 @@ it('each shard has a row, and several shards have a sum', async () => {
   expect((await listed(shardListing([single], NOW, false), PLAIN, 120))[1]).toMatch(/ 0 {2}rpm .*soon$/)
 })
 
-it('a ghost shard is marked', async () => {
+it('marks a ghost shard', async () => {
   const nothing = {limits: [], writePressure: null, writes: 0, refilledAt: null, refillAgeMs: null, expiresAt: null}
   const ghost = {...bucket, shardCount: 1, limits: [], shards: [shard(3, 0, {isGhost: true, ...nothing})]}
   expect((await listed(shardListing([ghost], NOW, false), PLAIN, 120))[1]).toMatch(/^3 \(ghost\) {2}- /)
 })
 
-it('CSV has plain numbers and all names', () => {
+it('prints plain numbers and all names in CSV', () => {
   expect(listedCsv(shardListing([bucket], NOW, true), PLAIN).slice(0, 3)).toEqual([
     'entity,resource,shard,limit,level,capacity,full,debt,refill,pressure,age,expires',
     'user-1,gpt-4,all,rpm,20,100,0.2,0,0.5,,,',
@@ -68,14 +68,14 @@ it('CSV has plain numbers and all names', () => {
   ])
 })
 
-it('a list has a row per bucket and limit', async () => {
+it('lists a row per bucket and limit', async () => {
   expect(await listed(bucketListing([bucket], 0), PLAIN, 80)).toEqual([
     'ENTITY  LIMIT  LEVEL  CAPACITY  FULL  DEBT  REFILL/S  SHARDS  AGE',
     'user-1  rpm       20       100  20 %     0       0.5       2  1 min 30 s',
   ])
 })
 
-it('a limit in money is listed as money', async () => {
+it('lists a limit in money as money', async () => {
   const [, row] = await listed(bucketListing([bucket], 0, new Map([['rpm', 'USD']])), PLAIN, 80)
   expect(row).toMatch(/rpm +\$0\.00002 +\$0\.0001 /)
 })

@@ -64,7 +64,7 @@ describe('completion', () => {
     ['local up ', []],
     ['help limits s', ['set']],
     ['help nonsense ', []],
-  ])('after "zael %s" offers %j', (line, expected) => {
+  ])('completes "zael %s" with %j', (line, expected) => {
     expect(words(line)).toEqual(expected)
   })
 

@@ -38,7 +38,7 @@ async function completeInBash(line: string, candidates: readonly string[]) {
   return {commands, asked: asked.split('\n').slice(1, -1)}
 }
 
-describe('completion in bash inserts', () => {
+describe('completion in bash', () => {
   const HOSTILE = [
     'two words',
     "it's",
@@ -58,13 +58,13 @@ describe('completion in bash inserts', () => {
     'ü €',
   ]
 
-  it.each(HOSTILE)('%j as one word, and executes nothing', async name => {
+  it.each(HOSTILE)('inserts %j as one word, and executes nothing', async name => {
     const {commands} = await completeInBash('zael entity show ', [name])
     expect(commands).toEqual([['entity', 'show', name]])
     expect(await readdir(folder)).toEqual([])
   })
 
-  it.each(HOSTILE)('%j after a flag as one word', async name => {
+  it.each(HOSTILE)('inserts %j after a flag as one word', async name => {
     const {commands} = await completeInBash('zael why --entity=', [`--entity=${name}`])
     expect(commands).toEqual([['why', `--entity=${name}`]])
     expect(await readdir(folder)).toEqual([])
@@ -76,14 +76,14 @@ describe('completion in bash inserts', () => {
     ['zael why --entity=user:1', '--entity=user:1@x=y', ['why', '--entity=user:1']],
     ['zael why --endpoint-url http://127.0.0.1:8000 a', 'ada', ['why', '--endpoint-url', 'http://127.0.0.1:8000', 'a']],
     ['zael entity show two\\ w', 'two words', ['entity', 'show', 'two w']],
-  ])('%s: only what is missing, and asks with whole words', async (line, name, words) => {
+  ])('inserts only the missing part after %s, and queries with whole words', async (line, name, words) => {
     const {commands, asked} = await completeInBash(line, [name])
     expect(asked).toEqual(words)
     expect(commands).toEqual([[...words.slice(0, -1), name]])
   })
 })
 
-it('names that no command line can hold are not offered', () => {
+it('omits names that a command line cannot contain', () => {
   const names = [
     '--endpoint-url=http://evil',
     '-x',

@@ -25,7 +25,7 @@ describeOnEngine('entities on the command line', () => {
     )
   })
 
-  it('C-26 --limit is the number of rows, and the pages together are complete', async () => {
+  it('C-26 counts rows with --limit, and its pages are complete', async () => {
     const {stdout} = await cli.run('entity list --limit 7 --no-header --columns id')
     expect(stdout.trimEnd().split('\n')).toEqual(ids.slice(0, 7))
     const seen: string[] = []
@@ -40,7 +40,7 @@ describeOnEngine('entities on the command line', () => {
     expect(all.stdout).toBe(`id\n${ids.join('\n')}\n`)
   })
 
-  it('C-43 a search covers the whole namespace, by id and by name, page by page', async () => {
+  it('C-43 searches the whole namespace by id and by name, page by page', async () => {
     await namespace.entities.update('user-205', {name: 'Ann Lee'})
     await namespace.entities.update('user-017', {name: 'Joanna'})
     expect((await cli.tell('entity list --filter ANN')).entities).toMatchObject([{id: 'user-017'}, {id: 'user-205'}])
@@ -52,7 +52,7 @@ describeOnEngine('entities on the command line', () => {
     expect((await cli.tell('entity list --filter -00')).entities.map(({id}: {id: string}) => id)).toEqual(tens)
   })
 
-  it('C-43 a hierarchy may have more than two levels', async () => {
+  it('C-43 supports hierarchies of more than two levels', async () => {
     for (const [child, parent] of [
       ['org', undefined],
       ['team', 'org'],

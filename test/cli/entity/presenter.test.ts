@@ -48,7 +48,7 @@ const overview: EntityOverview = {
 }
 
 describe('entities', () => {
-  it('always have the same JSON keys', () => {
+  it('have the same JSON keys in every case', () => {
     expect(entityJson(user)).toEqual({
       id: 'user',
       name: 'User',
@@ -76,7 +76,7 @@ describe('entities', () => {
     expect(await listed(entityListing([], 'none'), flags, 80)).toEqual(['none'])
   })
 
-  it('an update shows each field before and after', () => {
+  it('show each field before and after an update', () => {
     const after = {...user, name: 'X', parent: undefined, cascade: false, metadata: {}}
     expect(changesOf(user, after)).toEqual(['name', 'parent', 'cascade', 'metadata'])
     expect(entityUpdatedLines(user, after, {checked: 2, updated: 1, failed: 1})).toEqual([
@@ -132,7 +132,7 @@ describe('an entity with its limits', () => {
     )
   })
 
-  it('shows the whole chain of parents, and where it is broken', async () => {
+  it('shows the whole chain of parents, and where it breaks', async () => {
     const team = {...plain, parent: 'org'}
     const chain = async (parents: EntityRecord[]) => (await entityOverviewLines({...overview, parents}, 80))[2]
     expect(await chain([team, {...plain, entity: 'org'}])).toBe('  parent    team → org')
@@ -142,7 +142,7 @@ describe('an entity with its limits', () => {
     expect(await chain([{...plain, parent: 'user'}])).toBe('  parent    team → user, a cycle')
   })
 
-  it('has everything in JSON', () => {
+  it('prints all of it in JSON', () => {
     const result = overviewJson(overview)
     expect(result).toMatchObject({registered: true, id: 'user', parents: [{id: 'team', name: 'team', cascade: false}]})
     expect(result.resources).toEqual([

@@ -17,7 +17,7 @@ describe('an instant', () => {
     ['2026-11-01 14:30:15.07', '2026-11-01T14:30:15.070Z'],
     ['2026-11-01T14:30+02:00', '2026-11-01T12:30:00.000Z'],
     ['2028-02-29', '2028-02-29T00:00:00.000Z'],
-  ])('%s is %s', (text, expected) => {
+  ])('reads %s as %s', (text, expected) => {
     expect(new Date(parseInstant('--since', text, NOW)).toISOString()).toBe(expected)
   })
 
@@ -41,7 +41,7 @@ describe('an instant', () => {
     ['2026-11-01T10:00+99:00', 'time zone +99:00 does not exist'],
     ['1969-12-31', 'it is before 1970'],
     ['99999d', '99999d ago is before 1970'],
-  ])('%j is refused: %s', (text, why) => {
+  ])('refuses %j: %s', (text, why) => {
     expect(() => parseInstant('--until', text, NOW)).toThrow(
       expect.objectContaining({kind: 'usage', message: `--until: cannot read "${text}": ${why}.`}),
     )

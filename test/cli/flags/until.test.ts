@@ -15,17 +15,17 @@ it.each([
   [{until: '2026-12-01T14:30@Europe/Berlin'}, '2026-12-01T13:30:00.000Z'],
   [{until: '2026-12-01@Asia/Kathmandu'}, '2026-11-30T18:15:00.000Z'],
   [{until: '2027-03-28T03:00@Europe/Berlin'}, '2027-03-28T01:00:00.000Z'],
-])('an end is read from %o', (flags, expected) => {
+])('reads an end from %o', (flags, expected) => {
   expect(iso(flags)).toBe(expected)
 })
 
-it.each(['T', ' '])('a date with an offset and a zone is refused, with %j before the time', separator => {
+it.each(['T', ' '])('refuses a date with an offset and a zone, with %j before the time', separator => {
   for (const zone of ['+02:00', 'Z'])
     expect(() => iso({until: `2026-12-01${separator}14:30${zone}@Europe/Berlin`})).toThrow('has two time zones')
   expect(iso({until: `2026-12-01${separator}14:30@Europe/Berlin`})).toBe('2026-12-01T13:30:00.000Z')
 })
 
-it.each(['24h', '90m', '7d', '0h'])('a time span is not an end: %s', until => {
+it.each(['24h', '90m', '7d', '0h'])('refuses a duration: %s', until => {
   expect(() => iso({until})).toThrow(
     expect.objectContaining({code: 'time.syntax', hint: `To expire the values after this duration: --for ${until}`}),
   )
@@ -38,6 +38,6 @@ it.each([
     /occurs twice in Europe\/Berlin/,
     'Write one of them in UTC: 2026-10-25T00:30Z or 2026-10-25T01:30Z.',
   ],
-])('an end that the clock does not show once is refused: %s', (until, message, hint) => {
+])('refuses a time that the clock skips or repeats: %s', (until, message, hint) => {
   expect(() => iso({until})).toThrow(expect.objectContaining({message: expect.stringMatching(message), hint}))
 })

@@ -7,7 +7,7 @@ const manifest = JSON.parse(await readFile(new URL('../../../oclif.manifest.json
 const page = await readFile(new URL('../../../docs/from-python.md', import.meta.url), 'utf8')
 
 describe('commands of the Python tool', () => {
-  it.each(RENAMED)('%s is %s', (python, here) => {
+  it.each(RENAMED)('%s maps to %s', (python, here) => {
     const words = here.split(' ')
     const [id = ''] = [`${words[0]}:${words[1]}`, words[0] ?? ''].filter(each => each in manifest.commands)
     const flags = words.filter(word => word.startsWith('--')).map(word => word.slice(2))
@@ -24,7 +24,7 @@ describe('commands of the Python tool', () => {
   })
 })
 
-describe('words after a command that takes no arguments', () => {
+describe('arguments of a command that takes none', () => {
   const config = {bin: 'zael', commands: Object.values(manifest.commands), topics: []} as unknown as Config
 
   it.each([
@@ -33,22 +33,22 @@ describe('words after a command that takes no arguments', () => {
     ['limits plan one.yaml two.yaml', 'Unexpected arguments: one.yaml, two.yaml', 'zael limits plan --help'],
     ['status prod', 'Unexpected argument: prod', 'zael status --help'],
     ['migrate plan prod', 'Unexpected argument: prod', 'zael migrate plan --help'],
-  ])('%s: are no part of its name', (typed, message, hint) => {
+  ])('are not part of its name: %s', (typed, message, hint) => {
     expect(unknownCommand(config, typed.split(' '))).toMatchObject({code: 'command.usage', message, hint})
   })
 
-  it('are quoted for the shell where they are put behind their flag', () => {
+  it('are quoted for the shell in the suggested flag', () => {
     const {hint} = unknownCommand(config, ['limits', 'plan', 'my limits.yaml'])
     expect(hint).toBe("zael limits plan --file 'my limits.yaml'")
   })
 
-  it('are not suggested where their flag was given as well', () => {
+  it('are not suggested where their flag was also given', () => {
     for (const flag of ['-f', '-fa.yaml', '--file', '--file=a.yaml'])
       expect(unknownCommand(config, ['limits', 'plan', 'b.yaml'], [flag]).hint).toBe('zael limits plan --help')
     expect(unknownCommand(config, ['limits', 'plan', 'b.yaml'], ['--json']).hint).toBe('zael limits plan --file b.yaml')
   })
 
-  it('are told as they were typed, also with a colon', () => {
+  it('are shown as typed, also with a colon', () => {
     const typed = ['bucket', 'list', 'model:gpt', '--json']
     const {words, rest} = typedWords('bucket:list:model:gpt', [], typed)
     expect([words, rest]).toEqual([['bucket', 'list', 'model:gpt'], ['--json']])
@@ -56,7 +56,7 @@ describe('words after a command that takes no arguments', () => {
     expect(typedWords('nonsense:a', ['--json'], ['other'])).toEqual({words: ['nonsense', 'a'], rest: ['--json']})
   })
 
-  it('a misspelt command is still one', () => {
+  it('do not hide a misspelt command', () => {
     expect(unknownCommand(config, ['migrate', 'statsu'])).toMatchObject({
       code: 'command.unknown',
       hint: 'zael migrate status',

@@ -10,7 +10,7 @@ const topLevel = Object.entries<{summary: string}>(commands).filter(([id]) => !i
 const PIPE = {width: 80, isBold: false}
 
 describe('the first page of the help', () => {
-  it('names every group and every command of no group, in order, and nothing that is hidden', () => {
+  it('names every group and every ungrouped command in order, and no hidden one', () => {
     const page = rootHelp({oclif, commands: {...commands, secret: {summary: 'Not for people', hidden: true}}}, PIPE)
     expect(namesIn(page, 'TOPICS')).toEqual(Object.keys(oclif.topics).toSorted())
     expect(namesIn(page, 'COMMANDS')).toEqual(topLevel.map(([id]) => id))
@@ -18,7 +18,7 @@ describe('the first page of the help', () => {
     expect(page).not.toContain('Not for people')
   })
 
-  it.each([40, 80, 200])('fits into %i columns and loses no word', width => {
+  it.each([40, 80, 200])('fits into %i columns without losing a word', width => {
     const page = rootHelp({oclif, commands}, {width, isBold: false})
     expect(Math.max(...page.split('\n').map(line => line.length))).toBeLessThanOrEqual(width)
     const words = (text: string) => text.split(/\s+/).join(' ')
@@ -26,7 +26,7 @@ describe('the first page of the help', () => {
     expect(words(page)).toContain(words(oclif.description))
   })
 
-  it('has bold headings only where the terminal has them', () => {
+  it('has bold headings only on a terminal that supports them', () => {
     expect(rootHelp({oclif, commands}, {width: 80, isBold: true})).toContain('\u001b[1mUSAGE\u001b[22m\n')
     expect(rootHelp({oclif, commands}, PIPE)).not.toContain('\u001b')
   })

@@ -8,7 +8,7 @@ import {type NamespaceRepository, Repository} from '../../../src/lib/repository/
 import {tableCli} from '../../e2e/table-cli.js'
 import {describeOnEngine, PATIENT_MS, useTable} from '../../helpers/table.js'
 
-describeOnEngine('limits of live buckets that a change alters although nobody named them', () => {
+describeOnEngine('live limits that a change alters without naming them', () => {
   const table = useTable()
   const repository = new Repository({stack: table.name, transport: table.transport})
   const cli = tableCli(table)
@@ -49,31 +49,34 @@ describeOnEngine('limits of live buckets that a change alters although nobody na
     )
   const textOf = (limit: {text: string} | null) => limit?.text ?? null
 
-  it.each(['', ' --for 1h'])('set for every resource%s tells them, asks, and proposes the one resource', async end => {
-    const {name, tenant} = await open()
-    const command = `limits set --entity acme rpm=500${end} -n ${name}`
-    const refused = await cli.fail(command)
-    expect(refused).toMatchObject({code: 2, error: {code: 'confirm.needed'}})
-    expect(refused.error.message).toContain('also changes tpm for gpt-4 from 90k/min to 10k/min (1 live bucket)')
-    expect(refused.error.hint).toContain(
-      `zael limits set --entity acme --resource gpt-4 rpm=500${end} --stack ${table.name} --namespace ${name}`,
-    )
-    expect(await tenant.configs.ofEntity('acme')).toEqual([])
+  it.each(['', ' --for 1h'])(
+    'lists them, asks, and suggests the one resource when limits are set for every resource%s',
+    async end => {
+      const {name, tenant} = await open()
+      const command = `limits set --entity acme rpm=500${end} -n ${name}`
+      const refused = await cli.fail(command)
+      expect(refused).toMatchObject({code: 2, error: {code: 'confirm.needed'}})
+      expect(refused.error.message).toContain('also changes tpm for gpt-4 from 90k/min to 10k/min (1 live bucket)')
+      expect(refused.error.hint).toContain(
+        `zael limits set --entity acme --resource gpt-4 rpm=500${end} --stack ${table.name} --namespace ${name}`,
+      )
+      expect(await tenant.configs.ofEntity('acme')).toEqual([])
 
-    const expected = [
-      ['gpt-4', 'tpm', 'tpm=90k/min', 'tpm=10k/min', 1],
-      ['mini', 'rpd', 'rpd=5/day', null, 0],
-      ['mini', 'rpm', null, 'rpm=500/min', 0],
-    ]
-    const dry = await cli.tell(`${command} --dry-run`)
-    expect(alteredIn(dry)).toEqual(expected)
-    expect(await capacityOf(tenant, 'gpt-4', 'tpm')).toBe(90_000)
-    const result = await cli.tell(`${command} --yes`)
-    expect(alteredIn(result)).toEqual(expected)
-    expect(await capacityOf(tenant, 'gpt-4', 'tpm')).toBe(10_000)
-  })
+      const expected = [
+        ['gpt-4', 'tpm', 'tpm=90k/min', 'tpm=10k/min', 1],
+        ['mini', 'rpd', 'rpd=5/day', null, 0],
+        ['mini', 'rpm', null, 'rpm=500/min', 0],
+      ]
+      const dry = await cli.tell(`${command} --dry-run`)
+      expect(alteredIn(dry)).toEqual(expected)
+      expect(await capacityOf(tenant, 'gpt-4', 'tpm')).toBe(90_000)
+      const result = await cli.tell(`${command} --yes`)
+      expect(alteredIn(result)).toEqual(expected)
+      expect(await capacityOf(tenant, 'gpt-4', 'tpm')).toBe(10_000)
+    },
+  )
 
-  it('shows them to people, live buckets first, with the command that leaves them alone', async () => {
+  it('shows live buckets first, with the command that changes only the named limits', async () => {
     const {name} = await open()
     const shown = await cli.show(`limits set --entity acme rpm=500 --dry-run -n ${name}`, 200)
     expect(shown).toContain(
@@ -84,21 +87,21 @@ describeOnEngine('limits of live buckets that a change alters although nobody na
     )
   })
 
-  it('a value that is named counts too, where it is not changed as shown', async () => {
+  it('includes a named limit if another value was in force', async () => {
     const {name, tenant} = await open()
     await tenant.setLimits({level: 'resource', resource: 'gpt-4'}, parseLimits(['rpm=1k/min', 'tpm=10k/min']))
     const refused = await cli.fail(`limits set --entity acme rpm=500 -n ${name}`)
     expect(refused.error.message).toContain('also changes rpm for gpt-4 from 1k/min to 500/min (1 live bucket)')
   })
 
-  it('nothing is asked where an entity has limits of its own for that resource', async () => {
+  it('does not ask if the entity has its own limits for the resource', async () => {
     const {name, tenant} = await open()
     await tenant.setLimits({level: 'entity', entity: 'acme', resource: 'gpt-4'}, parseLimits(['tpm=90k/min']))
     const result = await cli.tell(`limits set --entity acme rpm=500 -n ${name}`)
     expect(alteredIn(result).map(([resource]) => resource)).toEqual(['mini', 'mini'])
   })
 
-  it('unset of the last limit asks before others appear or change', async () => {
+  it('asks before removing the last limit adds or changes others', async () => {
     const {name, tenant} = await open()
     await tenant.setLimits({level: 'entity', entity: 'acme', resource: 'gpt-4'}, parseLimits(['rpm=500/min']), {
       replace: true,
@@ -116,7 +119,7 @@ describeOnEngine('limits of live buckets that a change alters although nobody na
     expect(all.error.message).toContain('rpm for whisper from 500/min to 100/min (1 live bucket)')
   })
 
-  it('a manifest asks before it creates or deletes limits that cover others', async () => {
+  it('asks before a manifest creates or deletes limits that cover others', async () => {
     const {name, tenant} = await open()
     const file = join(folder, `${name}.yaml`)
     const state = (...lines: string[]) => writeFile(file, [`namespace: ${name}`, ...lines, ''].join('\n'))
@@ -135,7 +138,7 @@ describeOnEngine('limits of live buckets that a change alters although nobody na
     )
   })
 
-  it('nothing is said about what does not change, or changes as it was named', async () => {
+  it('omits unchanged limits, and limits that change as named', async () => {
     const {name} = await open()
     for (const command of [
       'limits set --entity acme --resource gpt-4 rpm=500',

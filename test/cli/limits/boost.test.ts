@@ -45,7 +45,7 @@ it.each([
     ['rpd=10k/day@UTC', 'rpd=4k/day@UTC', '2026-11-17T12:00Z'],
     'rpd: balances above 4,000 are cut at once. Only the next reset after expiry restores them.',
   ],
-])('what becomes of a quota is said where it %s', (_, [base = '', boost = '', until = ''], expected) => {
+])('explains the effect on a quota that %s', (_, [base = '', boost = '', until = ''], expected) => {
   const lines = said(base, boost, until)
   expect(lines[0]).toBe(expected)
   expect(lines.slice(1).join()).toMatch(
@@ -53,14 +53,14 @@ it.each([
   )
 })
 
-it('nothing is said of quotas where there is none', () => {
+it('prints nothing about quotas for a rate', () => {
   expect(said('rpm=10/min', 'rpm=20/min', '2026-11-17T12:00Z')).toEqual([])
 })
 
 it.each([
   ['with the boost', '2026-11-17T12:00Z', 'entity e1 for r has no limits, and the next level applies'],
   ['with another one, later', '2026-11-18T12:00Z', 'the value after "then" applies'],
-])('what follows the end of a boost is told where the copy ends %s', (_, copyEnd, then) => {
+])('says which limits follow a boost whose copy ends %s', (_, copyEnd, then) => {
   const untilMs = Date.parse('2026-11-17T12:00Z')
   const [limit, value] = [parseLimit('rpm=10/min'), parseLimit('rpm=20/min')]
   const {crons} = windowsUntil('UTC', NOW_MS, untilMs)

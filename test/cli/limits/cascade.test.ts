@@ -51,7 +51,7 @@ describeOnEngine('cascade policies and moves on the command line', () => {
     expect(await cli.show('entity show user-1', 120)).not.toContain('CASCADE')
   })
 
-  it('warn about a name that nothing has used, and refuse what is no policy', async () => {
+  it('warn about an unknown name, and refuse an unknown policy', async () => {
     expect((await cli.run('resource cascade gtp-4 on')).stderr).toContain('Did you mean "gpt-4"?')
     expect((await cli.run('resource cascade gtp-4 clear')).stderr).toBe('')
     expect((await cli.fail('limits get --resource gtp-4')).code).toBe(3)
@@ -59,7 +59,7 @@ describeOnEngine('cascade policies and moves on the command line', () => {
     expect((await cli.fail('resource cascade gpt-4')).code).toBe(2)
   })
 
-  it('a move tells how many live buckets have the new parent, and is repeated without a change', async () => {
+  it('count the live buckets with the new parent of a move, and change nothing when repeated', async () => {
     expect(await cli.show('entity update user-1 --parent team-2', 100)).toMatch(
       /parent +team-1 → team-2\n +live buckets +1 updated/,
     )

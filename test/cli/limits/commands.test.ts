@@ -13,7 +13,7 @@ import {totalOf} from '../../repository/namespace-table.js'
 const system: ConfigScope = {level: 'system'}
 const resource: ConfigScope = {level: 'resource', resource: 'gpt-4'}
 
-describeOnEngine('limits as operators set them', () => {
+describeOnEngine('zael limits', () => {
   const table = useTable()
   const repository = new Repository({stack: table.name, transport: table.transport})
   const cli = tableCli(table)
@@ -51,7 +51,7 @@ describeOnEngine('limits as operators set them', () => {
   }
 
   /** The reference's command deleted the configuration and left live buckets with the old limits. */
-  it('C-22: limits that are removed disappear from live buckets too', async () => {
+  it('C-22: removes limits from live buckets too', async () => {
     const tenant = await spaceCalled('c-22')
     await tenant.setLimits(resource, [parseLimit('rpd=10/day')])
     await tenant.setLimits({level: 'entity', entity: 'user-1', resource: 'gpt-4'}, [parseLimit('rpd=100/day')])
@@ -64,7 +64,7 @@ describeOnEngine('limits as operators set them', () => {
   })
 
   /** The reference could resolve limits and had no command that says which apply and why. */
-  it('C-29: limits resolve shows which limits apply, and why', async () => {
+  it('C-29: shows with limits resolve which limits apply, and why', async () => {
     const tenant = await spaceCalled('c-29')
     await tenant.setLimits(system, [parseLimit('rpd=1/day')])
     await tenant.setLimits({level: 'entity', entity: 'user-1', resource: '_default_'}, [parseLimit('rpd=5/day')])
@@ -79,7 +79,7 @@ describeOnEngine('limits as operators set them', () => {
   })
 
   /** In the reference a set replaced everything, and without `--on-unavailable` it cleared the policy. */
-  it('C-38: limits set merges, and keeps the outage policy unless it is given', async () => {
+  it('C-38: merges with limits set, and keeps the outage policy unless it is given', async () => {
     const tenant = await spaceCalled('c-38')
     await cli.tell('limits set --system rpd=1/day tpd=2/day --on-unavailable allow -n c-38')
     const policy = async () => (await tenant.configs.get(system))?.onUnavailable
@@ -95,7 +95,7 @@ describeOnEngine('limits as operators set them', () => {
   })
 
   /** In the reference the flag was echoed and never stored, and what the library stored was read by nobody. */
-  it('C-9: a retention that is set is stored, shown, and applied to new events', async () => {
+  it('C-9: stores and shows audit retention, and applies it to new events', async () => {
     const tenant = await spaceCalled('c-9')
     const days = async () => {
       await cli.tell(`entity create e-${Math.random().toString(36).slice(2)} -n c-9`)
@@ -111,7 +111,7 @@ describeOnEngine('limits as operators set them', () => {
   })
 
   /** In the reference every change of the system's limits wrote the item anew, without the retention. */
-  it('D-30: audit retention survives changes of the system limits', async () => {
+  it('D-30: keeps audit retention when the system limits change', async () => {
     const tenant = await spaceCalled('d-30')
     await tenant.configs.set(system, [], {auditRetentionDays: 365})
     const file = await manifest('d-30', 'system: {limits: {rpd: 5/day}}')
@@ -129,7 +129,7 @@ describeOnEngine('limits as operators set them', () => {
   })
 
   /** What the reference's declarative tool wrote was in no listing, unaudited, and did not reach live buckets. */
-  it('D-44: limits from a manifest are listed, audited and applied like any others', async () => {
+  it('D-44: lists, audits and applies limits from a manifest like any others', async () => {
     const tenant = await spaceCalled('d-44')
     await tenant.setLimits(system, [parseLimit('rpd=100/day')])
     await use('d-44', 'user-1')
@@ -150,7 +150,7 @@ describeOnEngine('limits as operators set them', () => {
 
   describe('in a manifest', () => {
     /** In the reference whatever was managed was reported as an update, for ever. */
-    it('M-2: an unchanged manifest has no changes', async () => {
+    it('M-2: finds no changes in an unchanged manifest', async () => {
       await spaceCalled('m-2')
       const file = await manifest('m-2', 'resources: {gpt-4: {limits: {rpd: 5/day}}}')
       await cli.tell(`limits apply -f ${file}`)
@@ -160,7 +160,7 @@ describeOnEngine('limits as operators set them', () => {
     })
 
     /** In the reference `diff` never looked at live items: edits by hand were invisible, a clean state showed as drift. */
-    it('M-3: drift is exactly what differs in the table', async () => {
+    it('M-3: reports as drift exactly the differences in the table', async () => {
       const tenant = await spaceCalled('m-3')
       const file = await manifest('m-3', 'resources: {gpt-4: {limits: {rpd: 5/day}}}')
       await cli.tell(`limits apply -f ${file}`)
@@ -179,7 +179,7 @@ describeOnEngine('limits as operators set them', () => {
     })
 
     /** In the reference `-N` was accepted and ignored. */
-    it('M-8: a typed namespace must be the one of the manifest', async () => {
+    it("M-8: refuses a --namespace that differs from the manifest's", async () => {
       await spaceCalled('m-8')
       await spaceCalled('other')
       const file = await manifest('m-8', 'resources: {gpt-4: {limits: {rpd: 5/day}}}')

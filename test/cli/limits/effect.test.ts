@@ -15,7 +15,7 @@ const batch: ConfigScope = {level: 'resource', resource: 'batch'}
 const own: ConfigScope = {level: 'entity', entity: 'cust-08', resource: 'batch'}
 const OWN = '--entity cust-08 --resource batch'
 
-describeOnEngine('what a change of limits comes to', () => {
+describeOnEngine('the effect of a change of limits', () => {
   const table = useTable()
   const repository = new Repository({stack: table.name, transport: table.transport})
   const cli = tableCli(table)
@@ -44,7 +44,7 @@ describeOnEngine('what a change of limits comes to', () => {
   const textsAt = async (tenant: NamespaceRepository, scope: ConfigScope) =>
     (await tenant.configs.get(scope))?.limits.map(({name, capacity}) => `${name}=${capacity}`)
 
-  it('a limit that is raised for one customer keeps the others, says so, and needs no consent', async () => {
+  it('keeps the other limits of a customer when one is raised, says so, and does not ask', async () => {
     const {name, tenant} = await open('cust-08', 'cust-09')
     const dry = await cli.tell(`limits set ${OWN} tpd=400k/day --dry-run -n ${name}`)
     expect(await tenant.configs.get(own)).toBeUndefined()
@@ -70,7 +70,7 @@ describeOnEngine('what a change of limits comes to', () => {
     })
   })
 
-  it('shows it to people in the same words, with the command that ends the copy', async () => {
+  it('shows the same to people, with the command that removes the copy', async () => {
     const {name} = await open('cust-08')
     const shown = await cli.show(`limits set ${OWN} tpd=400k/day --dry-run -n ${name}`, 200)
     const flags = `--stack ${table.name} --namespace ${name}`
@@ -89,7 +89,7 @@ describeOnEngine('what a change of limits comes to', () => {
     ['unset of one limit', 'limits unset rpm --resource batch', 'rpm from 1 live bucket'],
     ['unset of everything', 'limits unset --all --resource batch', 'left without limits: requests fail'],
     ['set for every resource', 'limits set --entity cust-08 xpm=1/min', 'rpm and tpd from 1 live bucket'],
-  ])('%s needs consent when live buckets lose a limit that they are charged for', async (_, command, why) => {
+  ])('asks before %s removes a limit that live buckets are charged for', async (_, command, why) => {
     const {name, tenant} = await open('cust-08')
     const before = [await textsAt(tenant, batch), await tenant.configs.ofEntity('cust-08')]
     const refused = await cli.fail(`${command} -n ${name}`)
@@ -100,7 +100,7 @@ describeOnEngine('what a change of limits comes to', () => {
     expect(output.lost.buckets + output.lost.unconfigured).toBeGreaterThan(0)
   })
 
-  it('needs no consent when nobody is charged for what is removed', async () => {
+  it('does not ask when no live bucket is charged for the removed limit', async () => {
     const {name} = await open()
     await cli.tell(`limits set ${OWN} tpd=400k/day --only -n ${name}`)
     await cli.tell(`limits unset rpm --resource batch -n ${name}`)
@@ -111,13 +111,13 @@ describeOnEngine('what a change of limits comes to', () => {
     })
   })
 
-  it('the limits of an entity for every resource hide those of resources, and say which', async () => {
+  it("names the resource limits that an entity's limits for every resource hide", async () => {
     const {name} = await open()
     const output = await cli.tell(`limits set --entity cust-08 rpm=5/min -n ${name}`)
     expect(output).toMatchObject({copied: null, hides: [{scope: {level: 'resource', resource: 'batch'}}]})
   })
 
-  it('counts whom a change of a resource concerns, without those who have limits of their own', async () => {
+  it('counts affected entities of a resource, without those that have their own limits', async () => {
     const {name} = await open('cust-08', 'cust-09', 'cust-10')
     await cli.tell(`limits set ${OWN} tpd=400k/day -n ${name}`)
     const output = await cli.tell(`limits set --resource batch rpm=200/min -n ${name}`)
@@ -125,7 +125,7 @@ describeOnEngine('what a change of limits comes to', () => {
     expect(output.hides).toEqual([])
   })
 
-  it('calls names new that nothing has used, with the nearest that exist', async () => {
+  it('marks unknown names as new, with the nearest existing ones', async () => {
     const {name, tenant} = await open('cust-08')
     await tenant.entities.create({id: 'cust-08'})
     const output = await cli.tell(`limits set --entity cust-8 --resource bacth tpx=1/day --dry-run -n ${name}`)
@@ -138,7 +138,7 @@ describeOnEngine('what a change of limits comes to', () => {
     expect(known.new).toEqual([])
   })
 
-  it('a manifest needs consent for updates and for what live buckets lose, and not for what it only adds', async () => {
+  it('asks before a manifest updates limits or removes them from live buckets, not before it adds', async () => {
     const {name, tenant} = await open('cust-08')
     const file = join(folder, `${name}.yaml`)
     const state = (...lines: string[]) => writeFile(file, [`namespace: ${name}`, ...lines, ''].join('\n'))
@@ -183,7 +183,7 @@ describeOnEngine('what a change of limits comes to', () => {
       },
     )
 
-    it.each(['limits set rpm=1/min', 'limits unset tpd --yes'])('%s shows it among those that apply', async command => {
+    it.each(['limits set rpm=1/min', 'limits unset tpd --yes'])('shows the added limit after %s', async command => {
       const {code, output, limits} = await overtaken(command)
       expect([code, output.effective.after.limits.map((each: {name: string}) => each.name)]).toEqual([
         0,
@@ -193,7 +193,7 @@ describeOnEngine('what a change of limits comes to', () => {
     })
   })
 
-  it('--replace still works, and says that it is called --only', async () => {
+  it('accepts --replace, and says that it is now --only', async () => {
     const {name} = await open()
     const {code, stderr} = await cli.run(`limits set --resource batch rpm=1/min --replace -n ${name}`)
     expect([code, stderr]).toEqual([0, expect.stringContaining('--only')])

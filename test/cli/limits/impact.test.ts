@@ -12,7 +12,7 @@ describeOnEngine('zael limits impact', () => {
   const cli = tableCli(table)
   const last = async (command: string) => (await cli.show(`${command} ${RANGE}`, 300)).trimEnd().split('\n')
 
-  it('says what was found, or why nothing can be said, and which names are new', async () => {
+  it('shows the findings, or why there are none, and unknown names', async () => {
     const repository = new Repository({stack: table.name, transport: table.transport})
     const {id} = (await repository.namespaces.register('default')).namespace
     await cli.run('limits set --resource gpt-4 rpm=1000')

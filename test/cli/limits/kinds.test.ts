@@ -18,7 +18,7 @@ describeOnEngine('limits of all kinds on the command line', () => {
   const table = useTable()
   const cli = tableCli(table)
 
-  it('come back as they were set, from every command and through a manifest', async () => {
+  it('read back as set, from every command and through a manifest', async () => {
     await new Repository({stack: table.name, transport: table.transport}).namespaces.register('default')
     const set = await cli.tell(`limits set --resource gpt-4 ${TEXTS.map(text => `'${text}'`).join(' ')}`)
     const texts = (limits: {text: string}[]) => limits.map(({text}) => text)
@@ -42,7 +42,7 @@ describeOnEngine('limits of all kinds on the command line', () => {
     }
   })
 
-  it('are shown with the kind of a quota and its next reset, by the rate in force now', async () => {
+  it('show the kind of a quota, its next reset, and the rate in force now', async () => {
     const limits = `q=10/day@UTC s=20/5h! 'r=100/min,x0.5@"* * * * *"'`
     await cli.run(`limits set --resource quotas ${limits}`)
     await cli.run('acquire user-1 quotas q=4 s=3 r=1')
@@ -57,7 +57,7 @@ describeOnEngine('limits of all kinds on the command line', () => {
     expect(await cli.show('bucket show user-1 --resource quotas', 120)).toMatch(/RESETS[\s\S]*session, in [45] h/)
   })
 
-  it('are set under names that clients of 0.10 cannot charge, with one warning, when the name is new', async () => {
+  it('warn once when a new name cannot be charged by clients of 0.10', async () => {
     const set = 'limits set --resource named my-limit=5/min a.b=5/min fine=5/min'
     const {code, stderr} = await cli.run(set)
     expect([code, stderr.match(/Warning/g)?.length]).toEqual([0, 1])
@@ -65,7 +65,7 @@ describeOnEngine('limits of all kinds on the command line', () => {
     expect((await cli.run(set)).stderr).toBe('')
   })
 
-  it('are refused at the offending piece', async () => {
+  it('are refused with the position of the mistake', async () => {
     const {code, error} = await cli.fail("limits set --resource gpt-4 'a=5/day@Europe/Berlim'")
     expect([code, error.code]).toEqual([2, 'limit.syntax'])
     expect(error.message).toMatch(/time zone "Europe\/Berlim" does not exist; did you mean "Europe\/Berlin"\?\n/)

@@ -36,7 +36,7 @@ describeOnEngine('a manifest that is printed while it is read', () => {
     ])
   })
 
-  it('is what is exported as a whole, in every format', async () => {
+  it('equals a manifest exported as a whole, in every format', async () => {
     await print('table')
     expect(written).toBe(await exportManifest(repository, 'test'))
     const whole = parseManifest(written, {file: 'f'})
@@ -48,7 +48,7 @@ describeOnEngine('a manifest that is printed while it is read', () => {
     expect(JSON.stringify(await exportForm(repository, 'test')).length).toBeGreaterThan(65_536)
   })
 
-  it.each(FORMATS)('as %s is no manifest when reading fails in the middle', async format => {
+  it.each(FORMATS)('is not a valid manifest as %s when reading fails in the middle', async format => {
     let reads = 0
     tenant.transport.before = (operation, input) => {
       if (operation !== 'BatchGetItem' || !JSON.stringify(input).includes('#META')) return

@@ -89,7 +89,7 @@ describe('a planned change', () => {
 describe('the question before a plan is applied', () => {
   const ask = (counts: Partial<Plan['counts']>, loss = {}) => applyQuestion(plan([], counts), {...nothing, ...loss})
 
-  it('is asked for updates, deletes and losses, not for what only adds', () => {
+  it('is asked for updates, deletes and losses, not for additions', () => {
     expect(ask({create: 5, adopt: 2})).toBeUndefined()
     expect(ask({update: 2})).toBe('This updates 2 scopes or records')
     expect(ask({update: 1, delete: 1})).toBe('This updates 1 scope or record and deletes the limits of 1 scope')
@@ -99,7 +99,7 @@ describe('the question before a plan is applied', () => {
     expect(ask({delete: 1}, {unconfigured: 1})).toContain('1 live bucket left without limits')
   })
 
-  it('is preceded by what is lost', () => {
+  it('follows the list of losses', () => {
     const lines = manifestPlanLines(plan([update]), {...nothing, lost: ['old'], losing: 1})
     expect(lines.at(-1)).toBe('Loses old from 1 live bucket')
     expect(manifestPlanJson(plan([update]), {...nothing, lost: ['old'], losing: 1}).lost).toEqual({
@@ -126,13 +126,13 @@ describe('a plan', () => {
     })
   })
 
-  it('says so when there are no changes', () => {
+  it('reports no changes', () => {
     expect(manifestPlanLines(plan([]), nothing)).toEqual(['No changes in namespace acme'])
     expect(manifestPlanLines(plan([], {adopt: 2}), nothing)[0]).toMatch(/; 2 existing scopes become managed$/)
   })
 })
 
-it('drift lists what is missing, changed and extra', () => {
+it('lists missing, changed and extra limits as drift', () => {
   const differences = [
     {kind: 'missing', change: limits({action: 'create'}, [], ['rpm=1/min'])},
     {kind: 'changed', change: update},
@@ -169,7 +169,7 @@ describe('the result of an apply', () => {
   }
   const error = new ZaelError('conflict', 'limits.contended', 'Others keep changing it.\nSecond line')
 
-  it('is shown as counts', () => {
+  it('shows counts', () => {
     expect(applyLines(plan([], {}), result)).toEqual([
       'Applied: everything matches the manifest',
       '  created       1',
@@ -179,7 +179,7 @@ describe('the result of an apply', () => {
     ])
   })
 
-  it('says how far it came when it was stopped, and how to go on', () => {
+  it('shows how far it came when it was stopped, and how to resume', () => {
     const stopped = {...result, outcome: 'interrupted', updated: 0, left: 2} as const
     expect(applyLines(plan([update, update, update], {}), stopped).slice(0, 5)).toEqual([
       'Stopped after 1 of 3 changes; run the command again to apply the rest',
@@ -190,7 +190,7 @@ describe('the result of an apply', () => {
     ])
   })
 
-  it('lists the first failures one by one, and counts what was not tried', () => {
+  it('lists the first failures, and counts the changes not tried', () => {
     const failures = Array.from({length: 12}, () => ({change: update, error}))
     const lines = applyLines(plan([], {}), {...result, outcome: 'failed', failures, left: 5, recordFailure: error})
     expect(lines[0]).toBe('Some changes failed; run the command again to apply the rest')
@@ -207,7 +207,7 @@ describe('the result of an apply', () => {
   })
 })
 
-it('a valid manifest is summarised in one line', () => {
+it('summarises a valid manifest in one line', () => {
   expect(manifestCounts(manifest)).toEqual({namespace: 'acme', system: true, resources: 1, entities: 1, limits: 4})
   expect(validLine('limits.yaml', manifest)).toBe(
     'limits.yaml is valid: namespace acme, limits 4, resources 1, entities 1',

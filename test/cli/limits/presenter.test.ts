@@ -41,7 +41,7 @@ const lines = (made: ChangeOutcome, dryRun: boolean, preview: Partial<ScopePrevi
 }
 
 describe('the scope of limits', () => {
-  it('is what the flags select, without a default', () => {
+  it('comes from the flags, without a default', () => {
     expect(scopeOf({system: true})).toEqual(system)
     expect(scopeOf({system: false, resource: 'gpt-4'})).toEqual(resource)
     expect(scopeOf({system: false, entity: 'user-1'})).toEqual(entityDefault)
@@ -90,7 +90,7 @@ describe('a change of limits', () => {
     ])
   })
 
-  it('is marked as a dry run and then shows whom it concerns, not how many were updated', () => {
+  it('is marked as a dry run, and shows affected entities instead of updated buckets', () => {
     expect(lines(change(undefined, after), true)).toEqual([
       'Limits of resource gpt-4 (dry run, nothing written)',
       '  rpm      (none) → 200/min:400',
@@ -108,7 +108,7 @@ describe('a change of limits', () => {
     expect(policy(blocking, record(system))).toBe('  on unavailable  block → (none)')
   })
 
-  it('shows what is copied, hidden, uncovered, lost and new, and whom it concerns', () => {
+  it('shows copied, hidden, uncovered, lost and new limits, and affected entities', () => {
     const [batch, own] = [record(resource, 'rpm=100/min', 'tpd=1/day'), record(entity, 'rpm=100/min', 'tpd=2/day')]
     const copied = {scope: resource, limits: parseLimits(['rpm=100/min'])}
     const level = {before: batch, after: own, hides: [batch], uncovers: []}
@@ -128,7 +128,7 @@ describe('a change of limits', () => {
     expect(wide.at(-2)).toMatch(/^ {2}uncovers {2}resource gpt-4: rpm=100\/min tpd=1\/day; .*; and 2 more$/)
   })
 
-  it('says how to end a copy', () => {
+  it('names the command that removes a copy', () => {
     const copied = {scope: resource, limits: parseLimits(['rpm=100/min'])}
     expect(copyLines(copied, {...entity, entity: "o'hara"}, ' --stack prod').at(-1)).toBe(
       'rpm is a copy and does not follow later changes of resource gpt-4. To follow it again: ' +

@@ -6,12 +6,12 @@ import {tableCli} from '../../e2e/table-cli.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'
 import {newTenant} from '../../repository/namespace-table.js'
 
-describeOnEngine('a switch that more specific ones overrule', () => {
+describeOnEngine('a switch overruled by more specific ones', () => {
   const table = useTable()
   const cli = tableCli(table)
   const where = () => cli.flags.join(' ')
 
-  it('of an entity names the resources for which it goes on, and the command for each', async () => {
+  it('names the resources with another switch on an entity, and the command for each', async () => {
     await new Repository({stack: table.name, transport: table.transport}).namespaces.register('default')
     await cli.run('entity create key-1')
     await cli.run('entity bypass key-1 --resource gpt-4')
@@ -45,7 +45,7 @@ describeOnEngine('a switch that more specific ones overrule', () => {
     expect(await cli.show('entity disable key-1', 200)).not.toContain('Next:')
   })
 
-  it.each(['enable', 'bypass', 'clear'])('of an entity does so for %s too', async verb => {
+  it.each(['enable', 'bypass', 'clear'])('names the same for %s', async verb => {
     const {exceptions} = await cli.tell(`entity ${verb} key-1`)
     expect(exceptions.found.map(({command}: {command: string}) => command)).toEqual(
       ['gpt-4', 'search', 'video'].map(resource => `zael entity ${verb} key-1 --resource ${resource} ${where()}`),
@@ -53,7 +53,7 @@ describeOnEngine('a switch that more specific ones overrule', () => {
     expect((await cli.tell(`entity ${verb} key-1 --resource gpt-4`)).exceptions).toMatchObject({found: [], looked: 0})
   })
 
-  it('of a resource names the entities that go on, whichever of their switches counts, and what was looked at', async () => {
+  it("names the entities that override a resource's switch, and how many were searched", async () => {
     await cli.run('entity enable free --resource music')
     await cli.run('entity bypass vip')
     // Its own switch for the resource agrees, so the one for all its resources does not matter.
@@ -78,7 +78,7 @@ describeOnEngine('a switch that more specific ones overrule', () => {
     expect(await cli.show('resource clear music', 300)).not.toContain('Next:')
   })
 
-  it('of a resource is looked for among a thousand configurations, and it is said when there are more', async () => {
+  it('searches a thousand configurations for a resource, and says if there are more', async () => {
     const own = new NamespaceRepository(newTenant(table), 'ops')
     const pages: (number | undefined)[] = []
     const configs = {

@@ -8,7 +8,7 @@ describeOnEngine('the switch on the command line', () => {
   const table = useTable()
   const cli = tableCli(table)
 
-  it('is shown by every command that shows limits or buckets, and explained with the command that lifts it', async () => {
+  it('is shown by every command that shows limits or buckets, with the command that lifts it', async () => {
     await new Repository({stack: table.name, transport: table.transport}).namespaces.register('default')
     await cli.run('limits set --resource gpt-4 rpm=100/min')
     await cli.run('acquire user-1 gpt-4 rpm=1')
@@ -42,7 +42,7 @@ describeOnEngine('the switch on the command line', () => {
     expect(await cli.show('bucket list --resource gpt-4', 100)).not.toContain('ACCESS')
   })
 
-  it('that bypasses limits is shown by every command as well, and how to end it', async () => {
+  it('shows a bypass in every command as well, and how to end it', async () => {
     await cli.run('limits set --resource files rpm=3/min')
     await cli.run('acquire user-1 files rpm=2')
     const changed = JSON.parse((await cli.run('resource bypass files --json')).stdout)
@@ -84,7 +84,7 @@ describeOnEngine('the switch on the command line', () => {
     await cli.run('entity clear user-33 --resource files')
   })
 
-  it('is set for a name that nothing has used, with a warning and the nearest known name', async () => {
+  it('warns about an unknown name, with the nearest known one', async () => {
     const {code, stderr, stdout} = await cli.run('resource disable gtp-4')
     expect([code, stderr]).toEqual([
       0,
@@ -97,7 +97,7 @@ describeOnEngine('the switch on the command line', () => {
     expect((await cli.run('entity disable user-2')).stderr).toBe('')
   })
 
-  it('alone is something to show, but nothing for limits unset to remove, and leaves nothing behind', async () => {
+  it('is shown without limits, is not removed by limits unset, and leaves no record once cleared', async () => {
     expect(await cli.show('limits get --resource gtp-4', 100)).toMatch(/access +disabled/)
     expect((await cli.fail('limits unset --all --yes --resource gtp-4')).error.code).toBe('limits.missing')
     await cli.run('resource clear gtp-4')

@@ -56,7 +56,7 @@ describeOnEngine('limits that are changed under traffic', () => {
   /** The services share the process, so their warnings may be among what the command says. */
   const change = async (command: string) => expect((await cli.run(command)).code).toBe(0)
 
-  it('the command that took a customer down: no exception, no lost limit', async () => {
+  it('cause no exception and lose no other limit when one is set for a customer', async () => {
     const {namespace, tenant, made, more, stop} = await open()
     try {
       await more()
@@ -73,7 +73,7 @@ describeOnEngine('limits that are changed under traffic', () => {
     expect(totalOf(bucket, 'rpm', 'capacityMilli')).toBe(50_000)
   })
 
-  it('a limit that is taken away and set again: no exception, and it counts again', async () => {
+  it('cause no exception when a limit is removed and set again, and the limit applies again', async () => {
     const {namespace, tenant, made, more, stop} = await open()
     try {
       await more()

@@ -32,7 +32,7 @@ describeOnEngine('Ctrl-C', () => {
   }
   const request = {ourVersion: VERSION, rateLimit: undefined, confirm: async () => {}}
 
-  it('while a clean-up compares, reports that nothing was deleted and asks for no consent', async () => {
+  it('reports that nothing was deleted while a clean-up compares, and does not ask', async () => {
     const before = await scene.items()
     pressAt('Scan')
     await expect(cleanUpWithProgress(scene.table, 'prod', request)).rejects.toMatchObject({
@@ -46,7 +46,7 @@ describeOnEngine('Ctrl-C', () => {
     expect(await scene.items()).toEqual(before)
   })
 
-  it('while a clean-up deletes, reports that some items may be gone', async () => {
+  it('reports that some items may be gone while a clean-up deletes', async () => {
     pressAt('DeleteItem')
     await expect(cleanUpWithProgress(scene.table, 'prod', request)).rejects.toMatchObject({
       code: 'migrate.interrupted',
@@ -55,7 +55,7 @@ describeOnEngine('Ctrl-C', () => {
     })
   })
 
-  it('while a migration runs, names the step', async () => {
+  it('names the step while a migration runs', async () => {
     let scans = 0
     scene.transport = {
       send: (operation, input, options) => {
@@ -81,7 +81,7 @@ describeOnEngine('Ctrl-C', () => {
     })
   })
 
-  it('while conflicts are found or resolved, reports how many are resolved', async () => {
+  it('reports how many conflicts are resolved', async () => {
     const [entity = {}] = (await scene.items()).filter(({PK, SK}) => {
       return PK && 'S' in PK && PK.S.startsWith('ENTITY#') && SK && 'S' in SK && SK.S === '#META'
     })

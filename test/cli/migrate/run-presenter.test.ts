@@ -179,7 +179,7 @@ describe('records that cannot be moved', () => {
 })
 
 describe('the result of a clean-up', () => {
-  it('shows what was deleted and what was kept', () => {
+  it('shows deleted and kept items', () => {
     expect(cleanedLines('prod', {verification, deleted: {entity: 3}, left: nothing, unknown: nothing})).toEqual([
       'Deleted 3 old items of stack "prod"',
     ])
@@ -204,7 +204,7 @@ describe('the progress of a migration', () => {
     expect(stepText({...progress, step: 'catch-up', pass: 2}, 0, 80)).toContain('catch-up, pass 2')
   })
 
-  it('counts items when the total is unknown, and names what it waits for', () => {
+  it('counts items when the total is unknown, and names the pending step', () => {
     expect(stepText({...progress, total: undefined}, 10_000, 80)).toBe('data  5,000 items  500/s')
     expect(stepText({...progress, step: 'indexes', waitingFor: 'GSI4'}, 0, 80)).toBe('indexes: building GSI4')
   })

@@ -16,20 +16,20 @@ const record: AuditRecord = {
 }
 const bare: AuditRecord = {...record, principal: undefined, resource: undefined, details: {}, ttlSeconds: undefined}
 
-it('a line has time, action, entity, principal and details', () => {
+it('shows time, action, entity, principal and details in a line', () => {
   expect(auditLine(record)).toBe(
     '2026-11-01T10:00:00Z  limits_set  user-1 gpt-4  by ops  limits: [{"name":"rpm"}]; why: more room',
   )
   expect(auditLine(bare)).toBe('2026-11-01T10:00:00Z  limits_set  user-1')
 })
 
-it('limits are shown in the syntax of limits set', () => {
+it('shows limits in the syntax of limits set', () => {
   const limits = [{name: 'rpm', capacity: 50, refill_amount: 10, refill_period_seconds: 1}]
   const changed = {...bare, details: {limits, before: [], reset: true}}
   expect(auditLine(changed)).toMatch(/ {2}before: none; limits: rpm=10\/sec:50; reset: true$/)
 })
 
-it('a switch is shown in words, with what it was before where the event has it', () => {
+it('describes a switch in words, with its previous value if recorded', () => {
   const switched = (details: AuditRecord['details']) =>
     auditLine({...bare, details})
       .split('  ')
@@ -39,7 +39,7 @@ it('a switch is shown in words, with what it was before where the event has it',
   expect(switched({disabled: 'bypass', buckets_stamped: 2})).toBe('disabled: bypass; buckets_stamped: 2')
 })
 
-it('a list fits the width; details are shortened first', async () => {
+it('fits a list into the width, shortening details first', async () => {
   const long = {...record, details: {text: 'x'.repeat(100)}}
   const lines = await listed(auditListing([long], false), {'no-header': false}, 80)
   expect(lines[0]).toMatch(/^TIME \(UTC\) +ACTION +ENTITY +RESOURCE +BY +DETAILS$/)
@@ -47,7 +47,7 @@ it('a list fits the width; details are shortened first', async () => {
   expect(await listed(auditListing([], false), {'no-header': false}, 80)).toEqual(['No audit events in that time.'])
 })
 
-it('one event is shown with all its fields', () => {
+it('shows one event with all its fields', () => {
   expect(auditFacts(record).join('\n')).toMatchInlineSnapshot(`
     "Event 01KA0000000000000000000000
       time        2026-11-01T10:00:00Z
@@ -61,7 +61,7 @@ it('one event is shown with all its fields', () => {
   expect(auditFacts(bare)).toHaveLength(4)
 })
 
-it('JSON always has the same keys', () => {
+it('has the same JSON keys in every case', () => {
   expect(auditEventJson(bare)).toEqual({
     id: record.eventId,
     time: record.timestamp,

@@ -27,7 +27,7 @@ const half: Namespace = {...acme, id: 'id-half', name: 'half', halfDeleted: true
 const flags = {'no-header': false}
 
 describe('namespaces', () => {
-  it('always have the same JSON keys', () => {
+  it('have the same JSON keys in every case', () => {
     expect(namespaceJson(acme)).toEqual({
       name: 'acme',
       id: 'id-acme',
@@ -76,7 +76,7 @@ describe('namespaces', () => {
     expect(showLines(gone, kindCounts({bucket: 2})).at(-1)).toBe('  bucket shards  2')
   })
 
-  it('a purge shows what it would delete and its cost, then what it deleted, within 80 columns', () => {
+  it('show what a purge would delete, its cost and what it deleted, within 80 columns', () => {
     const counts = kindCounts({entity: 1, bucket: 12_345})
     const plan = purgePlanLines(gone, counts)
     expect(plan).toEqual([
@@ -91,7 +91,7 @@ describe('namespaces', () => {
     expect(purgedLines(gone, kindCounts({}))).toEqual(['Purged namespace "gone" (id-gone). Deleted:', '  nothing'])
   })
 
-  it('an interrupted purge says how much is deleted and how to continue', () => {
+  it('show how much an interrupted purge deleted, and how to resume', () => {
     expect(purgeInterrupted(gone, {deleted: 1200, byKind: {bucket: 1200}})).toMatchObject({
       kind: 'interrupted',
       message: 'Interrupted: at least 1,200 items of namespace "gone" (id-gone) are deleted, the rest remains.',

@@ -39,7 +39,7 @@ describeOnEngine('C-44 purge and delete', () => {
   const clock = () => Date.now() - 60_000
   const {namespaces} = new Repository({stack: table.name, transport: table.transport, clock})
 
-  it('a purge shows its plan and cost, can be interrupted and continued, and leaves nothing', {
+  it('shows the plan and cost of a purge, resumes after an interruption, and leaves no item', {
     timeout: 600_000,
   }, async () => {
     const {namespace: doomed} = await namespaces.register('doomed')
@@ -70,7 +70,7 @@ describeOnEngine('C-44 purge and delete', () => {
     expect(await scanNamespace(tenant, neighbour.id)).toEqual(untouched)
   })
 
-  it('deleting an entity counts the deleted items', async () => {
+  it('counts the items deleted with an entity', async () => {
     const {namespace} = await namespaces.register('default')
     const inDefault = [
       entityItem(namespace.id, 'e'),

@@ -65,13 +65,13 @@ import {ROOT} from '../e2e/zael.js'
 describe('the schemas of results', () => {
   const {error: _, ...ofCommands} = RESULTS
 
-  it('exist for every command, and for nothing else', () => {
+  it('exist for exactly the existing commands', () => {
     const {commands} = JSON.parse(readFileSync(join(ROOT, 'oclif.manifest.json'), 'utf8'))
     const names = Object.keys(commands).map(id => id.replaceAll(':', ' '))
     expect(Object.keys(ofCommands).sort()).toEqual(names.sort())
   })
 
-  it.each(Object.entries(RESULTS))('%s allows no unknown key at the top', (_command, schema) => {
+  it.each(Object.entries(RESULTS))('allow no unknown key at the top of %s', (_command, schema) => {
     const published = z.toJSONSchema(schema)
     const variants = published.anyOf ?? [published]
     expect(variants.map(({type, additionalProperties}) => ({type, additionalProperties}))).toEqual(
@@ -93,7 +93,7 @@ describe('the types of results', () => {
   })
 
   /** TypeScript finds extra keys only in object literals; these objects come from other rooms and are passed on whole. */
-  it('equal the types of what is passed on unchanged', () => {
+  it('equal the types of values passed on unchanged', () => {
     type Item<T> = NonNullable<T> extends readonly (infer Each)[] ? Each : never
     expectTypeOf<BucketLevels>().toEqualTypeOf<BucketListResult['buckets'][number]>()
     expectTypeOf<KindCounts>().toEqualTypeOf<EntityDeleteResult['counts']>()

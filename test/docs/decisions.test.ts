@@ -8,7 +8,7 @@ const files = readdirSync(FOLDER)
   .filter(name => name !== 'README.md')
   .sort()
 
-it('every decision has a number, a status and a date, and a row in the index', () => {
+it('requires a number, a status, a date and a row in the index for every decision', () => {
   const rows = files.map(name => {
     const [, number, title, status, date] = RECORD.exec(readFileSync(new URL(name, FOLDER), 'utf8')) ?? []
     expect(Number(number), name).toBe(Number(name.slice(0, 4)))
@@ -18,13 +18,13 @@ it('every decision has a number, a status and a date, and a row in the index', (
   expect(index.match(/^\| \d+ .*$/gm)).toEqual(rows)
 })
 
-it('decisions are numbered without a gap, except 35 and 40', () => {
+it('numbers decisions without a gap, except 35 and 40', () => {
   const numbers = files.map(name => Number(name.slice(0, 4)))
   const last = numbers.at(-1) ?? 0
   expect(numbers).toEqual(Array.from({length: last}, (_, i) => i + 1).filter(number => ![35, 40].includes(number)))
 })
 
-it('decisions have at most 40 lines', () => {
+it('limits decisions to 40 lines', () => {
   const lines = (name: string): number => readFileSync(new URL(name, FOLDER), 'utf8').trimEnd().split('\n').length
   expect(files.filter(name => lines(name) > 40)).toEqual([])
 })

@@ -21,12 +21,12 @@ const PAGES = ['deploying.md', 'permissions.md', 'operations.md', 'cost.md']
 
 const TEXT = (await Promise.all(PAGES.map(page => readFile(join(ROOT, 'docs', page), 'utf8')))).join('\n')
 
-it.each(['options', 'permissions'])('has a table of %s that is current', async what => {
+it.each(['options', 'permissions'])('has a current table of %s', async what => {
   const outcome = await run(process.execPath, [`.ci/${what}-doc.js`, '--check'], {})
   expect(outcome).toEqual({code: 0, stdout: '', stderr: ''})
 })
 
-it('names commands and flags that there are', async () => {
+it('names only existing commands and flags', async () => {
   const {commands} = JSON.parse(await readFile(join(ROOT, 'oclif.manifest.json'), 'utf8'))
   const lines = TEXT.matchAll(/(?:\$ |`)zael ([^`\n#]+)/g)
   let checked = 0
@@ -59,7 +59,7 @@ it('names every call to CloudFormation among the permissions', async () => {
   expect([...actions].filter(action => !TEXT.includes(`\`cloudformation:${action}\``))).toEqual([])
 })
 
-it('counts what there is: alarms, metrics, policies', () => {
+it('counts alarms, metrics and policies correctly', () => {
   const {Resources} = stackWith()
   const count = (type: string) => Object.values(Resources).filter(({Type}) => Type === type).length
   // An alarm costs as much as the metrics that it looks at.
@@ -76,7 +76,7 @@ it('counts what there is: alarms, metrics, policies', () => {
   }
 })
 
-it('its arithmetic is right', () => {
+it('calculates prices correctly', () => {
   const seconds = 2_592_000
   const perMillion = 0.625
   const monthly = (writes: number, everySeconds: number) => (writes / everySeconds) * (seconds / 1e6) * perMillion
@@ -105,7 +105,7 @@ it('its arithmetic is right', () => {
   has(monthly(394, 5))
 })
 
-it('has the headings that messages point to', async () => {
+it('has the headings that messages link to', async () => {
   const files = await sourcesOfInfra()
   const anchors = files.flatMap(text => [...text.matchAll(/docs\/([a-z-]+\.md#[a-z-]+)/g)].map(([, anchor]) => anchor))
   expect(anchors.length).toBeGreaterThan(1)
@@ -120,7 +120,7 @@ it('has the headings that messages point to', async () => {
   expect(anchors.filter(anchor => !headings.flat().includes(anchor ?? ''))).toEqual([])
 })
 
-it('names all permissions of the role of the aggregator, wherever the template grants them', () => {
+it("names all permissions of the aggregator's role, wherever the template grants them", () => {
   const {AggregatorRole, AggregatorArchiving} = stackWith({TableEncryptionKey: KEY}).Resources
   const documents = [...AggregatorRole.Properties.Policies, AggregatorArchiving.Properties]
   const statements = documents.flatMap(({PolicyDocument}: TemplateNode) => PolicyDocument.Statement)
@@ -130,7 +130,7 @@ it('names all permissions of the role of the aggregator, wherever the template g
   expect(new Set(documented)).toEqual(new Set(granted))
 })
 
-it('names the page of AWS for every link to AWS, and none twice in the table', () => {
+it('names the AWS page of every link to AWS, and none twice in the table', () => {
   const [before = '', section = '', after = ''] = TEXT.split(
     /## Sources and test status\n|(?=## Findings of checkov\n)/,
   )
@@ -144,14 +144,14 @@ it('names the page of AWS for every link to AWS, and none twice in the table', (
   expect(others.filter(to => !listed.includes(to))).toEqual([])
 })
 
-it('answers each finding of checkov once', () => {
+it('answers each checkov finding once', () => {
   const section = /## Findings of checkov\n([\s\S]*?)\n#/.exec(TEXT)?.[1] ?? ''
   const findings = [...section.matchAll(/^\| (CKV_AWS_\d+) .+ \| .+ \|$/gm)].map(([, id]) => id)
   expect(section.match(/^\| (?!finding)/gm)).toHaveLength(findings.length)
   expect(new Set(findings).size).toBe(findings.length)
 })
 
-it('has a role and a workflow for GitHub Actions that fit together, and to this version', async () => {
+it('has a role and a workflow for GitHub Actions that match each other and this version', async () => {
   const section = /### From GitHub Actions\n([\s\S]*?)\n##/.exec(TEXT)?.[1] ?? ''
   const block = (language: string) => new RegExp(`\`\`\`${language}\\n([\\s\\S]*?)\`\`\``).exec(section)?.[1] ?? ''
   const [{Principal, Action, Condition}] = JSON.parse(block('json')).Statement

@@ -54,7 +54,7 @@ const rows = [
 const documented = rows.map(([, name = '']) => name)
 
 describe('docs/errors.md', () => {
-  it('has every error code of src once, and no other', () => {
+  it('lists exactly the error codes of src, once each', () => {
     expect(documented.length).toBeGreaterThan(200)
     expect(documented.toSorted()).toEqual(codesOfSource())
   })
@@ -69,7 +69,7 @@ describe('docs/errors.md', () => {
     expect(wrong).toEqual([])
   })
 
-  it('knows every template that src makes a code of', () => {
+  it('covers every template that src builds a code from', () => {
     const made = /(?:new (?:InvalidInput|ZaelError)|nothingChanged)\([^()`]*?(`[^` ]*\$\{[^`]*`)/g
     const templates = [...code.matchAll(made)].map(([, template = '']) => template).filter(text => !/ |\.`$/.test(text))
     expect([...new Set(templates)].toSorted()).toEqual(Object.keys(TEMPLATES).toSorted())

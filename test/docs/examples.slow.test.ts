@@ -47,7 +47,7 @@ function accountsIn(stdout: string): {who: string; used: string; charged: string
 }
 
 describe('the examples', () => {
-  it('are those of this test', () => {
+  it('are covered by this test', () => {
     const folders = readdirSync(join(ROOT, 'examples'), {withFileTypes: true}).filter(entry => entry.isDirectory())
     const names = folders
       .map(({name}) => name)
@@ -79,7 +79,7 @@ describe('the examples', () => {
     },
   )
 
-  it('go on with --serve until a signal, and leave nothing behind', {timeout: 600_000}, async () => {
+  it('keep running with --serve until a signal, and leave nothing behind', {timeout: 600_000}, async () => {
     const args = ['--import', 'tsx', 'examples/run.ts', 'express-api', '--serve']
     const child = spawn(process.execPath, args, {
       cwd: ROOT,
@@ -112,7 +112,7 @@ describe('the examples', () => {
     }
   })
 
-  it('are named to those who do not know them', async () => {
+  it('are listed when an unknown one is named', async () => {
     const {code, stderr} = await run(process.execPath, ['--import', 'tsx', 'examples/run.ts'], {cwd: ROOT})
     expect(code).toBe(2)
     expect(stderr).toContain(NAMES.join(' | '))

@@ -11,7 +11,7 @@ const defaultOf = (flag: string): number => Number(STACK_OPTIONS.find(option => 
 
 const TEXT = await readFile(join(ROOT, 'docs', 'load.md'), 'utf8')
 
-it('names the indexes that a new usage record has entries in', () => {
+it('names the indexes that a new usage record enters', () => {
   const record = {namespace: 'n', entity: 'e', resource: 'r', window: 'hourly', start: '2026-11-16T10:00:00Z'} as const
   const indexes = Object.keys(usageIdentity({...record, ttlSeconds: undefined})).flatMap(
     name => /^(GSI\d)PK$/.exec(name)?.[1] ?? [],
@@ -20,14 +20,14 @@ it('names the indexes that a new usage record has entries in', () => {
   expect(TEXT).toContain('| 2: `GSI2` (its resource), `GSI4` (its namespace) |')
 })
 
-it('names options that there are, and their defaults', () => {
+it('names only existing options, with their defaults', () => {
   const flags = [...TEXT.matchAll(/--([a-z][a-z-]+[a-z])/g)].map(([, flag]) => flag)
   expect(flags.length).toBeGreaterThan(5)
   expect(flags.filter(flag => !STACK_OPTIONS.some(option => option.flag === flag))).toEqual([])
   expect(defaultOf('batch-window')).toBe(30)
 })
 
-it('a bucket that has to be split fills a batch long before the window is over', () => {
+it('states how soon a splitting bucket fills a batch', () => {
   const fullAfterSeconds = RECORDS_PER_CALL / GROWTH_UNITS_PER_SECOND
   expect(fullAfterSeconds).toBeLessThan(defaultOf('batch-window') / 5)
   const words = `at ${GROWTH_UNITS_PER_SECOND} writes per second, where a bucket is split, a batch of 2,530 records is full after`

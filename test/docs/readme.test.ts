@@ -19,7 +19,7 @@ async function examples(file: string): Promise<string> {
   return [...text.matchAll(/^```ts\n([\s\S]*?)^```/gm)].map(match => match[1]).join('\n')
 }
 
-it('what stops the local stack is the last command about it: a reader may run them one after the other', async () => {
+it('stops the local stack in the last command that uses it', async () => {
   const text = await readFile(join(ROOT, 'README.md'), 'utf8')
   expect([...text.matchAll(/^\$ .*?zael local (\w+)/gm)].map(([, command]) => command)).toEqual([
     'up',
@@ -50,7 +50,7 @@ describeOnEngine('the library example of the README', () => {
     await expect(run(tsc, ['--noEmit', '-p', folder]).catch(error => error.stdout)).resolves.toMatchObject({stdout: ''})
   })
 
-  it('runs, and says what is left', async () => {
+  it('runs, and prints the remaining balance', async () => {
     const {PATH} = process.env
     const env = {
       PATH,

@@ -30,7 +30,7 @@ describeOnEngine('a restored table', {timeout: PATIENT_MS}, () => {
     await transport.close()
   })
 
-  it('gets its stream and expiry from a migration, which moves nothing', async () => {
+  it('gets its stream and expiry from a migration that moves no records', async () => {
     const {added, steps} = await migrateTable(table, {owner: 'test', ourVersion: '0.1.0'})
     expect(added).toEqual(['stream', 'expiry'])
     // It counts the two parts; no record is among them.

@@ -5,7 +5,7 @@ import {CsvProblem, csvRecords} from '../../src/lib/files/csv.js'
 const fieldsOf = (text: string): string[][] => Array.from(csvRecords(text), ({fields}) => [...fields])
 
 describe('comma-separated values', () => {
-  it('have quotes, line breaks in them, and lines that end in either way', () => {
+  it('support quotes, quoted line breaks, and both line endings', () => {
     expect([...csvRecords('a,b\r\n"x, ""y""","1\n2"\n\n ,\nlast,')]).toEqual([
       {line: 1, fields: ['a', 'b']},
       {line: 2, fields: ['x, "y"', '1\n2']},
@@ -36,7 +36,7 @@ describe('comma-separated values', () => {
     ['a,b\n"open,1\n2', 2, 'not closed'],
     ['a\nx"y', 2, 'inside a field'],
     ['a\n"x"y', 2, 'text follows a closing quote'],
-  ])('%j is refused with its line', (text, line, message) => {
+  ])('refuse %j with its line', (text, line, message) => {
     const problem = (): unknown => {
       try {
         return fieldsOf(text)
@@ -48,7 +48,7 @@ describe('comma-separated values', () => {
     expect(problem()).toMatchObject({line, message: expect.stringContaining(message)})
   })
 
-  it('come back as they were written, whatever is in them', () => {
+  it('parse back as written, whatever they contain', () => {
     const cell = fc.string({unit: fc.constantFrom('a', ',', '"', '\n', '\r\n', ';', ' ')})
     const rows = fc.array(fc.tuple(fc.constant('id'), cell, cell), {minLength: 1})
     fc.assert(

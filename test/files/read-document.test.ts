@@ -20,7 +20,7 @@ describe('a text file', () => {
     expect(await read(written(''))).toBe('')
   })
 
-  it('can be read piece by piece, as often as is asked, with the same errors', async () => {
+  it('can be read in pieces repeatedly, with the same errors', async () => {
     const request = {code: 'x.file', maxBytes: 1e6, hint: 'Do this.'}
     const text = `\uFEFF${'ä€😀\n'.repeat(30_000)}`
     const large = await readPieces({...request, file: written(text)})
@@ -33,7 +33,7 @@ describe('a text file', () => {
     expect(() => bad?.text()).toThrow(/cannot read .*ENOENT/)
   })
 
-  it('that must be accepted is the one that was, also when another has its name meanwhile', async () => {
+  it('is the accepted file, even if another has taken its name', async () => {
     const request = {code: 'x.file', maxBytes: 100, hint: 'Do this.'}
     const read = await readPieces({...request, file: written('accepted'), accept: () => true})
     written('another')
@@ -51,7 +51,7 @@ describe('a text file', () => {
     await expect(read(folder)).rejects.toMatchObject({code: 'x.file', kind: 'usage', message, hint: 'Do this.'})
   })
 
-  it('is an error if it is too large, also if its size is not known before', async () => {
+  it('is an error if it is too large, even if its size is unknown at first', async () => {
     expect(await read(written('x'.repeat(100)))).toHaveLength(100)
     await expect(read(written('x'.repeat(1025)), 1024)).rejects.toMatchObject({
       kind: 'usage',
@@ -62,7 +62,7 @@ describe('a text file', () => {
     })
   })
 
-  it('is an error if it is not UTF-8 text, such as what PowerShell writes', async () => {
+  it('is an error if it is not UTF-8, such as PowerShell output', async () => {
     const utf16 = Buffer.from('\uFEFFnamespace: a', 'utf16le')
     for (const content of [utf16, Buffer.from([0x61, 0xff])]) {
       await expect(read(written(content))).rejects.toMatchObject({

@@ -1,7 +1,7 @@
 import {expect, it} from 'vitest'
 import {parseTemplate} from '../../src/lib/files/template-yaml.js'
 
-it('reads short forms of functions as their long forms, one inside the other', () => {
+it('reads short forms of functions as their long forms, also nested', () => {
   const text = `
 a: !Ref Name
 b: !GetAtt Table.Arn

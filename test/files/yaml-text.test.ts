@@ -24,7 +24,7 @@ const value = fc.letrec(tie => ({
 })).value
 
 describe('YAML of simple values', () => {
-  it('is the text that the yaml package makes of them', () => {
+  it('equals the output of the yaml package', () => {
     let simple = 0
     fc.assert(
       fc.property(value, each => {
@@ -39,7 +39,7 @@ describe('YAML of simple values', () => {
     expect(simple).toBeGreaterThan(20)
   })
 
-  it('writes an entity of a manifest, and leaves what is not simple to the package', () => {
+  it('writes an entity of a manifest, and leaves complex values to the package', () => {
     const entity = {
       name: 'User 7',
       parent: 'team:1',

@@ -11,14 +11,14 @@ function terminal(typed: string | undefined, isTTY = true): Terminal & {shown: (
 }
 
 describe('agree', () => {
-  it('asks, and takes anything but a yes for a no', async () => {
+  it('asks, and treats anything but a yes as a no', async () => {
     const at = terminal('y\n')
     expect(await agree('Write them?', at)).toBe(true)
     expect(at.shown()).toContain('Write them? [y/N] ')
     for (const typed of ['n\n', '\n', undefined]) expect(await agree('Write them?', terminal(typed))).toBe(false)
   })
 
-  it('asks nothing where nobody can answer', async () => {
+  it('does not ask without a terminal', async () => {
     const at = terminal('y\n', false)
     expect(await agree('Write them?', at)).toBe(false)
     expect(at.shown()).toBe('')
@@ -26,20 +26,20 @@ describe('agree', () => {
 })
 
 describe('confirm', () => {
-  it.each(['y\n', 'Y\n', 'yes\n', ' y \n'])('%j continues', async typed => {
+  it.each(['y\n', 'Y\n', 'yes\n', ' y \n'])('continues on %j', async typed => {
     const at = terminal(typed)
     await confirm('This deletes all', {yes: false}, at)
     expect(at.shown()).toContain('This deletes all. Continue? [y/N] ')
   })
 
-  it.each(['n\n', '\n', 'yep\n', undefined])('%j changes nothing', async typed => {
+  it.each(['n\n', '\n', 'yep\n', undefined])('changes nothing on %j', async typed => {
     await expect(confirm('This deletes all', {yes: false}, terminal(typed))).rejects.toMatchObject({
       code: 'confirm.declined',
       kind: 'failed',
     })
   })
 
-  it('names what may have been meant instead, before the question or with the refusal to ask', async () => {
+  it('suggests the likely alternative, before the question or in the refusal', async () => {
     const instead = 'To delete one: zael delete one'
     const at = terminal('y\n')
     await confirm('This deletes all', {yes: false, instead}, at)
@@ -51,7 +51,7 @@ describe('confirm', () => {
     })
   })
 
-  it('asks in one line, in which nothing is hidden', async () => {
+  it('asks in one line, and shows hidden characters', async () => {
     const at = terminal('y\n')
     await confirm('This deletes "a\u001b[2K\n\u202eb"', {yes: false}, at)
     expect(at.shown()).toContain('This deletes "a\\x1b[2K\\n\\u202eb". Continue? [y/N] ')
@@ -63,12 +63,12 @@ describe('confirm', () => {
     expect(at.shown()).toMatch(/\[y\/N\] [^\n]*\n$/)
   })
 
-  it('Ctrl-C ends the command with 130', async () => {
+  it('exits with 130 on Ctrl-C', async () => {
     const at = terminal('\u0003')
     await expect(confirm('This deletes all', {yes: false}, at)).rejects.toMatchObject({oclif: {exit: 130}})
   })
 
-  it('--yes does not ask; without a terminal --yes is required', async () => {
+  it('skips the question with --yes, and requires --yes without a terminal', async () => {
     const at = terminal('n\n')
     await confirm('This deletes all', {yes: true}, at)
     expect(at.shown()).toBe('')
@@ -90,15 +90,15 @@ describe('confirmByName', () => {
     await ask(' acme \n')
   })
 
-  it.each(['y\n', 'yes\n', 'Acme\n', '\n', 'acme2\n', undefined])('%j changes nothing', async typed => {
+  it.each(['y\n', 'yes\n', 'Acme\n', '\n', 'acme2\n', undefined])('changes nothing on %j', async typed => {
     await expect(ask(typed)).rejects.toMatchObject({code: 'confirm.declined', kind: 'failed'})
   })
 
-  it('Ctrl-C ends the command with 130', async () => {
+  it('exits with 130 on Ctrl-C', async () => {
     await expect(ask('\u0003')).rejects.toMatchObject({oclif: {exit: 130}})
   })
 
-  it('--confirm must be the exact name; without a terminal it is required', async () => {
+  it('requires the exact name in --confirm, and --confirm without a terminal', async () => {
     await ask('no\n', 'acme', false)
     await expect(ask('acme\n', 'amce')).rejects.toMatchObject({code: 'confirm.name', kind: 'usage'})
     await expect(ask('acme\n', '')).rejects.toMatchObject({code: 'confirm.name'})

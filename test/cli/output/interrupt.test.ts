@@ -38,7 +38,7 @@ describe('work that can be interrupted', () => {
     })
   })
 
-  it('ends with exit code 143 after SIGTERM, and with the words of the moment', async () => {
+  it('ends with exit code 143 after SIGTERM, and with its current message', async () => {
     const work = async (signal: AbortSignal, {failWith}: Interruption) => {
       failWith(() => new ZaelError('interrupted', 'x.later', 'nearly done'))
       process.emit('SIGTERM')
@@ -53,14 +53,14 @@ describe('work that can be interrupted', () => {
     await expect(interruptible(own, interrupted)).rejects.toMatchObject({code: 'x.interrupted', kind: 'terminated'})
   })
 
-  it('a second Ctrl-C is not caught', async () => {
+  it('does not catch a second Ctrl-C', async () => {
     await interruptible(async () => {
       process.emit('SIGINT')
       expect(process.listenerCount('SIGINT')).toBe(listeners)
     }, interrupted)
   })
 
-  it('returns its result even when Ctrl-C came too late', async () => {
+  it('returns its result when Ctrl-C comes too late', async () => {
     expect(await interruptible(async () => 7, interrupted)).toBe(7)
     const late = async () => {
       process.emit('SIGINT')
@@ -69,7 +69,7 @@ describe('work that can be interrupted', () => {
     expect(await interruptible(late, interrupted)).toBe(7)
   })
 
-  it('keeps an error of its own', async () => {
+  it('keeps its own error', async () => {
     const failure = new Error('no luck')
     const fail = async () => {
       process.emit('SIGINT')

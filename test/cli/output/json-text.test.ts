@@ -7,12 +7,12 @@ import {yamlText} from '../../../src/lib/files/yaml-text.js'
 const HIDDEN = /(?!\n)[\p{Cc}\p{Bidi_Control}\p{Zl}\p{Zp}\p{Cs}]/u
 
 describe('JSON', () => {
-  it('has escapes for what a terminal would act on', () => {
+  it('escapes characters that a terminal would act on', () => {
     expect(jsonText({'\u009b': 'a\u202e\u{e0041}👩🏽‍🚀'}, 2)).toBe('{\n  "\\u009b": "a\\u202e\\udb40\\udc41👩🏽‍🚀"\n}')
     expect(jsonText(['\u007f'])).toBe('["\\u007f"]')
   })
 
-  it('reads as the same value, whatever it contains', () => {
+  it('parses to the same value, whatever it contains', () => {
     fc.assert(
       fc.property(fc.jsonValue({stringUnit: 'binary'}), fc.constantFrom(undefined, 2), (value, indent) => {
         const text = jsonText(value, indent)
@@ -22,7 +22,7 @@ describe('JSON', () => {
     )
   })
 
-  it('of a result is the same in pieces', () => {
+  it('is the same when a result is printed in pieces', () => {
     const list = fc.array(fc.jsonValue(), {minLength: 95, maxLength: 305, size: 'max'})
     const field = fc.oneof(fc.jsonValue(), fc.constant(undefined), list)
     const result = fc.dictionary(fc.string({unit: 'binary'}), field, {maxKeys: 5, noNullPrototype: true})
@@ -33,7 +33,7 @@ describe('JSON', () => {
     )
   })
 
-  it('of a long list is in pieces that are short', () => {
+  it('prints a long list in short pieces', () => {
     const rows = Array.from({length: 20_000}, (_, at) => ({entity: `user-${at}`}))
     const pieces = [...jsonPieces({rows, count: rows.length})]
     expect(Math.max(...pieces.map(piece => piece.length))).toBeLessThan(100_000)
@@ -47,7 +47,7 @@ describe('YAML', () => {
     expect(yamlText({text: 'two\nlines'})).toBe('text: |-\n  two\n  lines\n')
   })
 
-  it('reads as the same value, whatever it contains', () => {
+  it('parses to the same value, whatever it contains', () => {
     const strings = fc.array(fc.string({unit: 'binary'}).filter(text => !/\p{Cs}/u.test(text)))
     fc.assert(
       fc.property(strings, values => {
@@ -58,7 +58,7 @@ describe('YAML', () => {
     )
   })
 
-  it('takes options, also where something is hidden', () => {
+  it('accepts options, also with hidden characters', () => {
     const options = {lineWidth: 0, compat: 'yaml-1.1'} as const
     const long = 'word '.repeat(40).trim()
     expect(yamlText({a: long, b: 'yes'}, options)).toBe(`a: ${long}\nb: "yes"\n`)

@@ -29,7 +29,7 @@ const flags = (more: Partial<ListFlagValues> = {}): ListFlagValues => ({'no-head
 const ids = (more: Partial<ListFlagValues>) => listedCsv(listing, flags({columns: 'id', 'no-header': true, ...more}))
 
 describe('lists as text', () => {
-  it('have the columns that are not extra, in the order of the command', async () => {
+  it('have the default columns, in the order of the command', async () => {
     expect(await listed(listing, flags(), undefined)).toEqual([
       'ID  SIZE IN KB',
       'b         9 KB',
@@ -43,7 +43,7 @@ describe('lists as text', () => {
     expect((await listed(listing, flags({columns: 'note, id'}), undefined))[0]).toBe('NOTE               ID')
   })
 
-  it('are a sentence when there are no rows; an unknown column is refused even then', async () => {
+  it('print a sentence when there are no rows, and refuse an unknown column even then', async () => {
     const none = {...listing, rows: []}
     expect(await listed(none, flags({columns: 'id', sort: '-size'}), undefined)).toEqual(['There is nothing'])
     await expect(listed(none, flags({columns: 'ids'}), undefined)).rejects.toThrow(
@@ -63,7 +63,7 @@ describe('lists as CSV', () => {
     ])
   })
 
-  it('have no cell that a spreadsheet would compute; numbers stay numbers', () => {
+  it('contain no cell that a spreadsheet would compute; numbers stay numbers', () => {
     const column = {name: 'v', value: (cell: string | number) => cell}
     const csvOf = (cell: string | number) =>
       listedCsv({rows: [cell], columns: [column], empty: ''}, flags({'no-header': true}))[0]
@@ -74,12 +74,12 @@ describe('lists as CSV', () => {
     expect(csvOf('=A,"B"')).toBe(`"'=A,""B"""`)
   })
 
-  it('have one line per row: line breaks and hidden characters are shown', () => {
+  it('have one line per row, and escape line breaks and hidden characters', () => {
     const hostile = {rows: ['a\nb\u001b[31m\u202e'], columns: [{name: 'v', value: (text: string) => text}], empty: ''}
     expect(listedCsv(hostile, flags())).toEqual(['v', 'a\\nb\\x1b[31m\\u202e'])
   })
 
-  it('are only the header when there are no rows', () => {
+  it('print only the header when there are no rows', () => {
     expect(listedCsv({...listing, rows: []}, flags())).toEqual(['id,size'])
   })
 })

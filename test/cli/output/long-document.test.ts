@@ -37,7 +37,7 @@ describe('a document that is written in parts', () => {
     )
   })
 
-  it('combines the entries of objects, and leaves out what is optional and empty', async () => {
+  it('combines the entries of objects, and omits empty optional parts', async () => {
     const document = (parts: object[]) =>
       ({before: {n: 1}, field: 'm', parts: of(parts), isOptional: true, after: () => ({})}) as LongDocument
     const parts = [{a: {x: [1]}}, {b: {}}, {9: null}]

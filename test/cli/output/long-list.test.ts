@@ -77,12 +77,12 @@ describe('a list that is printed while it is read', () => {
     async (count, format) => expect(await print(of(itemsOf(count)), format)).toBe(await whole(itemsOf(count), format)),
   )
 
-  it.each(['table', 'csv'] as const)('as %s is sorted as a whole', async format => {
+  it.each(['table', 'csv'] as const)('is sorted as a whole as %s', async format => {
     const items = itemsOf(1500)
     expect(await print(of(items), format, {sort: '-size'})).toBe(await whole(items, format, '-size'))
   })
 
-  it.each(['table', 'csv'] as const)('as %s, a long one has the columns that later rows need', async format => {
+  it.each(['table', 'csv'] as const)('has the columns that later rows need as %s', async format => {
     const items = [...itemsOf(1499), {id: 'the-last-has-a-longer-name', size: 1, note: 'seen'}]
     const lines = (await print(of(items), format)).trimEnd().split('\n')
     expect(lines).toHaveLength(1501)
@@ -90,7 +90,7 @@ describe('a list that is printed while it is read', () => {
     expect(lines.at(-1)).toMatch(/^the-last-has-a-longer-name\b.*\bseen$/)
   })
 
-  it.each(['json', 'jsonl', 'csv', 'table'] as const)('as %s, what was printed is not kept', async format => {
+  it.each(['json', 'jsonl', 'csv', 'table'] as const)('does not keep printed rows as %s', async format => {
     let most = 0
     const items = itemsOf(30_000)
     vi.mocked(process.stdout.write).mockImplementation(text => {
@@ -104,12 +104,12 @@ describe('a list that is printed while it is read', () => {
     expect(most).toBeLessThan(3000)
   })
 
-  it('an unknown column is rejected before anything is read', async () => {
+  it('rejects an unknown column before it reads', async () => {
     await expect(print(of(itemsOf(3)), 'json', {columns: 'nothing'})).rejects.toMatchObject({code: 'list.column'})
     expect(taken).toBe(0)
   })
 
-  it('an error leaves nothing behind as long as nothing was printed', async () => {
+  it('prints nothing if an error comes before the first output', async () => {
     const failing = async function* (count: number) {
       yield* itemsOf(count)
       throw new Error('out of reach')

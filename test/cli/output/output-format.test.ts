@@ -16,7 +16,7 @@ describe('the requested output format', () => {
     ['-- --json', 'table'],
     ['name -- --output json', 'table'],
     ['--only json', 'table'],
-  ])('"%s" is %s', (words, format) => {
+  ])('"%s" selects %s', (words, format) => {
     expect(formatIn(words.split(' '))).toBe(format)
   })
 

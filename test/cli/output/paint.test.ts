@@ -21,22 +21,22 @@ afterAll(() => {
   vi.resetModules()
 })
 
-it('colours of zael are printed, those of stored text are shown', () => {
+it("prints zael's colours, and escapes those of stored text", () => {
   const line = `${paint('dim', '\u001b[31mname')} \u001b[31mname${paint('red', '!')}`
   expect(safeLine(line)).toBe('\u001b[2m\\x1b[31mname\u001b[0m \\x1b[31mname\u001b[31m!\u001b[0m')
 })
 
-it('text cannot pass for a colour of zael: what stands for one is different in every process', () => {
+it('marks colours differently in every process, so that text cannot imitate them', () => {
   const [standsForEscape = ''] = paint('red', '').split('[31m')
   expect(standsForEscape.length).toBeGreaterThan(8)
   const guess = standsForEscape.replace(/[a-z0-9]+/, 'x')
   expect(safeLine(`${guess}[31mred`)).toBe('\\x00x\\x00[31mred')
 })
 
-it('a line stays one line', () => {
+it('keeps a line on one line', () => {
   expect(safeLine(`a\nError: faked\r${paint('dim', 'b\nc')}`)).toBe('a\\nError: faked\\r\u001b[2mb\\nc\u001b[0m')
 })
 
-it('a line for the live view, which has colours of its own, has none of ours, and shows those of stored text', () => {
+it("removes zael's colours from a line of the live view, and escapes those of stored text", () => {
   expect(plainLine(`  ${paint('dim', 'level')}  \u001b[31m60 of 60`)).toBe('  level  \\x1b[31m60 of 60')
 })

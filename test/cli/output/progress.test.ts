@@ -40,7 +40,7 @@ describe('a progress line', () => {
     expect(shown()).toBe('')
   })
 
-  it('never wraps; where it is narrow the bar is left out', () => {
+  it('never wraps, and omits the bar on a narrow terminal', () => {
     const {to, shown} = stream(true, 10)
     new ProgressLine(to).count('Items compared', 12_000)
     expect(shown()).toBe(`${ERASE}Items co…`)
@@ -50,13 +50,13 @@ describe('a progress line', () => {
     expect(barText('Purging "x"', 1999, 2000, 40)).toBe('Purging "x"  99%  1,999 of 2,000')
   })
 
-  it('shows what is hidden in its title, and counts wide characters', () => {
+  it('escapes hidden characters of its title, and counts wide ones', () => {
     const {to, shown} = stream(true, 30)
     new ProgressLine(to).bar('Purging "日本\u001b[2J"', 1, 2)
     expect(shown()).toBe(`${ERASE}Purging "日本\\x1b[2J"  50%  …`)
   })
 
-  it('stays full above an estimated total; 0 of 0 is complete', () => {
+  it('stays full above an estimated total, and is complete at 0 of 0', () => {
     expect(barText('x', 12, 10, 80)).toBe(`x  [${'#'.repeat(30)}]  100%  12 of 12`)
     expect(barText('x', 0, 10, 80)).toBe(`x  [${'-'.repeat(30)}]  0%  0 of 10`)
     expect(barText('x', 0, 0, 80)).toContain('100%  0 of 0')

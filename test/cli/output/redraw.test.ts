@@ -9,8 +9,8 @@ function written(columns: number, rows: number, ...texts: readonly (readonly str
   return writes
 }
 
-describe('drawing over what was drawn before', () => {
-  it('goes up and erases in the same write', () => {
+describe('redrawing', () => {
+  it('moves up and erases in the same write', () => {
     expect(written(80, 24, ['a', 'b'], ['c'], ['d'])).toEqual([
       'a\nb\n',
       '\u001b[2A\r\u001b[Jc\n',
@@ -18,11 +18,11 @@ describe('drawing over what was drawn before', () => {
     ])
   })
 
-  it('cuts lines and leaves out those that would scroll the screen', () => {
+  it('cuts long lines, and omits lines that would scroll the screen', () => {
     expect(written(3, 3, ['abcdef', '漢字', 'x', 'y'], ['z'])).toEqual(['abc\n漢\n', '\u001b[2A\r\u001b[Jz\n'])
   })
 
-  it('escapes what stored names contain', () => {
+  it('escapes stored names', () => {
     expect(written(80, 24, ['\u001b[2J'])).toEqual(['\\x1b[2J\n'])
   })
 })

@@ -48,7 +48,7 @@ describe.each([
     expect((await at(200))[1]).toContain('a text that is thirty letters.')
   })
 
-  it('leaves out spare columns, last first, before text becomes unreadable, and never shortens a time', async () => {
+  it('omits spare columns, last first, before text becomes unreadable, and never shortens a time', async () => {
     const columns = [
       {header: 'TIME', fit: 'whole'},
       {header: 'TEXT'},
@@ -73,7 +73,7 @@ describe.each([
     expect(await at(26)).toBe('short')
   })
 
-  it('leaves out columns from the right rather than cut values to nothing; the first column remains', async () => {
+  it('omits columns from the right rather than cut values to nothing, and keeps the first', async () => {
     const columns = [{header: 'ID'}, {header: 'TEXT'}, {header: 'N'}]
     const rows = [['an-id-of-20-letters!', 'a text that is thirty letters.', 123456789]]
     const at = async (width: number) => (await tabled(columns, rows, {header: false, width, isTerminal}))[0]
@@ -124,7 +124,7 @@ describe.each([
     )
   })
 
-  it('shows control characters of stored text, colours too, as escapes', async () => {
+  it('escapes control characters and colours of stored text', async () => {
     const hostile = 'a\nb\rc\td\u001b[2Je\u0007\u001b[31m'
     const lines = await tabled([{header: 'A'}], [[hostile]], {...PIPE, isTerminal})
     expect(lines).toEqual(['a\\nb\\rc\\td\\x1b[2Je\\x07\\x1b[31m'])
@@ -136,7 +136,7 @@ describe.each([
   })
 })
 
-describe('columns for which there is no room', () => {
+describe('columns that do not fit', () => {
   const columns = [{header: 'ID'}, {header: 'SIZE', name: 'size'}, {header: 'AGE', fit: 'spare'}] as const
   const rows = [['a-name-of-16-char', 1234567890, '3 min 20 s']]
 
@@ -155,15 +155,15 @@ describe('columns for which there is no room', () => {
     expect(lines.slice(1000)).toEqual(['a-name-of-16-char  1,234,567,890', 'Not shown (--output json): AGE'])
   })
 
-  it('are not mentioned in a pipe, which is read by programs', async () => {
+  it('are not mentioned in a pipe', async () => {
     expect(await tabled(columns, rows, {header: false, width: 35, isTerminal: false})).toHaveLength(1)
   })
 })
 
-it('a plain table takes the room it needs', () => {
+it('sizes a plain table to its content', () => {
   expect(plainTable([{header: 'A'}, {header: 'B'}], [['日本', 1]], {header: true})).toEqual(['A     B', '日本  1'])
 })
 
-it('a share is a cell in percent; without one the cell is empty', () => {
+it('formats a share in percent, and leaves a missing one empty', () => {
   expect([percentCell(0.42), percentCell(null), percentCell(undefined)]).toEqual(['42 %', undefined, undefined])
 })

@@ -3,7 +3,7 @@ import {writeLines} from '../../../src/lib/cli/output/lines.js'
 
 afterEach(() => vi.restoreAllMocks())
 
-it('lines are written in chunks, and wait until the reader has taken the last one', async () => {
+it('writes lines in chunks, and waits until the reader has taken the last one', async () => {
   const written: string[] = []
   vi.spyOn(process.stdout, 'write').mockImplementation(chunk => {
     written.push(String(chunk))
@@ -26,7 +26,7 @@ it('lines are written in chunks, and wait until the reader has taken the last on
   expect(written.join('').trimEnd().split('\n')).toHaveLength(10_000)
 })
 
-it('each is one line: what is hidden in it is shown', async () => {
+it('writes each as one line, and escapes hidden characters', async () => {
   const write = vi.spyOn(process.stdout, 'write').mockReturnValue(true)
   await writeLines(['a\nb', '\u001b[31m'])
   expect(write.mock.calls).toEqual([['a\\nb\n\\x1b[31m\n']])

@@ -58,13 +58,13 @@ it('suggests the same command with the role of CloudFormation', () => {
 describe('a deletion that fails', () => {
   const cause = new ZaelError('access', 'aws.denied', 'Not allowed', {hint: 'Ask for it.'})
 
-  it('before anything is deleted keeps its error', () => {
+  it('keeps its error if nothing is deleted', () => {
     expect(unfinishedDeletion(cause, begun())).toBe(cause)
     const bug = new TypeError('x')
     expect(unfinishedDeletion(bug, begun('stack'))).toBe(bug)
   })
 
-  it('half-way reports what is deleted, what is left and how to continue, with the exit code of the cause', () => {
+  it('reports deleted and remaining parts and how to resume, with the exit code of the cause', () => {
     expect(unfinishedDeletion(cause, begun('stack', 'table'))).toMatchObject({
       kind: 'access',
       code: 'delete.unfinished',
@@ -74,7 +74,7 @@ describe('a deletion that fails', () => {
     })
   })
 
-  it('after everything is deleted suggests no command', () => {
+  it('suggests no command after everything is deleted', () => {
     expect(unfinishedDeletion(cause, begun('stack', 'table', 'archive'))).toMatchObject({
       message: 'Stack "prod", the table prod and the audit archive bucket are deleted: Not allowed',
     })

@@ -4,7 +4,7 @@ import {readOptions} from '../../../src/lib/cli/stack/option-input.js'
 import {STACK_OPTIONS} from '../../../src/lib/infra/stack/options.js'
 
 describe('the flags of a deployment', () => {
-  it('are the stack options, without defaults: an option that is not typed keeps its deployed value', () => {
+  it('match the stack options, without defaults: an omitted option keeps its deployed value', () => {
     expect(Object.keys(optionFlags)).toEqual(STACK_OPTIONS.map(({flag}) => flag))
     for (const flag of Object.values(optionFlags)) expect(flag.default).toBeUndefined()
     expect(typedOptions({})).toEqual({})

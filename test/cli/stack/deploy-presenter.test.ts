@@ -96,17 +96,17 @@ describe('the plan of a deployment', () => {
     ])
   })
 
-  it('has no control characters from names on AWS', () => {
+  it('escapes control characters of names on AWS', () => {
     const [, line] = deployPlanLines(withChanges(change('change', 'Queue', {physicalId: 'evil\u001b[2J'})))
     expect(line).not.toContain('\u001b[2J')
   })
 })
 
-describe('the plan of a deployment that finds something', () => {
+describe('the plan of a deployment that adopts or repairs', () => {
   const table = change('import', 'Table', {physicalId: 'prod', type: 'AWS::DynamoDB::Table'})
   const adopts = {table: 'prod', items: 1234, formerArchive: null}
 
-  it('says which table is adopted, and that its items stay', () => {
+  it('names the adopted table, and says that its items stay', () => {
     const plan: DeployPlan = {...withChanges(change('add', 'AppRole'), table), action: 'create', adopts}
     expect(deployPlanLines(plan)).toEqual([
       'Stack "prod" in eu-west-1: will be created',
@@ -126,7 +126,7 @@ describe('the plan of a deployment that finds something', () => {
     expect(schemaProblems('deploy', deployJson(plan, {dryRun: true, finished: undefined}))).toEqual([])
   })
 
-  it('says what is gone and what is set back', () => {
+  it('names deleted parts and reset values', () => {
     const memory = {properties: [{name: 'MemorySize', before: '1024', after: '512'}]}
     const plan = {
       ...withChanges(change('change', 'AggregatorFunction', memory), change('restore', 'AppRole')),
@@ -156,7 +156,7 @@ describe('an event', () => {
     isOfStack: false,
   }
 
-  it('is one line; the reason of a failure has a second one', () => {
+  it('prints one line, and a second one for the reason of a failure', () => {
     expect(eventLines(event)).toEqual(['  09:08:07  CREATE_COMPLETE     AggregatorFunction'])
     expect(eventLines({...event, status: 'CREATE_FAILED', reason: 'No room'})).toEqual([
       '  09:08:07  CREATE_FAILED       AggregatorFunction',
@@ -198,10 +198,13 @@ describe('the result of a deployment', () => {
     [null, 'zael deploy --stack prod'],
     [true, 'zael deploy --stack prod --termination-protection'],
     [false, 'zael deploy --stack prod --no-termination-protection'],
-  ])('that is not awaited suggests a command with termination protection %s', (terminationProtection, command) => {
-    const lines = unfinishedLines({...PLAN, terminationProtection}, ' --stack prod').join('\n')
-    expect(lines).toMatch(new RegExp(`${command} +finish after CloudFormation is done`))
-  })
+  ])(
+    'suggests the command that finishes an unfinished one, with termination protection %s',
+    (terminationProtection, command) => {
+      const lines = unfinishedLines({...PLAN, terminationProtection}, ' --stack prod').join('\n')
+      expect(lines).toMatch(new RegExp(`${command} +finish after CloudFormation is done`))
+    },
+  )
 
   it('has the same JSON keys for every outcome', () => {
     const done = deployJson(PLAN, {dryRun: false, finished})

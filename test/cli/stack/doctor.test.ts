@@ -3,7 +3,7 @@ import {safeLine} from '../../../src/lib/cli/output/lines.js'
 import {checkLines} from '../../../src/lib/cli/stack/doctor.js'
 import {failedCheck, passedCheck, warningCheck} from '../../../src/lib/infra/doctor/machine-checks.js'
 
-it('checks are listed by group with their fixes, and counted', () => {
+it('lists checks by group with their fixes, and counts them', () => {
   const checks = [
     passedCheck('stack', 'stream', 'on, with both images'),
     passedCheck('machine', 'node', 'v22.1.0'),
@@ -35,7 +35,7 @@ it('checks are listed by group with their fixes, and counted', () => {
   `)
 })
 
-it('a message of a service is kept on one line', () => {
+it('keeps a message of a service on one line', () => {
   const lines = checkLines([failedCheck('account', 'credentials', 'one\ntwo', null)])
   expect(lines.map(safeLine).filter(line => line.includes('\n'))).toEqual([])
 })

@@ -32,7 +32,7 @@ it.each([80, 120])('fits into %i columns', async width => {
   expect(lines.filter(line => line.length > width)).toEqual([])
 })
 
-it('stacks of one region are listed without it, unless --columns names it', async () => {
+it('omits the region if all stacks share it, unless --columns names it', async () => {
   expect((await listed(stackListing(STACKS, {allRegions: false}), flags, 120)).join('\n')).toMatchInlineSnapshot(`
     "NAME                                                TOOL         STATUS           VERSION  CREATED
     prod                                                zael         update complete  0.1.0    2026-10-01T08:00:00Z
@@ -46,7 +46,7 @@ it('stacks of one region are listed without it, unless --columns names it', asyn
   ])
 })
 
-it('an empty list says what to do; regions that refuse access are named', async () => {
+it('suggests a command when the list is empty, and names regions that refuse access', async () => {
   expect(await listed(stackListing([], {allRegions: false}), flags, 80)).toEqual([
     'No stacks found in this region. Create one: zael deploy',
   ])

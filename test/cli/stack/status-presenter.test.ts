@@ -19,7 +19,7 @@ const SUPERVISOR = {
 
 const show = (...args: Parameters<typeof healthWith>) => statusHealthLines(healthWith(...args), null).join('\n')
 
-it('a healthy stack is shown with the verdict last', () => {
+it('shows a healthy stack with the verdict last', () => {
   expect(show()).toMatchInlineSnapshot(`
     "Stack prod, eu-west-1
       deployed      by zael 0.1.0, update complete, 2026-11-01T08:00:00Z
@@ -50,7 +50,7 @@ it('a healthy stack is shown with the verdict last', () => {
   `)
 })
 
-it('C-41 alarms and dead letters are shown with what to do about them', () => {
+it('C-41 shows alarms and dead letters with their fixes', () => {
   const alarms = [{...WELL.alarms[0], state: 'ALARM', reason: 'Threshold Crossed', notifies: false}, WELL.alarms[1]]
   expect(
     show({
@@ -92,7 +92,7 @@ it('C-41 alarms and dead letters are shown with what to do about them', () => {
   `)
 })
 
-it('parts that could not be read are named and not called healthy', () => {
+it('names unreadable parts, and does not call them healthy', () => {
   const denied = {
     code: 'aws.denied',
     reason: 'Not allowed to read the alarms',
@@ -131,7 +131,7 @@ it('parts that could not be read are named and not called healthy', () => {
   `)
 })
 
-it('a stack with parts that did not respond is not healthy; with parts that may not be read it is healthy as far as known', () => {
+it('calls a stack unhealthy if parts did not respond, and healthy as far as known if access was denied', () => {
   const silent = {part: 'traffic', code: 'aws.unavailable', reason: 'AWS gives no answer', fix: null} as const
   const denied = {part: 'alarms', code: 'aws.denied', reason: 'no', fix: null} as const
   const verdictOf = (...args: Parameters<typeof healthWith>) =>
@@ -154,14 +154,14 @@ it('a stack with parts that did not respond is not healthy; with parts that may 
   expect(healthJson(healthWith({alarms: null}, [denied]), null)).toMatchObject({healthy: null})
 })
 
-it('maxima of the throughput are shown', () => {
+it('shows maximum throughput', () => {
   const throughput = {maxReads: 1_000, maxWrites: null, warmReads: null, warmWrites: 8_000}
   expect(show({table: {...WELL.table, throughput}})).toContain(
     '  throughput    at most 1,000 reads a second, warm for 8,000 writes a second\n',
   )
 })
 
-it('a local stack is shown with its supervisor', () => {
+it('shows a local stack with its supervisor', () => {
   const health = {...healthWith(AROUND), region: null}
   expect(statusHealthLines(health, SUPERVISOR).join('\n')).toMatchInlineSnapshot(`
     "Stack prod, on this machine
@@ -179,7 +179,7 @@ it('a local stack is shown with its supervisor', () => {
   `)
 })
 
-it('an error of the local aggregator makes the stack degraded, and names the log', () => {
+it('marks a local stack degraded on an aggregator error, and names the log', () => {
   const failing = {...SUPERVISOR, aggregator: {...SUPERVISOR.aggregator, lastError: 'no such stream'}}
   const health = withSupervisor(healthWith(AROUND), failing)
   expect(health.isHealthy).toBe(false)
@@ -196,7 +196,7 @@ it('says that usage is not counted only when that is known', () => {
   )
 })
 
-it('JSON has the same content and matches the schema', () => {
+it('has the same content in JSON, and matches the schema', () => {
   expect(schemaProblems('status', healthJson(healthWith(), null))).toEqual([])
   expect(schemaProblems('status', healthJson({...healthWith(AROUND), region: null}, SUPERVISOR))).toEqual([])
   const parts = [{part: 'table', code: 'dynamo.denied', reason: 'no', fix: null}] as const
@@ -208,7 +208,7 @@ it('JSON has the same content and matches the schema', () => {
   })
 })
 
-it('drift is shown with both values, and what to do about it', () => {
+it('shows drift with both values and the fix', () => {
   const resource = {physicalId: 'prod-aggregator', type: 'AWS::Lambda::Function', logicalId: 'AggregatorFunction'}
   const properties = [{path: '/MemorySize', expected: '512', actual: '1024'}]
   const gone = {...resource, logicalId: 'AppRole', physicalId: 'prod-app', type: 'AWS::IAM::Role', properties: []}

@@ -46,7 +46,7 @@ const refusing = (at: string, requests: number, byParent = 0): UsageWindow => ({
 const NONE = {requests: 0, byParent: 0}
 
 describe('usage show', () => {
-  it('the title has subject and time range, in UTC', () => {
+  it('shows subject and time range in the title, in UTC', () => {
     const scope = {window: 'hourly', range, entity: 'user-1', resource: 'gpt-4'} as const
     expect(usageTitle(scope)).toBe(
       'Hourly usage of user-1 · gpt-4, 2026-11-01 00:00 to 2026-11-02 00:00 (times are UTC)',
@@ -54,7 +54,7 @@ describe('usage show', () => {
     expect(usageTitle({window: 'monthly', range})).toMatch(/^Monthly usage, 2026/)
   })
 
-  it('has columns only for what the title does not name', async () => {
+  it('omits columns that the title names', async () => {
     const headers = async (scope: object) =>
       (await listed(usageListing([hour('10', 1)], {window: 'hourly', range, ...scope}, false), PLAIN, 120))[0]
     expect(await headers({entity: 'user-1'})).toBe(
@@ -64,7 +64,7 @@ describe('usage show', () => {
     expect(await headers({resource: 'gpt-4', entity: 'user-1'})).not.toMatch(/ENTITY|RESOURCE/)
   })
 
-  it('in CSV has all names, plain numbers and no bar', () => {
+  it('prints all names, plain numbers and no bar in CSV', () => {
     const listing = usageListing([hour('10', 5)], {window: 'hourly', range, entity: 'user-1', resource: 'gpt-4'}, true)
     expect(listedCsv(listing, PLAIN)).toEqual([
       'start,entity,resource,limit,used,budget,share,requests,overdrawn,refused,refused-tokens',
@@ -72,7 +72,7 @@ describe('usage show', () => {
     ])
   })
 
-  it('has columns for what was refused where anything was', async () => {
+  it('adds columns for refusals if there are any', async () => {
     const scope = {window: 'hourly', range, entity: 'user-1', resource: 'gpt-4'} as const
     const windows = [refusing('10', 3), hour('09', 5)]
     expect(await listed(usageListing(windows, scope, false), PLAIN, 120)).toEqual([
@@ -86,13 +86,13 @@ describe('usage show', () => {
     )
   })
 
-  it('shows what competitors took every time without a limit', async () => {
+  it('shows lost contention in a window without limits', async () => {
     const scope = {window: 'hourly', range, entity: 'user-1', resource: 'gpt-4'} as const
     const bare = {...refusing('10', 2), limits: []}
     expect(listedCsv(usageListing([bare], scope, true), PLAIN)[1]).toBe('2026-11-01T10:00:00Z,user-1,gpt-4,,,,,1,,2,0')
   })
 
-  it('a limit that no longer applies has no share; a window without tokens shows its requests', async () => {
+  it('shows no share for a removed limit, and requests for a window without tokens', async () => {
     const old = {name: 'old', tokens: 5, overdrawn: 0, budget: null, share: null, refused: NOT_REFUSED}
     const gone = {...hour('10', 5), limits: [old]}
     const bare = {...hour('09', 5), limits: []}
@@ -103,7 +103,7 @@ describe('usage show', () => {
     ])
   })
 
-  it('the footer has totals, whether they are partial, and what 100 % means', () => {
+  it('shows totals in the footer, whether they are partial, and the meaning of 100 %', () => {
     const windows = [hour('10', 900, 3), hour('08', 100, 2)]
     const totals = {requests: 5, refused: NONE, totals: [total(1000, windows[0]?.start ?? '')]}
     expect(usageFooter(windows, totals, {window: 'daily', isPart: false})).toEqual([
@@ -118,7 +118,7 @@ describe('usage show', () => {
     expect(usageFooter([], {requests: 0, refused: NONE, totals: []}, {window: 'hourly', isPart: false})).toEqual([])
   })
 
-  it('sparklines show hours without usage as zero', () => {
+  it('shows hours without usage as zero in sparklines', () => {
     const windows = [hour('10', 900), hour('07', 450)]
     expect(sparkLines(windows, [total(1350, '2026-11-01T10:00:00Z')], {window: 'hourly'})).toEqual([
       'gpt-4 tpm  ▅▁▁█  peak 900 at 2026-11-01 10:00',
@@ -126,7 +126,7 @@ describe('usage show', () => {
     expect(sparkLines([], [], {window: 'hourly'})).toEqual([])
   })
 
-  it('a curve shows at most the newest 60 windows', () => {
+  it('shows at most the newest 60 windows in a curve', () => {
     const day = (at: number): UsageWindow => ({
       ...hour('00', 900),
       start: `${new Date(Date.UTC(2026, 0, at)).toISOString().slice(0, 19)}Z`,
@@ -137,7 +137,7 @@ describe('usage show', () => {
 })
 
 describe('usage summary and top', () => {
-  it('a summary names the entity of a peak only when there are several', async () => {
+  it('names the entity of a peak only if there are several', async () => {
     const header = async (scope: object) =>
       (
         await listed(
@@ -150,12 +150,12 @@ describe('usage summary and top', () => {
     expect(await header({entity: 'user-1'})).not.toContain('BY')
   })
 
-  it('the footer uses singular and plural', () => {
+  it('uses singular and plural in the footer', () => {
     expect(summaryFooter({requests: 1, refused: NONE}, 1)).toBe('Total: 1 request in 1 window')
     expect(summaryFooter({requests: 1000, refused: NONE}, 2)).toBe('Total: 1,000 requests in 2 windows')
   })
 
-  it('top says how many consumers there are, and of which resources', () => {
+  it('counts consumers and names their resources in top', () => {
     const refused = {
       requests: 2,
       byParent: 0,
@@ -195,7 +195,7 @@ describe('usage summary and top', () => {
   })
 })
 
-it('a soft limit that was overdrawn has a column of its own, and a note in the totals', async () => {
+it('adds a column for overdrawn soft limits, and a note in the totals', async () => {
   const scope = {window: 'hourly', range, entity: 'user-1', resource: 'gpt-4'} as const
   const soft = {name: 'tpm', tokens: 1200, overdrawn: 3, budget: 1000, share: 1.2, refused: NOT_REFUSED}
   const windows = [{...hour('10', 1200), limits: [soft]}]
@@ -209,7 +209,7 @@ it('a soft limit that was overdrawn has a column of its own, and a note in the t
   expect(summary).toContain('OVERDRAWN')
 })
 
-it('amounts of money are shown as money, and are numbers in CSV', async () => {
+it('shows money as money, and as numbers in CSV', async () => {
   const window = {
     ...hour('10', 5),
     limits: [{name: 'usd', tokens: 1_250_000, overdrawn: 0, budget: 5_000_000, share: 0.25, refused: NOT_REFUSED}],

@@ -10,7 +10,7 @@ describeOnEngine('requests from the shell', () => {
   const repository = new Repository({stack: table.name, transport: table.transport})
   const cli = tableCli(table)
 
-  it('wait for room when told to, and say so', async () => {
+  it('wait for room with --wait, and say so', async () => {
     await repository.namespaces.register('default')
     const namespace = await repository.namespace()
     // Longer than the command takes to ask for the first time, on any machine.

@@ -49,7 +49,7 @@ describeOnEngine('requests from the shell', () => {
     return result
   }
 
-  it('are charged and explained in money, and in no other currency', async () => {
+  it('are charged and explained in money, in one currency only', async () => {
     expect(await cli.show("acquire payer paid 'usd=$0.75'", 80)).toMatchInlineSnapshot(`
       "Admitted: payer was charged $0.75 usd of paid
 
@@ -76,7 +76,7 @@ describeOnEngine('requests from the shell', () => {
     expect(await consumed('payer', 'usd', 'paid')).toBe(750_000)
   })
 
-  it('are charged, refused when nothing is left, and explained', async () => {
+  it('are charged, refused at an empty balance, and explained', async () => {
     expect(await tell('acquire user-1 gpt-4 rpd=2 --dry-run')).toMatchObject({admitted: true, dryRun: true})
     expect(await consumed('user-1', 'rpd')).toBe(0)
     expect(await cli.show('acquire user-1 gpt-4 rpd=2 tpd=500', 80)).toMatchInlineSnapshot(`
@@ -129,7 +129,7 @@ describeOnEngine('requests from the shell', () => {
     expect(raised.retryAfterMs).toBeLessThanOrEqual(why.retryAfterMs / 2)
   })
 
-  it('explains all resources of an entity, and keeps looking until Ctrl-C', async () => {
+  it('are explained for all resources of an entity, with --follow until Ctrl-C', async () => {
     const limits = [parseLimit('rpd=7/day')]
     await namespace.setLimits({level: 'entity', entity: 'looker', resource: 'gpt-4'}, limits, {replace: true})
     const all = await tell('why looker')
@@ -148,7 +148,7 @@ describeOnEngine('requests from the shell', () => {
     expect(documents.flatMap(line => schemaProblems('why', JSON.parse(line)))).toEqual([])
   })
 
-  it('explains a request that fits', async () => {
+  it('are explained when they fit', async () => {
     expect(await cli.show('why user-9 slow', 120)).toMatchInlineSnapshot(`
       "user-9, slow: a request for 1 rpm is admitted now.
 
@@ -161,7 +161,7 @@ describeOnEngine('requests from the shell', () => {
     `)
   })
 
-  it('stop waiting on Ctrl-C with 130, charged nothing', async () => {
+  it('stop waiting on Ctrl-C with 130, without a charge', async () => {
     await cli.run('acquire stopper gpt-4 rpd=100')
     const args = ['acquire', 'stopper', 'gpt-4', 'rpd=1', '--wait', '2d', ...cli.flags]
     const child = spawn(process.execPath, [BIN, ...args], {env: {PATH: process.env.PATH, HOME: '/nowhere'}})
@@ -185,7 +185,7 @@ describeOnEngine('requests from the shell', () => {
     ['why user-1 rpd=1', 'why.resource'],
     ['why user-1 --follow --interval 10ms', 'why.interval'],
     ['why user-1 --interval 5s', 'command.usage'],
-  ])('%s is bad input (%s)', async (command, expected) => {
+  ])('reject bad input: %s (%s)', async (command, expected) => {
     const {code, error} = await cli.fail(command)
     expect({code, error: error.code}).toEqual({code: 2, error: expected})
   })
@@ -200,7 +200,7 @@ describeOnEngine('requests from the shell', () => {
     },
   )
 
-  it('follow the policy for outages', async () => {
+  it('follow the outage policy', async () => {
     const nowhere = ['--stack', 'x', '--endpoint-url', 'http://127.0.0.1:9', '--json']
     const [allowed, blocked] = await Promise.all(
       ['allow', 'block'].map(policy => zael(['acquire', 'a', 'b', 'rpm=1', '--on-unavailable', policy, ...nowhere])),

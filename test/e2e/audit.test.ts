@@ -16,7 +16,7 @@ describeOnEngine('zael audit', () => {
     await populate(table)
   })
 
-  it('list tells what happened, with details', async () => {
+  it('list shows events with details', async () => {
     expect(await cli.show('audit list --until 2026-01-01', 80)).toMatchInlineSnapshot(`
       "TIME (UTC)            ACTION        ENTITY  RESOURCE  BY   DETAILS
       2026-01-01T00:00:00Z  bucket_reset  user-1  gpt-4     ops  shards: 2
@@ -31,7 +31,7 @@ describeOnEngine('zael audit', () => {
     `)
   })
 
-  it('list --json fits its schema, pages, and finds by action and time', async () => {
+  it('list --json matches its schema, pages, and filters by action and time', async () => {
     const first = await cli.tell('audit list --limit 4')
     const second = await cli.tell(`audit list --cursor ${first.next}`)
     const events = [...first.events, ...second.events]
@@ -48,7 +48,7 @@ describeOnEngine('zael audit', () => {
     })
   })
 
-  it('list says what it does not know, and what it cannot read', async () => {
+  it('list names a missing entity, and refuses bad input', async () => {
     expect(await cli.fail('audit list user-l')).toMatchObject({code: 3, error: {code: 'entity.missing'}})
     expect(await cli.fail('audit list --since 10:00')).toMatchObject({code: 2, error: {code: 'time.syntax'}})
     expect(await cli.tell(`audit list '$RESOURCE:none'`)).toEqual({events: [], next: null})

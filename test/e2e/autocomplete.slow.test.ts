@@ -18,13 +18,13 @@ async function offeredByBash(line: string, env: Record<string, string> = {}): Pr
 describeOnEngine('zael autocomplete', () => {
   const table = useTable()
 
-  it('teaches bash commands, flags and values', async () => {
+  it('completes commands, flags and values in bash', async () => {
     expect(await offeredByBash('zael local ')).toEqual(['down', 'env', 'logs', 'status', 'up'])
     expect(await offeredByBash('zael local up --en')).toEqual(['--engine'])
     expect(await offeredByBash('zael local up --engine dyno')).toEqual(['dynoxide'])
   })
 
-  it('C-36 teaches it the names of entities', async () => {
+  it('C-36 completes the names of entities', async () => {
     const place = `--stack ${table.name} --endpoint-url ${inject('engineEndpoint')}`
     await zael(['namespace', 'create', 'default', ...place.split(' ')])
     for (const id of ['ada', 'adele', 'ben']) await zael(['entity', 'create', id, ...place.split(' ')])
@@ -32,7 +32,7 @@ describeOnEngine('zael autocomplete', () => {
     await expect.poll(() => offeredByBash(`zael entity show ${place} ad`)).toEqual(['ada', 'adele'])
   })
 
-  it('finds a name behind the first 200', async () => {
+  it('finds a name after the first 200', async () => {
     const place = ['--stack', table.name, '--endpoint-url', inject('engineEndpoint')]
     await zael(['namespace', 'create', 'many', ...place])
     const {entities} = await new Repository({stack: table.name, transport: table.transport}).namespace('many')
@@ -42,7 +42,7 @@ describeOnEngine('zael autocomplete', () => {
     await expect.poll(offered).toBe('zoe\n')
   })
 
-  it('offers deleted namespaces where only these can be meant, and ids with @ and :', async () => {
+  it('offers deleted namespaces only where they apply, and ids with @ and :', async () => {
     const place = ['--stack', table.name, '--endpoint-url', inject('engineEndpoint')]
     await zael(['namespace', 'create', 'gone', ...place])
     await zael(['namespace', 'delete', 'gone', '--yes', ...place])
@@ -55,12 +55,12 @@ describeOnEngine('zael autocomplete', () => {
     await expect.poll(() => offered('entity', 'show', ...place, 'user:1@')).toContain('user:1@example.org')
   })
 
-  it('offers nothing, and says nothing, where the stack cannot be reached', async () => {
+  it('offers and prints nothing when the stack is unavailable', async () => {
     const {stdout, stderr, code} = await zael(['__complete', 'entity', 'show', '--endpoint-url=http://127.0.0.1:1', ''])
     expect({stdout, stderr, code}).toEqual({stdout: '', stderr: '', code: 0})
   })
 
-  it('knows which shells there are', async () => {
+  it('refuses an unknown shell', async () => {
     const {code, stderr} = await zael(['autocomplete', 'tcsh'])
     expect(code).toBe(2)
     expect(stderr).toContain('bash')

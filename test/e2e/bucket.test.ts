@@ -11,7 +11,7 @@ describeOnEngine('zael bucket', () => {
     await populate(table)
   })
 
-  it('show tells every shard, and the sums', async () => {
+  it('show lists every shard, and the sums', async () => {
     expect(await cli.show('bucket show user-1', 80)).toMatchInlineSnapshot(`
       "Bucket of user-1 · gpt-4, 2 shards
       SHARD  LIMIT  LEVEL  CAPACITY  FULL  DEBT  REFILL/S  PRESSURE  AGE   EXPIRES
@@ -33,7 +33,7 @@ describeOnEngine('zael bucket', () => {
     `)
   })
 
-  it('show --json fits its schema; unknown names are told', async () => {
+  it('show --json matches its schema, and names unknown entities and resources', async () => {
     expect(await cli.tell('bucket show user-1 --resource gpt-4')).toMatchObject({
       entity: 'user-1',
       buckets: [
@@ -81,7 +81,7 @@ describeOnEngine('zael bucket', () => {
     expect(await cli.fail('bucket list')).toMatchObject({code: 2})
   })
 
-  it('reset needs a yes, fills the bucket, and is audited', async () => {
+  it('reset asks for confirmation, fills the bucket, and is audited', async () => {
     expect(await cli.fail('bucket reset user-1 --resource gpt-4')).toMatchObject({
       code: 2,
       error: {code: 'confirm.needed'},
@@ -99,7 +99,7 @@ describeOnEngine('zael bucket', () => {
     expect(events).toHaveLength(2)
   })
 
-  it('reset of one limit leaves the others, and under a key happens once', async () => {
+  it('reset of one limit keeps the others, and happens once per key', async () => {
     await cli.show('acquire user-2 gpt-4 rpm=10 tpm=10', 80)
     const command = 'bucket reset user-2 --resource gpt-4 --only tpm --idempotency-key case-1 --yes'
     expect(await cli.tell(command)).toEqual({
@@ -128,7 +128,7 @@ describeOnEngine('zael bucket', () => {
     })
   })
 
-  it('top-up adds to a quota, in money too, once per key; show and why tell it', async () => {
+  it('top-up adds to a quota, in money too, once per key; show and why display it', async () => {
     await cli.tell('limits set --only --entity buyer --resource gpt-4 usd=$20/month@UTC rpd=10/day@UTC burst=100/30d')
     await cli.show('acquire buyer gpt-4 rpd=10 burst=40', 80)
     expect(await cli.fail('bucket top-up buyer gpt-4 rpd=5')).toMatchObject({code: 2, error: {code: 'confirm.needed'}})
@@ -173,11 +173,11 @@ describeOnEngine('zael bucket', () => {
     ['bucket top-up buyer gpt-4 rpd=1 rpd=2 --yes', 'request.syntax'],
     ['bucket top-up buyer gpt-4 nope=1 --yes', 'limit.unknown'],
     ['bucket top-up buyer gpt-4 rpd=1 --idempotency-key a#b --yes', 'bucket.key'],
-  ])('%s is a mistake', async (command, code) => {
+  ])('refuses %s', async (command, code) => {
     expect(await cli.fail(command)).toMatchObject({code: 2, error: {code}})
   })
 
-  it('processes with the same key at once top up once', async () => {
+  it('top-up by several processes with one key happens once', async () => {
     const command = 'bucket top-up buyer gpt-4 rpd=3 --idempotency-key race --yes'
     const results = await Promise.all([cli.tell(command), cli.tell(command), cli.tell(command)])
     expect(results.filter(({isRepeated}) => !isRepeated)).toHaveLength(1)
@@ -185,7 +185,7 @@ describeOnEngine('zael bucket', () => {
     expect(buckets[0].limits).toContainEqual(expect.objectContaining({name: 'rpd', level: 8, toppedUp: 8}))
   })
 
-  it('the key of another amount is a conflict', async () => {
+  it('top-up with the key of another amount is a conflict', async () => {
     expect(await cli.fail('bucket top-up buyer gpt-4 rpd=6 --idempotency-key order-1 --yes')).toMatchObject({
       code: 5,
       error: {code: 'bucket.key-used'},

@@ -8,7 +8,7 @@ const {version} = JSON.parse(readFileSync(`${ROOT}/package.json`, 'utf8'))
 const ESCAPE = '\u001b['
 
 describe('help', () => {
-  it('is what every way of asking for it prints', async () => {
+  it('is the same for every way to request it', async () => {
     const root = await zael(['--help'])
     expect(root).toMatchObject({code: 0, stderr: ''})
     expect(root.stdout).toContain('$ zael COMMAND [FLAGS]')
@@ -30,7 +30,7 @@ describe('help', () => {
     }
   })
 
-  it('of a command is the same with help before and --help after', async () => {
+  it('is the same with help before a command and --help after', async () => {
     const after = await zael(['version', '--help'])
     expect(after).toMatchObject({code: 0, stderr: ''})
     expect(after.stdout).toContain('$ zael version')
@@ -46,7 +46,7 @@ describe('help', () => {
     ])
   })
 
-  it('does not know everything', async () => {
+  it('refuses an unknown topic', async () => {
     const near = await zael(['help', 'exit-code'])
     expect(near).toMatchObject({code: 2, stdout: ''})
     expect(near.stderr).toBe('Error: unknown command or help topic "exit-code"\nTry: zael help exit-codes\n')
@@ -62,14 +62,14 @@ describe('version', () => {
   })
 })
 
-describe('mistakes', () => {
-  it('an unknown command lists what there is', async () => {
+describe('a mistake', () => {
+  it('lists the commands if the command is unknown', async () => {
     const {code, stdout, stderr} = await zael(['nonsense'])
     expect({code, stdout}).toEqual({code: 2, stdout: ''})
     expect(stderr).toMatch(/^Error: unknown command "nonsense"\nTry: zael --help\. Commands: .*\bhelp\b/)
   })
 
-  it('a near miss is suggested and not run', async () => {
+  it('suggests the nearest command, and does not run it', async () => {
     expect(await zael(['hlep'])).toEqual({
       code: 2,
       stdout: '',
@@ -77,7 +77,7 @@ describe('mistakes', () => {
     })
   })
 
-  it('the help of a command has a usage line that can be read, then examples, and what every command has last', async () => {
+  it('leads to help with a readable usage line, then examples, then global flags', async () => {
     const {stdout} = await zael(['audit', 'list', '--help'])
     expect(stdout).toContain('USAGE\n  $ zael audit list [ENTITY] [FLAGS]\n')
     const titles = stdout.match(/^[A-Z ]+$/gm)?.filter(title => title.trim() !== '')
@@ -88,7 +88,7 @@ describe('mistakes', () => {
     expect(stdout.match(/List audit events: who changed what and when/g)).toHaveLength(1)
   })
 
-  it('a flag before the command says where it belongs', async () => {
+  it('explains where a flag before the command belongs', async () => {
     const {code, stderr} = await zael(['--no-color', 'version'])
     expect(code).toBe(2)
     expect(stderr).toContain('\nTry: zael version --no-color\n')
@@ -96,7 +96,7 @@ describe('mistakes', () => {
     expect(valued.stderr).toContain('\nTry: zael entity list -n acme\n')
   })
 
-  it('an unknown flag is one line and a hint, without oclif internals', async () => {
+  it('prints one line and a hint for an unknown flag, without oclif internals', async () => {
     expect(await zael(['version', '--bogus'])).toEqual({
       code: 2,
       stdout: '',
@@ -104,7 +104,7 @@ describe('mistakes', () => {
     })
   })
 
-  it('ZAEL_DEBUG=1 adds the stack, nothing else does', async () => {
+  it('prints the stack only with ZAEL_DEBUG=1', async () => {
     const {code, stderr} = await zael(['version', '--bogus'], {env: {ZAEL_DEBUG: '1'}})
     expect(code).toBe(2)
     expect(stderr).toMatch(/^Error: Nonexistent flag: --bogus\nTry: .*\n[\s\S]*\n {4}at /)
@@ -124,7 +124,7 @@ describe('--json', () => {
     [['help', 'nonsense'], 2],
     [['version', '--bogus'], 2],
     [['version', 'extra'], 2],
-  ])('%j is one JSON document on stdout, exit code %i', async (args, expected) => {
+  ])('prints one JSON document for %j, with exit code %i', async (args, expected) => {
     const {code, stdout, stderr} = await zael([...args, '--json'])
     expect({code, stderr}).toEqual({code: expected, stderr: ''})
     const document = JSON.parse(stdout)
@@ -140,7 +140,7 @@ describe('--json', () => {
     expect(schemas.toSorted()).toEqual([...named, 'error'].toSorted())
   })
 
-  it('carries the suggestions', async () => {
+  it('includes the suggestions', async () => {
     const {stdout} = await zael(['hlep', '--json'])
     expect(JSON.parse(stdout)).toEqual({
       error: {
@@ -154,20 +154,20 @@ describe('--json', () => {
   })
 })
 
-describe('surroundings', () => {
-  it('a reader that stops early is no failure', async () => {
+describe('the process', () => {
+  it('exits cleanly if its reader stops early', async () => {
     const pipe = `"${process.execPath}" "${BIN}" --help | head -1; echo "\${PIPESTATUS[0]}"`
     const {stdout, stderr} = await run('bash', ['-c', pipe], {})
     expect(stdout).toBe('Distributed rate limiting on DynamoDB.\n0\n')
     expect(stderr).toBe('')
   })
 
-  it('a reader that is gone before the first byte is no failure either', async () => {
+  it('exits cleanly if its reader is gone before the first byte', async () => {
     const pipe = `{ sleep 0.3; "${process.execPath}" "${BIN}" --help; echo $? >&2; } | true`
     expect((await run('bash', ['-c', pipe], {})).stderr).toBe('0\n')
   })
 
-  it.skipIf(!existsSync('/dev/full'))('a full disk is an error in one line', async () => {
+  it.skipIf(!existsSync('/dev/full'))('reports a full disk in one line', async () => {
     const full = `"${process.execPath}" "${BIN}" --help > /dev/full; echo $?`
     const {stdout, stderr} = await run('bash', ['-c', full], {})
     expect({stdout, stderr}).toEqual({
@@ -176,7 +176,7 @@ describe('surroundings', () => {
     })
   })
 
-  it('colours obey NO_COLOR, FORCE_COLOR and --no-color', async () => {
+  it('follows NO_COLOR, FORCE_COLOR and --no-color', async () => {
     await Promise.all(
       ['--help', 'nonsense'].map(async word => {
         const printed = async (env: Record<string, string>, ...flags: string[]): Promise<string> => {
@@ -196,7 +196,7 @@ describe('surroundings', () => {
     expect(await zael(['hlep'], {cwd: tmpdir()})).toMatchObject({code: 2})
   })
 
-  it.each(['test', 'development'])("a user's NODE_ENV=%s changes nothing", async nodeEnv => {
+  it.each(['test', 'development'])("ignores the user's NODE_ENV=%s", async nodeEnv => {
     const env = {NODE_ENV: nodeEnv}
     expect(await spawnZael(['help'], {env})).toEqual(await zael(['help']))
     expect(await spawnZael(['hlep'], {env})).toEqual(await zael(['hlep']))

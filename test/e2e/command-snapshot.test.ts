@@ -47,7 +47,7 @@ function surfaceOf({aliases, args, flags}: ManifestCommand): object {
   }
 }
 
-it('commands and flags are those of the committed snapshot', async () => {
+it('matches the committed snapshot of commands and flags', async () => {
   const {commands} = JSON.parse(await readFile(join(ROOT, 'oclif.manifest.json'), 'utf8'))
   const surface = Object.entries<ManifestCommand>(commands).map(([id, each]) => [
     id.replaceAll(':', ' '),
@@ -57,7 +57,7 @@ it('commands and flags are those of the committed snapshot', async () => {
   await expect(`${JSON.stringify(Object.fromEntries(surface), null, 2)}\n`).toMatchFileSnapshot('command-snapshot.json')
 })
 
-it('-n is --namespace in every command, and nothing else', async () => {
+it('uses -n for --namespace in every command, and for nothing else', async () => {
   const {commands} = JSON.parse(await readFile(join(ROOT, 'oclif.manifest.json'), 'utf8'))
   const named = Object.values<ManifestCommand>(commands).flatMap(({flags}) =>
     Object.entries(flags).flatMap(([name, {char}]) =>
@@ -67,7 +67,7 @@ it('-n is --namespace in every command, and nothing else', async () => {
   expect([...new Set(named)]).toEqual(['-n --namespace'])
 })
 
-it('every command has a summary and two or three examples that name it', async () => {
+it('gives every command a summary and two or three examples that name it', async () => {
   const {commands} = JSON.parse(await readFile(join(ROOT, 'oclif.manifest.json'), 'utf8'))
   const entries = Object.entries<{summary?: string; examples?: readonly {command: string}[]}>(commands)
   const poor = entries.flatMap(([id, {summary, examples = []}]) => {
@@ -78,7 +78,7 @@ it('every command has a summary and two or three examples that name it', async (
   expect(poor).toEqual([])
 })
 
-it('every command that --json tells something has a schema', async () => {
+it('has a schema for every command with --json output', async () => {
   const {commands} = JSON.parse(await readFile(join(ROOT, 'oclif.manifest.json'), 'utf8'))
   const ids = Object.keys(commands).filter(id => !/^(help|version|local:)/.test(id))
   const missing = await Promise.all(
@@ -93,6 +93,6 @@ it('every command that --json tells something has a schema', async () => {
   expect(missing.flat()).toEqual([])
 })
 
-it('C-39 docs/commands.md is what the commands say', async () => {
+it('C-39 generates docs/commands.md from the commands', async () => {
   expect(await run(process.execPath, ['.ci/commands-doc.js', '--check'], {})).toEqual({code: 0, stdout: '', stderr: ''})
 })

@@ -33,7 +33,7 @@ const inProject = (args: string[], env: Record<string, string> = {}) =>
     env: {NO_COLOR: '1', XDG_CONFIG_HOME: join(folder, 'home'), ...env},
   })
 
-it('config show says where every value comes from', async () => {
+it('config show names the source of every value', async () => {
   const show = (columns: Record<string, string>) =>
     inProject(['config', 'show', '--profile', 'ops'], {
       ...columns,
@@ -63,7 +63,7 @@ it('config show says where every value comes from', async () => {
   expect(table.split('\n').filter(line => line.length > 80)).toEqual([])
 })
 
-it('config show --json fits its schema', async () => {
+it('config show --json matches its schema', async () => {
   const {stdout} = await inProject(['config', 'show', '--json'])
   const result = JSON.parse(stdout)
   expect(schemaProblems('config show', result)).toEqual([])
@@ -75,7 +75,7 @@ it('config show --json fits its schema', async () => {
   })
 })
 
-it('a file with a mistake is named with its line, by every command', async () => {
+it('names a file with a mistake and its line, in every command', async () => {
   for (const args of [
     ['config', 'show'],
     ['bucket', 'show', 'x'],
@@ -90,7 +90,7 @@ describeOnEngine('settings from a file', () => {
   const table = useTable()
   const cli = tableCli(table)
 
-  it('lead every command to its stack', async () => {
+  it('select the stack of every command', async () => {
     await populate(table)
     const endpointUrl = cli.flags.at(-1)
     const settings = {stack: table.name, endpointUrl, output: 'json'}

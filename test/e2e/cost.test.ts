@@ -24,7 +24,7 @@ describeOnEngine('zael cost', () => {
     }
   })
 
-  it('shows parts and days; each figure says where it comes from', async () => {
+  it('shows parts and days, and the source of each figure', async () => {
     const lines = (await cli.show('cost --days 1', 100)).split('\n')
     expect(lines[0]).toBe(`Cost of stack ${table.name}, on this machine: ${lines[0]?.slice(-16, -6)} (UTC)`)
     expect(lines).toContainEqual(expect.stringMatching(/^admissions +<0.01 +0\.63 +1,000 +write units +estimated$/))
@@ -36,14 +36,14 @@ describeOnEngine('zael cost', () => {
     )
   })
 
-  it('in 60 columns breaks lines between words', async () => {
+  it('breaks lines between words in 60 columns', async () => {
     const lines = (await cli.show('cost --days 1', 60)).split('\n')
     expect(lines.filter(line => line.length > 60)).toEqual([])
     const asWide = (await cli.show('cost --days 1', 200)).split(/\s+/)
     expect(lines.join(' ').split(/\s+/).slice(-20)).toEqual(asWide.slice(-20))
   })
 
-  it('--json fits its schema, and a day without figures has none', async () => {
+  it('--json matches its schema, with null for a day without figures', async () => {
     const result = await cli.tell('cost --days 9')
     expect(result).toMatchObject({
       region: null,
@@ -56,7 +56,7 @@ describeOnEngine('zael cost', () => {
     expect(result.days.at(-1)).toMatchObject({complete: false})
   })
 
-  it('refuses what it cannot use', async () => {
+  it('refuses bad input', async () => {
     for (const days of ['0', '91', 'x', '1.5']) expect(await cli.fail(`cost --days ${days}`)).toMatchObject({code: 2})
   })
 })

@@ -26,12 +26,12 @@ describeOnEngine('deploy and delete on a local engine', () => {
     return result
   }
 
-  it('--dry-run makes nothing', async () => {
+  it('--dry-run creates nothing', async () => {
     expect(await tell('deploy --dry-run')).toMatchObject({target: 'engine', action: 'create', complete: false})
     expect(await cli.fail('namespace list')).toMatchObject({code: 3})
   })
 
-  it('makes the table of the template, says that this is all, and takes no question', async () => {
+  it('creates the table of the template, says that nothing else is created, and does not ask', async () => {
     const {code, stdout, stderr} = await cli.run('deploy --resource-index all --lambda-memory 1024')
     expect({code, stderr}).toEqual({
       code: 0,
@@ -46,7 +46,7 @@ describeOnEngine('deploy and delete on a local engine', () => {
     expect((await cli.tell('namespace list')).namespaces).toMatchObject([{name: 'default'}])
   })
 
-  it('a second time finds it; another resource index is refused', async () => {
+  it('finds the table on a second run, and refuses another resource index', async () => {
     expect(await tell('deploy')).toMatchObject({action: 'none', complete: true})
     expect(await cli.fail('deploy --resource-index keys-only')).toMatchObject({
       code: 5,
@@ -54,7 +54,7 @@ describeOnEngine('deploy and delete on a local engine', () => {
     })
   })
 
-  it('delete needs the flag and the name', async () => {
+  it('delete requires the flag and the name', async () => {
     expect(await cli.fail(`delete --confirm ${name}`)).toMatchObject({code: 3, error: {code: 'stack.missing'}})
     expect(await cli.fail('delete --delete-table')).toMatchObject({code: 2, error: {code: 'confirm.needed'}})
     expect((await cli.tell('namespace list')).namespaces).toHaveLength(1)
@@ -75,7 +75,7 @@ describeOnEngine('deploy and delete on a local engine', () => {
     expect(await cli.fail(`delete --delete-table --confirm ${name}`)).toMatchObject({code: 3})
   })
 
-  it('a table that is no rate limiter’s is left alone', async () => {
+  it('delete keeps a table of another program', async () => {
     const {createTransport} = await import('../../src/lib/dynamo/transports/create.js')
     const {resolveConnection} = await import('../../src/lib/dynamo/connection.js')
     const connection = resolveConnection({endpointUrl: inject('engineEndpoint')}, {})
@@ -106,7 +106,7 @@ describe('deploy --export', () => {
 
   const run = (...args: string[]) => zael(['deploy', '--export', join(folder, 'out'), ...args])
 
-  it('writes template, parameters and code, and asks nobody', async () => {
+  it('writes template, parameters and code without asking', async () => {
     // Without credentials, region or network settings of any kind.
     const {code, stdout, stderr} = await run('--lambda-memory', '1024')
     expect({code, stderr}).toEqual({code: 0, stderr: ''})
@@ -141,14 +141,14 @@ describe('deploy --export', () => {
     )
   })
 
-  it('overwrites only with a yes', async () => {
+  it('overwrites only after confirmation', async () => {
     expect(await run()).toMatchObject({code: 2, stderr: expect.stringContaining('This overwrites the export in')})
     const {code, stdout} = await run('--yes', '--json')
     expect(code).toBe(0)
     expect(schemaProblems('deploy', JSON.parse(stdout))).toEqual([])
   })
 
-  it('writes no parameters that the template itself would refuse', async () => {
+  it('writes no parameters that the template would refuse', async () => {
     const {code, stderr} = await zael(['deploy', '--export', join(folder, 'refused'), '--no-iam'])
     expect({code, stderr}).toEqual({
       code: 2,
@@ -163,7 +163,7 @@ describe('deploy --export', () => {
     [join(ROOT, 'package.json', 'x'), 'a part of the path is a file'],
     // Node's own recursive mkdir never returns there.
     ['/proc/x/y', 'a folder cannot be created there'],
-  ])('says that %s cannot be written', async (path, why) => {
+  ])('reports that %s cannot be written', async (path, why) => {
     const {code, stderr} = await zael(['deploy', '--export', path])
     expect({code, stderr}).toEqual({
       code: 1,
@@ -208,7 +208,7 @@ describe('deploy --export-policy without credentials', () => {
     expect(await accountsIn(region)).toEqual([`arn:${partition} ${region} 123456789012`])
   })
 
-  it('leaves the account open where none is given, and says so', async () => {
+  it('leaves the account open if none is given, and says so', async () => {
     expect(await run('open', '--region', 'eu-west-1')).toMatchObject({
       code: 0,
       stderr:
@@ -239,7 +239,7 @@ describe('bad input of deploy', () => {
     ],
     ['deploy --stack prod --tag team', '--tag "team" is not of the form KEY=VALUE.'],
     ['deploy --stack prod --export x --dry-run', '--dry-run=true cannot also be provided when using --export'],
-  ])('zael %s', async (command, message) => {
+  ])('refuses zael %s', async (command, message) => {
     // Nobody listens there: bad input is told before anybody is asked.
     const env = {
       AWS_ENDPOINT_URL: 'http://203.0.113.1',
@@ -251,12 +251,12 @@ describe('bad input of deploy', () => {
     expect({code, stderr}).toEqual({code: 2, stderr: expect.stringContaining(message)})
   })
 
-  it.each(['--export', '--export-policy'])('%s without a name', async flag => {
+  it.each(['--export', '--export-policy'])('refuses %s without a name', async flag => {
     const {code, stderr} = await zael(['deploy', '--stack', 'prod', flag, ' '])
     expect({code, stderr}).toEqual({code: 2, stderr: expect.stringContaining('The folder name is empty.')})
   })
 
-  it('a file of options that is not there', async () => {
+  it('names an options file that does not exist', async () => {
     const {code, stderr} = await zael(['deploy', '--stack', 'prod', '--from-file', 'no-such.yaml'])
     expect(code).toBe(3)
     expect(stderr).toMatch(/^Error: File no-such\.yaml not found\.\nTry: /)

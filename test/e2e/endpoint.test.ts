@@ -50,7 +50,7 @@ const project = (settings: object) => writeFile(join(folder, 'zael.config.json')
 const COMPLETE = ['__complete', 'entity', 'show', '']
 
 describe('an endpoint in a project file', () => {
-  it('gets no request and no session token, neither from a command nor from completion', async () => {
+  it('receives no request and no session token, from commands or from completion', async () => {
     await project({endpointUrl: endpoint})
     const {code, stdout, stderr} = await inFolder(['namespace', 'list'])
     expect({code, stdout}).toEqual({code: 2, stdout: ''})
@@ -59,7 +59,7 @@ describe('an endpoint in a project file', () => {
     expect(tokens).toEqual([])
   })
 
-  it('is different from one that the user has chosen, which gets both', async () => {
+  it('receives both if the user chose it', async () => {
     await inFolder(['namespace', 'list'], {ZAEL_ENDPOINT_URL: endpoint})
     expect(tokens).toContain('the-token')
     tokens = []
@@ -69,7 +69,7 @@ describe('an endpoint in a project file', () => {
   })
 })
 
-describe('an endpoint that is neither AWS nor this machine', () => {
+describe('an endpoint other than AWS and this machine', () => {
   it.each([
     ['--endpoint-url', (url: string) => inFolder(['config', 'show', '--endpoint-url', url])],
     ['ZAEL_ENDPOINT_URL', (url: string) => inFolder(['config', 'show'], {ZAEL_ENDPOINT_URL: url})],
@@ -80,7 +80,7 @@ describe('an endpoint that is neither AWS nor this machine', () => {
     expect(stdout).toContain(endpoint)
   })
 
-  it('is named before the answer of any command on a stack', async () => {
+  it('is named before the output of any command on a stack', async () => {
     const {stderr} = await inFolder(['namespace', 'list', '--endpoint-url', endpoint])
     expect(stderr.split('\n')[0]).toBe(`Endpoint: ${endpoint} (--endpoint-url)`)
   })

@@ -25,7 +25,7 @@ describeOnEngine('zael entity import', () => {
     return path
   }
 
-  it('shows, then creates, then has nothing to do; asks before it changes what is there', async () => {
+  it('previews, creates, then finds no changes; asks before it changes existing entities', async () => {
     const path = await file(
       'customers.csv',
       'id,name,parent,cascade,metadata.plan,limits.gpt-4',
@@ -82,7 +82,7 @@ describeOnEngine('zael entity import', () => {
     },
   )
 
-  it('says and asks before the rest of a copy for a boost stays for good', async () => {
+  it("asks before the rest of a boost's copy becomes permanent", async () => {
     await cli.tell('limits set --entity boosted --resource gpt-4 rpm=20 --for 1h')
     const path = await file('boosted.csv', 'id,limits.gpt-4', 'boosted,rpm=15')
     const kept = [{scope: {level: 'entity', entity: 'boosted', resource: 'gpt-4'}, limits: [{text: 'tpm=1k/min'}]}]
@@ -97,7 +97,7 @@ describeOnEngine('zael entity import', () => {
     expect(await cli.tell(`entity import ${again} --yes`)).toMatchObject({kept: [], result: {kept: []}})
   })
 
-  it('says and asks before limits for every resource alter those of a live bucket', async () => {
+  it('asks before limits for every resource alter those of a live bucket', async () => {
     await cli.tell('limits set --system rpm=5 tpm=100')
     expect((await cli.run('acquire wide gpt-4 rpm=1 tpm=1')).code).toBe(0)
     const path = await file('wide.csv', 'id,limits', 'wide,rpm=50')
@@ -113,7 +113,7 @@ describeOnEngine('zael entity import', () => {
     })
   })
 
-  it('finds out before it writes that an entity would not fit into the table', async () => {
+  it('refuses an entity that is too large for the table, before it writes', async () => {
     const path = await file('large.csv', 'id,metadata.note', 'small,x', `large,${'x'.repeat(420 * 1024)}`)
     for (const flag of [' --dry-run', ''])
       expect(await cli.fail(`entity import ${path}${flag}`)).toMatchObject({
@@ -127,7 +127,7 @@ describeOnEngine('zael entity import', () => {
     expect(await cli.fail(`entity import ${second} --dry-run`)).toMatchObject({error: {code: 'import.too-large'}})
   })
 
-  it('reads JSON Lines, and refuses what it cannot read', async () => {
+  it('reads JSON Lines, and refuses invalid input', async () => {
     const lines = await file('users.jsonl', '{"id": "bob", "metadata": {"seats": 3}}')
     expect(await cli.tell(`entity import ${lines}`)).toMatchObject({result: {created: 1}})
     const broken = await file('broken.csv', 'id,limits', 'x,rpm=fast', 'y,')

@@ -19,7 +19,7 @@ describeOnEngine('zael entity', () => {
     tenant = {...newTenant(table), namespace: namespace.id, nowMs: Date.now()}
   })
 
-  it('create, then show what is known', async () => {
+  it('create stores an entity that show displays', async () => {
     expect(await cli.show(`entity create org --name 'The organisation'`, 80)).toMatchInlineSnapshot(`
       "Created entity "org"
         name     The organisation
@@ -49,7 +49,7 @@ describeOnEngine('zael entity', () => {
     expect(error.hint).toContain('zael entity update user')
   })
 
-  it('create refuses what it cannot read, and parents that are not there', async () => {
+  it('create refuses bad input and missing parents', async () => {
     const before = await everything()
     const wrong = ['x -m tier', `'not an id'`, 'x --cascade', 'x --parent nobody']
     expect(await Promise.all(wrong.map(words => cli.fail(`entity create ${words}`)))).toMatchObject([
@@ -61,7 +61,7 @@ describeOnEngine('zael entity', () => {
     expect(await everything()).toEqual(before)
   })
 
-  it('show tells the parents, the limits in force with their source, and the levels of live buckets', async () => {
+  it('show lists parents, limits in force with their source, and levels of live buckets', async () => {
     const namespace = await repository.namespace('default')
     await namespace.setLimits({level: 'system'}, parseLimits(['rpm=60/min']))
     await namespace.setLimits({level: 'resource', resource: 'gpt-4'}, parseLimits(['rpm=100/day', 'tpm=1k/day:2M']))
@@ -125,7 +125,7 @@ describeOnEngine('zael entity', () => {
     `)
   })
 
-  it('show knows an entity without a record, and misses one of which there is nothing', async () => {
+  it('show finds an entity without a record, and reports a missing one', async () => {
     const limits = parseLimits(['rpm=60/min'])
     await putBucket(tenant, {entity: 'stray', resource: 'gpt-4', limits})
     expect(await cli.tell('entity show stray')).toMatchObject({registered: false, name: null, parents: []})
@@ -173,7 +173,7 @@ describeOnEngine('zael entity', () => {
     ])
   })
 
-  it('update changes what is named and nothing else', async () => {
+  it('update changes only the named fields', async () => {
     const lines = await cli.show('entity update user --no-cascade -m tier=silver -m seat=7 --unset-metadata note', 80)
     expect(lines).toMatchInlineSnapshot(`
       "Changed entity "user"
@@ -206,7 +206,7 @@ describeOnEngine('zael entity', () => {
     ])
   })
 
-  it('children are those directly below', async () => {
+  it('children lists direct children', async () => {
     expect(await cli.show('entity children org', 80)).toMatchInlineSnapshot(`
       "ID    NAME  PARENT  CASCADE  CREATED
       team  team  org     no       2026-01-01T00:00:00Z
@@ -218,7 +218,7 @@ describeOnEngine('zael entity', () => {
     expect(await cli.fail('entity children org --columns age')).toMatchObject({code: 2, error: {code: 'list.column'}})
   })
 
-  it('delete counts what goes, asks, and refuses parents', async () => {
+  it('delete counts the deleted items, asks, and refuses parents', async () => {
     const before = await everything()
     expect(await cli.fail('entity delete team --yes')).toMatchObject({code: 5, error: {code: 'entity.has-children'}})
     expect(await cli.fail('entity delete nobody --yes')).toMatchObject({code: 3, error: {code: 'entity.missing'}})

@@ -136,7 +136,7 @@ describeOnEngine('hostile text', {timeout: 600_000}, () => {
     )
   })
 
-  it('is shown where it is', async () => {
+  it('is shown escaped', async () => {
     const shown = '\\x1b[31mPLANTED\\x1b[0m\\x1b]52;c;aGk=\\x07'
     for (const words of [
       ['entity', 'list', '--all'],
@@ -162,7 +162,7 @@ describeOnEngine('hostile text', {timeout: 600_000}, () => {
     expect(parse((await run(onTable([...show, '--output', 'yaml']))).stdout)).toMatchObject(exact)
   })
 
-  it('of an endpoint is harmless in its error', async () => {
+  it('is harmless in the error of an endpoint', async () => {
     const server = createServer((_, response) => {
       const type = 'com.amazonaws.dynamodb.v20120810#ValidationException'
       response.writeHead(400, {'content-type': 'application/x-amz-json-1.0'})
@@ -182,7 +182,7 @@ describeOnEngine('hostile text', {timeout: 600_000}, () => {
     }
   })
 
-  it('is no candidate for completion', async () => {
+  it('is not offered as a completion', async () => {
     const {stdout} = await zael(['__complete', 'entity', 'show', '--stack', table.name, ''], {
       env: {AWS_ENDPOINT_URL: inject('engineEndpoint'), AWS_REGION: 'us-east-1'},
     })

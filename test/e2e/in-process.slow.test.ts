@@ -11,7 +11,7 @@ async function expectSame(args: string[], env: Record<string, string> = {}): Pro
   expect(here).toEqual(spawned)
 }
 
-describe('a command in this process prints and returns what it does in its own', () => {
+describe("a command in the test's process behaves as in its own", () => {
   it.each<[string, Record<string, string>?]>([
     ['limits set --help'],
     ['hlep --json'],
@@ -24,7 +24,7 @@ describe('a command in this process prints and returns what it does in its own',
     await expectSame(line.split(' '), env)
   })
 
-  it('leaves the process as it was', async () => {
+  it('leaves the process unchanged', async () => {
     const before = {env: {...process.env}, argv: process.argv, cwd: process.cwd(), write: process.stdout.write}
     await zael(['limits', 'get'], {cwd: '/', env: {ZAEL_DEBUG: '1'}})
     const after = {env: {...process.env}, argv: process.argv, cwd: process.cwd(), write: process.stdout.write}
@@ -32,7 +32,7 @@ describe('a command in this process prints and returns what it does in its own',
     expect(process.exitCode).toBeUndefined()
   })
 
-  it('reads what it is given, on a terminal as wide as it is told', async () => {
+  it('reads the given input, on a terminal of the given width', async () => {
     const stdin = 'namespace: acme\nsystem: {limits: {rpm: fast}}\n'
     expect(await zael(['limits', 'validate', '-f', '-'], {stdin})).toMatchObject({
       code: 2,
@@ -47,7 +47,7 @@ describeOnEngine('a command on a table', () => {
   const table = useTable()
   const {flags} = tableCli(table)
 
-  it('is the same in both as well: rows, documents, a failure, a negative answer', async () => {
+  it('prints the same rows, documents, failures and negative answers in both', async () => {
     await populate(table)
     for (const line of [
       'bucket list --resource gpt-4 --limit 1',

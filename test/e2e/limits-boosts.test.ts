@@ -7,7 +7,7 @@ import {tableCli} from './table-cli.js'
 
 const HOUR_MS = 3_600_000
 
-describeOnEngine('limits with an end', () => {
+describeOnEngine('temporary limits', () => {
   const table = useTable()
   const cli = tableCli(table)
   const scope = {level: 'entity', entity: 'cust-08', resource: 'batch'} as const
@@ -26,7 +26,7 @@ describeOnEngine('limits with an end', () => {
       .replaceAll(/\d{4}-\d\d-\d\d \d\d:\d\d UTC/g, '2026-11-17 14:37 UTC')
       .replaceAll(` ${cli.flags.join(' ')}`, '')
 
-  it('are set for a time, shown everywhere with their end, and ended before', async () => {
+  it('are set with an expiry, shown with it everywhere, and ended early', async () => {
     const command = `limits set ${words} tpd=400k/day --for 24h`
     expect(await shown(`${command} --dry-run`)).toContain(
       'tpd      200k/day → 400k/day until 2026-11-17 14:37 UTC, then the next level',
@@ -137,12 +137,12 @@ describeOnEngine('limits with an end', () => {
     [`limits set ${words} tph=400k/hour --for 1h`, 'until.missing'],
     [`limits set ${words} tpd=400k/day@UTC --for 1h`, 'until.kind'],
     [`limits unset --boost --all ${words}`, 'command.usage'],
-  ])('%s is bad input (%s)', async (command, expected) => {
+  ])('refuse bad input: %s (%s)', async (command, expected) => {
     const {code, error} = await cli.fail(command)
     expect({code, error: error.code}).toEqual({code: 2, error: expected})
   })
 
-  it('are shown as ended until they are tidied up', async () => {
+  it('are shown as expired until they are tidied up', async () => {
     const past = Date.now() - 30 * HOUR_MS
     const repository = new Repository({stack: table.name, transport: table.transport, clock: () => past})
     const namespace = await repository.namespace()
@@ -161,7 +161,7 @@ describeOnEngine('limits with an end', () => {
     expect((await cli.tell('limits boosts')).boosts).toEqual([])
   })
 
-  it('leave nothing of their copy once they have ended, tidied up or not', async () => {
+  it('leave nothing of their copy after expiry, tidied up or not', async () => {
     const past = Date.now() - HOUR_MS
     const repository = new Repository({stack: table.name, transport: table.transport, clock: () => past})
     await (await repository.namespace()).setLimits(scope, [parseLimit('tpd=400k/day')], {
@@ -183,7 +183,7 @@ describeOnEngine('limits with an end', () => {
     await cli.tell(`limits unset --boost ${words}`)
   })
 
-  it('say that limits copied for them stay when one of them is set for good', async () => {
+  it('ask before limits copied for them become permanent', async () => {
     await cli.tell(`limits set ${words} tpd=400k/day --for 24h`)
     expect(await shown(`limits set ${words} tpd=300k/day --dry-run`)).toContain(
       'rpm is a copy and does not follow later changes of resource batch. To follow it again: zael limits unset --all --entity cust-08 --resource batch',
@@ -207,7 +207,7 @@ describeOnEngine('limits with an end', () => {
     await cli.tell(`limits unset --all ${words} --yes`)
   })
 
-  it('name the scope, or the flag, where one has given something else than meant', async () => {
+  it('suggest the right scope or flag after a mistake', async () => {
     await cli.tell(`limits set ${words} tpd=400k/day --for 24h`)
     const where = cli.flags.join(' ')
     expect((await cli.fail(`limits set ${words} tpd=200k/day --for 24h`)).error).toMatchObject({
@@ -228,7 +228,7 @@ describeOnEngine('limits with an end', () => {
     await cli.tell(`limits unset --boost ${words}`)
   })
 
-  it('ask before their end takes a limit from live buckets', async () => {
+  it('ask before their expiry removes a limit from live buckets', async () => {
     const repository = new Repository({stack: table.name, transport: table.transport})
     const namespace = await repository.namespace()
     const video = {level: 'resource', resource: 'video'} as const
@@ -250,7 +250,7 @@ describeOnEngine('limits with an end', () => {
     expect((await cli.tell('limits boosts')).boosts).toEqual([])
   })
 
-  it('say what they do to a quota, and how to have more now', async () => {
+  it('explain their effect on a quota, and how to get more now', async () => {
     await cli.tell('limits set --resource daily rpd=10k/day@UTC')
     const lines = await shown('limits set --entity e1 --resource daily rpd=20k/day@UTC --for 24h')
     expect(lines).toMatch(

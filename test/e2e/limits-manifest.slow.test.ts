@@ -16,7 +16,7 @@ import {BIN, zael} from './zael.js'
 /** Enough that a run can be stopped in the middle. */
 const MANY = 400
 
-describeOnEngine('limits in a file', () => {
+describeOnEngine('a limits manifest', () => {
   const table = useTable()
   const repository = new Repository({stack: table.name, transport: table.transport})
   const cli = tableCli(table)
@@ -43,7 +43,7 @@ describeOnEngine('limits in a file', () => {
   const RESOURCE = 'resources: {gpt-4: {limits: {rpm: 100/min, tpm: 20k/min}}}'
   const TEAM = 'entities: {team-1: {}, user-1: {parent: team-1, cascade: true}}'
 
-  it('is planned, applied, found unchanged, and put right after drift', async () => {
+  it('is planned, applied, found unchanged, and restored after drift', async () => {
     const path = await file('limits.yaml', 'namespace: acme', SYSTEM, RESOURCE, TEAM)
     const planned = await cli.show(`limits plan -f ${path}`, 80)
     expect(planned).toMatchInlineSnapshot(`
@@ -93,7 +93,7 @@ describeOnEngine('limits in a file', () => {
     expect(await namespace.configs.resources()).toEqual([])
   })
 
-  it('is exported so that it can be applied, as YAML and as JSON', async () => {
+  it('is exported as YAML and as JSON that can be applied', async () => {
     await namespace.setLimits({level: 'resource', resource: 'claude'}, [parseLimit('rpm=7/sec:50')])
     const {stdout, code} = await cli.run('limits export --namespace acme')
     expect(code).toBe(0)
@@ -109,7 +109,7 @@ describeOnEngine('limits in a file', () => {
     expect(schemaProblems('limits validate', JSON.parse(valid.stdout))).toEqual([])
   })
 
-  it('is refused with line and column when it cannot be meant', async () => {
+  it('is refused with line and column if it is invalid', async () => {
     const bad = await file('bad.yaml', 'namespace: acme', 'resourcs: {}', 'resources: {gpt-4: {limits: {rpm: fast}}}')
     for (const command of ['validate', 'plan', 'apply', 'diff']) {
       const flags = command === 'validate' ? [] : cli.flags
@@ -120,7 +120,7 @@ describeOnEngine('limits in a file', () => {
     }
   })
 
-  it('is not found, or names a namespace that is not there', async () => {
+  it('is reported as missing, or as naming a missing namespace', async () => {
     const {code, stderr} = await zael(['limits', 'validate', '-f', join(folder, 'none.yaml')])
     expect({code, stderr}).toEqual({code: 3, stderr: expect.stringContaining('none.yaml does not exist.')})
     const elsewhere = await file('elsewhere.yaml', 'namespace: acmee', RESOURCE)

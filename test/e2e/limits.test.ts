@@ -29,7 +29,7 @@ describeOnEngine('zael limits', () => {
     }
   })
 
-  it('set merges, replaces only when told to, and shows what was there before', async () => {
+  it('set merges, replaces only with --only, and shows the previous limits', async () => {
     expect(await cli.show('limits set --resource gpt-4 rpm=100/min tpm=20k/min:40k', 80)).toMatchInlineSnapshot(`
       "Limits of resource gpt-4
         rpm           (none) → 100/min
@@ -74,7 +74,7 @@ describeOnEngine('zael limits', () => {
     ['limits get', 'limits.scope'],
     ['limits resolve user-1', 'limits.resource'],
     ['limits list --cursor nonsense', 'page.cursor'],
-  ])('%s is bad input (%s)', async (command, expected) => {
+  ])('refuses bad input: %s (%s)', async (command, expected) => {
     const {code, error} = await cli.fail(command)
     expect({code, error: error.code}).toEqual({code: 2, error: expected})
     expect(await namespace.configs.resources()).toEqual([])
@@ -87,7 +87,7 @@ describeOnEngine('zael limits', () => {
     ['limits resolve user-1 gpt-44', 'limits.missing', 'Did you mean "gpt-4"?'],
     ['limits set --system rpm=1 --namespace defaul', 'namespace.missing', 'Did you mean "default"?'],
     ['limits list --namespace defaul', 'namespace.missing', 'Did you mean "default"?'],
-  ])('%s is not found, with what helps', async (command, code, hint) => {
+  ])('reports that %s was not found, with a hint', async (command, code, hint) => {
     await namespace.setLimits({level: 'resource', resource: 'gpt-4'}, [LIMIT])
     // The proposed command runs against the same table.
     const fullHint = hint.replace(/(?<=`zael [^`]+)`/, () => ` ${cli.flags.join(' ')}\``)
@@ -111,7 +111,7 @@ describeOnEngine('zael limits', () => {
     })
   })
 
-  it('unset takes one limit, or everything once that is confirmed', async () => {
+  it('unset removes one limit, or all after confirmation', async () => {
     const scope = {level: 'entity', entity: 'team-1', resource: DEFAULT_RESOURCE} as const
     await namespace.setLimits(scope, [LIMIT, {...LIMIT, name: 'tpm'}, {...LIMIT, name: 'tpd'}])
     expect(await cli.show('limits unset tpd --entity team-1', 80)).toMatchInlineSnapshot(`
@@ -134,7 +134,7 @@ describeOnEngine('zael limits', () => {
     expect(await namespace.configs.get(scope)).toBeUndefined()
   })
 
-  it('list shows what is configured where, page by page', async () => {
+  it('list shows configured limits by scope, page by page', async () => {
     await namespace.setLimits({level: 'system'}, [LIMIT])
     await namespace.setLimits({level: 'resource', resource: 'gpt-4'}, [LIMIT, {...LIMIT, name: 'tpm', capacity: 500}])
     await namespace.setLimits({level: 'entity', entity: 'team-1', resource: DEFAULT_RESOURCE}, [LIMIT])
@@ -158,7 +158,7 @@ describeOnEngine('zael limits', () => {
     expect((await cli.tell('limits list --resource gpt-4')).configs).toHaveLength(1)
   })
 
-  it('list of nothing says so', async () => {
+  it('list reports an empty list', async () => {
     const {code, stdout} = await cli.run('limits list --entity nobody')
     expect({code, stdout}).toEqual({
       code: 0,
@@ -166,7 +166,7 @@ describeOnEngine('zael limits', () => {
     })
   })
 
-  it('resolve tells what applies and why, to the parent too', async () => {
+  it('resolve shows which limits apply and why, for the parent too', async () => {
     await namespace.setLimits({level: 'system'}, [LIMIT], {onUnavailable: 'allow'})
     await namespace.setLimits({level: 'resource', resource: 'gpt-4'}, [{...LIMIT, refillAmount: 7}])
     await namespace.setLimits(

@@ -17,7 +17,7 @@ describe.skipIf(!canRun)('status and doctor of the local stack', {timeout: 300_0
 
   const run = (command: string) => zael(command.split(' '), {env: {...user.env, NO_COLOR: '1'}})
 
-  it('say that it does not run, with the codes of their own', async () => {
+  it('report that it is not running, with their own exit codes', async () => {
     const status = await run('status --stack local --json')
     expect(status.code).toBe(6)
     expect(JSON.parse(status.stdout)).toMatchObject({error: {code: 'local.not-running', hint: 'zael local up'}})
@@ -26,7 +26,7 @@ describe.skipIf(!canRun)('status and doctor of the local stack', {timeout: 300_0
     expect(doctor.stdout).toMatch(/fail {2}endpoint +the local stack is not running\n +Try: zael local up\n/)
   })
 
-  it('tell the table, its layout and the supervisor', async () => {
+  it('show the table, its layout and the supervisor', async () => {
     await user.tell('up --in-memory')
     const {code, stdout} = await run('status --stack local --json')
     expect(code).toBe(0)
@@ -53,7 +53,7 @@ describe.skipIf(!canRun)('status and doctor of the local stack', {timeout: 300_0
     expect(checks.filter(check => check !== endpoint && check.state !== 'ok')).toEqual([])
   })
 
-  it('whoever forgets to name it is told how, instead of being led to AWS', async () => {
+  it('suggest --stack local when no stack is named, instead of using AWS', async () => {
     const {code, stderr} = await run('entity list')
     expect(code).not.toBe(0)
     expect(stderr).toContain(
@@ -63,12 +63,12 @@ describe.skipIf(!canRun)('status and doctor of the local stack', {timeout: 300_0
     expect(named.stderr).not.toContain('--stack local')
   })
 
-  it('delete leaves it to zael local down', async () => {
+  it('refer from delete to zael local down', async () => {
     const {code, stderr} = await run('delete --stack local --confirm local --delete-table')
     expect({code, stderr}).toMatchObject({code: 2, stderr: expect.stringContaining('zael local down --purge')})
   })
 
-  it('a stack called local on another engine is not taken for it', async () => {
+  it('ignore a stack called local on another engine', async () => {
     const {code, stderr} = await run(`delete --stack local --endpoint-url ${inject('engineEndpoint')} --confirm local`)
     expect({code, stderr}).toMatchObject({code: 3, stderr: expect.stringContaining('Stack "local" not found')})
   })

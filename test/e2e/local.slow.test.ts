@@ -44,7 +44,7 @@ async function hasEntity(endpoint: unknown, id: string): Promise<boolean> {
 const FIRST_RECORDS = 4
 
 describeWithEngine('zael local', () => {
-  it('C-40 up, status, logs, env, down: without Docker or a cloud account', async () => {
+  it('C-40 supports up, status, logs, env and down without Docker or a cloud account', async () => {
     const up = await user.run('up')
     expect(up).toMatchObject({code: 0})
     expect(up.stdout).toMatch(
@@ -80,13 +80,13 @@ describeWithEngine('zael local', () => {
     expect(await user.tell('status', 6)).toMatchObject({running: false, problem: null, lastEnd: {reason: null}})
   })
 
-  it('is for one user only: nobody else can look into its folder', async () => {
+  it('keeps its folder private to one user', async () => {
     await user.tell('up')
     expect((await stat(user.home.folder)).mode & 0o777).toBe(0o700)
     for (const file of [user.home.stateFile, user.home.logFile]) expect((await stat(file)).mode & 0o777).toBe(0o600)
   })
 
-  it('data survives down and up, on the same port', async () => {
+  it('keeps data over down and up, on the same port', async () => {
     const before = await user.tell('up')
     await writeEntity(before.endpoint, 'team-1')
     await user.run('down')
@@ -96,7 +96,7 @@ describeWithEngine('zael local', () => {
     expect(await hasEntity(after.endpoint, 'team-1')).toBe(true)
   })
 
-  it('the aggregator reads on where it stopped', async () => {
+  it('resumes the aggregator where it stopped', async () => {
     await user.tell('up')
     await user.until(({aggregator}) => (aggregator as {records: number}).records === FIRST_RECORDS)
     await user.run('down')
@@ -107,7 +107,7 @@ describeWithEngine('zael local', () => {
     expect((status.aggregator as {records: number}).records).toBeLessThanOrEqual(2)
   })
 
-  it('the aggregator counts usage', async () => {
+  it('counts usage with the aggregator', async () => {
     const {endpoint} = await user.tell('up')
     const options = {stack: 'local', endpoint: String(endpoint)}
     const repository = new Repository(options)
@@ -129,7 +129,7 @@ describeWithEngine('zael local', () => {
     await user.until(({aggregator}) => (aggregator as {snapshots: number}).snapshots >= 1)
   })
 
-  it('logs --follow goes on until it is interrupted', async () => {
+  it('follows logs until it is interrupted', async () => {
     await user.tell('up')
     const args = ['local', 'logs', '--follow', '--tail', '1', '--json']
     const child = spawn(process.execPath, [BIN, ...args], {env: {...process.env, ...user.env}, stdio: 'pipe'})
@@ -145,7 +145,7 @@ describeWithEngine('zael local', () => {
     expect(await once(child, 'exit')).toEqual([null, 'SIGINT']) // which a shell calls 130
   })
 
-  it('env points programs at it, in a real shell', async () => {
+  it('points programs at it with env, in a real shell', async () => {
     const {endpoint} = await user.tell('up')
     const {stdout: lines} = await user.run('env')
     const script = `${lines}\nprintenv ZAEL_STACK AWS_ENDPOINT_URL_DYNAMODB AWS_REGION AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY`
@@ -157,7 +157,7 @@ describeWithEngine('zael local', () => {
     expect((await user.run('env --format dotenv')).stdout).toMatch(/^ZAEL_STACK=local\n/)
   })
 
-  it('--in-memory keeps nothing', async () => {
+  it('keeps nothing with --in-memory', async () => {
     const before = await user.tell('up --in-memory')
     expect(before).toMatchObject({dataDir: null})
     await writeEntity(before.endpoint, 'team-1')
@@ -170,13 +170,13 @@ describeWithEngine('zael local', () => {
     expect(await hasEntity(after.endpoint, 'team-1')).toBe(false)
   })
 
-  it('--no-aggregator leaves the stream alone', async () => {
+  it('does not read the stream with --no-aggregator', async () => {
     await user.tell('up --no-aggregator')
     expect(await user.tell('status')).toMatchObject({aggregator: null})
     expect((await user.run('status')).stdout).toMatch(/ aggregator +off: usage is not counted\n/)
   })
 
-  it('--purge leaves nothing behind, and asks first', async () => {
+  it('leaves nothing behind after --purge, and asks first', async () => {
     await user.tell('up')
     expect(await user.run('down --purge')).toMatchObject({
       code: 2,
@@ -188,7 +188,7 @@ describeWithEngine('zael local', () => {
     expect(await user.tell('down --purge')).toMatchObject({stopped: false, purged: null})
   })
 
-  it('--reset starts anew, asks first, and leaves alone what is not its own', async () => {
+  it('starts empty with --reset, asks first, and keeps foreign files', async () => {
     const before = await user.tell('up')
     await writeEntity(before.endpoint, 'team-1')
     expect(await user.tell('up --reset', 2)).toMatchObject({error: {code: 'confirm.needed'}})
@@ -206,7 +206,7 @@ describeWithEngine('zael local', () => {
     expect(await readFile(join(user.home.dataDir, 'thesis.txt'), 'utf8')).toBe('mine')
   })
 
-  it('says so when what runs is not what is asked for', async () => {
+  it('reports that the running stack has other options than requested', async () => {
     const {port} = await user.tell('up')
     const other = (port as number) === 65_535 ? 65_534 : (port as number) + 1
     for (const flags of [
@@ -246,7 +246,7 @@ describe.each((await enginesUnderTest()).filter(({name}) => name !== 'dynoxide')
 )
 
 describeWithEngine('zael local, when something is killed', () => {
-  it('a supervisor: its engine dies with it, status tells, the next up mends', async () => {
+  it('ends the engine of a killed supervisor, reports it in status, and repairs it with the next up', async () => {
     const before = await user.tell('up')
     await writeEntity(before.endpoint, 'team-1')
     const {enginePid} = await user.tell('status')
@@ -264,7 +264,7 @@ describeWithEngine('zael local, when something is killed', () => {
     expect(await hasEntity(after.endpoint, 'team-1')).toBe(true)
   })
 
-  it('a supervisor that hangs: status tells, the next up ends it and mends', async () => {
+  it('reports a hanging supervisor in status, and replaces it with the next up', async () => {
     const before = await user.tell('up')
     process.kill(before.pid as number, 'SIGSTOP')
     const problem = `the supervisor (process ${before.pid}) does not respond`
@@ -274,7 +274,7 @@ describeWithEngine('zael local, when something is killed', () => {
     expect(isRunning(before.pid as number)).toBe(false)
   })
 
-  it('an engine: the supervisor starts it again at the same address, with its data', async () => {
+  it('restarts a killed engine at the same address, with its data', async () => {
     const {endpoint, pid} = await user.tell('up')
     await writeEntity(endpoint, 'team-1')
     const {enginePid} = await user.tell('status')
@@ -288,7 +288,7 @@ describeWithEngine('zael local, when something is killed', () => {
     )
   })
 
-  it('an engine in memory: the table is made anew, and its stream followed', async () => {
+  it('recreates the table of a killed in-memory engine, and follows its stream', async () => {
     await user.tell('up --in-memory')
     const {enginePid, endpoint} = await user.until(
       ({aggregator}) => (aggregator as {records: number}).records === FIRST_RECORDS,
@@ -301,7 +301,7 @@ describeWithEngine('zael local, when something is killed', () => {
     expect(await hasEntity(endpoint, 'team-1')).toBe(false)
   })
 
-  it('up itself: nothing half-started is left', async () => {
+  it('leaves nothing half-started when up is killed', async () => {
     const script = `"$0" "$@" & sleep 0.6; kill -9 $!; wait $!; true`
     await run('sh', ['-c', script, process.execPath, BIN, 'local', 'up'], {env: user.env})
     // It may have been quick enough; then the stack runs and is known. Otherwise nothing does.
@@ -312,14 +312,14 @@ describeWithEngine('zael local, when something is killed', () => {
 })
 
 describeWithEngine('zael local, for several at once', () => {
-  it('two ups at the same moment are one stack', async () => {
+  it('starts one stack for two ups at the same moment', async () => {
     const results = await Promise.all([user.tell('up'), user.tell('up'), user.tell('up')])
     expect(new Set(results.map(({pid}) => pid)).size).toBe(1)
     expect(results.filter(({started}) => started)).toHaveLength(1)
     expect((await readdir(user.home.folder)).filter(name => name.startsWith('lock'))).toEqual([])
   })
 
-  it('two homes are two stacks, and one data folder is for one of them', async () => {
+  it('starts two stacks for two homes, and gives a data folder to one of them', async () => {
     const other = await LocalUser.create()
     try {
       const [one, two] = await Promise.all([user.tell('up'), other.tell('up')])
@@ -343,7 +343,7 @@ describeWithEngine('zael local, when it cannot start', () => {
     expect(existsSync(user.home.lockFile)).toBe(false)
   }
 
-  it('a taken port', async () => {
+  it('reports a port in use', async () => {
     const server = createServer().listen(0, '127.0.0.1')
     await new Promise(resolve => server.once('listening', resolve))
     const {port} = server.address() as {port: number}
@@ -354,7 +354,7 @@ describeWithEngine('zael local, when it cannot start', () => {
     expect(await user.tell(`up --port ${port}`)).toMatchObject({port})
   })
 
-  it('a damaged database', async () => {
+  it('reports a damaged database', async () => {
     await user.tell('up')
     await user.run('down')
     const [database] = (await readdir(user.home.dataDir)).filter(name => name.endsWith('.db'))
@@ -365,7 +365,7 @@ describeWithEngine('zael local, when it cannot start', () => {
     expect(await user.tell('up --reset --yes')).toMatchObject({started: true})
   })
 
-  it('data of another engine', async () => {
+  it('reports data of another engine', async () => {
     await mkdir(user.home.dataDir, {recursive: true, mode: 0o700})
     await writeFile(join(user.home.dataDir, 'shared-local-instance.db'), '')
     expect(await user.tell('up --engine dynoxide', 5)).toMatchObject({
@@ -374,7 +374,7 @@ describeWithEngine('zael local, when it cannot start', () => {
     await expectClean()
   })
 
-  it('a home that cannot be written to', async () => {
+  it('reports a home that cannot be written to', async () => {
     await writeFile(join(user.folder, 'file'), '')
     for (const [folder, kind] of [
       [join(user.folder, 'file'), 'failed'],
@@ -388,7 +388,7 @@ describeWithEngine('zael local, when it cannot start', () => {
     await expectClean()
   })
 
-  it('no engine of that kind', async () => {
+  it('reports an engine that is not available', async () => {
     const env = {JAVA_HOME: user.folder}
     expect(await user.tell('up --engine dynamodb-local', 1, env)).toMatchObject({
       error: {code: 'engine.missing', hint: expect.stringContaining('Install a Java development kit')},
@@ -396,7 +396,7 @@ describeWithEngine('zael local, when it cannot start', () => {
     await expectClean()
   })
 
-  it.skipIf(process.platform === 'win32')('a Java that is too old', async () => {
+  it.skipIf(process.platform === 'win32')('reports a Java that is too old', async () => {
     await writeFakeJava(user.folder, 'echo java.base@11.0.2; echo jdk.compiler@11.0.2')
     expect(await user.tell('up --engine dynamodb-local', 1, {JAVA_HOME: user.folder})).toMatchObject({
       error: {code: 'engine.java-too-old', message: expect.stringContaining('found Java 11')},
@@ -412,7 +412,7 @@ describeWithEngine('zael local, when it cannot start', () => {
     ['up --nonsense', '--nonsense'],
     ['logs --tail -1', '--tail'],
     ['env --format csh', '--format'],
-  ])('%s is refused', async (args, named) => {
+  ])('refuses %s', async (args, named) => {
     const {code, stdout, stderr} = await zael(['local', ...args.split(' ')], {env: user.env})
     expect({code, stdout}).toEqual({code: 2, stdout: ''})
     expect(stderr).toContain(named)

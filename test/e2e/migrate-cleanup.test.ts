@@ -30,7 +30,7 @@ const items: Item[] = [
   },
 ]
 
-describeOnEngine('zael migrate, from many conflicts to nothing old', () => {
+describeOnEngine('zael migrate, with many conflicts', () => {
   const scene = useOldTable(4, () => items)
   const cli = tableCli(scene)
   const named = (text: string) => text.replaceAll(scene.name, 'STACK')
@@ -42,7 +42,7 @@ describeOnEngine('zael migrate, from many conflicts to nothing old', () => {
     return result
   }
 
-  it('run names what cannot be moved', async () => {
+  it('run names records that cannot be moved', async () => {
     const {result} = await json('migrate run --yes', 6)
     expect(result).toMatchObject({
       finished: true,
@@ -54,7 +54,7 @@ describeOnEngine('zael migrate, from many conflicts to nothing old', () => {
     )
   })
 
-  it('verify --all lists every conflict, and resolve --all settles them', async () => {
+  it('verify --all lists every conflict, and resolve --all resolves them', async () => {
     for (const id of IDS) {
       const old = entity(id, 'Older')
       const [copy = {}] = (await scene.items()).filter(({PK}) => PK && 'S' in PK && PK.S.endsWith(`/ENTITY#${id}`))
@@ -92,7 +92,7 @@ describeOnEngine('zael migrate, from many conflicts to nothing old', () => {
     expect(await cli.tell('migrate resolve --all --keep old')).toMatchObject({key: null, settled: 0, left: {count: 0}})
   })
 
-  it('cleanup --dry-run says what would go, and deletes nothing', async () => {
+  it('cleanup --dry-run shows what it would delete, and deletes nothing', async () => {
     const before = await scene.items()
     expect(named(await cli.show('migrate cleanup --dry-run', 80))).toMatchInlineSnapshot(`
       "Stack "STACK": cleanup would delete 23 old items, except the items of 1 record that cannot be migrated
@@ -117,7 +117,7 @@ describeOnEngine('zael migrate, from many conflicts to nothing old', () => {
     expect(await scene.items()).toEqual(before)
   })
 
-  it('cleanup leaves what cannot be moved, and asks nobody once nothing is old', async () => {
+  it('cleanup keeps records that cannot be moved, and does not ask when nothing old is left', async () => {
     expect(await json(`migrate cleanup --confirm ${scene.name}`, 6)).toMatchObject({
       dryRun: false,
       deleted: {entity: 22, limits: 0},

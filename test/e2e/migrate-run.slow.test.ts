@@ -53,7 +53,7 @@ describeOnEngine('zael migrate', () => {
     return result
   }
 
-  it('run --dry-run, verify and a clean-up too early write nothing', async () => {
+  it('run --dry-run, verify and an early cleanup write nothing', async () => {
     const before = await scene.items()
     expect(await json('migrate run --dry-run', 0)).toMatchObject({dryRun: true, plan: {pending: true}, result: null})
     expect(await json('migrate verify', 6)).toMatchObject({clean: false, checked: {entity: 2, bucket: 2}})
@@ -64,7 +64,7 @@ describeOnEngine('zael migrate', () => {
     expect(await scene.items()).toEqual(before)
   })
 
-  it('run needs a yes, and refuses a step that there is not', async () => {
+  it('run asks for confirmation, and refuses an unknown step', async () => {
     const before = await scene.items()
     expect(await cli.fail('migrate run')).toMatchObject({code: 2, error: {code: 'confirm.needed'}})
     expect((await cli.run('migrate run --yes --until nonsense')).code).toBe(2)
@@ -76,7 +76,7 @@ describeOnEngine('zael migrate', () => {
     expect(await scene.items()).toEqual(before)
   })
 
-  it('run brings the table up to date, for people', async () => {
+  it('run migrates the table, and prints its progress', async () => {
     const {result} = await json('migrate run --yes --until configuration --rate-limit 500', 0)
     expect(result).toMatchObject({
       finished: false,
@@ -124,7 +124,7 @@ describeOnEngine('zael migrate', () => {
     `)
   })
 
-  it('verify says what differs, and a conflict is settled by hand', async () => {
+  it('verify shows differences, and resolve resolves a conflict', async () => {
     await cli.tell('entity update user-1 --name One')
     await scene.own.send('PutItem', {TableName: scene.name, Item: entity('user-1', 'Uno')})
     await scene.own.send('PutItem', {TableName: scene.name, Item: entity('user-2', 'Due')})
@@ -173,7 +173,7 @@ describeOnEngine('zael migrate', () => {
     `)
   })
 
-  it('cleanup needs the name, deletes what is old and leaves what is unknown', async () => {
+  it('cleanup requires the name, deletes old records and keeps unknown ones', async () => {
     expect(await cli.fail('migrate cleanup')).toMatchObject({code: 2, error: {code: 'confirm.needed'}})
     expect(await cli.fail('migrate cleanup --confirm other')).toMatchObject({code: 2, error: {code: 'confirm.name'}})
     expect(named(await cli.show(`migrate cleanup --confirm ${scene.name}`, 80))).toMatchInlineSnapshot(`
@@ -196,7 +196,7 @@ describeOnEngine('zael migrate run that is interrupted', () => {
   const scene = useOldTable(4, () => items)
   const flags = ['--stack', scene.name, '--endpoint-url', inject('engineEndpoint')]
 
-  it('ends with 130, says how to go on, and the next run does', async () => {
+  it('exits with 130, says how to resume, and the next run does', async () => {
     // So slow that it is certainly still at it.
     const args = [BIN, 'migrate', 'run', '--yes', '--rate-limit', '1', '--json', ...flags]
     const child = spawn(process.execPath, args, {stdio: ['ignore', 'pipe', 'inherit']})
@@ -220,7 +220,7 @@ describeOnEngine('zael migrate run that is interrupted', () => {
   })
 })
 
-describeOnEngine('zael migrate on a table that is newer, or not there', () => {
+describeOnEngine('zael migrate on a newer or missing table', () => {
   const table = useTable()
   const cli = tableCli(table)
 

@@ -13,7 +13,7 @@ const population = makePopulation({entities: 6, nowMs: Date.now()})
 describeOnEngine('zael migrate run with nothing to do', () => {
   const cli = tableCli(useTable())
 
-  it('says so, without a question', async () => {
+  it('says so, and does not ask', async () => {
     expect((await cli.run('migrate run --yes')).code).toBe(0)
     const {code, stdout, stderr} = await cli.run('migrate run')
     expect({code, stderr}).toEqual({code: 0, stderr: ''})
@@ -27,7 +27,7 @@ describeOnEngine('zael migrate status and plan', () => {
     const cli = tableCli(table)
     beforeAll(() => writeItems(table, [...itemsOf(4, population), ...strangers.slice(0, 1)]))
 
-    it('tell what is there and what is pending, for people', async () => {
+    it('show the old and pending records, as text', async () => {
       const [status, plan] = await Promise.all([
         cli.run('migrate status', {COLUMNS: '80'}),
         cli.run('migrate plan --rate-limit 10', {COLUMNS: '120'}),
@@ -84,7 +84,7 @@ describeOnEngine('zael migrate status and plan', () => {
       `)
     })
 
-    it('and for programs', async () => {
+    it('show the same as JSON', async () => {
       const [status, plan] = await Promise.all([cli.run('migrate status --json'), cli.tell('migrate plan')])
       expect(status).toMatchObject({code: 6, stderr: ''})
       const result = JSON.parse(status.stdout)
@@ -97,7 +97,7 @@ describeOnEngine('zael migrate status and plan', () => {
       expect(plan).toMatchObject({pending: true, unknownItems: 1, blockers: []})
     })
 
-    it('data commands say what has to be done instead of finding nothing', async () => {
+    it('are suggested by data commands', async () => {
       const {code, error} = await cli.fail('entity list')
       expect({code, error}).toMatchObject({code: 5, error: {code: 'schema.needs-migration'}})
       expect(error.hint).toContain('zael migrate plan')
@@ -113,13 +113,13 @@ describeOnEngine('zael migrate status and plan', () => {
       await writeGeneration(ours, 5, population)
     })
 
-    it('refuse a layout that is not known yet', async () => {
+    it('refuse an unknown newer layout', async () => {
       for (const command of ['migrate status', 'migrate plan']) {
         expect(await tableCli(future).fail(command)).toMatchObject({code: 5, error: {code: 'schema.too-new'}})
       }
     })
 
-    it('refuse a table that is not a rate limiter’s', async () => {
+    it('refuse a table of another program', async () => {
       await writeItems(foreign, [{PK: s('CUSTOMER#1'), SK: s('ORDER#1'), ttl: s('1')}])
       for (const command of ['migrate status', 'migrate plan', 'migrate verify', 'migrate run --yes']) {
         const {code, error} = await tableCli(foreign).fail(command)
@@ -127,14 +127,14 @@ describeOnEngine('zael migrate status and plan', () => {
       }
     })
 
-    it('refuse what makes no sense', async () => {
+    it('refuse bad input', async () => {
       const cli = tableCli(ours)
       expect(await cli.run('migrate plan --rate-limit 0')).toMatchObject({code: 2, stdout: ''})
       expect(await cli.run('migrate status --namespace default')).toMatchObject({code: 2, stdout: ''})
       expect(await tableCli({name: 'nowhere'}).fail('migrate status')).toMatchObject({code: 3})
     })
 
-    it('see through a version that was never raised: only the buckets are old', async () => {
+    it('find old buckets despite a stale version: only the buckets are old', async () => {
       const {code, stdout} = await tableCli(ours).run('migrate status --json')
       const result = JSON.parse(stdout)
       expect({code, kinds: result.old.map(({type}: {type: string}) => type)}).toEqual({

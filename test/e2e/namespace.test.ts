@@ -20,7 +20,7 @@ describeOnEngine('zael namespace', () => {
   const tenant = newTenant(table)
   const everything = () => scanWhere(tenant, () => true)
 
-  it('create registers names once and says which were there', async () => {
+  it('create registers names once, and reports existing ones', async () => {
     const first = await cli.run('namespace create default acme acme')
     expect(first).toMatchObject({code: 0, stderr: ''})
     expect(first.stdout).toMatch(/^Created namespace "default" \(\S{11}\)\nCreated namespace "acme" \(\S{11}\)\n$/)
@@ -32,7 +32,7 @@ describeOnEngine('zael namespace', () => {
     expect(first.stdout).toContain(namespaces[0].id)
   })
 
-  it('create writes nothing when one of the names is not valid', async () => {
+  it('create writes nothing if one of the names is invalid', async () => {
     const before = await everything()
     const {code, error} = await cli.fail(`namespace create fine 'not fine'`)
     expect({code, error}).toMatchObject({code: 2, error: {code: 'name.invalid'}})
@@ -41,7 +41,7 @@ describeOnEngine('zael namespace', () => {
     expect(await everything()).toEqual(before)
   })
 
-  it('list, show and orphans, for people and for programs', async () => {
+  it('list, show and orphans print text and JSON', async () => {
     const own = tableCli(shownTable)
     await putAll(newTenant(shownTable), [
       ...registered('id-default', 'default'),
@@ -119,7 +119,7 @@ describeOnEngine('zael namespace', () => {
     expect(shownCounts.counts).toMatchObject({total: 300, buckets: 60, other: 0})
   })
 
-  it('what is not there is exit 3, with the nearest name', async () => {
+  it('exits with 3 for a missing namespace, with the nearest name', async () => {
     expect(await cli.run('namespace show amce')).toEqual({
       code: 3,
       stdout: '',
@@ -137,7 +137,7 @@ describeOnEngine('zael namespace', () => {
     expect(await cli.fail('namespace list --namespace acme')).toMatchObject({code: 2})
   })
 
-  it('delete asks, says how to get it back, and recover does that, by name or id', async () => {
+  it('delete asks and says how to undo it; recover restores by name or id', async () => {
     const {id} = await cli.tell('namespace show globex')
     const before = await everything()
     expect(await cli.fail('namespace delete globex')).toMatchObject({code: 2, error: {code: 'confirm.needed'}})
@@ -159,7 +159,7 @@ describeOnEngine('zael namespace', () => {
     expect((await cli.run(`namespace recover ${id}`)).stdout).toBe(`Recovered namespace "globex" (${id})\n`)
   })
 
-  it('a name that several had is told apart by id only', async () => {
+  it('recover and purge require the id if several deleted namespaces share a name', async () => {
     await putAll(tenant, [
       ...registered('twin-1', 'twin', 'deleted'),
       ...registered('twin-2', 'twin', 'deleted'),
@@ -177,7 +177,7 @@ describeOnEngine('zael namespace', () => {
     await cli.tell('namespace purge twin-2 --confirm twin')
   })
 
-  it('purge wants the name once more, and counts what goes', async () => {
+  it('purge requires the name, and counts the deleted items', async () => {
     const doomed = [...indexedItems('doomed-id'), ...strayItems('doomed-id')]
     await putAll(tenant, [...registered('doomed-id', 'doomed', 'deleted'), ...doomed])
     const before = await everything()

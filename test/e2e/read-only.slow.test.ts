@@ -177,8 +177,8 @@ async function commands(): Promise<Map<string, ManifestCommand>> {
   )
 }
 
-describe('this list', () => {
-  it('has every command, and those with --dry-run among those that look', async () => {
+describe('the list of commands', () => {
+  it('includes every command, and counts those with --dry-run as read-only', async () => {
     const all = await commands()
     const listed = [...Object.keys(LOOKS), ...Object.keys(WRITERS), ...ELSEWHERE]
     expect(listed.toSorted()).toEqual([...all.keys()].toSorted())
@@ -188,7 +188,7 @@ describe('this list', () => {
 })
 
 /** L8: no command that looks writes anything, ever. */
-describeOnEngine('L8 read-only means read-only', () => {
+describeOnEngine('L8 read-only commands write nothing', () => {
   const table = useTable()
   let proxy: ReadOnlyProxy
   let folder = ''
@@ -222,7 +222,7 @@ describeOnEngine('L8 read-only means read-only', () => {
     return {codes, writes: proxy.takeWrites()}
   }
 
-  it('the proxy refuses a write, and the command says so', async () => {
+  it('reports a write that the proxy refused', async () => {
     const {codes, writes} = await outcomes([['entity create new', 4]])
     expect(codes).toEqual([['entity create new', 4]])
     expect(writes.length).toBeGreaterThan(0)
@@ -234,7 +234,7 @@ describeOnEngine('L8 read-only means read-only', () => {
     expect(proxy.takeReads().length).toBeGreaterThan(0)
   })
 
-  it('nobody writes into a namespace or a stack that is mistyped', async () => {
+  it('writes nothing to a mistyped namespace or stack', async () => {
     const all = await commands()
     const takesNamespace = (id: string) => 'namespace' in (all.get(id)?.flags ?? {})
     const lines = Object.entries({

@@ -39,20 +39,20 @@ function builtCommands(): string[] {
 }
 
 describe('start-up', () => {
-  it('zael --help loads no package at all', async () => {
+  it('loads no package for zael --help', async () => {
     await spawnZael([]) // says what to do when dist is missing
     const scripts = await scriptsLoadedBy([BIN, '--help'])
     expect(scripts.filter(url => url.endsWith('/help/root-help.js')).length).toBeGreaterThan(0)
     expect(scripts.filter(url => url.includes('/node_modules/'))).toEqual([])
   })
 
-  it('the help of one command loads oclif, but no heavy package', async () => {
+  it('loads oclif but no heavy package for the help of a command', async () => {
     const scripts = await scriptsLoadedBy([BIN, 'limits', 'get', '--help'])
     expect(scripts.filter(url => url.includes('/@oclif/core/')).length).toBeGreaterThan(0)
     expect(scripts.filter(url => HEAVY.test(url))).toEqual([])
   })
 
-  it('no command file loads a heavy package by being imported', async () => {
+  it('loads no heavy package when a command file is imported', async () => {
     const commands = builtCommands()
     const imports = commands.map(url => `import ${JSON.stringify(url)};`).join('')
     const scripts = await scriptsLoadedBy(['--input-type=module', '--eval', imports])
@@ -60,7 +60,7 @@ describe('start-up', () => {
     expect(scripts.filter(url => HEAVY.test(url))).toEqual([])
   })
 
-  it('a command loads few files: modules that most commands share are in one', async () => {
+  it('loads few files per command: modules that most commands share are in one', async () => {
     const command = builtCommands().find(url => url.endsWith('/limits/get.js'))
     const scripts = await scriptsLoadedBy(['--input-type=module', '--eval', `import ${JSON.stringify(command)}`])
     const files = new Set(scripts.filter(url => url.startsWith(pathToFileURL(`${ROOT}/dist/`).href)))
@@ -69,7 +69,7 @@ describe('start-up', () => {
     expect(files.size).toBeLessThan(20)
   })
 
-  it('settings load yaml only where there is a settings file', async () => {
+  it('loads yaml only for a settings file', async () => {
     const home = mkdtempSync(join(tmpdir(), 'zael-start-up-'))
     try {
       const scripts = () => scriptsLoadedBy([BIN, 'config', 'show'], {XDG_CONFIG_HOME: home})
@@ -82,13 +82,13 @@ describe('start-up', () => {
     }
   })
 
-  it('a table in a pipe is written without the package that draws tables', async () => {
+  it('prints a table to a pipe without the package that draws tables', async () => {
     const scripts = await scriptsLoadedBy([BIN, 'config', 'show'])
     expect(scripts.filter(url => url.endsWith('/text-table.ts'))).toHaveLength(1)
     expect(scripts.filter(url => HEAVY.test(url))).toEqual([])
   })
 
-  it('looks for no TypeScript, whatever NODE_ENV says', async () => {
+  it('does not look for TypeScript, whatever NODE_ENV is', async () => {
     for (const nodeEnv of ['test', 'development']) {
       const scripts = await scriptsLoadedBy([BIN, 'version'], {NODE_ENV: nodeEnv})
       expect(scripts.filter(url => /\/node_modules\/(?:typescript|tsx|ts-node)\//.test(url))).toEqual([])
@@ -112,7 +112,7 @@ describe('the environment that libraries see', () => {
     return {nodeEnv, forceColor, awsQuiet, oclifQuiet}
   }
 
-  it('means production React and no lecture about the version of Node', async () => {
+  it("selects production React, and suppresses the SDK's Node warning", async () => {
     expect(await seen({})).toEqual({nodeEnv: 'production', forceColor: null, awsQuiet: 'true', oclifQuiet: '1'})
     expect(await seen({NODE_ENV: 'test'})).toMatchObject({nodeEnv: 'test'})
   })

@@ -10,7 +10,7 @@ describeOnEngine('status, list and doctor on a local engine', () => {
   const cli = tableCli(table)
   const engine = () => ['--endpoint-url', inject('engineEndpoint')]
 
-  it('status tells the table and that nothing is around it', async () => {
+  it('status shows the table, and that it has no stack', async () => {
     const result = await cli.tell('status')
     expect(result).toMatchObject({
       stack: table.name,
@@ -43,7 +43,7 @@ describeOnEngine('status, list and doctor on a local engine', () => {
     `)
   })
 
-  it('status of a stack that is not there ends with 3, with a flag it does not know with 2', async () => {
+  it('status exits with 3 for a missing stack, and with 2 for an unknown flag', async () => {
     const {code, stdout} = await zael(['status', '--stack', `${table.name}x`, ...engine(), '--json'])
     expect(code).toBe(3)
     expect(JSON.parse(stdout).error).toMatchObject({code: 'stack.missing', hint: `Did you mean "${table.name}"?`})
@@ -53,7 +53,7 @@ describeOnEngine('status, list and doctor on a local engine', () => {
     }
   })
 
-  it('status of a table of an older layout says that a migration is due, and ends with 6', async () => {
+  it('status exits with 6 for an older layout, and suggests the migration', async () => {
     const record = {
       schemaVersion: '0.8.0',
       lambdaVersion: '0.8.1',
@@ -72,7 +72,7 @@ describeOnEngine('status, list and doctor on a local engine', () => {
     expect(result.findings[0].fix).toContain('zael migrate')
   })
 
-  it('list tells the tables that are stacks', async () => {
+  it('list shows the tables that are stacks', async () => {
     const {code, stdout} = await zael(['list', ...engine(), '--json'])
     expect(code).toBe(0)
     const result = JSON.parse(stdout)
@@ -84,7 +84,7 @@ describeOnEngine('status, list and doctor on a local engine', () => {
     expect(bad.stderr).toContain('Did you mean "name"?')
   })
 
-  it('doctor needs no credentials there, and ends with 6 where something fails', async () => {
+  it('doctor needs no credentials, and exits with 6 if a check fails', async () => {
     const well = await cli.run('doctor --json')
     const result = JSON.parse(well.stdout)
     expect(schemaProblems('doctor', result)).toEqual([])
@@ -97,12 +97,12 @@ describeOnEngine('status, list and doctor on a local engine', () => {
     )
   })
 
-  it('status ends with 6 where nobody listens', async () => {
+  it('status exits with 6 if the endpoint does not answer', async () => {
     const {code, stdout} = await zael(['status', '--stack', 'x', '--endpoint-url', 'http://127.0.0.1:1', '--json'])
     expect({code, error: JSON.parse(stdout).error}).toMatchObject({code: 6, error: {code: 'aws.unavailable'}})
   })
 
-  it('doctor says so where nobody listens', async () => {
+  it('doctor reports an endpoint that does not answer', async () => {
     const {code, stdout} = await zael(['doctor', '--endpoint-url', 'http://127.0.0.1:1', '--json'])
     expect(code).toBe(6)
     expect(JSON.parse(stdout).checks).toContainEqual(expect.objectContaining({name: 'endpoint', state: 'fail'}))
@@ -110,7 +110,7 @@ describeOnEngine('status, list and doctor on a local engine', () => {
   })
 })
 
-it.each([[[]], [['--region', 'eu-west-1']]])('list says that a profile does not exist, with %j', async place => {
+it.each([[[]], [['--region', 'eu-west-1']]])('list reports a missing profile, with %j', async place => {
   const env = {
     AWS_CONFIG_FILE: '/dev/null',
     AWS_SHARED_CREDENTIALS_FILE: '/dev/null',

@@ -14,7 +14,7 @@ describeOnEngine('zael usage', () => {
     await populate(table)
   })
 
-  it('show tells windows with a bar against the limit, totals, and what 100 % is', async () => {
+  it('show prints windows with a bar against the limit, totals, and the meaning of 100 %', async () => {
     expect(await cli.show(`usage show user-1 ${DAY}`, 80)).toMatchInlineSnapshot(`
       "Hourly usage of user-1, 2026-11-01 00:00 to 2026-11-02 00:00 (times are UTC)
       START             RESOURCE  LIMIT     USED   BUDGET  SHARE              REQUESTS
@@ -47,7 +47,7 @@ describeOnEngine('zael usage', () => {
     `)
   })
 
-  it('show --json fits its schema and pages', async () => {
+  it('show --json matches its schema and pages', async () => {
     const first = await cli.tell(`usage show --resource gpt-4 ${DAY} --limit 2`)
     const second = await cli.tell(`usage show --resource gpt-4 ${DAY} --limit 2 --cursor ${first.next}`)
     expect(first).toMatchObject({window: 'hourly', since: '2026-11-01T00:00:00.000Z', entity: null, resource: 'gpt-4'})
@@ -69,7 +69,7 @@ describeOnEngine('zael usage', () => {
     ])
   })
 
-  it('show says what it does not know', async () => {
+  it('show names a missing entity or resource, and refuses bad input', async () => {
     expect(await cli.fail('usage show user-l')).toMatchObject({code: 3, error: {code: 'entity.missing'}})
     expect(await cli.fail('usage show --resource gtp-4')).toMatchObject({
       code: 3,
@@ -80,7 +80,7 @@ describeOnEngine('zael usage', () => {
     expect(await cli.tell(`usage show idle ${DAY}`)).toMatchObject({windows: [], totals: [], next: null})
   })
 
-  it('summary adds up, per resource', async () => {
+  it('summary adds up per resource', async () => {
     expect(await cli.show(`usage summary user-1 ${DAY}`, 80)).toMatchInlineSnapshot(`
       "Hourly usage of user-1, 2026-11-01 00:00 to 2026-11-02 00:00 (times are UTC)
       RESOURCE  LIMIT   TOKENS  WINDOWS    AVERAGE     PEAK  PEAK AT

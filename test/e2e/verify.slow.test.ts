@@ -15,12 +15,12 @@ describeOnEngine('zael verify', () => {
 
   const masked = (text: string) => text.replaceAll(scene.table.namespace, 'NS').replaceAll(table.name, 'STACK')
 
-  it('finds nothing wrong and exits with 0', async () => {
+  it('finds no problem and exits with 0', async () => {
     expect(masked(await cli.show('verify', 80))).toMatch(/^\d+ items of stack "STACK": no findings\n$/)
     expect(await cli.tell('verify')).toMatchObject({clean: true, findings: [], count: 0, repaired: 0})
   })
 
-  it('names what disagrees, exits with 6, and with --fix repairs it', async () => {
+  it('names inconsistencies, exits with 6, and repairs them with --fix', async () => {
     const ofParent = keys.bucket(scene.table.namespace, 'user-1', 'gpt-4', 0)
     await scene.change(ofParent, {parent_id: {S: 'team-\u001b[31m2'}})
     const found = await cli.run('verify --entity user-1')
@@ -52,7 +52,7 @@ describeOnEngine('zael verify', () => {
     expect(events).toMatchObject([{resource: 'gpt-4', details: {kind: 'parent'}}])
   })
 
-  it('refuses nonsense', async () => {
+  it('refuses bad input', async () => {
     expect(await cli.fail('verify --cursor nonsense')).toMatchObject({code: 2, error: {code: 'page.cursor'}})
     expect(await cli.fail('verify --rate-limit 0')).toMatchObject({code: 2})
     expect(await cli.fail('verify --yes')).toMatchObject({code: 2})

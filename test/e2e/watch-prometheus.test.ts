@@ -60,7 +60,7 @@ describeOnEngine('zael watch --prometheus', () => {
     expect(stdout).not.toContain('user-1')
   })
 
-  it('serves them, one read for all who ask within the interval, and ends with the code of the signal', async () => {
+  it('serves metrics with one read per interval, and exits with the code of the signal', async () => {
     let requests = 0
     await using proxy = await engineProxy(inject('engineEndpoint'), () => {
       requests++
@@ -82,7 +82,7 @@ describeOnEngine('zael watch --prometheus', () => {
     await expect(fetch(url)).rejects.toThrow()
   })
 
-  it('reads once for all who ask at the same time, and again for who asks later', async () => {
+  it('shares one read among simultaneous scrapes, and reads again for later ones', async () => {
     const operations: string[] = []
     await using proxy = await engineProxy(inject('engineEndpoint'), operation => {
       operations.push(operation)
@@ -110,7 +110,7 @@ describeOnEngine('zael watch --prometheus', () => {
     expect(operations.filter(name => /Put|Update|Delete|Write/.test(name))).toEqual([])
   })
 
-  it('does not wait for a read under way when it ends', async () => {
+  it('does not wait for a pending read when it ends', async () => {
     await using proxy = await silentProxy()
     await using stack = await openStack({stack: table.name, namespace: 'default', 'endpoint-url': proxy.endpoint}, {})
     const place = {namespace: 'default', ourVersion: '0.1.0'}
@@ -124,7 +124,7 @@ describeOnEngine('zael watch --prometheus', () => {
     await reading
   })
 
-  it('leaves no timer behind that would keep the process alive when it ends during a scrape', async () => {
+  it('leaves no timer that keeps the process alive when it ends during a scrape', async () => {
     await using proxy = await silentProxy()
     const {zael, url} = await serve(proxy.endpoint, '--interval', '500ms')
     const [started, cleared] = [vi.spyOn(globalThis, 'setTimeout'), vi.spyOn(globalThis, 'clearTimeout')]
@@ -144,7 +144,7 @@ describeOnEngine('zael watch --prometheus', () => {
     }
   })
 
-  it('says of a read that the table does not answer what happened, and what to do', async () => {
+  it('explains a read that the table does not answer, with a hint', async () => {
     await using proxy = await silentProxy()
     await using stack = await openStack({stack: table.name, namespace: 'default', 'endpoint-url': proxy.endpoint}, {})
     const place = {namespace: 'default', ourVersion: '0.1.0'}
@@ -167,7 +167,7 @@ describeOnEngine('zael watch --prometheus', () => {
     }
   })
 
-  it('listens for signals after the first read, and --for limits that one as well', async () => {
+  it('handles signals after the first read, which --for limits as well', async () => {
     const asked = new EventEmitter()
     const unanswered = once(asked, 'read')
     await using proxy = await engineProxy(inject('engineEndpoint'), () => {
@@ -183,7 +183,7 @@ describeOnEngine('zael watch --prometheus', () => {
     expect(await zael.ended).toMatchObject({code: 1, stderr: expect.stringContaining('timed out')})
   })
 
-  it('says that the port is in use', async () => {
+  it('reports a port in use', async () => {
     const other = createServer()
     await new Promise<void>(resolve => other.listen(0, '127.0.0.1', resolve))
     try {
@@ -219,12 +219,12 @@ it.each([
   ['[::1]:80', '::1', 80, true],
   ['0.0.0.0:80', '0.0.0.0', 80, false],
   ['[::]:80', '::', 80, false],
-])('--listen %s', (text, host, port, loopback) => {
+])('refuses --listen %s', (text, host, port, loopback) => {
   expect(listenAddress(text)).toEqual({host, port})
   expect(isOwnMachine(host)).toBe(loopback)
 })
 
-it('a read that fails is a 503 with the reason, and the server goes on', async () => {
+it('answers a failed read with 503 and the reason, and keeps serving', async () => {
   let isBroken = true
   const server = await serveMetrics(
     async () => {

@@ -32,7 +32,7 @@ describe.skipIf(isTmuxMissing())('the live view on a terminal', () => {
       await populate(table)
     })
 
-    it('draws, takes keys and another size, and leaves a line behind', async () => {
+    it('draws, responds to keys and resizing, and leaves a line behind', async () => {
       const terminal = await start({columns: 90, rows: 20})
       await terminal.until(
         /3 of 3 buckets/,
@@ -64,7 +64,7 @@ describe.skipIf(isTmuxMissing())('the live view on a terminal', () => {
       expect(await terminal.state()).toEqual({isAlternate: false, isCursorShown: true})
     })
 
-    it('tells a command that leads to the same bucket', async () => {
+    it('shows a command that selects the same bucket', async () => {
       const terminal = await start({columns: 200, rows: 20})
       await terminal.until(/3 of 3 buckets/)
       await terminal.press('c')
@@ -74,7 +74,7 @@ describe.skipIf(isTmuxMissing())('the live view on a terminal', () => {
       await terminal.until(/exit code 0/)
     })
 
-    it('--actions: a question with its command, then what the command does, audited, and a line in the scrollback', async () => {
+    it('asks with the command before an action, runs and audits it, and leaves a line in the scrollback', async () => {
       const tenant = await new Repository({stack: table.name, transport: table.transport}).namespace()
       const before = (await tenant.audit.list({entity: 'user-2'})).records.length
       const terminal = await start(
@@ -107,7 +107,7 @@ describe.skipIf(isTmuxMissing())('the live view on a terminal', () => {
       expect(records.length - before).toBe(2)
     })
 
-    it('without --actions no key writes anything', async () => {
+    it('ignores action keys without --actions', async () => {
       await using proxy = await readOnlyProxy(inject('engineEndpoint'))
       const reading = await start({columns: 120, rows: 24}, proxy.endpoint)
       await reading.until(/3 of 3 buckets/)
@@ -120,7 +120,7 @@ describe.skipIf(isTmuxMissing())('the live view on a terminal', () => {
       expect(proxy.takeWrites()).toEqual([])
     })
 
-    it('q ends it at once, also while nobody answers what was asked for an action', async () => {
+    it('quits at once on q, even while a read for an action is pending', async () => {
       let isDeaf = false
       await using proxy = await engineProxy(inject('engineEndpoint'), () => (isDeaf ? 'unanswered' : 'answered'))
       const terminal = await start({columns: 120, rows: 24}, proxy.endpoint, {}, '--actions')
@@ -132,7 +132,7 @@ describe.skipIf(isTmuxMissing())('the live view on a terminal', () => {
       await terminal.until(/exit code 0/)
     })
 
-    it('q ends it at once, also while nobody answers what was asked for the detail and the health', async () => {
+    it('quits at once on q, even while reads for the detail and the health are pending', async () => {
       let isDeaf = false
       let late = 0
       let hasQuit = false
@@ -157,7 +157,7 @@ describe.skipIf(isTmuxMissing())('the live view on a terminal', () => {
       expect(late).toBeLessThanOrEqual(3)
     })
 
-    it('a terminal that cannot move its cursor gets lines', async () => {
+    it('prints lines on a terminal that cannot move its cursor', async () => {
       const terminal = await start({columns: 200, rows: 20}, inject('engineEndpoint'), {TERM: 'dumb'})
       await terminal.until(/Z {2}3 buckets, 1 over, 0 near, 1 in debt {2}worst user-1 gpt-4/)
       expect(await terminal.state()).toEqual({isAlternate: false, isCursorShown: true})
@@ -165,7 +165,7 @@ describe.skipIf(isTmuxMissing())('the live view on a terminal', () => {
       await terminal.until(/exit code 143/)
     })
 
-    it('gives the terminal back on Ctrl-C, with code 130', async () => {
+    it('restores the terminal on Ctrl-C, and exits with 130', async () => {
       const terminal = await start({columns: 80, rows: 24})
       await terminal.until(/3 of 3 buckets/)
       await terminal.press('C-c')
@@ -173,7 +173,7 @@ describe.skipIf(isTmuxMissing())('the live view on a terminal', () => {
       expect(await terminal.state()).toEqual({isAlternate: false, isCursorShown: true})
     })
 
-    it('Ctrl-Z stops it and gives the terminal back; fg draws it again, in the size that the terminal has by then', async () => {
+    it('restores the terminal on Ctrl-Z, and redraws in its current size after fg', async () => {
       const then = 'echo "stopped with $?"; stty -a | grep -ow -e -*icanon -e -*echo; read -r _; fg; '
       const terminal = await start({columns: 80, rows: 24}, inject('engineEndpoint'), {then})
       await terminal.until(/3 of 3 buckets/)
@@ -192,7 +192,7 @@ describe.skipIf(isTmuxMissing())('the live view on a terminal', () => {
       expect(await terminal.state()).toEqual({isAlternate: false, isCursorShown: true})
     })
 
-    it('gives the terminal back on SIGTERM, with code 143', async () => {
+    it('restores the terminal on SIGTERM, and exits with 143', async () => {
       const terminal = await start({columns: 80, rows: 24})
       await terminal.until(/3 of 3 buckets/)
       await terminal.signal('SIGTERM')
@@ -200,7 +200,7 @@ describe.skipIf(isTmuxMissing())('the live view on a terminal', () => {
       expect(await terminal.state()).toEqual({isAlternate: false, isCursorShown: true})
     })
 
-    it('keeps the last frame when the engine is gone, and goes on when it is back', async () => {
+    it('keeps the last frame while the engine is unavailable, and continues afterwards', async () => {
       let isUp = true
       await using proxy = await engineProxy(inject('engineEndpoint'), () => (isUp ? 'answered' : 'cut'))
       const terminal = await start({columns: 120, rows: 24}, proxy.endpoint)

@@ -57,7 +57,7 @@ describeOnEngine('zael watch', () => {
     repository = new Repository({stack: table.name, transport: table.transport})
   })
 
-  it('--once is a table', async () => {
+  it('prints a table with --once', async () => {
     expect(await cli.show('watch --once', 80)).toMatchInlineSnapshot(`
       "STATUS  ENTITY  RESOURCE  LIMIT  LEVEL  CAPACITY  LEFT  REFUSED  LAST REFUSED
       over    user-1  gpt-4     rpm      -20       100    0%        0             -
@@ -80,7 +80,7 @@ describeOnEngine('zael watch', () => {
     `)
   })
 
-  it('--once reads twice to sort by a rate, and shows it', async () => {
+  it('reads twice to sort by a rate with --once, and shows the rate', async () => {
     const {stdout, stderr} = await watched('--once', '--sort', 'rate', '--interval', '500ms')
     expect(stderr).toBe('')
     const [titles, ...rows] = stdout.split('\n')
@@ -89,7 +89,7 @@ describeOnEngine('zael watch', () => {
     expect(stdout).toContain('; 6.5 read units\n')
   })
 
-  it('--once --output csv has a row per bucket, and plain numbers in columns for each limit', async () => {
+  it('prints a row per bucket as CSV, with plain numbers in columns for each limit', async () => {
     const {code, stdout, stderr} = await watched('--once', '--sort', 'entity', '--output', 'csv')
     expect({code, stderr}).toEqual({code: 0, stderr: ''})
     expect(stdout).toMatchInlineSnapshot(`
@@ -101,7 +101,7 @@ describeOnEngine('zael watch', () => {
     `)
   })
 
-  it('L6 --once --json tells the figures of the repository for its instant', async () => {
+  it("L6 prints the repository's figures of one instant with --once --json", async () => {
     const result = await watched('--once', '--json')
     expect(result.code).toBe(0)
     const document = JSON.parse(result.stdout)
@@ -137,7 +137,7 @@ describeOnEngine('zael watch', () => {
     )
   })
 
-  it('--json is one document per line, and nothing else', async () => {
+  it('prints only one document per line with --json', async () => {
     const zael = start('--interval', '500ms', '--json', '--top', '2')
     await zael.until(/\n.*\n/)
     const {code, stdout, stderr} = await zael.stop('SIGINT')
@@ -157,7 +157,7 @@ describeOnEngine('zael watch', () => {
     ])
   })
 
-  it('--filter chooses what every line is about, and each says of how many', async () => {
+  it('applies --filter to every line, and shows the total', async () => {
     const zael = start('--filter', 'search')
     await zael.until(/\n/)
     const {stdout} = await zael.stop('SIGINT')
@@ -166,7 +166,7 @@ describeOnEngine('zael watch', () => {
     expect(lines.at(-1)).toMatch(/^Watched 1 of 3 buckets for /)
   })
 
-  it('--for ends it, also while nobody answers the first poll', async () => {
+  it('ends after --for, even while the first poll is pending', async () => {
     stopTimers()
     const zael = start('--for', '20s', '--interval', '1min')
     await zael.until(/\n/)
@@ -215,14 +215,14 @@ describeOnEngine('zael watch', () => {
     expect(stdout.trimEnd().split('\n').at(-1)).toMatch(/^Watched 3 buckets/)
   })
 
-  it('ends when nobody reads any more', async () => {
+  it('ends when its reader is gone', async () => {
     const zael = spawned('--interval', '500ms')
     await zael.until(/\n/)
     zael.stopReading()
     expect((await zael.ended).code).toBe(0)
   })
 
-  it('goes on with what it has while the table is out of reach, and says so', async () => {
+  it('continues with its last data while the table is unavailable, and says so', async () => {
     let isDown = false
     await using proxy = await engineProxy(inject('engineEndpoint'), () => (isDown ? 'cut' : 'answered'))
     const zael = startAt(proxy.endpoint, '--interval', '500ms')
@@ -234,13 +234,13 @@ describeOnEngine('zael watch', () => {
     expect((await zael.stop('SIGINT')).code).toBe(130)
   })
 
-  it('a first poll that fails is an ordinary error', async () => {
+  it('fails if the first poll fails', async () => {
     const {code, stdout, stderr} = await startAt('http://127.0.0.1:9').ended
     expect({code, stdout}).toEqual({code: 1, stdout: ''})
     expect(stderr).toContain('DynamoDB did not answer')
   })
 
-  it('what does not exist is named, with what was meant', async () => {
+  it('names a missing resource, entity or namespace, with the nearest one', async () => {
     expect(await cli.fail('watch --resource gtp-4')).toMatchObject({
       code: 3,
       error: {code: 'resource.missing', hint: 'Did you mean "gpt-4"?'},
@@ -252,7 +252,7 @@ describeOnEngine('zael watch', () => {
     expect(await cli.fail('watch --namespace defalt')).toMatchObject({code: 3, error: {code: 'namespace.missing'}})
   })
 
-  it('bad input is told before anything is read', async () => {
+  it('refuses bad input before it reads', async () => {
     expect(await cli.fail('watch --sort colour')).toMatchObject({code: 2, error: {code: 'watch.sort'}})
     expect(await cli.fail('watch --for 25d')).toMatchObject({code: 2, error: {code: 'watch.for'}})
     expect(await cli.fail('watch --resource a --entity b')).toMatchObject({code: 2})

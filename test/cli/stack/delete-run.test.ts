@@ -58,7 +58,7 @@ it('suggests the same command with the role of CloudFormation', () => {
 describe('a deletion that fails', () => {
   const cause = new ZaelError('access', 'aws.denied', 'Not allowed', {hint: 'Ask for it.'})
 
-  it('keeps its error if nothing is deleted', () => {
+  it('keeps an unexpected error, or one before any deletion', () => {
     expect(unfinishedDeletion(cause, begun())).toBe(cause)
     const bug = new TypeError('x')
     expect(unfinishedDeletion(bug, begun('stack'))).toBe(bug)

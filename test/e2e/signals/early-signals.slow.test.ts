@@ -40,7 +40,7 @@ beforeAll(async () => {
 })
 afterAll(() => rm(home, {recursive: true}))
 
-describe('a signal before a command has begun', () => {
+describe('a signal before a command starts', () => {
   it.each([
     ['oclif', '/cli/main.js', 'SIGINT', 130],
     ['oclif', '/cli/main.js', 'SIGTERM', 143],
@@ -50,13 +50,13 @@ describe('a signal before a command has begun', () => {
     expect(await interruptedWhileLoading(builtFrom(module), signal, DEPLOY)).toEqual({code, stdout: '', stderr: WORDS})
   })
 
-  it('says nothing to a shell that completes a word', async () => {
+  it('prints nothing during completion', async () => {
     const {code, stderr} = await interruptedWhileLoading('/completion/main.js', 'SIGINT', ['__complete', 'zael', 'de'])
     expect({code, stderr}).toEqual({code: null, stderr: ''})
   })
 })
 
-describeOnEngine('a signal while a command works', () => {
+describeOnEngine('a signal during a command', () => {
   const table = useTable()
 
   it('does not claim that nothing was changed', async () => {

@@ -15,7 +15,7 @@ const DELETIONS = ['DeleteChangeSet', 'DeleteStack']
 const CHANGES = [...DELETIONS, 'ExecuteChangeSet', 'UpdateStack', 'UpdateTerminationProtection']
 
 // The built command line on a real terminal, against a CloudFormation that plays what AWS documents.
-describe.skipIf(isTmuxMissing())('Ctrl-C typed at the question', () => {
+describe.skipIf(isTmuxMissing())('Ctrl-C at a question', () => {
   describeOnEngine('of a command that changes a stack', {timeout: 120_000}, () => {
     const deployer = useDeployer([NEW, DEPLOYED, FAILED])
     let folder = ''
@@ -48,14 +48,14 @@ describe.skipIf(isTmuxMissing())('Ctrl-C typed at the question', () => {
     const stack = (name: string) => deployer.server.cloudFormation.stack(name)
     const interruptedWith = (code: number) => ['Error: Interrupted: nothing was changed.', `exit code ${code}`]
 
-    it('deploy of a new stack: 130, and neither change set nor empty stack is left', async () => {
+    it('exits deploy of a new stack with 130, and leaves no change set or empty stack', async () => {
       const {end, changes} = await answered(`deploy --stack ${NEW}`, /This creates stack .*\[y\/N\]/, pressCtrlC)
       expect({end, changes}).toEqual({end: interruptedWith(130), changes: DELETIONS})
       expect(stack(NEW)).toBeUndefined()
       expect(await deployer.server.cloudFormation.account.find('AWS::DynamoDB::Table', NEW)).toBeUndefined()
     })
 
-    it('SIGTERM there, at a deploy of a change: 143, the change set is gone and the stack is as it was', async () => {
+    it('exits deploy of a change with 143 on SIGTERM, removes the change set, and keeps the stack', async () => {
       await deployer.deploy(DEPLOYED)
       const command = `deploy --stack ${DEPLOYED} --lambda-memory 1024`
       const {end, changes} = await answered(command, /This changes stack .*\[y\/N\]/, terminate)
@@ -64,13 +64,13 @@ describe.skipIf(isTmuxMissing())('Ctrl-C typed at the question', () => {
       expect(stack(DEPLOYED)?.changeSets.size).toBe(0)
     })
 
-    it('delete: 130, and nothing is deleted', async () => {
+    it('exits delete with 130, and deletes nothing', async () => {
       const {end, changes} = await answered(`delete --stack ${DEPLOYED}`, /Type ".*" to continue/, pressCtrlC)
       expect({end, changes}).toEqual({end: interruptedWith(130), changes: []})
       expect(stack(DEPLOYED)).toMatchObject({status: 'CREATE_COMPLETE'})
     })
 
-    it('deploy --export over an earlier one: 130, and its files are as they were', async () => {
+    it('exits deploy --export over existing files with 130, and keeps them', async () => {
       await writeFile(join(folder, 'stack.yaml'), 'mine')
       const question = /This overwrites the export in .*\[y\/N\]/
       const {end} = await answered(`deploy --export ${folder}`, question, pressCtrlC)
@@ -79,7 +79,7 @@ describe.skipIf(isTmuxMissing())('Ctrl-C typed at the question', () => {
       expect(await readFile(join(folder, 'stack.yaml'), 'utf8')).toBe('mine')
     })
 
-    it('deploy after a failed first one, which has to be deleted: 130, and it is still there', async () => {
+    it('exits deploy over a failed stack with 130, and keeps that stack', async () => {
       const {failures} = deployer.server.cloudFormation
       failures.set('AggregatorRole', 'Not authorized to create a role')
       await expect(deployer.deploy(FAILED)).rejects.toMatchObject({code: 'deploy.failed'})

@@ -212,7 +212,7 @@ describe.skipIf(inject('engineEndpoint') === '')('the stories of an operator', {
     },
   )
 
-  it('changes of one limit under traffic take no customer down, and lose no other limit', async () => {
+  it('change one limit under traffic without failing a customer or losing another limit', async () => {
     const goesOn = async () => {
       const {admitted} = await stack.until('cust-09 batch', () => true)
       return stack.until('cust-09 batch', tally => tally.admitted > admitted + 2)

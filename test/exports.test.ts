@@ -45,7 +45,7 @@ function boundNames(pattern: SyntaxNode): string[] {
 }
 
 describe('exported names of the library', () => {
-  it('exist once', () => {
+  it('are unique', () => {
     expect(sharedNames(readSources())).toEqual([])
   })
 })
@@ -65,7 +65,7 @@ describe('the search', () => {
     ['a list', 'const a = 1; export {a as Finding}'],
     ['a list of types', `export type {Finding} from './x.js'`],
     ['a namespace', `export * as Finding from './x.js'`],
-  ])('finds %s that another file exports too', (_, text) => {
+  ])('finds %s that another file also exports', (_, text) => {
     const files = [CLASS, file('src/lib/infra/health/b.ts', text)]
     expect(sharedNames(files)).toEqual(['Finding: src/lib/core/a.ts, src/lib/infra/health/b.ts'])
   })

@@ -80,7 +80,7 @@ entities: {u: {limits: {rpm: 1/min}, resources: {z: {limits: {rpm: 1/min}}, a: {
     expect(await managedResources(namespace)).toEqual(['a'])
   })
 
-  it('continues after a failure without deleting, records only what was done, and is completed by the next run', async () => {
+  it('continues after a failure without deleting, records only completed changes, and is completed by the next run', async () => {
     const namespace = newNamespace(table)
     const {repository} = namespace
     await apply(repository, resources('old'))
@@ -188,7 +188,7 @@ entities: {u: {limits: {rpm: 1/min}, resources: {z: {limits: {rpm: 1/min}}, a: {
     expect(namespace.tenant.transport.count('TransactWriteItems')).toBe(12 + 1)
   })
 
-  it('rethrows an unexpected error after recording what was done', async () => {
+  it('rethrows an unexpected error after recording completed changes', async () => {
     const namespace = newNamespace(table)
     const {repository} = namespace
     failWrites(namespace, 'RESOURCE#b"', () => new TypeError('a bug'))

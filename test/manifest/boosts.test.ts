@@ -20,7 +20,7 @@ const boostText = ({limit, isEnded}: PlannedBoost) => `${isEnded ? 'ends ' : ''}
 const resource = {level: 'resource', resource: 'gpt-4'} as const
 const entity = {level: 'entity', entity: 'user', resource: 'gpt-4'} as const
 
-describeOnEngine('a manifest and limits with an end', () => {
+describeOnEngine('a manifest and temporary limits', () => {
   const table = useTable()
 
   async function boosted() {
@@ -32,7 +32,7 @@ describeOnEngine('a manifest and limits with an end', () => {
     return {repository, tenant, until}
   }
 
-  it('do not differ: the file says what applies after the end', async () => {
+  it('do not differ: the file states the limits after expiry', async () => {
     const {repository} = await boosted()
     const {differences, boosts} = await diffManifest(repository, manifestOf(TEXT))
     expect(differences).toEqual([])
@@ -56,7 +56,7 @@ describeOnEngine('a manifest and limits with an end', () => {
     expect((await diffManifest(repository, manifestOf(changed))).differences).toEqual([])
   })
 
-  it('are exported as what applies after the end, with the boosts in a comment', async () => {
+  it('are exported as the limits after expiry, with the boosts in a comment', async () => {
     const {repository, until} = await boosted()
     await repository.setLimits(entity, [parseLimit('rpm=200/min')], {until})
     const text = await exportManifest(repository, 'test')
@@ -82,7 +82,7 @@ describeOnEngine('a manifest and limits with an end', () => {
     })
   })
 
-  it('make limits that were copied for a boost stay, where the file states them', async () => {
+  it('make limits copied for a boost permanent if the file states them', async () => {
     const {repository, tenant, until} = await boosted()
     await repository.setLimits(entity, [parseLimit('rpm=200/min')], {until})
     const stated = `${TEXT}entities:\n  user: {resources: {gpt-4: {limits: {rpm: 100/min, tpm: 10k/min}}}}\n`
@@ -100,7 +100,7 @@ describeOnEngine('a manifest and limits with an end', () => {
     expect((await repository.configs.get(entity))?.limits).toEqual(['rpm=100/min', 'tpm=10k/min'].map(parseLimit))
   })
 
-  it('say which boosts end: those of limits that the file does not state there', async () => {
+  it('name the boosts that end: those of limits that the file does not state there', async () => {
     const {repository, until} = await boosted()
     await repository.setLimits(entity, [parseLimit('rpm=200/min')], {until})
     const stated = `${TEXT}entities:\n  user: {resources: {gpt-4: {limits: {tpm: 20k/min}}}}\n`
@@ -120,7 +120,7 @@ describeOnEngine('a manifest and limits with an end', () => {
   it.each([
     ['states only a switch there', 'resources: {gpt-4: {disabled: true}}'],
     ['stated a switch there before', 'name: user'],
-  ])('leave a copy for a boost to its end where the file %s', async (_, user) => {
+  ])("keep a boost's copy until it expires if the file %s", async (_, user) => {
     const {repository, tenant, until} = await boosted()
     await apply(repository, `${TEXT}entities:\n  user: {resources: {gpt-4: {disabled: true}}}\n`)
     await repository.setLimits(entity, [parseLimit('rpm=200/min')], {until})
@@ -150,7 +150,7 @@ describeOnEngine('a manifest and limits with an end', () => {
     expect(buckets).toEqual({checked: 4, updated: 4, failed: 0})
   })
 
-  it('do not delete a copy for a boost where limits were managed before', async () => {
+  it("do not delete a boost's copy where limits were managed before", async () => {
     const {repository, until} = await boosted()
     await apply(repository, `${TEXT}entities:\n  user: {resources: {gpt-4: {limits: {rpm: 5/min}}}}\n`)
     await repository.deleteLimits(entity)

@@ -48,7 +48,7 @@ describeOnBoth('the requests of an apply', {timeout: 60_000}, table => {
     expect(all.length).toBeLessThanOrEqual(5 * ENTITIES + BUCKETS + 6)
   })
 
-  it('leave buckets alone that have the limits already', async () => {
+  it('skip buckets that already have the limits', async () => {
     const namespace = newNamespace(table)
     await withBuckets(namespace, 6)
     const {count, buckets} = await counted(namespace, manifest('6/min'))
@@ -56,7 +56,7 @@ describeOnBoth('the requests of an apply', {timeout: 60_000}, table => {
     expect(count('UpdateItem')).toBe(2)
   })
 
-  it('are for what changes alone: one entity of ten, and nothing the second time', async () => {
+  it('cover only changes: one entity of ten, and nothing the second time', async () => {
     const namespace = newNamespace(table)
     await withBuckets(namespace, 5)
     await counted(namespace, manifest('5/min'))

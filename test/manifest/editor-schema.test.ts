@@ -77,11 +77,11 @@ describe('the schema for editors', () => {
     [withEntity({resources: {_default_: {limits: {rpm: 1}}}}), true],
     [withEntity({limit: {rpm: 1}}), false],
     [{namespace: 'a', entities: {'e#1': {}}}, false],
-  ])('and zael agree about %j: %s', (value, isValid) => {
+  ])('agrees with zael about %j: %s', (value, isValid) => {
     expect({schema: accepts(value), zael: isParsed(value)}).toEqual({schema: isValid, zael: isValid})
   })
 
-  it('is what the schema of manifests generates; a stale one is refused', async () => {
+  it('matches the one generated from the schema of manifests, and a stale one is refused', async () => {
     const check = (...args: string[]) => run(process.execPath, [join(ROOT, '.ci', 'limits-schema.js'), ...args], {})
     expect(await check('--check')).toEqual({code: 0, stdout: '', stderr: ''})
     const folder = mkdtempSync(join(tmpdir(), 'zael-limits-schema-'))
@@ -96,7 +96,7 @@ describe('the schema for editors', () => {
     }
   })
 
-  it('has names of the same form as zael', () => {
+  it('accepts the same names as zael', () => {
     const names = fc.oneof(
       fc.stringMatching(/^[a-zA-Z0-9_.:@/ -]{1,6}$/),
       fc.constantFrom('GSI4SK', 'LSI5SK', 'ttl', 'wcu', 'x'.repeat(65)),

@@ -76,7 +76,7 @@ entities:
     expect(plan.counts).toMatchObject({adopt: 5, unchanged: 7})
   })
 
-  it('of an empty namespace is empty', async () => {
+  it('is empty for an empty namespace', async () => {
     expect(await exportManifest(newNamespace(table).repository, 'prod')).toBe('namespace: prod\n')
   })
 

@@ -23,7 +23,7 @@ entities:
 
 /** The hashes were computed by Python: sha256 of `json.dumps(normal form, sort_keys=True)`. */
 describe('the hash of a manifest', () => {
-  it('equals the one that the Python system stores', () => {
+  it('equals the hash that the Python system stores', () => {
     expect(hashOf(PYTHON_STYLE)).toBe('sha256:8d5685b9cf074cb7139a343dd86c99ac99a238d6df7ed77dae1e48da35488762')
     const empty = 'sha256:14c593457e8d50077bb8cc4dce15e59a138c52e3524aed09fc5f6b89fe38e110'
     expect(hashOf('namespace: default')).toBe(empty)
@@ -42,7 +42,7 @@ describe('the hash of a manifest', () => {
     expect(hashOf(text)).toBe(hashOf(PYTHON_STYLE))
   })
 
-  it('escapes like Python, and includes fields that only zael knows where they are stated', () => {
+  it('escapes like Python, and includes stated fields that only zael has', () => {
     const text = JSON.stringify({
       namespace: 'default',
       entities: {'user-1': {name: 'Zoë \u007f\u{1F600}"\n', metadata: {a: [1, 2.5, null, true]}}},

@@ -29,7 +29,7 @@ const problemsOf = (text: string): string[] =>
 const aliases = (name: string, count: number) => Array(count).fill(`*${name}`).join(', ')
 
 describe('a manifest that expands', () => {
-  it('by aliases of aliases in every place is refused', () => {
+  it('is refused for aliases of aliases in every place', () => {
     const count = 200
     const text = `namespace: a
 resources:
@@ -40,7 +40,7 @@ ${Array.from({length: count}, (_, at) => `  e${at + 1}: *entity`).join('\n')}`
     expect(problemsOf(text)).toEqual(['5:3 [] this has more than 1,000,000 values after expanding aliases'])
   })
 
-  it('within bounds is accepted', () => {
+  it('is accepted within bounds', () => {
     const users = Array.from({length: 2000}, (_, at) => `  u${at}: *user`).join('\n')
     const {entities} = parse(`entities:\n  first: &user {limits: {rpm: 1/min, tpm: 2/min}}\n${users}`)
     expect(entities.size).toBe(2001)
@@ -48,14 +48,14 @@ ${Array.from({length: count}, (_, at) => `  e${at + 1}: *entity`).join('\n')}`
     expect(entities.get('u1999')?.scopes.get('_default_')).toEqual({limits, policies: {}})
   })
 
-  it('by a merge list of thousands of aliases is refused', () => {
+  it('is refused for a merge list of thousands of aliases', () => {
     const text = `namespace: a\nresources: {a: {limits: &l {rpm: 1}}, b: {limits: {<<: [${aliases('l', 5000)}]}}}`
     expect(problemsOf(text)).toEqual([expect.stringContaining('<< merges 5,000 mappings; the maximum is 100')])
     const list = `namespace: a\nresources: {a: {limits: &l {rpm: 1}}, b: {limits: {<<: [${aliases('l', 100)}]}}}`
     expect(parseManifest(list, {file: 'f'}).resources.get('b')?.limits).toEqual([parseLimit('rpm=1/min')])
   })
 
-  it('by merges of many entries in many places is refused', () => {
+  it('is refused for merges of many entries in many places', () => {
     const entries = Array.from({length: 2000}, (_, at) => `l${at}: 1`).join(', ')
     const merges = Array.from({length: 6}, (_, at) => `  r${at}: {limits: {<<: [${aliases('l', 100)}]}}`).join('\n')
     expect(problemsOf(`namespace: a\nresources:\n  a: {limits: &l {${entries}}}\n${merges}`)).toEqual([
@@ -63,7 +63,7 @@ ${Array.from({length: count}, (_, at) => `  e${at + 1}: *entity`).join('\n')}`
     ])
   })
 
-  it('by merges of merges of merges is as large as its distinct names', () => {
+  it('counts each distinct name once in merges of merges of merges', () => {
     const levels = Array.from({length: 40}, (_, at) => {
       return `  r${at + 1}: {limits: &m${at + 1} {<<: [*m${at}, *m${at}, *m${at}], l${at + 1}: 1}}`
     })
@@ -79,7 +79,7 @@ ${Array.from({length: count}, (_, at) => `  e${at + 1}: *entity`).join('\n')}`
       'resources: {<<: [[{}]]}',
       '2:18 [resources] << needs a mapping or a list of mappings, not a list',
     ],
-  ])('by merging or containing %s is refused', (_what, text, problem) => {
+  ])('is refused for merging or containing %s', (_what, text, problem) => {
     expect(problemsOf(`namespace: a\n${text}`)).toEqual([problem])
   })
 
@@ -90,15 +90,15 @@ ${Array.from({length: count}, (_, at) => `  e${at + 1}: *entity`).join('\n')}`
     ['dashes', '- '.repeat(1e4)],
     ['question marks', '? '.repeat(1e4)],
     ['indentation', Array.from({length: 500}, (_, at) => `${' '.repeat(at)}a:`).join('\n')],
-  ])('by thousands of levels of %s is refused instead of ending the process', (_what, text) => {
+  ])('is refused for thousands of levels of %s, and does not end the process', (_what, text) => {
     expect(problemsOf(text)).toEqual([expect.stringMatching(/^\d+:\d+ \[\] this is nested more than 64 levels deep$/)])
   })
 })
 
-describe('names that objects have already', () => {
+describe('names of built-in object properties', () => {
   const NAMES = ['constructor', 'toString', 'hasOwnProperty', 'valueOf']
 
-  it('are names like any other where they are legal', () => {
+  it('are accepted like any other where they are legal', () => {
     const scopes = NAMES.map(name => `  ${name}: {limits: {${NAMES.map(each => `${each}: 1`).join(', ')}}}`).join('\n')
     const entities = NAMES.map((name, at) => `  ${name}: {parent: ${NAMES[at + 1] ?? 'null'}, name: ${name}}`).join(
       '\n',
@@ -111,7 +111,7 @@ describe('names that objects have already', () => {
     expect(fingerprint(manifest)).toMatch(/^sha256:/)
   })
 
-  it('__proto__ is refused everywhere except in metadata, and never dropped', () => {
+  it('refuse __proto__ everywhere except in metadata, and never drop it', () => {
     expect(
       problemsOf(`namespace: a
 __proto__: {x: 1}
@@ -130,7 +130,7 @@ entities: {__proto__: {}, e: {__proto__: 1}, f: {resources: {__proto__: {}}}}`),
     ])
   })
 
-  it('are stored as they are in metadata', () => {
+  it('are stored unchanged in metadata', () => {
     const {entities} = parse('entities: {e: {metadata: {__proto__: {polluted: 1}, constructor: 2, toString: null}}}')
     const metadata = entities.get('e')?.metadata as object
     expect(Object.entries(metadata)).toEqual([
@@ -158,26 +158,26 @@ describe('odd values and texts', () => {
     ['rpm: {capacity: 9007199254740993}', 'not 9007199254740993'],
     ['rpm: {capacity: -1}', 'not -1'],
     ['rpm: {capacity: .nan}', 'not .nan'],
-  ])('%s is refused as it is written', (limit, problem) => {
+  ])('refuses %s as written', (limit, problem) => {
     expect(problemsOf(`namespace: a\nresources: {g: {limits: {${limit}}}}`)).toEqual([expect.stringContaining(problem)])
   })
 
-  it.each(['1e400', '9007199254740993', '-9007199254740993'])('%s in metadata is refused as it is written', value => {
+  it.each(['1e400', '9007199254740993', '-9007199254740993'])('refuses %s in metadata as written', value => {
     expect(problemsOf(`namespace: a\nentities: {e: {metadata: {x: ${value}}}}`)).toEqual([
       `2:30 [entities.e.metadata.x] ${value} cannot be stored exactly; write it in quotes`,
     ])
   })
 
-  it('a byte order mark counts for no column', () => {
+  it('ignores a byte order mark when counting columns', () => {
     expect(parseManifest('\uFEFFnamespace: a', {file: 'f'}).namespace).toBe('a')
     expect(problemsOf('\uFEFFnamspace: a')[0]).toMatch(/^1:1 \[\] "namspace"/)
   })
 
-  it('tabs as indentation are refused with their line', () => {
+  it('refuses tabs as indentation with their line', () => {
     expect(problemsOf('namespace: a\nresources:\n\tg: 1')).toEqual(['3:1 [] Tabs are not allowed as indentation'])
   })
 
-  it('duplicate keys are refused at every level', () => {
+  it('refuses duplicate keys at every level', () => {
     expect(
       problemsOf(
         'namespace: a\nnamespace: b\nentities: {e: {}, e: {metadata: {x: 1, x: 2}}}\nresources: {1: {}, "1": {}}',
@@ -192,7 +192,7 @@ describe('odd values and texts', () => {
     )
   })
 
-  it('more than a hundred problems are counted, not listed', () => {
+  it('counts problems beyond a hundred instead of listing them', () => {
     const {message, details} = failureOf('}'.repeat(5000))
     expect(message.split('\n')).toHaveLength(102)
     expect(message).toMatch(/^The manifest has 5000 problems:\n.*\n {2}and 4,900 more$/s)
@@ -218,11 +218,11 @@ describe('a manifest file', () => {
     ['of 50 MB', 'x'.repeat(50e6), 2, 'cannot read /F/limits.yaml: it is larger than 16 MiB'],
     ['with a NUL byte', 'namespace: a\nsystem: \0', 2, 'it is not text: line 2 has a NUL byte'],
     ['in UTF-16', Buffer.from('\uFEFFnamespace: a', 'utf16le'), 2, 'it is not UTF-8 text'],
-  ])('that is %s is refused', async (_what, content, code, message) => {
+  ])('is refused if it is %s', async (_what, content, code, message) => {
     expect(await validate(content)).toEqual({code, stdout: '', stderr: expect.stringContaining(message)})
   })
 
-  it('of more than 16 MiB is read where it has the form of an export, and otherwise refused with the first other line', async () => {
+  it('may exceed 16 MiB in the form of an export; otherwise the first other line is refused', async () => {
     const long = 'x'.repeat(10_000)
     const blocks = Array.from({length: 1700}, (_, at) => `  user-${at}:\n    name: ${long}\n`).join('')
     const text = `namespace: a\nentities:\n${blocks}`
@@ -232,7 +232,7 @@ describe('a manifest file', () => {
       stdout: '',
       stderr: expect.stringMatching(/it is larger than 16 MiB.*Line 3403 differs/s),
     })
-    // What is wrong with an entity is said all the same, at its line.
+    // A mistake in an entity is still reported, with its line.
     expect(await validate(`${text}  user-0:\n    name: again\n`)).toEqual({
       code: 2,
       stdout: '',

@@ -15,7 +15,7 @@ describeOnEngine('an import of entities', () => {
     return {tenant, own: new NamespaceRepository(tenant, 'ops')}
   }
 
-  it('creates parents before children, updates what differs, and then finds nothing to do', async () => {
+  it('creates parents before children, updates differences, and then finds no changes', async () => {
     const {own} = setUp()
     await own.entities.create({id: 'old', name: 'Old', metadata: {plan: 'free', note: 'stays'}})
     await own.configs.set({level: 'resource', resource: 'gpt-4'}, parseLimits(['rpm=10', 'tpm=1k']))
@@ -55,7 +55,7 @@ describeOnEngine('an import of entities', () => {
     }
   })
 
-  it('that was stopped is continued by the next run', async () => {
+  it('is resumed by the next run after an interruption', async () => {
     const {own} = setUp()
     const ids = Array.from({length: 30}, (_, at) => `e${at}`)
     const listed = list('id,limits', ...ids.map(id => `${id},rpm=5`))
@@ -73,7 +73,7 @@ describeOnEngine('an import of entities', () => {
     expect((await own.entities.list()).records).toHaveLength(30)
   })
 
-  it('leaves boosts alone: a list states what applies after them', async () => {
+  it('keeps boosts: a list states the limits after them', async () => {
     const {tenant, own} = setUp()
     tenant.nowMs = Date.parse('2026-11-16T14:36:12Z')
     const until = new Date(tenant.nowMs + 3_600_000)
@@ -117,7 +117,7 @@ describeOnEngine('an import of entities', () => {
     )
   })
 
-  it('names what failed, and goes on with the rest', async () => {
+  it('names failures, and continues with the rest', async () => {
     const {own} = setUp()
     const plan = await planImport(own, list('id,parent', 'a,', 'b,a', 'c,'))
     await own.entities.create({id: 'x'})

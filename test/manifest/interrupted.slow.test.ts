@@ -50,7 +50,7 @@ describeOnBoth('a run that loses its connection to the table', {timeout: 600_000
     return {...namespace, outcome}
   }
 
-  it('has recorded everything that exists, at whichever call it happens, and the next run completes it', async () => {
+  it('has recorded everything that exists, whichever call fails, and is completed by the next run', async () => {
     let lostCalls = 0
     for (let at = 1, outcome = 'failed'; outcome === 'failed'; at += extent === 'all' ? 1 : 9) {
       for (const isApplied of [true, false]) {

@@ -34,7 +34,7 @@ describe('limits of all kinds in a manifest', () => {
       'q=10,6/7sec:5@"* 9 * * 7 Asia/Tokyo"',
     ],
     ['{capacity: 10, soft: false}', 'q=10'],
-  ])('%s is %s', (written, text) => {
+  ])('read %s as %s', (written, text) => {
     expect(parsed(written)).toEqual([parseLimit(text)])
   })
 
@@ -55,7 +55,7 @@ describe('limits of all kinds in a manifest', () => {
       ['1/min', ...Array.from({length: 47}, (_, at) => `limit-${at}: 1/min`)].join('\n      '),
       '48 limits are too many: the maximum is 47',
     ],
-  ])('%s is refused', (written, why) => {
+  ])('refuse %s', (written, why) => {
     expect(problem(manifest(written))).toContain(why)
   })
 

@@ -28,10 +28,10 @@ async function setAll({tenant}: TestNamespace, {entities}: Manifest): Promise<vo
   await putAll(tenant, items)
 }
 
-describeOnEngine('a manifest of more entities than one record has room for', {timeout: 120_000}, () => {
+describeOnEngine('a manifest whose entities exceed one record', {timeout: 120_000}, () => {
   const table = useTable()
 
-  it('is adopted, changed and made smaller, and what it manages is known all the time', async () => {
+  it('is adopted, changed and made smaller, and always knows its managed entities', async () => {
     const namespace = newNamespace(table)
     const {tenant, repository} = namespace
     const manifest = manyEntities(1700)

@@ -12,7 +12,7 @@ async function merged(sources: readonly AsyncIterable<string>[]): Promise<(reado
   return found
 }
 
-it('sorted sources become one, and what is equal comes together', async () => {
+it('merges sorted sources, with equal entries together', async () => {
   const sources = fc.array(fc.array(fc.constantFrom('a', 'b', 'c', 'ca', 'd')).map(texts => texts.sort()))
   await fc.assert(
     fc.asyncProperty(sources, async lists => {
@@ -24,7 +24,7 @@ it('sorted sources become one, and what is equal comes together', async () => {
   )
 })
 
-it('sources are read as far as needed, and ended with the reader', async () => {
+it('reads sources only as far as needed, and closes them with the reader', async () => {
   let read = 0
   let isEnded = false
   async function* endless() {

@@ -180,7 +180,7 @@ const oddText = fc
   })
 
 describe('a manifest that is read entity by entity', () => {
-  it('is the same with odd scalars, keys and lines', () => {
+  it('parses equally with odd scalars, keys and lines', () => {
     let divided = 0
     fc.assert(
       fc.property(oddText, fc.integer({min: 1, max: 40}), (text, pieceLength) => {
@@ -194,7 +194,7 @@ describe('a manifest that is read entity by entity', () => {
     expect(divided).toBeGreaterThan(50)
   })
 
-  it('has the values and the problems of one that is read as a whole', () => {
+  it('has the values and problems of a manifest read as a whole', () => {
     const seen = {divided: 0, valid: 0, invalid: 0}
     fc.assert(
       fc.property(manifestText, fc.integer({min: 1, max: 40}), (text, pieceLength) => {
@@ -212,7 +212,7 @@ describe('a manifest that is read entity by entity', () => {
     expect(seen.invalid).toBeGreaterThan(60)
   })
 
-  it('is the same after any small slip', () => {
+  it('parses equally after any small mistake', () => {
     const text = `${HEAD}entities:\n${['a', 'b', 'c'].map(id => `  ${id}:\n    name: User ${id}\n    parent: team\n    metadata:\n      plan: gold\n    resources:\n      gpt-4:\n        limits:\n          rpm: 6k/min\n`).join('')}`
     const sign = fc.constantFrom(
       '',
@@ -251,7 +251,7 @@ describe('a manifest that is read entity by entity', () => {
     expect(divided).toBeGreaterThan(150)
   })
 
-  it('is divided where an export has written it, also with quoted texts, lists and comments at the end', () => {
+  it('is divided as exports write it, also with quoted texts, lists and trailing comments', () => {
     const entities = {
       team: {name: 'yes'},
       a: {name: 'x: y', parent: 'team', metadata: {tags: ['a', 'b'], note: 'two\nlines'}, limits: {rpm: '5/min'}},
@@ -262,7 +262,7 @@ describe('a manifest that is read entity by entity', () => {
     expect(inBlocks(text)).toHaveProperty('order', ['team', 'a', 'b'])
   })
 
-  it('shares what entities state alike, apart from name and parent', () => {
+  it('shares equal statements of entities, apart from name and parent', () => {
     const rest = '    metadata:\n      plan: gold\n    resources:\n      g:\n        limits:\n          rpm: 5/min\n'
     const text = `namespace: a\nentities:\n  u1:\n    name: X\n${rest}  u2:\n${rest}  u3:\n    name: Z\n    parent: u1\n${rest}`
     const {entities} = parseManifestBlocks(() => [text], FILE)
@@ -273,7 +273,7 @@ describe('a manifest that is read entity by entity', () => {
     expect(z?.metadata).toBe(x?.metadata)
   })
 
-  it('reports a cycle at its line, however far its entities are apart', () => {
+  it('reports a cycle at its line, however far apart its entities are', () => {
     const many = Array.from({length: 200}, (_, at) => `  u${at}:\n    name: U\n`).join('')
     const text = `namespace: a\nentities:\n  x:\n    parent: y\n${many}  y:\n    parent: x\n`
     expect(inBlocks(text, 100)).toEqual(whole(text))
@@ -294,7 +294,7 @@ describe('a manifest that is read entity by entity', () => {
     ['a section whose name begins with a wide space', 'namespace: a\nentities:\n  x:\n    name: X\n\u3000y: 1\n'],
     ['a section whose name begins with U+2028', 'namespace: a\nentities:\n  x:\n    name: X\n\u2028y: 1\n'],
     ['an entity that is no YAML', 'namespace: a\nentities:\n  x:\n    name: "open\n  y:\n    name: Y\n'],
-  ])('leaves %s to the parser of the whole', (_, text) => {
+  ])('leaves %s to the whole-file parser', (_, text) => {
     expect(inBlocks(text, 1000)).toBeUndefined()
   })
 })

@@ -84,14 +84,14 @@ entities:
     expect(parse(`resources: {g: {limits: {rpm: ${text}}}}`).resources.get('g')).toEqual(scope(limit))
   })
 
-  it('keeps names as they are written, whatever type YAML would make of them', () => {
+  it('keeps names as written, whatever type YAML would give them', () => {
     const {entities} = parse('entities: {007: {parent: 1e3}, 1e3: {name: 12}, true: {cascade: false}}')
     expect([...entities.keys()]).toEqual(['007', '1e3', 'true'])
     expect(entities.get('007')).toMatchObject({parent: '1e3'})
     expect(entities.get('1e3')).toMatchObject({name: '12'})
   })
 
-  it('may use aliases and merges; explicit keys win over merged ones', () => {
+  it('may use aliases and merges, and prefers explicit keys over merged ones', () => {
     const {resources} = parse(`
 resources:
   a: &a
@@ -170,7 +170,7 @@ entities:
       'namespace: a\nentities: {a: {limits: {r: 1}, resources: {_default_: {limits: {r: 1}}}}}',
       [expect.stringContaining('[entities.a.resources._default_] "limits" of the entity already sets _default_')],
     ],
-  ])('%j', (text, expected) => {
+  ])('is rejected: %j', (text, expected) => {
     expect(problemsOf(text)).toEqual(expected)
   })
 
@@ -200,19 +200,22 @@ entities:
       '10/min:x',
       '28 [resources.g.limits.rpm] the burst "x" is not a number such as 500, 20k, 1.5M or $12.50; write RATE[/PERIOD][:BURST], such as 100k/min:200k',
     ],
-  ])('has a problem in a limit: %s', (text, problem) => {
+  ])('is rejected for a limit: %s', (text, problem) => {
     const whole = `namespace: a\nresources:\n  g:\n    limits:\n      rpm:          ${text}`
     if (problem === undefined) expect(parseManifest(whole, {file: 'f'}).resources.size).toBe(1)
     else expect(problemsOf(whole)).toEqual([`5:${problem}`])
   })
 
-  it.each(['.nan', '.inf', '12345678901234567890', '1e300'])('has metadata that no record can store: %s', value => {
-    expect(problemsOf(`namespace: a\nentities: {a: {metadata: {x: [${value}]}}}`)).toEqual([
-      expect.stringContaining('2:31 [entities.a.metadata.x.0]'),
-    ])
-  })
+  it.each(['.nan', '.inf', '12345678901234567890', '1e300'])(
+    'is rejected for metadata that no record can store: %s',
+    value => {
+      expect(problemsOf(`namespace: a\nentities: {a: {metadata: {x: [${value}]}}}`)).toEqual([
+        expect.stringContaining('2:31 [entities.a.metadata.x.0]'),
+      ])
+    },
+  )
 
-  it('has metadata with an empty key, which the table cannot store', () => {
+  it('is rejected for an empty metadata key, which the table cannot store', () => {
     expect(problemsOf('namespace: a\nentities: {a: {metadata: {x: {"": 1}}}}')).toEqual([
       '2:31 [entities.a.metadata.x] a metadata key cannot be empty: DynamoDB does not allow it',
     ])

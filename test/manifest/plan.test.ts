@@ -18,7 +18,7 @@ entities:
 describeOnEngine('a plan', () => {
   const table = useTable()
 
-  it('has old and new values of what is created, updated and deleted, in the order of application', async () => {
+  it('lists old and new values of created, updated and deleted limits, in the order of application', async () => {
     const {repository} = newNamespace(table)
     expect(await planLines(repository, TEXT)).toEqual([
       'create system:  → rpm=1000/60:1000 (undefined → block)',
@@ -48,7 +48,7 @@ entities:
     expect(plan.counts).toEqual({create: 0, update: 3, delete: 2, adopt: 0, unchanged: 0})
   })
 
-  it('keeps what the file does not state', async () => {
+  it('keeps values that the file does not state', async () => {
     const {repository} = newNamespace(table)
     await apply(repository, TEXT)
     const less = TEXT.replace('on_unavailable: block, ', '').replace('name: A user, parent: org, cascade: true, ', '')
@@ -67,7 +67,7 @@ entities:
     expect(await planLines(repository, 'system: {on_unavailable: block}')).toEqual([])
   })
 
-  it('deletes only what is managed, and adopts what the file states', async () => {
+  it('deletes only managed scopes, and adopts those that the file states', async () => {
     const {repository} = newNamespace(table)
     const limits = parseLimits(['rpm=5/min'])
     for (const resource of ['mine', 'same', 'other']) await repository.setLimits({level: 'resource', resource}, limits)
@@ -88,7 +88,7 @@ entities:
     expect(await repository.configs.get({level: 'system'})).toMatchObject({limits})
   })
 
-  it('has nothing to delete where another writer did it already, whatever else the same item contains', async () => {
+  it('deletes nothing that another writer already deleted, whatever else the item contains', async () => {
     const {repository} = newNamespace(table)
     const system = {level: 'system'} as const
     await repository.setLimits(system, [], {auditRetentionDays: 30})
@@ -117,7 +117,7 @@ entities:
     expect(await repository.configs.ofEntity('a')).toHaveLength(1)
   })
 
-  it('has parents before their children, also when a child becomes the parent', async () => {
+  it('orders parents before their children, also when a child becomes the parent', async () => {
     const {repository} = newNamespace(table)
     const down = 'entities: {c: {parent: b}, b: {parent: a}, a: {name: top}}'
     expect((await apply(repository, down)).outcome).toBe('complete')
@@ -127,7 +127,7 @@ entities:
     expect((await repository.entities.parents('a')).map(({entity}) => entity)).toEqual(['b', 'c'])
   })
 
-  it('is rejected when parents do not exist, all in one error, and accepted when they do', async () => {
+  it('is rejected with all missing parents in one error, and accepted when they exist', async () => {
     const {repository} = newNamespace(table)
     await repository.entities.create({id: 'here'})
     const text = 'entities: {a: {parent: gone}, b: {parent: here}, c: {parent: lost}}'
@@ -164,7 +164,7 @@ entities:
 describeOnEngine('drift', () => {
   const table = useTable()
 
-  it('is everything that is missing, changed or extra, and nothing else', async () => {
+  it('lists everything missing, changed or extra, and nothing else', async () => {
     const {repository} = newNamespace(table)
     await apply(repository, TEXT)
     const differences = async (text: string) =>

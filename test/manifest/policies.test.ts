@@ -56,7 +56,7 @@ entities:
     })
   })
 
-  it('reach live buckets, together with the limits', async () => {
+  it('apply to live buckets, together with the limits', async () => {
     const {tenant, repository} = newNamespace(table)
     await repository.entities.create({id: 'team-1'})
     await repository.entities.create({id: 'user-1', parent: 'team-1', cascade: true})
@@ -75,7 +75,7 @@ entities:
     expect(await item()).not.toHaveProperty('disabled')
   })
 
-  it('that are not stated stay, so that a switch thrown by hand is not lifted; null removes them', async () => {
+  it('stay when they are not stated, so that a switch set by hand is kept; null removes them', async () => {
     const {repository} = newNamespace(table)
     await apply(repository, 'resources: {gpt-4: {limits: {rpm: 5/min}}}')
     await repository.setAccess(RESOURCE, 'disabled')
@@ -90,7 +90,7 @@ entities:
     expect(record).not.toHaveProperty('access')
   })
 
-  it('go with a scope that is no longer stated, and the plan says so', async () => {
+  it('are removed with a scope that is no longer stated, and the plan says so', async () => {
     const {repository} = newNamespace(table)
     await apply(repository, 'resources: {gpt-4: {limits: {rpm: 5/min}, disabled: true}, search: {cascade: true}}')
     const {changes} = await planManifest(repository, manifestOf(''))
@@ -111,7 +111,7 @@ entities:
     expect(await repository.configs.get(RESOURCE)).toMatchObject({limits: [], cascade: true})
   })
 
-  it('of another client are drift where the manifest states them', async () => {
+  it('are drift if another client changed them and the manifest states them', async () => {
     const {repository} = newNamespace(table)
     const text = 'resources: {gpt-4: {limits: {rpm: 5/min}, cascade: true}}'
     await apply(repository, text)
@@ -122,7 +122,7 @@ entities:
     expect(await planManifest(repository, manifestOf(text))).toMatchObject({changes: []})
   })
 
-  it('hash with their values, and not at all without', () => {
+  it('are hashed with their values, and not at all if absent', () => {
     const hash = (flags: string) => fingerprint(manifestOf(`resources: {g: {limits: {rpm: 5/min}${flags}}}`))
     const [plain, ...others] = [
       '',

@@ -29,7 +29,7 @@ async function itemsOf(tenant: TestTenant): Promise<Item[]> {
 describeOnEngine('declarative limits', () => {
   const table = useTable()
 
-  it('M-1: plan, apply and drift need nothing but the table', async () => {
+  it('M-1: need only the table for plan, apply and drift', async () => {
     const {repository} = newNamespace(table)
     expect((await planManifest(repository, manifestOf(TEXT))).counts.create).toBe(5)
     expect((await apply(repository, TEXT)).outcome).toBe('complete')
@@ -38,7 +38,7 @@ describeOnEngine('declarative limits', () => {
     expect((await diffManifest(repository, manifestOf(TEXT))).differences).toEqual([])
   })
 
-  it('M-2: an unchanged manifest has no changes, and a changed one only those', async () => {
+  it('M-2: have no changes if the manifest is unchanged, and only its changes otherwise', async () => {
     const {repository} = newNamespace(table)
     await apply(repository, TEXT)
     const {changes, counts} = await planManifest(repository, manifestOf(TEXT))
@@ -49,7 +49,7 @@ describeOnEngine('declarative limits', () => {
     ])
   })
 
-  it('M-3: drift is found in the live items, whichever client changed them', async () => {
+  it('M-3: compare drift with the live items, whichever client changed them', async () => {
     const {repository} = newNamespace(table)
     await apply(repository, TEXT)
     await repository.setLimits(USER, parseLimits(['rpm=70/min']))
@@ -61,7 +61,7 @@ describeOnEngine('declarative limits', () => {
     ])
   })
 
-  it('M-4: items are in the indexes: listed by resource, and found by a purge', async () => {
+  it('M-4: are indexed: listed by resource, and found by a purge', async () => {
     const {tenant, repository} = newNamespace(table)
     await apply(repository, TEXT)
     const {records} = await repository.configs.entities('gpt-4')
@@ -72,7 +72,7 @@ describeOnEngine('declarative limits', () => {
     expect(entityConfigs.filter(item => item.GSI3PK && item.GSI3SK)).toHaveLength(3)
   })
 
-  it('M-5: the registries list the resources and count the entities with limits', async () => {
+  it('M-5: are registered by resource, with the number of entities', async () => {
     const {tenant, repository} = newNamespace(table)
     await apply(repository, TEXT)
     const registry = await stored(tenant, keys.resourceRegistry(tenant.namespace))
@@ -81,7 +81,7 @@ describeOnEngine('declarative limits', () => {
     expect(counts).toMatchObject({'gpt-4': {N: '2'}, _default_: {N: '1'}})
   })
 
-  it('M-6: changes are audited and applied to live buckets, and deletes are removed from the registries', async () => {
+  it('M-6: audit changes, apply them to live buckets, and remove deletes from the registries', async () => {
     const {tenant, repository} = newNamespace(table)
     await apply(repository, TEXT)
     const bucket = {entity: 'user', resource: 'gpt-4', limits: parseLimits(['rpm=7/min'])}
@@ -103,7 +103,7 @@ describeOnEngine('declarative limits', () => {
     expect((await stored(tenant, keys.resourceRegistry(tenant.namespace)))?.resources).toBeUndefined()
   })
 
-  it('M-7: a failed change is not recorded as applied, and the run reports it', async () => {
+  it('M-7: report a failed change, and do not record it as applied', async () => {
     const {tenant, repository} = newNamespace(table)
     tenant.transport.before = (operation, input) => {
       const isUser = operation === 'TransactWriteItems' && JSON.stringify(input).includes('ENTITY#user"')
@@ -116,7 +116,7 @@ describeOnEngine('declarative limits', () => {
     expect(record.entities).toEqual(new Map([['other', ['gpt-4']]]))
   })
 
-  it('M-8: a requested namespace is not ignored', async () => {
+  it('M-8: respect a requested namespace', async () => {
     const repository = new Repository({stack: table.name, transport: table.transport})
     await repository.namespaces.registerMany(['one', 'two'])
     const manifest = parseManifest(`namespace: two\n${TEXT}`, {file: 'limits.yaml'})
@@ -137,7 +137,7 @@ describeOnEngine('declarative limits', () => {
     await repository.close()
   })
 
-  it('M-9: a long list of changes is complete', async () => {
+  it('M-9: list a long plan completely', async () => {
     const {repository} = newNamespace(table)
     const names = Array.from({length: 120}, (_, at) => `resource-with-a-long-name-${at}`)
     const manifest = manifestOf(`resources: {${names.map(name => `${name}: {limits: {rpm: 1/min}}`).join(', ')}}`)

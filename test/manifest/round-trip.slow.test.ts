@@ -38,7 +38,7 @@ describeOnBoth('any manifest', {timeout: 300_000}, (table, extent) => {
 describeOnEngine('a manifest', () => {
   const table = useTable()
 
-  it('may use names that every object has already, also in metadata', async () => {
+  it('may use names of built-in object properties, also in metadata', async () => {
     const {repository} = newNamespace(table)
     const text = `
 resources: {constructor: {limits: {toString: 5/min}}}

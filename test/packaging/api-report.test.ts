@@ -20,7 +20,7 @@ describe('docs/api.md', () => {
     )
   })
 
-  it('has every value that an entry point exports', async () => {
+  it('lists every value that an entry point exports', async () => {
     const sections = PAGE.split(/^## /m).slice(1)
     const listed = sections.map(section => {
       const names = [...section.matchAll(/(?<!^\/\/ type only\n)^(?:class|const|function) (\w+)/gm)].map(
@@ -35,7 +35,7 @@ describe('docs/api.md', () => {
     expect(listed).toEqual(JSON.parse(stdout))
   })
 
-  it('has no comments of the source and no private members', () => {
+  it('contains no source comments and no private members', () => {
     expect(PAGE.match(/\/\*|\/\/(?! type only$)|\bprivate\b|#private/gm)).toBeNull()
   })
 })

@@ -47,7 +47,7 @@ main()
     ['as CommonJS', 'bundle.cjs', {format: 'cjs'}],
     ['as ESM with a require function', 'bundle.mjs', {format: 'esm', banner: {js: BANNER}}],
     ['as ESM with packages kept outside', 'external.mjs', {format: 'esm', packages: 'external'}],
-  ])('of esbuild %s limits requests', async (_, file, options) => {
+  ])('limits requests when built with esbuild %s', async (_, file, options) => {
     const {warnings} = await build({
       entryPoints: [join(folder, 'main.mjs')],
       outfile: join(folder, file),
@@ -62,7 +62,7 @@ main()
     expect(await node(file, environment())).toEqual({code: 0, stdout: 'gpt-4\n', stderr: ''})
   })
 
-  it('of esbuild as ESM without a require function fails, as docs/modules.md says', async () => {
+  it('fails as ESM of esbuild without a require function, as docs/modules.md says', async () => {
     const outfile = join(folder, 'bare.mjs')
     await build({
       entryPoints: [join(folder, 'main.mjs')],
@@ -81,7 +81,7 @@ main()
   it.each([
     ['with zael inside', true],
     ['with zael outside', false],
-  ])('of Vite for SSR, %s, limits requests', async (_, isInside) => {
+  ])('limits requests when built with Vite for SSR, %s', async (_, isInside) => {
     const ssr = isInside ? {noExternal: true} : {external: ['zael']}
     const config = {logLevel: 'warn', build: {ssr: 'main.mjs', outDir: `vite-${isInside}`}, ssr}
     await writeFile(join(folder, 'vite.config.mjs'), `export default ${JSON.stringify(config)}`)
@@ -96,12 +96,12 @@ main()
   })
 })
 
-it('zael/testing cannot be bundled as CommonJS: it finds its engine by import.meta.url', async () => {
+it('fails for zael/testing as CommonJS: it finds its engine by import.meta.url', async () => {
   const {warnings} = await bundle(`export * from 'zael/testing'`, {platform: 'node', format: 'cjs'})
   expect(new Set(warnings.map(({id}) => id))).toEqual(new Set(['empty-import-meta']))
 })
 
-it('a build for a browser fails, because zael needs modules of Node', async () => {
+it('fails for a browser, because zael needs modules of Node', async () => {
   await expect(bundle(`export * from 'zael'`, {platform: 'browser', format: 'esm'})).rejects.toThrow(
     'Could not resolve "node:net"',
   )

@@ -124,15 +124,15 @@ const ADAPTERS = ['ai-sdk', 'express', 'fastify', 'fetch', 'hono'].map(name => `
 const ENTRIES = ['index.d.ts', 'adapters/otel/index.d.ts', 'local/testing/index.d.ts', ...ADAPTERS]
 
 describe('the types of the library', () => {
-  it.each(ENTRIES)('%s exports every type that its exports mention', entry => {
+  it.each(ENTRIES)('export every type that exports of %s mention', entry => {
     expect(publicFace(entry).hidden).toEqual([])
   })
 
-  it.each(ENTRIES)('%s brings the types of "await using" for older targets', entry => {
+  it.each(ENTRIES)('include the types of "await using" for older targets: %s', entry => {
     expect(files.get(entry)?.text).toMatch(/^\/\/\/ <reference lib="esnext\.disposable"/)
   })
 
-  it('exports every error class that the library throws', () => {
+  it('export every error class that the library throws', () => {
     const {exported} = files.get('index.d.ts') as DeclarationFile
     const errors = [...files].flatMap(([path, {declared}]) =>
       ROOMS_THAT_THROW.test(path)
@@ -145,7 +145,7 @@ describe('the types of the library', () => {
     expect(errors.filter(name => !exported.has(name))).toEqual([])
   })
 
-  it('shows whole tokens and records, no seam for tests and no advice for the command line', () => {
+  it('show whole tokens and records, no test hooks and no advice for the command line', () => {
     const {text} = publicFace('index.d.ts')
     expect(text).toContain('class RateLimiter')
     expect(INSIDE_WORDS.flatMap(word => text.match(word)?.[0] ?? [])).toEqual([])

@@ -62,7 +62,7 @@ async function npm(context: TestContext, cwd: string, ...args: string[]): Promis
   return outcome
 }
 
-it('npm ci installs what package-lock.json names', async context => {
+it('installs the packages of package-lock.json with npm ci', async context => {
   const clone = join(folder, 'clone')
   mkdirSync(clone)
   for (const file of ['package.json', 'package-lock.json', '.npmrc']) copyFileSync(join(ROOT, file), join(clone, file))
@@ -74,7 +74,7 @@ it('npm ci installs what package-lock.json names', async context => {
 describe('the package as published', () => {
   const project = () => join(folder, 'project')
 
-  it('installs; on Node 20 npm warns of the dependencies that are known to declare Node 22', async context => {
+  it('installs, and on Node 20 only known packages warn that they declare Node 22', async context => {
     expect(existsSync(join(ROOT, 'dist/commands')), 'dist is missing: run "npm run build" first').toBe(true)
     mkdirSync(project())
     const packed = await npm(context, ROOT, 'pack', '--pack-destination', folder)
@@ -91,7 +91,7 @@ describe('the package as published', () => {
     } else expect([...warned]).toEqual([])
   })
 
-  it('holds what it runs on, and nothing that is for development', context => {
+  it('contains the files it needs, and none for development', context => {
     const home = join(project(), 'node_modules/zael')
     if (!existsSync(home)) context.skip('it was not installed')
     expect(readdirSync(home).sort()).toEqual(
@@ -130,7 +130,7 @@ describe('the package as published', () => {
     expect(existsSync(join(project(), 'node_modules/zael/dist/lib/index.d.ts'))).toBe(true)
   })
 
-  it('has adapters that load without the frameworks, none of which it installs', async context => {
+  it('loads adapters without their frameworks, and installs no framework', async context => {
     if (!existsSync(join(project(), 'node_modules/zael'))) context.skip('it was not installed')
     expect(FRAMEWORKS.filter(name => existsSync(join(project(), 'node_modules', name)))).toEqual([])
     const load = `for (const name of ${JSON.stringify(ADAPTERS)}) console.log(Object.keys(await import('zael/' + name)).sort().join())`
@@ -180,7 +180,7 @@ describe('the documentation of the package', () => {
     }
   })
 
-  it('links to nothing that is not in it', context => {
+  it('links only to files in the package', context => {
     if (!existsSync(home())) context.skip('it was not installed')
     expect(brokenLinks(home())).toEqual([])
   })

@@ -27,11 +27,11 @@ describe('package-lock.json', () => {
     expect(completeLock('--check')).toEqual({status: 0, stdout: '', stderr: ''})
   })
 
-  it('names no addresses: which registry a package comes from is up to the machine', () => {
+  it('contains no addresses: the machine chooses the registry', () => {
     expect(Object.keys(packages).filter(path => packages[path]?.resolved !== undefined)).toEqual([])
   })
 
-  it('is of the same name, version and dependencies as package.json', () => {
+  it('has the name, version and dependencies of package.json', () => {
     const {name, version, dependencies, devDependencies, optionalDependencies} = JSON.parse(
       readFileSync(new URL('../../package.json', import.meta.url), 'utf8'),
     )
@@ -53,7 +53,7 @@ describe('completing a lock file', () => {
   const write = (packages: Record<string, LockEntry>) => writeFileSync(file, `${JSON.stringify({packages}, null, 2)}\n`)
   const read = () => JSON.parse(readFileSync(file, 'utf8')).packages as Record<string, LockEntry>
 
-  it('adds what is missing, with the platform that the name tells, and once', () => {
+  it('adds missing packages once, with the platform from their name', () => {
     const names = [
       'tool-darwin-arm64',
       '@tool/linux-x64-gnu',
@@ -101,7 +101,7 @@ describe('completing a lock file', () => {
     expect(read()['node_modules/old-tool/node_modules/tool-linux-x64']).toMatchObject({version: '1.0.0'})
   })
 
-  it('refuses a name without a platform, and a range: both would be guesses', () => {
+  it('refuses a name without a platform, and a version range', () => {
     write({'node_modules/tool': {optionalDependencies: {extras: '1.0.0'}}})
     expect(completeLock(file)).toMatchObject({
       status: 1,

@@ -78,7 +78,7 @@ function keepOutside({path}: {path: string}): {path: string; external: true} | u
   return path.startsWith('zael') ? undefined : {path, external: true}
 }
 
-it('docs/modules.md lists the optional packages with their versions', async () => {
+it('lists the optional packages with their versions in docs/modules.md', async () => {
   const page = await readFile(join(ROOT, 'docs/modules.md'), 'utf8')
   const rows = [...page.matchAll(/^\| `zael\/[\w-]+` \| `(.+)` \| `(.+)` \|$/gm)]
   const {peerDependencies} = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8'))

@@ -89,7 +89,7 @@ it.each([
   ['patch', '0.1.1'],
   ['minor', '0.2.0'],
   ['major', '1.0.0'],
-])('a %s release sets the version everywhere, dates the changelog, commits and tags', (part, version) => {
+])('sets the version everywhere, dates the changelog, commits and tags for a %s release', (part, version) => {
   commitFile('CHANGELOG.md', section('Unreleased'))
   expect(release(part, '--dry-run')).toMatchObject({
     status: 0,

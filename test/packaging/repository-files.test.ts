@@ -60,7 +60,7 @@ describe('the release workflow', () => {
     expect(read('.github/workflows/release.yml')).not.toContain('secrets.')
   })
 
-  it('gives a token for signing to the publishing job only, and write access to the job that creates the release', () => {
+  it('gives a signing token only to the publishing job, and write access only to the job that creates the release', () => {
     const granted = Object.entries(jobs).flatMap(([job, {permissions = {}}]) =>
       Object.entries(permissions).flatMap(([scope, access]) => (access === 'write' ? `${job}: ${scope}` : [])),
     )
@@ -68,12 +68,12 @@ describe('the release workflow', () => {
   })
 })
 
-it('.nvmrc names a Node version that CI tests', () => {
+it('names a Node version in .nvmrc that CI tests', () => {
   const matrix = /node: \[(.+)\]/.exec(read('.github/workflows/ci.yml'))?.[1]?.split(', ')
   expect(matrix).toContain(read('.nvmrc').trim())
 })
 
-it('Dependabot watches npm and the actions', () => {
+it('updates npm packages and actions with Dependabot', () => {
   const {version, updates} = parse(read('.github/dependabot.yml'))
   expect(version).toBe(2)
   expect(updates.map((update: Record<string, string>) => update['package-ecosystem'])).toEqual([
@@ -82,7 +82,7 @@ it('Dependabot watches npm and the actions', () => {
   ])
 })
 
-it.each(ISSUE_FORMS)('the issue form %s has a name, a description and distinct, labelled fields', name => {
+it.each(ISSUE_FORMS)('gives the issue form %s a name, a description and distinct, labelled fields', name => {
   const form = parse(read(`.github/ISSUE_TEMPLATE/${name}`))
   expect(form).toMatchObject({name: expect.any(String), description: expect.any(String)})
   const fields: {id: string; attributes: {label?: string}}[] = form.body
@@ -90,7 +90,7 @@ it.each(ISSUE_FORMS)('the issue form %s has a name, a description and distinct, 
   expect(fields.filter(({attributes}) => !attributes.label)).toEqual([])
 })
 
-it('CHANGELOG.md starts with the version of package.json, or with unreleased changes', () => {
+it('starts CHANGELOG.md with the version of package.json, or with unreleased changes', () => {
   const {version} = JSON.parse(read('package.json'))
   const [heading] = /(?<=^## )[^,\n]+/m.exec(read('CHANGELOG.md')) ?? []
   expect([version, 'Unreleased']).toContain(heading)

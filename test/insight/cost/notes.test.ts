@@ -35,12 +35,12 @@ it.each([
   [false, 'the local stack runs with --no-aggregator. Restart it without this flag.', null],
   [true, 'there was no traffic.', null],
   [undefined, 'there was no traffic, or the aggregator does not run.', 'zael status'],
-])('says why nothing is counted where the aggregator runs: %s', (runsAggregator, why, fix) => {
+])('explains why nothing is counted although the aggregator runs: %s', (runsAggregator, why, fix) => {
   const unknown = 'No usage is recorded in these days, so the number of decisions is unknown'
   expect(notesOn({...SOURCES, runsAggregator})[0]).toEqual({message: `${unknown}: ${why}`, fix})
 })
 
-it('has no word about the aggregator where some day is counted, or was not read', () => {
+it('does not mention the aggregator if some day is counted, or was not read', () => {
   const days = new Map([['2026-11-14', {admitted: 1, refused: 0, perBucket: [1]}]])
   for (const counted of [{days}, {unread: ['2026-11-14']}]) {
     const notes = notesOn({...SOURCES, counted: {...SOURCES.counted, ...counted}, runsAggregator: false})
@@ -48,7 +48,7 @@ it('has no word about the aggregator where some day is counted, or was not read'
   }
 })
 
-it('says what estimates leave out, and that today is not over', () => {
+it('names what estimates exclude, and says that today is incomplete', () => {
   const messages = notesOn({...SOURCES, averaged: DAYS.slice(1)}).map(({message}) => message)
   expect(messages).toContainEqual(
     expect.stringMatching(/^Estimates count .* They omit .* monthly usage, .* reads of services\.$/),
@@ -56,7 +56,7 @@ it('says what estimates leave out, and that today is not over', () => {
   expect(messages).toContain('No completed day has figures. These figures cover today so far.')
 })
 
-it('says whose prices are used for another region and table class', () => {
+it('names the source of prices for another region and table class', () => {
   const notes = notesOn({
     ...SOURCES,
     facts: {...SOURCES.facts, isInfrequentAccess: true},

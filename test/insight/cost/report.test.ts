@@ -16,7 +16,7 @@ const YESTERDAY_MS = Date.UTC(2026, 10, 14, 12)
 
 const quantities = ({parts}: CostReport) => Object.fromEntries(parts.map(({name, quantity}) => [name, quantity]))
 
-describeOnEngine('what a stack costs', () => {
+describeOnEngine('the cost of a stack', () => {
   const table = useTable()
   let nowMs = YESTERDAY_MS
   const report = (dayCount = 2, responses?: Responses) =>
@@ -47,7 +47,7 @@ describeOnEngine('what a stack costs', () => {
     nowMs = YESTERDAY_MS + DAY_MS
   })
 
-  it('is estimated from what limiter and aggregator have counted, a cascading request once', async () => {
+  it('is estimated from the counts of limiter and aggregator, a cascading request once', async () => {
     const found = await report()
     expect(
       found.days.map(({date, counts, dollars}) => [date, counts?.admitted, counts?.refused, dollars !== null]),
@@ -68,7 +68,7 @@ describeOnEngine('what a stack costs', () => {
     expect(found.dollarsPerMillion).toBeCloseTo(traffic, 9)
   })
 
-  it('says what the report has read, and reads nothing but reads', async () => {
+  it('reports its read units, and writes nothing', async () => {
     const before = table.capacity.snapshot()
     const {read} = await report()
     const {read: units, write} = table.capacity.since(before)
@@ -76,7 +76,7 @@ describeOnEngine('what a stack costs', () => {
     expect(units).toBeGreaterThan(0)
   })
 
-  it('is measured where CloudWatch answers: counters divide its writes, and no unit is counted twice', async () => {
+  it('is measured if CloudWatch answers: counters divide its writes, and no unit is counted twice', async () => {
     const found = await report(
       2,
       cloudWatch({ConsumedWriteCapacityUnits: 40, ConsumedReadCapacityUnits: 7, Snapshots: 6}),
@@ -92,7 +92,7 @@ describeOnEngine('what a stack costs', () => {
     expect(few).toMatchObject({admissions: 7, refusals: 0, usage: 2, 'other writes': 0})
   })
 
-  it('names what it may not read, and estimates that', async () => {
+  it('names figures it may not read, and estimates them', async () => {
     const refuse = () => {
       throw Object.assign(new Error('no'), {name: 'AccessDenied'})
     }
@@ -101,7 +101,7 @@ describeOnEngine('what a stack costs', () => {
     expect(quantities(found)).toMatchObject({admissions: 11})
   })
 
-  it('is not known per decision where nobody counts, and says why', async () => {
+  it('is unknown per decision without recorded usage, and says why', async () => {
     nowMs = YESTERDAY_MS + 30 * DAY_MS
     const found = await report()
     nowMs = YESTERDAY_MS + DAY_MS

@@ -34,7 +34,7 @@ const MONITORING = {alarmMetrics: 18, dashboards: 1, functionMetrics: 12, isMeas
 /** 100 requests per second over 1,000 buckets, as in docs/deploying.md. */
 const BUSY = {admitted: 8_640_000, refused: 432_000, perBucket: Array.from({length: 1000}, () => 8640)}
 
-it('usage costs what docs/deploying.md says: 394 writes of a batch of 5 s, 920 of one of 25.3 s', () => {
+it('matches the usage cost in docs/deploying.md: 394 writes of a batch of 5 s, 920 of one of 25.3 s', () => {
   const perBatch = (batchSeconds: number, batchRecords: number) => {
     const {usage} = estimateDay(BUSY, DAY_SECONDS, {...SETTINGS, batchSeconds, batchRecords})
     // Days that are rolled up are one write per bucket.
@@ -44,13 +44,13 @@ it('usage costs what docs/deploying.md says: 394 writes of a batch of 5 s, 920 o
   expect(Math.abs(perBatch(25.3, 2600) - 920)).toBeLessThan(1)
 })
 
-it('a full batch does not wait for its time', () => {
+it('closes a full batch before its window ends', () => {
   const {usage, runs} = estimateDay(BUSY, DAY_SECONDS, {...SETTINGS, batchSeconds: 60, batchRecords: 1000})
   const tenSeconds = estimateDay(BUSY, DAY_SECONDS, {...SETTINGS, batchSeconds: 10, batchRecords: 1000})
   expect({usage, runs}).toEqual({usage: tenSeconds.usage, runs: tenSeconds.runs})
 })
 
-it('a single request is one usage record, however short the day is so far', () => {
+it('counts one usage record for a single request, however short the day is so far', () => {
   const once = {admitted: 1, refused: 0, perBucket: [1]}
   expect(estimateDay(once, 60, SETTINGS)).toMatchObject({
     ...{usage: expect.closeTo(2, 9), indexes: expect.closeTo(4, 9)},
@@ -63,13 +63,13 @@ it('a single request is one usage record, however short the day is so far', () =
   })
 })
 
-it('an index with whole records repeats every admission and usage record', () => {
+it('repeats every admission and usage record for an index with whole records', () => {
   const units = (copiesToIndex: boolean) => estimateDay(BUSY, DAY_SECONDS, {...SETTINGS, copiesToIndex})
   const {admissions, usage, indexes} = units(true)
   expect(indexes - units(false).indexes).toBeCloseTo((admissions ?? 0) + (usage ?? 0))
 })
 
-it('fixed parts have the prices of docs/deploying.md, by the day', () => {
+it('matches the daily prices of fixed parts in docs/deploying.md', () => {
   const dollars = Object.fromEntries(fixedParts(TABLE, MONITORING).map(part => [part.name, part.dollars * 30]))
   expect(dollars).toEqual({
     stored: expect.closeTo(3 * 0.25 + 2 * 0.2, 9),
@@ -77,7 +77,7 @@ it('fixed parts have the prices of docs/deploying.md, by the day', () => {
   })
 })
 
-it('units of provisioned capacity are paid for by the hour only', () => {
+it('charges provisioned capacity by the hour only', () => {
   const provisioned = {reads: 10, writes: 20}
   const units = estimateDay(BUSY, DAY_SECONDS, SETTINGS)
   const traffic = trafficParts(units, {...SETTINGS, provisioned})
@@ -86,7 +86,7 @@ it('units of provisioned capacity are paid for by the hour only', () => {
   expect(first).toMatchObject({name: 'provisioned', dollars: expect.closeTo(24 * (10 * 0.00013 + 20 * 0.00065), 9)})
 })
 
-it('an average is no better than its worst day', () => {
+it('rates an average by its least reliable day', () => {
   const part = {name: 'usage', unit: 'write units', dollars: 2} as const
   const days = [
     [{...part, quantity: 3, source: 'measured' as const}],
@@ -95,7 +95,7 @@ it('an average is no better than its worst day', () => {
   expect(averageParts(days)).toEqual([{...part, quantity: 4, source: 'estimated'}])
 })
 
-it('the template has as many metrics under alarms, the function as many of its own, as is assumed', async () => {
+it('assumes as many alarm metrics as the template has, and as many custom metrics as the function has', async () => {
   const {Resources} = parse(await loadStackTemplate(), {logLevel: 'silent'})
   const alarms = (Object.values(Resources) as Resource[]).filter(({Type}) => Type === 'AWS::CloudWatch::Alarm')
   const metricsOf = ({Properties: {Metrics = []}}: Resource) =>
@@ -105,7 +105,7 @@ it('the template has as many metrics under alarms, the function as many of its o
   expect(_aws.CloudWatchMetrics[0]?.Metrics).toHaveLength(FUNCTION_METRICS)
 })
 
-it('days are days in UTC; today ends now', () => {
+it('uses days in UTC, and ends today now', () => {
   const days = daysUntil(Date.UTC(2026, 2, 1, 6), 1)
   expect(days.map(({date, isComplete, startMs, endMs}) => [date, isComplete, endMs - startMs])).toEqual([
     ['2026-02-28', true, 86_400_000],

@@ -48,12 +48,12 @@ describe('following', () => {
     ).toEqual(['c', 'd'])
   })
 
-  it('does not miss what happened between the list and the first read', async () => {
+  it('includes events between the list and the first read', async () => {
     expect(await follow([['c', 'b', 'a']], ['a'])).toEqual(['b', 'c'])
     expect(await follow([['a']], [])).toEqual(['a'])
   })
 
-  it('does not yield what the list left out, but yields what an index shows late', async () => {
+  it('skips events that the list left out, and includes events that an index shows late', async () => {
     expect(
       await follow(
         [
@@ -70,13 +70,13 @@ describe('following', () => {
 describe('a follower that loses the table', () => {
   const lost = new Unavailable('Query', false, new Error('connect ECONNREFUSED'))
 
-  it('goes on when it answers again, with what happened meanwhile, and tells both once', async () => {
+  it('resumes when the table answers, includes the events since, and reports both once', async () => {
     const outages: unknown[] = []
     expect(await follow([['a'], lost, lost, ['c', 'b', 'a'], ['d', 'c']], ['a'], outages)).toEqual(['b', 'c', 'd'])
     expect(outages).toEqual([lost, undefined])
   })
 
-  it('reads from where it last could', async () => {
+  it('resumes from its last successful read', async () => {
     const since: number[] = []
     let nowMs = 1_000_000
     const answers = [[], lost, lost, []]
@@ -100,7 +100,7 @@ describe('a follower that loses the table', () => {
 describeOnEngine('searching', () => {
   const table = useTable()
 
-  it('finds one event among those of all entities, and of no other namespace', async () => {
+  it('finds one event among those of all entities, and none of another namespace', async () => {
     const [tenant, other] = [newTenant(table), newTenant(table)]
     const [own, foreign] = [new NamespaceRepository(tenant, 'ops'), new NamespaceRepository(other, 'ops')]
     for (const entity of ['a', 'b', 'c']) await own.audit.record({entity, action: 'x', details: {}})
@@ -132,7 +132,7 @@ describeOnEngine('searching', () => {
     expect(tenant.transport.count('Query')).toBe(100)
   })
 
-  it('a deleted entity is known by its events; one that never existed is not', async () => {
+  it('finds a deleted entity by its events, and rejects one that never existed', async () => {
     const own = new NamespaceRepository(newTenant(table), 'ops')
     await own.audit.record({entity: 'gone', action: 'x', details: {}})
     expect(await findEvents(own, {entity: 'gone', action: 'none'})).toEqual({records: [], next: undefined})

@@ -8,7 +8,7 @@ import {newTenant, put, putBucket} from '../../repository/namespace-table.js'
 
 const limits = parseLimits(['rpm=60', 'tpm=10'])
 
-describeOnEngine('buckets as they are now', () => {
+describeOnEngine('current buckets', () => {
   const table = useTable()
 
   it('are refilled by calculation, shard by shard, without a write', async () => {
@@ -50,7 +50,7 @@ describeOnEngine('buckets as they are now', () => {
     )
   })
 
-  it('a ghost counts for nothing', async () => {
+  it('ignore a ghost shard', async () => {
     const tenant = newTenant(table)
     const {PK, SK} = keys.bucket(tenant.namespace, 'e', 'r', 0)
     await put(tenant, {PK: {S: PK}, SK: {S: SK}, b_rpm_tk: {N: '5000'}})
@@ -58,7 +58,7 @@ describeOnEngine('buckets as they are now', () => {
     expect(bucket).toMatchObject({limits: [], shards: [{isGhost: true, incomplete: ['rpm'], writePressure: null}]})
   })
 
-  it('pages through a resource in order, names that begin alike and all shards included', async () => {
+  it('are paged by resource in order, with names that begin alike and all shards', async () => {
     const tenant = newTenant(table)
     const own = new NamespaceRepository(tenant, undefined)
     const names = ['a', 'a-b', 'a.b', 'a:b', 'aa', 'b']
@@ -78,7 +78,7 @@ describeOnEngine('buckets as they are now', () => {
     await expect(bucketsFor(own, 'r', {cursor: 'a#b'}, 0)).rejects.toMatchObject({code: 'page.cursor', kind: 'usage'})
   })
 
-  it('an unknown name is an error, an empty result is not', async () => {
+  it('raise an error for an unknown name, not for an empty result', async () => {
     const tenant = newTenant(table)
     const own = new NamespaceRepository(tenant, undefined)
     await expect(bucketsOf(own, 'e', undefined, 0)).rejects.toMatchObject({code: 'entity.missing', kind: 'notFound'})

@@ -43,7 +43,7 @@ describeOnEngine('an overview of an entity', () => {
     })
   })
 
-  it('levels are current, over all shards, under the current limits; nothing is written', async () => {
+  it('shows current levels over all shards, under the current limits, without a write', async () => {
     const {tenant, namespace, look} = arranged()
     const limits = parseLimits(['rpm=60/min:100', 'tpm=1000/min'])
     await namespace.configs.set({level: 'resource', resource: 'r'}, limits)
@@ -67,7 +67,7 @@ describeOnEngine('an overview of an entity', () => {
     expect([...calls].sort()).toEqual(['BatchGetItem', 'GetItem', 'Query'])
   })
 
-  it('a debt is shown, an unused resource has no level, and a bucket alone is enough', async () => {
+  it('shows a debt, no level for an unused resource, and an entity that has only a bucket', async () => {
     const {tenant, look} = arranged()
     await putBucket(tenant, {entity: 'e', resource: 'r', limits: parseLimits(['rpm=10/day']), consumed: 14})
     expect(await look('e')).toEqual({
@@ -86,7 +86,7 @@ describeOnEngine('an overview of an entity', () => {
     expect([used?.limits[0]?.available, unused?.limits[0]?.available]).toEqual([-4, undefined])
   })
 
-  it('parents are listed from the nearest upwards; an unknown entity is an error', async () => {
+  it('lists parents from the nearest upwards, and rejects an unknown entity', async () => {
     const {namespace, look} = arranged()
     await namespace.entities.create({id: 'org'})
     await namespace.entities.create({id: 'team', parent: 'org'})

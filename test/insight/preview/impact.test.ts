@@ -31,7 +31,7 @@ describeOnEngine('the impact of a change', () => {
     return {...rest, found: rows}
   }
 
-  it('concerns those to whom the limits would apply, and nobody else', async () => {
+  it('covers exactly the entities to which the limits would apply', async () => {
     const {own, tenant} = await setUp()
     const reads = tenant.transport.calls.length
     expect(await impact(own, {level: 'resource', resource: 'gpt-4'}, 'rpm=100')).toEqual({
@@ -59,7 +59,7 @@ describeOnEngine('the impact of a change', () => {
     expect(await impact(own, {level: 'system'}, 'rpm=100')).toMatchObject({found: [], entities: 0})
   })
 
-  it('leaves out limits that stay as they are', async () => {
+  it('omits unchanged limits', async () => {
     const {own, tenant} = await setUp()
     await use(tenant, 'large', 'gpt-4', 6, {rpm: 900_000, tpm: 900_000_000})
     expect(await impact(own, {level: 'resource', resource: 'gpt-4'}, 'tpm=500k')).toMatchObject({
@@ -70,7 +70,7 @@ describeOnEngine('the impact of a change', () => {
     expect(await impact(own, copied, 'rpm=100')).toMatchObject({found: ['refused large gpt-4 rpm'], entities: 1})
   })
 
-  it('concerns those with a boost too, whose limits are a copy for its time: then they follow the others again', async () => {
+  it('covers entities with a boost, which follow the other limits again after it expires', async () => {
     const {own, tenant} = await setUp()
     tenant.nowMs = Date.parse('2026-11-02T12:00:00Z')
     const until = new Date(tenant.nowMs + 3_600_000)
@@ -100,7 +100,7 @@ describeOnEngine('the impact of a change', () => {
     expect(await impact(own, gpt4, 'tpm=2M')).toMatchObject({found: [], changed: ['tpm'], unrecorded: ['tpm']})
   })
 
-  it('says what nothing is known about', async () => {
+  it('names entities without recorded usage', async () => {
     const {own} = await setUp()
     const gpt4 = {level: 'resource', resource: 'gpt-4'} as const
     expect(await impact(own, gpt4, 'usd=5')).toMatchObject({found: [], changed: ['usd'], unrecorded: ['usd']})
@@ -109,7 +109,7 @@ describeOnEngine('the impact of a change', () => {
     expect(await impact(own, {level: 'resource', resource: 'gtp-4'}, 'rpm=1')).toEqual(nowhere)
   })
 
-  it('looks at each window a fixed number of times, however many there are', async () => {
+  it('reads each window a fixed number of times, however many there are', async () => {
     const {own} = await setUp()
     const looksPerWindow = async (count: number) => {
       let looks = 0
@@ -138,7 +138,7 @@ describeOnEngine('the impact of a change', () => {
     expect(await looksPerWindow(400)).toBe(await looksPerWindow(20))
   })
 
-  it('of a limit that is raised is none', async () => {
+  it('is empty for a raised limit', async () => {
     const {own} = await setUp()
     expect((await impact(own, {level: 'resource', resource: 'gpt-4'}, 'rpm=100k')).found).toEqual([])
   })

@@ -12,7 +12,7 @@ const limit = (text: string): Limit => parseLimits([text], calendarCheck)[0] as 
 const hours = (...tokens: number[]) =>
   tokens.map((each, at) => ({startMs: START_MS + at * HOUR_MS, endMs: START_MS + (at + 1) * HOUR_MS, tokens: each}))
 
-describe('what a limit would have refused', () => {
+describe('refusals by a proposed limit', () => {
   it.each([
     // 60 at once and 3,600 an hour.
     ['rpm=60', [50, 3000], {verdict: 'possible', refusedTokens: 0, possibleWindows: 1}],
@@ -34,18 +34,18 @@ describe('what a limit would have refused', () => {
     // At its most while a window is open, which is not looked into.
     ['rpm=60,x2@"* 9-16 * * *"', [7000], {verdict: 'possible'}],
     ['rpm=60,x2@"* 9-16 * * *"', [7321], {verdict: 'refused', refusedTokens: 1}],
-  ])('%s of %j', (text, tokens, expected) => {
+  ])('judges %s of %j', (text, tokens, expected) => {
     expect(limitImpact(limit(text), hours(...tokens))).toMatchObject(expected)
   })
 
-  it('midnight in Berlin is not midnight UTC', () => {
+  it('uses midnight in Berlin, not in UTC', () => {
     // 22:00 and 23:00 UTC: the first hour is of the day before, in Berlin.
     const late = hours(...Array(22).fill(0), 90, 90)
     expect(limitImpact(limit('rpd=100/day@UTC'), late)).toMatchObject({verdict: 'refused', refusedTokens: 80})
     expect(limitImpact(limit('rpd=100/day@Europe/Berlin'), late)).toMatchObject({verdict: 'near', refusedTokens: 0})
   })
 
-  it('never says certainly where a bucket would have admitted, nor fits where it would have refused', () => {
+  it('never reports a certain refusal that a bucket would admit, nor a fit that it would refuse', () => {
     // Random requests, to the second, played through a bucket in exact thousandths.
     const requests = fc.array(fc.tuple(fc.nat(4 * 3600 - 1), fc.integer({min: 1, max: 40})), {
       minLength: 1,

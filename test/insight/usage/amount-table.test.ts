@@ -9,7 +9,7 @@ const amounts = fc.uniqueArray(fc.tuple(fc.constantFrom(...names), fc.integer({m
 const additions = fc.array(fc.record({row: fc.nat({max: 6}), amounts: amounts.map(entries => new Map(entries))}))
 
 describe('amounts of many rows', () => {
-  it('are those that a map for each row would have', () => {
+  it('equal those of one map per row', () => {
     fc.assert(
       fc.property(additions, added => {
         const table = new AmountTable()

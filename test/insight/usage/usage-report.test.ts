@@ -77,7 +77,7 @@ describeOnEngine('reports on usage', () => {
     expect(totals.map(({name, tokens}) => `${name} ${tokens}`)).toEqual(['old 1', 'rpm 1200'])
   })
 
-  it('add up per resource: one name in two resources is two limits', async () => {
+  it('add up per resource, and keep equal limit names of two resources apart', async () => {
     const tenant = newTenant(table)
     const own = new NamespaceRepository(tenant, undefined)
     await use(tenant, 'e', 'r', 1, {rpm: 7}, 2)
@@ -131,7 +131,7 @@ describeOnEngine('reports on usage', () => {
     expect(await totalUsage(own, {entity: 'team', ...range})).toMatchObject({requests: 4})
   })
 
-  it('G7 follow the cascade policies: what a parent was not charged is not taken off it', async () => {
+  it('G7 follow the cascade policies, and do not subtract amounts that a parent was not charged', async () => {
     const tenant = newTenant(table)
     const own = new NamespaceRepository(tenant, undefined)
     await own.entities.create({id: 'team'})
@@ -152,7 +152,7 @@ describeOnEngine('reports on usage', () => {
     expect(top.consumers).toMatchObject([{entity: 'team', share: 1}])
   })
 
-  it('never count less than the children requested, where a parent was charged only a part', async () => {
+  it("never count less than the children's requests, even if a parent was charged only a part", async () => {
     const tenant = newTenant(table)
     const own = new NamespaceRepository(tenant, undefined)
     await own.entities.create({id: 'team'})
@@ -201,7 +201,7 @@ describeOnEngine('reports on usage', () => {
     })
   })
 
-  it('say how many windows were read, and stop when that throws', async () => {
+  it('count the windows read, and stop when the callback throws', async () => {
     const tenant = newTenant(table)
     const own = new NamespaceRepository(tenant, undefined)
     for (const hour of [1, 2, 3]) await use(tenant, 'e', 'r', hour, {rpm: 1})
@@ -216,7 +216,7 @@ describeOnEngine('reports on usage', () => {
     expect(seen).toEqual([1, 2, 1, 2])
   })
 
-  it('stop at a bound with the newest windows, and report it', async () => {
+  it('stop at a bound with the newest windows, and say so', async () => {
     const tenant = newTenant(table)
     const own = new NamespaceRepository(tenant, undefined)
     for (const hour of [1, 2, 3]) await use(tenant, 'e', 'r', hour, {rpm: 1})
@@ -226,7 +226,7 @@ describeOnEngine('reports on usage', () => {
     expect(await walkUsage(own, {resource: 'r', ...range}, () => {}, 3)).toBe(true)
   })
 
-  it('have what was refused: in every window, in the totals, and for ranking; a limit that only refused is there too', async () => {
+  it('include refusals in every window, in the totals and for ranking, even for a limit that only refused', async () => {
     const tenant = newTenant(table)
     const own = new NamespaceRepository(tenant, undefined)
     await own.configs.set({level: 'resource', resource: 'r'}, parseLimits(['rpm=10', 'tpm=100']))

@@ -327,7 +327,7 @@ describeOnBoth('a verification', {timeout: 300_000}, (table, extent) => {
   })
   afterEach(() => scene.clear())
 
-  it('finds nothing wrong with what zael has written', async () => {
+  it('finds no problem in records that zael wrote', async () => {
     expect(await scene.findings()).toEqual([])
     const {items, oldItems} = await verifyTable(scene.table)
     expect(items).toBeGreaterThan(15)
@@ -352,7 +352,7 @@ describeOnBoth('a verification', {timeout: 300_000}, (table, extent) => {
     })
   })
 
-  it('compares a day that was rolled up with its hours, and leaves out one that was not', async () => {
+  it('compares a rolled-up day with its hours, and skips other days', async () => {
     const schedule = new RollupSchedule({daily: ['2000-01-01T00:00:00Z'], monthly: ['2000-01-01T00:00:00Z']})
     await scene.put(encodeRollups(schedule))
     const found = async () => (await scene.findings()).filter(({kind}) => kind === 'usage')
@@ -372,7 +372,7 @@ describeOnBoth('a verification', {timeout: 300_000}, (table, extent) => {
     ])
   })
 
-  it('finds a day that lacks a late record, once the stream cannot have it any more', async () => {
+  it('finds a day that lacks a late record, once the stream no longer holds it', async () => {
     await scene.put(encodeRollups(new RollupSchedule({daily: ['2000-01-01T00:00:00Z']})))
     await scene.change(dayOf(scene), {[usage.rolledUp]: text('1'), [usageMark(0)]: text('s#3'), tpm: number(100)})
     const foundAt = async (clock: () => number) =>
@@ -382,7 +382,7 @@ describeOnBoth('a verification', {timeout: 300_000}, (table, extent) => {
     expect(await foundAt(() => endMs + 25 * 3_600_000)).toMatchObject([{kind: 'usage', subject: 'tpm'}])
   })
 
-  it('finds nothing wrong with the usage of a day on which zael took over from an aggregator of zae-limiter', async () => {
+  it('accepts the usage of a day on which zael replaced an aggregator of zae-limiter', async () => {
     const hour = 3_600_000
     const {[usageMark(0)]: _, ...day} = await scene.get(dayOf(scene))
     const entry = (key: Key, startMs: number, tpm: number): Item => ({
@@ -413,7 +413,7 @@ describeOnBoth('a verification', {timeout: 300_000}, (table, extent) => {
     expect((await scene.findings()).filter(({kind}) => kind === 'usage')).toEqual([])
   })
 
-  it('knows all kinds of limits: finds nothing wrong with their buckets, and a bucket that has another kind than is configured', async () => {
+  it('accepts buckets of all kinds of limits, and finds a bucket whose kind differs from the configuration', async () => {
     const {name: stack, transport, namespace} = scene.table
     const {configs} = scene.repository.namespaceById(namespace)
     const configure = (...limits: string[]) =>
@@ -468,7 +468,7 @@ describeOnBoth('a verification', {timeout: 300_000}, (table, extent) => {
     expect(await scene.findings()).toEqual([])
   })
 
-  it('reports nothing that changes between two looks', async () => {
+  it('ignores values that change between two reads', async () => {
     await scene.change(bucketOf(scene, 1), {[bucket.shardCount]: number(1)})
     const sleep = async () => scene.change(bucketOf(scene, 1), {[bucket.shardCount]: number(2)})
     const backoff = {...scene.table.backoff, sleep}
@@ -476,7 +476,7 @@ describeOnBoth('a verification', {timeout: 300_000}, (table, extent) => {
     expect(findings.filter(({namespace}) => namespace === scene.table.namespace)).toEqual([])
   })
 
-  it('repairs nothing that was written to since it was read', async () => {
+  it('does not repair a record that was written since it was read', async () => {
     await scene.change(bucketOf(scene), {[bucket.parent]: text('team-2')})
     const [finding] = await scene.findings()
     await scene.change(bucketOf(scene), {[bucket.parent]: text('team-3')})
@@ -510,7 +510,7 @@ describeOnBoth('a verification', {timeout: 300_000}, (table, extent) => {
         .map(({reason}) => reason.slice(0, 'n tpm were consumed'.length))
     }
 
-    it('adds up all months, also those that are rolled up, in one request', async () => {
+    it('adds up all months, including rolled-up ones, in one request', async () => {
       const {transport} = scene.table
       // Each look reads it again.
       const ranges = new Set<string>()
@@ -525,7 +525,7 @@ describeOnBoth('a verification', {timeout: 300_000}, (table, extent) => {
       expect(await missing()).toEqual(['2 tpm were consumed'])
     })
 
-    it('goes by the keys of usage: a day that no month has is not counted, another start in the record changes nothing', async () => {
+    it('trusts the keys of usage: skips a day that no month has, and ignores another start in the record', async () => {
       await scene.change(february(), {[usage.start]: text('2026-01-15T10:00:00Z')})
       expect(await missing()).toEqual([])
       const item = await scene.get(february())
@@ -534,7 +534,7 @@ describeOnBoth('a verification', {timeout: 300_000}, (table, extent) => {
       expect(await missing()).toEqual(['4 tpm were consumed'])
     })
 
-    it('a number that cannot be is a finding, and no failure', async () => {
+    it('reports an impossible number as a finding', async () => {
       await scene.change(february(), {tpm: {N: '1e120'}})
       const {findings} = await verifyTable({...scene.table, clock: () => SPRING_MS})
       expect(findings.filter(({kind}) => kind === 'malformed')).toMatchObject([
@@ -543,7 +543,7 @@ describeOnBoth('a verification', {timeout: 300_000}, (table, extent) => {
     })
   })
 
-  it('a limit that cannot be is a finding, and no failure', async () => {
+  it('reports an impossible limit as a finding', async () => {
     const {namespace} = scene.table
     await scene.change(keys.resourceConfig(namespace, 'gpt-4'), {[configAttribute('rpm', 'capacity')]: {N: '1e120'}})
     expect(await scene.findings()).toContainEqual(
@@ -551,12 +551,12 @@ describeOnBoth('a verification', {timeout: 300_000}, (table, extent) => {
     )
   })
 
-  it('a start of usage that cannot be is a finding, and no failure', async () => {
+  it('reports an impossible start of usage as a finding', async () => {
     await scene.change(dayOf(scene), {[usage.start]: text('2026-13-45')})
     expect(await scene.findings()).toMatchObject([{kind: 'malformed', entity: 'user-1'}])
   })
 
-  it('judges all at one instant, though the clock is set back meanwhile', async () => {
+  it('judges all records at one instant, even if the clock is set back', async () => {
     const expiresSeconds = 1_800_000_000
     await scene.change(singleBucket(scene), {[bucket.expiresAt]: number(expiresSeconds)})
     const {namespace} = scene.table
@@ -568,7 +568,7 @@ describeOnBoth('a verification', {timeout: 300_000}, (table, extent) => {
     }
   })
 
-  it('reads what buckets refer to together: twenty more make no further request', async () => {
+  it('reads the records that buckets refer to in one batch: twenty more make no further request', async () => {
     let requests = 0
     const counted = {
       ...scene.table,
@@ -590,7 +590,7 @@ describeOnBoth('a verification', {timeout: 300_000}, (table, extent) => {
     expect(requests).toBe(before)
   })
 
-  it('of one entity reads only what belongs to it', async () => {
+  it('reads only the records of one entity on request', async () => {
     await scene.change(bucketOf(scene, 1), {[bucket.shardCount]: number(1)})
     await scene.change(singleBucket(scene), {[bucket.parent]: text('team-1')})
     const {namespace} = scene.table
@@ -598,7 +598,7 @@ describeOnBoth('a verification', {timeout: 300_000}, (table, extent) => {
     expect(found.map(({kind, entity: id}) => `${kind} ${id}`)).toEqual(['shards user-1'])
   })
 
-  it('continues where an interrupted one was', async () => {
+  it('resumes where an interrupted one stopped', async () => {
     await scene.put({PK: text(`${scene.table.namespace}/WHAT#1`), SK: text('#X')})
     const cursors: (string | undefined)[] = []
     const small = {

@@ -21,7 +21,7 @@ describeOnEngine('a request that is tried once', () => {
     return {scene, limiter, tryIt, preview}
   }
 
-  it('keeps its charge and returns what is left', async () => {
+  it('keeps its charge and returns the balance', async () => {
     const {scene, tryIt} = await stage()
     expect(await tryIt(2)).toMatchObject({
       admitted: true,
@@ -36,7 +36,7 @@ describeOnEngine('a request that is tried once', () => {
     expect(await scene.totals('user-1', 'gpt-4', 'rpm')).toEqual({tokens: 0, consumed: 5})
   })
 
-  it('is refused with the time to wait, and waits when asked to', async () => {
+  it('is refused with the time to wait, and waits on request', async () => {
     const {tryIt} = await stage()
     await tryIt(5)
     const refused = await tryIt(1)
@@ -45,7 +45,7 @@ describeOnEngine('a request that is tried once', () => {
     expect(await tryIt(1, retryAfterMs)).toMatchObject({admitted: true, waitedMs: retryAfterMs})
   })
 
-  it('in a dry run charges nothing and names what will never fit', async () => {
+  it('charges nothing in a dry run, and names amounts that never fit', async () => {
     const {scene, limiter, tryIt, preview} = await stage()
     expect(await preview(5)).toMatchObject({admitted: true, statuses: [{available: 5}]})
     expect(await scene.shards('user-1', 'gpt-4')).toEqual([])
@@ -59,7 +59,7 @@ describeOnEngine('a request that is tried once', () => {
     }
   })
 
-  it('names the parent that was charged too', async () => {
+  it('names the parent that was also charged', async () => {
     const {scene, tryIt, preview} = await stage()
     await scene.entity('team-1')
     await scene.entity('user-1', 'team-1')
@@ -67,7 +67,7 @@ describeOnEngine('a request that is tried once', () => {
     expect(await tryIt(5)).toMatchObject({parent: 'team-1', statuses: [{level: 'entity'}, {level: 'parent'}]})
   })
 
-  it('is admitted unmetered in an outage, where that is the policy', async () => {
+  it('is admitted unmetered in an outage, if the policy says so', async () => {
     const {scene, tryIt} = await stage({onUnavailable: 'allow', timeoutMs: 50})
     scene.transport = {send: () => new Promise(() => {})}
     expect(await tryIt(1)).toMatchObject({admitted: true, isMetered: false, statuses: []})

@@ -10,7 +10,7 @@ describeOnEngine('explanations of all resources of an entity', () => {
   const ask = (scene: Scene, entity: string) =>
     explainAll(new NamespaceRepository(scene.tenant, undefined), entity, () => scene.nowMs)
 
-  it('come worst first: what refuses, then where the least is left', async () => {
+  it('list refused resources first, then by the lowest balance', async () => {
     const scene = new Scene(table)
     await scene.configure({level: 'system'}, 'rpm=100/day')
     await scene.configure({level: 'entity', entity: 'user-1', resource: 'unused'}, 'rpm=5/day')
@@ -30,7 +30,7 @@ describeOnEngine('explanations of all resources of an entity', () => {
     ])
   })
 
-  it('leave out a resource that has no limits any more, and fail for an entity that does not exist', async () => {
+  it('omit a resource without limits, and fail for a missing entity', async () => {
     const scene = new Scene(table)
     await scene.configure({level: 'resource', resource: 'limited'}, 'rpm=100/day')
     const limiter = scene.limiter()

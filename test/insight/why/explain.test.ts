@@ -50,7 +50,7 @@ describeOnEngine('an explanation', () => {
     await table.transport.send('PutItem', {TableName: table.name, Item: encodeEntity(record)})
   }
 
-  it('of an unused bucket: one of each limit fits', async () => {
+  it('admits one of each limit for an unused bucket', async () => {
     const scene = new Scene(table)
     await scene.configure({level: 'system'}, 'rpm=60/min')
     await scene.configure({level: 'entity', entity: 'user-1', resource: DEFAULT_RESOURCE}, 'rpm=100/min', 'tpm=20k/min')
@@ -63,7 +63,7 @@ describeOnEngine('an explanation', () => {
     expect(explanation.limits[0]?.scope).toEqual({level: 'entity', entity: 'user-1', resource: DEFAULT_RESOURCE})
   })
 
-  it('without amounts takes the average request of the bucket, as watch does, and tells what was refused lately', async () => {
+  it("uses the bucket's average request without amounts, as watch does, and shows recent refusals", async () => {
     const scene = new Scene(table)
     await scene.configure({level: 'system'}, 'rpm=100/min', 'tpm=1000/min')
     await scene.entity('user-1', 'team')
@@ -102,7 +102,7 @@ describeOnEngine('an explanation', () => {
     expect(await ask(scene, {entity: 'user-2'})).toMatchObject({basis: 'one-token'})
   })
 
-  it('of something disabled: the switch of the entity or of its parent, where it is set, and no limits', async () => {
+  it('shows the switch of a disabled entity or parent, its scope, and no limits', async () => {
     const scene = new Scene(table)
     const repository = new NamespaceRepository(scene.tenant, undefined)
     await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=6/min')
@@ -117,7 +117,7 @@ describeOnEngine('an explanation', () => {
     expect((await ask(scene)).disabled).toEqual({entity: 'user-1', scope: own})
   })
 
-  it('shows the time until it clears, the same as a refusal', async () => {
+  it('shows the time until it clears, as a refusal does', async () => {
     const scene = new Scene(table)
     await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=6/min')
     const limiter = scene.limiter()
@@ -143,7 +143,7 @@ describeOnEngine('an explanation', () => {
     ])
   })
 
-  it('shows what each shard holds', async () => {
+  it('shows the balance of each shard', async () => {
     const scene = new Scene(table)
     await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=100/min')
     await scene.limiter().acquire(request({rpm: 20}))
@@ -154,7 +154,7 @@ describeOnEngine('an explanation', () => {
     expect(limit?.available).toBe(80)
   })
 
-  it('names the children that drained the parent in this hour, most first', async () => {
+  it('names the children that drained the parent in this hour, largest first', async () => {
     const scene = new Scene(table)
     await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=100/min', 'tpm=20k/min')
     await scene.configure({level: 'entity', entity: 'team-1', resource: 'gpt-4'}, 'rpm=5/day')
@@ -191,7 +191,7 @@ describeOnEngine('an explanation', () => {
     expect(later.limits.flatMap(({drainedBy}) => drainedBy)).toEqual([])
   })
 
-  it('leaves out a parent with whom no charge is shared', async () => {
+  it('omits a parent that is not charged', async () => {
     const scene = new Scene(table)
     await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=5/min')
     await scene.entity('team-1')
@@ -201,13 +201,13 @@ describeOnEngine('an explanation', () => {
     expect(explanation.limits).toHaveLength(1)
   })
 
-  it('of too large a request never clears', async () => {
+  it('never clears for a request that is too large', async () => {
     const scene = new Scene(table)
     await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=5/min')
     expect(await ask(scene, {consume: {rpm: 6}})).toMatchObject({admitted: false, retryAfterMs: Infinity})
   })
 
-  it('is refused for limits that do not apply, and where none do', async () => {
+  it('is refused for limits that do not apply, and without limits', async () => {
     const scene = new Scene(table)
     await expect(ask(scene)).rejects.toMatchObject({code: 'limits.missing', kind: 'notFound'})
     await scene.configure({level: 'entity', entity: 'user-1', resource: 'gpt-4'}, 'rpm=5/min')

@@ -5,10 +5,10 @@ import {type ImportLine, importCycles, importLines, type SourceFile} from './hel
 import {INSIDE, ONLY_IN, ROOMS, type Room, roomTable} from './helpers/rooms.js'
 import {readSources} from './helpers/sources.js'
 
-/** What a command may import without `await import()`: the rest would make every start of zael slower. */
+/** Rooms that a command may import without `await import()`. Others would slow every start of zael. */
 const COMMANDS_STATIC: Pick<Room, 'rooms' | 'packages'> = {rooms: ['cli'], packages: ['@oclif/*']}
 
-/** What commands may import at once besides: their flags, and an error to throw. */
+/** Other static imports that commands may have: their flags, and an error to throw. */
 const LIGHT = ['src/lib/core/errors', 'src/lib/live/flags']
 
 /** Every breach of the house rules in the given source files, one line each. */

@@ -2,7 +2,7 @@ import {describe, expect, it} from 'vitest'
 import type {SourceFile} from './helpers/import-lines.js'
 import {readSources, type SyntaxNode, syntaxNodes} from './helpers/sources.js'
 
-/** They publish what the rooms export, under the same names. */
+/** Files that republish exports of the rooms under the same names. */
 const PUBLIC = [
   'src/lib/index.ts',
   'src/lib/adapters/otel/index.ts',

@@ -6,7 +6,7 @@ import {KIND_SUFFIXES} from '../../src/lib/schema/kind-attributes.js'
 
 const page = readFileSync(fileURLToPath(new URL('../../docs/from-python.md', import.meta.url)), 'utf8')
 
-/** What 0.17 of zae-limiter stores itself, of the records that both clients write. */
+/** Attributes that zae-limiter 0.17 stores in records that both clients write. */
 const PYTHON = {
   bucket: 'entity_id resource rf shard_count cascade parent_id ttl disabled bypass vu sched rsched sched_tz pgen pinc',
   limit: 'sched rsched rsa ws wa wtc gc tu rn soft',

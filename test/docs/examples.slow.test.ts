@@ -18,7 +18,7 @@ beforeEach(() => {
 
 afterEach(() => rmSync(folder, {recursive: true}))
 
-/** Processes that the example has started, and itself, while they run: they have inherited the folder. Linux tells. */
+/** Processes that the example has started, and itself, while they run: they have inherited the folder. Linux only. */
 function processes(): string[] {
   const pids = process.platform === 'linux' ? readdirSync('/proc').filter(name => /^\d+$/.test(name)) : []
   return pids.filter(pid => {
@@ -31,12 +31,12 @@ function processes(): string[] {
 }
 
 async function expectNothingLeft(): Promise<void> {
-  // tsx keeps what it has compiled.
+  // tsx caches compiled files.
   expect(readdirSync(folder).filter(name => !name.startsWith('tsx-'))).toEqual([])
   await expect.poll(processes).toEqual([])
 }
 
-/** Rows of the table under "What was charged": what was used, and what was charged for it. */
+/** Rows of the table under "What was charged": usage and charge. */
 function accountsIn(stdout: string): {who: string; used: string; charged: string}[] {
   const [, text = ''] = stdout.split('who ')
   return [...text.matchAll(/^ {3}(\S+ .*?) +([\d,]+) +([\d,]+)$/gm)].map(([, who = '', used = '', charged = '']) => ({
@@ -73,7 +73,7 @@ describe('the examples', () => {
       expect(accounts.filter(({used, charged}) => used !== charged)).toEqual([])
       const ofTokens = accounts.filter(({who}) => who.endsWith(' tokens')).map(({charged}) => Number(charged))
       expect(ofTokens[0]).toBe(counted.reduce((sum, tokens) => sum + tokens, 0))
-      // Of those whom the provider has refused.
+      // Requests that the provider refused.
       expect(ofTokens.slice(1).filter(tokens => tokens !== 0)).toEqual([])
       await expectNothingLeft()
     },

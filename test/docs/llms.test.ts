@@ -3,7 +3,7 @@ import {join} from 'node:path'
 import {expect, it} from 'vitest'
 import {ROOT} from '../helpers/run-command.js'
 
-// That its links lead somewhere is tested with those of all pages: links.test.ts.
+// links.test.ts checks its links.
 it('llms.txt lists every page of docs; decisions by their index', () => {
   const text = readFileSync(join(ROOT, 'llms.txt'), 'utf8')
   const listed = new Set([...text.matchAll(/\]\(([^)#\s]+)\)/g)].map(([, to]) => to))

@@ -2,7 +2,7 @@ import {readFileSync} from 'node:fs'
 import {join} from 'node:path'
 import {ROOT} from '../helpers/run-command.js'
 
-/** What a page of docs says that a command prints: the lines after "$ command" up to the next command, without indent. */
+/** Output that a page quotes: the lines after "$ command" up to the next command, without indent. */
 export function quotedOutput(page: string, command: string): string[] {
   const lines = readFileSync(join(ROOT, 'docs', page), 'utf8').split('\n')
   // A command that is shown several times is quoted where lines follow it.

@@ -11,7 +11,7 @@ import {describeOnEngine, useTable} from '../helpers/table.js'
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const run = promisify(execFile)
 
-/** What the examples leave to the reader. */
+/** Declarations that the examples omit. */
 const PRELUDE = 'const callModel = async () => ({tokens: 812})\n'
 
 async function examples(file: string): Promise<string> {

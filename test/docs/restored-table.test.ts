@@ -10,7 +10,7 @@ import type {Table} from '../../src/lib/repository/table/table.js'
 import {ensureVersion} from '../../src/lib/repository/table/version.js'
 import {describeOnEngine, PATIENT_MS} from '../helpers/table.js'
 
-// What "Restoring a lost table" in docs/operations.md relies on. AWS gives data and indexes back, and nothing else.
+// "Restoring a lost table" in docs/operations.md relies on this. AWS restores only data and indexes.
 describeOnEngine('a restored table', {timeout: PATIENT_MS}, () => {
   const name = `restored-${randomUUID()}`
   const connection = resolveConnection({endpointUrl: inject('engineEndpoint')}, {})

@@ -121,7 +121,7 @@ describeOnEngine('requests from the shell', () => {
     })
     const words = await cli.show('why user-1 gpt-4 rpd=1', 80)
     expect(words).toContain('  set for      entity team-1 for gpt-4: 5/day\n')
-    // What it recommends does what it says.
+    // The suggested command works.
     const remedy = why.limits.at(-1).remedies.at(-1)
     expect(words).toContain(`  ${remedy.command}  `)
     expect(await zael(remedy.command.split(' ').slice(1))).toMatchObject({code: 0})

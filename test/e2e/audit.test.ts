@@ -76,7 +76,7 @@ describeOnEngine('zael audit', () => {
       child.kill('SIGINT')
     }
     const [code, signal] = await closed
-    // A shell tells a death by this signal as 130.
+    // A shell reports death by this signal as 130.
     expect({code, signal}).toEqual({code: null, signal: 'SIGINT'})
   })
 

@@ -3,7 +3,7 @@ import {Repository} from '../../src/lib/repository/repository.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {BIN, run, zael} from './zael.js'
 
-/** What bash offers for a line, in a shell that has been taught. */
+/** Candidates of bash for a line, after `zael autocomplete`. */
 async function offeredByBash(line: string, env: Record<string, string> = {}): Promise<string[]> {
   const script = `
     zael() { "${process.execPath}" "${BIN}" "$@"; }
@@ -28,7 +28,7 @@ describeOnEngine('zael autocomplete', () => {
     const place = `--stack ${table.name} --endpoint-url ${inject('engineEndpoint')}`
     await zael(['namespace', 'create', 'default', ...place.split(' ')])
     for (const id of ['ada', 'adele', 'ben']) await zael(['entity', 'create', id, ...place.split(' ')])
-    // A completion that takes too long offers nothing, so that nobody waits for it; a busy machine needs another try.
+    // A slow completion offers nothing, so a busy machine needs another try.
     await expect.poll(() => offeredByBash(`zael entity show ${place} ad`)).toEqual(['ada', 'adele'])
   })
 

@@ -23,7 +23,7 @@ interface Schema {
   readonly additionalProperties?: boolean
 }
 
-/** What scripts rely on: ids, arguments, flags, their letters, choices and defaults. Words of the help are not part of it. */
+/** The interface that scripts rely on: ids, arguments, flags, their letters, choices and defaults, without help texts. */
 function surfaceOf({aliases, args, flags}: ManifestCommand): object {
   const flag = (name: string, {char, type, required, multiple, default: otherwise, options}: ManifestFlag) =>
     [
@@ -53,7 +53,7 @@ it('matches the committed snapshot of commands and flags', async () => {
     id.replaceAll(':', ' '),
     surfaceOf(each),
   ])
-  // A change on purpose: run this file with --update, and tell it in the change log.
+  // After a deliberate change, run this file with --update, and add it to the changelog.
   await expect(`${JSON.stringify(Object.fromEntries(surface), null, 2)}\n`).toMatchFileSnapshot('command-snapshot.json')
 })
 

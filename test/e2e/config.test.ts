@@ -41,7 +41,7 @@ it('config show names the source of every value', async () => {
       AWS_REGION: 'us-east-1',
       AWS_ENDPOINT_URL: 'http://127.0.0.1:1',
     })
-  // Without a width, since nobody knows how long the name of the folder is.
+  // Without a width, because the length of the folder's name varies.
   const {stdout, stderr} = await show({})
   expect(stderr).toBe('')
   const text = stdout.replaceAll(folder, '/F')
@@ -103,7 +103,7 @@ describeOnEngine('settings from a file', () => {
     expect((await zael(['bucket', 'show', 'user-2', '--columns', 'resource,level'], asCsv)).stdout).toMatch(
       /^resource,level\ngpt-4,60\ngpt-4,9960\n/,
     )
-    // What is no list is told as ever, unless CSV was asked of this very command.
+    // Results that are not lists ignore a configured CSV format, and refuse --output csv.
     expect((await zael(['audit', 'show', EVENT_ID], asCsv)).stdout).toMatch(/^Event 01KA/)
     expect(await zael(['audit', 'show', EVENT_ID, '--output', 'csv'], asCsv)).toMatchObject({code: 2, stdout: ''})
     const missing = await zael(['bucket', 'show', 'user-1'], {

@@ -11,7 +11,7 @@ import {schemaProblems} from './schemas.js'
 import {tableCli} from './table-cli.js'
 import {ROOT, zael} from './zael.js'
 
-// test/aws has the deployments to AWS; here is what needs none.
+// test/aws tests deployments to AWS; these tests do not need AWS.
 
 describeOnEngine('deploy and delete on a local engine', () => {
   const name = `deploy-${randomUUID()}`
@@ -120,7 +120,7 @@ describe('deploy --export', () => {
     const read = (file: string) => readFile(join(folder, 'out', file))
     const template = String(await read('stack.yaml'))
     expect(template).toBe(compactTemplate(await readFile(join(ROOT, 'templates', 'stack.yaml'), 'utf8')))
-    // What the AWS CLI accepts without a bucket.
+    // The AWS CLI uploads larger templates through a bucket.
     expect(Buffer.byteLength(template)).toBeLessThan(51_200)
     expect(await read('aggregator.zip')).toEqual((await lambdaPackage()).zip)
     const parameters = JSON.parse(String(await read('parameters.json')))
@@ -179,7 +179,7 @@ describe('deploy --export-policy without credentials', () => {
   })
   afterAll(() => rm(folder, {recursive: true}))
 
-  /** There is no HOME with profiles, and the metadata service of EC2 is not asked. */
+  /** Without profiles in HOME and without the EC2 metadata service. */
   const run = (name: string, ...args: string[]) =>
     zael(['deploy', '--stack', 'prod', '--export-policy', join(folder, name), ...args], {
       env: {HOME: folder, AWS_EC2_METADATA_DISABLED: 'true'},
@@ -240,7 +240,7 @@ describe('bad input of deploy', () => {
     ['deploy --stack prod --tag team', '--tag "team" is not of the form KEY=VALUE.'],
     ['deploy --stack prod --export x --dry-run', '--dry-run=true cannot also be provided when using --export'],
   ])('refuses zael %s', async (command, message) => {
-    // Nobody listens there: bad input is told before anybody is asked.
+    // This address does not answer: zael refuses bad input before any request.
     const env = {
       AWS_ENDPOINT_URL: 'http://203.0.113.1',
       AWS_REGION: 'eu-west-1',

@@ -14,7 +14,7 @@ const IDENTITY = {
   NO_COLOR: '1',
 }
 
-/** A host that is not this machine by its name, and collects what it is sent. */
+/** A host whose name is not this machine's. It records the requests it receives. */
 let server: Server
 let endpoint = ''
 let tokens: Array<string | undefined> = []

@@ -2,12 +2,12 @@ import {createServer, request} from 'node:http'
 import type {AddressInfo} from 'node:net'
 import {buffer} from 'node:stream/consumers'
 
-/** What a request asks for: `BatchWriteItem`, `Query`… */
+/** The operation of a request: `BatchWriteItem`, `Query`… */
 type Operation = string
 
 type Fate = 'answered' | 'unanswered' | 'cut'
 
-/** A way to the engine with somebody on it who sees every request. */
+/** A proxy to the engine that observes every request. */
 export interface EngineProxy extends AsyncDisposable {
   readonly endpoint: string
 }
@@ -31,7 +31,7 @@ export async function engineProxy(
       return
     }
     const onward = request({hostname, port, method, path: url, headers}, answer => {
-      // To its end also when nobody listens any more.
+      // Reads to the end even if the client is gone.
       outgoing.once('close', () => answer.resume())
       if (fate === 'unanswered') answer.resume()
       else answer.pipe(outgoing.writeHead(answer.statusCode ?? 500, answer.headers))
@@ -49,7 +49,7 @@ export async function engineProxy(
     [Symbol.asyncDispose]: async () => {
       server.close()
       server.closeAllConnections()
-      // What the engine has begun is done before anybody looks at the table.
+      // Waits for pending requests, so that the table is stable.
       await Promise.all(underway)
     },
   }

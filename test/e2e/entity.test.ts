@@ -15,7 +15,7 @@ describeOnEngine('zael entity', () => {
 
   beforeAll(async () => {
     const {namespace} = await repository.namespaces.register('default')
-    // Real time: what a bucket holds is asked of a process with a clock of its own.
+    // Real time, because the CLI reads levels by its own clock.
     tenant = {...newTenant(table), namespace: namespace.id, nowMs: Date.now()}
   })
 

@@ -62,7 +62,7 @@ const READING: readonly (readonly string[])[] = [
   ['why', H, H, 'rpm=1'],
 ]
 
-/** What ends with a message about the words that were typed. */
+/** Command lines whose error quotes the typed words. */
 const REFUSED: readonly (readonly string[])[] = [
   [H],
   ['help', H],
@@ -77,11 +77,11 @@ const REFUSED: readonly (readonly string[])[] = [
 ]
 
 const HIDDEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}\p{Default_Ignorable_Code_Point}]/u
-/** Colours of zael, as far as there are colours in tests, and what erases its line of progress. */
+/** zael's own colours, and the sequence that erases its progress line. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they begin with one
 const OWN_SEQUENCES = /\u001b\[(?:0|1|2|22|31|32|33|39)m|\r\u001b\[2K/g
 
-/** What an outcome would do to a terminal; nothing. */
+/** Output that a terminal would act on. */
 function harm({stdout, stderr}: Outcome): string[] {
   const planted = `${stdout}${stderr}`.includes('\u001b[31mPLANTED') ? ['a planted colour'] : []
   const lines = `${stdout}\n${stderr}`.replaceAll(OWN_SEQUENCES, '').split('\n')
@@ -116,7 +116,7 @@ describeOnEngine('hostile text', {timeout: 600_000}, () => {
     ['on a terminal', 80],
   ])('%s', (_, columns) => {
     it.each(READING.map(words => [title(words), words] as const))('zael %s sends none of it', async (_title, words) => {
-      // The live view is no command that prints.
+      // The live view does not print lines.
       if (columns !== undefined && words.includes('--for')) return
       expect(harm(await run(onTable(words), columns))).toEqual([])
     })

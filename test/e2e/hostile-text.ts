@@ -5,7 +5,7 @@ import type {Item} from '../../src/lib/schema/attribute-value.js'
 import type {TestTable} from '../helpers/table.js'
 import {populate} from './populate.js'
 
-/** Begins with a colour of ours and contains one of every kind of character that must not reach a terminal. */
+/** Begins with one of zael's colours, and contains every kind of character that must be escaped on a terminal. */
 export const HOSTILE = [
   '\u001b[31mPLANTED\u001b[0m', // a colour
   '\u001b]52;c;aGk=\u0007', // a write to the clipboard
@@ -16,7 +16,7 @@ export const HOSTILE = [
   '\u200b\u200c\u200d\u2060\ufeff\u00ad\u{e0041}\u2028\u2029', // invisible
 ].join('')
 
-/** What may be part of names that a shell can pass: no NUL. */
+/** Characters of names that a shell can pass: no NUL. */
 export const HOSTILE_WORD = HOSTILE.replace('\u0000', '')
 
 /** A populated table with hostile text everywhere: through the library where it allows it, else by another client. */

@@ -85,7 +85,7 @@ describeOnEngine('a limits manifest', () => {
     expect(await cli.fail(`limits apply -f ${path}`)).toMatchObject({code: 2, error: {code: 'confirm.needed'}})
     expect(await cli.tell(`limits apply -f ${path} --yes`)).toMatchObject({result: {updated: 1}})
 
-    // What the file no longer states goes, once that is confirmed.
+    // Limits that the file no longer states are deleted after confirmation.
     const less = await file('less.yaml', 'namespace: acme', SYSTEM, TEAM)
     expect(await cli.fail(`limits apply -f ${less}`)).toMatchObject({code: 2, error: {code: 'confirm.needed'}})
     expect((await namespace.configs.resources()).length).toBe(1)
@@ -138,7 +138,7 @@ describeOnEngine('a limits manifest', () => {
     const path = await file('crowd.yaml', 'namespace: crowd', 'entities:', ...many)
     let writes = 0
     await using proxy = await engineProxy(inject('engineEndpoint'), operation => {
-      // In the middle by what it has written: a look into the table may come when all is done.
+      // Counts writes to find the middle: polling the table may be too late.
       if (operation === 'TransactWriteItems' && ++writes === MANY / 4) child.kill('SIGINT')
       return 'answered'
     })

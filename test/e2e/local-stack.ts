@@ -7,7 +7,7 @@ import {isRunning, untilGone} from '../local/support.js'
 import {schemaProblems} from './schemas.js'
 import {type Outcome, spawnZael, zael} from './zael.js'
 
-/** What `--json` printed. */
+/** The output of `--json`. */
 export type JsonOutput = Record<string, unknown>
 
 /** A user with a home of their own. */
@@ -28,7 +28,7 @@ export class LocalUser {
     return {XDG_DATA_HOME: this.folder}
   }
 
-  /** `zael local …`; what starts processes is the built command line in a process of its own. */
+  /** `zael local …`. Commands that start processes run the built CLI in their own process. */
   async run(args: string, env: Record<string, string> = {}): Promise<Outcome> {
     const words = args.split(' ')
     const run = words[0] === 'up' ? spawnZael : zael
@@ -66,7 +66,7 @@ export class LocalUser {
   async leave(): Promise<void> {
     for (const pid of this.leftovers()) process.kill(pid, 'SIGKILL')
     await untilGone([...this.#pids])
-    // What a supervisor has left may still write its last files.
+    // Processes of a supervisor may still be writing their last files.
     await rm(this.folder, {recursive: true, maxRetries: 50, retryDelay: 100})
   }
 

@@ -125,7 +125,7 @@ describeWithEngine('zael local', () => {
     }
     await expect.poll(counted).toBe(5)
     await repository.close()
-    // It counts what it has written when the whole batch is done. A new table has its days and months rolled up.
+    // It counts its writes after the whole batch. A new table has its days and months rolled up.
     await user.until(({aggregator}) => (aggregator as {snapshots: number}).snapshots >= 1)
   })
 
@@ -258,7 +258,7 @@ describeWithEngine('zael local, when something is killed', () => {
       problem: `the supervisor (process ${before.pid}) was killed`,
     })
     expect(await user.tell('env', 3)).toMatchObject({error: {code: 'local.not-running', hint: 'zael local up'}})
-    expect(existsSync(user.home.stateFile)).toBe(true) // who only looks changes nothing
+    expect(existsSync(user.home.stateFile)).toBe(true) // status changes nothing
     const after = await user.tell('up')
     expect(after).toMatchObject({started: true, mended: true, endpoint: before.endpoint})
     expect(await hasEntity(after.endpoint, 'team-1')).toBe(true)

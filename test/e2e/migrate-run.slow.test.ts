@@ -22,7 +22,7 @@ const entity = (id: string, name: string): Item => ({
   created_at: s('2026-01-01T00:00:00Z'),
 })
 
-/** A small table of 0.8, with something in it that nobody knows. */
+/** A small table of 0.8, with an unknown item. */
 const items: Item[] = [
   {PK: s('SYSTEM#'), SK: s('#VERSION'), schema_version: s('0.8.0'), lambda_version: s('0.8.0')},
   {

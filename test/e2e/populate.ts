@@ -7,7 +7,7 @@ import {encodeUsage} from '../../src/lib/schema/usage-record.js'
 import type {TestTable} from '../helpers/table.js'
 import {newTenant, putBucket} from '../repository/namespace-table.js'
 
-/** Ahead, by less than what counts as wrong: what was refilled then is not refilled further, so levels stay as put. */
+/** Refill times lie ahead, by less than zael reports as wrong, so levels stay fixed. */
 const AHEAD_MS = 43_200_000
 
 /** Id of the audit event that is put with a fixed time. */

@@ -11,7 +11,7 @@ export interface ReadOnlyProxy extends AsyncDisposable {
   takeWrites(): string[]
 }
 
-/** Passes reads on, answers everything else as somebody without permission would be answered, and keeps a record. */
+/** Forwards and records reads; records writes and answers them with AccessDenied. */
 export async function readOnlyProxy(engine: string): Promise<ReadOnlyProxy> {
   const {hostname, port} = new URL(engine)
   const reads: string[] = []

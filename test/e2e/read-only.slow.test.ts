@@ -12,7 +12,7 @@ const DAY = '--since 2026-11-01 --until 2026-11-02'
 /** A command line and the exit code it ends with. */
 type Run = readonly [line: string, exitCode: number]
 
-/** Commands that only look: with names that exist, and mistyped. FILE is a manifest of what is there. */
+/** Read-only commands, with existing and mistyped names. FILE is a manifest of the table. */
 const LOOKS: Readonly<Record<string, readonly Run[]>> = {
   acquire: [
     ['acquire user-2 gpt-4 rpm=1 --dry-run', 0],
@@ -116,7 +116,7 @@ const LOOKS: Readonly<Record<string, readonly Run[]>> = {
     ['watch --prometheus', 0],
     ['watch --prometheus --listen 0 --for 1s', 0],
     ['watch --once --entity user-l', 3],
-    // There is no terminal to ask on.
+    // The question needs a terminal.
     ['watch --actions', 2],
   ],
   why: [
@@ -187,7 +187,7 @@ describe('the list of commands', () => {
   })
 })
 
-/** L8: no command that looks writes anything, ever. */
+/** L8: a read-only command never writes. */
 describeOnEngine('L8 read-only commands write nothing', () => {
   const table = useTable()
   let proxy: ReadOnlyProxy
@@ -212,7 +212,7 @@ describeOnEngine('L8 read-only commands write nothing', () => {
     const words = line.split(' ').map(word => (files[word] ? join(folder, files[word]) : word))
     return zael([...words, '--stack', stack, '--endpoint-url', proxy.endpoint])
   }
-  /** Runs command lines side by side; which exit codes they had, and what was refused. */
+  /** Runs command lines in parallel; returns their exit codes and the refused writes. */
   const outcomes = async (runs: readonly Run[], stack?: string) => {
     const ended = await Promise.all(runs.map(([line]) => run(line, stack)))
     const codes = ended.map(({code, stderr}, at): [string | undefined, unknown] => {

@@ -4,9 +4,9 @@ import type {Readable} from 'node:stream'
 import {cleanEnvironment, type RunningCommand, startCommand} from '../helpers/run-command.js'
 import {BIN, type Outcome} from './zael.js'
 
-/** A command line that runs until it is told to stop. */
+/** A command that runs until it is stopped. */
 export interface RunningZael {
-  /** What came of it, once it has ended. */
+  /** The outcome, once it has ended. */
   readonly ended: Promise<Outcome>
   /** Waits until stdout has it; the test's own timeout is the limit. */
   until(pattern: RegExp): Promise<void>
@@ -14,7 +14,7 @@ export interface RunningZael {
   stop(signal: NodeJS.Signals): Promise<Outcome>
 }
 
-/** A command in this process, from its sources: signals reach only those who listen for them. */
+/** A command in this process, from its sources. Only registered listeners receive signals. */
 export class RunningHere implements RunningZael {
   readonly ended: Promise<Outcome>
   readonly #command: RunningCommand
@@ -28,7 +28,7 @@ export class RunningHere implements RunningZael {
     })
   }
 
-  /** What it has printed so far. */
+  /** Its output so far. */
   get output(): RunningCommand['output'] {
     return this.#command.output
   }

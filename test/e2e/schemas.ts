@@ -10,7 +10,7 @@ function schemaOf(command: string): object {
   return JSON.parse(readFileSync(`${ROOT}/dist/schemas/${command.replaceAll(' ', '.')}.json`, 'utf8'))
 }
 
-/** What a result has that its schema does not allow, and what it lacks; nothing when it fits. */
+/** Keys of a result that its schema does not allow, and missing ones. Empty if it matches. */
 export function schemaProblems(command: string, result: unknown): string[] {
   const validate = validators.get(command) ?? ajv.compile(schemaOf(command))
   validators.set(command, validate)

@@ -7,7 +7,7 @@ import {BIN, ROOT, run, spawnZael} from './zael.js'
 
 const HEAVY = /\/node_modules\/(?:@aws-sdk|@smithy|cli-table3|zod|ink|react)\//
 
-/** What the build has put into each file of the command line. */
+/** Sources that the build put into each file of the CLI. */
 const bundled: Record<string, readonly string[]> = existsSync(join(ROOT, 'dist', 'chunks'))
   ? JSON.parse(readFileSync(join(ROOT, 'dist', 'chunks', 'contents.json'), 'utf8'))
   : {}
@@ -19,7 +19,7 @@ function modulesIn(url: string): string[] {
   return [url, ...modules.map(path => root + path)]
 }
 
-/** Addresses of all modules that a Node run has loaded, whether by import or by require, as its coverage report tells. */
+/** Addresses of all modules that a Node run has loaded, by import or by require, from its coverage report. */
 async function scriptsLoadedBy(args: readonly string[], env: Record<string, string> = {}): Promise<string[]> {
   const folder = mkdtempSync(join(tmpdir(), 'zael-scripts-'))
   try {
@@ -40,7 +40,7 @@ function builtCommands(): string[] {
 
 describe('start-up', () => {
   it('loads no package for zael --help', async () => {
-    await spawnZael([]) // says what to do when dist is missing
+    await spawnZael([]) // fails with a hint when dist is missing
     const scripts = await scriptsLoadedBy([BIN, '--help'])
     expect(scripts.filter(url => url.endsWith('/help/root-help.js')).length).toBeGreaterThan(0)
     expect(scripts.filter(url => url.includes('/node_modules/'))).toEqual([])

@@ -13,7 +13,7 @@ export interface TableCli {
   tell(command: string): Promise<JsonOutput>
   /** Runs a command with `--json` that is to fail; its exit code and error. */
   fail(command: string): Promise<{code: number | null; error: JsonOutput}>
-  /** What a command tells people on stdout, in lines of that many columns; every time is the same time. */
+  /** The text of a command on stdout, in lines of that many columns; all times are replaced by one. */
   show(command: string, columns: number): Promise<string>
 }
 

@@ -50,7 +50,7 @@ export class TerminalRun {
   }
 
   async #tmux(...args: string[]): Promise<string> {
-    // Without the variables of the test runner: CI among them would make Ink believe that nobody looks.
+    // Without the variables of the test runner: with CI, Ink would not draw.
     const env = {PATH: process.env.PATH, LANG: 'C.UTF-8', SHELL: '/bin/sh'}
     const {stdout} = await run('tmux', ['-S', join(this.#folder, 'socket'), '-f', '/dev/null', '-u', ...args], {env})
     return stdout

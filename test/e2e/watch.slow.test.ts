@@ -29,7 +29,7 @@ describeOnEngine('zael watch', () => {
   const watched = (...flags: string[]) => start(...flags).ended
   const spawned = (...flags: string[]) => noted(new RunningProcess(wordsAt(inject('engineEndpoint'), flags)))
 
-  /** From here on, time passes for the next poll and for the end only when told. */
+  /** From here on, timers of the next poll and the end advance only by hand. */
   const stopTimers = () => vi.useFakeTimers({toFake: ['setTimeout', 'clearTimeout']})
 
   /** Lets time pass until the command has ended. */

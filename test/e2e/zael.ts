@@ -5,7 +5,7 @@ import {BIN, cleanEnvironment, type Outcome, ROOT, runCommand, type Surroundings
 
 export {BIN, type Outcome, ROOT}
 
-/** Runs the command line from its sources, in this process: what it prints and its exit code are those of `spawnZael`. */
+/** Runs the CLI from its sources in this process, with the output and exit code of `spawnZael`. */
 export const zael: (args: readonly string[], surroundings?: Surroundings) => Promise<Outcome> = runCommand
 
 export interface SpawnOptions {
@@ -13,7 +13,7 @@ export interface SpawnOptions {
   readonly cwd?: string
 }
 
-/** Runs the built command line in a process of its own, as a user would; for what only a process can show. */
+/** Runs the built CLI in its own process, for tests that need one. */
 export function spawnZael(args: readonly string[], options: SpawnOptions = {}): Promise<Outcome> {
   if (!existsSync(`${ROOT}/dist/commands`)) throw new Error('dist is missing: run "npm run build" first')
   return run(process.execPath, [BIN, ...args], options)
@@ -24,7 +24,7 @@ export function run(program: string, args: readonly string[], {env = {}, cwd = R
   return outcomeOf(spawn(program, args, {cwd, env: cleanEnvironment(env), stdio: ['ignore', 'pipe', 'pipe']}))
 }
 
-/** What a program prints until it ends. */
+/** The output of a program until it ends. */
 export function outcomeOf(child: ChildProcessByStdio<Writable | null, Readable, Readable>): Promise<Outcome> {
   let stdout = ''
   let stderr = ''

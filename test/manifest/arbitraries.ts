@@ -81,7 +81,7 @@ const entity: fc.Arbitrary<Omit<ManifestEntity, 'parent'>> = fc.record(
   {requiredKeys: ['scopes']},
 )
 
-/** Each entity may have one of those before it as its parent, so there are no cycles. */
+/** Each entity may have an earlier one as its parent, which excludes cycles. */
 export const anyManifest: fc.Arbitrary<Manifest> = fc
   .record({
     namespace: fc.constant('test'),

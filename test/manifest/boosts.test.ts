@@ -15,7 +15,7 @@ resources:
 const HOUR_MS = 3_600_000
 const TPM_BOOST = 'tpm 40k/min until 2026-11-16 15:37 UTC, then 10k/min'
 const NO_REACH = {entities: 0, buckets: 0, isComplete: true, lost: [], losing: 0, unconfigured: 0, altered: []}
-/** A boost as a plan tells it. */
+/** A boost as a plan shows it. */
 const boostText = ({limit, isEnded}: PlannedBoost) => `${isEnded ? 'ends ' : ''}${limit.name} ${rateText(limit)}`
 const resource = {level: 'resource', resource: 'gpt-4'} as const
 const entity = {level: 'entity', entity: 'user', resource: 'gpt-4'} as const
@@ -88,7 +88,7 @@ describeOnEngine('a manifest and temporary limits', () => {
     const stated = `${TEXT}entities:\n  user: {resources: {gpt-4: {limits: {rpm: 100/min, tpm: 10k/min}}}}\n`
     const plan = await planManifest(repository, manifestOf(stated))
     expect(plan.changes.map(lineOf)).toEqual(['create entity user gpt-4:  → rpm=100/60:100 tpm=10000/60:10000'])
-    // The boost goes on, and what is stated follows it: not the next level any more.
+    // The boost continues, and the stated limits follow it instead of the next level.
     const own = plan.boosts.filter(({scope}) => scope.level === 'entity')
     expect(own.map(boostText)).toEqual(['rpm 200/min until 2026-11-16 15:37 UTC, then 100/min', TPM_BOOST])
     await apply(repository, stated)

@@ -38,11 +38,11 @@ describeOnBoth('the requests of an apply', {timeout: 60_000}, table => {
     await withBuckets(namespace, 5)
     const {count, all, buckets} = await counted(namespace, manifest('6/min'))
     expect(buckets).toEqual({checked: BUCKETS, updated: BUCKETS, failed: 0})
-    // One transaction, the addresses of the buckets, and three reads in batches: what is stored, the buckets, what applies to them.
+    // One transaction, the addresses of the buckets, and three batch reads: stored limits, buckets, and limits that apply to them.
     expect([count('TransactWriteItems'), count('Query')]).toEqual([ENTITIES, ENTITIES])
     // One more for the plan.
     expect(count('BatchGetItem')).toBe(3 * ENTITIES + 1)
-    // The record of what is managed is read once, and written before and after.
+    // The record of managed scopes is read once, and written before and after.
     expect(count('UpdateItem')).toBe(BUCKETS + 2)
     expect(count('GetItem')).toBeLessThanOrEqual(3)
     expect(all.length).toBeLessThanOrEqual(5 * ENTITIES + BUCKETS + 6)
@@ -64,7 +64,7 @@ describeOnBoth('the requests of an apply', {timeout: 60_000}, table => {
     expect(one.buckets).toEqual({checked: RESOURCES, updated: RESOURCES, failed: 0})
     expect(one.all.length).toBeLessThanOrEqual(5 + RESOURCES + 5)
     const none = await counted(namespace, manifest('5/min', '9/min'))
-    // What is managed, the units of the namespace, and the limits.
+    // The managed scopes, the units of the namespace, and the limits.
     expect([...none.all].sort()).toEqual(['BatchGetItem', 'GetItem', 'GetItem'])
   })
 })

@@ -37,7 +37,7 @@ describeOnEngine('an import of entities', () => {
     expect(await runImport(own, plan)).toEqual({kept: [], created: 3, updated: 1, limitsSet: 1, failures: [], left: 0})
     expect(await own.entities.need('old')).toMatchObject({name: 'Old', metadata: {plan: 'gold', note: 'stays'}})
     expect(await own.entities.parents('child')).toMatchObject([{entity: 'mid'}, {entity: 'team'}])
-    // What is not named stays in force.
+    // Limits that the list does not name are kept.
     const {limits} = (await own.configs.get({level: 'entity', entity: 'mid', resource: 'gpt-4'})) ?? {}
     expect(limits?.map(({name, capacity}) => `${name} ${capacity}`)).toEqual(['rpm 50', 'tpm 1000'])
     expect(await planImport(own, listed)).toEqual({listed: 4, entities: [], limits: [], unchanged: 4})
@@ -89,7 +89,7 @@ describeOnEngine('an import of entities', () => {
       'other 50,1000',
       'copy ',
     ])
-    // With what is listed, the rest of the copy stays; that is said before and after.
+    // Listed limits make the rest of the copy permanent; plan and result say so.
     const kept = [{limits: parseLimits(['tpm=1k'])}]
     expect(plan.limits.map(each => each.kept.map(({name}) => name))).toEqual([[], ['tpm']])
     expect((await runImport(own, plan)).kept).toMatchObject(kept.map(each => ({...each, scope: scope('copy')})))

@@ -32,7 +32,7 @@ function inBlocks(text: string, pieceLength = 7): unknown {
 
 const HEAD = 'namespace: acme\nresources:\n  gpt-4:\n    limits:\n      rpm: 100/min\n'
 
-// Lines of entities: what an export writes, other ways to say it, and mistakes.
+// Lines of entities: as an export writes them, other notations, and mistakes.
 const FIELDS = [
   '    name: User 1',
   '    name: yes',
@@ -128,7 +128,7 @@ const manifestText = fc
   )
   .map(([head, section, blocks, end]) => `${head}${section}${blocks.join('\n')}${end}`)
 
-// Scalars and keys that readers of YAML take for something else, and lines that may end, begin or join what is around them.
+// Scalars and keys that YAML parsers misread, and lines that may end, begin or join neighbouring ones.
 const SCALARS =
   'a|~|Null|no|on|True|1e3|0x10|.5|0o17|017|-0|+1|1_000|.inf|12345678901234567890|1.50|2026-01-01|12:30|5/min|"q"|"a: b"|""|a#b|a #c|a:|- a|-|' +
   '? a|!!str 5|!x y|[a, b]|[]|{a: 1, a: 2}|[a|{a|>-|@a|a,b|a]|ä|\u{1F600}|\u2028|a\u00A0b|\uFEFFa|a\tb|a |a\r|bypass|10|-5|1e3/min|"\\x"|it\'s'

@@ -74,7 +74,7 @@ function publicFace(entry: string): {text: string; hidden: string[]} {
   const {exported, declared} = files.get(entry) as DeclarationFile
   const own = [...declared.keys()].map(name => ({path: entry, name}))
   const all = [...exported.values(), ...own]
-  // What `zael` exports is at hand for users of `zael/testing` as well.
+  // Users of `zael/testing` can also import the exports of `zael`.
   const main = (files.get('index.d.ts') as DeclarationFile).exported.values()
   const ids = new Set([...all, ...main].map(({path, name}) => `${path}:${name}`))
   const hidden = new Set<string>()

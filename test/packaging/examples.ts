@@ -8,7 +8,7 @@ export interface Example {
   readonly code: string
 }
 
-/** What the examples leave to the reader. */
+/** Declarations that the examples omit. */
 export const PRELUDE = `import {RateLimiter} from 'zael'
 export const limiter = new RateLimiter({stack: 'prod'})
 export const callModel = async () => ({tokens: 812})
@@ -50,7 +50,7 @@ export function examplesOf(root: string, page: string): Example[] {
   }))
 }
 
-/** Adds what the example takes for granted: the names of the prelude, a call of what it exports, and the end. */
+/** Completes an example: the names of the prelude, a call of its exports, and the end. */
 function complete(code: string): string {
   const isTaken = (name: string) => new RegExp(`\\b${name}\\b`).test(code) && !code.includes(`const ${name} =`)
   const taken = ['limiter', 'callModel', 'doTheWork'].filter(isTaken)

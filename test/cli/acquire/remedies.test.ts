@@ -30,7 +30,7 @@ describeOnEngine('a proposed command', () => {
   const boost = (text: string, until: string, scope: typeof resource | typeof entity = resource) =>
     repository.setLimits(scope, [parseLimit(text)], {until: new Date(until)})
 
-  /** What is proposed for one more request of a bucket that was just emptied, or for a larger one. */
+  /** The commands proposed for one more request of an emptied bucket, or for a larger request. */
   async function proposed(asked?: number, name = 'tpm'): Promise<string[]> {
     const limiter = scene.limiter()
     await admittedUntilRefused(limiter, {[name]: 1}, 100)

@@ -3,7 +3,7 @@ import {followWhy} from '../../../src/lib/cli/acquire/why-run.js'
 
 const report = (atMs: number) => ({entity: 'user-1', atMs, explanations: []})
 
-/** Follows looks with these outcomes, and ends with the last of them; what was shown. */
+/** Follows with these outcomes, ends after the last, and returns the shown reports. */
 async function follow(outcomes: readonly (number | Error)[]) {
   const shown: (readonly [atMs: number, problem: string | undefined])[] = []
   const over = new AbortController()

@@ -146,7 +146,7 @@ describe('a mistake in a file', () => {
       kind: 'usage',
       message: expect.stringMatching(/^ZAEL_OUTPUT: /),
     })
-    // What only AWS SDKs read is theirs to judge.
+    // AWS SDKs validate their own variables.
     expect((await find({}, {AWS_ENDPOINT_URL: 'nonsense'})).endpointUrl).toMatchObject({
       value: 'nonsense',
       source: 'aws',

@@ -19,7 +19,7 @@ function partOf(line: string): string {
   return /(?:@[^=:@]*|[^=:@]*)$/.exec(word)?.[0] ?? ''
 }
 
-/** The line after TAB for each candidate, and the arguments that zael was asked with; runs what was inserted as a command. */
+/** The line after TAB for each candidate, and zael's arguments; runs the inserted text as a command. */
 async function completeInBash(line: string, candidates: readonly string[]) {
   const script = `
     cd ${folder}

@@ -12,7 +12,7 @@ describe('commands of the Python tool', () => {
     const [id = ''] = [`${words[0]}:${words[1]}`, words[0] ?? ''].filter(each => each in manifest.commands)
     const flags = words.filter(word => word.startsWith('--')).map(word => word.slice(2))
     expect(Object.keys(manifest.commands[id].flags)).toEqual(expect.arrayContaining(flags))
-    // None of ours bears the name: it would never be asked for.
+    // No command of zael has this name, or the suggestion would never appear.
     expect(manifest.commands).not.toHaveProperty([python.replace(' ', ':')])
     expect(page).toContain(python.split(' ').at(-1))
   })

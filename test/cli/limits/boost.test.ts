@@ -6,7 +6,7 @@ import {parseLimit} from '../../../src/lib/core/limits/limit-text.js'
 
 const NOW_MS = Date.parse('2026-11-16T14:36:12Z')
 
-/** What is said about a limit that has another value until an end. */
+/** The printed lines for a limit with a temporary value. */
 function said(base: string, boost: string, until: string): string[] {
   const untilMs = Date.parse(until)
   const [limit, value] = [parseLimit(base), parseLimit(boost)]

@@ -94,7 +94,7 @@ describeOnEngine('zael limits', () => {
     expect(await policy()).toBe('block')
   })
 
-  /** In the reference the flag was echoed and never stored, and what the library stored was read by nobody. */
+  /** The reference echoed the flag without storing it, and never read the value that its library stored. */
   it('C-9: stores and shows audit retention, and applies it to new events', async () => {
     const tenant = await spaceCalled('c-9')
     const days = async () => {
@@ -128,7 +128,7 @@ describeOnEngine('zael limits', () => {
     }
   })
 
-  /** What the reference's declarative tool wrote was in no listing, unaudited, and did not reach live buckets. */
+  /** The reference's declarative tool wrote limits that were not listed, audited or applied to live buckets. */
   it('D-44: lists, audits and applies limits from a manifest like any others', async () => {
     const tenant = await spaceCalled('d-44')
     await tenant.setLimits(system, [parseLimit('rpd=100/day')])
@@ -189,7 +189,7 @@ describeOnEngine('zael limits', () => {
       }
       expect(await (await repository.namespace('other')).configs.resources()).toEqual([])
       expect(await cli.tell(`limits apply -f ${file} -n m-8`)).toMatchObject({namespace: 'm-8'})
-      // A default of the surroundings is no demand.
+      // ZAEL_NAMESPACE is only a default: the manifest's namespace wins.
       const elsewhere = await cli.run(`limits plan -f ${file} --json`, {ZAEL_NAMESPACE: 'other'})
       expect(JSON.parse(elsewhere.stdout)).toMatchObject({namespace: 'm-8', changes: []})
     })

@@ -32,7 +32,7 @@ const change = (previous: ConfigRecord | undefined, now: ConfigRecord | undefine
   record: now,
 })
 
-/** A change that reaches no live bucket. */
+/** A change without effect on live buckets. */
 const lines = (made: ChangeOutcome, dryRun: boolean, preview: Partial<ScopePreview> = {}) => {
   const {scope, before, after} = made
   const effect = {before: {scope, limits: before}, after: {scope, limits: after}, hides: [], uncovers: []}

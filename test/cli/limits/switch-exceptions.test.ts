@@ -67,7 +67,7 @@ describeOnEngine('a switch overruled by more specific ones', () => {
     const shown = await cli.show('resource disable music', 300)
     expect(shown).toContain('not for       free (enabled), vip (bypass for every resource): their own switch applies')
     expect(shown).toMatch(/searched +\d entity configurations \(all\)\n/)
-    // Nothing is proposed that would open what was closed for one entity.
+    // No suggestion may enable an entity that was disabled.
     await cli.run('entity disable abuser')
     const opened = (await cli.tell('resource enable music')).exceptions
     expect(opened.found).toContainEqual({

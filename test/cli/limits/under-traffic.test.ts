@@ -17,7 +17,7 @@ describeOnEngine('limits that are changed under traffic', () => {
   const cli = tableCli(table)
   let spaces = 0
 
-  /** Services that charge rpm and tpd until they are told to stop, and what became of their requests. */
+  /** Services that charge rpm and tpd until `stop`, and the outcomes of their requests. */
   const open = async () => {
     const namespace = `traffic-${++spaces}`
     await repository.namespaces.register(namespace)
@@ -53,7 +53,7 @@ describeOnEngine('limits that are changed under traffic', () => {
     return {namespace, tenant, made, more, stop}
   }
 
-  /** The services share the process, so their warnings may be among what the command says. */
+  /** The services share the process, so the command's output may include their warnings. */
   const change = async (command: string) => expect((await cli.run(command)).code).toBe(0)
 
   it('cause no exception and lose no other limit when one is set for a customer', async () => {

@@ -30,7 +30,7 @@ function manyItems(namespace: string): Item[] {
   return [...items.slice(0, ITEMS - 7), ...strayItems(namespace)]
 }
 
-/** They gave no counts, no estimate, no progress, no word on how to go on, and none on what they cost. */
+/** The reference printed no counts, estimate, progress, cost or way to resume. */
 describeOnEngine('C-44 purge and delete', () => {
   const table = useTable()
   const cli = tableCli(table)

@@ -2,7 +2,7 @@ import {PassThrough} from 'node:stream'
 import {describe, expect, it} from 'vitest'
 import {agree, confirm, confirmByName, type Terminal} from '../../../src/lib/cli/output/confirm.js'
 
-/** A terminal at which somebody types; `undefined` for the end of input. */
+/** A terminal with typed input; `undefined` is the end of input. */
 function terminal(typed: string | undefined, isTTY = true): Terminal & {shown: () => string} {
   const stdin = Object.assign(new PassThrough(), {isTTY})
   const stderr = Object.assign(new PassThrough(), {isTTY})

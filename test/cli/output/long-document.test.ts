@@ -23,7 +23,7 @@ describe('a document that is written in parts', () => {
     await fc.assert(
       fc.asyncProperty(fields, rows, fields, async (before, list, after) => {
         const whole = {...before, ROWS: list, ...after}
-        // What comes after replaces nothing.
+        // The keys before and after the list are distinct.
         fc.pre(Object.keys(after).every(name => !(name in before)))
         const document = (): LongDocument => ({
           before,

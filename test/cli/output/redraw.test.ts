@@ -1,7 +1,7 @@
 import {describe, expect, it} from 'vitest'
 import {redrawer} from '../../../src/lib/cli/acquire/why-run.js'
 
-/** What is written for each of the given texts. */
+/** The output for each of the given texts. */
 function written(columns: number, rows: number, ...texts: readonly (readonly string[])[]): string[] {
   const writes: string[] = []
   const redraw = redrawer({columns, rows, write: text => writes.push(text)})

@@ -19,7 +19,7 @@ function interruptedWhileLoading(module: string, signal: NodeJS.Signals, args: r
   return outcomeOf(spawn(process.execPath, ['--import', HOLD_IMPORT, BIN, ...args], {env}))
 }
 
-/** The end of the address of what a source became in dist. */
+/** The end of the URL of a source's file in dist. */
 function builtFrom(source: string): string {
   if (!source.endsWith('.ts')) return source
   const contents: Record<string, string[]> = JSON.parse(readFileSync(join(ROOT, 'dist/chunks/contents.json'), 'utf8'))

@@ -14,7 +14,7 @@ const [NEW, DEPLOYED, FAILED] = [newName(), newName(), newName()]
 const DELETIONS = ['DeleteChangeSet', 'DeleteStack']
 const CHANGES = [...DELETIONS, 'ExecuteChangeSet', 'UpdateStack', 'UpdateTerminationProtection']
 
-// The built command line on a real terminal, against a CloudFormation that plays what AWS documents.
+// The built command line on a real terminal, against a mock of CloudFormation that follows AWS's documentation.
 describe.skipIf(isTmuxMissing())('Ctrl-C at a question', () => {
   describeOnEngine('of a command that changes a stack', {timeout: 120_000}, () => {
     const deployer = useDeployer([NEW, DEPLOYED, FAILED])
@@ -29,7 +29,7 @@ describe.skipIf(isTmuxMissing())('Ctrl-C at a question', () => {
       running.clear()
     })
 
-    /** Starts a command and waits for its question; returns what is on the screen after the answer. */
+    /** Starts a command and waits for its question; returns the screen after the answer. */
     async function answered(command: string, question: RegExp, answer: (terminal: TerminalRun) => Promise<void>) {
       const {server} = deployer
       const env = {...MOTO_IDENTITY, AWS_ENDPOINT_URL: server.endpoint, NO_COLOR: '1'}

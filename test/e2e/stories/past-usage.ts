@@ -3,7 +3,7 @@ import {resolveConnection} from '../../../src/lib/dynamo/connection.js'
 import {createTransport} from '../../../src/lib/dynamo/transports/create.js'
 import {bucketImage, streamRecord, tableOver} from '../../aggregator/fixtures/stream.js'
 
-/** What a customer used of a resource in one hour. */
+/** Usage of a resource by a customer in one hour. */
 export interface PastUsage {
   readonly entity: string
   readonly resource: string

@@ -134,7 +134,7 @@ describe.skipIf(inject('engineEndpoint') === '')('the stories of an operator', {
       const [titles, ...rows] = csv.trimEnd().split('\n')
       expect(titles).toBe('entity,share,requests,used-rpm,used-tpd,used-tpm,refused,refused-tpd')
       expect(rows.map(row => row.split(',')[0])).toEqual(CUSTOMERS.slice(0, 10))
-      // Six days, and what was made since.
+      // Six days, and the traffic since.
       expect(Number(rows[0]?.split(',')[5])).toBeGreaterThanOrEqual(6 * 14 * 400 * 900)
       expect(csv).not.toMatch(/\d,\d{3},\d{3}\b.*"/)
     },
@@ -167,7 +167,7 @@ describe.skipIf(inject('engineEndpoint') === '')('the stories of an operator', {
       // Its limits are a copy for a boost: then it follows the others again.
       expect(impact).toMatch(/^perhaps +cust-12 /m)
       expect(impact).toContain('1 of them has a temporary limit now')
-      // Others have used little, and what is not changed hurts nobody.
+      // Other customers used little, and unchanged limits refuse nobody.
       expect(impact).not.toMatch(/cust-40|rpm/)
       expect(await stack.type('zael limits get --resource gpt-4')).toContain('100k/min')
     },
@@ -226,7 +226,7 @@ describe.skipIf(inject('engineEndpoint') === '')('the stories of an operator', {
     }
     const [rpm, tpd] = ['rpm=6k/min', 'tpd=400k/day']
     expect(await apply('limits set tpd=400k/day')).toEqual({limits: [rpm, tpd], unlimited: []})
-    // What is asked for and not configured is not limited, and no reason to fail.
+    // A requested limit that is not configured is not enforced, and is not an error.
     expect(await apply('limits unset rpm --yes')).toEqual({limits: [tpd], unlimited: ['rpm']})
     expect(await apply('limits set rpm=6k/min')).toEqual({limits: [rpm, tpd], unlimited: []})
     expect(await apply('limits set --only tpd=400k/day --yes')).toEqual({limits: [tpd], unlimited: ['rpm']})

@@ -15,7 +15,7 @@ const COLUMNS = '120'
 
 /** A local stack with customers, whose requests are made by a process of its own with the library. */
 export class StoryStack {
-  /** What an operator has seen since the last `take`, command by command. */
+  /** Commands and their output since the last `take`. */
   #shown: string[] = []
 
   private constructor(
@@ -58,7 +58,7 @@ export class StoryStack {
     }
   }
 
-  /** Runs a command as it is typed, and notes what it prints; words with spaces are quoted with '…'. */
+  /** Runs a command as typed, and records its output. Words with spaces are quoted with '…'. */
   async type(command: string, code = 0): Promise<string> {
     const {stdout, stderr, code: ended} = await this.run(command)
     if (ended !== code) throw new Error(`${command} ended with ${ended}: ${stdout}${stderr}`)
@@ -73,17 +73,17 @@ export class StoryStack {
     return zael(words.slice(1), {env, cwd: this.user.folder})
   }
 
-  /** Waits until a command tells as wanted with `--json`; nothing of it is noted. */
+  /** Waits until the `--json` output of a command is as wanted; records nothing. */
   async untilShown(command: string, isWanted: (result: JsonOutput) => boolean): Promise<void> {
     while (!isWanted(JSON.parse((await this.run(`${command} --json`)).stdout))) await sleep(20)
   }
 
-  /** Notes what a command that is not run by `type` has printed. */
+  /** Records the output of a command that `type` did not run. */
   note(text: string): void {
     this.#shown.push(text)
   }
 
-  /** What was seen, from here on anew. */
+  /** Returns the recorded output, and clears it. */
   take(): string[] {
     const shown = this.#shown
     this.#shown = []

@@ -10,19 +10,19 @@ export interface Lane {
   readonly pauseMs: number
 }
 
-/** What became of the requests of a lane. */
+/** Outcomes of the requests of a lane. */
 export interface Tally {
   admitted: number
   refused: number
   /** Refused by a switch. */
   disabled: number
-  /** What the last one asked for that is not configured. */
+  /** Limits of the last request that are not configured. */
   unlimited: readonly string[]
   /** Epoch ms of the first refusal; absent before. */
   firstRefusedMs?: number
 }
 
-/** By `entity resource`, and exceptions other than refusals, which nobody should see. */
+/** Outcomes by `entity resource`, and unexpected exceptions. */
 export interface TrafficReport {
   readonly tallies: Readonly<Record<string, Tally>>
   readonly errors: readonly string[]

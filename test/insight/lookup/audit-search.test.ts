@@ -8,7 +8,7 @@ import {newTenant} from '../../repository/namespace-table.js'
 
 const event = (eventId: string) => ({eventId}) as AuditRecord
 
-/** What a follower yields when its reads find this, one after another. */
+/** Events that a follower yields for these successive reads. */
 async function follow(looks: (string[] | Error)[], shown: string[], outages: unknown[] = []): Promise<string[]> {
   const seen: string[] = []
   const since: number[] = []

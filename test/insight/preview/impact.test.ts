@@ -84,7 +84,7 @@ describeOnEngine('the impact of a change', () => {
     })
     const {found} = await impactOf(own, [await own.configs.preview(gpt4, parseLimits(['rpm=100']))], range)
     expect(found[0]?.boostedUntilMs).toBe(until.getTime())
-    // Limits of its own that are boosted are no copy.
+    // Boosted limits of the entity itself are not a copy.
     await own.configs.set({...large, entity: 'own'}, parseLimits(['rpm=99k']), {until})
     expect(await impact(own, gpt4, 'rpm=100')).toMatchObject({found: ['refused large gpt-4 rpm'], others: 1})
   })
@@ -96,7 +96,7 @@ describeOnEngine('the impact of a change', () => {
     await own.configs.set(gpt4, parseLimits(['rpm=100']))
     await own.configs.set(gpt4, parseLimits(['rpm=10k']), {until: new Date(tenant.nowMs + 3_600_000)})
     expect(await impact(own, gpt4, 'rpm=100')).toMatchObject({found: ['refused large gpt-4 rpm'], changed: ['rpm']})
-    // One that goes on is no change.
+    // A boost that continues is not a change.
     expect(await impact(own, gpt4, 'tpm=2M')).toMatchObject({found: [], changed: ['tpm'], unrecorded: ['tpm']})
   })
 

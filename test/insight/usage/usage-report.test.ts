@@ -127,7 +127,7 @@ describeOnEngine('reports on usage', () => {
     expect({requests, totals}).toEqual({requests: 5, totals: report.totals})
     const top = await topConsumers(own, {...subject, by: 'requests', most: 3})
     expect(top.consumers.map(({entity, share}) => `${entity} ${share}`)).toEqual(['team 0.8', 'u1 0.4', 'apart 0.2'])
-    // What one entity was charged is what it was charged.
+    // The report of one entity includes all its charges.
     expect(await totalUsage(own, {entity: 'team', ...range})).toMatchObject({requests: 4})
   })
 
@@ -143,7 +143,7 @@ describeOnEngine('reports on usage', () => {
       await use(tenant, 'u1', resource, 1, {rpm: 3}, 3)
       await use(tenant, 'u2', resource, 1, {rpm: 2}, 2)
     }
-    // Ten of its own; where both cascade, five of theirs too.
+    // Ten of its own, and five of its children where both cascade.
     await use(tenant, 'team', 'off', 1, {rpm: 10}, 10)
     await use(tenant, 'team', 'on', 1, {rpm: 15}, 15)
     for (const resource of ['off', 'on'])

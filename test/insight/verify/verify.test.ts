@@ -405,7 +405,7 @@ describeOnBoth('a verification', {timeout: 300_000}, (table, extent) => {
     await scene.put(second)
     await scene.change(keyAt(scene.startMs + 3 * hour), {tpm: number(140)})
     expect((await scene.findings()).filter(({kind}) => kind === 'usage')).toEqual([])
-    // What its bucket had consumed before is in no month.
+    // No month contains the earlier consumption of its bucket.
     const uncounted = CORRUPTIONS.find(({name}) => name === 'consumption that was never counted')
     await uncounted?.plant(scene)
     const {PK} = keys.entity(scene.table.namespace, 'user-2')

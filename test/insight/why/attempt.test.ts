@@ -31,7 +31,7 @@ describeOnEngine('a request that is tried once', () => {
       retryAfterMs: 0,
       statuses: [{name: 'rpm', requested: 2, available: 3, exceeded: false}],
     })
-    // More was taken than is left: that is no refusal after the fact.
+    // The charge exceeds the remaining balance, which is not a refusal.
     expect(await tryIt(3)).toMatchObject({admitted: true, statuses: [{available: 0, exceeded: false, retryAfterMs: 0}]})
     expect(await scene.totals('user-1', 'gpt-4', 'rpm')).toEqual({tokens: 0, consumed: 5})
   })

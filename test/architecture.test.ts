@@ -66,7 +66,7 @@ function subRoomOf(path: string): string {
 
 const folderOf = (path: string): string => path.replace(/\/[^/]*$/, '')
 
-/** Rings of folders whose files import one another. Each folder is treated as one file that imports what its files import. */
+/** Cycles between folders. Each folder counts as one file with the imports of all its files. */
 function folderCycles(files: readonly SourceFile[]): string[] {
   const imports = new Map<string, Set<string>>()
   for (const file of files) {

@@ -56,7 +56,7 @@ describe('the examples', () => {
   })
 
   it.each(NAMES)(
-    '%s runs to its end: admitted, refused with its fields, and charged what the provider counted',
+    '%s runs to its end, and shows admissions, refusals with their fields, and the charges that the provider counted',
     {timeout: 600_000},
     async name => {
       const args = ['--import', 'tsx', 'examples/run.ts', name]

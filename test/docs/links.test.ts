@@ -14,7 +14,7 @@ const pages = [
   ),
 ]
 
-it.each(pages)('every link of %s leads to a file or folder of this repository', page => {
+it.each(pages)('%s links only to existing files and folders', page => {
   const links = [...readFileSync(join(ROOT, page), 'utf8').matchAll(/\]\(([^)#\s]+)(?:#[^)]*)?\)/g)].map(
     ([, to]) => to ?? '',
   )
@@ -33,7 +33,7 @@ function anchorsOf(page: string): string[] {
   )
 }
 
-it.each(pages)('every link of %s to a heading leads to one', page => {
+it.each(pages)('%s links only to existing headings', page => {
   const links = [...readFileSync(join(ROOT, page), 'utf8').matchAll(/\]\(([^)#\s:]*)#([^)\s]+)\)/g)]
   const missing = links.filter(([, to = '', anchor = '']) => {
     const target = to === '' ? join(ROOT, page) : join(ROOT, dirname(page), to)

@@ -115,21 +115,27 @@ describeOnEngine('hostile text', {timeout: 600_000}, () => {
     ['in a pipe', undefined],
     ['on a terminal', 80],
   ])('%s', (_, columns) => {
-    it.each(READING.map(words => [title(words), words] as const))('zael %s sends none of it', async (_title, words) => {
-      // The live view does not print lines.
-      if (columns !== undefined && words.includes('--for')) return
-      expect(harm(await run(onTable(words), columns))).toEqual([])
-    })
+    it.each(READING.map(words => [title(words), words] as const))(
+      'zael %s prints none of it raw',
+      async (_title, words) => {
+        // The live view does not print lines.
+        if (columns !== undefined && words.includes('--for')) return
+        expect(harm(await run(onTable(words), columns))).toEqual([])
+      },
+    )
 
-    it.each(REFUSED.map(words => [title(words), words] as const))('zael %s sends none of it', async (_title, words) => {
-      expect(harm(await run(words, columns))).toEqual([])
-    })
+    it.each(REFUSED.map(words => [title(words), words] as const))(
+      'zael %s prints none of it raw',
+      async (_title, words) => {
+        expect(harm(await run(words, columns))).toEqual([])
+      },
+    )
   })
 
   describe.each(['json', 'yaml', 'csv'])('as %s', format => {
     const formatted = READING.filter(words => !words.includes('--for'))
     it.each(formatted.map(words => [title(words), words] as const))(
-      'zael %s sends none of it',
+      'zael %s prints none of it raw',
       async (_title, words) => {
         expect(harm(await run([...onTable(words), '--output', format]))).toEqual([])
       },

@@ -97,7 +97,7 @@ export class TerminalRun {
 
   /** Ends it and whatever runs in it. */
   async close(): Promise<void> {
-    await this.#tmux('kill-server').catch(() => {}) // ended by itself
+    await this.#tmux('kill-server').catch(() => {}) // already ended
     await rm(this.#folder, {recursive: true, force: true})
   }
 }

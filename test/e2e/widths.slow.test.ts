@@ -9,7 +9,7 @@ import {ROOT, zael} from './zael.js'
 
 const DAY = '--since 2026-11-01 --until 2026-11-02'
 
-/** One line per command on a stack; FILE is a manifest. Those that write come last, each with something of its own. */
+/** One line per command on a stack; FILE is a manifest. Commands that write come last, each on its own data. */
 const LINES = [
   'acquire user-2 gpt-4 rpm=1 --dry-run',
   'audit list',
@@ -95,7 +95,7 @@ describeOnEngine('what people see', {timeout: 600_000}, () => {
     return steady(`${stdout}${stderr === '' ? '' : `--- stderr\n${stderr}`}--- exit ${code}\n`)
   }
 
-  /** Without what is different every time. */
+  /** Replaces values that vary between runs. */
   function steady(text: string): string {
     return text
       .replaceAll(folder, 'FOLDER')

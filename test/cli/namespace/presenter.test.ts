@@ -76,7 +76,7 @@ describe('namespaces', () => {
     expect(showLines(gone, kindCounts({bucket: 2})).at(-1)).toBe('  bucket shards  2')
   })
 
-  it('show what a purge would delete, its cost and what it deleted, within 80 columns', () => {
+  it('show the plan, cost and result of a purge within 80 columns', () => {
     const counts = kindCounts({entity: 1, bucket: 12_345})
     const plan = purgePlanLines(gone, counts)
     expect(plan).toEqual([

@@ -73,7 +73,7 @@ describe('a list that is printed while it is read', () => {
   }
 
   it.each(OUTPUT_FORMATS.flatMap(format => [0, 1, 1000].map(count => [count, format] as const)))(
-    'of %i items looks as %s as if it had been read before',
+    'of %i items prints as %s like a list read in advance',
     async (count, format) => expect(await print(of(itemsOf(count)), format)).toBe(await whole(itemsOf(count), format)),
   )
 

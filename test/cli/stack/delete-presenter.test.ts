@@ -89,7 +89,7 @@ describe('the result of a deletion', () => {
   const kept = {stackDeleted: true, tableDeleted: false, tableLeft: true, archivedObjectsDeleted: null}
   const gone = {stackDeleted: true, tableDeleted: true, tableLeft: false, archivedObjectsDeleted: 2_000}
 
-  it('shows what is kept, and how to delete it', () => {
+  it('shows kept parts, and how to delete them', () => {
     expect(stackDeletedLines(PLAN, kept).join('\n')).toMatchInlineSnapshot(`
       "Deleted stack "prod"
         kept on AWS:
@@ -98,7 +98,7 @@ describe('the result of a deletion', () => {
     `)
   })
 
-  it('shows what is deleted', () => {
+  it('shows deleted parts', () => {
     expect(stackDeletedLines(EVERYTHING, gone).join('\n')).toMatchInlineSnapshot(`
       "Deleted stack "prod"
         with its table of about 12,345 items

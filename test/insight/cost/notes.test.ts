@@ -48,7 +48,7 @@ it('does not mention the aggregator if some day is counted, or was not read', ()
   }
 })
 
-it('names what estimates exclude, and says that today is incomplete', () => {
+it('names the costs that estimates exclude, and says that today is incomplete', () => {
   const messages = notesOn({...SOURCES, averaged: DAYS.slice(1)}).map(({message}) => message)
   expect(messages).toContainEqual(
     expect.stringMatching(/^Estimates count .* They omit .* monthly usage, .* reads of services\.$/),

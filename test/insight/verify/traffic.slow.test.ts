@@ -19,7 +19,7 @@ describeOnEngine('a verification of a table under traffic', () => {
     for (const limiter of limiters) await limiter.close()
   })
 
-  it(`finds nothing in ${RUNS} runs while requests, settlements and a split go on`, async () => {
+  it(`finds no problem in ${RUNS} runs during requests, settlements and a split`, async () => {
     const {namespace} = await repository.namespaces.register('default')
     const tenant = repository.namespaceById(namespace.id)
     const resource = {level: 'resource', resource: 'gpt-4'} as const

@@ -335,7 +335,7 @@ describeOnBoth('a verification', {timeout: 300_000}, (table, extent) => {
   })
 
   describe.each(extent === 'all' ? CORRUPTIONS : ONE_OF_EACH)('of $name', ({kind, plant, reason, isUndecided}) => {
-    it(isUndecided ? 'lists it and leaves it alone' : 'finds it and repairs it', async () => {
+    it(isUndecided ? 'lists it without a repair' : 'finds it and repairs it', async () => {
       await plant(scene)
       const found = (await scene.findings()).filter(each => each.kind === kind)
       expect(found.map(each => each.reason)).toContainEqual(expect.stringMatching(reason))

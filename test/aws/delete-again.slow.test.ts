@@ -128,7 +128,7 @@ describeWithPython('a deletion that is run again', {timeout: 300_000}, () => {
       const {stdout} = await user.run('delete --stack kept --delete-table --dry-run')
       expect(stdout.replaceAll(bucket, 'BUCKET').replace(/about \d+/, 'about N')).toBe(
         [
-          'The table "kept" in eu-west-1, which belongs to no stack',
+          'Table "kept" in eu-west-1, which belongs to no stack',
           '  deleted:',
           '    - the table kept with about N items',
           '  kept:',

@@ -168,7 +168,7 @@ describeWithPython('C-42 zael doctor', {timeout: 300_000}, () => {
     )
     expect(code).toBe(6)
     expect(states).toMatchObject({permissions: 'warn', 'may look': 'fail'})
-    expect(checks.find(({name}) => name === 'permissions')?.message).toContain('only reads were tried')
+    expect(checks.find(({name}) => name === 'permissions')?.message).toContain('only reads were checked')
     expect(checks.find(({name}) => name === 'may look')?.message).toContain('cloudwatch:')
   })
 

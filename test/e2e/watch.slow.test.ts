@@ -263,7 +263,7 @@ describeOnEngine('zael watch', () => {
     const piped = await watched('--actions')
     expect([piped.code, piped.stdout]).toEqual([2, ''])
     expect(piped.stderr).toContain('--actions needs the live view on a terminal.')
-    expect(piped.stderr).toContain('Omit --once, --json and --output')
+    expect(piped.stderr).toContain('omit --once, --json and --output')
     expect(await watched('--output', 'csv')).toMatchObject({code: 2, stderr: expect.stringContaining('--once')})
   })
 })

@@ -24,9 +24,9 @@ describeOnEngine('a bundle', () => {
   const table = useTable()
   beforeAll(async () => {
     await new Namespaces(new Scene(table).tenant).register('default')
-    const program = `import {parseLimits, RateLimiter} from 'zael'
+    const program = `import {RateLimiter} from 'zael'
 async function main() {
-  const limiter = new RateLimiter({stack: process.env.ZAEL_STACK, defaultLimits: parseLimits(['rpm=60/day'])})
+  const limiter = new RateLimiter({stack: process.env.ZAEL_STACK, defaultLimits: ['rpm=60/day']})
   const lease = await limiter.acquire({entity: 'user-1', resource: 'gpt-4', consume: {rpm: 1}})
   console.log(lease.resource)
   await limiter.close()

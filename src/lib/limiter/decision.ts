@@ -45,7 +45,7 @@ export interface RefusedDecision<Name extends string = string> {
   /** Time spent waiting, in ms. */
   readonly waitedMs: number
   /** The error `acquire` throws. It has the details; `toProblem()` is the body of an HTTP 429, 403 or 503. */
-  readonly error: Refusal
+  readonly error: RateLimitExceeded | RequestTooLarge | ResourceDisabled | RateLimiterUnavailable
   /** Response headers: `Retry-After` in whole seconds, `RateLimit` and `RateLimit-Policy`; none if waiting is useless. */
   headers(): HeaderFields
 }
@@ -86,7 +86,7 @@ export function refusedDecision<Name extends string>(error: Refusal, waitedMs: n
   }
 }
 
-type Refusal = RateLimitExceeded | RequestTooLarge | ResourceDisabled | RateLimiterUnavailable
+type Refusal = RefusedDecision['error']
 
 function refusalReason(error: Refusal): RefusedDecision['reason'] {
   if (error instanceof RateLimitExceeded) return error.contended ? 'contended' : 'exceeded'

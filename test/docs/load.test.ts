@@ -30,6 +30,6 @@ it('names only existing options, with their defaults', () => {
 it('states how soon a splitting bucket fills a batch', () => {
   const fullAfterSeconds = RECORDS_PER_CALL / GROWTH_UNITS_PER_SECOND
   expect(fullAfterSeconds).toBeLessThan(defaultOf('batch-window') / 5)
-  const words = `at ${GROWTH_UNITS_PER_SECOND} writes per second, where a bucket is split, a batch of 2,530 records is full after`
-  expect(TEXT).toContain(`${words} ${fullAfterSeconds.toFixed(1)} s`)
+  expect(TEXT).toContain(`too hot for one item, at ${GROWTH_UNITS_PER_SECOND} writes per second`)
+  expect(TEXT).toContain(`a batch of 2,530 records is full after ${fullAfterSeconds.toFixed(1)} s`)
 })

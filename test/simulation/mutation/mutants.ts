@@ -34,7 +34,7 @@ export const MUTANTS: readonly Mutant[] = [
     ['requests of a batch share the same tokens', '(left.get(name) ?? 0n) - milli', 'left.get(name) ?? 0n'],
   ]),
   ...inFunction('covers', [['a token too few is enough', '< milli', '+ 1000n < milli']]),
-  ...inFunction('negateAmounts', [['returns are charges', '-milli', 'milli']]),
+  ...inFunction('negateAmounts', [['refunds are charges', '-milli', 'milli']]),
   ...inFunction('expiresAtSeconds', [
     ['buckets expire at once', 'IDLE_LIFETIME_SECONDS, neededUntilSeconds(limits, multiplier, nowMs)', '1'],
   ]),
@@ -46,7 +46,7 @@ export const MUTANTS: readonly Mutant[] = [
   ]),
   ...inFunction('sharedTake', [
     ['a shared take credits more than its step', 'earned - asked', 'earned + 1000n - asked'],
-    ['a shared take leaves what has overflowed', 'level - asked', 'capacityMilli - asked'],
+    ['a shared take keeps the overflow', 'level - asked', 'capacityMilli - asked'],
   ]),
   ...inFunction('boundsOfRoom', [
     [
@@ -78,12 +78,8 @@ export const MUTANTS: readonly Mutant[] = [
   ...inFunction('takeStored', [
     ['a charge does not check the balance', ': milli', ': -9n * milli'],
     ['a charge does not ask whether another client has lowered the capacity', 'limit ?? ', ''],
-    ['what is returned with a request is taken again', ' - (returns?.amounts.get(name) ?? 0n)', ''],
-    [
-      'what has overflowed can be taken as well',
-      'first?.earliestRefillMs ?? nowMs',
-      '0 * (first?.earliestRefillMs ?? nowMs)',
-    ],
+    ['a refund batched with a request is taken again', ' - (returns?.amounts.get(name) ?? 0n)', ''],
+    ['the overflow can be taken too', 'first?.earliestRefillMs ?? nowMs', '0 * (first?.earliestRefillMs ?? nowMs)'],
   ]),
   ...inFunction('admissionUpdate', [
     [
@@ -93,9 +89,9 @@ export const MUTANTS: readonly Mutant[] = [
     ],
     ['a bypass does not end'],
   ]),
-  ...inFunction('adjustUpdate', [['a return goes to another bucket than the one that gave the tokens']]),
+  ...inFunction('adjustUpdate', [['a refund goes to a bucket that did not give the tokens']]),
   ...inFunction('requireReturnTarget', [
-    ['what is returned with a request is returned again when the request is delivered twice'],
+    ['a refund batched with a request is applied twice when the request is delivered twice'],
   ]),
   ...inFunction('sendMarked', [
     [
@@ -103,7 +99,7 @@ export const MUTANTS: readonly Mutant[] = [
       'carriesMark(oldItem, mark)',
       '(maybeApplied || carriesMark(oldItem, mark))',
     ],
-    ['what a proxy has delivered twice counts as refused', 'oldItem && ', 'maybeApplied && oldItem && '],
+    ['a write that a proxy delivers twice counts as refused', 'oldItem && ', 'maybeApplied && oldItem && '],
   ]),
   ...inFunction('sendGuarded', [
     ['a first try that may still arrive is not ruled out', 'outcome.applied || !outcome.isInDoubt', 'timeoutMs > 0'],
@@ -111,10 +107,10 @@ export const MUTANTS: readonly Mutant[] = [
   ...inFunction('ruleOut', [
     ['a first try that arrives while it is ruled out counts as refused', 'carriesMark', 'tries === 0 && carriesMark'],
   ]),
-  ...inFunction('sendGuarded', [['a write on a bucket that was not seen is repeated', "'read'", 'undefined']]),
+  ...inFunction('sendGuarded', [['a write on an unread bucket is repeated', "'read'", 'undefined']]),
   ...inFunction('ruleOut', [
     [
-      'the refill instant of a bucket that was not seen is not moved beyond a first try',
+      'the refill instant of an unread bucket is not moved past a first try',
       'max(table.clock(), latestMs + 1',
       'min(table.clock(), latestMs',
     ],
@@ -137,7 +133,7 @@ export const MUTANTS: readonly Mutant[] = [
   ]),
   ...inFunction('moveTokens', [
     ['a split creates tokens'],
-    ['a new shard counts what its donor has counted', 'consumedMilli: 0n, ', ''],
+    ['a new shard counts the consumption of its donor again', 'consumedMilli: 0n, ', ''],
     ['a split leaves its donor the ceiling of before'],
   ]),
   ...inFunction('advanceQuota', [
@@ -154,13 +150,13 @@ export const MUTANTS: readonly Mutant[] = [
   ]),
   ...inFunction('periodOf', [
     [
-      'what is charged in a window that is over is returned to the next',
+      'a charge of an ended window is refunded to the next one',
       'resets?.nextMs(Math.min(refilledAtMs, chargedAtMs))',
       'undefined',
     ],
   ]),
   ...inFunction('advanceQuota', [
-    ['what was spent since a window was announced is granted again', 'spentSinceMark', '0n * spentSinceMark'],
+    ['tokens spent since a window was announced are granted again', 'spentSinceMark', '0n * spentSinceMark'],
   ]),
   ...inFunction('waitFor', [['the wait for a quota is 50 ms short', '+ 1', '- 50']]),
   ...inFunction('wholeRateAt', [
@@ -181,7 +177,7 @@ export const MUTANTS: readonly Mutant[] = [
     ['a kind that was changed is not stored', 'store(e, attribute, value)', 'void [attribute, value]'],
   ]),
   ...inFunction('grantOfShard', [
-    ['a missing shard is granted what another one holds for it', 'isInPeriod', '!isInPeriod'],
+    ['a missing shard is granted tokens that another shard holds for it', 'isInPeriod', '!isInPeriod'],
   ]),
   ...inFunction('announce', [['a session is announced to shards whose own has not ended', ' - lengthMs', '']]),
   ...inFunction('stampUpdate', [

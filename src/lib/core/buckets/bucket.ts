@@ -33,7 +33,7 @@ export function sumAmounts(requests: Iterable<{readonly amounts: Amounts}>): Map
 }
 
 export function negateAmounts(amounts: Amounts): Map<string, bigint> {
-  // Planted fault: returns are charges
+  // Planted fault: refunds are charges
   return new Map([...amounts].map(([name, milli]) => [name, -milli]))
 }
 

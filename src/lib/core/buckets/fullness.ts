@@ -244,7 +244,7 @@ export function sharedTake(
     if (asked === 0n) continue
     const level = capacityMilli - givenUp(name, limit, sinceMs - stepMs)
     if (level < asked) return undefined
-    // Planted fault: a shared take leaves what has overflowed
+    // Planted fault: a shared take keeps the overflow
     takes.set(name, {addMilli: 0n, setMilli: level - asked, lowestMilli: level - earned})
   }
   const latestRefillMs = stepMs > 0 ? nowMs - stepMs : undefined

@@ -72,7 +72,7 @@ export function periodOf({kind}: KindedLimit, refilledAtMs: number, chargedAtMs 
   const {definition} = kind
   const startMs = (session?.startMs ?? 0) > chargedAtMs ? undefined : session?.startMs
   if (session) return {definition, isSession: true, startMs}
-  // Planted fault: what is charged in a window that is over is returned to the next
+  // Planted fault: a charge of an ended window is refunded to the next one
   return {definition, isSession: false, endMs: resets?.nextMs(Math.min(refilledAtMs, chargedAtMs)), resetNumber}
 }
 
@@ -149,7 +149,7 @@ function advanceQuota<L extends KindedLimit>(
     }
     if (hasPendingWindow(quota, fromMs)) {
       const applied = {...quota, session: {...session, appliedMs: session.startMs}}
-      // Planted fault: what was spent since a window was announced is granted again
+      // Planted fault: tokens spent since a window was announced are granted again
       return granted(limit, applied, resetTarget(limit, ruleMs) - spentSinceMark(limit, quota))
     }
   }

@@ -56,7 +56,7 @@ export function adjustUpdate(
   requireLimitsRevision(e, options)
   if (returns) {
     requireSlot(e, returns, mark)
-    // Planted fault: a return goes to another bucket than the one that gave the tokens
+    // Planted fault: a refund goes to a bucket that did not give the tokens
     if (!isBypassed) requireText(e, names.incarnation, returns.incarnation)
     requirePeriodsAndRoom(e, returns)
   }
@@ -81,7 +81,7 @@ export function requireReturnTarget(
   target: ReturnTarget,
   mark: WriteMark,
 ): void {
-  // Planted fault: what is returned with a request is returned again when the request is delivered twice
+  // Planted fault: a refund batched with a request is applied twice when the request is delivered twice
   requireSlot(e, target, mark)
   requireText(e, names.incarnation, target.incarnation)
   requirePeriodsAndRoom(e, target)

@@ -196,7 +196,7 @@ export function takeStored(
     takesTokens ||= milli > 0n
     const limit = seen?.state.limits.get(name)
     const isSoft = limit !== undefined && isSoftAt(limit, nowMs)
-    // Planted fault: what is returned with a request is taken again
+    // Planted fault: a refund batched with a request is taken again
     const countedMilli = milli - (returns?.amounts.get(name) ?? 0n)
     // Planted fault: a charge does not check the balance
     const lowestMilli = isSoft ? undefined : milli
@@ -209,7 +209,7 @@ export function takeStored(
   }
   for (const [name, milli] of returns?.amounts ?? [])
     if (!limits.has(name)) limits.set(name, {countedMilli: -milli, addMilli: milli})
-  // Planted fault: what has overflowed can be taken as well
+  // Planted fault: the overflow can be taken too
   const single = [{earliestRefillMs: first?.earliestRefillMs ?? nowMs}]
   // Field by field, which is faster than spreading.
   return {

@@ -61,7 +61,7 @@ export async function sendMarked(
         const {oldItem} = error
         // Also without a lost response: a proxy that repeats requests returns the last response.
         // Planted fault: a refused repetition counts as applied
-        // Planted fault: what a proxy has delivered twice counts as refused
+        // Planted fault: a write that a proxy delivers twice counts as refused
         if (oldItem && carriesMark(oldItem, mark)) return {applied: true, item: oldItem, isFound: true}
         return {applied: false, item: oldItem, isInDoubt: maybeApplied}
       }
@@ -137,7 +137,7 @@ export async function sendGuarded(
 ): Promise<WriteOutcome> {
   const {timeoutMs, slotMark} = options
   const {update, basis} = write
-  // Planted fault: a write on a bucket that was not seen is repeated
+  // Planted fault: a write on an unread bucket is repeated
   const repetition = basis.kind === 'refill' ? 'read' : () => update({...mark, repeats: {slotMark}})
   const outcome = await sendMarked(table, update(mark), mark, {timeoutMs, repetition})
   // Planted fault: a first try that may still arrive is not ruled out
@@ -167,7 +167,7 @@ async function ruleOut(
     const isInDoubt = basis.kind !== 'refill' && inSlot !== slotMark
     if (hasMoved(basis, stored.record)) return {applied: false, item: current, isInDoubt}
     const latestMs = basis.kind === 'refill' ? basis.latestMs : 0
-    // Planted fault: the refill instant of a bucket that was not seen is not moved beyond a first try
+    // Planted fault: the refill instant of an unread bucket is not moved past a first try
     const plan = planBucket(stored, Math.max(table.clock(), latestMs + 1))
     // Guarded by the slot as well, to notice an attempt that arrives just now.
     const fence = {...nextMark(), repeats: {slotMark: inSlot}}

@@ -282,7 +282,7 @@ function moveTokens(
   const limits = new Map<string, BucketLimit>()
   for (const [name, limit] of donor.state.limits) {
     const tokensMilli = movedMilli.get(name) ?? grantedMilli.get(name) ?? 0n
-    // Planted fault: a new shard counts what its donor has counted
+    // Planted fault: a new shard counts the consumption of its donor again
     const started = {...limit, tokensMilli, consumedMilli: 0n, remainder: 0n}
     limits.set(name, name === WRITE_PRESSURE_LIMIT ? freshWritePressure() : newlyGranted(started, shardCount))
     // Planted fault: a split leaves its donor the ceiling of before
@@ -332,7 +332,7 @@ function grantOfShard(
     const share = shareOfLimit(name, stored, index, shardCount)
     const {capacityMilli} = wholeRateAt(stored, nowMs).rate
     const grantCount = grantCountOf(share, capacityMilli)
-    // Planted fault: a missing shard is granted what another one holds for it
+    // Planted fault: a missing shard is granted tokens that another shard holds for it
     const isCurrent = isInPeriod(stored, state.refilledAtMs, nowMs)
     return [{shard: index, tokensMilli: stored.tokensMilli, grantCount, isCurrent}]
   })

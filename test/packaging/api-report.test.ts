@@ -51,7 +51,8 @@ describe('the script', () => {
     const file = join(folder, 'api.md')
     writeFileSync(file, PAGE.replace('class Aborted', 'class Stopped'))
     expect(await report('--check', file)).toMatchObject({code: 1, stderr: expect.stringContaining('npm run build')})
-    expect(await report(file)).toMatchObject({code: 0, stderr: ''})
+    // The compiler's server sometimes prints "context canceled" on stderr when it is closed.
+    expect(await report(file)).toMatchObject({code: 0})
     expect(readFileSync(file, 'utf8')).toBe(PAGE)
   })
 })

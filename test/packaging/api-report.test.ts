@@ -9,7 +9,8 @@ const PAGE = readFileSync(join(ROOT, 'docs/api.md'), 'utf8')
 
 describe('docs/api.md', () => {
   it('matches the declarations in dist', async () => {
-    expect(await report('--check')).toEqual({code: 0, stdout: '', stderr: ''})
+    // The compiler's server sometimes prints "context canceled" on stderr when it is closed.
+    expect(await report('--check')).toMatchObject({code: 0, stdout: ''})
   })
 
   it('has a section for every entry point with types, in order', () => {
@@ -51,7 +52,6 @@ describe('the script', () => {
     const file = join(folder, 'api.md')
     writeFileSync(file, PAGE.replace('class Aborted', 'class Stopped'))
     expect(await report('--check', file)).toMatchObject({code: 1, stderr: expect.stringContaining('npm run build')})
-    // The compiler's server sometimes prints "context canceled" on stderr when it is closed.
     expect(await report(file)).toMatchObject({code: 0})
     expect(readFileSync(file, 'utf8')).toBe(PAGE)
   })

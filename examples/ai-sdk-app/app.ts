@@ -25,7 +25,7 @@ export function createApp(model: LanguageModel): RequestListener {
       model,
       prompt,
       maxOutputTokens: 100,
-      // The client is told when to come back, instead of being kept waiting.
+      // Refuses at once, with the time to wait, instead of holding the request.
       maxRetries: 0,
       providerOptions: {zael: {user: String(request.headers['x-user'] ?? 'nobody')}},
     }

@@ -41,7 +41,7 @@ async function story(url: string, {namespace, model}: Parts): Promise<void> {
   await showAnswer('user-2', 'admitted by zael, refused by the provider', await ask('user-2', '/answer'))
   if (model.answered !== 2 || model.refused !== 1) throw new Error('the provider was asked too often')
 
-  chapter('What was charged')
+  chapter('Charges')
   const account = {resource: MODEL, limit: 'tpd', unit: 'tokens'}
   await showAccounts(namespace, [
     {...account, entity: 'user-1', expected: model.billedTokens},

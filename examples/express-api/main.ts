@@ -48,7 +48,7 @@ async function story(url: string, {namespace, model}: Parts): Promise<void> {
   chapter('A report costs five requests, and four are left')
   await showAnswer('ada', 'GET /reports', await get('/reports'))
 
-  chapter('What was charged')
+  chapter('Charges')
   const account = {entity: 'ada', resource: 'api'}
   await showAccounts(namespace, [
     {...account, limit: 'rpd', unit: 'requests', expected: 3},

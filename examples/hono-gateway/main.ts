@@ -52,7 +52,7 @@ async function story(url: string, {namespace, model}: Parts): Promise<void> {
   await showAnswer('team-red', 'admitted by zael, refused by the provider', await ask('team-red', chat))
   if (model.answered !== answeredBefore || model.refused !== 1) throw new Error('the provider was asked too often')
 
-  chapter('What was charged')
+  chapter('Charges')
   const account = {resource: MODEL, limit: 'tpd', unit: 'tokens'}
   await showAccounts(namespace, [
     {...account, entity: 'team-blue', expected: model.billedTokens},

@@ -36,7 +36,7 @@ async function expectNothingLeft(): Promise<void> {
   await expect.poll(processes).toEqual([])
 }
 
-/** Rows of the table under "What was charged": usage and charge. */
+/** Rows of the table under "Charges": usage and charge. */
 function accountsIn(stdout: string): {who: string; used: string; charged: string}[] {
   const [, text = ''] = stdout.split('who ')
   return [...text.matchAll(/^ {3}(\S+ .*?) +([\d,]+) +([\d,]+)$/gm)].map(([, who = '', used = '', charged = '']) => ({

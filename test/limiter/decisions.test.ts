@@ -53,12 +53,12 @@ describeOnEngine('decisions', () => {
     expect(decision).toMatchObject({
       reason: 'exceeded',
       retryAfterMs: 6001,
-      limits: {rpm: {available: 0, capacity: 10, fullAfterMs: 60_000}, tpm: {available: 900, fullAfterMs: 6000}},
+      limits: {rpm: {available: 0, capacity: 10, fullAfterMs: 60_001}, tpm: {available: 900, fullAfterMs: 6001}},
     })
     expect(decision.error).toBeInstanceOf(RateLimitExceeded)
     expect(decision.headers()).toEqual({
       'Retry-After': '7',
-      RateLimit: '"rpm";r=0;t=7, "tpm";r=900;t=6',
+      RateLimit: '"rpm";r=0;t=7, "tpm";r=900;t=7',
       'RateLimit-Policy': '"rpm";q=10;w=60, "tpm";q=1000;w=60',
     })
     scene.nowMs += Number(decision.retryAfterMs)

@@ -1,5 +1,5 @@
 import {type Amounts, type BucketState, instantAt, refillBucket} from '../core/buckets/bucket.js'
-import {availableTogether, shareOfBucket, timeUntilFull} from '../core/buckets/shards.js'
+import {availableTogether, boughtTogether, shareOfBucket, timeUntilFull} from '../core/buckets/shards.js'
 import {wholeRateAt} from '../core/limits/limit-kind.js'
 import type {LimitState, LimitStates} from '../core/limits/limit-state.js'
 import {WRITE_PRESSURE_LIMIT} from '../core/names.js'
@@ -56,7 +56,7 @@ function levelBalances(grant: Grant, level: LimitState['level'], nowMs: number):
   for (const [name, stored] of state.limits) {
     if (name === WRITE_PRESSURE_LIMIT) continue
     const limit = {...stored, ...wholeRateAt(stored, instantAt(state, nowMs)).rate}
-    const capacityMilli = limit.capacityMilli + boughtMilli(shares, name, limit.capacityMilli)
+    const capacityMilli = withTopUps(shares, name, limit.capacityMilli)
     balances.set(name, {
       name,
       entity,
@@ -75,18 +75,21 @@ function levelBalances(grant: Grant, level: LimitState['level'], nowMs: number):
   return balances
 }
 
-/** Top-ups of a quota. Assumes that unseen shards have as much for their capacity. */
-function boughtMilli(shares: readonly BucketState[], name: string, capacityMilli: bigint): bigint {
-  const bought = shares.reduce((sum, {limits}) => sum + (limits.get(name)?.kind?.quota?.topUpMilli ?? 0n), 0n)
-  if (bought === 0n) return 0n
-  const seen = shares.reduce((sum, {limits}) => sum + (limits.get(name)?.capacityMilli ?? 0n), 0n) - bought
-  return seen > 0n ? (bought * capacityMilli) / seen : bought
+/** Assumes that the top-ups of unseen shards are as large for their capacity. */
+function withTopUps(shares: readonly BucketState[], name: string, capacityMilli: bigint): bigint {
+  const bought = boughtTogether(shares, name)
+  const seen = seenCapacity(shares, name) - bought
+  return capacityMilli + (seen > 0n ? (bought * capacityMilli) / seen : bought)
+}
+
+function seenCapacity(shares: readonly BucketState[], name: string): bigint {
+  return shares.reduce((sum, {limits}) => sum + (limits.get(name)?.capacityMilli ?? 0n), 0n)
 }
 
 /** Assumes that unseen shards are as full as the seen ones. */
 function wholeBalance(shares: readonly BucketState[], name: string, capacityMilli: bigint): bigint {
   const heldMilli = availableTogether(shares, name)
-  const seenMilli = shares.reduce((sum, {limits}) => sum + (limits.get(name)?.capacityMilli ?? 0n), 0n)
+  const seenMilli = seenCapacity(shares, name)
   const wholeMilli = heldMilli <= 0n || seenMilli === 0n ? heldMilli : (heldMilli * capacityMilli) / seenMilli
   return wholeMilli < capacityMilli ? wholeMilli : capacityMilli
 }

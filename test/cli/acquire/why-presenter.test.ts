@@ -286,5 +286,5 @@ it('shows the balance and time of provider feedback', () => {
   expect(whyLines(explanation([refused])).join('\n')).toMatch(
     /provider feedback +rate limited until 2026-01-02T03:04:07Z/,
   )
-  expect(whyJson(explanation([left])).limits[0]?.told).toEqual({at: '2026-01-02T03:04:01.000Z', left: 12})
+  expect(whyJson(explanation([left])).limits[0]?.feedback).toEqual({at: '2026-01-02T03:04:01.000Z', left: 12})
 })

@@ -133,7 +133,7 @@ describeOnEngine('reading without writing', () => {
           refillPeriodSeconds: 60,
           available: 40,
           requested: 50,
-          fullAfterMs: 36_000,
+          fullAfterMs: 36_001,
           exceeded: true,
           retryAfterMs: 6001,
         },

@@ -77,7 +77,7 @@ const whyOneResult = strictObject({
     ...limitKindShape,
     toppedUp: z.int().min(1).optional().describe('Added to a quota until its reset; the capacity includes it'),
     resetsAt: z.string().optional().describe('Next reset of a calendar quota; UTC, ISO 8601'),
-    told: strictObject({
+    feedback: strictObject({
       at: z.string().describe('UTC, ISO 8601'),
       left: count.optional().describe('Whole tokens left'),
       clearsAt: z.string().optional().describe('When refused requests are admitted again; UTC, ISO 8601'),

@@ -153,7 +153,11 @@ function feedbackText({feedback, configured: {unit}}: ExplainedLimit): string | 
   return `${what} (at ${isoSeconds(feedback.atMs)})`
 }
 
-function feedbackJson({atMs, left, clearsAtMs}: StoredFeedback): NonNullable<WhyOneResult['limits'][number]['told']> {
+function feedbackJson({
+  atMs,
+  left,
+  clearsAtMs,
+}: StoredFeedback): NonNullable<WhyOneResult['limits'][number]['feedback']> {
   const clears = clearsAtMs === undefined ? {} : {clearsAt: isoMilliseconds(clearsAtMs)}
   return {at: isoMilliseconds(atMs), ...(left !== undefined && {left}), ...clears}
 }
@@ -209,7 +213,7 @@ export function whyJson(explanation: Explanation, where = ''): WhyOneResult {
       ...kindJson(limit.configured),
       ...(limit.toppedUp > 0 && {toppedUp: limit.toppedUp}),
       ...(limit.resetsAtMs !== undefined && {resetsAt: new Date(limit.resetsAtMs).toISOString()}),
-      ...(limit.feedback && {told: feedbackJson(limit.feedback)}),
+      ...(limit.feedback && {feedback: feedbackJson(limit.feedback)}),
       available: limit.available,
       requested: limit.requested,
       deficit: missing(limit),

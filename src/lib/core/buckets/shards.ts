@@ -120,6 +120,11 @@ export function availableTogether(shares: readonly BucketState[], name: string):
   return (held.length > 0 ? held : balances).reduce((sum, milli) => sum + milli, 0n)
 }
 
+/** Top-ups of a quota that refilled shares hold. */
+export function boughtTogether(shares: readonly BucketState[], name: string): bigint {
+  return shares.reduce((sum, {limits}) => sum + (limits.get(name)?.kind?.quota?.topUpMilli ?? 0n), 0n)
+}
+
 /** Until every refilled share is full without further use, in ms; `null`: never. */
 export function timeUntilFull(shares: readonly BucketState[], name: string, nowMs: number): number | null {
   let longest = 0

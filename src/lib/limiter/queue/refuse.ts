@@ -9,6 +9,7 @@ import {
 } from '../../core/buckets/bucket.js'
 import {
   availableTogether,
+  boughtTogether,
   shareOfBucket,
   timeUntilFull,
   timeUntilTogether,
@@ -48,26 +49,20 @@ export function explainRefusal({records, amounts, nowMs, source}: RefusalGrounds
     const availableMilli = availableTogether(refilled, name)
     const limit = first.state.limits.get(name)
     const rate = limit && wholeRateAt(limit, instantAt(first.state, nowMs)).rate
-    const boughtMilli = refilled.reduce((sum, {limits}) => sum + (limits.get(name)?.kind?.quota?.topUpMilli ?? 0n), 0n)
     // Soft limits never count as exceeded: even a lapsed one must be renewed before it refuses.
     const exceeded = availableMilli < milli && !isBypassed && limit?.kind?.softUntilMs === undefined
     const [available, requested] = [toTokens(availableMilli), toTokens(milli)]
-    const capacity = toTokens((rate?.capacityMilli ?? 0n) + boughtMilli)
-    const refillAmount = toTokens(rate?.refillAmountMilli ?? 0n)
-    const refillPeriodSeconds = (rate?.refillPeriodMs ?? 0) / 1000
     return {
       name,
       entity: first.entity,
       resource: first.resource,
       level,
       source,
-      capacity,
-      refillAmount,
-      refillPeriodSeconds,
+      capacity: toTokens((rate?.capacityMilli ?? 0n) + boughtTogether(refilled, name)),
+      refillAmount: toTokens(rate?.refillAmountMilli ?? 0n),
+      refillPeriodSeconds: (rate?.refillPeriodMs ?? 0) / 1000,
       available,
-      fullAfterMs: limit?.kind
-        ? timeUntilFull(refilled, name, nowMs)
-        : fullAfter(capacity - available, refillAmount, refillPeriodSeconds),
+      fullAfterMs: timeUntilFull(refilled, name, nowMs),
       requested,
       exceeded,
       retryAfterMs: exceeded ? waitFor({shares, refilled, isPlain}, name, milli, rate, nowMs) : 0,
@@ -82,11 +77,6 @@ export function explainRefusal({records, amounts, nowMs, source}: RefusalGrounds
   const isAlone = hard.size <= 1
   const togetherMs = isAlone || !Number.isFinite(longestMs) ? 0 : timeUntilTogether(shares, hard, nowMs, longestMs)
   return {statuses, retryAfterMs: Number.isFinite(togetherMs) ? Math.max(longestMs, togetherMs) : longestMs}
-}
-
-/** Of a plain limit, in ms, rounded up; `null`: never. Faster than `timeUntilFull`, for refusals without a call. */
-function fullAfter(missing: number, refillAmount: number, refillPeriodSeconds: number): number | null {
-  return refillAmount > 0 ? Math.ceil((Math.max(0, missing) * refillPeriodSeconds * 1000) / refillAmount) : null
 }
 
 interface BucketShares {

@@ -1,10 +1,10 @@
-import {type BucketLimit, refillBucket} from '../../core/buckets/bucket.js'
-import {shareOfBucket} from '../../core/buckets/shards.js'
+import {type BucketLimit, type BucketState, refillBucket} from '../../core/buckets/bucket.js'
+import {shareOfBucket, timeUntilFull} from '../../core/buckets/shards.js'
 import {sessionEndMs} from '../../core/limits/limit-kind.js'
 import type {LimitState} from '../../core/limits/limit-state.js'
 import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
 import {isoMilliseconds, isoSeconds} from '../../schema/attribute-value.js'
-import {type StoredBucket, WRITE_PRESSURE_PER_WRITE} from '../../schema/bucket-record.js'
+import {type BucketRecord, type StoredBucket, WRITE_PRESSURE_PER_WRITE} from '../../schema/bucket-record.js'
 import {addressOf, type ShardedBucket} from './buckets.js'
 
 /** The level of one limit, in tokens, as commands and the live view show it. A shard's share may be fractional. */
@@ -94,30 +94,25 @@ export function averageRequest(bucket: ShardedBucket, admitted: number): Map<str
 export function viewStates(bucket: ShardedBucket, nowMs: number): BucketView {
   const levels = viewBucket(bucket, nowMs)
   const {entity, resource} = levels
-  const stored = bucket.shards.flatMap(shard => (shard.kind === 'bucket' ? [...shard.record.state.limits] : []))
-  const periods = new Map(stored.map(([name, {refillPeriodMs}]) => [name, refillPeriodMs / 1000]))
-  const statesOf = (limits: readonly LimitLevel[], parts: readonly LimitLevel[]): LimitState[] =>
-    limits.map(({name, level, capacity, debt: _, refillPerSecond: rate, ...quota}) => {
-      const refillPeriodSeconds = periods.get(name) ?? 0
-      // The rate of all shards is rounded, which a month would multiply.
-      const perSecond = parts.reduce((sum, part) => sum + (part.name === name ? part.refillPerSecond : 0), 0)
+  const shares = bucket.shards.map(stored => (stored.kind === 'ghost' ? [] : [refilledShare(stored.record, nowMs)]))
+  const statesOf = (limits: readonly LimitLevel[], held: readonly BucketState[]): LimitState[] =>
+    limits.map(({name, level, capacity, debt: _, refillPerSecond: __, ...quota}) => {
+      const parts = held.flatMap(share => share.limits.get(name) ?? [])
       return {
         ...{...quota, name, entity, resource, level: 'entity', capacity, available: level},
-        ...{refillAmount: Math.round(perSecond * refillPeriodSeconds * 1000) / 1000, refillPeriodSeconds},
-        fullAfterMs: fullAfter(capacity - level, rate, quota.resetsAt, nowMs),
+        refillAmount: tokens(parts.reduce((sum, {refillAmountMilli}) => sum + refillAmountMilli, 0n)),
+        refillPeriodSeconds: (parts[0]?.refillPeriodMs ?? 0) / 1000,
+        fullAfterMs: timeUntilFull(held, name, nowMs),
         ...{requested: 0, exceeded: false, retryAfterMs: 0},
       }
     })
-  const shards = levels.shards.map(shard => ({...shard, limits: statesOf(shard.limits, shard.limits)}))
-  const parts = levels.shards.flatMap(({limits}) => limits)
-  const limits = statesOf(levels.limits, parts).map(state => ({...state, available: Math.floor(state.available)}))
-  return {...levels, limits, shards}
+  const shards = levels.shards.map((shard, at) => ({...shard, limits: statesOf(shard.limits, shares[at] ?? [])}))
+  const whole = statesOf(levels.limits, shares.flat())
+  return {...levels, limits: whole.map(state => ({...state, available: Math.floor(state.available)})), shards}
 }
 
-function fullAfter(missing: number, perSecond: number, resetsAt: string | undefined, nowMs: number): number | null {
-  if (missing <= 0) return 0
-  if (resetsAt !== undefined) return Date.parse(resetsAt) - nowMs
-  return perSecond > 0 ? Math.ceil((missing * 1000) / perSecond) : null
+function refilledShare({state, shard, shardCount}: BucketRecord, nowMs: number): BucketState {
+  return refillBucket(shareOfBucket(state, shard, shardCount), nowMs)
 }
 
 export function viewBucket(bucket: ShardedBucket, nowMs: number): BucketLevels {
@@ -145,8 +140,8 @@ function viewShard(stored: StoredBucket, nowMs: number): ShardLevels {
     const nothing = {writePressure: null, writes: 0, refilledAt: null, refillAgeMs: null, expiresAt: null}
     return {shard, isGhost: true, limits: [], incomplete: [...stored.residue.keys()], ...nothing}
   }
-  const {state, shardCount, ttlSeconds} = stored.record
-  const {limits} = refillBucket(shareOfBucket(state, shard, shardCount), nowMs)
+  const {state, ttlSeconds} = stored.record
+  const {limits} = refilledShare(stored.record, nowMs)
   const pressure = limits.get(WRITE_PRESSURE_LIMIT)
   return {
     shard,

@@ -42,7 +42,7 @@ describeOnEngine('temporary limits', () => {
         new           entity cust-08
         live buckets  none affected
 
-      Expires at 2026-11-17 14:37 UTC (rounded up to the minute); then entity cust-08 for batch has no limits, and the next level applies. To end it now: zael limits unset --boost --entity cust-08 --resource batch
+      Expires at 2026-11-17 14:37 UTC (rounded up to the minute); then entity cust-08 for batch has no limits of its own, and the next level applies. To end it now: zael limits unset --boost --entity cust-08 --resource batch
       "
     `)
     const {limits} = await cli.tell(`limits get ${words}`)

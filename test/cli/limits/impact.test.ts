@@ -64,7 +64,7 @@ describeOnEngine('zael limits impact', () => {
     })
     await cli.run('limits set --entity large --resource gpt-4 rpm=5000 --for 1h')
     expect(await last('limits impact --resource gpt-4 rpm=100')).toContain(
-      '1 of them has a temporary limit now. The result applies after it expires (`zael limits boosts`).',
+      '1 listed entity has a temporary limit now. The result applies after it expires (`zael limits boosts`).',
     )
     const {found} = await cli.tell(`limits impact --resource gpt-4 rpm=100 ${RANGE}`)
     expect(Date.parse(found[0].boostedUntil)).toBeGreaterThan(Date.now())

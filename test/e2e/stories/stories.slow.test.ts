@@ -142,7 +142,7 @@ describe.skipIf(inject('engineEndpoint') === '')('the stories of an operator', {
 
   story(
     'Block a key now',
-    'A key has leaked. Once the command returns, no process admits its requests; the service responds with 403 instead of 429. If the key has its own switch for a resource, the command lists that switch, and a command that disables the key there too. `clear` removes the switch. `enable` would exempt the key from a later `zael resource disable`.',
+    'A key has leaked. Once the command returns, no process admits its requests; the service responds with 403 instead of 429. If the key also has a switch for a single resource, that switch takes precedence there. The output then lists it, with the command that disables the key for that resource too. To unblock the key later, use `clear`, not `enable`: `enable` would exempt the key from a later `zael resource disable`.',
     async () => {
       expect(await stack.type('zael entity disable cust-33')).toMatch(/live buckets +1 updated/)
       const {admitted} = await stack.until('cust-33 gpt-4', () => true)
@@ -166,7 +166,7 @@ describe.skipIf(inject('engineEndpoint') === '')('the stories of an operator', {
       expect(impact).toMatch(/: 6 would have been refused, \d+ perhaps/)
       // Its limits are a copy for a boost: then it follows the others again.
       expect(impact).toMatch(/^perhaps +cust-12 /m)
-      expect(impact).toContain('1 of them has a temporary limit now')
+      expect(impact).toContain('1 listed entity has a temporary limit now')
       // Other customers used little, and unchanged limits refuse nobody.
       expect(impact).not.toMatch(/cust-40|rpm/)
       expect(await stack.type('zael limits get --resource gpt-4')).toContain('100k/min')

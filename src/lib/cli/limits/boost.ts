@@ -61,7 +61,7 @@ export function endLines(
   // A copy lasts as long as the last of its boosts.
   const then =
     record?.copiedUntilMs === untilMs
-      ? `${scopeWords(scope)} has no limits, and the next level applies`
+      ? `${scopeWords(scope)} has no limits of its own, and the next level applies`
       : 'the value after "then" applies'
   return [
     '',

@@ -93,7 +93,7 @@ export function impactLines(impact: Impact, range: ImpactRange): string[] {
       : []),
     ...(boosted.size > 0
       ? [
-          `${formatPlural(boosted.size, 'of them has', 'of them have')} a temporary limit now. The result applies after it expires (\`zael limits boosts\`).`,
+          `${formatPlural(boosted.size, 'listed entity has', 'listed entities have')} a temporary limit now. The result applies after it expires (\`zael limits boosts\`).`,
         ]
       : []),
     ...(isComplete ? [] : ['Not all usage was read. Choose a shorter time range.']),

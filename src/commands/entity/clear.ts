@@ -5,7 +5,7 @@ import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import type {SwitchResult} from '../../lib/cli/limits/results.js'
 
 export default class EntityClear extends StackCommand<typeof EntityClear> {
-  static override summary = 'Remove the switch of an entity'
+  static override summary = 'Remove the disable, enable or bypass switch of an entity'
 
   static override description =
     'Live buckets then follow the next switch: the switch of the entity for all resources, or the switch of the ' +

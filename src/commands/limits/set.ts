@@ -18,8 +18,8 @@ export default class LimitsSet extends StackCommand<typeof LimitsSet> {
   static override description =
     "Limits you don't name are kept; --only removes them. The most specific level with limits applies as a whole, so a " +
     'scope without limits starts with a copy of the limits that apply there. --for and --until set temporary limits; ' +
-    'such a copy expires with them. Asks before live buckets lose a limit, a limit you did not name changes, or a ' +
-    'temporary copy becomes permanent. Syntax: `zael help limit-syntax`.'
+    'such a copy expires with them. Asks first if live buckets would lose a limit, if a limit you did not ' +
+    'name would change, or if a temporary copy would become permanent. Syntax: `zael help limit-syntax`.'
 
   static override args = {
     limits: string({description: 'Limits such as rpm=100/min.', multiple: true, ignoreStdin: true}),

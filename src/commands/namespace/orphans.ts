@@ -9,7 +9,7 @@ export default class NamespaceOrphans extends TableCommand<typeof NamespaceOrpha
 
   static override description =
     'Includes interrupted purges and namespaces that another client partly deleted. --unregistered also finds records ' +
-    'of unknown namespaces, written by clients with an outdated or fixed namespace id. Before you purge such an id, ' +
+    'of unknown namespaces, written by clients with an outdated or hard-coded namespace id. Before you purge such an id, ' +
     'make sure that no client uses it.'
 
   static override flags = {

@@ -8,8 +8,8 @@ export default class ResourceBypass extends StackCommand<typeof ResourceBypass> 
 
   static override description =
     'Requests count in usage but consume no tokens. Processes follow within a second; a request larger than the ' +
-    'capacity of a limit is admitted within a minute. Entities and parents with their own switch follow that one. ' +
-    '`zael resource enable` and `clear` end the bypass within a minute.'
+    'capacity of a limit is admitted within a minute. If an entity or a parent has its own switch, that ' +
+    'switch applies. `zael resource enable` and `clear` end the bypass within a minute.'
 
   static override args = {
     resource: string({description: 'Resource name.', required: true, ignoreStdin: true}),

@@ -4,7 +4,7 @@ import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import type {SwitchResult} from '../../lib/cli/limits/results.js'
 
 export default class ResourceClear extends StackCommand<typeof ResourceClear> {
-  static override summary = 'Remove the switch of a resource'
+  static override summary = 'Remove the disable, enable or bypass switch of a resource'
 
   static override description =
     'A resource without a switch is enabled. Live buckets follow the switch that then applies to them.'

@@ -8,7 +8,7 @@ export default class ResourceDisable extends StackCommand<typeof ResourceDisable
 
   static override description =
     'Once the command returns, no process admits a new request; only requests already in flight can still be admitted. ' +
-    'Refused requests are not charged. An entity with its own switch follows that one.'
+    'Refused requests are not charged. If an entity has its own switch, that switch applies.'
 
   static override args = {
     resource: string({description: 'Resource name.', required: true, ignoreStdin: true}),

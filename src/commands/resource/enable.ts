@@ -7,8 +7,8 @@ export default class ResourceEnable extends StackCommand<typeof ResourceEnable> 
   static override summary = 'Admit requests for a resource again'
 
   static override description =
-    'Ends `zael resource disable` and `bypass`. Processes admit requests within the limits after at most a second. An ' +
-    'entity with its own switch follows that one.'
+    'Ends `zael resource disable` and `bypass`. Processes admit requests within the limits after at most a second. If ' +
+    'an entity has its own switch, that switch applies.'
 
   static override args = {
     resource: string({description: 'Resource name.', required: true, ignoreStdin: true}),

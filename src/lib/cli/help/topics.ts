@@ -48,7 +48,7 @@ const environment: HelpTopic = {
     },
     {
       term: 'ZAEL_DATA_DIR',
-      meaning: 'Base folder of the local stack, kept in its subfolder "local". Default: XDG_DATA_HOME/zael.',
+      meaning: 'Base folder for local data. The local stack uses its subfolder "local". Default: XDG_DATA_HOME/zael.',
     },
     {term: 'XDG_DATA_HOME', meaning: 'Base folder for data. Default: ~/.local/share.'},
     {term: 'ZAEL_DEBUG', meaning: 'Set to 1 to print the stack trace of an error.'},
@@ -71,7 +71,7 @@ const limitSyntax: HelpTopic = {
   about: [
     'Form: NAME=AMOUNT[/PERIOD][:BURST]. Default period: min. Default burst: the amount. ":" may replace "=".',
     'Amounts are above 0 and may end in k (thousand) or M (million). Money is $5, €5, £5, ¥5 or 5CHF, at most ' +
-      '9,007,199.25474; one token is a millionth.',
+      '9,007,199.25474; one token is a millionth of a unit.',
     'Periods are sec, min, hour and day, with an optional count: 15min. Calendar periods are hour, day, week (from ' +
       'Monday) and month, without a count.',
     'A cron has five fields in double quotes; a time zone may follow (default: UTC). A quota resets when its cron ' +

@@ -46,7 +46,7 @@ export default class AggregatorRedrive extends TableCommand<typeof AggregatorRed
       return redriveJson(stack, queue.name, [])
     }
     const also = discard ? ', and deletes the messages that cannot be counted' : ''
-    await confirm(`This counts the records of about ${total} messages again${also}`, {yes})
+    await confirm(`This counts the records of about ${total} messages${also}`, {yes})
     const stream = await openStream()
     try {
       const letters = await withProgress(

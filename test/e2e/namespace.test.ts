@@ -203,7 +203,7 @@ describeOnEngine('zael namespace', () => {
         usage snapshots              100
         audit events                  40
         registries                     2
-        state of declared limits       1
+        manifest record                1
         items of other kinds           1
         total                        307
       A purge reads the whole table once. Each deleted item costs one write in the
@@ -224,7 +224,7 @@ describeOnEngine('zael namespace', () => {
         usage snapshots              100
         audit events                  40
         registries                     2
-        state of declared limits       1
+        manifest record                1
         items of other kinds           1
         total                        307
       "

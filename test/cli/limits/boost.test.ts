@@ -59,7 +59,7 @@ it('prints nothing about quotas for a rate', () => {
 
 it.each([
   ['with the boost', '2026-11-17T12:00Z', 'entity e1 for r has no limits of its own, and the next level applies'],
-  ['with another one, later', '2026-11-18T12:00Z', 'the value after "then" applies'],
+  ['with another one, later', '2026-11-18T12:00Z', 'the value shown after "then" applies'],
 ])('says which limits follow a boost whose copy ends %s', (_, copyEnd, then) => {
   const untilMs = Date.parse('2026-11-17T12:00Z')
   const [limit, value] = [parseLimit('rpm=10/min'), parseLimit('rpm=20/min')]

@@ -93,7 +93,7 @@ describe('the result of a run', () => {
       [
         "",
         "1 day of usage: separated the first hour from the whole day",
-        "2 days of usage: the first hour may include the whole day; kept as labelled",
+        "2 days of usage: the first hour may include the whole day; copied unchanged",
         "3 buckets in several old layouts: kept the last used one",
         "",
         "30 records changed in both layouts. Resolve with \`zael migrate resolve\`:",

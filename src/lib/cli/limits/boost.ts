@@ -62,7 +62,7 @@ export function endLines(
   const then =
     record?.copiedUntilMs === untilMs
       ? `${scopeWords(scope)} has no limits of its own, and the next level applies`
-      : 'the value after "then" applies'
+      : 'the value shown after "then" applies'
   return [
     '',
     `Expires at ${formatMinute(untilMs)}${rounded}; then ${then}. To end it now: zael limits unset --boost ${scopeArguments(scope)}${where}`,

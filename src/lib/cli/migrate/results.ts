@@ -36,7 +36,7 @@ const blockerSchema = strictObject({
 
 const usageDecisionsSchema = strictObject({
   untangled: count.describe('Days whose first hour included the whole day; now separated'),
-  keptAsLabelled: count.describe('Days whose first hour may include the whole day; kept as labelled'),
+  keptAsLabelled: count.describe('Days whose first hour may include the whole day; copied unchanged'),
   superseded: count.describe('Buckets in several old layouts; the last used one is kept'),
 })
   .describe('Decisions about ambiguous old items')

@@ -162,7 +162,7 @@ function decisionLines({split, keptAsLabelled, superseded}: Decisions): string[]
   const lines = [
     ...(split > 0 ? [`${formatPlural(split, 'day')} of usage: separated the first hour from the whole day`] : []),
     ...(keptAsLabelled > 0
-      ? [`${formatPlural(keptAsLabelled, 'day')} of usage: the first hour may include the whole day; kept as labelled`]
+      ? [`${formatPlural(keptAsLabelled, 'day')} of usage: the first hour may include the whole day; copied unchanged`]
       : []),
     ...(superseded > 0 ? [`${formatPlural(superseded, 'bucket')} in several old layouts: kept the last used one`] : []),
   ]

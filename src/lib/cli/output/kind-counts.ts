@@ -15,7 +15,7 @@ const KINDS = {
     records: ['resource-registry', 'entity-config-registry', 'units', 'boost'],
   },
   provisioner: {
-    words: ['state of declared limits', 'states of declared limits'],
+    words: ['manifest record', 'manifest records'],
     records: ['provisioner', 'provisioner-part', 'pending-apply'],
   },
 } as const satisfies Record<string, {words: readonly [one: string, many: string]; records: readonly RecordKind[]}>

@@ -87,7 +87,7 @@ export const alteredLimitsSchema = z
       .meta({id: 'AlteredLimit'}),
   )
   .describe(
-    'Effective limits that change without being named, or with other values than at the scope, because other levels become hidden or visible; most live buckets first',
+    'Effective limits that you did not name, or that get values other than those of the scope. They change because other levels become hidden or visible. Most live buckets first',
   )
 
 const effectSchema = strictObject({
@@ -208,11 +208,13 @@ const switchSchema = strictObject({
     found: listOf({
       scope: scopeSchema,
       access: accessSchema,
-      command: textOrNull.describe('Does the same there; null where it would lift a switch set for one entity only'),
+      command: textOrNull.describe(
+        'Command that sets the same switch there; null if it would lift a switch set for one entity only',
+      ),
     }),
     looked: z.int().describe('Entity configurations that were read'),
     complete: z.boolean().describe('False: not all were read; more exceptions may exist'),
-  }).describe('More specific switches with another position; they apply there'),
+  }).describe('More specific switches with a different setting; each applies to its own scope'),
 })
 export type SwitchResult = ResultOf<typeof switchSchema>
 

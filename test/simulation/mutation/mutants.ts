@@ -12,7 +12,7 @@ export interface Mutant {
 export const MUTANTS: readonly Mutant[] = [
   ...inFunction('shareOf', [['shares add up to more', 'position) / shards', 'position) / shards + 500n']]),
   ...inFunction('parseCron', [
-    ['days begin by the clock as it runs', 'hours.size === 24 && minutes.size < 60', 'true'],
+    ['a midnight that occurs twice begins two days', 'hours.size === 24 && minutes.size < 60', 'true'],
   ]),
   ...inFunction('refill', [
     ['fractions are rounded up', 'earned', '(earned + period - 1n)'],
@@ -20,7 +20,9 @@ export const MUTANTS: readonly Mutant[] = [
     ['a balance grows beyond the capacity', 'rate.capacityMilli', '2n * rate.capacityMilli'],
   ]),
   ...inFunction('retryAfterMs', [['retry-after is 50 ms short', '+ 1', '- 50']]),
-  ...inFunction('isAbove', [['feedback raises', "?.kind !== 'keep') return false", ") return change.kind === 'keep'"]]),
+  ...inFunction('isAbove', [
+    ['feedback raises a balance', "?.kind !== 'keep') return false", ") return change.kind === 'keep'"],
+  ]),
   ...inFunction('lowering', [
     [
       'feedback lowers twice as far',
@@ -33,7 +35,7 @@ export const MUTANTS: readonly Mutant[] = [
   ...inFunction('chooseFitting', [
     ['requests of a batch share the same tokens', '(left.get(name) ?? 0n) - milli', 'left.get(name) ?? 0n'],
   ]),
-  ...inFunction('covers', [['a token too few is enough', '< milli', '+ 1000n < milli']]),
+  ...inFunction('covers', [['a request with one token too few is admitted', '< milli', '+ 1000n < milli']]),
   ...inFunction('negateAmounts', [['refunds are charges', '-milli', 'milli']]),
   ...inFunction('expiresAtSeconds', [
     ['buckets expire at once', 'IDLE_LIFETIME_SECONDS, neededUntilSeconds(limits, multiplier, nowMs)', '1'],
@@ -45,7 +47,7 @@ export const MUTANTS: readonly Mutant[] = [
     ['a bucket counts as full too early', 'limit.refillAmountMilli', '9n * limit.refillAmountMilli'],
   ]),
   ...inFunction('sharedTake', [
-    ['a shared take credits more than its step', 'earned - asked', 'earned + 1000n - asked'],
+    ['a shared take credits one token too many', 'earned - asked', 'earned + 1000n - asked'],
     ['a shared take keeps the overflow', 'level - asked', 'capacityMilli - asked'],
   ]),
   ...inFunction('boundsOfRoom', [
@@ -134,7 +136,7 @@ export const MUTANTS: readonly Mutant[] = [
   ...inFunction('moveTokens', [
     ['a split creates tokens'],
     ['a new shard counts the consumption of its donor again', 'consumedMilli: 0n, ', ''],
-    ['a split leaves its donor the ceiling of before'],
+    ['a split does not lower the ceiling of its donor'],
   ]),
   ...inFunction('advanceQuota', [
     ['a quota is not restored', 'fromMs', 'toMs'],
@@ -174,7 +176,7 @@ export const MUTANTS: readonly Mutant[] = [
     ['a write does not ask whether the switch was thrown', '!seen?.isDisabled', 'seen?.isDisabled && !seen'],
   ]),
   ...inFunction('planKinds', [
-    ['a kind that was changed is not stored', 'store(e, attribute, value)', 'void [attribute, value]'],
+    ['a changed kind of limit is not stored', 'store(e, attribute, value)', 'void [attribute, value]'],
   ]),
   ...inFunction('grantOfShard', [
     ['a missing shard is granted tokens that another shard holds for it', 'isInPeriod', '!isInPeriod'],
@@ -233,7 +235,7 @@ export const MUTANTS: readonly Mutant[] = [
     ['delayed settlements are lost when others are written'],
   ]),
   ...inFunction('explainRefusal', [
-    ['every refusal names 1 ms', '...statuses.map(status => status.retryAfterMs)', '...[]'],
+    ['every refusal reports a wait of 1 ms', '...statuses.map(status => status.retryAfterMs)', '...[]'],
   ]),
   ...inFunction('isFresh', [['refusals are remembered for a minute', '<= denyCacheMs', '<= 60 * denyCacheMs']]),
   ...inFunction('writeGroup', [

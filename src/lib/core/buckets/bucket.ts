@@ -58,7 +58,7 @@ export function chooseFitting<T extends {readonly amounts: Amounts}>(
 }
 
 function covers(tokensMilli: ReadonlyMap<string, bigint>, amounts: Amounts): boolean {
-  // Planted fault: a token too few is enough
+  // Planted fault: a request with one token too few is admitted
   for (const [name, milli] of amounts) if ((tokensMilli.get(name) ?? 0n) < milli) return false
   return true
 }

@@ -231,7 +231,7 @@ export function sharedTake(
     if (asked > 0n && isSoft && !isSoftAt(limit, nowMs)) return undefined
     const earned = (limit.refillAmountMilli * BigInt(stepMs)) / BigInt(limit.refillPeriodMs)
     if (!mayOverflow(limit)) {
-      // Planted fault: a shared take credits more than its step
+      // Planted fault: a shared take credits one token too many
       const addMilli = earned - asked
       const lowest = isSoft ? {} : {lowestMilli: asked - earned}
       const bounds =

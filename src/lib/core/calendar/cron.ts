@@ -69,7 +69,7 @@ export function parseCron(text: string): Cron {
     times: Uint8Array.from({length: 1440}, (_, at) => (hours.has(Math.floor(at / 60)) && minutes.has(at % 60) ? 1 : 0)),
     ...{days: bits(days), months: bits(months), weekdays: bits(weekdays), needsBothDays},
     isAlways: isEveryDay && months.size === 12 && hours.size === 24 && minutes.size === 60,
-    // Planted fault: days begin by the clock as it runs
+    // Planted fault: a midnight that occurs twice begins two days
     isHourly: hours.size === 24 && minutes.size < 60,
     windowHorizonMs: DAY_MS * (minutes.size < 60 ? 7 : hours.size < 24 ? 31 : 366),
     cycleMs: cycleMs(),

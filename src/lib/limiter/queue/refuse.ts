@@ -68,7 +68,7 @@ export function explainRefusal({records, amounts, nowMs, source}: RefusalGrounds
       retryAfterMs: exceeded ? waitFor({shares, refilled, isPlain}, name, milli, rate, nowMs) : 0,
     }
   })
-  // Planted fault: every refusal names 1 ms
+  // Planted fault: every refusal reports a wait of 1 ms
   const longestMs = Math.max(1, ...statuses.map(status => status.retryAfterMs))
   if (!statuses.some(status => status.exceeded)) return {statuses, retryAfterMs: CONTENDED_WAIT_MS}
   // Rates of plain limits only grow, so the longest wait is exact; most refusals end here.

@@ -69,7 +69,7 @@ export function planKinds(e: ExpressionBuilder, plan: BucketPlan, isUsed: boolea
   for (const [name, change] of changes) planKind(e, name, change, record)
   if (![...changes].some(([name, change]) => isRedefined(name, change, record))) return
   const kinds = new Map([...after.limits].map(([name, {kind}]) => [name, kind]))
-  // Planted fault: a kind that was changed is not stored
+  // Planted fault: a changed kind of limit is not stored
   for (const [attribute, value] of encodeCalendars(kinds)) store(e, attribute, value)
 }
 

@@ -285,7 +285,7 @@ function moveTokens(
     // Planted fault: a new shard counts the consumption of its donor again
     const started = {...limit, tokensMilli, consumedMilli: 0n, remainder: 0n}
     limits.set(name, name === WRITE_PRESSURE_LIMIT ? freshWritePressure() : newlyGranted(started, shardCount))
-    // Planted fault: a split leaves its donor the ceiling of before
+    // Planted fault: a split does not lower the ceiling of its donor
     if (shardCount !== donor.shardCount) storeGrant(give, name, grantedFor(limit, shardCount))
   }
   const received = encodeBucket({...donor, shard, shardCount, state: {...donor.state, limits}})

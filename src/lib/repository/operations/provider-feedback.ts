@@ -202,7 +202,7 @@ function tooHigh({changes}: BucketPlan, bounds: Bounds): Bounds {
 }
 
 function isAbove(change: PlannedLimit | undefined, {tokensMilli, remainder}: Balance): boolean {
-  // Planted fault: feedback raises
+  // Planted fault: feedback raises a balance
   if (change?.kind !== 'keep') return false
   const {after} = change
   return after.tokensMilli > tokensMilli || (after.tokensMilli === tokensMilli && after.remainder > remainder)

@@ -90,11 +90,13 @@ describeOnBoth('a quota allowance, as zae-limiter clients count it too', {}, tab
   })
 
   describe.each([
-    ['a calendar quota', 'q=1000/month@UTC', 'q=10/month@UTC'],
-    ['a session', 'q=1000/5h!', 'q=10/5h!'],
-    ['a session that becomes a calendar quota', 'q=1000/5h!', 'q=10/month@UTC'],
-    ['a calendar quota that becomes a session', 'q=1000/month@UTC', 'q=10/5h!'],
+    ['a calendar quota', 'q=1000/month@UTC', 'q=50/month@UTC'],
+    ['a session', 'q=1000/5h!', 'q=50/5h!'],
+    ['a session that becomes a calendar quota', 'q=1000/5h!', 'q=50/month@UTC'],
+    ['a calendar quota that becomes a session', 'q=1000/month@UTC', 'q=50/5h!'],
   ])('S8 S9 of %s', (_, before, after) => {
+    // Another kind of quota keeps the balance, up to its own allowance.
+    const left = (used: number) => (before.slice(6) === after.slice(4) ? 50 - used : 50)
     const lower = () => new NamespaceRepository(scene.tenant, undefined).setLimits(RESOURCE, parseLimits([after]))
 
     it.each([1, 8, 32])('is lowered on %i shards, even if they were split since it began', async count => {
@@ -103,8 +105,8 @@ describeOnBoth('a quota allowance, as zae-limiter clients count it too', {}, tab
       expect(await given(3)).toBe(3)
       await splitInto(scene, count)
       await lower()
-      expect(await scene.limiter().available(request({}))).toEqual({q: 10})
-      expect(await given(40)).toBe(10)
+      expect(await scene.limiter().available(request({}))).toEqual({q: left(3)})
+      expect(await given(60)).toBe(left(3))
       expect(await scene.limiter().available(request({}))).toEqual({q: 0})
     })
 
@@ -118,7 +120,7 @@ describeOnBoth('a quota allowance, as zae-limiter clients count it too', {}, tab
       expect(await given(30)).toBe(30)
       expect((await scene.shards('user-1', 'gpt-4', 4)).map(grantCount)).toEqual([4, 4, 4, 4])
       await lower()
-      expect(await given(40)).toBe(10)
+      expect(await given(60)).toBe(left(31))
     })
 
     it('is lowered if no client has marked the grants of the shards', async () => {
@@ -128,7 +130,7 @@ describeOnBoth('a quota allowance, as zae-limiter clients count it too', {}, tab
       await splitInto(scene, 4)
       for (const shard of [0, 1, 2, 3]) await mark(shard, undefined)
       await lower()
-      expect(await given(40)).toBe(10)
+      expect(await given(60)).toBe(left(1))
     })
   })
 

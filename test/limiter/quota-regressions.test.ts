@@ -130,11 +130,11 @@ describeOnEngine('quotas, soft limits and switches', {timeout: 60_000}, () => {
       scene.nowMs = MIDNIGHT + 90 * SECOND_MS
       await (await client.acquire({...USER, consume: {q: 5}})).commit()
       expect((await scene.totals(USER.entity, RESOURCE, 'q')).tokens).toBe(15)
-      // Within the period nothing is added.
+      // Within the period, use counts against the new allowance.
       await scene.configure(resource, text.replace('10', '40'))
       scene.nowMs += 90 * SECOND_MS
       await (await client.acquire({...USER, consume: {q: 1}})).commit()
-      expect((await scene.totals(USER.entity, RESOURCE, 'q')).tokens).toBe(14)
+      expect((await scene.totals(USER.entity, RESOURCE, 'q')).tokens).toBe(34)
     },
   )
 

@@ -39,9 +39,9 @@ describeOnEngine('a top-up', {timeout: 60_000}, () => {
       }
       await scene.configureUser('q=8/day@UTC', 'rpm=500/min')
       await scene.admitted(1, {rpm: 1}, limiter)
-      // Eight, as many as the lowered allowance, and seven.
-      expect([await scene.balance('q'), await scene.toppedUp('q')]).toEqual([15, [7]])
-      expect(await scene.spends('q', 15, limiter)).toBe(true)
+      // The lowered allowance of eight less one used, and seven.
+      expect([await scene.balance('q'), await scene.toppedUp('q')]).toEqual([14, [7]])
+      expect(await scene.spends('q', 14, limiter)).toBe(true)
     })
 
     it('is dropped when the quota becomes a session', async () => {

@@ -126,6 +126,7 @@ export const MUTANTS: readonly Mutant[] = [
   ]),
   ...inFunction('takeFromFull', [['a full bucket is not charged', ' - milli', '']]),
   ...inFunction('planBucket', [
+    ['a changed quota forgets its use', 'ceiling - credited.capacityMilli', '0n'],
     ['a lowered limit is not stored', '!isSameLimit(rate, stored)', 'rate.capacityMilli > stored.capacityMilli'],
     [
       'a raised limit fills the bucket',

@@ -20,8 +20,8 @@ interface Holding {
   readonly definition: string
   readonly windowMs: number
   readonly endMs: number
-  /** The capacity of all shards when it was granted. */
-  readonly whole: bigint
+  /** The capacity of all shards when it was granted, or when it was last changed. */
+  whole: bigint
   /** The shard count that its part was computed with. */
   readonly grantCount: number
   /** Including tokens moved here, without tokens moved away. */
@@ -65,6 +65,8 @@ interface Judged {
   readonly isOpening: boolean
   /** Added by an operator; not part of the credit. */
   readonly bought: bigint
+  /** S9: change of the shard's part, because the allowance was changed; not part of the credit. */
+  readonly changed: bigint
 }
 
 /**
@@ -222,9 +224,13 @@ export class QuotaLedger {
     else this.#enter(held, judged, writer, atMs)
   }
 
-  #bookWithin(held: Holding, {change, credit, bought}: Judged, {event}: Writer, atMs: number): void {
+  #bookWithin(held: Holding, judged: Judged, {kind, event}: Writer, atMs: number): void {
+    const {change, after, credit, bought, changed} = judged
     const {allowed} = held
-    held.granted += credit + bought
+    held.granted += credit + bought + changed
+    if (changed !== 0n) held.whole = capacityAt(after, after.refilledAtMs)
+    // Another client changes the capacity, but not the balance: the next change counts from there.
+    if (kind === 'python' && change.before) allowed.keptByChange += distance(change.before.capacity, after.capacity)
     held.taken += change.taken
     allowed.byOperator += bought
     const {aheadMs, lagMs} = this.#slack
@@ -385,15 +391,20 @@ export class QuotaLedger {
 }
 
 /** `undefined` if the limit is no longer a quota. */
-function judge(change: QuotaChange, {event}: Writer): Judged | undefined {
-  const {before, after, taken, gained} = change
+function judge(change: QuotaChange, {kind, event}: Writer): Judged | undefined {
+  const {before, after, shard, taken, gained} = change
   if (!after) return undefined
   const windowMs = windowOf(after)
   const isSame = before?.definition === after.definition && windowOf(before) === windowMs
   const bought = event === 'top-up' ? after.topUp - (isSame ? before.topUp : 0n) : 0n
   const added = isSame || !before ? gained + taken : after.tokens - before.tokens + taken
-  return {change, after, windowMs, credit: added - bought, isOpening: !isSame, bought}
+  // The balance of an ended session has no effect.
+  const isChanged = isSame && kind !== 'python' && after.windows === '' && endOf(after, windowMs) > after.refilledAtMs
+  const changed = isChanged ? partOf(after, shard) - partOf({...after, capacity: before.capacity}, shard) : 0n
+  return {change, after, windowMs, credit: added - bought - changed, isOpening: !isSame, bought, changed}
 }
+
+const distance = (a: bigint, b: bigint): bigint => (a > b ? a - b : b - a)
 
 /** Whether another shard opened the session that a shard enters. */
 const wasAnnounced = ({before, after}: QuotaChange): boolean =>
@@ -446,8 +457,12 @@ function isBehindAnother(
 const grantCountOf = ({grantCount, shardCount}: StoredQuota): number => grantCount ?? shardCount
 
 function ceilingOf(quota: StoredQuota, shard: number, atMs: number): bigint {
+  return partOf(quota, shard, atMs) + quota.topUp
+}
+
+function partOf(quota: StoredQuota, shard: number, atMs = quota.refilledAtMs): bigint {
   const count = grantCountOf(quota)
-  return shareOf(capacityAt(quota, atMs), shard % count, count) + quota.topUp
+  return shareOf(capacityAt(quota, atMs), shard % count, count)
 }
 
 const windowKey = ({definition, windowMs}: Pick<Holding, 'definition' | 'windowMs'>) => `${definition} ${windowMs}`

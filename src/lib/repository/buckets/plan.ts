@@ -63,8 +63,8 @@ interface PlanOptions {
 
 /**
  * Credits every limit at the stored rate up to `nowMs`, then applies `limits` (default: the stored ones). Lowering a
- * capacity clamps the balance, raising it adds nothing, new limits start full, others are removed. A quota enters a new
- * period with the current allowance. The credit of a `taken` limit ends that much below full.
+ * capacity clamps the balance, raising it adds nothing, new limits start full, others are removed. A quota keeps its
+ * use: allowance and balance change by the same amount. The credit of a `taken` limit ends that much below full.
  */
 export function planBucket(
   seen: SeenBucket,
@@ -96,9 +96,11 @@ export function planBucket(
     // Otherwise another client may have lowered the stored capacity but kept the balance. Or it split the bucket, and
     // this shard still holds the other shards' tokens.
     const ceiling = ceilingOf(name, after, isLowered ? record : {shard: 0, shardCount: 1}, rulesMs)
-    const isClamped = credited.tokensMilli > ceiling
+    // Planted fault: a changed quota forgets its use
+    const keptMilli = credited.tokensMilli + (isSameQuota(stored, kind) ? ceiling - credited.capacityMilli : 0n)
+    const isClamped = keptMilli > ceiling
     // Planted fault: a raised limit fills the bucket
-    const tokensMilli = opened?.tokensMilli ?? (isClamped ? ceiling : credited.tokensMilli)
+    const tokensMilli = opened?.tokensMilli ?? (isClamped ? ceiling : keptMilli)
     const remainder = isClamped || rate.refillPeriodMs !== stored.refillPeriodMs ? 0n : credited.remainder
     changes.set(name, {
       kind: 'keep',
@@ -134,6 +136,15 @@ export function planBucket(
     changes.set(WRITE_PRESSURE_LIMIT, {kind: 'init', after, creditMilli: after.tokensMilli, parametersChanged: true})
   }
   return {seen, refilledAtMs: refilled.refilledAtMs, nowMs, isConfigured: limits !== undefined, changes}
+}
+
+/**
+ * Only the allowance of a quota differs, so its use in the period counts against the new one. Windows change it in mid-
+ * period too. Other clients then clamp the balance; if zael added the difference at each opening, both together would
+ * mint tokens.
+ */
+function isSameQuota(stored: BucketLimit, kind: LimitKind | undefined): boolean {
+  return kind?.quota !== undefined && !kind.schedule && kind.definition === stored.kind?.definition
 }
 
 /** A new limit starts with the shard's part of the current capacity; its session opens if tokens are taken. */

@@ -210,7 +210,7 @@ function guardLimit(
   const stored = state.limits.get(name)
   // Other clients lower it without a new revision (S9).
   // Planted fault: a rewrite does not ask whether another client has lowered the capacity
-  if (stored && (milli > 0n || change.creditMilli > 0n)) requireCapacity(e, name, stored)
+  if (stored && (milli > 0n || change.creditMilli > 0n || change.parametersChanged)) requireCapacity(e, name, stored)
   // Before or after the change: the credit was cut at the capacity in force until now.
   const ruleMs = rulesAt(change.after, plan)
   const ceilings = [change.after, stored ?? change.after].map(limit => ceilingOf(name, limit, seen.record, ruleMs))

@@ -55,6 +55,8 @@ export type AlignShard = (context: SyncContext, shard: StoredBucket) => Promise<
 
 export interface BucketSync {
   readonly align: AlignShard
+  /** Called for an affected bucket of several shards after `align`. */
+  readonly finish?: (context: SyncContext, pair: ResolvedPair) => Promise<RewriteOutcome>
   /** Repeat until nothing new is found: an index may miss a bucket that was just created. */
   readonly isThorough: boolean
 }
@@ -76,23 +78,32 @@ export async function syncBuckets(
       const fresh = shards.filter(shard => !done.has(idOf(shard)))
       if (fresh.length === 0) continue
       const resolve = await resolutionsOf(table, fresh, signal)
+      const context = {table, scope, resolve, signal}
+      const split = new Map<string, ResolvedPair>()
       await forEachConcurrently(chunksOf(fresh, 1), CONCURRENT_WRITES, async ([shard]) => {
-        if (shard) await align(shard, {table, scope, resolve, signal})
+        if (!shard || !(await align(shard, context)) || shard.kind === 'ghost' || shard.record.shardCount === 1) return
+        const {entity, resource} = shard.record
+        split.set(`${entity}#${resource}`, {entity, resource})
       })
+      for (const pair of split.values()) {
+        for (const {finish} of syncs)
+          if (finish && (await outcomeOf(finish(context, pair))) === 'failed') result.failed++
+      }
     }
     isMore = isThorough && done.size > before
   }
   return result
 
-  async function align(shard: StoredBucket, context: SyncContext): Promise<void> {
+  async function align(shard: StoredBucket, context: SyncContext): Promise<boolean> {
     done.add(idOf(shard))
     const outcomes: Outcome[] = []
     for (const {align} of syncs) outcomes.push(await outcomeOf(align(context, shard)))
-    if (outcomes.every(outcome => outcome === 'unaffected')) return
+    if (outcomes.every(outcome => outcome === 'unaffected')) return false
     result.checked++
     if (outcomes.includes('failed')) result.failed++
     else if (outcomes.includes('written')) result.updated++
     onProgress?.({...result})
+    return true
   }
 }
 
@@ -120,7 +131,7 @@ function idOf(stored: StoredBucket): string {
 type Outcome = 'written' | 'unchanged' | 'failed' | 'unaffected'
 
 /** Skips buckets with unsupported features: a client that supports them updates them. */
-async function outcomeOf(aligning: ReturnType<AlignShard>): Promise<Outcome> {
+async function outcomeOf(aligning: Promise<RewriteOutcome | 'unaffected'>): Promise<Outcome> {
   try {
     const outcome = await aligning
     if (outcome === 'gone') return 'unchanged'

@@ -13,8 +13,9 @@ import {TIDY_AFTER_MS} from './boosted-limits.js'
 import {type AlignShard, type BucketSync, syncBuckets} from './bucket-sync.js'
 import {Configs} from './configs.js'
 import {type Resolution, requireSupportedLimits} from './resolver.js'
+import {payShardDebts} from './shard-debts.js'
 
-/** Conditional writes clamp balances, never add tokens and never block requests (S9). Skips buckets without limits. */
+/** Conditional writes that never block requests (S9). Skips buckets without limits. */
 const alignLimits: AlignShard = async ({table, scope, resolve, signal}, shard) => {
   const {entity, resource} = addressOf(shard)
   let isAffectedHere = true
@@ -32,7 +33,11 @@ const alignLimits: AlignShard = async ({table, scope, resolve, signal}, shard) =
   return isAffectedHere ? outcome : 'unaffected'
 }
 
-export const limitSync: BucketSync = {align: alignLimits, isThorough: false}
+export const limitSync: BucketSync = {
+  align: alignLimits,
+  finish: ({table, signal}, pair) => payShardDebts(table, pair, signal),
+  isThorough: false,
+}
 
 /** Compares limits too, because other clients do not change the revision. */
 function hasSameLimits({record}: SeenBucket, found: StoredBucket): boolean {

@@ -6,6 +6,7 @@ import {timeFlags, timeRange} from '../../lib/cli/flags/time-range.js'
 import {IMPACT_MS, impactJson, impactLines, impactListing, readImpact} from '../../lib/cli/limits/impact.js'
 import {newNamesJson, newNamesText} from '../../lib/cli/limits/preview.js'
 import type {LimitsImpactResult} from '../../lib/cli/limits/results.js'
+import {completeLimits, keptJson, keptText} from '../../lib/cli/limits/set.js'
 import {listFlags} from '../../lib/cli/output/listing.js'
 
 export default class LimitsImpact extends StackCommand<typeof LimitsImpact> {
@@ -51,9 +52,11 @@ export default class LimitsImpact extends StackCommand<typeof LimitsImpact> {
     ])
     const {window, only: replace} = this.flags
     const scope = scopeOf(this.flags)
-    const limits = parseLimits(this.args.limits, calendarCheck)
+    parseLimits(this.args.limits, calendarCheck)
     const nowMs = this.stack.table.clock()
     const namespace = await this.stack.namespace()
+    const {given} = await completeLimits(namespace, scope, this.args.limits)
+    const limits = given.map(({limit}) => limit)
     const preview = await namespace.configs.preview(scope, limits, {replace})
     const asked = {window, ...timeRange(this.flags, nowMs, IMPACT_MS)}
     const {impact, range} = await readImpact(namespace, [preview], nowMs, asked)
@@ -63,7 +66,13 @@ export default class LimitsImpact extends StackCommand<typeof LimitsImpact> {
     const names = await newNames(namespace, scope, added)
     await this.list(impactListing(impact))
     const unknown = newNamesText(names)
-    this.print(['', ...impactLines(impact, range), ...(unknown ? [`Unknown names: ${unknown}`] : [])])
-    return {...impactJson(impact, range), new: newNamesJson(names)}
+    const kept = keptText(given)
+    this.print([
+      '',
+      ...impactLines(impact, range),
+      ...(kept === undefined ? [] : [`Kept: ${kept}`]),
+      ...(unknown ? [`Unknown names: ${unknown}`] : []),
+    ])
+    return {...impactJson(impact, range), kept: keptJson(given), new: newNamesJson(names)}
   }
 }

@@ -9,17 +9,19 @@ import {impactFlags, impactJson, impactText, readImpact} from '../../lib/cli/lim
 import {pythonNameWarning} from '../../lib/cli/limits/presenter.js'
 import {previewJson} from '../../lib/cli/limits/preview.js'
 import type {LimitsSetResult} from '../../lib/cli/limits/results.js'
-import {previewSet, setAsPreviewed, setLines, setQuestion} from '../../lib/cli/limits/set.js'
+import {completeLimits, keptJson, previewSet, setAsPreviewed, setLines, setQuestion} from '../../lib/cli/limits/set.js'
 import {confirm} from '../../lib/cli/output/confirm.js'
 
 export default class LimitsSet extends StackCommand<typeof LimitsSet> {
   static override summary = 'Set limits and update live buckets'
 
   static override description =
-    "Limits you don't name are kept; --only removes them. The most specific level with limits applies as a whole, so a " +
-    'scope without limits starts with a copy of the limits that apply there. --for and --until set temporary limits; ' +
-    'such a copy expires with them. Asks first if live buckets would lose a limit, if a limit you did not ' +
-    'name would change, or if a temporary copy would become permanent. Syntax: `zael help limit-syntax`.'
+    "Limits you don't name are kept; --only removes them. An amount alone, such as tpm=200k, keeps the period, burst " +
+    'ratio, time zone and windows of the limit. The most specific level with limits applies as a whole, so a scope ' +
+    'without limits starts with a copy of the limits that apply there. --for and --until set temporary limits; such a ' +
+    'copy expires with them. Asks first if live buckets would lose a limit, if a limit would change its kind, if a ' +
+    'limit you did not name would change, if money lacks a currency or a period, or if a temporary copy would become ' +
+    'permanent. Syntax: `zael help limit-syntax`.'
 
   static override args = {
     limits: string({description: 'Limits such as rpm=100/min.', multiple: true, ignoreStdin: true}),
@@ -62,12 +64,15 @@ export default class LimitsSet extends StackCommand<typeof LimitsSet> {
     const {parseLimits} = await import('../../lib/core/limits/limit-text.js')
     const {calendarCheck} = await import('../../lib/core/calendar/schedule.js')
     const scope = scopeOf(this.flags)
-    const limits = parseLimits(this.args.limits ?? [], calendarCheck)
+    const texts = this.args.limits ?? []
+    // Before any read: a syntax error needs no table.
+    parseLimits(texts, calendarCheck)
     const until = untilOf(this.flags, clock())
     const options = {replace, onUnavailable, auditRetentionDays, until}
-    const request = {scope, limits, options, words: this.words()}
     const where = typedFlags(this.settings)
     const namespace = await this.stack.namespace()
+    const given = await completeLimits(namespace, scope, texts, {isTemporary: until !== undefined})
+    const request = {scope, ...given, options, words: this.words()}
     const previewed = await previewSet(namespace, request, clock())
     const {planned, preview} = previewed
     const seen = this.flags.impact ? await readImpact(namespace, [asBoosted(planned)], clock()) : undefined
@@ -81,7 +86,13 @@ export default class LimitsSet extends StackCommand<typeof LimitsSet> {
     const warning = pythonNameWarning(change)
     if (warning !== undefined) this.warn(warning)
     const impact = seen ? impactJson(seen.impact, seen.range) : null
-    return {dryRun, ...previewJson(change, made), buckets: change.buckets ?? null, impact}
+    return {
+      dryRun,
+      kept: keptJson(request.given),
+      ...previewJson(change, made),
+      buckets: change.buckets ?? null,
+      impact,
+    }
   }
 
   private words(): string[] {

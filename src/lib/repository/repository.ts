@@ -137,6 +137,7 @@ export class NamespaceRepository {
   /**
    * Sets limits and updates live buckets. Limits you don't name are kept unless `replace` is set; a scope without
    * limits starts with a copy of those that apply there. With `until`, the given values expire then, for every client.
+   * Texts are complete limits: `usd=$600` is a rate per minute, even if the limit was a quota.
    */
   async setLimits(
     scope: ConfigScope,

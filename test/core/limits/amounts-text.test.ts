@@ -35,4 +35,9 @@ describe('amounts as typed', () => {
     const refusal = expect.objectContaining({code, kind: 'usage', message: expect.stringContaining(why)})
     expect(() => tokensIn(parseAmounts(texts.split(' ')), IN_DOLLARS)).toThrow(refusal)
   })
+
+  it('suggests the same amount in millionths for a limit that counts tokens', () => {
+    const hint = 'Write rpm=50000 if its tokens are millionths of a USD.'
+    expect(() => tokensIn(parseAmounts(['rpm=$0.05']), IN_DOLLARS)).toThrow(expect.objectContaining({hint}))
+  })
 })

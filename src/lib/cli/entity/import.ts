@@ -8,7 +8,7 @@ import type {NamespaceRepository} from '../../repository/repository.js'
 import {levelOf} from '../../schema/config-record.js'
 import {scopeWords} from '../base/scope.js'
 import {limitJson, scopeJson} from '../limits/json.js'
-import {fieldChanges} from '../limits/presenter.js'
+import {fieldChanges, scopeKindChanges} from '../limits/presenter.js'
 import {sideEffectLines, sideEffects, sideEffectsJson} from '../limits/preview.js'
 import {EXIT} from '../output/exit.js'
 import {listenForEnd} from '../output/interrupt.js'
@@ -92,9 +92,13 @@ export function importPlanLines(file: string, plan: ImportPlan, preview: Preview
     ...shown,
     ...(more > 0 ? [`  … and ${formatCount(more)} more updates`] : []),
     ...keptLines('Temporary copies that this makes permanent', plannedKept(plan)),
+    ...plannedKinds(plan).map(kinds => `Changes ${kinds}`),
     ...sideEffectLines(preview),
   ]
 }
+
+const plannedKinds = ({limits}: ImportPlan): string[] =>
+  scopeKindChanges(limits.map(({scope, before, limits: after}) => ({scope, before, after})))
 
 const plannedKept = ({limits}: ImportPlan): KeptCopy[] =>
   limits.flatMap(({scope, kept}) => (kept.length > 0 ? [{scope, limits: kept}] : []))
@@ -121,6 +125,7 @@ export function importQuestion(plan: ImportPlan, preview: Preview): string | und
     ...(updates + limits > 0
       ? [`changes ${formatPlural(updates, 'entity', 'entities')} and ${limitsText(limits, ' already set')}`]
       : []),
+    ...plannedKinds(plan).map(kinds => `changes ${kinds}`),
     ...(kept > 0 ? [`makes ${formatPlural(kept, 'temporary copy', 'temporary copies')} of limits permanent`] : []),
     ...lost,
     ...altered,

@@ -69,7 +69,8 @@ const limitSyntax: HelpTopic = {
   name: 'limit-syntax',
   summary: 'How to write a limit, such as rpm=100/min',
   about: [
-    'Form: NAME=AMOUNT[/PERIOD][:BURST]. Default period: min. Default burst: the amount. ":" may replace "=".',
+    'Form: NAME=AMOUNT[/PERIOD][:BURST]. Default period: min. Default burst: the amount. ":" may replace "=". In `zael ' +
+      'limits set`, an amount alone keeps the other parameters of an existing limit.',
     'Amounts are above 0 and may end in k (thousand) or M (million). Money is $5, €5, £5, ¥5 or 5CHF, at most ' +
       '9,007,199.25474; one token is a millionth of a unit.',
     'Periods are sec, min, hour and day, with an optional count: 15min. Calendar periods are hour, day, week (from ' +

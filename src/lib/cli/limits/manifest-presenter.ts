@@ -11,7 +11,7 @@ import {scopeWords} from '../base/scope.js'
 import {paint} from '../output/lines.js'
 import {factLines} from '../output/text-table.js'
 import {limitChangesJson, limitJson, scopeJson} from './json.js'
-import {bucketsText, cascadeText, changeText, fieldChanges, policyText} from './presenter.js'
+import {bucketsText, cascadeText, changeText, fieldChanges, policyText, scopeKindChanges} from './presenter.js'
 import {sideEffectLines, sideEffects, sideEffectsJson} from './preview.js'
 import type {
   LimitsApplyResult,
@@ -32,9 +32,13 @@ export function manifestPlanLines({manifest, changes, counts, boosts}: Plan, pre
     ...changes.map(change => `  ${changeLine(change)}`),
     `${countWords(counts)}${adoption(counts)}`,
     ...sideEffectLines(preview),
+    ...plannedKinds(changes).map(kinds => `Changes ${kinds}`),
     ...boostLines(boosts),
   ]
 }
+
+const plannedKinds = (changes: Plan['changes']): string[] =>
+  scopeKindChanges(changes.filter(change => change.kind === 'limits'))
 
 function boostLines(boosts: Plan['boosts']): string[] {
   const listed = (title: string, among: Plan['boosts']) =>
@@ -53,13 +57,15 @@ function boostLines(boosts: Plan['boosts']): string[] {
 const endedBoosts = (boosts: Plan['boosts']): Plan['boosts'] => boosts.filter(({isEnded}) => isEnded)
 
 /** `undefined` when the plan only adds and has no side effects on live buckets. */
-export function applyQuestion({counts: {update, delete: gone}, boosts}: Plan, preview: Preview): string | undefined {
+export function applyQuestion({changes, counts, boosts}: Plan, preview: Preview): string | undefined {
+  const {update, delete: gone} = counts
   const ended = endedBoosts(boosts).map(({scope, limit}) => `${limit.name} of ${scopeWords(scope)}`)
   const {lost, altered} = sideEffects(preview)
   const parts = [
     ...(update > 0 ? [`updates ${formatPlural(update, 'scope or record', 'scopes or records')}`] : []),
     ...(gone > 0 ? [`deletes the limits of ${formatPlural(gone, 'scope')}`] : []),
     ...lost,
+    ...plannedKinds(changes).map(kinds => `changes ${kinds}`),
     ...(ended.length === 0 ? [] : [`ends ${formatPlural(ended.length, 'temporary limit')} (${formatList(ended)})`]),
     ...altered,
   ]

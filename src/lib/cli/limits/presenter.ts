@@ -1,11 +1,12 @@
 import {isoMinute} from '../../core/calendar/windows-until.js'
-import {limitText, rateText} from '../../core/limits/boost-text.js'
-import {formatLimit, type LimitChange} from '../../core/limits/limit-text.js'
+import {limitText, plainRate, rateText} from '../../core/limits/boost-text.js'
+import {kindNameOf, type Limit} from '../../core/limits/limit.js'
+import {formatLimit, type LimitChange, limitChanges} from '../../core/limits/limit-text.js'
 import {isTroublesomeForPython} from '../../core/names.js'
 import {formatCount, formatList} from '../../core/text/text.js'
 import type {EntityRecordChange} from '../../manifest/manifest.js'
 import type {SyncResult} from '../../repository/limits/bucket-sync.js'
-import type {ConfigRecord} from '../../schema/config-record.js'
+import type {ConfigRecord, ConfigScope} from '../../schema/config-record.js'
 import {scopeWords} from '../base/scope.js'
 import type {Listing} from '../output/listing.js'
 import {factLines} from '../output/text-table.js'
@@ -23,6 +24,45 @@ export function pythonNameWarning({before, after}: Pick<ChangeOutcome, 'before' 
 export function changeText({before, after}: LimitChange): string {
   const [was, is] = [before ? rateText(before) : NONE, after ? rateText(after) : NONE]
   return was === is ? `${is}, unchanged` : `${was} → ${is}`
+}
+
+/** `undefined` if the kind stays. */
+export function kindChangeText({before, after}: LimitChange): string | undefined {
+  if (!before || !after || kindNameOf(before) === kindNameOf(after)) return undefined
+  const words = (limit: Limit) => `a ${kindNameOf(limit)} (${plainRate(limit)})`
+  return `from ${words(before)} to ${words(after)}: ${BALANCES[kindNameOf(after)]}`
+}
+
+/** What a bucket in use has after a limit became one of this kind. */
+const BALANCES = {
+  rate: 'balances stay, up to the burst, and refill',
+  'calendar quota': 'balances stay, up to the allowance, until the next reset',
+  'session quota': 'the next request gets the whole allowance',
+} as const
+
+/** At most one text. */
+export function scopeKindChanges(
+  changes: readonly {
+    readonly scope: ConfigScope
+    readonly before: readonly Limit[]
+    readonly after: readonly Limit[]
+  }[],
+): string[] {
+  const texts = changes.flatMap(({scope, before, after}) =>
+    limitChanges(before, after).flatMap(change => {
+      const text = kindChangeText(change)
+      return text === undefined ? [] : [`${change.name} of ${scopeWords(scope)} ${text}`]
+    }),
+  )
+  return texts.length === 0 ? [] : [`the kind of ${listText(texts)}`]
+}
+
+const MOST_SHOWN = 5
+
+export function listText(texts: readonly string[]): string | undefined {
+  const rest = texts.length - MOST_SHOWN
+  const shown = [...texts.slice(0, MOST_SHOWN), ...(rest > 0 ? [`and ${formatCount(rest)} more`] : [])]
+  return texts.length === 0 ? undefined : shown.join('; ')
 }
 
 export function policyText(was: string | undefined, is: string | undefined): string | undefined {

@@ -1,7 +1,7 @@
 import {plainRate} from '../../core/limits/boost-text.js'
 import {baseOf, type Limit} from '../../core/limits/limit.js'
 import {formatLimit, limitChanges} from '../../core/limits/limit-text.js'
-import {formatCount, formatList, formatMinute, formatPlural} from '../../core/text/text.js'
+import {formatList, formatMinute, formatPlural} from '../../core/text/text.js'
 import type {NewName} from '../../insight/lookup/known-names.js'
 import type {AppliedScope} from '../../insight/preview/level-limits.js'
 import type {AlteredLimit, Preview, ScopePreview} from '../../insight/preview/preview.js'
@@ -9,12 +9,10 @@ import type {ConfigScope} from '../../schema/config-record.js'
 import {scopeArguments, scopeWords} from '../base/scope.js'
 import {factLines} from '../output/text-table.js'
 import {type ChangeOutcome, changeJson, limitChangeJson, limitJson, scopeJson} from './json.js'
-import {bucketsText, changeText, policyText, retentionText} from './presenter.js'
+import {bucketsText, changeText, listText, policyText, retentionText} from './presenter.js'
 import type {ChangeEffectJson, LimitsPlanResult, LimitsUnsetResult} from './results.js'
 
-const MOST_SHOWN = 5
-
-export function changeLines(change: ChangeOutcome, preview: ScopePreview, dryRun: boolean): string[] {
+export function changeLines(change: ChangeOutcome, preview: ScopePreview, dryRun: boolean, kept?: string): string[] {
   const {scope, previous, record, buckets, copied} = change
   const {before, after, hides, uncovers, altered, names} = preview
   const copies = new Set(copied?.limits.map(({name}) => name))
@@ -28,6 +26,7 @@ export function changeLines(change: ChangeOutcome, preview: ScopePreview, dryRun
         return [each.name, `${changeText(each)}${copies.has(each.name) ? origin : ''}`]
       }),
     ),
+    kept,
     hides: levelsText(hides),
     uncovers: levelsText(uncovers),
     'also changes': alteredText(altered.filter(({isShown}) => !isShown)),
@@ -105,12 +104,6 @@ function levelsText(levels: readonly AppliedScope[]): string | undefined {
   return listText(
     levels.map(({scope, limits}) => `${scope ? scopeWords(scope) : ''}: ${limits.map(formatLimit).join(' ')}`),
   )
-}
-
-function listText(texts: readonly string[]): string | undefined {
-  const rest = texts.length - MOST_SHOWN
-  const shown = [...texts.slice(0, MOST_SHOWN), ...(rest > 0 ? [`and ${formatCount(rest)} more`] : [])]
-  return texts.length === 0 ? undefined : shown.join('; ')
 }
 
 function concernedText({entities, buckets, isComplete}: Preview): string {

@@ -151,7 +151,11 @@ export const impactSchema = strictObject({
 }).meta({id: 'LimitsImpact'})
 export type ImpactJson = ResultOf<typeof impactSchema>
 
-export const limitsImpactResult = strictObject({...impactSchema.shape, new: newNamesSchema}).meta({
+const keptSchema = z
+  .array(strictObject({limit: z.string(), text: z.string().describe('As in "/month@UTC, windows, soft"')}))
+  .describe('Limits given as an amount alone, and what each keeps of the limit in force')
+
+export const limitsImpactResult = strictObject({...impactSchema.shape, kept: keptSchema, new: newNamesSchema}).meta({
   title: 'zael limits impact',
 })
 export type LimitsImpactResult = ResultOf<typeof limitsImpactResult>
@@ -177,6 +181,7 @@ export type LimitsResolveResult = ResultOf<typeof limitsResolveResult>
 
 export const limitsSetResult = strictObject({
   dryRun: z.boolean(),
+  kept: keptSchema,
   ...changeSchema.shape,
   copied: copiedSchema,
   ...effectSchema.shape,

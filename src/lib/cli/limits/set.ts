@@ -1,6 +1,7 @@
 import {isoMinute} from '../../core/calendar/windows-until.js'
 import type {Limit} from '../../core/limits/limit.js'
-import {shellWord} from '../../core/text/text.js'
+import {type GivenLimit, keptParts, limitChanges} from '../../core/limits/limit-text.js'
+import {formatTokens, shellWord} from '../../core/text/text.js'
 import type {ScopePreview} from '../../insight/preview/preview.js'
 import type {ConfigChange, SetOptions} from '../../repository/limits/change-options.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
@@ -9,15 +10,42 @@ import {scopeArguments} from '../base/scope.js'
 import type {ProgressStream} from '../output/progress.js'
 import {endLines} from './boost.js'
 import type {ChangeOutcome} from './json.js'
+import {kindChangeText, listText} from './presenter.js'
 import {alteredLive, changeLines, changeQuestion, copyLines} from './preview.js'
+import type {LimitsSetResult} from './results.js'
 import {changeWithProgress} from './run.js'
 
-export interface SetRequest {
+/** Limits as typed, completed by the limits in force. */
+interface GivenLimits {
+  readonly given: readonly GivenLimit[]
+  /** Currencies of the namespace, by limit name. */
+  readonly units: ReadonlyMap<string, string>
+}
+
+export interface SetRequest extends GivenLimits {
   readonly scope: ConfigScope
-  readonly limits: readonly Limit[]
   readonly options: SetOptions
   /** As typed: the limits, then --for or --until. */
   readonly words: readonly string[]
+}
+
+const limitsOf = ({given}: GivenLimits): Limit[] => given.map(({limit}) => limit)
+
+/** An amount without a period keeps the other parameters of the limit that applies to the scope now. */
+export async function completeLimits(
+  namespace: NamespaceRepository,
+  scope: ConfigScope,
+  texts: readonly string[],
+  {isTemporary = false}: {readonly isTemporary?: boolean} = {},
+): Promise<GivenLimits> {
+  const [{limitsAt}, {calendarCheck}, {parseLimitsOver}, {withoutWindows}] = await Promise.all([
+    import('../../insight/preview/level-limits.js'),
+    import('../../core/calendar/schedule.js'),
+    import('../../core/limits/limit-text.js'),
+    import('../../core/limits/limit.js'),
+  ])
+  const [limits, units] = await Promise.all([limitsAt(namespace, scope), namespace.configs.units()])
+  return {given: parseLimitsOver(texts, isTemporary ? limits.map(withoutWindows) : limits, calendarCheck), units}
 }
 
 export interface PreviewedSet {
@@ -27,9 +55,11 @@ export interface PreviewedSet {
 
 export async function previewSet(
   namespace: NamespaceRepository,
-  {scope, limits, options}: SetRequest,
+  request: SetRequest,
   nowMs: number,
 ): Promise<PreviewedSet> {
+  const {scope, options} = request
+  const limits = limitsOf(request)
   const {previewChange} = await import('../../insight/preview/preview.js')
   const planned = await namespace.configs.preview(scope, limits, options)
   const named = limits.map(({name}) => name)
@@ -39,14 +69,14 @@ export async function previewSet(
 /** Keeps limits that others added since the preview. */
 export async function setAsPreviewed(
   namespace: NamespaceRepository,
-  {scope, limits, options}: SetRequest,
+  {scope, options, ...request}: SetRequest,
   {planned, preview}: PreviewedSet,
   progress?: ProgressStream,
 ): Promise<{readonly change: ChangeOutcome; readonly made: ScopePreview}> {
   const {previewMade} = await import('../../insight/preview/preview.js')
   const mayRemove = planned.before.map(({name}) => name)
   const change = await changeWithProgress(
-    sync => namespace.setLimits(scope, limits, {...options, mayRemove, ...sync}),
+    sync => namespace.setLimits(scope, limitsOf(request), {...options, mayRemove, ...sync}),
     progress,
   )
   return {change, made: await previewMade(namespace, preview, planned, change)}
@@ -59,11 +89,17 @@ export function setLines(
   request: SetRequest,
   {dryRun, where, nowMs}: {readonly dryRun: boolean; readonly where: string; readonly nowMs: number},
 ): string[] {
-  const {scope, limits, options} = request
+  const {scope, given, options} = request
   const {until} = options
-  const notes = until ? endLines(change, {given: limits, until, nowMs}, where) : copyLines(change.copied, scope, where)
+  const notes = until
+    ? endLines(change, {given: limitsOf(request), until, nowMs}, where)
+    : copyLines(change.copied, scope, where)
   const narrower = narrowerText(request, preview, where)
-  return [...changeLines(change, preview, dryRun), ...notes, ...(narrower === undefined ? [] : ['', narrower])]
+  return [
+    ...changeLines(change, preview, dryRun, keptText(given)),
+    ...notes,
+    ...(narrower === undefined ? [] : ['', narrower]),
+  ]
 }
 
 /** `instead`: a suggested alternative. `undefined` when no confirmation is needed. */
@@ -72,14 +108,63 @@ export function setQuestion(
   {planned, preview}: PreviewedSet,
   where: string,
 ): {readonly question: string; readonly instead: string | undefined} | undefined {
-  const {scope} = request
+  const {scope, given, units} = request
   const {previous, record, copied} = planned
   const untilMs = record?.copiedUntilMs === undefined ? previous?.copiedUntilMs : undefined
   const limits = copied?.limits ?? []
-  const question = changeQuestion(scope, preview, {untilMs, limits})
-  if (question === undefined) return undefined
+  const questions = [
+    changeQuestion(scope, preview, {untilMs, limits}),
+    kindQuestion(preview),
+    ...given.map(each => moneyQuestion(each, units)),
+  ].flatMap(question => question ?? [])
+  if (questions.length === 0) return undefined
   const ending = untilMs === undefined || limits.length === 0 ? undefined : untilCommand(request, untilMs, where)
-  return {question, instead: ending ?? narrowerText(request, preview, where)}
+  const quotes = given.some(each => lacksCurrency(each, units)) ? QUOTES : undefined
+  const instead = [ending ?? narrowerText(request, preview, where), quotes].flatMap(text => text ?? [])
+  return {question: questions.join('. '), instead: instead.length === 0 ? undefined : instead.join(' ')}
+}
+
+/** Of the scope and, for an entity's default limits, of the resources that they hide. */
+function kindQuestion({before, after, altered}: ScopePreview): string | undefined {
+  const own = limitChanges(before.limits, after.limits).map(change => ({...change, what: change.name}))
+  const hidden = altered.map(change => ({...change, what: `${change.name} for ${change.resource}`}))
+  const texts = [...own, ...hidden].flatMap(({what, ...change}) => {
+    const text = kindChangeText(change)
+    return text === undefined ? [] : [`${what} ${text}`]
+  })
+  return texts.length === 0 ? undefined : `This changes ${listText(texts)}`
+}
+
+const CURRENCY_NAMES = new Set(['usd', 'eur', 'gbp', 'jpy', 'chf'])
+
+const isCurrencyName = (name: string): boolean =>
+  name.split(/[-_.]/).some(part => CURRENCY_NAMES.has(part.toLowerCase()))
+
+/** A shell may have removed the dollar sign and the first digit: "usd=$1500" arrives as usd=500. */
+function lacksCurrency({limit, inForce, isUnitKept}: GivenLimit, units: GivenLimits['units']): boolean {
+  if (isUnitKept) return true
+  const isNewInTokens = limit.unit === undefined && inForce === undefined
+  return isNewInTokens && (isCurrencyName(limit.name) || units.has(limit.name))
+}
+
+function moneyQuestion(given: GivenLimit, units: GivenLimits['units']): string | undefined {
+  const {text, limit, base, hasPeriod, isUnitKept} = given
+  const amount = formatTokens(limit.reset ? limit.capacity : limit.refillAmount, limit.unit)
+  if (isUnitKept) return `${text} has no currency and is read as ${amount}`
+  if (lacksCurrency(given, units)) return `${text} has no currency, so it limits ${amount} tokens, not money`
+  if (limit.unit === undefined || hasPeriod || base) return undefined
+  return `${text} has no period, so it limits ${amount} per minute. For a month: ${shellWord(`${text}/month@UTC`)}`
+}
+
+const QUOTES = "In a shell, put a limit with $ in single quotes, such as 'usd=$500/month@UTC'."
+
+export function keptJson(given: readonly GivenLimit[]): LimitsSetResult['kept'] {
+  const kept = given.map(each => ({limit: each.limit.name, text: keptParts(each).join(', ')}))
+  return kept.filter(({text}) => text !== '')
+}
+
+export function keptText(given: readonly GivenLimit[]): string | undefined {
+  return listText(keptJson(given).map(({limit, text}) => `${limit} ${text}`))
 }
 
 /** Suggests one command per resource: an entity's default limits hide resource limits. */

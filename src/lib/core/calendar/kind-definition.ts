@@ -1,4 +1,11 @@
-import {isCalendarReset, isSessionReset, type Limit, rateOf, type ScheduleEntry} from '../limits/limit.js'
+import {
+  isCalendarReset,
+  isSessionReset,
+  type Limit,
+  rateOf,
+  type ScheduleEntry,
+  withoutWindows,
+} from '../limits/limit.js'
 import {
   type KindedRate,
   type LimitKind,
@@ -143,11 +150,9 @@ export function openWindow({schedule = [], timeZone}: Limit, atMs: number): numb
 /** Includes the boost. Rounds up to whole tokens. */
 export function plainAt(limit: Limit, atMs: number): Limit {
   const {rate} = wholeRateAt(kindedRateOf(limit, atMs), atMs)
-  const {schedule: _, boost: __, timeZone, ...plain} = limit
   const whole = (milli: bigint) => Math.ceil(Number(milli) / 1000)
   return {
-    ...plain,
-    ...(isCalendarReset(limit.reset) && timeZone !== undefined && {timeZone}),
+    ...withoutWindows(limit),
     capacity: whole(rate.capacityMilli),
     refillAmount: whole(rate.refillAmountMilli),
     refillPeriodSeconds: rate.refillPeriodMs / 1000,

@@ -15,6 +15,8 @@ const PLAIN = /^(\d+)(?:\.(\d+))?([kKM]?)$/
 const SIGNED = /^([$€£¥])(\d+)(?:\.(\d+))?([kKM]?)$/u
 const CODED = /^(\d+)(?:\.(\d+))?([kKM]?)([A-Z]{3})$/
 
+export const isPlainAmount = ({text}: Piece): boolean => PLAIN.test(text)
+
 type RefusePiece = (piece: Piece, why: string) => Error
 
 /** `500`, `20k`, `1.5M`, `$12.50`, `€2k` or `500CHF`. */
@@ -106,7 +108,7 @@ export function tokensIn(
   amounts: ReadonlyMap<string, Amount>,
   units: ReadonlyMap<string, string>,
 ): Record<string, number> {
-  for (const [name, {unit}] of amounts) {
+  for (const [name, {unit, tokens}] of amounts) {
     const wanted = units.get(name)
     if (wanted === unit) continue
     const reason =
@@ -114,7 +116,10 @@ export function tokensIn(
         ? `The limit "${name}" is counted in tokens, not in ${unit}.`
         : `The limit "${name}" is counted in ${wanted}, not in ${unit ?? 'tokens'}.`
     throw new InvalidInput('limit.unit', reason, {
-      hint: wanted === undefined ? `Write ${name}=5000.` : `Give an amount of money, such as ${name}=5${wanted}.`,
+      hint:
+        wanted === undefined
+          ? `Write ${name}=${tokens} if its tokens are millionths of a ${unit}.`
+          : `Give an amount of money, such as ${name}=5${wanted}. In a shell, put single quotes around an amount with $.`,
       details: {limit: name, unit: unit ?? null, wanted: wanted ?? null},
     })
   }

@@ -2,7 +2,16 @@ import {InvalidInput} from '../errors.js'
 import {durationMs, formatDuration} from '../text/duration.js'
 import {nearestNames} from '../text/nearest.js'
 import {type Pair, type PairProblem, readPairs, splitPair} from '../text/text.js'
-import {cutPiece, formatAmount, type Piece, parseAmount, slicePiece, splitPiece, syntaxError} from './amount-text.js'
+import {
+  cutPiece,
+  formatAmount,
+  isPlainAmount,
+  type Piece,
+  parseAmount,
+  slicePiece,
+  splitPiece,
+  syntaxError,
+} from './amount-text.js'
 import {
   baseOf,
   type CalendarCheck,
@@ -27,12 +36,39 @@ import {
  * `:` may replace `=`. Crons and time zones are parsed, but not checked.
  */
 export function parseLimit(text: string): Limit {
-  return limitOf(splitPair(text, SEPARATORS, refusePair))
+  return givenLimit(splitPair(text, SEPARATORS, refusePair)).limit
 }
 
 /** Parses several limits. Throws on a duplicate name. With a calendar, also checks crons and time zones. */
 export function parseLimits(texts: readonly string[], calendar?: CalendarCheck): Limit[] {
-  return readPairs(texts, SEPARATORS, refusePair).map(pair => limitOf(pair, calendar))
+  return parseLimitsOver(texts, [], calendar).map(({limit}) => limit)
+}
+
+/** A limit as typed, completed. */
+export interface GivenLimit {
+  readonly text: string
+  readonly limit: Limit
+  /** The permanent values of the limit in force. */
+  readonly inForce: Limit | undefined
+  /** `inForce` if an amount without a period keeps its other parameters. */
+  readonly base: Limit | undefined
+  readonly hasPeriod: boolean
+  /** Windows or `soft` are given; without any, those of `base` are kept. */
+  readonly hasModifiers: boolean
+  /** The amount had no currency and took the one of `base`. */
+  readonly isUnitKept: boolean
+}
+
+/** Like {@link parseLimits}. An amount without a period keeps the other parameters of the limit `inForce`. */
+export function parseLimitsOver(
+  texts: readonly string[],
+  inForce: readonly Limit[],
+  calendar?: CalendarCheck,
+): GivenLimit[] {
+  return readPairs(texts, SEPARATORS, refusePair).map(pair => {
+    const present = inForce.find(({name}) => name === pair.name)
+    return givenLimit(pair, present && baseOf(present), calendar)
+  })
 }
 
 /** Limits, or their text form. */
@@ -77,20 +113,30 @@ function refusePair(problem: PairProblem, {text, name}: Pair): InvalidInput {
     : syntaxError({whole: text, text, at: 0}, '"=" is missing between name and rate')
 }
 
-function limitOf({text, name, value, valueAt}: Pair, calendar?: CalendarCheck): Limit {
+function givenLimit({text, name, value, valueAt}: Pair, present?: Limit, calendar?: CalendarCheck): GivenLimit {
   const [main, ...modifiers] = splitPiece({whole: text, text: value, at: valueAt}, ',')
   const zone = zoneReader(calendar)
-  const basis = parseMain(main, zone)
+  const {basis, ...given} = parseMain(main, zone, present)
   const context = {isQuota: basis.reset !== undefined, unit: basis.unit, zone}
   const soft = modifiers.filter(each => each.text === SOFT)
   if (soft[1]) throw syntaxError(soft[1], 'soft is given twice')
-  const schedule = modifiers.filter(each => each.text !== SOFT).map(each => parseWindow(each, context))
-  return makeLimit({name, ...basis, schedule, timeZone: zone.given(), soft: soft.length > 0})
+  const windows = modifiers.filter(each => each.text !== SOFT).map(each => parseWindow(each, context))
+  const hasModifiers = modifiers.length > 0
+  const kept = hasModifiers ? undefined : given.base
+  const schedule = kept ? (kept.schedule ?? []) : windows
+  const usesZone = isCalendarReset(basis.reset) || schedule.length > 0
+  const timeZone = zone.given() ?? (usesZone ? given.base?.timeZone : undefined)
+  const limit = makeLimit({name, ...basis, schedule, timeZone, soft: kept ? kept.soft : soft.length > 0})
+  return {text, limit, inForce: present, hasModifiers, ...given}
 }
 
 type Basis = Pick<LimitInput, 'capacity' | 'refillAmount' | 'refillPeriodSeconds' | 'reset' | 'unit'>
 
-function parseMain(piece: Piece, zone: ZoneReader): Basis {
+interface ParsedMain extends Pick<GivenLimit, 'base' | 'hasPeriod' | 'isUnitKept'> {
+  readonly basis: Basis
+}
+
+function parseMain(piece: Piece, zone: ZoneReader, present: Limit | undefined): ParsedMain {
   const [head, when] = cutPiece(piece, '@')
   const isSession = piece.text.endsWith('!')
   if (when && isSession)
@@ -103,14 +149,29 @@ function parseMain(piece: Piece, zone: ZoneReader): Basis {
   refuseSecond(period, '/', 'a second "/"')
   refuseSecond(burst, ':', 'a second ":" after the rate')
 
-  const {tokens, unit} = parseAmount(rate, 'rate')
-  if (!isSession && !when) {
-    const capacity = burst ? amountIn(unit, burst, 'burst') : tokens
-    return {capacity, refillAmount: tokens, refillPeriodSeconds: period ? parsePeriod(period) : 60, ...units(unit)}
+  const hasPeriod = period !== undefined || when !== undefined || isSession
+  // A burst states a rate.
+  const base = hasPeriod || (burst && present?.reset) ? undefined : present
+  const isUnitKept = base?.unit !== undefined && isPlainAmount(rate)
+  const {tokens, unit} = parseAmount(isUnitKept ? {...rate, text: rate.text + base.unit} : rate, 'rate')
+  const given = {base, hasPeriod, isUnitKept}
+  if (!isSession && !when && !base?.reset) {
+    const capacity = burst ? amountIn(unit, burst, 'burst') : base ? scaledBurst(base, tokens) : tokens
+    const refillPeriodSeconds = period ? parsePeriod(period) : (base?.refillPeriodSeconds ?? 60)
+    return {basis: {capacity, refillAmount: tokens, refillPeriodSeconds, ...units(unit)}, ...given}
   }
   if (burst) throw syntaxError({...burst, text: ':', at: burst.at - 1}, 'a quota has no burst')
-  const reset = when ? {crons: parseResets(when, period, zone)} : {afterSeconds: parseSession(head, period)}
-  return {capacity: tokens, refillAmount: 0, refillPeriodSeconds: QUOTA_PERIOD_SECONDS, reset, ...units(unit)}
+  const reset =
+    base?.reset ?? (when ? {crons: parseResets(when, period, zone)} : {afterSeconds: parseSession(head, period)})
+  const quota = {capacity: tokens, refillAmount: 0, refillPeriodSeconds: QUOTA_PERIOD_SECONDS, reset}
+  return {basis: {...quota, ...units(unit)}, ...given}
+}
+
+/** The burst keeps its ratio to the rate; rounded half up, at least 1. */
+function scaledBurst({capacity, refillAmount}: Limit, tokens: number): number {
+  if (refillAmount === 0) return tokens
+  const [burst, rate, amount] = [BigInt(capacity), BigInt(refillAmount), BigInt(tokens)]
+  return Math.max(1, Number((2n * amount * burst + rate) / (2n * rate)))
 }
 
 const units = (unit: string | undefined): Pick<LimitInput, 'unit'> => (unit === undefined ? {} : {unit})
@@ -149,6 +210,24 @@ export function formatLimit(of: Limit): string {
   )
   return [`${name}=${formatMain(limit)}`, ...windows, ...(soft ? [SOFT] : [])].join(',')
 }
+
+/** What an amount alone kept of the limit in force, such as `/month@UTC` and `soft`; empty for a complete limit. */
+export function keptParts({limit, base, isUnitKept, hasModifiers}: GivenLimit): string[] {
+  if (!base) return []
+  const {reset, capacity, refillAmount, unit, schedule = []} = limit
+  const amount = reset ? capacity : refillAmount
+  const isScaled = !reset && capacity !== amount && capacity === scaledBurst(base, amount)
+  const kept = hasModifiers ? {schedule: []} : {soft: limit.soft, schedule}
+  return [
+    formatMain({...limit, capacity: amount}).slice(formatAmount(amount, unit).length),
+    ...(isUnitKept ? [`in ${unit}`] : []),
+    ...(isScaled ? [`burst scaled to ${formatAmount(capacity, unit)}`] : []),
+    ...(kept.schedule.length === 0 ? [] : [kept.schedule.every(entry => 'scale' in entry) ? 'windows' : SAME_AMOUNTS]),
+    ...(kept.soft ? [SOFT] : []),
+  ]
+}
+
+const SAME_AMOUNTS = 'windows with the same amounts'
 
 export interface LimitChange {
   readonly name: string

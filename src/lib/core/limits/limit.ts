@@ -160,10 +160,18 @@ export function boostedOf(limit: Limit): Limit | undefined {
   const [first] = limit.schedule ?? []
   if (!limit.boost || !first || 'scale' in first) return undefined
   const {cron: _, ...values} = first
-  const {schedule: __, ...base} = baseOf(limit)
-  const usesZone = isCalendarReset(base.reset)
-  const {timeZone, ...plain} = base
-  return {...plain, ...values, ...(usesZone && timeZone !== undefined && {timeZone})}
+  return {...withoutWindows(limit), ...values}
+}
+
+/** Neither a schedule nor a boost. */
+export function withoutWindows({schedule: _, boost: __, timeZone, ...plain}: Limit): Limit {
+  return {...plain, ...(isCalendarReset(plain.reset) && timeZone !== undefined && {timeZone})}
+}
+
+export type KindName = 'rate' | 'calendar quota' | 'session quota'
+
+export function kindNameOf({reset}: Limit): KindName {
+  return reset === undefined ? 'rate' : isSessionReset(reset) ? 'session quota' : 'calendar quota'
 }
 
 /** Replaces an earlier boost. Ignores the period of a quota. */

@@ -99,6 +99,16 @@ export class LevelLimits {
   }
 }
 
+/** Own limits of a scope, or the limits that it would copy. */
+export async function limitsAt(
+  namespace: Pick<NamespaceRepository, 'id' | 'configs'>,
+  scope: ConfigScope,
+): Promise<readonly Limit[]> {
+  const levels = new LevelLimits(namespace, [])
+  await levels.load([scope, ...scopesBelow(scope)])
+  return levels.appliedAt(scope, 'before').limits
+}
+
 /** Most specific first. */
 function levelsOf({entity, resource}: BucketPair): ConfigScope[] {
   const scopes = scopesOf(entity, resource)

@@ -7,16 +7,22 @@ import {scopeWords} from '../../cli/base/scope.js'
 import {type Settings, typedFlags, typedFlagWords} from '../../cli/base/settings.js'
 import {resetBucket, resetQuestion} from '../../cli/bucket/operations.js'
 import {untilOf} from '../../cli/flags/until.js'
-import {previewSet, type SetRequest, setAsPreviewed, setLines, setQuestion} from '../../cli/limits/set.js'
+import {
+  completeLimits,
+  previewSet,
+  type SetRequest,
+  setAsPreviewed,
+  setLines,
+  setQuestion,
+} from '../../cli/limits/set.js'
 import {changeSwitch, entityScope} from '../../cli/limits/switch.js'
 import {plainLine} from '../../cli/output/lines.js'
 import {factLines} from '../../cli/output/text-table.js'
 import {plainAt} from '../../core/calendar/kind-definition.js'
-import {calendarCheck} from '../../core/calendar/schedule.js'
 import {InvalidInput, ZaelError} from '../../core/errors.js'
 import {limitText} from '../../core/limits/boost-text.js'
 import {type Limit, MAX_TOKENS} from '../../core/limits/limit.js'
-import {formatLimit, parseLimits} from '../../core/limits/limit-text.js'
+import {formatLimit} from '../../core/limits/limit-text.js'
 import {formatCount, formatList, formatNumber, formatPlural, formatTokens, shellWord} from '../../core/text/text.js'
 import {bucketsOf} from '../../insight/lookup/bucket-search.js'
 import {resolveFamily} from '../../insight/lookup/family-limits.js'
@@ -120,25 +126,23 @@ async function askBoost(
   const words = wordsOf(text)
   const {limits, flags} = boostWords(words)
   const end = Object.entries(flags).flatMap(([name, value]) => [`--${name}`, value])
-  const request: SetRequest = {
-    scope: {level: 'entity', entity, resource},
-    limits: parseLimits(limits, calendarCheck),
-    options: {until: untilOf(flags, nowMs)},
-    words: [...limits, ...end],
-  }
+  const scope = {level: 'entity', entity, resource} as const
+  const options = {until: untilOf(flags, nowMs)}
+  const given = await completeLimits(namespace, scope, limits, {isTemporary: true})
+  const request: SetRequest = {scope, ...given, options, words: [...limits, ...end]}
   const previewed = await previewSet(namespace, request, nowMs)
   const {planned, preview} = previewed
   const loss = setQuestion(request, previewed, where)?.question
   return {
     command: ['limits', 'set', '--entity', entity, '--resource', resource, ...request.words],
     lines: [
-      `This changes the limits of ${scopeWords(request.scope)}:`,
+      `This changes the limits of ${scopeWords(scope)}:`,
       ...setLines(planned, preview, request, {dryRun: true, where, nowMs}).slice(1),
       ...(loss === undefined ? [] : ['', loss]),
     ],
     perform: async () => {
-      const now = await namespace.configs.preview(request.scope, request.limits, request.options)
-      if (!isDeepStrictEqual(shownIn(now), shownIn(planned))) throw changedMeanwhile(target)
+      const now = await previewSet(namespace, request, nowMs)
+      if (!isDeepStrictEqual(shownIn(now.planned), shownIn(planned))) throw changedMeanwhile(target)
       const {change, made} = await setAsPreviewed(namespace, request, previewed, NO_PROGRESS)
       return setLines(change, made, request, {dryRun: false, where, nowMs})
     },

@@ -1,7 +1,7 @@
 import {isDeepStrictEqual} from 'node:util'
 import {isoMinute, LONGEST_UNTIL_DAYS, windowsUntil} from '../../core/calendar/windows-until.js'
 import {InvalidInput} from '../../core/errors.js'
-import {baseOf, boostedOf, DEFAULT_ZONE, type Limit, withBoost} from '../../core/limits/limit.js'
+import {baseOf, boostedOf, DEFAULT_ZONE, type Limit, withBoost, withoutWindows} from '../../core/limits/limit.js'
 import {formatLimit} from '../../core/limits/limit-text.js'
 import {formatList} from '../../core/text/text.js'
 import type {ConfigScope} from '../../schema/config-record.js'
@@ -84,12 +84,9 @@ function checkSameKind(scope: ConfigScope, limit: Limit, given: Limit): void {
       hint: 'Give one value until the end. Its existing windows apply again afterwards.',
     })
   const {capacity, refillAmount, refillPeriodSeconds} = given
-  const {schedule: _, ...plain} = base
-  const usesZone = base.reset !== undefined && 'crons' in base.reset
-  const {timeZone, ...rest} = plain
+  const plain = withoutWindows(base)
   const wanted = {
-    ...rest,
-    ...(usesZone && timeZone !== undefined && {timeZone}),
+    ...plain,
     ...(base.reset ? {capacity} : {capacity, refillAmount, refillPeriodSeconds}),
   }
   if (!isDeepStrictEqual(wanted, given))
@@ -97,7 +94,7 @@ function checkSameKind(scope: ConfigScope, limit: Limit, given: Limit): void {
       'until.kind',
       `The limit "${name}" is ${formatLimit(base)}. A temporary value can change only its amounts.`,
       {
-        hint: `Use the same form, for example ${formatLimit(base.reset ? wanted : {...rest, capacity: 2 * base.capacity, refillAmount: 2 * base.refillAmount})}.`,
+        hint: `Use the same form, for example ${formatLimit(base.reset ? wanted : {...plain, capacity: 2 * base.capacity, refillAmount: 2 * base.refillAmount})}.`,
         details: {limit: name, is: formatLimit(base), given: formatLimit(given)},
       },
     )

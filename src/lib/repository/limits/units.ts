@@ -79,7 +79,7 @@ async function requireUnused(table: NamespaceTable, changed: readonly Limit[], u
         hint:
           was === 'tokens'
             ? 'Use another name for the limit in money, or first remove this one at every level.'
-            : `Give an amount of money, such as 5${was}. To change the unit, first remove the limit at every level.`,
+            : `Give an amount of money, such as 5${was}. In a shell, put single quotes around an amount with $. To change the unit, first remove the limit at every level.`,
         details: {limit: name, was, is},
       },
     )

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-import {writeSync} from 'node:fs'
+import {readFileSync, readlinkSync, writeSync} from 'node:fs'
 import module from 'node:module'
 import process from 'node:process'
 import {handleEarlySignals} from '../dist/lib/cli/base/early-signals.js'
@@ -25,6 +25,34 @@ for (const stream of [process.stdout, process.stderr]) {
     if (stream !== process.stderr) writeSync(process.stderr.fd, `Error: The output could not be written: ${reason}\n`)
     process.exit(1)
   })
+}
+
+if (!isCompletion && isStdoutClosed()) {
+  writeSync(process.stderr.fd, 'Error: Standard output is closed. Nothing was done.\nTry: > /dev/null instead of >&-\n')
+  process.exit(1)
+}
+
+/**
+ * Node opens /dev/null for reading and writing in the place of a closed stdout. A shell opens it only for writing, and
+ * passes on its own stdout otherwise. Other programs may pass a read-write /dev/null on purpose. Linux only.
+ */
+function isStdoutClosed() {
+  try {
+    if (readlinkSync('/proc/self/fd/1') !== '/dev/null') return false
+    const [, flags = '0'] = /flags:\s*(\d+)/.exec(readFileSync('/proc/self/fdinfo/1', 'utf8')) ?? []
+    const parent = readFileSync(`/proc/${process.ppid}/comm`, 'utf8').trim()
+    return (Number.parseInt(flags, 8) & 3) === 2 && /^-?(ba|da|z|k|mk|fi|a)?sh$/.test(parent) && !isParentSilent()
+  } catch {
+    return false
+  }
+}
+
+function isParentSilent() {
+  try {
+    return readlinkSync(`/proc/${process.ppid}/fd/1`) === '/dev/null'
+  } catch (error) {
+    return error.code !== 'ENOENT'
+  }
 }
 
 // A shell that completes a word asks with every key: it is answered without oclif, which takes longer to load.

@@ -1,3 +1,5 @@
+import {spawn} from 'node:child_process'
+import {once} from 'node:events'
 import {existsSync, readdirSync, readFileSync} from 'node:fs'
 import {tmpdir} from 'node:os'
 import {describe, expect, it} from 'vitest'
@@ -174,6 +176,28 @@ describe('the process', () => {
       stdout: '1\n',
       stderr: 'Error: The output could not be written: ENOSPC: no space left on device, write\n',
     })
+  })
+
+  it.skipIf(process.platform !== 'linux')('refuses to run with a closed stdout', async () => {
+    const command = `"${process.execPath}" "${BIN}" limits list --stack local`
+    const closed = await run('bash', ['-c', `${command} >&-; echo $?`], {})
+    expect(closed.stdout).toBe('1\n')
+    expect(closed.stderr).toContain('Error: Standard output is closed. Nothing was done.\n')
+    const started = await run('bash', ['-c', `exec >&-; ${command}; exit $?`], {})
+    expect([started.code, started.stderr]).toEqual([1, closed.stderr])
+  })
+
+  it.each(['> /dev/null', '| cat'])('runs with its stdout sent to %s', async where => {
+    const {code, stderr} = await run('bash', ['-c', `"${process.execPath}" "${BIN}" --help ${where}; exit $?`], {})
+    expect([code, stderr]).toEqual([0, ''])
+  })
+
+  it.each([
+    ['a program', [process.execPath, [BIN, '--help']]],
+    ['a shell without output', ['bash', ['-c', `"${process.execPath}" "${BIN}" --help; exit $?`]]],
+  ] as const)('runs without output for %s', async (_, [program, args]) => {
+    const child = spawn(program, args, {stdio: 'ignore'})
+    expect(await once(child, 'exit')).toEqual([0, null])
   })
 
   it('follows NO_COLOR, FORCE_COLOR and --no-color', async () => {

@@ -5,7 +5,7 @@ import type {StatusResult} from '../lib/cli/stack/results.js'
 import {healthJson, statusHealthLines} from '../lib/cli/stack/status-presenter.js'
 import {ZaelError} from '../lib/core/errors.js'
 
-const NO_ANSWER = new Set(['local.not-running', 'aws.unavailable', 'dynamo.unavailable'])
+const NO_ANSWER = new Set(['aws.unavailable', 'dynamo.unavailable'])
 
 export default class Status extends TableCommand<typeof Status> {
   static override summary = 'Show the health of a stack'

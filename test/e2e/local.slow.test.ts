@@ -96,6 +96,16 @@ describeWithEngine('zael local', () => {
     expect(await hasEntity(after.endpoint, 'team-1')).toBe(true)
   })
 
+  it.skipIf(process.platform === 'win32')('stops even if no file can be written, as on a full disk', async () => {
+    const {pid, endpoint} = await user.tell('up')
+    const {enginePid} = await user.tell('status')
+    const down = `ulimit -f 0; exec "${process.execPath}" "${BIN}" local down`
+    const {code, stdout} = await run('bash', ['-c', down], {env: user.env})
+    expect([code, stdout]).toEqual([0, expect.stringContaining(`Stopped the local stack at ${endpoint}\n`)])
+    await untilGone([user.note(pid), user.note(enginePid)])
+    expect(await user.tell('status', 6)).toMatchObject({running: false, problem: null})
+  })
+
   it('resumes the aggregator where it stopped', async () => {
     await user.tell('up')
     await user.until(({aggregator}) => (aggregator as {records: number}).records === FIRST_RECORDS)
@@ -257,7 +267,7 @@ describeWithEngine('zael local, when something is killed', () => {
       running: false,
       problem: `the supervisor (process ${before.pid}) was killed`,
     })
-    expect(await user.tell('env', 3)).toMatchObject({error: {code: 'local.not-running', hint: 'zael local up'}})
+    expect(await user.tell('env', 6)).toMatchObject({error: {code: 'local.not-running', hint: 'zael local up'}})
     expect(existsSync(user.home.stateFile)).toBe(true) // status changes nothing
     const after = await user.tell('up')
     expect(after).toMatchObject({started: true, mended: true, endpoint: before.endpoint})

@@ -8,7 +8,7 @@ import {afterEach, beforeEach, describe, expect, it} from 'vitest'
 import {bringDown} from '../../src/lib/local/down.js'
 import {findStack, requireStack, stackStatus} from '../../src/lib/local/find.js'
 import {ownIdentity} from '../../src/lib/local/state-dir/process-identity.js'
-import {type StackState, stateDirAt, writeState} from '../../src/lib/local/state-dir/state.js'
+import {endState, type StackState, stateDirAt, writeState} from '../../src/lib/local/state-dir/state.js'
 import {type ControlServer, fetchStatus, type LiveStatus, serveStatus} from '../../src/lib/local/supervisor/control.js'
 
 const live: LiveStatus = {uptimeMs: 5, enginePid: 1, engineRestarts: 0, aggregator: null}
@@ -72,7 +72,7 @@ describe('looking for a stack', () => {
     const message = expect.stringMatching(`state\\.json is damaged: .*${problem}`)
     expect(await findStack(stateDir())).toMatchObject({kind: 'damaged', file: {message}})
     expect(await stackStatus(stateDir())).toMatchObject({running: false, problem: message})
-    await expect(requireStack(stateDir())).rejects.toMatchObject({code: 'local.not-running', kind: 'notFound', message})
+    await expect(requireStack(stateDir())).rejects.toMatchObject({code: 'local.not-running', kind: 'negative', message})
     await bringDown(stateDir(), {purge: false})
     expect(await findStack(stateDir())).toEqual({kind: 'none'})
   })
@@ -137,12 +137,19 @@ describe('looking for a stack', () => {
     })
   })
 
+  it('forgets a stack that has ended even if its end cannot be recorded, as on a full disk', async () => {
+    await record()
+    await mkdir(stateDir().endFile) // no file can be written here
+    await endState(stateDir(), await sampleState(), null)
+    expect(await findStack(stateDir())).toEqual({kind: 'none'})
+  })
+
   it('fails with the next command when a stack is required and none runs', async () => {
     await expect(requireStack(stateDir())).rejects.toMatchObject({
       code: 'local.not-running',
-      kind: 'notFound',
-      message: 'the local stack is not running',
-      hint: 'zael local up',
+      kind: 'negative',
+      message: `the local stack is not running (looked in ${stateDir().folder})`,
+      hint: 'zael local up, or set ZAEL_DATA_DIR to the folder of a running stack',
     })
   })
 })

@@ -28,7 +28,7 @@ export default class LocalDown extends BaseCommand<typeof LocalDown> {
     const doomed = purge ? await dataToPurge(stateDir) : undefined
     if (doomed !== undefined) await confirm(`This deletes all data in ${doomed}`, {yes})
     const result = await bringDown(stateDir, {purge})
-    this.print(downLines(result))
+    this.print(downLines(result, stateDir.folder))
     const {stopped, purged = null} = result
     return {stopped: stopped !== undefined, endpoint: stopped?.endpoint ?? null, purged}
   }

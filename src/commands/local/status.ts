@@ -20,7 +20,7 @@ export default class LocalStatus extends BaseCommand<typeof LocalStatus> {
     const stateDir = findStateDir()
     const status = await stackStatus(stateDir)
     const table = status.running ? await describeTable() : null
-    this.print(localStatusLines(status, table, stateDir.logFile))
+    this.print(localStatusLines(status, table, stateDir))
     if (!status.running) {
       process.exitCode = EXIT.negative
       const {problem, lastEnd} = status

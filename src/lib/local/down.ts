@@ -31,7 +31,7 @@ export async function bringDown(stateDir: StateDir, {purge}: {purge: boolean}): 
 }
 
 async function stopLocked(stateDir: StateDir, purge: boolean): Promise<DownResult> {
-  await using _lock = await lockStack(stateDir)
+  await using _lock = await lockStack(stateDir).catch(ignoreFullDisk)
   const found = await findStack(stateDir)
   const dataDir = purgedDir(stateDir, found)
   if (purge) await checkNoForeignFiles(dataDir)
@@ -43,6 +43,12 @@ async function stopLocked(stateDir: StateDir, purge: boolean): Promise<DownResul
   const leftovers = [stateDir.logFile, rotatedLog(stateDir.logFile), stateDir.endFile, stateDir.volatileDir]
   for (const path of leftovers) await rm(path, {recursive: true, force: true})
   return {stopped: stoppedState(found), purged: hadData ? dataDir : undefined}
+}
+
+/** Stopping must work on a full disk, where no other command can take the lock to start a stack. */
+function ignoreFullDisk(error: unknown): undefined {
+  if (error instanceof ZaelError && error.code === 'local.home' && error.kind === 'failed') return undefined
+  throw error
 }
 
 export async function dataToPurge(stateDir: StateDir): Promise<string | undefined> {

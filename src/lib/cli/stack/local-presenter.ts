@@ -2,7 +2,7 @@ import {formatCount, formatSpan} from '../../core/text/text.js'
 import type {DownResult} from '../../local/down.js'
 import type {StackStatus} from '../../local/find.js'
 import type {LogEntry} from '../../local/state-dir/log.js'
-import type {StackState} from '../../local/state-dir/state.js'
+import type {StackState, StateDir} from '../../local/state-dir/state.js'
 import type {AggregatorStatus} from '../../local/supervisor/control.js'
 import type {UpResult} from '../../local/up.js'
 import {paint} from '../output/lines.js'
@@ -42,17 +42,23 @@ export function upHints({dataDir}: Pick<StackState, 'dataDir'>): string[] {
   ])
 }
 
-export function downLines({stopped, purged}: DownResult): string[] {
+export function downLines({stopped, purged}: DownResult, folder: string): string[] {
   return [
-    stopped ? `Stopped the local stack at ${stopped.endpoint}` : 'The local stack was not running',
+    stopped
+      ? `Stopped the local stack at ${stopped.endpoint}`
+      : `The local stack was not running (looked in ${folder})`,
     ...(purged ? [`Deleted ${purged}`] : stopped?.dataDir ? [`Kept the data in ${stopped.dataDir}`] : []),
   ]
 }
 
-export function localStatusLines(status: StackStatus, table: TableFacts | null, logFile: string): string[] {
+export function localStatusLines(
+  status: StackStatus,
+  table: TableFacts | null,
+  {folder, logFile}: Pick<StateDir, 'folder' | 'logFile'>,
+): string[] {
   if (!status.running) {
     const {problem, lastEnd} = status
-    return factLines('The local stack is not running', {
+    return factLines(`The local stack is not running (looked in ${folder})`, {
       problem: problem ?? undefined,
       ended: lastEnd?.endedAt,
       log: problem === null ? undefined : logFile,

@@ -88,8 +88,9 @@ function parseJson(file: string, text: string): unknown {
 }
 
 export function cannotWrite(path: string, cause: unknown): ZaelError {
+  const isFull = ['ENOSPC', 'EDQUOT'].includes((cause as NodeJS.ErrnoException).code ?? '')
   const hint = 'Set XDG_DATA_HOME or ZAEL_DATA_DIR to a folder with write permission.'
-  return pathError('write', path, cause, hint)
+  return pathError('write', path, cause, isFull ? 'Free some space, then try again.' : hint)
 }
 
 function cannotRead(path: string, cause: unknown): ZaelError {

@@ -32,7 +32,8 @@ export async function writeState(stateDir: StateDir, state: StackState): Promise
 export async function endState(stateDir: StateDir, state: StackState, reason: string | null): Promise<void> {
   if ((await readState(stateDir).catch(ignoreDamage))?.startToken !== state.startToken) return
   const end: StackEnd = {endedAt: new Date().toISOString(), port: state.port, reason}
-  await writePrivateJson(stateDir.endFile, end)
+  // A full disk must not leave the state of a stack that has ended.
+  await writePrivateJson(stateDir.endFile, end).catch(() => {})
   await rm(stateDir.stateFile, {force: true})
 }
 

@@ -1,0 +1,70 @@
+import {mkdtemp, readFile, rm, writeFile} from 'node:fs/promises'
+import {tmpdir} from 'node:os'
+import {join} from 'node:path'
+import {afterAll, beforeAll, describe, expect, it} from 'vitest'
+import {ROOT, zael} from '../../e2e/zael.js'
+
+interface Described {
+  readonly args: Record<string, {readonly required?: boolean; readonly options?: readonly string[]}>
+  readonly flags: Record<string, {readonly required?: boolean; readonly type: string}>
+}
+
+const {commands}: {commands: Record<string, Described>} = JSON.parse(
+  await readFile(join(ROOT, 'oclif.manifest.json'), 'utf8'),
+)
+
+/** Commands that read no table, or whose findings include the stack. */
+const OTHERS = ['config:show', 'deploy', 'doctor']
+
+const MORE: Readonly<Record<string, string>> = {
+  'bucket:list': '--resource r',
+  'bucket:reset': '--resource r --yes',
+  'limits:get': '--system',
+  'limits:impact': '--system',
+  'limits:set': '--system rpm=1',
+  'limits:unset': '--system rpm',
+  'migrate:resolve': 'KEY --keep old',
+  'usage:show': 'e',
+  delete: '--confirm local',
+}
+
+const VALUES: Readonly<Record<string, string>> = {amounts: 'rpm=1', limits: 'rpm=1'}
+
+describe('every command on a local stack that is not running', () => {
+  let folder = ''
+
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'zael-down-'))
+    await writeFile(join(folder, 'x.csv'), 'id\ne1\n')
+    await writeFile(join(folder, 'x.yaml'), 'namespace: default\nsystem: {limits: {rpm: 1}}\n')
+  })
+  afterAll(() => rm(folder, {recursive: true}))
+
+  const ids = Object.keys(commands).filter(id => 'stack' in (commands[id]?.flags ?? {}) && !OTHERS.includes(id))
+
+  it.each(ids)('exits with 6 and names the folder: %s', async id => {
+    const {args = {}, flags = {}} = commands[id] ?? {}
+    const given = Object.entries(args).flatMap(([name, {required, options}]) =>
+      required ? [name === 'file' ? join(folder, 'x.csv') : (options?.[0] ?? VALUES[name] ?? 'x')] : [],
+    )
+    const file = flags.file?.required ? ['--file', join(folder, 'x.yaml')] : []
+    const words = [...id.split(':'), ...given, ...file, ...(MORE[id]?.split(' ') ?? [])]
+    const env = {XDG_DATA_HOME: folder}
+    const {code, stdout} = await zael([...words, '--stack', 'local', '--json'], {env})
+    expect([code, JSON.parse(stdout).error]).toEqual([
+      6,
+      expect.objectContaining({
+        code: 'local.not-running',
+        message: `the local stack is not running (looked in ${join(folder, 'zael', 'local')})`,
+      }),
+    ])
+  })
+
+  it('includes `local env`, which ZAEL_DATA_DIR points to another folder', async () => {
+    const env = {HOME: folder, ZAEL_DATA_DIR: join(folder, 'other')}
+    const {code, stderr} = await zael(['local', 'env'], {env})
+    expect(code).toBe(6)
+    expect(stderr).toContain(`(looked in ${join(folder, 'other', 'local')})`)
+    expect(stderr).toContain('set ZAEL_DATA_DIR to the folder of a running stack')
+  })
+})

@@ -105,4 +105,18 @@ describe('a list of entities', () => {
       '1 the column "metadata.c7" is given twice',
     ])
   })
+
+  it('reports equal problems once, with their lines and their number', () => {
+    const rows = Array.from({length: 52}, (_, at) => (at === 30 ? 'good,rpm=1/min' : `c${at},rpm=1/fortnight`))
+    const why = 'limits.rpm: the period "fortnight" is not one of sec, min, hour, day, with an optional count'
+    expect(() => csv('id,limits', ...rows, ',rpm=1/min')).toThrow(
+      expect.objectContaining({
+        message: expect.stringMatching(
+          /^The file has 52 problems:\n {2}list\.csv:2-31,33-53 limits\.rpm: .* \(51 times\)\n {2}list\.csv:54:1 id: .*$/,
+        ),
+      }),
+    )
+    expect(() => csv('id,limits', ...rows)).toThrow(why)
+    expect(() => csv('id,limits', 'a,rpm=1/fortnight')).toThrow(`list.csv:2:1 ${why}`)
+  })
 })

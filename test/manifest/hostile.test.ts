@@ -193,10 +193,12 @@ describe('odd values and texts', () => {
   })
 
   it('counts problems beyond a hundred instead of listing them', () => {
-    const {message, details} = failureOf('}'.repeat(5000))
+    const keys = Array.from({length: 5000}, (_, at) => `k${at}: 1`)
+    const {message, details} = failureOf(['namespace: a', ...keys].join('\n'))
     expect(message.split('\n')).toHaveLength(102)
     expect(message).toMatch(/^The manifest has 5000 problems:\n.*\n {2}and 4,900 more$/s)
     expect(details.problems).toHaveLength(100)
+    expect(failureOf('}'.repeat(5000)).message).toMatch(/^The manifest has 5000 problems:\n.+:1 .+ \(5,000 times\)$/)
   })
 })
 

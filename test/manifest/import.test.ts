@@ -105,11 +105,18 @@ describeOnEngine('an import of entities', () => {
     expect(await capacities('copy')).toEqual([10, false, 100, undefined])
   })
 
+  it('names a missing parent of many entities once', async () => {
+    const rows = Array.from({length: 50}, (_, at) => `c${String(at).padStart(2, '0')},nobody`)
+    await expect(planImport(setUp().own, list('id,parent', ...rows))).rejects.toThrow(
+      'in the file: nobody (of c00, c01, c02, c03, c04 and 45 more).',
+    )
+  })
+
   it('writes nothing when a parent is missing', async () => {
     const {tenant, own} = setUp()
     await expect(planImport(own, list('id,parent', 'a,nobody'))).rejects.toMatchObject({
       code: 'import.parent-missing',
-      message: expect.stringMatching(/nor are in the file: a \(nobody\)\.$/),
+      message: expect.stringMatching(/nor are in the file: nobody \(of a\)\.$/),
       hint: expect.not.stringContaining('manifest'),
     })
     expect(tenant.transport.calls.every(operation => ['BatchGetItem', 'GetItem', 'Query'].includes(operation))).toBe(

@@ -134,7 +134,7 @@ entities:
     await expect(planManifest(repository, manifestOf(text))).rejects.toMatchObject({
       code: 'manifest.parent-missing',
       kind: 'notFound',
-      message: expect.stringContaining('a (gone), c (lost)'),
+      message: expect.stringContaining('gone (of a), lost (of c)'),
     })
     expect((await apply(repository, 'entities: {b: {parent: here}}')).outcome).toBe('complete')
   })

@@ -1,3 +1,4 @@
+import {groupBy} from '../core/group-by.js'
 import {nearestNames} from '../core/text/nearest.js'
 import {formatCount} from '../core/text/text.js'
 
@@ -17,13 +18,32 @@ export function reportProblems(
   problems: readonly Problem[],
   excerpt: (problem: Problem) => readonly string[] = () => [],
 ): {sorted: Problem[]; lines: string[]} {
-  const sorted = [...problems].sort((a, b) => a.line - b.line || a.column - b.column).slice(0, MAX_PROBLEMS)
-  const lines = sorted.flatMap(problem => {
+  const sorted = [...problems].sort((a, b) => a.line - b.line || a.column - b.column)
+  const groups = [...groupBy(sorted, ({path, message}) => `${path}\n${message}`).values()]
+  const lines = groups.slice(0, MAX_PROBLEMS).flatMap(same => {
+    const [problem] = same as [Problem]
     const {line, column, path, message} = problem
-    return [`  ${file}:${line}:${column} ${path === '' ? '' : `${path}: `}${message}`, ...excerpt(problem)]
+    const places = same.length === 1 ? `${line}:${column}` : lineRanges(same)
+    const count = same.length === 1 ? '' : ` (${formatCount(same.length)} times)`
+    return [`  ${file}:${places} ${path === '' ? '' : `${path}: `}${message}${count}`, ...excerpt(problem)]
   })
-  if (problems.length > MAX_PROBLEMS) lines.push(`  and ${formatCount(problems.length - MAX_PROBLEMS)} more`)
-  return {sorted, lines: lines.map(printable)}
+  const rest = groups.slice(MAX_PROBLEMS).flat().length
+  if (rest > 0) lines.push(`  and ${formatCount(rest)} more`)
+  return {sorted: sorted.slice(0, MAX_PROBLEMS), lines: lines.map(printable)}
+}
+
+const MOST_RANGES = 10
+
+/** `2-31,35,40-42`, sorted. */
+function lineRanges(problems: readonly Problem[]): string {
+  const ranges: {from: number; to: number}[] = []
+  for (const {line} of problems) {
+    const last = ranges.at(-1)
+    if (last && line <= last.to + 1) last.to = line
+    else ranges.push({from: line, to: line})
+  }
+  const texts = ranges.map(({from, to}) => (from === to ? `${from}` : `${from}-${to}`))
+  return texts.length > MOST_RANGES ? `${texts.slice(0, MOST_RANGES).join(',')},…` : texts.join(',')
 }
 
 export function notOneOf(what: string, name: string, allowed: readonly string[]): string {

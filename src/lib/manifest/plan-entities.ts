@@ -1,6 +1,7 @@
 import {isDeepStrictEqual} from 'node:util'
 import {InvalidInput, ZaelError} from '../core/errors.js'
-import {formatCount, formatPlural} from '../core/text/text.js'
+import {groupBy} from '../core/group-by.js'
+import {formatCount, formatPlural, formatSome} from '../core/text/text.js'
 import {type EntityRecord, encodeEntity} from '../schema/entity-record.js'
 import {itemBytes, MAX_ITEM_BYTES} from '../schema/item-size.js'
 import {fromJson, type Json} from '../schema/json-attribute.js'
@@ -31,7 +32,7 @@ export function planEntities(
   for (const {parent} of entities.values()) if (typeof parent === 'string' && !live.has(parent)) needed.add(parent)
   const depths = new Map<string, number>()
   const changes: EntityRecordChange[] = []
-  const missing: string[] = []
+  const missing: Orphan[] = []
   let count = 0
   for (const [entity, {scopes: _, ...fields}] of entities) {
     if (!statesRecord(fields) && !needed.has(entity)) continue
@@ -42,7 +43,7 @@ export function planEntities(
     const after = record ? pick(fields, Object.keys(before)) : fields
     if (record && Object.keys(after).length === 0) continue
     const {parent} = after
-    if (typeof parent === 'string' && !live.has(parent) && !entities.has(parent)) missing.push(`${entity} (${parent})`)
+    if (typeof parent === 'string' && !live.has(parent) && !entities.has(parent)) missing.push({entity, parent})
     const action = record ? 'update' : 'create'
     changes.push({kind: 'entity', action, entity, before, after, depth: depthOf(entity, entities, depths)})
   }
@@ -79,15 +80,28 @@ function depthOf(start: string, entities: Manifest['entities'], depths: Map<stri
   return depths.get(start) ?? 0
 }
 
-function parentsMissing(missing: readonly string[], source: EntitySource): ZaelError {
+interface Orphan {
+  readonly entity: string
+  readonly parent: string
+}
+
+function parentsMissing(missing: readonly Orphan[], source: EntitySource): ZaelError {
   const isManifest = source === 'manifest'
-  const problem = `These entities have parents (in brackets) that neither exist nor are in the ${isManifest ? 'manifest' : 'file'}`
+  const byParent = groupBy(missing, ({parent}) => parent)
+  const parents = [...byParent.keys()].sort(byText).map(parent => {
+    const children = (byParent.get(parent) ?? []).map(({entity}) => entity).sort(byText)
+    return `${parent} (of ${formatSome(children, MOST_NAMED)})`
+  })
+  const problem = `These parents neither exist nor are in the ${isManifest ? 'manifest' : 'file'}`
   const add = isManifest ? 'Add the parents to the entities of the manifest' : 'Add a line for each parent to the file'
-  return new ZaelError('notFound', `${source}.parent-missing`, `${problem}: ${[...missing].sort(byText).join(', ')}.`, {
+  const message = `${problem}: ${formatSome(parents, MOST_PARENTS)}.`
+  return new ZaelError('notFound', `${source}.parent-missing`, message, {
     hint: `${add}, or create them with \`zael entity create\`.`,
-    details: {missing},
+    details: {missing: missing.map(({entity, parent}) => `${entity} (${parent})`)},
   })
 }
+
+const MOST_PARENTS = 20
 
 /** Room for keys, times and the principal. */
 const RESERVED_BYTES = 2048
@@ -101,13 +115,11 @@ function checkEntitySizes(changes: readonly EntityRecordChange[], live: LiveEnti
     return bytes > MAX_ITEM_BYTES ? [{entity: change.entity, bytes}] : []
   })
   if (tooLarge.length === 0) return
-  const named = tooLarge.slice(0, MOST_NAMED).map(({entity, bytes}) => `${entity} (${formatCount(bytes)} bytes)`)
-  const rest = tooLarge.length - named.length
-  const which = `${named.join(', ')}${rest > 0 ? ` and ${formatCount(rest)} more` : ''}`
+  const named = tooLarge.map(({entity, bytes}) => `${entity} (${formatCount(bytes)} bytes)`)
   throw new InvalidInput(
     `${source}.too-large`,
     `${formatPlural(tooLarge.length, 'entity is', 'entities are')} too large for the table: a record and the audit event of ` +
-      `its change may have ${formatCount(MAX_ITEM_BYTES)} bytes each: ${which}.`,
+      `its change may have ${formatCount(MAX_ITEM_BYTES)} bytes each: ${formatSome(named, MOST_NAMED)}.`,
     {
       hint: 'Nothing was written. Store less metadata, such as links to large values. An audit event contains old and new values.',
       details: {entities: tooLarge, most: MAX_ITEM_BYTES},

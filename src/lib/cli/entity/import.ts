@@ -1,6 +1,7 @@
 import {InvalidInput, ZaelError} from '../../core/errors.js'
+import {groupBy} from '../../core/group-by.js'
 import {formatLimit} from '../../core/limits/limit-text.js'
-import {formatCount, formatList, formatPlural} from '../../core/text/text.js'
+import {formatCount, formatList, formatPlural, formatSome} from '../../core/text/text.js'
 import type {Preview} from '../../insight/preview/preview.js'
 import type {EntityFileFormat, ListedEntities} from '../../manifest/entity-file.js'
 import type {ImportPlan, ImportResult, KeptCopy} from '../../manifest/import.js'
@@ -18,6 +19,8 @@ import type {EntityImportResult} from './results.js'
 const MAX_BYTES = 64 * 2 ** 20
 
 const MOST_SHOWN = 10
+
+const MOST_NAMED = 5
 
 export async function readEntityFile(file: string, given: EntityFileFormat | undefined): Promise<ListedEntities> {
   const ending = /\.(csv|jsonl|ndjson)$/i.exec(file)?.[1]?.toLowerCase()
@@ -142,14 +145,26 @@ export function importedLines(plan: ImportPlan, {result, isInterrupted}: ImportR
   return [
     `Created ${formatCount(created)}, updated ${formatCount(updated)}, wrote ${limitsText(limitsSet)}`,
     ...keptLines('Temporary copies that are now permanent', kept),
-    ...failures.slice(0, MOST_SHOWN).map(({entity, error}) => `  ${entity}: ${error.message}`),
-    ...(failures.length > MOST_SHOWN ? [`  … and ${formatCount(failures.length - MOST_SHOWN)} more failures`] : []),
+    ...failureLines(failures),
     ...(failures.length > 0 || left > 0
       ? [
           `${stopped}${formatCount(failures.length)} failed, ${formatCount(left)} not tried. ` +
             'Run the command again to continue.',
         ]
       : []),
+  ]
+}
+
+/** Equal errors once. */
+function failureLines(failures: ImportResult['failures']): string[] {
+  const groups = [...groupBy(failures, ({error}) => error.message)]
+  const rest = groups.slice(MOST_SHOWN).flatMap(([, same]) => same).length
+  return [
+    ...groups.slice(0, MOST_SHOWN).map(([message, same]) => {
+      const entities = same.map(({entity}) => entity)
+      return `  ${formatSome(entities, MOST_NAMED)}: ${message}`
+    }),
+    ...(rest > 0 ? [`  … and ${formatCount(rest)} more failures`] : []),
   ]
 }
 

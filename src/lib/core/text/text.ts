@@ -128,6 +128,12 @@ export function formatList(items: readonly string[]): string {
   return items.length < 2 ? items.join('') : `${items.slice(0, -1).join(', ')} and ${items.at(-1)}`
 }
 
+/** `a, b, c and 47 more`. */
+export function formatSome(items: readonly string[], most: number): string {
+  const rest = items.length - most
+  return rest > 0 ? `${items.slice(0, most).join(', ')} and ${formatCount(rest)} more` : items.join(', ')
+}
+
 export function shellWord(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`
 }

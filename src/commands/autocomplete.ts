@@ -27,7 +27,7 @@ export default class Autocomplete extends BaseCommand<typeof Autocomplete> {
   async run(): Promise<AutocompleteResult> {
     const {shell} = this.args
     const script = COMPLETION_SCRIPTS[shell]
-    this.print(script.trimEnd().split('\n'))
+    for (const line of script.trimEnd().split('\n')) this.logExactly(line)
     return {shell, script}
   }
 }

@@ -4,6 +4,7 @@ import {encodeUsage} from '../../src/lib/schema/usage-record.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {populate} from './populate.js'
 import {tableCli} from './table-cli.js'
+import {zael} from './zael.js'
 
 const DAY_MS = 86_400_000
 
@@ -37,7 +38,8 @@ describeOnEngine('zael cost', () => {
   })
 
   it('breaks lines between words in 60 columns', async () => {
-    const lines = (await cli.show('cost --days 1', 60)).split('\n')
+    const {stdout} = await zael(['cost', '--days', '1', ...cli.flags], {env: {NO_COLOR: '1'}, columns: 60})
+    const lines = stdout.split('\n')
     expect(lines.filter(line => line.length > 60)).toEqual([])
     const asWide = (await cli.show('cost --days 1', 200)).split(/\s+/)
     expect(lines.join(' ').split(/\s+/).slice(-20)).toEqual(asWide.slice(-20))

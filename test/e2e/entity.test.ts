@@ -150,7 +150,10 @@ describeOnEngine('zael entity', () => {
     `)
     const first = await cli.run('entity list --limit 2')
     expect(first.stdout.split('\n')).toHaveLength(4)
-    const [, cursor] = /^More rows exist. Add --all, or --cursor (\S+)\n$/.exec(first.stderr) ?? []
+    expect(first.stderr).toBe('More rows exist. Add --all, or --cursor NEXT, the value of "next" in --json\n')
+    const {stderr} = await cli.run('entity list --limit 2 --output csv')
+    const [, cursor] = /^More rows exist. Add --all, or --cursor (\S+)\n$/.exec(stderr) ?? []
+    expect(cursor).toBe((await cli.tell('entity list --limit 2')).next)
     expect(await cli.tell(`entity list --limit 2 --cursor ${cursor}`)).toMatchObject({
       entities: [{id: 'user'}],
       next: null,

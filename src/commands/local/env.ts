@@ -34,12 +34,12 @@ export default class LocalEnv extends BaseCommand<typeof LocalEnv> {
     const {format} = this.flags
     if (this.flags.unset) {
       const unset = localVariablesIn(process.env)
-      this.print(formatUnset(unset, format))
+      for (const line of formatUnset(unset, format)) this.logExactly(line)
       return {variables: {}, unset}
     }
     const {state} = await requireStack(findStateDir())
     const variables = localVariables(state.endpoint)
-    this.print(formatVariables(variables, format))
+    for (const line of formatVariables(variables, format)) this.logExactly(line)
     return {variables, unset: []}
   }
 }

@@ -1,4 +1,4 @@
-import {writeLines} from '../cli/output/lines.js'
+import {fittedLines, writeLines} from '../cli/output/lines.js'
 import type {Listing, ListingColumn} from '../cli/output/listing.js'
 import {type LongListOptions, printLongList} from '../cli/output/long-list.js'
 import {
@@ -198,7 +198,8 @@ export async function printSnapshot(watched: WatchedBuckets, options: Omit<LongL
     listing,
   }
   await printLongList(list, {...options, flags: {'no-header': false}})
-  if (options.format === 'table') await writeLines(closingLines(watched))
+  if (options.format === 'table')
+    await writeLines(closingLines(watched).flatMap(line => fittedLines(line, process.stdout)))
 }
 
 async function* each<T>(elements: Iterable<T>): AsyncGenerator<T, void> {

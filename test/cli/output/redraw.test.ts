@@ -18,7 +18,8 @@ describe('redrawing', () => {
     ])
   })
 
-  it('cuts long lines, and omits lines that would scroll the screen', () => {
+  it('breaks long lines at spaces, cuts long words, and omits lines that would scroll the screen', () => {
+    expect(written(10, 9, ['rpm of user-1'])).toEqual(['rpm of\n    user-1\n'])
     expect(written(3, 3, ['abcdef', '漢字', 'x', 'y'], ['z'])).toEqual(['abc\n漢\n', '\u001b[2A\r\u001b[Jz\n'])
   })
 

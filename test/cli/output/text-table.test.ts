@@ -145,7 +145,7 @@ describe('columns that do not fit', () => {
       tabled(columns, rows, {header: false, width, isTerminal: true, elsewhere: '--output json'})
     expect(await at(60)).toHaveLength(1)
     expect((await at(35)).slice(1)).toEqual(['Not shown (--output json): AGE'])
-    expect((await at(18)).slice(1)).toEqual(['Not shown (--outp…'])
+    expect((await at(18)).slice(1)).toEqual(['Not shown', '    (--output', '    json): size,', '    AGE'])
     expect((await at(40))[0]).toBe('a-name-of-16-char  1,234,567,890')
   })
 

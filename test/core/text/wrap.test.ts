@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import {expect, it} from 'vitest'
 import {shellWord} from '../../../src/lib/core/text/text.js'
 import {textWidth} from '../../../src/lib/core/text/text-width.js'
-import {wrappedCommand} from '../../../src/lib/core/text/wrap.js'
+import {wrapped, wrappedCommand} from '../../../src/lib/core/text/wrap.js'
 
 const WORDS = 'zael limits set --entity cust-08 --resource gpt-4 tpm=200k/min --for 1h --stack prod'.split(' ')
 
@@ -42,4 +42,24 @@ it('prints a command that a shell reads back, in lines that fit', () => {
       expect(lines.join('\n').replaceAll('\\\n', '')).toBe(words.join(' '))
     }),
   )
+})
+
+it('breaks lines at spaces, and hangs the value of a short label beside it', () => {
+  expect(wrapped('  level    9,880 of 10,000 left, 1 requested', 30)).toEqual([
+    '  level    9,880 of 10,000',
+    '           left, 1 requested',
+  ])
+  expect(wrapped('rpm of user-2 refuses, clears in 12 h', 30)).toEqual(['rpm of user-2 refuses, clears', '    in 12 h'])
+})
+
+it('breaks a command between words where a shell joins it again, and puts its purpose below', () => {
+  const line = "  zael limits set --entity cust-08 'rpm=60/min tz' --stack prod  raise the limit"
+  const lines = wrapped(line, 30)
+  expect(lines.at(-1)).toBe('      raise the limit')
+  const command = lines
+    .slice(0, -1)
+    .join('\n')
+    .replaceAll(/\\\n\s*/g, '')
+  expect(command).toBe("  zael limits set --entity cust-08 'rpm=60/min tz' --stack prod")
+  expect(lines.every(each => textWidth(each) <= 30)).toBe(true)
 })

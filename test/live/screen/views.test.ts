@@ -94,7 +94,7 @@ describe('the overview', () => {
       user-debt cannot have 1 tpm now.
 
       To admit it sooner:
-        zael limits set --entity user-debt --resource gpt-4
+        zael limits set --entity user-debt --resource gpt-4 \\
             tpm=200k/min
             double the rate of entity user-debt
       5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · used rps 14…

@@ -4,12 +4,12 @@ import {parseAmounts, tokensIn} from '../../core/limits/amount-text.js'
 import {checkEntityId, checkResourceName} from '../../core/names.js'
 import {parseDuration} from '../../core/text/duration.js'
 import {asSentence} from '../../core/text/text.js'
-import {textStart} from '../../core/text/text-width.js'
+import {textStart, textWidth} from '../../core/text/text-width.js'
 import {explain, explainAll} from '../../insight/why/explain.js'
 import type {StackContext} from '../base/context.js'
 import {type AwaitedEnd, listenForEnd} from '../output/interrupt.js'
 import {jsonText} from '../output/json-text.js'
-import {safeLine} from '../output/lines.js'
+import {fittedLines, plainLine, safeLine} from '../output/lines.js'
 import type {WhyResult} from './results.js'
 import {type WhyReport, whyAllJson, whyAllLines, whyJson, whyLines, whyShortLines} from './why-presenter.js'
 
@@ -145,7 +145,12 @@ export function redrawer(terminal: DrawnTerminal): (lines: readonly string[]) =>
   let drawn = 0
   return lines => {
     const {columns = 80, rows = 24} = terminal
-    const visible = lines.slice(0, Math.max(1, rows - 1)).map(line => textStart(safeLine(line), columns))
+    const fitted = lines.flatMap(line => fittedLines(line, {isTTY: true, columns}))
+    const visible = fitted.slice(0, Math.max(1, rows - 1)).map(line => {
+      // An overlong word would wrap, and the next redraw would start too low.
+      const plain = plainLine(line)
+      return textWidth(plain) > columns ? textStart(plain, columns) : safeLine(line)
+    })
     const up = drawn === 0 ? '' : `\u001b[${drawn}A\r\u001b[J`
     terminal.write(`${up}${visible.join('\n')}\n`)
     drawn = visible.length

@@ -4,7 +4,7 @@ import {boolean} from '@oclif/core/flags'
 import type {InferredArgs, InferredFlags} from '@oclif/core/interfaces'
 import {InvalidInput, type ZaelError} from '../../core/errors.js'
 import {jsonPieces, jsonText} from '../output/json-text.js'
-import {paint, safeLine, writeLines} from '../output/lines.js'
+import {fittedLines, paint, safeLine, writeLines} from '../output/lines.js'
 import {type ListFlagValues, type Listing, listingCsv, listingLines} from '../output/listing.js'
 import {type LongList, type PrintOptions, printLongList} from '../output/long-list.js'
 import {formatIn, isRowFormat, type OutputFormat} from '../output/output-format.js'
@@ -98,11 +98,16 @@ export abstract class BaseCommand<T extends typeof Command> extends Command {
   }
 
   override log(line = ''): void {
+    for (const fitted of fittedLines(line, process.stdout)) this.logExactly(fitted)
+  }
+
+  /** For text that a program reads, even if it is copied from a terminal. */
+  protected logExactly(line: string): void {
     if (this.format !== 'csv') super.log(safeLine(line))
   }
 
   override logToStderr(line = ''): void {
-    super.logToStderr(safeLine(line))
+    for (const fitted of fittedLines(line, process.stderr)) super.logToStderr(safeLine(fitted))
   }
 
   protected print(lines: readonly string[]): void {
@@ -146,7 +151,9 @@ export abstract class BaseCommand<T extends typeof Command> extends Command {
   protected suggestNextPage(next: string | undefined): void {
     if (next === undefined) return
     this.sayPartlySorted('add --all to sort everything')
-    this.logToStderr(`More rows exist. Add --all, or --cursor ${next}`)
+    // A cursor has hundreds of characters. JSON has it as `next`; CSV has no place for it.
+    const value = this.format === 'csv' ? next : 'NEXT, the value of "next" in --json'
+    this.logToStderr(`More rows exist. Add --all, or --cursor ${value}`)
   }
 
   protected sayPartlySorted(advice: string): void {
@@ -158,7 +165,8 @@ export abstract class BaseCommand<T extends typeof Command> extends Command {
   override warn(input: Error | string): Error | string {
     const text = input instanceof Error ? input.message : input
     this.warnings.push(text)
-    console.error(safeLine(`${paint('yellow', 'Warning:')} ${text}`))
+    for (const line of fittedLines(`${paint('yellow', 'Warning:')} ${text}`, process.stderr))
+      console.error(safeLine(line))
     return input
   }
 

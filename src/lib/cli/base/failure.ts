@@ -4,7 +4,7 @@ import {InvalidInput, ZaelError} from '../../core/errors.js'
 import {printableLines} from '../../core/text/printable.js'
 import {EXIT} from '../output/exit.js'
 import {jsonText} from '../output/json-text.js'
-import {paint, safeLine} from '../output/lines.js'
+import {fittedLines, paint, safeLine} from '../output/lines.js'
 import type {ErrorResult} from '../output/results.js'
 import {withCommandHint} from './hints.js'
 
@@ -48,7 +48,10 @@ export function fail(
 function failureText({message, hint}: ZaelError): string {
   const lines = [...indented(`${paint('red', 'Error:')} ${message}`)]
   if (hint !== undefined) lines.push(...indented(`${paint('bold', 'Try:')} ${hint}`))
-  return lines.map(safeLine).join('\n')
+  return lines
+    .flatMap(line => fittedLines(line, process.stderr))
+    .map(safeLine)
+    .join('\n')
 }
 
 /** Indents all lines but the first, so that a stored name with line breaks cannot pose as a message of zael. */

@@ -1,5 +1,4 @@
 import {formatCount, formatNumber, formatPlural, formatShortNumber} from '../../core/text/text.js'
-import {wrapped} from '../../core/text/wrap.js'
 import {LIST_DATE, LIST_PRICES, LIST_REGION} from '../../insight/cost/parts.js'
 import type {CostReport, DayCost, ReportedPart} from '../../insight/cost/report.js'
 import {paint} from '../output/lines.js'
@@ -30,18 +29,16 @@ export async function costLines(report: CostReport, width: number | undefined): 
   const table = async (columns: readonly TextColumn[], rows: readonly (readonly Cell[])[]) => [
     ...(await textTable(columns, rows, {header: true, width})),
   ]
-  const text = (lines: readonly string[]) =>
-    lines.flatMap(line => (width === undefined ? [line] : wrapped(line, width)))
   return [
-    ...text([title(report)]),
+    title(report),
     ...(await table(PART_COLUMNS, [...report.parts.map(partRow), totalRow(report)])),
     '',
-    ...text([decisionsText(report)]),
+    decisionsText(report),
     '',
     ...(await table(DAY_COLUMNS, report.days.map(dayRow))),
-    ...text(noteLines(report)),
+    ...noteLines(report),
     '',
-    ...text(footer(report)),
+    ...footer(report),
   ]
 }
 

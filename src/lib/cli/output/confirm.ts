@@ -5,10 +5,11 @@ import {printableText} from '../../core/text/printable.js'
 import {onAbort} from '../../dynamo/abort.js'
 import {Aborted} from '../../dynamo/errors.js'
 import {EXIT} from './exit.js'
+import {fittedLines, safeLine} from './lines.js'
 
 export interface Terminal {
   readonly stdin: NodeJS.ReadableStream & {readonly isTTY?: boolean}
-  readonly stderr: NodeJS.WritableStream & {readonly isTTY?: boolean}
+  readonly stderr: NodeJS.WritableStream & {readonly isTTY?: boolean; readonly columns?: number}
 }
 
 interface Consent {
@@ -81,7 +82,8 @@ async function ask(question: string, {stdin, stderr}: Terminal, signal?: AbortSi
     asking.close()
   })
   const unsubscribe = signal && onAbort(signal, () => asking.close())
-  const answer = await Promise.race([asking.question(printableText(question)), ended])
+  const shown = fittedLines(question, stderr).map(safeLine).join('\n').trimEnd()
+  const answer = await Promise.race([asking.question(`${shown} `), ended])
   unsubscribe?.()
   asking.close()
   // Enter was not pressed: end the line.

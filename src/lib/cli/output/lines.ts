@@ -2,6 +2,8 @@ import {once} from 'node:events'
 import {stripVTControlCharacters} from 'node:util'
 import {colorize} from '@oclif/core/ux'
 import {printableText} from '../../core/text/printable.js'
+import {textWidth} from '../../core/text/text-width.js'
+import {wrapped} from '../../core/text/wrap.js'
 
 /** Stands for ESC in our own colours. Random, so outside text cannot fake it: other escapes are shown, not sent. */
 const OWN_ESCAPE = `\u0000${Math.random().toString(36).slice(2)}\u0000`
@@ -18,6 +20,11 @@ export function safeLine(line: string): string {
 
 export function plainLine(line: string): string {
   return stripVTControlCharacters(safeLine(line))
+}
+
+/** Breaks a line at spaces if it is wider than the terminal, which would split words. In a pipe, lines stay whole. */
+export function fittedLines(line: string, {isTTY, columns = 0}: {isTTY?: boolean; columns?: number}): string[] {
+  return isTTY && columns > 0 ? wrapped(line, columns, text => textWidth(plainLine(text))) : [line]
 }
 
 /** In characters. */

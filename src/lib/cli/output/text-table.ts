@@ -1,6 +1,7 @@
 import {printableText} from '../../core/text/printable.js'
 import {formatCount, formatPercent} from '../../core/text/text.js'
 import {cutText, padText, textWidth} from '../../core/text/text-width.js'
+import {wrapped} from '../../core/text/wrap.js'
 import {paint} from './lines.js'
 import {
   type Cell,
@@ -89,7 +90,8 @@ function* plainLines(
 function footerLines({dropped}: TableLayout, elsewhere: string, width: number | undefined): string[] {
   if (dropped.length === 0) return []
   const line = `Not shown (${elsewhere}): ${dropped.map(({name, header}) => name ?? header).join(', ')}`
-  return [paint('dim', cutText(line, width ?? Infinity))]
+  const lines = width === undefined ? [line] : wrapped(line, width).map(each => cutText(each, width))
+  return lines.map(each => paint('dim', each))
 }
 
 function* chained<T>(...parts: readonly Iterable<T>[]): Generator<T, void> {
@@ -103,7 +105,8 @@ export function factLines(title: string, facts: Facts): string[] {
   const rows = Object.entries(facts).filter((row): row is [string, string] => row[1] !== undefined)
   const names = rows.map(([name]) => printableText(name))
   const width = Math.max(0, ...names.map(textWidth))
-  return [title, ...rows.map(([, value], at) => `  ${paint('dim', padText(names[at] ?? '', width))}  ${value}`)]
+  const label = (name = '') => paint('dim', name) + ' '.repeat(width - textWidth(name))
+  return [title, ...rows.map(([, value], at) => `  ${label(names[at])}  ${value}`)]
 }
 
 export function updatedText({updated, failed}: {readonly updated: number; readonly failed: number}): string {

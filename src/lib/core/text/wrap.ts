@@ -3,22 +3,50 @@ import {textStart, textWidth} from './text-width.js'
 
 const HANGING = 4
 
-/** Breaks at column gaps first (two or more spaces), then at spaces. */
-export function wrapped(text: string, width: number): string[] {
-  if (textWidth(text) <= width) return [text]
+/**
+ * Breaks at column gaps first (two or more spaces), then at spaces. The value of a short label stays beside it.
+ * Commands break where a shell joins them again. Longer words overflow. `measure` gives the visible width.
+ */
+export function wrapped(text: string, width: number, measure = textWidth): string[] {
+  if (measure(text) <= width) return [text]
   const [first = '', ...rest] = text.split(/(?<=\S) {2,}(?=\S)/)
-  const own = ' '.repeat((/^ */.exec(text)?.[0].length ?? 0) + HANGING)
-  return [first, ...rest.map(part => own + part)].flatMap(part => brokenAtSpaces(part, width))
+  const value = rest.length === 1 ? (rest[0] as string) : ''
+  const column = measure(text) - measure(value)
+  if (value !== '' && column <= width / 2) return filled(wordsIn(text), {width, measure, hanging: column})
+  const own = ' '.repeat(indentOf(text) + HANGING)
+  return [first, ...rest.map(part => own + part)].flatMap(part => {
+    const hanging = indentOf(part) + HANGING
+    if (!part.trimStart().startsWith('zael ')) return filled(wordsIn(part), {width, measure, hanging})
+    const words = part.match(/(?:'[^']*'|[^\s'])+/g) ?? []
+    return filled([' '.repeat(indentOf(part)), ...words.map(word => `${word} `)], {
+      width,
+      measure,
+      hanging,
+      end: BETWEEN_WORDS,
+    })
+  })
 }
 
-function brokenAtSpaces(text: string, width: number): string[] {
-  const indent = ' '.repeat((/^ */.exec(text)?.[0].length ?? 0) + HANGING)
+const indentOf = (text: string): number => /^ */.exec(text)?.[0].length ?? 0
+
+const wordsIn = (text: string): string[] => text.split(/(?<= )(?=\S)/)
+
+interface Filling {
+  readonly width: number
+  readonly measure: (text: string) => number
+  readonly hanging: number
+  /** Ends every line but the last. */
+  readonly end?: string
+}
+
+function filled(words: readonly string[], {width, measure, hanging, end = ''}: Filling): string[] {
   const lines: string[] = []
   let line = ''
-  for (const word of text.split(/(?<= )(?=\S)/)) {
-    if (line.trim() !== '' && textWidth(line + word.trimEnd()) > width) {
-      lines.push(line.trimEnd())
-      line = indent
+  for (const [at, word] of words.entries()) {
+    const isLast = at === words.length - 1
+    if (line.trim() !== '' && measure(line + word.trimEnd() + (isLast ? '' : end)) > width) {
+      lines.push(line.trimEnd() + end)
+      line = ' '.repeat(hanging)
     }
     line += word
   }

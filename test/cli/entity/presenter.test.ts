@@ -10,7 +10,7 @@ import {
   overviewJson,
 } from '../../../src/lib/cli/entity/presenter.js'
 import {kindCounts} from '../../../src/lib/cli/output/kind-counts.js'
-import type {EntityOverview} from '../../../src/lib/insight/lookup/entity-overview.js'
+import type {EntityOverview, ResourceOverview} from '../../../src/lib/insight/lookup/entity-overview.js'
 import type {EntityRecord} from '../../../src/lib/schema/entity-record.js'
 import {listed, listedCsv} from '../../helpers/lines.js'
 
@@ -33,17 +33,35 @@ const overview: EntityOverview = {
   record: user,
   parents: [plain],
   resources: [
-    {resource: 'gpt-4', source: 'entity', cascade: undefined, limits: [{...rpm, available: -3}], shards: 2},
+    {
+      resource: 'gpt-4',
+      source: 'entity',
+      cascade: undefined,
+      limits: [{...rpm, capacityNow: 100, available: -3}],
+      shards: 2,
+    },
     {
       resource: 'search',
       source: 'entity_default',
       cascade: undefined,
-      limits: [{...rpm, available: undefined}],
+      limits: [{...rpm, capacityNow: 100, available: undefined}],
       shards: 0,
     },
-    {resource: 'web', source: 'resource', cascade: undefined, limits: [{...rpm, available: 1000}], shards: 1},
+    {
+      resource: 'web',
+      source: 'resource',
+      cascade: undefined,
+      limits: [{...rpm, capacityNow: 100, available: 1000}],
+      shards: 1,
+    },
     {resource: 'free', source: undefined, cascade: undefined, limits: [], shards: 1},
-    {resource: undefined, source: 'system', cascade: undefined, limits: [{...rpm, available: undefined}], shards: 0},
+    {
+      resource: undefined,
+      source: 'system',
+      cascade: undefined,
+      limits: [{...rpm, capacityNow: 100, available: undefined}],
+      shards: 0,
+    },
   ],
 }
 
@@ -132,6 +150,32 @@ describe('an entity with its limits', () => {
     )
   })
 
+  it('shows a switch instead of a balance, and whose it is', async () => {
+    const off = {access: 'disabled', scope: {level: 'entity', entity: 'user', resource: '_default_'}} as const
+    const free = {access: 'bypass', scope: {level: 'resource', resource: 'web'}} as const
+    const [first, second, third] = overview.resources as [ResourceOverview, ResourceOverview, ResourceOverview]
+    const resources = [{...first, access: off}, second, {...third, access: free}]
+    const lines = await entityOverviewLines({...overview, resources}, 80)
+    expect(lines.slice(6)).toEqual([
+      'Disabled: every request is refused (gpt-4). Set for entity user for every resource.',
+      'Bypassed: every request is admitted and not charged (web). Set for resource web.',
+      '',
+      'RESOURCE  LIMIT        SET FOR            AVAILABLE  CAPACITY  SHARDS',
+      'gpt-4     rpm=100/min  entity + resource   disabled       100       2',
+      'search    rpm=100/min  entity                     -       100       -',
+      'web       rpm=100/min  resource            bypassed       100       1',
+    ])
+    const everywhere = {...overview, resources: resources.map(each => ({...each, access: off}))}
+    expect(await entityOverviewLines(everywhere, 80)).toContain(
+      'Disabled: every request is refused. Set for entity user for every resource.',
+    )
+    expect(overviewJson({...overview, resources}).resources.map(({access}) => access)).toMatchObject([
+      {access: 'disabled', setFor: {level: 'entity_default', entity: 'user'}},
+      null,
+      {access: 'bypass', setFor: {level: 'resource', resource: 'web'}},
+    ])
+  })
+
   it('shows the whole chain of parents, and where it breaks', async () => {
     const team = {...plain, parent: 'org'}
     const chain = async (parents: EntityRecord[]) => (await entityOverviewLines({...overview, parents}, 80))[2]
@@ -146,17 +190,39 @@ describe('an entity with its limits', () => {
     const result = overviewJson(overview)
     expect(result).toMatchObject({registered: true, id: 'user', parents: [{id: 'team', name: 'team', cascade: false}]})
     expect(result.resources).toEqual([
-      {resource: 'gpt-4', source: 'entity', cascade: null, limits: [{...rpm, available: -3}], shards: 2},
+      {
+        resource: 'gpt-4',
+        source: 'entity',
+        cascade: null,
+        access: null,
+        limits: [{...rpm, capacityNow: 100, available: -3}],
+        shards: 2,
+      },
       {
         resource: 'search',
         source: 'entity_default',
         cascade: null,
-        limits: [{...rpm, available: null}],
+        access: null,
+        limits: [{...rpm, capacityNow: 100, available: null}],
         shards: 0,
       },
-      {resource: 'web', source: 'resource', cascade: null, limits: [{...rpm, available: 1000}], shards: 1},
-      {resource: 'free', source: null, cascade: null, limits: [], shards: 1},
-      {resource: null, source: 'system', cascade: null, limits: [{...rpm, available: null}], shards: 0},
+      {
+        resource: 'web',
+        source: 'resource',
+        cascade: null,
+        access: null,
+        limits: [{...rpm, capacityNow: 100, available: 1000}],
+        shards: 1,
+      },
+      {resource: 'free', source: null, cascade: null, access: null, limits: [], shards: 1},
+      {
+        resource: null,
+        source: 'system',
+        cascade: null,
+        access: null,
+        limits: [{...rpm, capacityNow: 100, available: null}],
+        shards: 0,
+      },
     ])
     const unregistered = overviewJson({...overview, record: undefined, parents: []})
     expect(Object.keys(unregistered)).toEqual(Object.keys(result))

@@ -31,7 +31,7 @@ describeOnEngine('an overview of an entity', () => {
         const resolved = await namespace.configs.resolve({entity, resource: resource as string})
         expect({source, limits}).toEqual({
           source: resolved.source,
-          limits: resolved.limits.map(limit => ({...limit, available: undefined})),
+          limits: resolved.limits.map(limit => ({...limit, capacityNow: limit.capacity, available: undefined})),
         })
       }
       sources[entity] = resources.map(({source}) => source)
@@ -95,5 +95,41 @@ describeOnEngine('an overview of an entity', () => {
     expect(record).toMatchObject({entity: 'user', cascade: true})
     expect(parents.map(({entity}) => entity)).toEqual(['team', 'org'])
     await expect(look('unknown')).rejects.toMatchObject({code: 'entity.missing', kind: 'notFound'})
+  })
+
+  it('shows the capacity of a temporary raise while it applies', async () => {
+    const {tenant, namespace, look} = arranged()
+    const scope = {level: 'entity', entity: 'e', resource: 'r'} as const
+    await namespace.setLimits(scope, parseLimits(['rpm=900/min']))
+    const untilMs = tenant.nowMs + 3_600_000
+    const boosted = parseLimits(['rpm=2000/min'])
+    await namespace.setLimits(scope, boosted, {until: new Date(untilMs)})
+    const seen = async () => {
+      const {resources} = await look('e')
+      return resources.flatMap(({limits}) => limits.map(({capacity, capacityNow}) => ({capacity, capacityNow})))
+    }
+    expect(await seen()).toEqual([{capacity: 900, capacityNow: 2000}])
+    tenant.nowMs = untilMs + 1
+    expect(await seen()).toEqual([{capacity: 900, capacityNow: 900}])
+  })
+
+  it('names the switch that decides, also of a parent that is charged', async () => {
+    const {namespace, look} = arranged()
+    await namespace.configs.set({level: 'resource', resource: 'r'}, parseLimits(['rpm=60']))
+    await namespace.entities.create({id: 'team'})
+    await namespace.entities.create({id: 'key', parent: 'team', cascade: true})
+    const access = async () => (await look('key')).resources.map(each => each.access)
+    expect(await access()).toEqual([undefined, undefined])
+    const team = {level: 'entity', entity: 'team', resource: '_default_'} as const
+    await namespace.setAccess(team, 'disabled')
+    expect(await access()).toEqual([
+      {access: 'disabled', scope: team},
+      {access: 'disabled', scope: team},
+    ])
+    const key = {level: 'entity', entity: 'key', resource: 'r'} as const
+    await namespace.setAccess(key, 'disabled')
+    expect((await access())[0]).toEqual({access: 'disabled', scope: key})
+    await namespace.entities.update('key', {cascade: false})
+    expect(await access()).toEqual([{access: 'disabled', scope: key}, undefined])
   })
 })

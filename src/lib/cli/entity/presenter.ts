@@ -1,12 +1,16 @@
 import {isDeepStrictEqual} from 'node:util'
 import {InvalidInput} from '../../core/errors.js'
+import {groupBy} from '../../core/group-by.js'
 import {boostField, limitText} from '../../core/limits/boost-text.js'
 import {baseOf, type Level} from '../../core/limits/limit.js'
 import {formatCount, formatPlural, readPairs} from '../../core/text/text.js'
 import type {EntityOverview} from '../../insight/lookup/entity-overview.js'
 import type {EntityFilter, SearchOptions, SearchProgress} from '../../repository/entities/search.js'
 import type {SyncResult} from '../../repository/limits/bucket-sync.js'
+import type {AccessSwitch} from '../../schema/config-record.js'
 import type {EntityRecord} from '../../schema/entity-record.js'
+import {scopeWords} from '../base/scope.js'
+import {scopeJson} from '../limits/json.js'
 import {type KindCounts, kindLines} from '../output/kind-counts.js'
 import type {Listing, ListingColumn} from '../output/listing.js'
 import {ProgressLine, type ProgressStream} from '../output/progress.js'
@@ -121,14 +125,15 @@ export function overviewJson({id, record, parents, resources}: EntityOverview): 
     registered: record !== undefined,
     ...(record ? entityJson(record) : unregistered),
     parents: parents.map(parent => ({id: parent.entity, name: parent.name, cascade: parent.cascade})),
-    resources: resources.map(({resource, source, cascade, limits, shards}) => ({
+    resources: resources.map(({resource, source, cascade, access, limits, shards}) => ({
       resource: resource ?? null,
       source: source ?? null,
       cascade: cascade ? {charged: cascade.charged, level: cascade.level} : null,
+      access: access ? {access: access.access, setFor: scopeJson(access.scope)} : null,
       limits: limits.map(limit => {
-        const {available = null} = limit
+        const {available = null, capacityNow} = limit
         const {boost: _, ...base} = baseOf(limit)
-        return {...base, available, ...boostField(limit)}
+        return {...base, available, capacityNow, ...boostField(limit)}
       }),
       shards,
     })),
@@ -140,19 +145,20 @@ export async function entityOverviewLines(overview: EntityOverview, width: numbe
   const head = record
     ? entityLines(`Entity "${id}"`, record, parentChain(overview))
     : [`Entity "${id}" has no record; it has limits or buckets`]
+  const switches = [...accessLines(resources, 'disabled'), ...accessLines(resources, 'bypass')]
   const hasPolicies = resources.some(({cascade}) => cascade && cascade.level !== 'record')
-  const rows = resources.flatMap(({resource = '(any other)', source, cascade, limits, shards}) =>
+  const rows = resources.flatMap(({resource = OTHERS, source, cascade, access, limits, shards}) =>
     limits.map(limit => [
       resource,
       limitText(limit),
       source && SOURCES[source],
       ...(hasPolicies ? [cascade && `${cascade.charged ? 'on' : 'off'}, ${SOURCES[cascade.level]}`] : []),
-      limit.available,
-      limit.capacity,
+      access ? (SWITCHED[access.access] ?? limit.available) : limit.available,
+      limit.capacityNow,
       shards === 0 ? undefined : shards,
     ]),
   )
-  if (rows.length === 0) return [...head, '', 'No limits apply to it.']
+  if (rows.length === 0) return [...head, ...switches, '', 'No limits apply to it.']
   const columns = [
     {header: 'RESOURCE'},
     {header: 'LIMIT'},
@@ -162,7 +168,28 @@ export async function entityOverviewLines(overview: EntityOverview, width: numbe
     {header: 'CAPACITY', align: 'right'},
     {header: 'SHARDS', align: 'right'},
   ] as const
-  return [...head, '', ...(await textTable(columns, rows, {header: true, width}))]
+  return [...head, ...switches, '', ...(await textTable(columns, rows, {header: true, width}))]
+}
+
+const OTHERS = '(any other)'
+
+const SWITCHED: Readonly<Partial<Record<AccessSwitch, string>>> = {disabled: 'disabled', bypass: 'bypassed'}
+
+const EFFECTS = {
+  disabled: 'Disabled: every request is refused',
+  bypass: 'Bypassed: every request is admitted and not charged',
+} as const
+
+/** One line per switch, with the resources that it decides. */
+function accessLines(resources: EntityOverview['resources'], which: keyof typeof EFFECTS): string[] {
+  const switched = resources.flatMap(({resource = OTHERS, access}) =>
+    access?.access === which ? [{resource, scope: scopeWords(access.scope)}] : [],
+  )
+  return [...groupBy(switched, ({scope}) => scope)].map(([scope, decided]) => {
+    const names = decided.map(({resource}) => resource).join(', ')
+    const what = decided.length === resources.length ? '' : ` (${names})`
+    return `${EFFECTS[which]}${what}. Set for ${scope}.`
+  })
 }
 
 /** Nearest first. Other clients do not check parents: one may be missing, or be its own descendant. */

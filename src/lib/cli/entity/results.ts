@@ -1,6 +1,7 @@
 import {strictObject, z} from 'zod'
 import {alteredLimitsSchema, plannedLossSchema} from '../limits/results.js'
 import {
+  accessSchema,
   bucketSyncSchema,
   count,
   itemCountsSchema,
@@ -92,6 +93,9 @@ export const entityShowResult = strictObject({
     resource: textOrNull.describe('Null for all other resources'),
     source: limitLevelSchema.nullable().describe('The level whose limits apply'),
     cascade: sharedChargeSchema,
+    access: strictObject({access: accessSchema.unwrap(), setFor: scopeSchema})
+      .nullable()
+      .describe('The switch that decides, of the entity or of its charged parent; null if none is set'),
     limits: listOf({
       name: z.string(),
       capacity: z.int().min(1).describe('Whole tokens'),
@@ -102,6 +106,7 @@ export const entityShowResult = strictObject({
         .int()
         .nullable()
         .describe('Whole tokens now, over all shards; negative in debt, null without a bucket'),
+      capacityNow: count.describe('Whole tokens that apply now: with a temporary limit, a schedule and top-ups'),
     }),
     shards: count.describe('0 without a bucket'),
   }),

@@ -1,13 +1,15 @@
 import {availableTogether} from '../../core/buckets/shards.js'
+import {plainAt} from '../../core/calendar/kind-definition.js'
 import {LEVELS, type Level, type Limit} from '../../core/limits/limit.js'
 import {DEFAULT_RESOURCE} from '../../core/names.js'
 import {toTokens} from '../../core/token-math.js'
 import {currentRecord} from '../../limiter/levels/reads.js'
+import {topUpsOf} from '../../limiter/queue/apply-limits.js'
 import {shareOfRecord} from '../../limiter/queue/known-bucket.js'
 import type {ShardedBucket} from '../../repository/buckets/buckets.js'
 import {entityMissing} from '../../repository/entities/lineage.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
-import type {ConfigRecord} from '../../schema/config-record.js'
+import type {AccessSwitch, ConfigRecord, ConfigScope} from '../../schema/config-record.js'
 import type {EntityRecord} from '../../schema/entity-record.js'
 import {type SharedCharge, sharedCharge} from './family-limits.js'
 
@@ -27,11 +29,20 @@ export interface ResourceOverview {
   /** `undefined`: no limits apply. */
   readonly source: Level | undefined
   readonly cascade: SharedCharge | undefined
+  /** The switch that decides, of the entity or of a parent that is charged too. Absent if none is set. */
+  readonly access?: AccessOverview
   readonly limits: readonly LimitOverview[]
   readonly shards: number
 }
 
+export interface AccessOverview {
+  readonly access: AccessSwitch
+  readonly scope: ConfigScope
+}
+
 export interface LimitOverview extends Limit {
+  /** Whole tokens that apply now: with a temporary limit, a schedule and top-ups. */
+  readonly capacityNow: number
   /** Whole tokens over all shards, negative in debt. `undefined`: no bucket. */
   readonly available: number | undefined
 }
@@ -54,6 +65,7 @@ export async function entityOverview(
   ])
   if (!record && own.length === 0 && live.size === 0) throw entityMissing(id)
 
+  const ofParent = byResource(record?.parent === undefined ? [] : await configs.ofEntity(record.parent))
   const ofEntity = byResource(own)
   const ofAll = byResource(ofResources)
   const overview = (resource: string | undefined): ResourceOverview => {
@@ -68,10 +80,16 @@ export async function entityOverview(
       const cascade = level === 'system' ? undefined : found[level]?.cascade
       return cascade === undefined ? [] : [{cascade, level}]
     })
+    const cascade = sharedCharge(record, policies[0])
+    const access = accessOf(LEVELS.map(level => found[level]))
+    const atParent = [ofParent.get(resource ?? ''), ofParent.get(DEFAULT_RESOURCE), found.resource]
+    const parentAccess = cascade?.charged ? accessOf(atParent) : undefined
+    const decisive = access?.access !== 'disabled' && parentAccess?.access === 'disabled' ? parentAccess : access
     return {
       resource,
       source,
-      cascade: sharedCharge(record, policies[0]),
+      cascade,
+      ...(decisive && {access: decisive}),
       ...levels(live.get(resource ?? ''), (source && found[source]?.limits) ?? [], nowMs),
     }
   }
@@ -85,6 +103,12 @@ export async function entityOverview(
   }
 }
 
+/** Records from the most to the least specific level. */
+function accessOf(records: readonly (ConfigRecord | undefined)[]): AccessOverview | undefined {
+  const record = records.find(each => each?.access !== undefined)
+  return record && {access: record.access as AccessSwitch, scope: record.scope}
+}
+
 function byResource(records: readonly ConfigRecord[]): Map<string, ConfigRecord> {
   return new Map(records.flatMap(record => (record.scope.level === 'system' ? [] : [[record.scope.resource, record]])))
 }
@@ -96,7 +120,13 @@ function levels(
   nowMs: number,
 ): Pick<ResourceOverview, 'limits' | 'shards'> {
   const shards = (bucket?.shards ?? []).filter(shard => shard.kind === 'bucket')
-  const states = shards.map(shard => shareOfRecord(currentRecord(shard, nowMs, limits)))
-  const available = (name: string) => (states.length === 0 ? undefined : toTokens(availableTogether(states, name)))
-  return {limits: limits.map(limit => ({...limit, available: available(limit.name)})), shards: states.length}
+  const records = shards.map(shard => currentRecord(shard, nowMs, limits))
+  const states = records.map(shareOfRecord)
+  const topUps = topUpsOf(records, nowMs)
+  const overview = (limit: Limit): LimitOverview => ({
+    ...limit,
+    capacityNow: plainAt(limit, nowMs).capacity + toTokens(topUps.get(limit.name) ?? 0n),
+    available: states.length === 0 ? undefined : toTokens(availableTogether(states, limit.name)),
+  })
+  return {limits: limits.map(overview), shards: states.length}
 }

@@ -19,6 +19,7 @@ describe('the children that drain a parent', () => {
         {entity: 'b', share: 0.75, ratePerSecond: 30},
         {entity: 'a', share: 0.25, ratePerSecond: 10},
       ],
+      others: 0,
     })
   })
 
@@ -29,7 +30,17 @@ describe('the children that drain a parent', () => {
         {entity: 'b', share: 0.75, ratePerSecond: null},
         {entity: 'a', share: 0.25, ratePerSecond: 0},
       ],
+      others: 0,
     })
     expect(drain().children).toEqual([])
+  })
+
+  it('leave the rest to the parent itself, and to children that have moved', () => {
+    const parent = readingOf(bucketOf('team#r', {limits: {tpm: {capacity: 100, consumed: 1000}}}), {})
+    expect(drain(parent, child('a', 0, 100), child('gone', 0, 300, 'other#r'))).toEqual({
+      basis: 'total',
+      children: [{entity: 'a', share: 0.1, ratePerSecond: 0}],
+      others: 0.9,
+    })
   })
 })

@@ -145,9 +145,12 @@ function parentLines(
 
 const MOST_CHILDREN = 8
 
+/** Smaller shares are differences of buckets that were read at different instants. */
+const LEAST_SHOWN = 0.01
+
 function drainLines({id, tightest}: Row, data: WatchData, glyphs: GlyphSet): Line[] {
   if (!tightest) return []
-  const {basis, children} = drainOf(data, id, tightest.name)
+  const {basis, children, others} = drainOf(data, id, tightest.name)
   const shown = children.slice(0, MOST_CHILDREN).map(({entity, share, ratePerSecond}): Line => {
     const name = data.names.get(entity)
     const rate = ratePerSecond === null ? glyphs.dash : formatShortNumber(ratePerSecond)
@@ -160,10 +163,12 @@ function drainLines({id, tightest}: Row, data: WatchData, glyphs: GlyphSet): Lin
   })
   const more = children.length - shown.length
   const since = basis === 'rate' ? 'used now' : 'used so far'
-  return section(
-    `Children, share of ${tightest.name} ${since}`,
-    more > 0 ? [...shown, [seg(`  and ${formatCount(more)} more`, 'dim')]] : shown,
-  )
+  const rest = `  ${formatShortPercent(others).padStart(4)} by itself, or by children that moved or were deleted`
+  return section(`Children, share of ${tightest.name} ${since}`, [
+    ...shown,
+    ...(more > 0 ? [[seg(`  and ${formatCount(more)} more`, 'dim')]] : []),
+    ...(shown.length > 0 && others >= LEAST_SHOWN ? [[seg(rest, 'dim')]] : []),
+  ])
 }
 
 function loadedLines({limits, units, usage, audit, problems, loadedAtMs}: Detail, frame: Frame): Line[] {
@@ -254,13 +259,16 @@ function shardLevel(
   ]
 }
 
-/** Based on the total since the buckets exist if nothing is consumed now. */
+/** Shares of the parent's consumption; of the total since the buckets exist if nothing is consumed now. */
 export function drainOf({readings}: Pick<WatchData, 'readings'>, parentId: string, limit: string) {
   const children = [...readings.values()].filter(({chargedTo, isGone}) => chargedTo === parentId && !isGone)
   const rates = children.map(({ratePerSecond}) => Math.max(0, ratePerSecond.get(limit) ?? 0))
   const isConsuming = rates.some(rate => rate > 0)
   const amounts = isConsuming ? rates : children.map(child => consumedOf(child, limit))
-  const sum = amounts.reduce((total, each) => total + each, 0)
+  const parent = readings.get(parentId)
+  const charged = isConsuming ? parent?.ratePerSecond.get(limit) : parent && consumedOf(parent, limit)
+  const ofChildren = amounts.reduce((total, each) => total + each, 0)
+  const sum = Math.max(ofChildren, charged ?? 0)
   const drain = children.map(({bucket, ratePerSecond}, at) => ({
     entity: bucket.entity,
     share: sum > 0 ? (amounts[at] ?? 0) / sum : 0,
@@ -268,7 +276,7 @@ export function drainOf({readings}: Pick<WatchData, 'readings'>, parentId: strin
   }))
   const used = drain.filter(({share}) => share > 0)
   used.sort((a, b) => b.share - a.share || (a.entity < b.entity ? -1 : 1))
-  return {basis: isConsuming ? 'rate' : 'total', children: used}
+  return {basis: isConsuming ? 'rate' : 'total', children: used, others: sum > 0 ? 1 - ofChildren / sum : 0}
 }
 
 function consumedOf({bucket}: Reading, limit: string): number {

@@ -9,6 +9,7 @@ import {
   formatShortPercent,
   formatShortSpan,
 } from '../core/text/text.js'
+import {refusedTotal} from '../insight/usage/refused.js'
 import type {WatchedBuckets} from './document.js'
 import type {WatchedBucketJson, WatchResult} from './results.js'
 import {amountText} from './screen/line.js'
@@ -67,7 +68,7 @@ const columnsOf = (
   },
   {name: 'refill', header: 'REFILL/S', align: 'right', fit: 'spare', value: bucket => refillText(bucket)},
   ...(isRated(buckets) ? rateColumns(rateLimit) : []),
-  {name: 'refused', value: ({refused}) => refused.requests + refused.byParent},
+  {name: 'refused', value: ({refused}) => refusedTotal(refused)},
   {
     name: 'last-refused',
     header: 'LAST REFUSED',

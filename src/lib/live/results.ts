@@ -46,7 +46,12 @@ const watchedBucketSchema = strictObject({
     refillPerSecond: z.number(),
     ...quotaLevelShape,
     ratePerSecond: z.number().nullable().describe('Tokens consumed per second, net; null until the second reading.'),
-    typical: z.int().min(1).describe('Tokens of the average request, from the counters of the bucket.'),
+    typical: z
+      .int()
+      .min(1)
+      .describe(
+        'Tokens of the average request, by the counters of the bucket; per write if only clients that count no requests have written; 1 if unknown.',
+      ),
     unit: limitKindShape.unit,
   }).describe('All shards together.'),
 }).meta({id: 'WatchedBucket'})

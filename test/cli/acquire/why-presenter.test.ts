@@ -11,7 +11,7 @@ import {typedFlags} from '../../../src/lib/cli/base/settings.js'
 import {type Limit, MAX_TOKENS} from '../../../src/lib/core/limits/limit.js'
 import {parseLimit} from '../../../src/lib/core/limits/limit-text.js'
 import {DEFAULT_RESOURCE} from '../../../src/lib/core/names.js'
-import {NOT_REFUSED} from '../../../src/lib/insight/usage/refused.js'
+import {NOT_REFUSED, type RecentUsage} from '../../../src/lib/insight/usage/refused.js'
 import type {ExplainedLimit, Explanation} from '../../../src/lib/insight/why/explain.js'
 
 const AT_MS = Date.UTC(2026, 0, 2, 3, 4, 5)
@@ -43,7 +43,20 @@ const limit = (change: Partial<ExplainedLimit> = {}): ExplainedLimit => ({
   refused: NOT_REFUSED,
   feedback: undefined,
   drainedBy: [],
+  drainedByOthers: 0,
   ...change,
+})
+
+const recent = ({admitted = 0, requests = 0, byParent = 0}): RecentUsage => ({
+  since: '2026-01-02T02:00:00Z',
+  admitted,
+  tokens: new Map(),
+  refused: {
+    requests,
+    byParent,
+    limits: new Map(),
+    lastAtMs: requests + byParent > 0 ? Date.UTC(2026, 0, 2, 3, 4, 1) : undefined,
+  },
 })
 
 const explanation = (limits: ExplainedLimit[], change: Partial<Explanation> = {}): Explanation => ({
@@ -59,8 +72,7 @@ const explanation = (limits: ExplainedLimit[], change: Partial<Explanation> = {}
   disabled: undefined,
   bypassed: [],
   basis: 'asked',
-  refused: {requests: 0, byParent: 0, limits: new Map(), lastAtMs: undefined},
-  refusedSince: '2026-01-02T02:00:00Z',
+  recent: recent({}),
   limits,
   ...change,
 })
@@ -79,12 +91,11 @@ describe('an explanation', () => {
   })
 
   it('shows recent refusals: how many, by which limit, and the last', () => {
-    const refused = {requests: 312, byParent: 0, limits: new Map(), lastAtMs: Date.UTC(2026, 0, 2, 3, 4, 1)}
     const refusing = limit({available: 193, refused: {requests: 312, tokens: 262_080}})
-    const result = explanation([refusing], {refused, basis: 'typical'})
+    const result = explanation([refusing], {recent: recent({admitted: 688, requests: 312}), basis: 'typical'})
     expect(whyLines(result)).toEqual([
       'user-1, gpt-4: a typical request (1 rpm) is admitted now.',
-      'user-1: 312 requests refused since 2026-01-02T02:00:00Z, last 4 s ago.',
+      'user-1: 31 % of requests refused (312 of 1,000 since 2026-01-02T02:00:00Z, last 4 s ago).',
       '',
       'rpm of user-1 has room',
       '  level    193 of 100 left, 1 requested',
@@ -94,12 +105,48 @@ describe('an explanation', () => {
     expect(whyJson(result)).toMatchObject({
       request: 'typical',
       refused: {requests: 312, byParent: 0, since: '2026-01-02T02:00:00Z', lastAt: '2026-01-02T03:04:01.000Z'},
+      recent: {since: '2026-01-02T02:00:00Z', admitted: 688, refused: 312, share: 0.312},
       limits: [{refused: {requests: 312, tokens: 262_080}}],
     })
-    const byParent = {...refused, requests: 0, byParent: 1}
-    expect(whyLines(explanation([limit()], {refused: byParent}))[1]).toBe(
-      'user-1: 1 request refused only by the parent since 2026-01-02T02:00:00Z, last 4 s ago.',
+    expect(whyLines(explanation([limit()], {recent: recent({admitted: 9, byParent: 1})}))[1]).toBe(
+      'user-1: 10 % of requests refused (1 of 10 since 2026-01-02T02:00:00Z, 1 only by the parent, last 4 s ago).',
     )
+  })
+
+  it('leads with the share of refused requests, not with the wait of one, if most are refused', () => {
+    const most = recent({admitted: 1200, requests: 8300})
+    const [first, , second] = whyLines(explanation([limit({...empty, retryAfterMs: 114})], {recent: most}))
+    expect(first).toBe(
+      'user-1, gpt-4: 87 % of requests refused (8,300 of 9,500 since 2026-01-02T02:00:00Z, last 4 s ago). ' +
+        'A request for 1 rpm is refused now; without others, ready in 114 ms.',
+    )
+    expect(second).toBe('rpm of user-1 refuses, clears in 114 ms without other requests')
+    expect(whyLines(explanation([limit()], {recent: most}))[0]).toMatch(
+      /A request for 1 rpm would be admitted at this instant\.$/,
+    )
+    const over = {...most, refused: {...most.refused, lastAtMs: AT_MS - 600_000}}
+    expect(whyLines(explanation([limit()], {recent: over}))[0]).toBe(
+      'user-1, gpt-4: a request for 1 rpm is admitted now.',
+    )
+  })
+
+  it('says that an average counts writes if the clients count no requests', () => {
+    expect(whyLines(explanation([limit()], {basis: 'per-write'}))[0]).toBe(
+      'user-1, gpt-4: a request like the average write (1 rpm) is admitted now.',
+    )
+  })
+
+  it('shows an overdrawn soft limit as overdrawn, not as one with room', () => {
+    const soft = limit({available: -2, capacity: 1, configured: {...RPM, capacity: 1, soft: true}})
+    const lines = whyLines(explanation([soft]))
+    expect(lines.slice(2, 4)).toEqual([
+      'rpm of user-1 is soft: it is overdrawn and refuses nothing',
+      '  level    0 of 1 left, overdrawn by 2, 1 requested',
+    ])
+    expect(whyShortLines({entity: 'user-1', atMs: AT_MS, explanations: [explanation([soft])]})[0]).toContain(
+      'rpm 0 of 1 left, overdrawn by 2, 1 requested',
+    )
+    expect(whyLines(explanation([{...soft, available: 1}]))[2]).toBe('rpm of user-1 has room')
   })
 
   it('shows the limit, scope, shards, wait and remedies of a refusal', () => {
@@ -129,10 +176,10 @@ describe('an explanation', () => {
     const parent = {...empty, level: 'parent', entity: 'team-1'} as const
     const lines = (limits: ExplainedLimit[]) =>
       whyLines(explanation(limits, {parent: 'team-1', cascade: {charged: true, level: 'record', parent: 'team-1'}}))
-    expect(lines([limit(), limit({...parent, drainedBy})])).toEqual(
+    expect(lines([limit(), limit({...parent, drainedBy, drainedByOthers: 30})])).toEqual(
       expect.arrayContaining([
         'rpm of the parent team-1 refuses, clears in 2 s',
-        '  consumed by  user-2 1,000, user-1 2 (since 2026-01-02T03:00:00Z)',
+        '  consumed by  user-2 1,000, user-1 2, others 30 (since 2026-01-02T03:00:00Z)',
         'Requests of user-1 also charge its parent team-1.',
       ]),
     )
@@ -235,7 +282,7 @@ describe('a quota', () => {
 describe('all resources of an entity', () => {
   const refusing = explanation([limit({...empty, level: 'parent', entity: 'team'})], {
     name: 'Acme',
-    refused: {requests: 0, byParent: 7, limits: new Map(), lastAtMs: Date.UTC(2026, 0, 2, 3, 4, 1)},
+    recent: recent({admitted: 93, byParent: 7}),
   })
   const fine = explanation([limit({available: 40, requested: 3})], {resource: 'search'})
   const report = {entity: 'user-1', atMs: fine.atMs, explanations: [refusing, fine]}
@@ -256,7 +303,7 @@ describe('all resources of an entity', () => {
   it('prints one line per resource on request', () => {
     expect(whyShortLines(report)).toEqual([
       '2026-01-02T03:04:05Z  user-1 gpt-4  refused: rpm of the parent team 0 of 100 left, 1 requested, clears in 2 s; ' +
-        '7 requests refused only by the parent since 2026-01-02T02:00:00Z, last 4 s ago',
+        '7 % of requests refused (7 of 100 since 2026-01-02T02:00:00Z, 7 only by the parent, last 4 s ago)',
       '2026-01-02T03:04:05Z  user-1 search  fits: rpm 40 of 100 left, 3 requested',
     ])
     const never = explanation([limit({...empty, requested: 200, retryAfterMs: Infinity})])

@@ -1,7 +1,8 @@
 import {expect, it} from 'vitest'
+import {topListing} from '../../../src/lib/cli/usage/top-presenter.js'
 import {parseLimits} from '../../../src/lib/core/limits/limit-text.js'
 import {windowStart} from '../../../src/lib/core/window.js'
-import {NOT_REFUSED} from '../../../src/lib/insight/usage/refused.js'
+import {NOT_REFUSED, refusedTotal} from '../../../src/lib/insight/usage/refused.js'
 import {reportUsage, totalUsage, walkUsage} from '../../../src/lib/insight/usage/usage-report.js'
 import {topConsumers} from '../../../src/lib/insight/usage/usage-top.js'
 import {NamespaceRepository} from '../../../src/lib/repository/repository.js'
@@ -247,7 +248,25 @@ describeOnEngine('reports on usage', () => {
       totals: [{name: 'rpm'}, {name: 'tpm', tokens: 9, windows: 1, refused: {requests: 4, tokens: 200}}],
     })
     const {consumers} = await topConsumers(own, {...range, resource: 'r', by: 'refused', most: 10})
-    expect(consumers.map(({entity, share, refused: {requests}}) => [entity, share, requests])).toEqual([['a', 1, 4]])
+    expect(consumers.map(({entity, share, refused}) => [entity, share, refusedTotal(refused)])).toEqual([['a', 1, 8]])
+  })
+
+  it('rank a child that only its parent refused by these refusals, as watch shows them', async () => {
+    const tenant = newTenant(table)
+    const own = new NamespaceRepository(tenant, undefined)
+    await own.configs.set({level: 'resource', resource: 'r'}, parseLimits(['rpm=10']))
+    await use(tenant, 'child', 'r', 1, {rpm: 2}, 2, refusals(0, 30))
+    await use(tenant, 'sibling', 'r', 1, {rpm: 2}, 2, refusals(0, 10))
+    await use(tenant, 'parent', 'r', 1, {rpm: 4}, 4, refusals(40))
+    const top = await topConsumers(own, {...range, resource: 'r', by: 'refused', most: 10})
+    expect(top.consumers.map(({entity, share}) => [entity, share])).toEqual([
+      ['parent', 1],
+      ['child', 0.75],
+      ['sibling', 0.25],
+    ])
+    const listing = topListing(top, {units: undefined, resource: 'r', by: 'refused', isByEntity: false, isCsv: false})
+    const column = listing.columns.find(({name}) => name === 'refused')
+    expect(listing.rows.map(row => column?.value(row))).toEqual([40, 30, 10])
   })
 
   it('rank consumers by requests or by a limit, over configured and live resources', async () => {

@@ -82,7 +82,7 @@ describeOnEngine('an explanation', () => {
     expect(explanation).toMatchObject({
       basis: 'typical',
       admitted: false,
-      refused: {requests: 3, byParent: 2, lastAtMs: scene.nowMs - 4000},
+      recent: {admitted: 10, refused: {requests: 3, byParent: 2, lastAtMs: scene.nowMs - 4000}},
     })
     const result = explanation.limits.map(each => [each.entity, each.name, each.requested, each.refused.requests])
     expect(result).toEqual([
@@ -100,6 +100,20 @@ describeOnEngine('an explanation', () => {
     expect([...readings.values()].map(({typical}) => typical)).toEqual([[1, 401]])
     expect(await ask(scene, {consume: {tpm: 5}})).toMatchObject({basis: 'asked', admitted: true})
     expect(await ask(scene, {entity: 'user-2'})).toMatchObject({basis: 'one-token'})
+  })
+
+  it('takes the average request from recorded usage if the counters of the bucket do not tell', async () => {
+    const scene = new Scene(table)
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'tpm=10k/min')
+    const limiter = scene.limiter()
+    const lease = await limiter.acquire(request({tpm: 50}))
+    for (const tpm of [40, 30, 30]) {
+      await lease.consume({tpm})
+    }
+    await lease.commit()
+    expect(await ask(scene)).toMatchObject({basis: 'one-token', limits: [{requested: 1}]})
+    await used(scene, 'user-1', {tpm: 150}, {totalEvents: 1})
+    expect(await ask(scene)).toMatchObject({basis: 'typical', limits: [{requested: 150}]})
   })
 
   it('shows the switch of a disabled entity or parent, its scope, and no limits', async () => {
@@ -181,6 +195,13 @@ describeOnEngine('an explanation', () => {
         {entity: 'user-1', tokens: 2},
       ],
     ])
+    expect(explanation.limits[2]?.drainedByOthers).toBe(0)
+    // The hour of the team includes its own requests, and children that have moved.
+    await used(scene, 'team-1', {rpm: 12})
+    await scene.entity('user-2', 'team-2')
+    const moved = (await ask(scene, {consume: {rpm: 1}})).limits.at(-1)
+    expect(moved).toMatchObject({drainedBy: [{entity: 'user-1', tokens: 2}], drainedByOthers: 10})
+    await scene.entity('user-2', 'team-1')
     // Asked about the team itself, its children are named too.
     const [team] = (await ask(scene, {entity: 'team-1'})).limits
     expect(team?.drainedBy).toHaveLength(2)

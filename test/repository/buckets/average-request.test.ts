@@ -25,9 +25,18 @@ describe('the average request of a bucket', () => {
 
   it('counts a write as a request of clients that count no requests', () => {
     expect(average(bucketOf('a#b', bucket({tpm: 1000}, 10)), 0)).toEqual({tpm: 100})
-    expect(average(bucketOf('a#b', bucket({tpm: 1000}, 10)), 4)).toEqual({tpm: 100})
+  })
+
+  it('counts requests, not the writes that settle them', () => {
     // A request and its settlement.
     expect(average(bucketOf('a#b', bucket({tpm: 1000}, 10)), 5)).toEqual({tpm: 200})
+    // Also writes that count refusals: a limit that counts requests shows that no other client has written.
+    expect(average(bucketOf('a#b', bucket({rpm: 4, tpm: 600}, 10)), 4)).toEqual({rpm: 1, tpm: 150})
+  })
+
+  it('is unknown if other clients may have written', () => {
+    expect(average(bucketOf('a#b', bucket({tpm: 1000}, 10)), 4)).toEqual({none: 0})
+    expect(average(bucketOf('a#b', bucket({rpm: 10, tpm: 1000}, 10)), 4)).toEqual({none: 0})
   })
 
   it('is sorted by name, as levels are', () => {

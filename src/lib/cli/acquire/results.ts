@@ -57,14 +57,23 @@ const whyOneResult = strictObject({
   disabled: switchSchema.nullable().describe('The switch that refuses every request; limits is then empty'),
   bypassed: z.array(switchSchema).describe('Bypass switches of the entity and its parent'),
   request: z
-    .enum(['asked', 'typical', 'one-token'])
-    .describe('The explained request: as given, the average request of the bucket, or one token of each limit'),
+    .enum(['asked', 'typical', 'per-write', 'one-token'])
+    .describe(
+      'The explained request: as given, the average admitted request, the average write of clients that count no ' +
+        'requests, or one token of each limit if the average is unknown',
+    ),
   refused: strictObject({
     requests: z.number().describe('Refused by limits of the entity itself, each request once'),
     byParent: z.number().describe('Refused only by its parent'),
     since: z.string().describe('Start of the first counted hour, UTC'),
     lastAt: textOrNull.describe('UTC, ISO 8601; null without refusals'),
   }).describe('Recently refused requests'),
+  recent: strictObject({
+    since: z.string().describe('Start of the first counted hour, UTC'),
+    admitted: z.number().describe('Recorded requests; writes of clients that count no requests'),
+    refused: z.number().describe('By its own limits or its parent'),
+    share: z.number().nullable().describe('Refused fraction; null without requests'),
+  }).describe('Requests of at least the last 10 minutes'),
   limits: listOf({
     name: z.string(),
     level: z.enum(['entity', 'parent']),
@@ -100,6 +109,9 @@ const whyOneResult = strictObject({
       entity: z.string(),
       tokens: z.int().min(1),
     }).describe('Children that charge this limit, largest first; only when it is exceeded'),
+    drainedByOthers: count.describe(
+      'Other tokens charged to it in that hour: its own, of smaller children, and of children that moved or were deleted',
+    ),
     remedies: z.array(remedySchema),
   }),
 })

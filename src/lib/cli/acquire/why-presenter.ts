@@ -12,8 +12,17 @@ import {
 } from '../../core/limits/limit.js'
 import {formatLimit} from '../../core/limits/limit-text.js'
 import {DEFAULT_RESOURCE} from '../../core/names.js'
-import {formatPlural, formatSpan, formatTokens, formatWait, shellWord} from '../../core/text/text.js'
+import {
+  formatCount,
+  formatPercent,
+  formatPlural,
+  formatSpan,
+  formatTokens,
+  formatWait,
+  shellWord,
+} from '../../core/text/text.js'
 import type {SharedCharge} from '../../insight/lookup/family-limits.js'
+import {refusedShare, refusedTotal} from '../../insight/usage/refused.js'
 import type {ExplainedLimit, Explanation, SetSwitch} from '../../insight/why/explain.js'
 import {isoMilliseconds, isoSeconds} from '../../schema/attribute-value.js'
 import type {StoredFeedback} from '../../schema/kind-attributes.js'
@@ -82,17 +91,29 @@ function bypassLines({bypassed, resource}: Explanation, where: string): string[]
 }
 
 function refusedLines(explanation: Explanation): string[] {
-  const text = refusedLately(explanation)
-  return text === undefined ? [] : [`${explanation.entity}: ${text}.`]
+  const text = refusedText(explanation)
+  return text === undefined || isOverrun(explanation) ? [] : [`${explanation.entity}: ${text}.`]
 }
 
-function refusedLately({refused, refusedSince, atMs}: Explanation): string | undefined {
-  const {requests, byParent, lastAtMs} = refused
-  if (requests + byParent === 0) return undefined
-  const own = requests > 0 ? [`${formatPlural(requests, 'request')} refused`] : []
-  const parent = byParent > 0 ? [`${formatPlural(byParent, 'request')} refused only by the parent`] : []
-  const last = lastAtMs === undefined ? '' : `, last ${formatSpan(Math.max(0, atMs - lastAtMs))} ago`
-  return `${[...own, ...parent].join(', ')} since ${refusedSince}${last}`
+/** With this share of recent requests refused, the wait of a single request would mislead. */
+const OVERRUN_SHARE = 0.5
+
+/** Refusals are written up to 10 s late, and counted some seconds later. */
+const OVERRUN_MS = 120_000
+
+function isOverrun({recent, atMs}: Explanation): boolean {
+  const {lastAtMs = 0} = recent.refused
+  return (refusedShare(recent) ?? 0) >= OVERRUN_SHARE && atMs - lastAtMs <= OVERRUN_MS
+}
+
+function refusedText({recent, atMs}: Explanation): string | undefined {
+  const {refused, admitted, since} = recent
+  const [total, share] = [refusedTotal(refused), refusedShare(recent)]
+  if (total === 0 || share === null) return undefined
+  const parent = refused.byParent > 0 ? `, ${formatCount(refused.byParent)} only by the parent` : ''
+  const last = refused.lastAtMs === undefined ? '' : `, last ${formatSpan(Math.max(0, atMs - refused.lastAtMs))} ago`
+  const counts = `${formatCount(total)} of ${formatCount(Math.max(0, admitted) + total)} since ${since}`
+  return `${formatPercent(share)} of requests refused (${counts}${parent}${last})`
 }
 
 function sharedLines(entity: string, cascade: SharedCharge): string[] {
@@ -102,6 +123,13 @@ function sharedLines(entity: string, cascade: SharedCharge): string[] {
   return level === 'record' ? [] : ['', `Requests of ${entity} do not charge its parent ${parent}${source}.`]
 }
 
+const BASES: Readonly<Record<Explanation['basis'], (amounts: string) => string>> = {
+  asked: amounts => `a request for ${amounts}`,
+  typical: amounts => `a typical request (${amounts})`,
+  'per-write': amounts => `a request like the average write (${amounts})`,
+  'one-token': amounts => `a request for ${amounts}`,
+}
+
 function verdict(explanation: Explanation): string {
   const {resource, limits, admitted, retryAfterMs, atMs, basis, disabled} = explanation
   if (disabled) return disabledText(explanation, disabled)
@@ -109,7 +137,13 @@ function verdict(explanation: Explanation): string {
   const own = limits.filter(({level}) => level === 'entity')
   const units = new Map(own.flatMap(({name, configured: {unit}}) => (unit === undefined ? [] : [[name, unit]])))
   const amounts = amountWords(Object.fromEntries(own.map(({name, requested}) => [name, requested])), units)
-  const request = basis === 'typical' ? `a typical request (${amounts})` : `a request for ${amounts}`
+  const request = BASES[basis](amounts)
+  if (isOverrun(explanation)) {
+    const wait =
+      retryAfterMs === Infinity ? 'waiting does not help' : `without others, ready in ${formatWait(retryAfterMs)}`
+    const now = admitted ? 'would be admitted at this instant' : `is refused now; ${wait}`
+    return `${entity}, ${resource}: ${refusedText(explanation)}. A${request.slice(1)} ${now}.`
+  }
   const subject = `${entity}, ${resource}: ${request}`
   if (admitted) return `${subject} is admitted now.`
   if (retryAfterMs === Infinity) return `${subject} is refused, and waiting does not help.`
@@ -117,29 +151,49 @@ function verdict(explanation: Explanation): string {
   return `${subject} is refused. It will be admitted in ${formatWait(retryAfterMs)}, at ${at}.`
 }
 
-function limitLines(limit: ExplainedLimit, {hour, atMs, refusedSince}: Explanation): string[] {
-  const {name, entity, level, available, capacity, requested, exceeded, shards, scope, drainedBy, configured} = limit
+function limitLines(limit: ExplainedLimit, explanation: Explanation): string[] {
+  const {hour, atMs, recent} = explanation
+  const {name, entity, level, exceeded, shards, scope, drainedBy, configured} = limit
   const {refused, isBypassed} = limit
   const count = (tokens: number) => formatTokens(tokens, configured.unit)
   const whose = level === 'parent' ? `the parent ${entity}` : entity
+  const alone = isOverrun(explanation) ? ' without other requests' : ''
   const clears =
-    limit.retryAfterMs === Infinity ? 'waiting does not help' : `clears in ${formatWait(limit.retryAfterMs)}`
-  const state = exceeded ? `refuses, ${clears}` : isBypassed ? 'is bypassed' : 'has room'
+    limit.retryAfterMs === Infinity ? 'waiting does not help' : `clears in ${formatWait(limit.retryAfterMs)}${alone}`
+  const state = exceeded
+    ? `refuses, ${clears}`
+    : isBypassed
+      ? 'is bypassed'
+      : isOverdrawn(limit)
+        ? 'is soft: it is overdrawn and refuses nothing'
+        : 'has room'
   const isShared = level === 'parent' || drainedBy.length > 0
-  const consumers = drainedBy.map(({entity: child, tokens}) => `${child} ${count(tokens)}`).join(', ')
+  const others = limit.drainedByOthers > 0 ? [`others ${count(limit.drainedByOthers)}`] : []
+  const consumers = [...drainedBy.map(({entity: child, tokens}) => `${child} ${count(tokens)}`), ...others].join(', ')
   return factLines(`${name} of ${whose} ${state}`, {
-    level: `${count(available)} of ${count(capacity)} left, ${count(requested)} requested`,
+    level: leftText(limit),
     'set for': `${scopeWords(scope)}: ${rateText(configured)}`,
     'topped up': limit.toppedUp > 0 ? `${count(limit.toppedUp)} until the reset` : undefined,
     resets: resetsText(limit, atMs),
     shards: shards.length > 1 ? shardsText(limit) : undefined,
     'provider feedback': feedbackText(limit),
-    refused: refused.requests > 0 ? refusedText(limit, refusedSince) : undefined,
+    refused: refused.requests > 0 ? refusedByText(limit, recent.since) : undefined,
     'consumed by': exceeded && isShared ? `${consumers || 'no recorded usage yet'} (since ${hour})` : undefined,
   })
 }
 
-function refusedText({refused, configured}: ExplainedLimit, since: string): string {
+const isOverdrawn = ({configured, available, requested}: ExplainedLimit): boolean =>
+  configured.soft === true && available < requested
+
+function leftText(limit: ExplainedLimit): string {
+  const {available, capacity, requested, configured} = limit
+  const count = (tokens: number) => formatTokens(tokens, configured.unit)
+  const debt = configured.soft && available < 0 ? `, overdrawn by ${count(-available)}` : ''
+  const left = count(debt === '' ? available : 0)
+  return `${left} of ${count(capacity)} left${debt}, ${count(requested)} requested`
+}
+
+function refusedByText({refused, configured}: ExplainedLimit, since: string): string {
   const tokens = formatTokens(refused.tokens, configured.unit)
   return `${formatPlural(refused.requests, 'request')} for ${tokens} since ${since}`
 }
@@ -201,6 +255,12 @@ export function whyJson(explanation: Explanation, where = ''): WhyOneResult {
     bypassed: explanation.bypassed.map(each => switchJson(each, [lifting(each, where)])),
     request: explanation.basis,
     refused: refusedJson(explanation),
+    recent: {
+      since: explanation.recent.since,
+      admitted: explanation.recent.admitted,
+      refused: refusedTotal(explanation.recent.refused),
+      share: refusedShare(explanation.recent),
+    },
     limits: limits.map(limit => ({
       name: limit.name,
       level: limit.level,
@@ -223,6 +283,7 @@ export function whyJson(explanation: Explanation, where = ''): WhyOneResult {
       refused: limit.refused,
       shards: limit.shards.map(({shard, available, capacity}) => ({shard, available, capacity})),
       drainedBy: limit.drainedBy.map(({entity: child, tokens}) => ({entity: child, tokens})),
+      drainedByOthers: limit.drainedByOthers,
       remedies: remedies(limit, atMs, where).map(([command, purpose]) => ({command, purpose})),
     })),
   }
@@ -232,10 +293,10 @@ function switchJson({entity, scope}: SetSwitch, commands: readonly Remedy[]): No
   return {entity, setFor: scopeJson(scope), remedies: commands.map(([command, purpose]) => ({command, purpose}))}
 }
 
-function refusedJson({refused, refusedSince}: Explanation): WhyOneResult['refused'] {
+function refusedJson({recent: {refused, since}}: Explanation): WhyOneResult['refused'] {
   const {requests, byParent, lastAtMs} = refused
   const lastAt = lastAtMs === undefined ? null : new Date(lastAtMs).toISOString()
-  return {requests, byParent, since: refusedSince, lastAt}
+  return {requests, byParent, since, lastAt}
 }
 
 export type Remedy = readonly [command: string, purpose: string]
@@ -341,8 +402,7 @@ export function whyAllLines({entity, explanations}: WhyReport, where = ''): stri
   ]
 }
 
-const isNotable = (explanation: Explanation): boolean =>
-  !explanation.admitted || refusedLately(explanation) !== undefined
+const isNotable = (explanation: Explanation): boolean => !explanation.admitted || refusedText(explanation) !== undefined
 
 export function whyAllJson({entity, atMs, explanations}: WhyReport, where = ''): WhyAllResult {
   return {
@@ -357,7 +417,7 @@ export function whyShortLines({entity, atMs, explanations}: WhyReport): string[]
   const time = new Date(atMs).toISOString().replace(/\.\d+Z$/, 'Z')
   if (explanations.length === 0) return [`${time}  ${entity}  does not use a resource with limits`]
   return explanations.map(each => {
-    const refused = refusedLately(each)
+    const refused = refusedText(each)
     return `${time}  ${entity} ${each.resource}  ${stateText(each)}${refused === undefined ? '' : `; ${refused}`}`
   })
 }
@@ -374,8 +434,7 @@ function stateText({admitted, disabled, limits, retryAfterMs}: Explanation): str
 const roomOf = ({available, requested, capacity}: ExplainedLimit): number =>
   (available - requested) / Math.max(1, capacity)
 
-function limitText({name, level, entity, available, capacity, requested, configured}: ExplainedLimit): string {
-  const count = (tokens: number) => formatTokens(tokens, configured.unit)
-  const whose = level === 'parent' ? ` of the parent ${entity}` : ''
-  return `${name}${whose} ${count(available)} of ${count(capacity)} left, ${count(requested)} requested`
+function limitText(limit: ExplainedLimit): string {
+  const whose = limit.level === 'parent' ? ` of the parent ${limit.entity}` : ''
+  return `${limit.name}${whose} ${leftText(limit)}`
 }

@@ -78,8 +78,7 @@ export function usageListing(windows: readonly UsageWindow[], scope: UsageScope,
 const isOverdrawn = ({overdrawn}: {readonly overdrawn: number}): boolean => overdrawn > 0
 
 export const overdraftText = (writes = 0): string => (writes > 0 ? ` (overdrawn ${formatPlural(writes, 'time')})` : '')
-export const isRefusing = ({refused}: {readonly refused: Pick<LimitRefused, 'requests'>}): boolean =>
-  refused.requests > 0
+const isRefusing = ({refused}: {readonly refused: Pick<LimitRefused, 'requests'>}): boolean => refused.requests > 0
 
 type RefusedRow = {readonly name?: string; readonly refused?: LimitRefused}
 

@@ -1,9 +1,9 @@
 import {formatCount, formatTokens} from '../../core/text/text.js'
-import {NOT_REFUSED} from '../../insight/usage/refused.js'
+import {NOT_REFUSED, refusedTotal} from '../../insight/usage/refused.js'
 import type {TopConsumer, TopConsumers} from '../../insight/usage/usage-top.js'
 import type {Listing, ListingColumn} from '../output/listing.js'
 import {percentCell} from '../output/text-table.js'
-import {isRefusing, NOTHING_RECORDED, overdraftText, shareBar, type UsageScope, usageScopeJson} from './presenter.js'
+import {NOTHING_RECORDED, overdraftText, shareBar, type UsageScope, usageScopeJson} from './presenter.js'
 import type {UsageTopResult} from './results.js'
 
 export interface TopOrder {
@@ -43,7 +43,7 @@ export function topListing({consumers}: TopConsumers, scope: TopScope): Listing<
 }
 
 function textColumns(consumers: readonly TopConsumer[], {by, units}: TopScope): ListingColumn<TopConsumer>[] {
-  const isExtra = by !== 'refused' && !consumers.some(isRefusing)
+  const isExtra = by !== 'refused' && !consumers.some(({refused}) => refusedTotal(refused) > 0)
   const text = (name: string, tokens: number): string => `${name} ${formatTokens(tokens, units?.get(name))}`
   return [
     {
@@ -51,7 +51,7 @@ function textColumns(consumers: readonly TopConsumer[], {by, units}: TopScope): 
       value: ({limits, overdrawn}) =>
         Array.from(limits, ([name, tokens]) => text(name, tokens) + overdraftText(overdrawn.get(name))).join(', '),
     },
-    {name: 'refused', align: 'right', value: ({refused}) => refused.requests, isExtra},
+    {name: 'refused', align: 'right', value: ({refused}) => refusedTotal(refused), isExtra},
     {
       name: 'refused-tokens',
       header: 'REFUSED TOKENS',
@@ -69,7 +69,7 @@ function limitColumns(consumers: readonly TopConsumer[]): ListingColumn<TopConsu
   return [
     ...used.map(name => ({name: `used-${name}`, value: ({limits}: TopConsumer) => limits.get(name)})),
     ...overdrawn.map(name => ({name: `overdrawn-${name}`, value: (each: TopConsumer) => each.overdrawn.get(name)})),
-    {name: 'refused', value: each => each.refused.requests},
+    {name: 'refused', value: each => refusedTotal(each.refused)},
     ...refused.map(name => ({
       name: `refused-${name}`,
       value: (each: TopConsumer) => each.refused.limits.get(name)?.tokens,

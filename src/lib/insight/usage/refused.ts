@@ -3,7 +3,8 @@ import type {NamespaceRepository} from '../../repository/repository.js'
 import type {RefusalCounts} from '../../schema/refusal-counts.js'
 import type {UsageRecord} from '../../schema/usage-record.js'
 
-const HOUR_MS = 3_600_000
+/** Recent usage covers at least this time. Usage is recorded by the hour, so it covers at most an hour more. */
+const RECENT_MS = 600_000
 
 export interface RefusedUsage {
   /** By the entity's own limits, each request once. */
@@ -20,6 +21,10 @@ export interface LimitRefused {
   readonly requests: number
   readonly tokens: number
 }
+
+/** Requests of an entity that were refused, by its own limits or only by those of its parent. Every screen counts so. */
+export const refusedTotal = ({requests, byParent}: Pick<RefusedUsage, 'requests' | 'byParent'>): number =>
+  requests + byParent
 
 export const NOT_REFUSED: LimitRefused = {requests: 0, tokens: 0}
 
@@ -61,14 +66,35 @@ export function countedLimits(records: Iterable<Pick<UsageRecord, 'tokens' | 're
   return [...names].sort()
 }
 
-/** `refusedSince` is the start of the previous hour, UTC. */
-export async function recentlyRefused(
+export interface RecentUsage {
+  /** Start of the first counted hour, UTC. */
+  readonly since: string
+  /** Requests; writes of clients that count no requests. */
+  readonly admitted: number
+  /** Whole tokens charged, by limit. */
+  readonly tokens: ReadonlyMap<string, number>
+  readonly refused: RefusedUsage
+}
+
+export async function recentUsage(
   {usage}: Pick<NamespaceRepository, 'usage'>,
   entity: string,
   resource: string,
   nowMs: number,
-): Promise<{refused: RefusedUsage; refusedSince: string}> {
-  const range = {window: 'hourly', sinceMs: nowMs - HOUR_MS, untilMs: nowMs + 1, limit: 2} as const
+): Promise<RecentUsage> {
+  const range = {window: 'hourly', sinceMs: nowMs - RECENT_MS, untilMs: nowMs + 1, limit: 2} as const
   const {records} = await usage.ofEntity(entity, {resource, ...range})
-  return {refused: refusedIn(records), refusedSince: windowStart('hourly', nowMs - HOUR_MS)}
+  const tokens = new Map<string, number>()
+  let admitted = 0
+  for (const record of records) {
+    admitted += record.totalEvents
+    for (const [name, amount] of record.tokens) tokens.set(name, (tokens.get(name) ?? 0) + amount)
+  }
+  return {since: windowStart('hourly', nowMs - RECENT_MS), admitted, tokens, refused: refusedIn(records)}
+}
+
+/** Share of the recent requests that were refused. `null`: there were none. */
+export function refusedShare({admitted, refused}: Pick<RecentUsage, 'admitted' | 'refused'>): number | null {
+  const all = Math.max(0, admitted) + refusedTotal(refused)
+  return all === 0 ? null : refusedTotal(refused) / all
 }

@@ -2,7 +2,7 @@ import {InvalidInput} from '../../core/errors.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
 import type {UsageRecord} from '../../schema/usage-record.js'
 import {configuredResources, needResource} from '../lookup/known-names.js'
-import {type RefusedUsage, refusedIn, withRefused} from './refused.js'
+import {type RefusedUsage, refusedIn, refusedTotal, withRefused} from './refused.js'
 import {AmountTable, AskedUsage} from './usage-asked.js'
 import {type UsageSubject, walkUsage} from './usage-report.js'
 
@@ -57,6 +57,7 @@ export async function topConsumers(
     })
     const take = (record: UsageRecord) => {
       tallies.add(record)
+      // A request that a parent refused counts there.
       if (by === 'refused') whole += record.refused?.requests ?? 0
       windows++
       onProgress?.(windows)
@@ -101,7 +102,7 @@ class Tallies {
     if (this.#entities.length > 0 && isLimit && !this.#limits.names.includes(by)) throw this.#unknown(by)
     const entityOf = (row: number) => this.#entities[row] as string
     const measure = (row: number): number => {
-      if (by === 'refused') return this.#refused.get(row)?.requests ?? 0
+      if (by === 'refused') return refusedTotal(this.#refused.get(row) ?? refusedIn([]))
       return isLimit ? this.#limits.amountOf(row, by) : (this.#requests[row] as number)
     }
     const measures = this.#entities.map((_, row) => measure(row))
@@ -116,7 +117,8 @@ class Tallies {
       limits: this.#limits.of(row),
       overdrawn: this.#overdrawn.get(row) ?? new Map<string, number>(),
       refused: this.#refused.get(row) ?? refusedIn([]),
-      share: whole > 0 ? measureOf(row) / whole : 0,
+      // Not above 1 if the record of a refusing parent is missing.
+      share: whole > 0 ? Math.min(1, measureOf(row) / whole) : 0,
     }))
     return {consumers, total: ranked.length}
   }

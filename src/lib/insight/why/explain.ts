@@ -13,7 +13,7 @@ import {topUpsOf} from '../../limiter/queue/apply-limits.js'
 import {shareOfRecord} from '../../limiter/queue/known-bucket.js'
 import {explainRefusal} from '../../limiter/queue/refuse.js'
 import type {ShardedBucket} from '../../repository/buckets/buckets.js'
-import {averageRequest} from '../../repository/buckets/view.js'
+import {averageOf, averageRequest} from '../../repository/buckets/view.js'
 import {nothingApplies} from '../../repository/limits/checks.js'
 import {type Resolution, requireSupportedLimits} from '../../repository/limits/resolver.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
@@ -23,7 +23,7 @@ import type {StoredFeedback} from '../../schema/kind-attributes.js'
 import type {UsageRecord} from '../../schema/usage-record.js'
 import {resolveFamily, type SharedCharge, sharedCharge} from '../lookup/family-limits.js'
 import {needEntity} from '../lookup/known-names.js'
-import {type LimitRefused, NOT_REFUSED, type RefusedUsage, recentlyRefused} from '../usage/refused.js'
+import {type LimitRefused, NOT_REFUSED, type RecentUsage, recentUsage, refusedTotal} from '../usage/refused.js'
 
 const MOST_CONSUMERS = 5
 
@@ -44,10 +44,12 @@ export interface ExplainedLimit extends LimitState {
   readonly shards: readonly {readonly shard: number; readonly available: number; readonly capacity: number}[]
   /** The last provider feedback that lowered it. */
   readonly feedback: StoredFeedback | undefined
-  /** Requests that it refused since `Explanation.refusedSince`. */
+  /** Requests that it refused since `Explanation.recent.since`. */
   readonly refused: LimitRefused
   /** Whole tokens of children charged to it in this hour, most first. Empty unless the limit is exceeded. */
   readonly drainedBy: readonly {readonly entity: string; readonly tokens: number}[]
+  /** The rest of that hour: own requests, smaller children, children that moved or were deleted. */
+  readonly drainedByOthers: number
 }
 
 export interface SetSwitch {
@@ -73,10 +75,12 @@ export interface Explanation {
   readonly disabled: SetSwitch | undefined
   /** Admit every request at their level, the caller's or the parent's. */
   readonly bypassed: readonly SetSwitch[]
-  /** `typical`: the bucket's average admitted request, as in `zael watch`. `one-token`: it has admitted none yet. */
-  readonly basis: 'asked' | 'typical' | 'one-token'
-  readonly refused: RefusedUsage
-  readonly refusedSince: string
+  /**
+   * `typical`: the average admitted request. `per-write`: the average write of clients that count no requests.
+   * `one-token`: none was admitted, or the average is unknown.
+   */
+  readonly basis: 'asked' | 'typical' | 'per-write' | 'one-token'
+  readonly recent: RecentUsage
   readonly limits: readonly ExplainedLimit[]
 }
 
@@ -111,7 +115,9 @@ export async function explain(
   const atMs = clock()
   const state = await readLevel(namespace, entity, resource, atMs)
   const {bucket, recent} = state
-  const average = bucket && averageRequest(bucket, admittedBy(bucket))
+  const counted = bucket ? admittedBy(bucket) : 0
+  // Only the stream tells settlements from writes of other clients.
+  const average = bucket && (averageRequest(bucket, counted) ?? averageOf(milliOf(recent.tokens), recent.admitted))
   const amounts = asked ?? checkConsumption(Object.fromEntries(names.map(name => [name, average?.get(name) ?? 1])))
   checkKnown(entity, resource, amounts, names)
   const question = {resource, amounts, atMs}
@@ -135,9 +141,8 @@ export async function explain(
     retryAfterMs: disabled ? Infinity : Math.max(0, ...limits.map(limit => limit.retryAfterMs)),
     disabled,
     bypassed: disabled ? [] : switched('bypass'),
-    basis: asked ? 'asked' : average ? 'typical' : 'one-token',
-    refused: recent.refused,
-    refusedSince: recent.refusedSince,
+    basis: asked ? 'asked' : !average ? 'one-token' : counted > 0 ? 'typical' : 'per-write',
+    recent,
     limits,
   }
 }
@@ -155,10 +160,13 @@ interface LevelQuestion {
 async function readLevel(namespace: NamespaceRepository, entity: string, resource: string, nowMs: number) {
   const [bucket, recent] = await Promise.all([
     namespace.buckets.find(entity, resource),
-    recentlyRefused(namespace, entity, resource, nowMs),
+    recentUsage(namespace, entity, resource, nowMs),
   ])
   return {bucket, recent}
 }
+
+const milliOf = (tokens: RecentUsage['tokens']): Map<string, bigint> =>
+  new Map(Array.from(tokens, ([name, amount]) => [name, BigInt(Math.trunc(amount)) * 1000n]))
 
 const admittedBy = ({shards}: ShardedBucket): number =>
   shards.reduce((sum, {counts}) => sum + (counts?.requests ?? 0), 0)
@@ -177,7 +185,7 @@ async function explainLevel(namespace: NamespaceRepository, question: LevelQuest
   const records = found.map(record => asSwitched(record, resolution.access?.access === 'bypass', nowMs))
   const {statuses} = explainRefusal({records, amounts, nowMs, source}, level)
   const exceeded = statuses.filter(status => status.exceeded).map(({name}) => name)
-  const drained = exceeded.length === 0 ? [] : await consumers(namespace, entity, resource, nowMs)
+  const drained = exceeded.length === 0 ? NOT_SHARED : await consumers(namespace, entity, resource, nowMs)
   return statuses.map(status => ({
     ...status,
     scope,
@@ -188,7 +196,7 @@ async function explainLevel(namespace: NamespaceRepository, question: LevelQuest
     shards: records.map(record => shardShare(record, status.name)),
     feedback: lastFeedback(bucket, status.name),
     refused: recent.refused.limits.get(status.name) ?? NOT_REFUSED,
-    drainedBy: status.exceeded ? largest(drained, status.name) : [],
+    ...drainers(status.exceeded ? drained : NOT_SHARED, status.name),
   }))
 }
 
@@ -208,15 +216,24 @@ function shardShare(record: BucketRecord, name: string): ExplainedLimit['shards'
   return {shard: record.shard, available: toTokens(available), capacity: toTokens(capacity)}
 }
 
-/** Usage counted in this hour, of children that are charged to `parent`. */
+/** Usage counted in one hour. */
+interface Drained {
+  /** Charged to the limits themselves. */
+  readonly charged: UsageRecord['tokens']
+  /** Children that are charged to them now. */
+  readonly children: readonly Pick<UsageRecord, 'entity' | 'tokens'>[]
+}
+
+const NOT_SHARED: Drained = {charged: new Map(), children: []}
+
 async function consumers(
   {entities, configs, usage}: NamespaceRepository,
   parent: string,
   resource: string,
   nowMs: number,
-): Promise<{entity: string; tokens: ReadonlyMap<string, number>}[]> {
+): Promise<Drained> {
   const children = new Map((await entities.children(parent)).map(each => [each.entity, each]))
-  if (children.size === 0) return []
+  if (children.size === 0) return NOT_SHARED
   const {records} = await usage.ofResource(resource, {window: 'hourly', sinceMs: nowMs, untilMs: nowMs + 1})
   const used = records.filter(({entity}) => children.has(entity))
   const charged = new Set<string>()
@@ -225,15 +242,20 @@ async function consumers(
     const {cascade} = await configs.resolve({entity, resource})
     if (sharedCharge(children.get(entity), cascade)?.charged) charged.add(entity)
   })
-  return used.filter(({entity}) => charged.has(entity))
+  return {
+    charged: records.find(({entity}) => entity === parent)?.tokens ?? new Map(),
+    children: used.filter(({entity}) => charged.has(entity)),
+  }
 }
 
-function largest(used: Awaited<ReturnType<typeof consumers>>, name: string): ExplainedLimit['drainedBy'] {
-  return used
+function drainers({charged, children}: Drained, name: string): Pick<ExplainedLimit, 'drainedBy' | 'drainedByOthers'> {
+  const drainedBy = children
     .map(({entity, tokens}) => ({entity, tokens: tokens.get(name) ?? 0}))
     .filter(({tokens}) => tokens > 0)
     .sort((a, b) => b.tokens - a.tokens || (a.entity < b.entity ? -1 : 1))
     .slice(0, MOST_CONSUMERS)
+  const named = drainedBy.reduce((sum, {tokens}) => sum + tokens, 0)
+  return {drainedBy, drainedByOthers: Math.max(0, (charged.get(name) ?? 0) - named)}
 }
 
 const CONCURRENT_EXPLANATIONS = 4
@@ -272,10 +294,10 @@ function compareSeverity(a: Explanation, b: Explanation): number {
   return severityOf(b) - severityOf(a) || leftOf(a) - leftOf(b)
 }
 
-function severityOf({disabled, admitted, refused}: Explanation): number {
+function severityOf({disabled, admitted, recent}: Explanation): number {
   if (disabled) return 3
   if (!admitted) return 2
-  return refused.requests + refused.byParent > 0 ? 1 : 0
+  return refusedTotal(recent.refused) > 0 ? 1 : 0
 }
 
 function leftOf({limits}: Explanation): number {

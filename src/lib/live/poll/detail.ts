@@ -1,5 +1,6 @@
 import {rateText} from '../../core/limits/boost-text.js'
 import type {Level} from '../../core/limits/limit.js'
+import {refusedTotal} from '../../insight/usage/refused.js'
 import {Buckets} from '../../repository/buckets/buckets.js'
 import {withBoosts} from '../../repository/limits/boost-records.js'
 import {ConfigCache} from '../../repository/limits/cache.js'
@@ -83,6 +84,6 @@ async function loadUsage(table: NamespaceTable, entity: string, resource: string
     start,
     counters: Object.fromEntries(tokens),
     requests: totalEvents,
-    refused: (refused?.requests ?? 0) + (refused?.byParent ?? 0),
+    refused: refused ? refusedTotal(refused) : 0,
   }))
 }

@@ -70,24 +70,35 @@ export function switchWord({
   return bypassedUntil === null ? undefined : 'bypassed'
 }
 
-/** Whole tokens per request, rounded up, at least 1, sorted by limit; `undefined` if no request was counted. */
+/**
+ * Whole tokens per request, rounded up, at least 1, sorted by limit. Per write if only clients that count no requests
+ * have written (`admitted` is 0). `undefined`: none was counted, or the counters do not tell.
+ */
 export function averageRequest(bucket: ShardedBucket, admitted: number): Map<string, number> | undefined {
   const consumed = new Map<string, bigint>()
-  let writes = 0n
+  let writes = 0
   for (const stored of bucket.shards) {
     if (stored.kind === 'ghost') continue
     for (const [name, {consumedMilli}] of stored.record.state.limits) {
-      if (name === WRITE_PRESSURE_LIMIT) writes += consumedMilli / WRITE_PRESSURE_PER_WRITE
+      if (name === WRITE_PRESSURE_LIMIT) writes += Number(consumedMilli / WRITE_PRESSURE_PER_WRITE)
       else consumed.set(name, (consumed.get(name) ?? 0n) + consumedMilli)
     }
   }
-  // Other clients don't count requests, but each is a write. zael writes at most twice per request, so more are theirs.
-  const requests = Number(writes) > 2 * admitted ? Number(writes) : admitted
+  if (admitted <= 0) return averageOf(consumed, writes)
+  // More writes than requests and settlements: by other clients too, unless a limit counts exactly these requests.
+  const isOurs = writes <= 2 * admitted || [...consumed.values()].includes(BigInt(admitted) * 1000n)
+  return isOurs ? averageOf(consumed, admitted) : undefined
+}
+
+/** As `averageRequest`. */
+export function averageOf(
+  consumedMilli: ReadonlyMap<string, bigint>,
+  requests: number,
+): Map<string, number> | undefined {
   if (requests <= 0) return undefined
   const average = (milli: bigint) => Math.max(1, Math.ceil(tokens(milli) / requests))
-  return new Map(
-    [...consumed].map(([name, milli]) => [name, average(milli)] as const).sort(([a], [b]) => (a < b ? -1 : 1)),
-  )
+  const averages = Array.from(consumedMilli, ([name, milli]) => [name, average(milli)] as const)
+  return new Map(averages.sort(([a], [b]) => (a < b ? -1 : 1)))
 }
 
 /** The same with complete states of limits. */

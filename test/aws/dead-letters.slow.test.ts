@@ -65,6 +65,8 @@ describeWithPython('dead letters', {timeout: 120_000}, () => {
     }
     const {stdout: text} = await user.run('aggregator dead-letters -s prod')
     expect(text).toContain('2026-11-16T01:59:58Z')
+    const part = await user.run('aggregator dead-letters -s prod --limit 1 --output csv')
+    expect(part.stderr).toContain('Printed 1 of 2 messages. Add --all.')
 
     expect(await user.fail('aggregator redrive -s prod')).toMatchObject({code: 2, error: {code: 'confirm.needed'}})
     const done = await user.run('aggregator redrive -s prod --yes')

@@ -1,5 +1,8 @@
 import {beforeAll, expect, it} from 'vitest'
+import {batchWrite} from '../../src/lib/dynamo/batch.js'
+import {encodeUsage} from '../../src/lib/schema/usage-record.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
+import {newTenant} from '../repository/namespace-table.js'
 import {populate} from './populate.js'
 import {tableCli} from './table-cli.js'
 
@@ -10,8 +13,10 @@ describeOnEngine('zael usage', () => {
   const table = useTable()
   const cli = tableCli(table)
 
+  let namespace: string
+
   beforeAll(async () => {
-    await populate(table)
+    namespace = await populate(table)
   })
 
   it('show prints windows with a bar against the limit, totals, and the meaning of 100 %', async () => {
@@ -134,5 +139,47 @@ describeOnEngine('zael usage', () => {
       code: 2,
       error: {code: 'usage.by', hint: expect.stringContaining('Use requests, refused, or one of rpm, tpm.')},
     })
+  })
+
+  it('top puts every consumer into files, and says what --limit leaves out', async () => {
+    const {backoff} = newTenant(table)
+    const entities = Array.from({length: 24}, (_, at) => `many-${String(at).padStart(2, '0')}`)
+    const puts = entities.map((entity, at) => ({
+      put: encodeUsage({
+        namespace,
+        entity,
+        resource: 'many',
+        window: 'hourly',
+        start: '2026-11-01T10:00:00Z',
+        tokens: new Map([['rpm', 24 - at]]),
+        totalEvents: 24 - at,
+        ttlSeconds: undefined,
+      }),
+    }))
+    await batchWrite(table.transport, table.name, puts, {backoff})
+    const top = `usage top --resource many ${DAY}`
+    const csv = await cli.run(`${top} --output csv`)
+    expect(
+      csv.stdout
+        .trimEnd()
+        .split('\n')
+        .slice(1)
+        .map(row => row.split(',')[0]),
+    ).toEqual(entities)
+    expect(csv.stderr).toBe('')
+    expect((await cli.run(`${top} --output jsonl`)).stdout.trimEnd().split('\n')).toHaveLength(24)
+    const all = await cli.tell(top)
+    expect(all.consumers).toHaveLength(24)
+    expect(all).toMatchObject({total: 24, complete: true, by: 'requests', resource: 'many', resources: ['many']})
+    expect(all.consumers[0]).toMatchObject({entity: 'many-00', resource: 'many', requests: 24})
+    // A table shows the ten largest, and says so.
+    expect(await cli.show(top, 80)).toMatch(/many-09 .*\n\n10 of 24 consumers\n$/)
+    const some = await cli.tell(`${top} --limit 2`)
+    expect(some).toMatchObject({total: 24, complete: false, consumers: [{entity: 'many-00'}, {entity: 'many-01'}]})
+    for (const output of ['csv --no-header', 'jsonl']) {
+      const {stdout, stderr} = await cli.run(`${top} --limit 2 --output ${output}`)
+      expect(stdout.trimEnd().split('\n')).toHaveLength(2)
+      expect(stderr).toBe('Printed 2 of 24 consumers. Without --limit, all are printed.\n')
+    }
   })
 })

@@ -41,6 +41,7 @@ export default class AggregatorDeadLetters extends TableCommand<typeof Aggregato
     const total = await queue.count()
     const letters = await queue.peek(HIDDEN_SECONDS, this.flags.all ? undefined : this.flags.limit)
     await this.list(letterListing(letters, queue.name))
+    if (letters.length < total) this.logToStderr(`Printed ${letters.length} of ${total} messages. Add --all.`)
     return {
       stack,
       queue: queue.name,

@@ -2,9 +2,13 @@ import {integer, string} from '@oclif/core/flags'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {timeRange, usageFlags} from '../../lib/cli/flags/time-range.js'
 import {listFlags} from '../../lib/cli/output/listing.js'
+import type {Streamed} from '../../lib/cli/output/results.js'
 import {DEFAULT_RANGE_MS, readWithProgress, usageTitle} from '../../lib/cli/usage/presenter.js'
-import type {UsageTopResult} from '../../lib/cli/usage/results.js'
-import {topFooter, topJson, topListing, topOrder} from '../../lib/cli/usage/top-presenter.js'
+import {consumerJson, topCutText, topFooter, topJson, topListing, topOrder} from '../../lib/cli/usage/top-presenter.js'
+import type {TopConsumer} from '../../lib/insight/usage/usage-top.js'
+
+/** Without --limit. */
+const ROWS_OF_TABLE = 10
 
 export default class UsageTop extends StackCommand<typeof UsageTop> {
   static override summary = 'Show the largest consumers of a resource or namespace'
@@ -25,8 +29,7 @@ export default class UsageTop extends StackCommand<typeof UsageTop> {
     }),
     ...listFlags,
     limit: integer({
-      description: 'Maximum number of rows to show.',
-      default: 10,
+      description: 'Maximum number of rows to show. Default: 10 in a table, all in other formats.',
       min: 1,
       max: 10_000,
       helpGroup: 'LIST',
@@ -43,21 +46,29 @@ export default class UsageTop extends StackCommand<typeof UsageTop> {
     },
   ]
 
-  protected async work(): Promise<UsageTopResult> {
-    const {resource, window, limit} = this.flags
+  protected async work(): Promise<Streamed> {
+    const {resource, window} = this.flags
     const order = topOrder(this.flags.by)
     const range = timeRange(this.flags, this.stack.table.clock(), DEFAULT_RANGE_MS[window])
     const namespace = await this.stack.namespace()
     const scope = {resource, window, range, units: await namespace.configs.units()}
     const {topConsumers} = await import('../../lib/insight/usage/usage-top.js')
+    const isTable = this.format === 'table'
+    const most = this.flags.limit ?? (isTable ? ROWS_OF_TABLE : undefined)
     const top = await readWithProgress(onProgress =>
-      topConsumers(namespace, {resource, window, ...order, most: limit, ...range}, onProgress),
+      topConsumers(namespace, {resource, window, ...order, most, ...range}, onProgress),
     )
     this.log(usageTitle(scope))
-    await this.list(topListing(top, {...scope, ...order, isCsv: this.format === 'csv'}))
-    for (const line of topFooter(top, resource)) this.log(line)
-    if (top.consumers.length < top.total) this.sayPartlySorted(`--by selects the ${limit} rows`)
     if (!top.complete) this.warn('Not all usage was read. Choose a shorter time range, or add --resource.')
-    return topJson(scope, order, top)
+    const shown = {...scope, ...order, names: top.names, isCsv: this.format === 'csv'}
+    const {before, after} = topJson(scope, order, top)
+    const listing = (some: readonly TopConsumer[]) => topListing(some, shown)
+    await this.listAll({before, field: 'consumers', items: top.consumers, json: consumerJson, listing}, after)
+    for (const line of topFooter(top, resource)) this.log(line)
+    if (top.count < top.total) {
+      this.sayPartlySorted(`--by selects the ${most} rows`)
+      if (!isTable) this.logToStderr(topCutText(top))
+    }
+    return {}
   }
 }

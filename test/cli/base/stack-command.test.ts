@@ -170,7 +170,12 @@ describeOnEngine('a command on a stack', () => {
   })
 
   it('prints one JSON document per row as jsonl, and an error as one', async () => {
-    expect(await run(SampleList, '--output', 'jsonl')).toMatchObject({exit: 0, stdout: '"a"\n"b"\n'})
+    expect(await run(SampleList, '--output', 'jsonl')).toMatchObject({
+      exit: 0,
+      stdout: '"a"\n"b"\n',
+      // Rows have no place for a cursor.
+      stderr: 'More rows exist. Add --all, or --cursor CURSOR\n',
+    })
     const wrong = await run(SampleList, '--output', 'jsonl', '--columns', 'no')
     expect(wrong).toEqual({exit: 2, stdout: expect.stringMatching(/^\{"error":.*\}\n$/), stderr: ''})
     const notList = await work(() => ({found: 2}), '--output', 'jsonl')

@@ -173,13 +173,13 @@ describe('usage summary and top', () => {
         refused,
       },
     ]
-    const top = {consumers, total: 2, resources: ['r', 's'], complete: true}
-    expect(listedCsv(topListing(top, {by: 'requests', isByEntity: false, resource: 'r', isCsv: true}), PLAIN)).toEqual([
-      'entity,resource,share,requests,used-tpm,overdrawn-tpm,refused,refused-tpm',
-      'a,r,0.75,3,1234,2,2,5678',
-    ])
-    const added = {...top, consumers: consumers.map(({resource: _, ...rest}) => rest)}
-    const byEntity = topListing(added, {...topOrder('entity,tpm'), resource: undefined, isCsv: true})
+    const names = {used: ['tpm'], overdrawn: ['tpm'], refused: ['tpm']}
+    const top = {consumers, count: 1, total: 2, names, resources: ['r', 's'], complete: true}
+    expect(
+      listedCsv(topListing(consumers, {by: 'requests', isByEntity: false, resource: 'r', names, isCsv: true}), PLAIN),
+    ).toEqual(['entity,resource,share,requests,used-tpm,overdrawn-tpm,refused,refused-tpm', 'a,r,0.75,3,1234,2,2,5678'])
+    const added = consumers.map(({resource: _, ...rest}) => rest)
+    const byEntity = topListing(added, {...topOrder('entity,tpm'), resource: undefined, names, isCsv: true})
     expect(listedCsv(byEntity, PLAIN)[0]).toBe('entity,share,requests,used-tpm,overdrawn-tpm,refused,refused-tpm')
     expect(['tpm', 'entity', 'entity, tpm', 'refused'].map(topOrder)).toEqual([
       {by: 'tpm', isByEntity: false},

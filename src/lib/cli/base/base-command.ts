@@ -106,8 +106,12 @@ export abstract class BaseCommand<T extends typeof Command> extends Command {
     if (this.format !== 'csv') super.log(safeLine(line))
   }
 
+  /** Quiet if a document says the same; rows of JSON Lines cannot. */
   override logToStderr(line = ''): void {
-    for (const fitted of fittedLines(line, process.stderr)) super.logToStderr(safeLine(fitted))
+    for (const fitted of fittedLines(line, process.stderr)) {
+      if (this.format === 'jsonl') console.error(safeLine(fitted))
+      else super.logToStderr(safeLine(fitted))
+    }
   }
 
   protected print(lines: readonly string[]): void {
@@ -122,10 +126,10 @@ export abstract class BaseCommand<T extends typeof Command> extends Command {
     if (!this.jsonEnabled()) await writeLines(lines)
   }
 
-  protected async listAll<Item, Row>(list: LongList<Item, Row>): Promise<Streamed> {
+  protected async listAll<Item, Row>(list: LongList<Item, Row>, after: object = {next: null}): Promise<Streamed> {
     const flags = this.flags as unknown as ListFlagValues
     await this.printAll(options =>
-      printLongList(list, {...options, flags, width: this.lineWidth, after: () => this.withWarnings({next: null})}),
+      printLongList(list, {...options, flags, width: this.lineWidth, after: () => this.withWarnings(after)}),
     )
     return {}
   }

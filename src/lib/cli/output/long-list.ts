@@ -7,7 +7,7 @@ import type {OutputFormat} from './output-format.js'
 export interface LongList<Item, Row> {
   readonly before?: object
   readonly field: string
-  readonly items: AsyncIterable<Item>
+  readonly items: Iterable<Item> | AsyncIterable<Item>
   readonly json: (item: Item) => unknown
   /** With `isMore`, include every column that later items may need. */
   readonly listing: (items: readonly Item[], isMore: boolean) => Listing<Row>
@@ -76,11 +76,11 @@ export async function printLongList<Item, Row>(list: LongList<Item, Row>, option
 const yamlWriter = async () => (await import('../../files/yaml-text.js')).yamlText
 
 async function begin<Item>(
-  items: AsyncIterable<Item>,
+  items: LongList<Item, unknown>['items'],
   {sort}: ListFlagValues,
 ): Promise<{first: Item[]; rest: AsyncIterable<Item> | undefined}> {
   const most = sort === undefined ? FIRST_ITEMS : Number.POSITIVE_INFINITY
-  const source = items[Symbol.asyncIterator]()
+  const source = Symbol.asyncIterator in items ? items[Symbol.asyncIterator]() : items[Symbol.iterator]()
   const first: Item[] = []
   for (;;) {
     const next = await source.next()
@@ -90,7 +90,7 @@ async function begin<Item>(
   }
 }
 
-async function* from<Item>(first: Item, rest: AsyncIterator<Item>): AsyncGenerator<Item, void> {
+async function* from<Item>(first: Item, rest: Iterator<Item> | AsyncIterator<Item>): AsyncGenerator<Item, void> {
   yield first
   for (let next = await rest.next(); !next.done; next = await rest.next()) yield next.value
 }

@@ -95,7 +95,7 @@ export const usageTopResult = strictObject({
   }).describe('Largest first.'),
   total: z.int().describe('Number of consumers.'),
   resources: z.array(z.string()).describe('Searched resources.'),
-  complete: z.boolean(),
+  complete: z.boolean().describe('False when consumers are missing: --limit was given, or not all usage was read.'),
   warnings: z.array(z.string()).describe('Warnings; absent when there are none.').optional(),
 }).meta({title: 'zael usage top'})
 export type UsageTopResult = ResultOf<typeof usageTopResult>

@@ -18,9 +18,11 @@ export function topOrder(by: string): TopOrder {
   return {by: rest.length === 0 ? 'requests' : rest.join(','), isByEntity: true}
 }
 
-type TopScope = Pick<UsageScope, 'units' | 'resource'> & TopOrder & {readonly isCsv: boolean}
+type TopScope = Pick<UsageScope, 'units' | 'resource'> &
+  Pick<TopConsumers, 'names'> &
+  TopOrder & {readonly isCsv: boolean}
 
-export function topListing({consumers}: TopConsumers, scope: TopScope): Listing<TopConsumer> {
+export function topListing(consumers: readonly TopConsumer[], scope: TopScope): Listing<TopConsumer> {
   const {by, isByEntity, resource, isCsv} = scope
   return {
     rows: consumers,
@@ -36,7 +38,7 @@ export function topListing({consumers}: TopConsumers, scope: TopScope): Listing<
       },
       {name: 'bar', header: '', fit: 'spare', value: ({share}) => shareBar(share), isExtra: isCsv},
       {name: 'requests', value: ({requests}) => requests},
-      ...(isCsv ? limitColumns(consumers) : textColumns(consumers, scope)),
+      ...(isCsv ? limitColumns(scope) : textColumns(consumers, scope)),
     ],
     empty: by === 'refused' ? 'No refused requests are recorded for that time.' : NOTHING_RECORDED,
   }
@@ -62,10 +64,7 @@ function textColumns(consumers: readonly TopConsumer[], {by, units}: TopScope): 
 }
 
 /** Empty where a consumer was not charged for the limit. */
-function limitColumns(consumers: readonly TopConsumer[]): ListingColumn<TopConsumer>[] {
-  const used = namesIn(consumers, ({limits}) => limits)
-  const overdrawn = namesIn(consumers, each => each.overdrawn)
-  const refused = namesIn(consumers, each => each.refused.limits)
+function limitColumns({names: {used, overdrawn, refused}}: TopScope): ListingColumn<TopConsumer>[] {
   return [
     ...used.map(name => ({name: `used-${name}`, value: ({limits}: TopConsumer) => limits.get(name)})),
     ...overdrawn.map(name => ({name: `overdrawn-${name}`, value: (each: TopConsumer) => each.overdrawn.get(name)})),
@@ -77,39 +76,38 @@ function limitColumns(consumers: readonly TopConsumer[]): ListingColumn<TopConsu
   ]
 }
 
-function namesIn(consumers: readonly TopConsumer[], of: (each: TopConsumer) => ReadonlyMap<string, unknown>): string[] {
-  return [...new Set(consumers.flatMap(each => [...of(each).keys()]))].sort()
-}
-
-export function topFooter({consumers, total, resources}: TopConsumers, resource: string | undefined): string[] {
+export function topFooter({count, total, resources}: TopConsumers, resource: string | undefined): string[] {
   const among = resource === undefined ? ` (resources: ${resources.join(', ') || 'none'})` : ''
   if (total === 0) return among === '' ? [] : [`Searched every resource with its own limits or live buckets${among}.`]
-  return ['', `${formatCount(consumers.length)} of ${formatCount(total)} consumers${among}`]
+  return ['', `${formatCount(count)} of ${formatCount(total)} consumers${among}`]
 }
 
-export function topJson(scope: UsageScope, {by}: TopOrder, top: TopConsumers): UsageTopResult {
-  const {window, since, until, resource} = usageScopeJson(scope)
+/** Files have no footer. */
+export const topCutText = ({count, total}: TopConsumers): string =>
+  `Printed ${formatCount(count)} of ${formatCount(total)} consumers. Without --limit, all are printed.`
+
+export function consumerJson({entity, resource, requests, share, limits, overdrawn, refused}: TopConsumer) {
   return {
-    window,
-    since,
-    until,
-    resource,
-    by,
-    consumers: top.consumers.map(({entity, resource: used = null, requests, share, limits, overdrawn, refused}) => ({
-      entity,
-      resource: used,
-      requests,
-      refused: {requests: refused.requests, byParent: refused.byParent},
-      share,
-      limits: [...new Set([...limits.keys(), ...refused.limits.keys()])].map(name => ({
-        name,
-        tokens: limits.get(name) ?? 0,
-        overdrawn: overdrawn.get(name) ?? 0,
-        refused: refused.limits.get(name) ?? NOT_REFUSED,
-      })),
+    entity,
+    resource: resource ?? null,
+    requests,
+    refused: {requests: refused.requests, byParent: refused.byParent},
+    share,
+    limits: [...new Set([...limits.keys(), ...refused.limits.keys()])].map(name => ({
+      name,
+      tokens: limits.get(name) ?? 0,
+      overdrawn: overdrawn.get(name) ?? 0,
+      refused: refused.limits.get(name) ?? NOT_REFUSED,
     })),
-    total: top.total,
-    resources: top.resources,
-    complete: top.complete,
-  }
+  } satisfies UsageTopResult['consumers'][number]
+}
+
+/** The fields before and after the consumers. */
+export function topJson(
+  scope: UsageScope,
+  {by}: TopOrder,
+  {count, total, resources, complete}: TopConsumers,
+): {before: object; after: object} {
+  const {entity: _, ...asked} = usageScopeJson(scope)
+  return {before: {...asked, by}, after: {total, resources, complete: complete && count === total}}
 }

@@ -24,10 +24,14 @@ export interface TopConsumer {
 }
 
 export interface TopConsumers {
-  readonly consumers: readonly TopConsumer[]
+  /** Largest first. Built while they are read: there may be a hundred thousand. */
+  readonly consumers: Iterable<TopConsumer>
+  readonly count: number
   /** Entities that consumed, or that were refused if ranked by refusals. Per resource unless added up. */
   readonly total: number
   readonly resources: readonly string[]
+  /** Names of limits that any consumer used, overdrew or was refused by. */
+  readonly names: Readonly<Record<'used' | 'overdrawn' | 'refused', readonly string[]>>
   /** False: too much to read; the oldest windows or some resources are missing. */
   readonly complete: boolean
 }
@@ -35,7 +39,8 @@ export interface TopConsumers {
 export interface TopRequest extends Omit<UsageSubject, 'entity'> {
   /** `requests`, `refused`, or the name of a limit. */
   readonly by: string
-  readonly most: number
+  /** @default all */
+  readonly most?: number | undefined
   readonly isByEntity?: boolean
 }
 
@@ -70,6 +75,8 @@ export async function topConsumers(
   return {...tallies.ranked({by, whole, most}), resources: found.resources, complete}
 }
 
+type Ranked = Pick<TopConsumers, 'consumers' | 'count' | 'total' | 'names'>
+
 /** One row per consumer. There may be a hundred thousand. */
 class Tallies {
   readonly #isByEntity: boolean
@@ -97,7 +104,7 @@ class Tallies {
     for (const [name, writes] of record.overdrawn) overdrawn.set(name, (overdrawn.get(name) ?? 0) + writes)
   }
 
-  ranked({by, whole, most}: {by: string; whole: number; most: number}): Pick<TopConsumers, 'consumers' | 'total'> {
+  ranked({by, whole, most}: {by: string; whole: number; most: number | undefined}): Ranked {
     const isLimit = by !== 'requests' && by !== 'refused'
     if (this.#entities.length > 0 && isLimit && !this.#limits.names.includes(by)) throw this.#unknown(by)
     const entityOf = (row: number) => this.#entities[row] as string
@@ -110,7 +117,8 @@ class Tallies {
     const ranked = [...measures.keys()]
       .filter(row => by !== 'refused' || measureOf(row) > 0)
       .sort((a, b) => measureOf(b) - measureOf(a) || (entityOf(a) < entityOf(b) ? -1 : 1))
-    const consumers = ranked.slice(0, most).map(row => ({
+    const shown = ranked.slice(0, most)
+    const consumer = (row: number): TopConsumer => ({
       entity: entityOf(row),
       ...(!this.#isByEntity && {resource: this.#resources[row]}),
       requests: this.#requests[row] as number,
@@ -119,8 +127,23 @@ class Tallies {
       refused: this.#refused.get(row) ?? refusedIn([]),
       // Not above 1 if the record of a refusing parent is missing.
       share: whole > 0 ? Math.min(1, measureOf(row) / whole) : 0,
-    }))
-    return {consumers, total: ranked.length}
+    })
+    const consumers = {
+      *[Symbol.iterator]() {
+        for (const row of shown) yield consumer(row)
+      },
+    }
+    return {consumers, count: shown.length, total: ranked.length, names: this.#names()}
+  }
+
+  #names(): TopConsumers['names'] {
+    const sorted = (maps: readonly ReadonlyMap<string, unknown>[]) =>
+      [...new Set(maps.flatMap(map => [...map.keys()]))].sort()
+    return {
+      used: [...this.#limits.names].sort(),
+      overdrawn: sorted([...this.#overdrawn.values()]),
+      refused: sorted(Array.from(this.#refused.values(), ({limits}) => limits)),
+    }
   }
 
   #rowOf(record: UsageRecord): number {

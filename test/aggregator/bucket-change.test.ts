@@ -71,8 +71,8 @@ describe('admitted requests of a write', () => {
     ],
     [
       'none, in a shard that serves part of a request counted by another shard',
-      {shard: 1, tc: {tpm: 1000}, more: {wn_3: s('a')}},
-      {shard: 1, tc: {tpm: 2000}, more: {wn_3: s('b')}},
+      {shard: 1, tc: {tpm: 1000}, more: {wn_8: s('a')}},
+      {shard: 1, tc: {tpm: 2000}, more: {wn_8: s('b')}},
       0,
     ],
   ])('%s', (_, before, after, admitted) => {

@@ -1,5 +1,7 @@
 import {beforeEach, expect, it} from 'vitest'
+import {readBucketChange} from '../../src/lib/aggregator/bucket-change.js'
 import {n} from '../../src/lib/schema/attribute-value.js'
+import {StreamTap} from '../aggregator/fixtures/stream-tap.js'
 import {Scene} from '../helpers/limiter.js'
 import {PythonPeer} from '../helpers/python-peer.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
@@ -103,6 +105,21 @@ describeOnEngine('shards', () => {
       [0, 0],
       [0, 0],
     ])
+  })
+
+  it('L4 L6 count a gathered request once in usage', async () => {
+    await limits('tpm=1000/day')
+    const tap = new StreamTap(table.transport, () => scene.nowMs)
+    scene.transport = tap
+    await scene.limiter().acquire(request({tpm: 1}))
+    await splitInto(scene, 2)
+    const limiter = await drawing(LAST)
+    tap.take()
+    // More than one shard holds.
+    await limiter.acquire(request({tpm: 900}))
+    const changes = tap.take().map(record => readBucketChange(record))
+    expect(changes.flatMap(change => change?.consumedMilli.get('tpm') ?? [])).toHaveLength(2)
+    expect(changes.reduce((sum, change) => sum + (change?.admitted ?? 0), 0)).toBe(1)
   })
 
   it('D-8 get their parts of a gathered request back', async () => {

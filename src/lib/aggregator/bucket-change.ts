@@ -1,5 +1,5 @@
 import {isLimitName} from '../core/names.js'
-import {MARK_SLOTS, markIn} from '../repository/buckets/writes.js'
+import {GATHER_SLOT, markIn} from '../repository/buckets/writes.js'
 import type {Item} from '../schema/attribute-value.js'
 import {
   type BucketRecord,
@@ -132,7 +132,9 @@ function admittedBy(before: Item, after: Item, consumedMilli: ReadonlyMap<string
 }
 
 function hasNewMark(before: Item, after: Item): boolean {
-  return Array.from({length: MARK_SLOTS}, (_, slot) => slot).some(slot => markIn(after, slot) !== markIn(before, slot))
+  return Array.from({length: GATHER_SLOT + 1}, (_, slot) => slot).some(
+    slot => markIn(after, slot) !== markIn(before, slot),
+  )
 }
 
 /** Bounds per write, as for consumption: any client may write to its buckets. */

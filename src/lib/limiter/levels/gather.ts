@@ -14,7 +14,7 @@ import {
 import {plannedRecord} from '../../repository/buckets/rewrite.js'
 import {sessionsOpenedAt, spreadSessions} from '../../repository/buckets/session-spread.js'
 import {readSeenShards} from '../../repository/buckets/split.js'
-import {plannedUpdate, type WriteMark} from '../../repository/buckets/writes.js'
+import {GATHER_SLOT, plannedUpdate, type WriteMark} from '../../repository/buckets/writes.js'
 import type {TransactItem} from '../../repository/table/transact.js'
 import {requireSupported} from '../../repository/table/unsupported-feature.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
@@ -301,10 +301,9 @@ export class ShardGatherer {
     this.#queues.at(plan.seen.record).bucket.forgetState()
   }
 
-  /** Identifies the write without taking the queue's slot. A client token shows whether a transaction was applied. */
+  /** The aggregator takes a write without a mark for a request of another client. */
   #newMark(): WriteMark {
-    const {slot, nonce} = this.#queues.services.nextMark()
-    return {slot, nonce, leavesSlot: true}
+    return {slot: GATHER_SLOT, nonce: this.#queues.services.nextMark().nonce}
   }
 
   /** Takes from several shards or from none; `undefined` if another client wrote in between. */

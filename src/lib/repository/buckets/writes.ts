@@ -46,11 +46,12 @@ export interface WriteMark {
   /** For a repetition: the slot must still hold this mark from before, so at most one try applies (decision 26). */
   readonly repeats?: {readonly slotMark: string | undefined}
   readonly refusals?: RefusalCounts | undefined
-  /** Leaves the slot to the queue's writes: one that is delivered twice must find its own mark there (S6). */
-  readonly leavesSlot?: boolean
 }
 
 export const MARK_SLOTS = 8
+
+/** For writes beside those of queues: a queue's write that is delivered twice must find its own mark in its slot (S6). */
+export const GATHER_SLOT = MARK_SLOTS
 
 export function newMark(table: Pick<Table, 'randomBytes'>): WriteMark {
   const [slot = 0, ...nonce] = table.randomBytes(9)
@@ -326,9 +327,9 @@ export function markedUpdate(
   mark: WriteMark,
   {isRevision = false}: {readonly isRevision?: boolean} = {},
 ): BucketUpdate {
-  const {slot, nonce, upTo, repeats, refusals, leavesSlot = false} = mark
+  const {slot, nonce, upTo, repeats, refusals} = mark
   const attribute = markAttribute(slot)
-  if (!leavesSlot) e.set(attribute, s(nonce))
+  e.set(attribute, s(nonce))
   if (refusals) countRefusals(e, refusals)
   // Planted fault: a repetition leaves the first try valid
   if (isRevision || repeats) e.set(names.limitsRevision, s(nonce))

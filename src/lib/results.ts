@@ -20,13 +20,21 @@ const ofStacks = [stack, aggregator, migrate, verify, cost, watch]
 /** Schemas of `--json` output by command; `error` is the output of any command that fails. */
 export const RESULTS: {readonly error: z.ZodType; readonly [command: string]: z.ZodType} = {
   ...Object.fromEntries([...ofLimits, ...ofStacks, base, help].flatMap(titledSchemas)),
-  error: base.errorResult,
+  error: withWarnings(base.errorResult),
 }
 
 /** The title of a command's result is the command: `zael limits set`. */
 function titledSchemas(file: object): [command: string, schema: z.ZodType][] {
   return Object.values(file).flatMap(part => {
     const title = part instanceof z.ZodType ? part.meta()?.title : undefined
-    return title?.startsWith('zael ') ? [[title.slice('zael '.length), part]] : []
+    return title?.startsWith('zael ') ? [[title.slice('zael '.length), withWarnings(part)]] : []
   })
+}
+
+/** Any command may warn; the base command adds the key. */
+function withWarnings(schema: z.ZodType): z.ZodType {
+  if (schema instanceof z.ZodUnion)
+    return z.union(schema.options.map(each => withWarnings(each as z.ZodType))).meta(schema.meta() ?? {})
+  const warnings = z.array(z.string()).describe('Warnings; absent when there are none.').optional()
+  return schema instanceof z.ZodObject ? schema.extend({warnings}).meta(schema.meta() ?? {}) : schema
 }

@@ -197,7 +197,6 @@ export const deployResult = strictObject({
     bytes: count,
     purpose: z.string(),
   }).describe('Files that --export or --export-policy wrote.'),
-  warnings: z.array(z.string()).optional(),
 }).meta({title: 'zael deploy'})
 export type DeployResult = ResultOf<typeof deployResult>
 
@@ -231,7 +230,6 @@ export const listResult = strictObject({
   }).describe('Regions that denied access'),
   notEnabled: z.array(z.string()).describe('Regions that the account has not enabled'),
   next: z.null().describe('The list is complete'),
-  warnings: z.array(z.string()).describe('One message per refused region; absent without refused regions').optional(),
 }).meta({title: 'zael list'})
 export type ListResult = ResultOf<typeof listResult>
 

@@ -73,7 +73,6 @@ export const usageSummaryResult = strictObject({
   windows: z.int(),
   totals: z.array(usageTotalSchema),
   complete: z.boolean().describe('False when only the newest windows were counted.'),
-  warnings: z.array(z.string()).describe('Warnings; absent when there are none.').optional(),
 }).meta({title: 'zael usage summary'})
 export type UsageSummaryResult = ResultOf<typeof usageSummaryResult>
 
@@ -96,6 +95,5 @@ export const usageTopResult = strictObject({
   total: z.int().describe('Number of consumers.'),
   resources: z.array(z.string()).describe('Searched resources.'),
   complete: z.boolean().describe('False when consumers are missing: --limit was given, or not all usage was read.'),
-  warnings: z.array(z.string()).describe('Warnings; absent when there are none.').optional(),
 }).meta({title: 'zael usage top'})
 export type UsageTopResult = ResultOf<typeof usageTopResult>

@@ -4,6 +4,7 @@ import {Repository} from '../../src/lib/repository/repository.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {scanWhere} from '../repository/namespace-items.js'
 import {newTenant, putBucket, type TestTenant} from '../repository/namespace-table.js'
+import {schemaProblems} from './schemas.js'
 import {tableCli} from './table-cli.js'
 
 describeOnEngine('zael entity', () => {
@@ -163,7 +164,7 @@ describeOnEngine('zael entity', () => {
     expect((await cli.tell('entity list --prefix te')).entities).toMatchObject([{id: 'team'}])
     expect((await cli.tell('entity list --prefix TE --all')).entities).toEqual([])
     const {entities} = await cli.tell('entity list')
-    expect(await cli.tell('entity list --all')).toEqual({entities, next: null})
+    expect(await cli.tell('entity list --all')).toEqual({entities, deleted: [], next: null})
     for (const all of ['', '--all']) {
       const lines = (await cli.run(`entity list ${all} --output jsonl`)).stdout.trimEnd().split('\n')
       expect(lines.map(line => JSON.parse(line))).toEqual(entities)
@@ -226,13 +227,18 @@ describeOnEngine('zael entity', () => {
     expect(await cli.fail('entity delete team --yes')).toMatchObject({code: 5, error: {code: 'entity.has-children'}})
     expect(await cli.fail('entity delete nobody --yes')).toMatchObject({code: 3, error: {code: 'entity.missing'}})
     expect(await cli.fail('entity delete user')).toMatchObject({code: 2, error: {code: 'confirm.needed'}})
-    expect(await cli.show('entity delete user --dry-run', 80)).toMatchInlineSnapshot(`
+    const shown = (text: string) => text.replaceAll(cli.flags.join(' '), 'FLAGS')
+    expect(shown(await cli.show('entity delete user --dry-run', 80))).toMatchInlineSnapshot(`
       "Deleting entity "user" would permanently delete:
         entity                      1
         configuration of an entity  1
         bucket shards               2
         total                       4
       Its audit events are kept.
+      Later requests of user are admitted: the limits of the resource apply, and its parent team is not charged.
+
+      Next:
+        zael entity delete user --block FLAGS  refuse every request with this id
       "
     `)
     const counts = {entities: 1, entityLimits: 1, buckets: 2, usage: 0, total: 4}
@@ -240,11 +246,70 @@ describeOnEngine('zael entity', () => {
     expect(await everything()).toEqual(before)
     expect(await cli.tell('entity delete user --yes')).toMatchObject({id: 'user', dryRun: false, counts})
     expect(await cli.fail('entity show user')).toMatchObject({code: 3})
-    expect((await cli.run('entity delete stray --yes')).stdout).toMatchInlineSnapshot(`
+    expect(shown((await cli.run('entity delete stray --yes')).stdout)).toMatchInlineSnapshot(`
       "Deleted entity "stray":
         bucket shard  1
       Its audit events are kept.
+      Later requests of stray are admitted: the limits of the resource apply.
+
+      Next:
+        zael entity disable stray FLAGS  refuse every request with this id
       "
     `)
+  })
+  it('delete keeps a blocked key blocked, blocks with --block, and says what applies to others', async () => {
+    await cli.run('limits set --resource chat rpm=100/min')
+    for (const id of ['leaked-1', 'leaked-2', 'gone-1']) {
+      await cli.run(`entity create ${id} --parent org`)
+      expect((await cli.run(`acquire ${id} chat rpm=1`)).code).toBe(0)
+    }
+    expect(await cli.show('entity delete gone-1 --yes', 200)).toContain(
+      'Later requests of gone-1 are admitted: the limits of the resource apply, and its parent org is not charged.\n' +
+        '\nNext:\n  zael entity disable gone-1',
+    )
+    expect((await cli.run('acquire gone-1 chat rpm=1')).code).toBe(0)
+    await cli.run('entity disable leaked-1')
+    expect(await cli.fail('entity delete leaked-1')).toMatchObject({
+      code: 2,
+      error: {message: expect.stringContaining('leaked-1 stays blocked: every later request is refused.')},
+    })
+    const blocked = (id: string) => [{level: 'entity_default', entity: id, resource: null}]
+    expect(await cli.tell('entity delete leaked-1 --yes')).toMatchObject({blocked: blocked('leaked-1')})
+    expect(await cli.tell('entity delete leaked-2 --block --dry-run')).toMatchObject({blocked: blocked('leaked-2')})
+    expect((await cli.run('acquire leaked-2 chat rpm=1')).code).toBe(0)
+    expect(await cli.tell('entity delete leaked-2 --block --yes')).toMatchObject({blocked: blocked('leaked-2')})
+    for (const id of ['leaked-1', 'leaked-2']) expect((await cli.run(`acquire ${id} chat rpm=1`)).code).toBe(6)
+    expect(await cli.fail('entity delete leaked-1 --yes')).toMatchObject({code: 3, error: {code: 'entity.deleted'}})
+    expect(await cli.fail('entity delete nobody --block --yes')).toMatchObject({code: 3})
+    expect(await cli.fail('limits get --entity nobody')).toMatchObject({code: 3})
+
+    expect(await cli.show('entity show leaked-1', 200)).toMatch(
+      /^Entity "leaked-1" was deleted at 2026-01-01T00:00:00Z and stays blocked\. To lift the block: zael entity enable leaked-1\n/,
+    )
+    expect(await cli.tell('entity show leaked-1')).toMatchObject({registered: false, deletedAt: expect.any(String)})
+    expect((await cli.run('entity list --prefix leaked')).stderr).toBe(
+      'Deleted, but still blocked: leaked-1, leaked-2\n',
+    )
+    for (const all of ['', ' --all']) {
+      const listed = JSON.parse((await cli.run(`entity list --filter KED-2 --json${all}`)).stdout)
+      expect(schemaProblems('entity list', listed)).toEqual([])
+      expect(listed).toMatchObject({entities: [], deleted: [{id: 'leaked-2'}]})
+    }
+    expect((await cli.run('verify --json')).code).toBe(0)
+
+    for (const command of ['entity create leaked-1', 'entity enable leaked-1', 'entity clear leaked-1'])
+      expect(await cli.fail(command)).toMatchObject({
+        code: 2,
+        error: {
+          code: 'confirm.needed',
+          message: expect.stringMatching(/^Entity "leaked-1" was deleted at .* This lifts/),
+        },
+      })
+    expect((await cli.run('acquire leaked-1 chat rpm=1')).code).toBe(6)
+    expect((await cli.run('entity create leaked-1 --yes')).stdout).toContain('Its block is lifted.')
+    expect((await cli.run('acquire leaked-1 chat rpm=1')).code).toBe(0)
+    expect(await cli.tell('entity enable leaked-2 --yes')).toMatchObject({access: {before: 'disabled', after: null}})
+    expect((await cli.run('acquire leaked-2 chat rpm=1')).code).toBe(0)
+    expect(await cli.tell('entity list --prefix leaked')).toMatchObject({entities: [{id: 'leaked-1'}], deleted: []})
   })
 })

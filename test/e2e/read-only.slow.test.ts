@@ -137,6 +137,7 @@ const WRITERS: Readonly<Record<string, string>> = {
   'entity create': 'entity create new',
   'entity disable': 'entity disable user-1',
   'entity enable': 'entity enable user-1',
+  'entity exempt': 'entity exempt user-1',
   'entity update': 'entity update user-1 --name New',
   'limits unset': 'limits unset --resource gpt-4 rpm --yes',
   'migrate resolve': '',

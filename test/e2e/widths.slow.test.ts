@@ -60,6 +60,7 @@ const LINES = [
   'resource cascade search off',
   'entity disable new-WIDTH --resource gpt-4',
   'entity bypass new-WIDTH',
+  'entity exempt new-WIDTH',
   'entity enable new-WIDTH',
   'entity clear new-WIDTH',
   'resource disable search',

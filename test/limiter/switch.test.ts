@@ -3,6 +3,7 @@ import type {RefusedDecision} from '../../src/lib/limiter/decision.js'
 import {ResourceDisabled} from '../../src/lib/limiter/refusal/errors.js'
 import {NamespaceRepository} from '../../src/lib/repository/repository.js'
 import {bool, type Item} from '../../src/lib/schema/attribute-value.js'
+import {configKey} from '../../src/lib/schema/config-record.js'
 import {keys, wireKey} from '../../src/lib/schema/keys.js'
 import {Scene} from '../helpers/limiter.js'
 import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
@@ -241,5 +242,73 @@ describeOnBoth('the switch of a resource or entity', {timeout: 60_000}, table =>
     })
     expect(await isDisabled(limiter.acquire(request({rpm: 1})))).toBe(true)
     expect((await stored())?.disabled).toEqual(bool(true))
+  })
+
+  it('keeps a disabled entity blocked when it is deleted, in every process and with any cache', async () => {
+    const {entities} = repository
+    await entities.create({id: 'team'})
+    await entities.create({id: 'user-1', parent: 'team', cascade: true})
+    await scene.configure(DEFAULT, 'rpm=50/min')
+    const [busy, idle] = [scene.limiter(), scene.limiter()]
+    for (let at = 0; at < 3; at++) await busy.acquire(request({rpm: 1}))
+    // Knows the configuration of the entity, but no bucket.
+    await idle.available({entity: 'user-1', resource: 'gpt-4'})
+    await repository.setAccess(DEFAULT, 'disabled')
+    expect(await entities.delete('user-1')).toMatchObject({byKind: {entity: 1}, blocks: [DEFAULT]})
+    for (const limiter of [busy, idle, scene.limiter()])
+      for (let at = 0; at < 2; at++) expect(await isDisabled(limiter.acquire(request({rpm: 1})))).toBe(true)
+    expect(await entities.get('user-1')).toBeUndefined()
+    expect(await repository.configs.get(DEFAULT)).toMatchObject({limits: [], access: 'disabled'})
+    // Clients of zae-limiter that cached the configuration before the block see the mark until their caches expire.
+    const {disabled, ttl} = (await stored()) ?? {}
+    expect([disabled, Number(ttl && 'N' in ttl && ttl.N) - Math.floor(scene.nowMs / 1000)]).toEqual([bool(true), 600])
+    await table.transport.send('DeleteItem', {TableName: table.name, Key: key()})
+    for (const limiter of [busy, idle, scene.limiter()])
+      expect(await isDisabled(limiter.acquire(request({rpm: 1})))).toBe(true)
+    expect(await stored()).toBeUndefined()
+    expect(await failure(entities.delete('user-1'))).toMatchObject({code: 'entity.deleted', kind: 'notFound'})
+    await repository.setAccess(DEFAULT, undefined)
+    expect(await repository.configs.ofEntity('user-1')).toEqual([])
+    expect(await isAdmitted(scene.limiter().acquire(request({rpm: 1})))).toBe(true)
+  })
+
+  it('keeps a block of one resource, and removes other switches, when the entity is deleted', async () => {
+    await scene.configure({level: 'resource', resource: 'video'}, 'rpm=100/min')
+    await repository.entities.create({id: 'user-1'})
+    const limiter = scene.limiter()
+    const video = {entity: 'user-1', resource: 'video', consume: {rpm: 1}}
+    await limiter.acquire(request({rpm: 1}))
+    await limiter.acquire(video)
+    await repository.setAccess(ENTITY, 'disabled')
+    await repository.setAccess({...ENTITY, resource: 'video'}, 'enabled')
+    await repository.setCascade(ENTITY, false)
+    expect(await repository.entities.delete('user-1')).toMatchObject({
+      byKind: {entity: 1, bucket: 1, 'entity-config': 1},
+      blocks: [ENTITY],
+    })
+    expect(await isDisabled(limiter.acquire(request({rpm: 1})))).toBe(true)
+    expect(await isAdmitted(limiter.acquire(video))).toBe(true)
+    const [block, ...others] = await repository.configs.ofEntity('user-1')
+    expect(others).toEqual([])
+    expect(block).toMatchObject({scope: ENTITY, access: 'disabled', deletedAt: expect.any(String)})
+    expect(block?.cascade).toBeUndefined()
+    await repository.setAccess({level: 'resource', resource: 'video'}, 'disabled')
+    expect(await isDisabled(limiter.acquire(video))).toBe(true)
+  })
+
+  it('keeps a block that another client sets while the entity is deleted', async () => {
+    await repository.entities.create({id: 'user-1'})
+    await repository.setAccess(DEFAULT, 'enabled')
+    let isSet = false
+    const send: typeof table.transport.send = async (operation, ...rest) => {
+      if (!isSet && operation === 'TransactWriteItems') {
+        isSet = true
+        await stamp(wireKey(configKey(scene.namespace, DEFAULT)))
+      }
+      return table.transport.send(operation, ...rest)
+    }
+    const racing = new NamespaceRepository({...scene.tenant, transport: {...table.transport, send}}, undefined)
+    expect((await racing.entities.delete('user-1')).blocks).toEqual([DEFAULT])
+    expect(await isDisabled(scene.limiter().acquire(request({rpm: 1})))).toBe(true)
   })
 })

@@ -56,6 +56,25 @@ entities:
     })
   })
 
+  it('keep a deleted entity blocked when it is removed from the file, and when the file creates it again', async () => {
+    const {repository} = newNamespace(table)
+    const scope = {level: 'entity', entity: 'leaked', resource: '_default_'} as const
+    const leaked = '  leaked: {resources: {_default_: {limits: {rpm: 1/min}}}}'
+    const text = `entities:\n  user-1: {name: One}\n${leaked}`
+    await apply(repository, text)
+    await repository.setAccess(scope, 'disabled')
+    await repository.entities.delete('leaked')
+    const without = 'entities:\n  user-1: {name: One}'
+    expect((await planManifest(repository, manifestOf(without))).changes).toEqual([])
+    await apply(repository, without)
+    expect((await repository.configs.get(scope))?.access).toBe('disabled')
+    expect((await exportForm(repository, 'test')).entities).toMatchObject({
+      leaked: {resources: {_default_: {disabled: true}}},
+    })
+    await apply(repository, text)
+    expect(await repository.configs.get(scope)).toMatchObject({access: 'disabled', limits: [{name: 'rpm'}]})
+  })
+
   it('apply to live buckets, together with the limits', async () => {
     const {tenant, repository} = newNamespace(table)
     await repository.entities.create({id: 'team-1'})

@@ -1,38 +1,24 @@
-import {string} from '@oclif/core/args'
-import {string as stringFlag} from '@oclif/core/flags'
-import {typedFlags} from '../../lib/cli/base/settings.js'
-import {StackCommand} from '../../lib/cli/base/stack-command.js'
-import type {SwitchResult} from '../../lib/cli/limits/results.js'
+import {
+  entityLiftFlags,
+  entitySwitchArgs,
+  entitySwitchExamples,
+  SwitchCommand,
+} from '../../lib/cli/limits/switch-command.js'
 
-export default class EntityBypass extends StackCommand<typeof EntityBypass> {
+export default class EntityBypass extends SwitchCommand<typeof EntityBypass> {
   static override summary = 'Admit and count every request of an entity'
 
   static override description =
     'Requests count in usage but consume no tokens. Processes follow within a second; a request larger than the ' +
-    'capacity of a limit is admitted within a minute. A parent that is also charged keeps its own switch. The most ' +
-    'specific switch applies: entity and resource, entity, resource. `zael entity enable` and `clear` end the bypass ' +
+    'capacity of a limit is admitted within a minute. A parent that is also charged keeps its own switch. The ' +
+    'most specific switch applies: entity and resource, entity, resource. `zael entity clear` ends the bypass ' +
     'within a minute.'
 
-  static override args = {
-    id: string({description: 'Entity id.', required: true, ignoreStdin: true}),
-  }
+  static override args = entitySwitchArgs
 
-  static override flags = {
-    resource: stringFlag({char: 'r', description: 'Only this resource. Default: all resources.', helpValue: 'NAME'}),
-  }
+  static override flags = entityLiftFlags
 
-  static override examples = [
-    {command: 'zael entity bypass user-7', description: 'For all resources'},
-    {command: 'zael entity bypass user-7 --resource gpt-4', description: 'For one resource'},
-  ]
+  static override examples = entitySwitchExamples('bypass')
 
-  protected async work(): Promise<SwitchResult> {
-    const where = typedFlags(this.settings)
-    const {changeSwitch, entityScope} = await import('../../lib/cli/limits/switch.js')
-    const scope = entityScope(this.args.id, this.flags.resource)
-    const {lines, result, warnings} = await changeSwitch(await this.stack.namespace(), scope, 'bypass', {where})
-    this.print(lines)
-    for (const warning of warnings) this.warn(warning)
-    return result
-  }
+  protected readonly verb = 'bypass'
 }

@@ -1,15 +1,17 @@
 import {string as stringArg} from '@oclif/core/args'
 import {boolean, string} from '@oclif/core/flags'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
-import {entityCreatedLines, entityJson, parseMetadata} from '../../lib/cli/entity/presenter.js'
+import {entityCreatedLines, entityJson, parseMetadata, restoreQuestion} from '../../lib/cli/entity/presenter.js'
 import type {EntityCreateResult} from '../../lib/cli/entity/results.js'
+import {confirm} from '../../lib/cli/output/confirm.js'
+import type {PolicyScope} from '../../lib/repository/limits/change-options.js'
 
 export default class EntityCreate extends StackCommand<typeof EntityCreate> {
   static override summary = 'Create an entity, such as a user, an API key or a team'
 
   static override description =
     'With --parent and --cascade, every admitted request also charges the parent, so children share its limits. The ' +
-    'parent must exist.'
+    'parent must exist. Asks before it lifts the block of a deleted entity with this id.'
 
   static override args = {
     id: stringArg({description: 'Entity id.', required: true, ignoreStdin: true}),
@@ -26,6 +28,7 @@ export default class EntityCreate extends StackCommand<typeof EntityCreate> {
       multiple: true,
       multipleNonGreedy: true,
     }),
+    yes: boolean({char: 'y', description: 'Skip confirmation.'}),
   }
 
   static override examples = [
@@ -40,8 +43,14 @@ export default class EntityCreate extends StackCommand<typeof EntityCreate> {
   protected async work(): Promise<EntityCreateResult> {
     const {name, parent, cascade, metadata = []} = this.flags
     const entity = {id: this.args.id, name, parent, cascade, metadata: parseMetadata(metadata)}
-    const record = await (await this.stack.namespace()).entities.create(entity)
-    this.print(entityCreatedLines(record))
+    const namespace = await this.stack.namespace()
+    const {entities, configs} = namespace
+    const blocks = (await configs.ofEntity(entity.id)).filter(({deletedAt}) => deletedAt !== undefined)
+    const [block] = blocks
+    if (block) await confirm(restoreQuestion(entity.id, block), this.flags)
+    const record = await entities.create(entity)
+    for (const {scope} of blocks) await namespace.setAccess(scope as PolicyScope, undefined, {from: 'disabled'})
+    this.print([...entityCreatedLines(record), ...(block ? ['Its block is lifted.'] : [])])
     return entityJson(record)
   }
 }

@@ -1,22 +1,29 @@
 import {string} from '@oclif/core/args'
 import {boolean} from '@oclif/core/flags'
+import {typedFlags} from '../../lib/cli/base/settings.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {entityDeletionLines, entityDeletionPhrase} from '../../lib/cli/entity/presenter.js'
 import type {EntityDeleteResult} from '../../lib/cli/entity/results.js'
+import {scopeJson} from '../../lib/cli/limits/json.js'
 import {confirm} from '../../lib/cli/output/confirm.js'
 import {kindCounts} from '../../lib/cli/output/kind-counts.js'
+import {DEFAULT_RESOURCE} from '../../lib/core/names.js'
 
 export default class EntityDelete extends StackCommand<typeof EntityDelete> {
   static override summary = 'Delete an entity with its limits, usage and buckets'
 
   static override description =
-    'Keeps audit events. Entities with children cannot be deleted. After an interruption, run the command again.'
+    'From then on, the limits of the resource apply to requests with this id, and no parent is charged. The id of a ' +
+    'disabled entity stays blocked until `zael entity enable`; --block blocks it first. Usage is deleted too, so ' +
+    'reports of past months no longer contain the entity: export them first. Audit events are kept. Entities with ' +
+    'children cannot be deleted. After an interruption, run the command again.'
 
   static override args = {
     id: string({description: 'Entity id.', required: true, ignoreStdin: true}),
   }
 
   static override flags = {
+    block: boolean({description: 'Refuse all later requests with this id.'}),
     yes: boolean({char: 'y', description: 'Skip confirmation.'}),
     'dry-run': boolean({description: 'Count the items to delete; delete nothing.'}),
   }
@@ -24,17 +31,24 @@ export default class EntityDelete extends StackCommand<typeof EntityDelete> {
   static override examples = [
     {command: 'zael entity delete user-7 --dry-run', description: 'Preview'},
     {command: 'zael entity delete user-7', description: 'Ask first'},
-    {command: 'zael entity delete user-7 --yes', description: 'In a script'},
+    {command: 'zael entity delete key-9 --block --yes', description: 'Delete a leaked key; keep it blocked'},
   ]
 
   protected async work(): Promise<EntityDeleteResult> {
     const {id} = this.args
-    const {entities} = await this.stack.namespace()
+    const {block = false, 'dry-run': dryRun = false} = this.flags // oclif omits flags that are not typed
+    const namespace = await this.stack.namespace()
+    const {entities, configs} = namespace
     const planned = kindCounts(await entities.countRemoval(id))
-    const dryRun = this.flags['dry-run'] === true // oclif omits flags that are not typed
-    if (!dryRun) await confirm(entityDeletionPhrase(id, planned), this.flags)
-    const counts = dryRun ? planned : kindCounts((await entities.delete(id)).byKind)
-    this.print(entityDeletionLines(id, counts, dryRun))
-    return {id, dryRun, counts}
+    const everything = {level: 'entity', entity: id, resource: DEFAULT_RESOURCE} as const
+    const own = (await configs.ofEntity(id)).filter(({access}) => access === 'disabled').map(({scope}) => scope)
+    const {parent} = (await entities.get(id)) ?? {}
+    const effect = {id, parent, blocks: block ? [everything] : own, where: typedFlags(this.settings)}
+    if (!dryRun) await confirm(entityDeletionPhrase(planned, effect), this.flags)
+    if (block && !dryRun) await namespace.setAccess(everything, 'disabled')
+    const {byKind, blocks} = dryRun ? {byKind: undefined, blocks: effect.blocks} : await entities.delete(id)
+    const counts = byKind === undefined ? planned : kindCounts(byKind)
+    this.print(entityDeletionLines(counts, {...effect, blocks}, dryRun))
+    return {id, dryRun, counts, blocked: blocks.map(scopeJson)}
   }
 }

@@ -1,36 +1,23 @@
-import {string} from '@oclif/core/args'
-import {string as stringFlag} from '@oclif/core/flags'
-import {typedFlags} from '../../lib/cli/base/settings.js'
-import {StackCommand} from '../../lib/cli/base/stack-command.js'
-import type {SwitchResult} from '../../lib/cli/limits/results.js'
+import {
+  entitySwitchArgs,
+  entitySwitchExamples,
+  entitySwitchFlags,
+  SwitchCommand,
+} from '../../lib/cli/limits/switch-command.js'
 
-export default class EntityDisable extends StackCommand<typeof EntityDisable> {
+export default class EntityDisable extends SwitchCommand<typeof EntityDisable> {
   static override summary = 'Refuse every request of an entity'
 
   static override description =
-    'Once the command returns, no process admits a new request; only requests already in flight can still be admitted. ' +
-    'Refused requests are not charged. The most specific switch applies: entity and resource, entity, resource.'
+    'Once the command returns, no process admits a new request; only requests already in flight can still be ' +
+    'admitted. Refused requests are not charged. The most specific switch applies: entity and resource, entity, ' +
+    'resource. `zael entity enable` ends the block.'
 
-  static override args = {
-    id: string({description: 'Entity id.', required: true, ignoreStdin: true}),
-  }
+  static override args = entitySwitchArgs
 
-  static override flags = {
-    resource: stringFlag({char: 'r', description: 'Only this resource. Default: all resources.', helpValue: 'NAME'}),
-  }
+  static override flags = entitySwitchFlags
 
-  static override examples = [
-    {command: 'zael entity disable user-7', description: 'For all resources'},
-    {command: 'zael entity disable user-7 --resource gpt-4', description: 'For one resource'},
-  ]
+  static override examples = entitySwitchExamples('disable')
 
-  protected async work(): Promise<SwitchResult> {
-    const where = typedFlags(this.settings)
-    const {changeSwitch, entityScope} = await import('../../lib/cli/limits/switch.js')
-    const scope = entityScope(this.args.id, this.flags.resource)
-    const {lines, result, warnings} = await changeSwitch(await this.stack.namespace(), scope, 'disabled', {where})
-    this.print(lines)
-    for (const warning of warnings) this.warn(warning)
-    return result
-  }
+  protected readonly verb = 'disable'
 }

@@ -51,7 +51,8 @@ export default class EntityList extends StackCommand<typeof EntityList> {
     if (all) {
       const items = report.cleared(entities.walk(filter, report.options))
       const listing = (rows: readonly EntityRecord[]) => entityListing(rows, empty)
-      await this.listAll({field: 'entities', items, json: entityJson, listing})
+      const after = () => ({deleted: report.deletedJson()})
+      await this.listAll({field: 'entities', items, json: entityJson, listing, after})
       for (const line of report.lines(filter)) this.logToStderr(line)
       return {}
     }
@@ -59,6 +60,6 @@ export default class EntityList extends StackCommand<typeof EntityList> {
     for (const line of report.lines(filter)) this.logToStderr(line)
     await this.list(entityListing(records, empty))
     this.suggestNextPage(next)
-    return {entities: records.map(entityJson), next: next ?? null}
+    return {entities: records.map(entityJson), deleted: report.deletedJson(), next: next ?? null}
   }
 }

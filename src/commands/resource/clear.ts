@@ -1,30 +1,13 @@
-import {string} from '@oclif/core/args'
-import {typedFlags} from '../../lib/cli/base/settings.js'
-import {StackCommand} from '../../lib/cli/base/stack-command.js'
-import type {SwitchResult} from '../../lib/cli/limits/results.js'
+import {resourceSwitchArgs, resourceSwitchExamples, SwitchCommand} from '../../lib/cli/limits/switch-command.js'
 
-export default class ResourceClear extends StackCommand<typeof ResourceClear> {
-  static override summary = 'Remove the disable, enable or bypass switch of a resource'
+export default class ResourceClear extends SwitchCommand<typeof ResourceClear> {
+  static override summary = 'Remove the block or bypass of a resource'
 
-  static override description =
-    'A resource without a switch is enabled. Live buckets follow the switch that then applies to them.'
+  static override description = 'Removes a block or a bypass. Live buckets follow the switch that then applies to them.'
 
-  static override args = {
-    resource: string({description: 'Resource name.', required: true, ignoreStdin: true}),
-  }
+  static override args = resourceSwitchArgs
 
-  static override examples = [
-    {command: 'zael resource clear gpt-4', description: 'For all entities'},
-    {command: 'zael resource clear gpt-4 --json', description: 'With the number of updated buckets'},
-  ]
+  static override examples = resourceSwitchExamples('clear')
 
-  protected async work(): Promise<SwitchResult> {
-    const where = typedFlags(this.settings)
-    const {changeSwitch, resourceScope} = await import('../../lib/cli/limits/switch.js')
-    const scope = resourceScope(this.args.resource)
-    const {lines, result, warnings} = await changeSwitch(await this.stack.namespace(), scope, undefined, {where})
-    this.print(lines)
-    for (const warning of warnings) this.warn(warning)
-    return result
-  }
+  protected readonly verb = 'clear'
 }

@@ -143,6 +143,8 @@ function policyChanges(before: Policies | undefined, after: Policies): Pick<Scop
 function planDelete(scope: ConfigScope, stored: ConfigRecord | undefined): ScopeChange | undefined {
   const record = withoutCopy(stored)
   if (!record || !isConfigured(record)) return undefined
+  // Removing a deleted entity from the file does not lift its block.
+  if (record.deletedAt !== undefined && record.limits.length === 0) return undefined
   const {limits: before, onUnavailable: policy} = record
   const onUnavailable = policy === undefined ? {} : {onUnavailable: {before: policy, after: undefined}}
   const changed = {...onUnavailable, ...policyChanges(record, {})}

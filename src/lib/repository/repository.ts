@@ -9,7 +9,13 @@ import {Buckets} from './buckets/buckets.js'
 import {type BucketView, viewStates} from './buckets/view.js'
 import {Entities} from './entities/entities.js'
 import {familySync, type SyncOptions, type SyncResult, switchSync, syncBuckets} from './limits/bucket-sync.js'
-import type {ConfigChange, DeleteOptions, PolicyScope, SetOptions} from './limits/change-options.js'
+import type {
+  ConfigChange,
+  DeleteOptions,
+  PolicyScope,
+  SetOptions,
+  SwitchChangeOptions,
+} from './limits/change-options.js'
 import {Configs} from './limits/configs.js'
 import {EndedCopies} from './limits/ended-copies.js'
 import {limitSync} from './limits/limit-sync.js'
@@ -173,14 +179,14 @@ export class NamespaceRepository {
 
   /**
    * Sets a switch and updates live buckets: `disabled` refuses requests, `bypass` admits and only counts them,
-   * `enabled` lifts a less specific switch, `undefined` inherits. Precedence: entity and resource, entity, resource.
+   * `enabled` overrides a less specific switch, `undefined` inherits. Precedence: entity and resource, entity, resource.
    */
   async setAccess(
     scope: PolicyScope,
     access: AccessSwitch | undefined,
-    options: SyncOptions = {},
+    options: SwitchChangeOptions & SyncOptions = {},
   ): Promise<LimitsChange> {
-    const change = await this.configs.setAccess(scope, access)
+    const change = await this.configs.setAccess(scope, access, options)
     return {...change, buckets: await syncBuckets(this.#table, scope, [switchSync], options)}
   }
 

@@ -81,6 +81,8 @@ export const attributes = {
     revision: 'rev',
     /** `BOOL true`, `BOOL false` or the text `bypass`; absent if the next level decides. */
     disabled: 'disabled',
+    /** ISO 8601: the entity was deleted, and its id stays blocked. */
+    deletedAt: 'deleted_at',
     /** Absent if the next level decides. */
     cascade: 'cascade',
     timeZone: 'sched_tz',

@@ -37,6 +37,8 @@ export interface ConfigRecord {
   readonly auditRetentionDays: number | undefined
   /** Whether requests are admitted and limits apply; absent if the next level decides. Not at the system level. */
   readonly access?: AccessSwitch | undefined
+  /** The entity was deleted at this instant, ISO 8601. Its id stays blocked. */
+  readonly deletedAt?: string | undefined
   /** Whether requests also charge the parent; absent if the next level or the entity decides. Not at system level. */
   readonly cascade?: boolean | undefined
   /** The limits are copies for a boost and expire at this instant, in epoch ms. */
@@ -53,6 +55,9 @@ const names = attributes.config
 /** A configuration with one of these is kept when its last limit is removed. */
 export const POLICY_ATTRIBUTES: readonly string[] = [names.disabled, names.cascade]
 
+/** Changed only together with the switch. */
+export const SWITCH_ATTRIBUTES: readonly string[] = [...POLICY_ATTRIBUTES, names.deletedAt]
+
 /** Whether more than `limits` is left: a policy, or limits that cannot be read. */
 export function hasMoreThanLimits(item: Item, limits: readonly string[]): boolean {
   const hasOtherLimits = limitAttributesIn(item).some(name => !limits.includes(limitOfAttribute(name)))
@@ -60,6 +65,12 @@ export function hasMoreThanLimits(item: Item, limits: readonly string[]): boolea
 }
 
 export const holdsOnlyPolicies = (item: Item): boolean => limitAttributesIn(item).length === 0 && !hasSettings(item)
+
+export const isBlock = (item: Item): boolean => readBoolean(item, names.disabled) === true
+
+/** Only the block of a deleted entity is left. */
+export const isBareBlock = (item: Item): boolean =>
+  isBlock(item) && names.deletedAt in item && !(names.cascade in item) && holdsOnlyPolicies(item)
 
 const hasPolicy = (item: Item): boolean => POLICY_ATTRIBUTES.some(name => name in item)
 
@@ -100,6 +111,7 @@ export function encodeConfig(record: ConfigRecord): Item {
   if (record.onUnavailable !== undefined) item[names.onUnavailable] = s(record.onUnavailable)
   if (record.auditRetentionDays !== undefined) item[names.auditRetentionDays] = n(record.auditRetentionDays)
   if (record.access !== undefined) item[names.disabled] = encodeAccess(record.access)
+  if (record.deletedAt !== undefined) item[names.deletedAt] = s(record.deletedAt)
   if (record.cascade !== undefined) item[names.cascade] = bool(record.cascade)
   if (record.copiedUntilMs !== undefined) item[names.copiedUntil] = n(record.copiedUntilMs)
   Object.assign(item, encodeConfigLimits(record.limits))
@@ -111,6 +123,7 @@ export function decodeConfig(item: Item, readLimits = decodeConfigLimits): Confi
   const key = parseItemKey(item)
   if (!key) return undefined
   const onUnavailable = readString(item, names.onUnavailable)
+  const deletedAt = readString(item, names.deletedAt)
   const cascade = readBoolean(item, names.cascade)
   const unsupported = unsupportedOf(configFeatures(item))
   const copiedUntilMs = readNumber(item, names.copiedUntil)
@@ -119,6 +132,7 @@ export function decodeConfig(item: Item, readLimits = decodeConfigLimits): Confi
     onUnavailable: onUnavailable === 'allow' || onUnavailable === 'block' ? onUnavailable : undefined,
     auditRetentionDays: readNumber(item, names.auditRetentionDays),
     ...(names.disabled in item && {access: decodeAccess(item)}),
+    ...(deletedAt !== undefined && {deletedAt}),
     ...(cascade !== undefined && {cascade}),
     ...(copiedUntilMs !== undefined && {copiedUntilMs}),
     ...(unsupported.length > 0 && {unsupported}),
@@ -188,7 +202,10 @@ export type Policies = Pick<ConfigRecord, 'access' | 'cascade'>
 export function policyAttributes(policies: Policies): Map<string, AttributeValue | undefined> {
   const {access, cascade} = policies
   const attributes = new Map<string, AttributeValue | undefined>()
-  if ('access' in policies) attributes.set(names.disabled, access && encodeAccess(access))
+  if ('access' in policies) {
+    attributes.set(names.disabled, access && encodeAccess(access))
+    if (access !== 'disabled') attributes.set(names.deletedAt, undefined)
+  }
   if ('cascade' in policies) attributes.set(names.cascade, cascade === undefined ? undefined : bool(cascade))
   return attributes
 }

@@ -114,17 +114,38 @@ describe('entities', () => {
 
   it('a deletion is described before and after', () => {
     const counts = kindCounts({entity: 1, bucket: 2})
-    expect(entityDeletionPhrase('user', counts)).toBe(
-      'This permanently deletes 3 items of entity "user"; its audit events are kept',
+    const effect = {id: 'user', parent: 'team', blocks: [], where: ''}
+    const everything = {level: 'entity', entity: 'user', resource: '_default_'} as const
+    expect(entityDeletionPhrase(counts, effect)).toBe(
+      'This permanently deletes 3 items of entity "user", with its usage; its audit events are kept. Later requests of ' +
+        'user are admitted: the limits of the resource apply, and its parent team is not charged',
     )
-    expect(entityDeletionLines('user', counts, true)[0]).toBe('Deleting entity "user" would permanently delete:')
-    expect(entityDeletionLines('user', counts, false)).toEqual([
-      'Deleted entity "user":',
+    expect(entityDeletionPhrase(counts, {...effect, blocks: [everything]})).toMatch(
+      / kept\. user stays blocked: every later request is refused$/,
+    )
+    expect(entityDeletionLines(counts, effect, true)).toEqual([
+      'Deleting entity "user" would permanently delete:',
       '  entity         1',
       '  bucket shards  2',
       '  total          3',
       'Its audit events are kept.',
+      'Later requests of user are admitted: the limits of the resource apply, and its parent team is not charged.',
+      '',
+      'Next:',
+      '  zael entity delete user --block  refuse every request with this id',
     ])
+    const one = {...everything, resource: 'gpt-4'}
+    expect(entityDeletionLines(counts, {...effect, parent: undefined, blocks: [one]}, false).slice(4)).toEqual([
+      'Its audit events are kept.',
+      'user stays blocked for gpt-4.',
+      'Later requests of user for other resources are admitted: the limits of the resource apply.',
+      '',
+      'Next:',
+      '  zael entity disable user  refuse every request with this id',
+    ])
+    expect(entityDeletionLines(counts, {...effect, blocks: [everything]}, false).at(-1)).toBe(
+      '  zael entity enable user  lift the block',
+    )
   })
 })
 

@@ -15,7 +15,7 @@ describeOnEngine('a switch overruled by more specific ones', () => {
     await new Repository({stack: table.name, transport: table.transport}).namespaces.register('default')
     await cli.run('entity create key-1')
     await cli.run('entity bypass key-1 --resource gpt-4')
-    await cli.run('entity enable key-1 --resource video')
+    await cli.run('entity exempt key-1 --resource video')
     await cli.run('entity disable key-1 --resource search')
     const shown = await cli.show('entity disable key-1', 200)
     expect(shown).toContain('not for       gpt-4 (bypass), video (enabled): their own switch applies\n')
@@ -45,16 +45,17 @@ describeOnEngine('a switch overruled by more specific ones', () => {
     expect(await cli.show('entity disable key-1', 200)).not.toContain('Next:')
   })
 
-  it.each(['enable', 'bypass', 'clear'])('names the same for %s', async verb => {
+  it.each(['exempt', 'enable', 'bypass', 'clear'])('names the same for %s', async verb => {
     const {exceptions} = await cli.tell(`entity ${verb} key-1`)
     expect(exceptions.found.map(({command}: {command: string}) => command)).toEqual(
       ['gpt-4', 'search', 'video'].map(resource => `zael entity ${verb} key-1 --resource ${resource} ${where()}`),
     )
     expect((await cli.tell(`entity ${verb} key-1 --resource gpt-4`)).exceptions).toMatchObject({found: [], looked: 0})
+    await cli.run('entity disable key-1 --resource gpt-4')
   })
 
   it("names the entities that override a resource's switch, and how many were searched", async () => {
-    await cli.run('entity enable free --resource music')
+    await cli.run('entity exempt free --resource music')
     await cli.run('entity bypass vip')
     // Its own switch for the resource agrees, so the one for all its resources does not matter.
     await cli.run('entity bypass both')

@@ -26,7 +26,7 @@ describeOnEngine('the switch on the command line', () => {
     expect(await cli.tell('watch --once')).toMatchObject({totals: {disabled: 1}, buckets: [{status: 'disabled'}]})
     expect(await cli.show('audit list', 200)).toContain('disabled: not set → yes')
     expect(await cli.show('why user-1 gpt-4', 100)).toMatch(
-      /is disabled for user-1.*\n.*\n\nNext:\n {2}zael entity enable user-1 --resource gpt-4 .*\n {2}zael resource clear gpt-4 /,
+      /is disabled for user-1.*\n.*\n\nNext:\n {2}zael entity exempt user-1 --resource gpt-4 .*\n {2}zael resource enable gpt-4 /,
     )
     const why = JSON.parse((await cli.run('why user-1 gpt-4 --json')).stdout)
     expect(schemaProblems('why', why)).toEqual([])
@@ -95,6 +95,34 @@ describeOnEngine('the switch on the command line', () => {
     await cli.run('entity create user-2')
     expect((await cli.run('entity disable user-22')).stderr).toContain('Did you mean "user-2"?')
     expect((await cli.run('entity disable user-2')).stderr).toBe('')
+    // The warning is in the JSON too, as its schema says.
+    const told = JSON.parse((await cli.run('entity disable user-23 --json')).stdout)
+    expect(schemaProblems('entity disable', told)).toEqual([])
+    expect(told.warnings).toEqual(['Unknown entity "user-23": nothing has used it yet. Did you mean "user-2"?'])
+    for (const id of ['user-22', 'user-23', 'user-2']) await cli.run(`entity enable ${id}`)
+  })
+
+  it('is removed by enable only if it is a block: a later switch of the resource applies again', async () => {
+    await cli.run('limits set --resource chat rpm=100/min')
+    await cli.run('entity create user-9')
+    await cli.run('entity disable user-9')
+    expect(await cli.tell('entity enable user-9')).toMatchObject({access: {before: 'disabled', after: null}})
+    await cli.run('resource disable chat')
+    expect((await cli.run('acquire user-9 chat rpm=1')).code).toBe(6)
+    const none = await cli.show('entity enable user-9', 200)
+    expect(none).toMatch(/access +not set, unchanged/)
+    expect(none).toMatch(/Next:\n {2}zael entity exempt user-9 .* although a resource is disabled/)
+    expect(await cli.tell('entity exempt user-9 --resource chat')).toMatchObject({access: {after: 'enabled'}})
+    expect((await cli.run('acquire user-9 chat rpm=1')).code).toBe(0)
+    const exempt = await cli.show('entity enable user-9 --resource chat', 200)
+    expect(exempt).toMatch(/access +enabled, unchanged/)
+    expect(exempt).toMatch(/Next:\n {2}zael entity clear user-9 --resource chat .* remove the switch \(enabled\)/)
+    await cli.run('entity clear user-9 --resource chat')
+    await cli.run('resource bypass chat')
+    expect(await cli.show('resource enable chat', 200)).toMatch(
+      /access +bypass, unchanged[\s\S]*Next:\n {2}zael resource clear chat .* remove the switch \(bypass\)/,
+    )
+    expect(await cli.tell('resource clear chat')).toMatchObject({access: {before: 'bypass', after: null}})
   })
 
   it('is shown without limits, is not removed by limits unset, and leaves no record once cleared', async () => {

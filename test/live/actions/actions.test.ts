@@ -159,6 +159,7 @@ describeOnEngine('actions of the live view', () => {
     const other = await newEntity()
     const block = await actions.ask('block', rowOf(id), undefined)
     expect(block.command.join(' ')).toBe(`zael entity disable ${id} ${where()}`)
+    expect(block.resource).toBeNull()
     expect(block.lines[0]).toBe(
       `This refuses every request of ${id} for all resources until you unblock it. Refused requests are not charged.`,
     )
@@ -168,9 +169,9 @@ describeOnEngine('actions of the live view', () => {
     expect(await eventsOf(id)).toHaveLength(1)
     expect(await eventsOf(id)).toEqual(await eventsOf(other))
     const unblock = await actions.ask('unblock', rowOf(id, {isDisabled: true}), undefined)
-    expect(unblock.command.join(' ')).toBe(`zael entity clear ${id} ${where()}`)
+    expect(unblock.command.join(' ')).toBe(`zael entity enable ${id} ${where()}`)
     await unblock.perform()
-    await cli.tell(`entity clear ${other}`)
+    await cli.tell(`entity enable ${other}`)
     expect(await eventsOf(id)).toEqual(await eventsOf(other))
     expect((await namespace.bucket({entity: id, resource: 'gpt-4'}))?.isDisabled).toBe(false)
     expect(await namespace.configs.ofEntity(id)).toEqual([])
@@ -254,11 +255,11 @@ describeOnEngine('actions of the live view', () => {
     await namespace.setAccess({level: 'resource', resource: 'video'}, 'disabled')
     await namespace.setAccess({level: 'entity', entity: id, resource: 'video'}, 'disabled')
     const own = await actions.ask('unblock', target, undefined)
-    expect(own.command.slice(1, 6)).toEqual(['entity', 'clear', id, '--resource', 'video'])
+    expect([own.command.slice(1, 6), own.resource]).toEqual([['entity', 'enable', id, '--resource', 'video'], 'video'])
     expect(own.lines).toContain('Requests for video stay refused, by the switch of resource video.')
     await own.perform()
     const lifted = await actions.ask('unblock', target, undefined)
-    expect(lifted.command.slice(1, 6)).toEqual(['entity', 'enable', id, '--resource', 'video'])
+    expect(lifted.command.slice(1, 6)).toEqual(['entity', 'exempt', id, '--resource', 'video'])
     await lifted.perform()
     expect((await namespace.configs.resolve({entity: id, resource: 'video'})).access).toMatchObject({
       access: 'enabled',

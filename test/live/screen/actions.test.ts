@@ -25,6 +25,7 @@ class FakeActions implements BucketActions {
     if (this.problem) throw this.problem
     const {entity, resource} = target
     return {
+      ...(kind === 'block' && {resource: null}),
       command: ['zael', kind, entity, '--resource', resource, ...this.flags],
       lines: this.lines,
       perform: () => {
@@ -124,7 +125,8 @@ describe('a view with actions', () => {
     await view.press('X')
     view.watch.poll(ordered('eve', 'ben', 'ada'))
     await view.pass(100)
-    expect(view.terminal.screen).toContain('Block ada · r')
+    // The block affects more than the row, and the title says so.
+    expect(view.terminal.screen).toContain('Block ada · all resources')
     await view.press('y')
     expect(actions.performed).toEqual(['block ada r'])
     actions.answer('disabled')

@@ -34,7 +34,7 @@ describeOnEngine('D-38 more than one page of records', () => {
       entityItem(tenant.namespace, 'e'),
       ...[...usage, ...buckets].map(item => ({...item, padding: PADDING})),
     ])
-    expect(await entities.delete('e')).toEqual({deleted: 111, byKind: {entity: 1, usage: 70, bucket: 40}})
+    expect(await entities.delete('e')).toEqual({deleted: 111, byKind: {entity: 1, usage: 70, bucket: 40}, blocks: []})
     const left = await scanNamespace(tenant, tenant.namespace)
     expect(left.map(item => item.action)).toEqual([s('entity_deleted')])
   })

@@ -58,6 +58,7 @@ describeOnEngine('deleting an entity', () => {
     }
     expect(await entities.delete('busy')).toEqual({
       deleted: 136,
+      blocks: [],
       byKind: {entity: 1, 'entity-config': 3, usage: 120, bucket: 12},
     })
     const after = await scanNamespace(tenant, namespace)
@@ -132,7 +133,7 @@ describeOnEngine('deleting an entity', () => {
       usageItem(namespace, 'e', 'used', 1),
       ghost,
     ])
-    expect(await entities.delete('e')).toEqual({deleted: 6, byKind: {usage: 1, bucket: 5}})
+    expect(await entities.delete('e')).toEqual({deleted: 6, byKind: {usage: 1, bucket: 5}, blocks: []})
     expect((await scanNamespace(tenant, namespace)).filter(ofEntity('e'))).toEqual([])
   })
 

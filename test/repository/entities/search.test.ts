@@ -1,10 +1,12 @@
 import {beforeAll, describe, expect, it} from 'vitest'
+import {nearestNames} from '../../../src/lib/core/text/nearest.js'
 import {changedMetadata, Entities} from '../../../src/lib/repository/entities/entities.js'
 import type {EntityFilter} from '../../../src/lib/repository/entities/search.js'
+import {NamespaceRepository} from '../../../src/lib/repository/repository.js'
 import {type EntityRecord, encodeEntity} from '../../../src/lib/schema/entity-record.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'
 import {bucketItem, entityConfigItem, entityItem, putAll, scanNamespace, usageItem} from '../namespace-items.js'
-import {newAudit, newTenant} from '../namespace-table.js'
+import {newAudit, newTenant, put} from '../namespace-table.js'
 
 const record = (namespace: string, entity: string, name: string): EntityRecord => ({
   namespace,
@@ -131,14 +133,57 @@ describeOnEngine('entity search', () => {
     expect(reported.length).toBeGreaterThan(1)
   })
 
-  it('finds ids with the same beginning in one request', async () => {
+  it('finds ids with the same beginning in two requests', async () => {
     const before = tenant.transport.calls.length
     const similar = await entities.similar('e012x')
-    expect(tenant.transport.calls.slice(before)).toEqual(['Query'])
+    expect(tenant.transport.calls.slice(before)).toEqual(['Query', 'BatchGetItem'])
     expect(similar).toContain('e012')
     expect(similar.every(id => id.startsWith('e0'))).toBe(true)
     expect(await entities.similar('x')).toHaveLength(250)
     expect(await entities.similar('zz')).toEqual([])
+  })
+
+  it('reports deleted entities that stay blocked once, on the page where their ids are', async () => {
+    const tenant = newTenant(table)
+    const own = new NamespaceRepository(tenant, undefined)
+    for (const id of ['a', 'b', 'c', 'd', 'e', 'f']) {
+      await own.entities.create({id})
+      await own.setLimits({level: 'entity', entity: id, resource: 'r'}, ['rpm=1/min'])
+    }
+    for (const id of ['b', 'd', 'f']) {
+      await own.setAccess({level: 'entity', entity: id, resource: 'r'}, 'disabled')
+      await own.entities.delete(id)
+    }
+    // Neither deleted nor blocked: these have no record.
+    await own.setAccess({level: 'entity', entity: 'x', resource: 'r'}, 'disabled')
+    await own.setLimits({level: 'entity', entity: 'y', resource: 'r'}, ['rpm=1/min'])
+    const pages: string[][][] = []
+    let cursor: string | undefined
+    do {
+      const deleted: string[] = []
+      const onDeleted = ({entity}: {entity: string}) => void deleted.push(entity)
+      const page = await own.entities.search({}, {limit: 1, cursor}, {onDeleted})
+      pages.push([page.records.map(({entity}) => entity), deleted])
+      cursor = page.next
+    } while (cursor !== undefined)
+    expect(pages).toEqual([
+      [['a'], []],
+      [['c'], ['b']],
+      [['e'], ['d', 'f']],
+    ])
+  })
+
+  it('finds an id with another separator behind entities with very much usage', async () => {
+    const tenant = newTenant(table)
+    const {namespace} = tenant
+    const own = new Entities(tenant, {audit: newAudit(tenant)})
+    for (const id of ['cust-1', 'cust-18', 'cust-2', 'cust-8']) await put(tenant, entityItem(namespace, id))
+    await putAll(
+      tenant,
+      ['cust-1', 'cust-2'].flatMap(id => Array.from({length: 520}, (_, hour) => usageItem(namespace, id, 'r1', hour))),
+    )
+    expect(nearestNames('cust_8', await own.similar('cust_8'))).toEqual(['cust-8'])
+    for (const typed of ['CUST-8', 'cust--8', 'csut-8', 'cust.8']) expect(await own.similar(typed)).toContain('cust-8')
   })
 
   it('throws from `need` where `get` finds nothing', async () => {

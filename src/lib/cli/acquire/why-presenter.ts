@@ -11,7 +11,6 @@ import {
   type ScheduleEntry,
 } from '../../core/limits/limit.js'
 import {formatLimit} from '../../core/limits/limit-text.js'
-import {DEFAULT_RESOURCE} from '../../core/names.js'
 import {
   formatCount,
   formatPercent,
@@ -29,25 +28,22 @@ import type {StoredFeedback} from '../../schema/kind-attributes.js'
 import {scopeArguments, scopeWords} from '../base/scope.js'
 import {kindJson, scopeJson} from '../limits/json.js'
 import {cascadeSource, sharedChargeJson} from '../limits/resolve-presenter.js'
+import {type SwitchVerb, switchCommand} from '../limits/switch.js'
 import {factLines, nextLines} from '../output/text-table.js'
 import {amountWords} from './presenter.js'
 import type {WhyAllResult, WhyOneResult} from './results.js'
 
-function lifting({entity, scope}: SetSwitch, where: string): Remedy {
-  const subject =
-    scope.level === 'resource' ? `resource clear ${shellWord(scope.resource)}` : `entity clear ${shellWord(entity)}`
-  const isOne = scope.level === 'entity' && scope.resource !== DEFAULT_RESOURCE
-  const only = isOne ? ` --resource ${shellWord(scope.resource)}` : ''
-  return [`zael ${subject}${only}${where}`, `remove the switch of ${scopeWords(scope)}`]
-}
+const lifting = ({scope}: SetSwitch, verb: SwitchVerb, where: string): Remedy => [
+  switchCommand(verb, scope, where),
+  `remove the switch of ${scopeWords(scope)}`,
+]
 
 /** Narrowest first. */
 function opening(disabled: SetSwitch, resource: string, where: string): Remedy[] {
   const {entity, scope} = disabled
-  const lift = lifting(disabled, where)
+  const lift = lifting(disabled, 'enable', where)
   if (scope.level !== 'resource') return [lift]
-  const command = `zael entity enable ${shellWord(entity)} --resource ${shellWord(resource)}${where}`
-  return [[command, `admit only ${entity}`], lift]
+  return [[switchCommand('exempt', {level: 'entity', entity, resource}, where), `admit only ${entity}`], lift]
 }
 
 export function whyLines(explanation: Explanation, where = ''): string[] {
@@ -87,7 +83,7 @@ function bypassLines({bypassed, resource}: Explanation, where: string): string[]
     `${resource} is bypassed for ${each.entity}: every request is admitted and counted, but not charged.`,
     ...factLines('', {'set for': scopeWords(each.scope)}).slice(1),
   ])
-  return [...switches, ...nextLines(bypassed.map(each => lifting(each, where)))]
+  return [...switches, ...nextLines(bypassed.map(each => lifting(each, 'clear', where)))]
 }
 
 function refusedLines(explanation: Explanation): string[] {
@@ -252,7 +248,7 @@ export function whyJson(explanation: Explanation, where = ''): WhyOneResult {
     retryAfterMs: wait(explanation.retryAfterMs),
     clearsAt: clears(explanation.retryAfterMs),
     disabled: disabled ? switchJson(disabled, opening(disabled, explanation.resource, where)) : null,
-    bypassed: explanation.bypassed.map(each => switchJson(each, [lifting(each, where)])),
+    bypassed: explanation.bypassed.map(each => switchJson(each, [lifting(each, 'clear', where)])),
     request: explanation.basis,
     refused: refusedJson(explanation),
     recent: {

@@ -139,8 +139,8 @@ const HINTS: Readonly<Record<string, (details: Details) => string | undefined>> 
   },
   'resource.disabled': ({entity, resource, level}) =>
     level === 'resource'
-      ? `Enable it: zael resource clear ${words(resource)}`
-      : `Enable it: zael entity clear ${words(entity)}${level === 'entity' ? ` --resource ${words(resource)}` : ''}`,
+      ? `Enable it: zael resource enable ${words(resource)}`
+      : `Enable it: zael entity enable ${words(entity)}${level === 'entity' ? ` --resource ${words(resource)}` : ''}`,
   'limit.unknown': ({entity, resource, names, known}) => {
     if (resource === undefined) return undefined
     const [name] = listOf(names)
@@ -169,6 +169,7 @@ const HINTS: Readonly<Record<string, (details: Details) => string | undefined>> 
     `Free the name with \`zael namespace delete ${words(name)}\`, then recover ${words(id)}.`,
   'namespace.changed': ({id}) => `Check it with \`zael namespace show ${words(id)}\`, then try again.`,
   'entity.missing': () => 'See `zael entity list`.',
+  'entity.deleted': ({entity}) => `Lift the block: zael entity enable ${words(entity)}`,
   'entity.exists': ({entity}) => `Change it with \`zael entity update ${words(entity)}\`.`,
   'entity.version': ({entity}) => `Check it with \`zael entity show ${words(entity)}\`, then try again.`,
   'entity.parent-missing': ({parent}) => `Create it first with \`zael entity create ${words(parent)}\`.`,

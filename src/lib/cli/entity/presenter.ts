@@ -3,19 +3,20 @@ import {InvalidInput} from '../../core/errors.js'
 import {groupBy} from '../../core/group-by.js'
 import {boostField, limitText} from '../../core/limits/boost-text.js'
 import {baseOf, type Level} from '../../core/limits/limit.js'
-import {formatCount, formatPlural, readPairs} from '../../core/text/text.js'
+import {DEFAULT_RESOURCE} from '../../core/names.js'
+import {formatCount, formatList, formatPlural, readPairs, shellWord} from '../../core/text/text.js'
 import type {EntityOverview} from '../../insight/lookup/entity-overview.js'
-import type {EntityFilter, SearchOptions, SearchProgress} from '../../repository/entities/search.js'
+import type {DeletedEntity, EntityFilter, SearchOptions, SearchProgress} from '../../repository/entities/search.js'
 import type {SyncResult} from '../../repository/limits/bucket-sync.js'
-import type {AccessSwitch} from '../../schema/config-record.js'
+import type {AccessSwitch, ConfigRecord, ConfigScope} from '../../schema/config-record.js'
 import type {EntityRecord} from '../../schema/entity-record.js'
 import {scopeWords} from '../base/scope.js'
 import {scopeJson} from '../limits/json.js'
 import {type KindCounts, kindLines} from '../output/kind-counts.js'
 import type {Listing, ListingColumn} from '../output/listing.js'
 import {ProgressLine, type ProgressStream} from '../output/progress.js'
-import {factLines, textTable, updatedText} from '../output/text-table.js'
-import type {EntityJson, EntityShowResult} from './results.js'
+import {factLines, nextLines, textTable, updatedText} from '../output/text-table.js'
+import type {EntityJson, EntityListResult, EntityShowResult} from './results.js'
 
 export function entityJson({entity, name, parent, cascade, metadata, createdAt, version}: EntityRecord): EntityJson {
   return {id: entity, name, parent: parent ?? null, cascade, metadata, createdAt: createdAt || null, version}
@@ -80,13 +81,58 @@ export function entityUpdatedLines(before: EntityRecord, after: EntityRecord, bu
   })
 }
 
-export function entityDeletionPhrase(id: string, {total}: KindCounts): string {
-  return `This permanently deletes ${formatPlural(total, 'item')} of entity "${id}"; its audit events are kept`
+export interface DeletionEffect {
+  readonly id: string
+  readonly parent: string | undefined
+  /** Scopes whose requests stay refused. */
+  readonly blocks: readonly ConfigScope[]
+  /** Flags for suggested commands, each with a leading space. */
+  readonly where: string
 }
 
-export function entityDeletionLines(id: string, counts: KindCounts, dryRun: boolean): string[] {
+export function entityDeletionPhrase({total}: KindCounts, effect: DeletionEffect): string {
+  const items = formatPlural(total, 'item')
+  return [
+    `This permanently deletes ${items} of entity "${effect.id}", with its usage; its audit events are kept.`,
+    ...effectSentences(effect),
+  ]
+    .join(' ')
+    .replace(/\.$/, '')
+}
+
+export function entityDeletionLines(counts: KindCounts, effect: DeletionEffect, dryRun: boolean): string[] {
+  const {id, blocks, where} = effect
   const title = dryRun ? `Deleting entity "${id}" would permanently delete:` : `Deleted entity "${id}":`
-  return [title, ...kindLines(counts), 'Its audit events are kept.']
+  const block = `zael entity ${dryRun ? 'delete' : 'disable'} ${shellWord(id)}${dryRun ? ' --block' : ''}${where}`
+  return [
+    title,
+    ...kindLines(counts),
+    'Its audit events are kept.',
+    ...effectSentences(effect),
+    ...nextLines(
+      blocks.some(isForAll)
+        ? [[`zael entity enable ${shellWord(id)}${where}`, 'lift the block']]
+        : [[block, 'refuse every request with this id']],
+    ),
+  ]
+}
+
+export function restoreQuestion(id: string, {deletedAt}: Pick<ConfigRecord, 'deletedAt'>): string {
+  return `Entity "${id}" was deleted at ${deletedAt} and is blocked. This lifts the block`
+}
+
+const isForAll = (scope: ConfigScope): boolean => scope.level === 'entity' && scope.resource === DEFAULT_RESOURCE
+
+/** The decisions on later requests with this id. */
+function effectSentences({id, parent, blocks}: DeletionEffect): string[] {
+  if (blocks.some(isForAll)) return [`${id} stays blocked: every later request is refused.`]
+  const resources = blocks.flatMap(scope => (scope.level === 'entity' ? [scope.resource] : []))
+  const others = resources.length === 0 ? '' : ' for other resources'
+  return [
+    ...(resources.length === 0 ? [] : [`${id} stays blocked for ${formatList(resources)}.`]),
+    `Later requests of ${id}${others} are admitted: the limits of the resource apply` +
+      `${parent === undefined ? '.' : `, and its parent ${parent} is not charged.`}`,
+  ]
 }
 
 /** A value may contain "=" and may be empty. */
@@ -119,10 +165,11 @@ const SOURCES: Readonly<Record<Level | 'record', string>> = {
   record: 'record',
 }
 
-export function overviewJson({id, record, parents, resources}: EntityOverview): EntityShowResult {
+export function overviewJson({id, record, deletedAt, parents, resources}: EntityOverview): EntityShowResult {
   const unregistered = {id, name: null, parent: null, cascade: false, metadata: {}, createdAt: null, version: null}
   return {
     registered: record !== undefined,
+    deletedAt: deletedAt ?? null,
     ...(record ? entityJson(record) : unregistered),
     parents: parents.map(parent => ({id: parent.entity, name: parent.name, cascade: parent.cascade})),
     resources: resources.map(({resource, source, cascade, access, limits, shards}) => ({
@@ -141,10 +188,12 @@ export function overviewJson({id, record, parents, resources}: EntityOverview): 
 }
 
 export async function entityOverviewLines(overview: EntityOverview, width: number | undefined): Promise<string[]> {
-  const {id, record, resources} = overview
-  const head = record
-    ? entityLines(`Entity "${id}"`, record, parentChain(overview))
-    : [`Entity "${id}" has no record; it has limits or buckets`]
+  const {id, record, deletedAt, resources} = overview
+  const unregistered =
+    deletedAt === undefined
+      ? `Entity "${id}" has no record; it has limits or buckets`
+      : `Entity "${id}" was deleted at ${deletedAt} and stays blocked. To lift the block: zael entity enable ${shellWord(id)}`
+  const head = record ? entityLines(`Entity "${id}"`, record, parentChain(overview)) : [unregistered]
   const switches = [...accessLines(resources, 'disabled'), ...accessLines(resources, 'bypass')]
   const hasPolicies = resources.some(({cascade}) => cascade && cascade.level !== 'record')
   const rows = resources.flatMap(({resource = OTHERS, source, cascade, access, limits, shards}) =>
@@ -205,6 +254,8 @@ function parentChain({id, record, parents}: EntityOverview): string | undefined 
 /** Searches that read fewer entities do not report their cost. */
 const MANY = 1000
 
+const MOST_DELETED = 5
+
 export class SearchReport {
   readonly #line: ProgressLine
   #progress: SearchProgress = {read: 0, found: 0}
@@ -213,7 +264,11 @@ export class SearchReport {
     this.#line = new ProgressLine(stream)
   }
 
+  /** Deleted entities found, which stay blocked. */
+  readonly deleted: DeletedEntity[] = []
+
   readonly options: SearchOptions = {
+    onDeleted: deleted => void this.deleted.push(deleted),
     onProgress: progress => {
       this.#progress = progress
       const {read, found} = progress
@@ -236,8 +291,19 @@ export class SearchReport {
   lines({prefix, text, parent}: EntityFilter): string[] {
     this.#line.clear()
     const {read} = this.#progress
-    if (read < MANY || text === undefined || prefix !== undefined || parent !== undefined) return []
+    const isCheap = read < MANY || text === undefined || prefix !== undefined || parent !== undefined
     const cost = `Read ${formatCount(read)} entities, half a read unit each.`
-    return [`${cost} To read fewer, select ids with --prefix.`]
+    return [...this.#deletedLines(), ...(isCheap ? [] : [`${cost} To read fewer, select ids with --prefix.`])]
+  }
+
+  #deletedLines(): string[] {
+    const rest = this.deleted.length - MOST_DELETED
+    const ids = this.deleted.slice(0, MOST_DELETED).map(({entity}) => entity)
+    if (ids.length === 0) return []
+    return [`Deleted, but still blocked: ${ids.join(', ')}${rest > 0 ? ` and ${formatCount(rest)} more` : ''}`]
+  }
+
+  deletedJson(): EntityListResult['deleted'] {
+    return this.deleted.map(({entity, deletedAt}) => ({id: entity, deletedAt}))
   }
 }

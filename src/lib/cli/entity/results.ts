@@ -41,6 +41,7 @@ export const entityDeleteResult = strictObject({
   id: z.string(),
   dryRun: z.boolean(),
   counts: itemCountsSchema,
+  blocked: z.array(scopeSchema).describe('Scopes whose requests stay refused'),
 }).meta({title: 'zael entity delete'})
 export type EntityDeleteResult = ResultOf<typeof entityDeleteResult>
 
@@ -75,12 +76,16 @@ export type EntityImportResult = ResultOf<typeof entityImportResult>
 
 export const entityListResult = strictObject({
   entities: z.array(entitySchema),
+  deleted: listOf({id: z.string(), deletedAt: z.string().describe('UTC, ISO 8601')}).describe(
+    'Deleted entities that stay blocked',
+  ),
   next: textOrNull.describe('Value of --cursor for the next page'),
 }).meta({title: 'zael entity list'})
 export type EntityListResult = ResultOf<typeof entityListResult>
 
 export const entityShowResult = strictObject({
   registered: z.boolean().describe('Whether the entity has a record; limits and buckets work without one'),
+  deletedAt: textOrNull.describe('UTC, ISO 8601: deleted while disabled; it stays blocked'),
   ...entitySchema.shape,
   name: textOrNull,
   version: count.nullable(),

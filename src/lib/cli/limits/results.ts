@@ -228,6 +228,7 @@ const titled = (command: string) => strictObject(switchSchema.shape).meta({title
 export const entityBypassResult = titled('entity bypass')
 export const entityDisableResult = titled('entity disable')
 export const entityEnableResult = titled('entity enable')
+export const entityExemptResult = titled('entity exempt')
 export const entityClearResult = titled('entity clear')
 export const resourceBypassResult = titled('resource bypass')
 export const resourceDisableResult = titled('resource disable')

@@ -14,8 +14,10 @@ import {cascadeText, policyText} from './presenter.js'
 import type {CascadeResult, SwitchResult} from './results.js'
 import {changeWithProgress} from './run.js'
 
-/** `undefined` removes the switch. */
-type Wanted = AccessSwitch | undefined
+/** `enable` only ends a block; `clear` removes the switch in any position. */
+export type SwitchVerb = 'disable' | 'enable' | 'exempt' | 'bypass' | 'clear'
+
+const POSITIONS: Partial<Record<SwitchVerb, AccessSwitch>> = {disable: 'disabled', exempt: 'enabled', bypass: 'bypass'}
 
 interface ShownChange<Result> {
   readonly lines: string[]
@@ -42,34 +44,37 @@ export function entityScope(id: string, resource = DEFAULT_RESOURCE): PolicyScop
 export async function changeSwitch(
   namespace: NamespaceRepository,
   scope: PolicyScope,
-  access: Wanted,
+  verb: SwitchVerb,
   {where, progress}: SwitchOptions,
 ): Promise<ShownChange<SwitchResult>> {
-  const isStrong = access === 'disabled' || access === 'bypass'
-  const notice = isStrong ? await newNameNotice(namespace, scope) : undefined
-  const change = await changeWithProgress(sync => namespace.setAccess(scope, access, sync), progress)
-  const effect = await searchExceptions(namespace, scope, access)
+  const access = POSITIONS[verb]
+  const notice = access === undefined ? undefined : await newNameNotice(namespace, scope)
+  const only = verb === 'enable' ? ({from: 'disabled'} as const) : {}
+  const change = await changeWithProgress(sync => namespace.setAccess(scope, access, {...sync, ...only}), progress)
+  const effect = await searchExceptions(namespace, scope, verb)
   const warnings = [notice, effect.problem].flatMap(each => each ?? [])
   return {lines: switchLines(change, effect, where), result: switchJson(change, effect, where), warnings}
 }
 
-/** The switch stays set when the search for exceptions fails. */
+/** The switch stays set when the search for exceptions fails. After `enable`, only blocks are exceptions. */
 async function searchExceptions(
   namespace: NamespaceRepository,
   scope: PolicyScope,
-  access: Wanted,
+  verb: SwitchVerb,
 ): Promise<SwitchEffect> {
   try {
-    return {access, exceptions: await switchExceptions(namespace, scope, access)}
+    const exceptions = await switchExceptions(namespace, scope, POSITIONS[verb])
+    const found = exceptions.found.filter(({access}) => verb !== 'enable' || access === 'disabled')
+    return {verb, exceptions: {...exceptions, found}}
   } catch (error) {
     if (!(error instanceof ZaelError)) throw error
     const problem = `The switch is set, but the search for more specific switches failed: ${error.message}`
-    return {access, exceptions: {found: [], looked: 0, isComplete: false}, problem}
+    return {verb, exceptions: {found: [], looked: 0, isComplete: false}, problem}
   }
 }
 
-export interface SwitchEffect {
-  readonly access: AccessSwitch | undefined
+interface SwitchEffect {
+  readonly verb: SwitchVerb
   readonly exceptions: SwitchExceptions
   readonly problem?: string | undefined
 }
@@ -80,7 +85,7 @@ function switchLines(change: LimitsChange, effect: SwitchEffect, where: string):
   const {scope, previous, record, buckets} = change
   const {found} = effect.exceptions
   const commands = found.slice(0, MOST_SHOWN).flatMap(each => {
-    const command = commandFor(change, each, effect.access, where)
+    const command = commandFor(change, each, effect.verb, where)
     return command === undefined ? [] : [[command, `same for ${exceptionText(change, each)}`] as const]
   })
   return [
@@ -91,8 +96,18 @@ function switchLines(change: LimitsChange, effect: SwitchEffect, where: string):
       [found.length === 0 ? 'exceptions' : 'searched']:
         effect.problem === undefined ? lookedText(change, effect.exceptions) : undefined,
     }),
-    ...nextLines(commands),
+    ...nextLines([...instead(change, effect, where), ...commands]),
   ]
+}
+
+/** For `enable` without a block to end. */
+function instead({scope, previous}: LimitsChange, {verb}: SwitchEffect, where: string): (readonly [string, string])[] {
+  if (verb !== 'enable' || scope.level === 'system' || previous?.access === 'disabled') return []
+  const {access} = previous ?? {}
+  if (access !== undefined) return [[switchCommand('clear', scope, where), `remove the switch (${access})`]]
+  return scope.level === 'resource'
+    ? []
+    : [[switchCommand('exempt', scope, where), 'admit it although a resource is disabled']]
 }
 
 function switchJson(change: LimitsChange, effect: SwitchEffect, where: string): SwitchResult {
@@ -106,7 +121,7 @@ function switchJson(change: LimitsChange, effect: SwitchEffect, where: string): 
       found: found.map(each => ({
         scope: scopeJson(each.scope),
         access: each.access,
-        command: commandFor(change, each, effect.access, where) ?? null,
+        command: commandFor(change, each, effect.verb, where) ?? null,
       })),
       looked,
       complete: isComplete,
@@ -135,19 +150,24 @@ function lookedText({scope}: LimitsChange, {found, looked, isComplete}: SwitchEx
   return `${what}; for all: zael limits list --resource ${shellWord(scope.resource)} --all`
 }
 
-const VERBS = {disabled: 'disable', enabled: 'enable', bypass: 'bypass'} as const
-
 /** Never suggests lifting an entity's own switch just because its resource was enabled, bypassed or cleared. */
 function commandFor(
   {scope}: LimitsChange,
-  {scope: {entity, resource: own}}: SwitchException,
-  access: AccessSwitch | undefined,
+  {scope: own}: SwitchException,
+  verb: SwitchVerb,
   where: string,
 ): string | undefined {
-  if (scope.level === 'resource' && access !== 'disabled') return undefined
-  const verb = access === undefined ? 'clear' : VERBS[access]
-  const resource = scope.level === 'resource' ? scope.resource : own
-  return `zael entity ${verb} ${shellWord(entity)} --resource ${shellWord(resource)}${where}`
+  if (scope.level === 'resource' && verb !== 'disable') return undefined
+  const resource = scope.level === 'resource' ? scope.resource : own.resource
+  return switchCommand(verb, {...own, resource}, where)
+}
+
+/** `where`: flags to append, each with a leading space. */
+export function switchCommand(verb: SwitchVerb, scope: PolicyScope, where: string): string {
+  const resource = shellWord(scope.resource)
+  if (scope.level === 'resource') return `zael resource ${verb} ${resource}${where}`
+  const only = scope.resource === DEFAULT_RESOURCE ? '' : ` --resource ${resource}`
+  return `zael entity ${verb} ${shellWord(scope.entity)}${only}${where}`
 }
 
 /** `policy`: on, off or clear. */

@@ -9,6 +9,8 @@ export interface LongList<Item, Row> {
   readonly field: string
   readonly items: Iterable<Item> | AsyncIterable<Item>
   readonly json: (item: Item) => unknown
+  /** Fields that follow the list in a JSON document. */
+  readonly after?: () => object
   /** With `isMore`, include every column that later items may need. */
   readonly listing: (items: readonly Item[], isMore: boolean) => Listing<Row>
 }
@@ -33,8 +35,9 @@ const ITEMS_PER_STEP = 100
 
 /** Prints while reading; only `--sort` holds the whole list in memory. */
 export async function printLongList<Item, Row>(list: LongList<Item, Row>, options: LongListOptions): Promise<void> {
-  const {format, flags, width, after, onBegin} = options
+  const {format, flags, width, onBegin} = options
   const {before = {}, field, items, json, listing} = list
+  const after = () => ({...list.after?.(), ...options.after()})
   keepHeapSmall()
   // Rejects unknown column names before reading, in every format.
   await listingLines(listing([], false), flags, width)

@@ -17,6 +17,8 @@ export interface EntityOverview {
   readonly id: string
   /** `undefined`: no record. Limits and buckets can exist without one. */
   readonly record: EntityRecord | undefined
+  /** ISO 8601: it has no record, because it was deleted while disabled. It stays blocked. */
+  readonly deletedAt?: string | undefined
   /** Nearest first, as far as they exist. */
   readonly parents: readonly EntityRecord[]
   /** Known resources by name, then one entry for all others. */
@@ -98,6 +100,7 @@ export async function entityOverview(
   return {
     id,
     record,
+    deletedAt: record ? undefined : own.find(({deletedAt}) => deletedAt)?.deletedAt,
     parents: record?.parent === undefined ? [] : await entities.parents(id),
     resources: [...[...names].sort(), undefined].map(overview),
   }

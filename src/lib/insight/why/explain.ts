@@ -14,6 +14,7 @@ import {shareOfRecord} from '../../limiter/queue/known-bucket.js'
 import {explainRefusal} from '../../limiter/queue/refuse.js'
 import type {ShardedBucket} from '../../repository/buckets/buckets.js'
 import {averageOf, averageRequest} from '../../repository/buckets/view.js'
+import type {PolicyScope} from '../../repository/limits/change-options.js'
 import {nothingApplies} from '../../repository/limits/checks.js'
 import {type Resolution, requireSupportedLimits} from '../../repository/limits/resolver.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
@@ -55,7 +56,7 @@ export interface ExplainedLimit extends LimitState {
 export interface SetSwitch {
   /** The caller, or its parent if charges are shared. */
   readonly entity: string
-  readonly scope: ConfigScope
+  readonly scope: PolicyScope
 }
 
 export interface Explanation {
@@ -92,7 +93,7 @@ export interface Question {
 
 function switchOf(which: AccessSwitch, entity: string, {access, trace}: Resolution): SetSwitch | undefined {
   if (access?.access !== which) return undefined
-  return {entity, scope: trace.find(({level}) => level === access.level)?.scope as ConfigScope}
+  return {entity, scope: trace.find(({level}) => level === access.level)?.scope as PolicyScope}
 }
 
 /** Explains the result that an acquire would have now, from the stored state. Read-only. */

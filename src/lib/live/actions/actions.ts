@@ -15,7 +15,7 @@ import {
   setLines,
   setQuestion,
 } from '../../cli/limits/set.js'
-import {changeSwitch, entityScope} from '../../cli/limits/switch.js'
+import {changeSwitch, entityScope, type SwitchVerb} from '../../cli/limits/switch.js'
 import {plainLine} from '../../cli/output/lines.js'
 import {factLines} from '../../cli/output/text-table.js'
 import {plainAt} from '../../core/calendar/kind-definition.js'
@@ -58,7 +58,7 @@ export function bucketActions(stack: StackContext, settings: Settings, signal: A
     ask: (kind, target, text) =>
       explained(async () => {
         const question = await ask[kind](await source(), target, text ?? '')
-        const {command, lines} = question
+        const {command, lines, resource} = question
         /** Another client may have changed a switch since. Then a different command may be needed. */
         const stillAsked = async () => {
           const now = kind === 'block' || kind === 'unblock' ? await ask[kind](await source(), target) : question
@@ -66,6 +66,7 @@ export function bucketActions(stack: StackContext, settings: Settings, signal: A
           return now
         }
         return {
+          ...(resource !== undefined && {resource}),
           command: ['zael', ...command.map(shellWord), ...typedFlagWords(settings)],
           lines: [...lines, ...otherReasons(kind, target)].map(plainLine),
           perform: () => explained(async () => (await (await stillAsked()).perform()).map(plainLine)),
@@ -204,6 +205,7 @@ async function askBlock(source: ActionSource, {entity, resource}: ActionTarget):
   const notes = only === undefined ? await entityNotes(namespace, entity, resource) : []
   const which = only === undefined ? 'for all resources' : `for ${resource}`
   return {
+    resource: only ?? null,
     command: ['entity', 'disable', entity, ...resourceFlag(only)],
     lines: [
       `This refuses every request of ${entity} ${which} until you unblock it. Refused requests are not charged.`,
@@ -212,11 +214,11 @@ async function askBlock(source: ActionSource, {entity, resource}: ActionTarget):
       '',
       'To unblock: press X again on this row.',
     ],
-    perform: () => switched(source, entityScope(entity, only), 'disabled'),
+    perform: () => switched(source, entityScope(entity, only), 'disable'),
   }
 }
 
-/** Clears the entity's switch; if the resource's switch disables the bucket, enables the entity for the resource. */
+/** Ends the entity's block; if the resource's switch disables the bucket, exempts the entity for the resource. */
 async function askUnblock(source: ActionSource, {entity, resource}: ActionTarget): Promise<ActionQuestion> {
   const {namespace} = source
   const {access, trace} = await namespace.configs.resolve({entity, resource})
@@ -224,32 +226,36 @@ async function askUnblock(source: ActionSource, {entity, resource}: ActionTarget
   const {level} = access
   if (level === 'resource') {
     return {
-      command: ['entity', 'enable', entity, '--resource', resource],
-      lines: [`This admits requests of ${entity} for ${resource} again. For all others, ${resource} stays disabled.`],
-      perform: () => switched(source, entityScope(entity, resource), 'enabled'),
+      command: ['entity', 'exempt', entity, '--resource', resource],
+      lines: [
+        `This admits requests of ${entity} for ${resource} again, and exempts it from the switch of ${resource}.`,
+        `For all others, ${resource} stays disabled.`,
+      ],
+      perform: () => switched(source, entityScope(entity, resource), 'exempt'),
     }
   }
   const only = level === 'entity' ? resource : undefined
   const scope = entityScope(entity, only)
   const next = trace.slice(trace.findIndex(each => each.level === level) + 1).find(each => each.access !== undefined)
   return {
-    command: ['entity', 'clear', entity, ...resourceFlag(only)],
+    resource: only ?? null,
+    command: ['entity', 'enable', entity, ...resourceFlag(only)],
     lines: [
-      `This removes the switch of ${scopeWords(scope)}. Its limits apply again.`,
+      `This ends the block of ${scopeWords(scope)}. Its limits apply again.`,
       ...(next?.access === 'disabled'
         ? [`Requests for ${resource} stay refused, by the switch of ${scopeWords(next.scope)}.`]
         : []),
     ],
-    perform: () => switched(source, entityScope(entity, only), undefined),
+    perform: () => switched(source, scope, 'enable'),
   }
 }
 
 async function switched(
   {namespace, where}: ActionSource,
   scope: ReturnType<typeof entityScope>,
-  access: AccessSwitch | undefined,
+  verb: SwitchVerb,
 ): Promise<readonly string[]> {
-  const {lines, warnings} = await changeSwitch(namespace, scope, access, {where, progress: NO_PROGRESS})
+  const {lines, warnings} = await changeSwitch(namespace, scope, verb, {where, progress: NO_PROGRESS})
   return [...lines, ...warnings]
 }
 

@@ -11,9 +11,14 @@ const TITLES: Readonly<Record<ActionKind, string>> = {
 }
 
 export function actionTitle(frame: Frame, action: OpenAction): Line {
-  const {kind, target} = action
+  const {kind, target, question} = action
   const {dot} = frame.settings.glyphs
-  return [seg(`${TITLES[kind]} ${target.entity} ${dot} ${target.resource}${resultWord(frame, action)}`, 'title')]
+  const isSwitch = kind === 'block' || kind === 'unblock'
+  // A switch may affect more than the row.
+  const resource =
+    isSwitch && !question ? undefined : question?.resource === undefined ? target.resource : question.resource
+  const where = resource === undefined ? '' : ` ${dot} ${resource ?? 'all resources'}`
+  return [seg(`${TITLES[kind]} ${target.entity}${where}${resultWord(frame, action)}`, 'title')]
 }
 
 function resultWord({state}: Frame, {isFailed, question}: OpenAction): string {

@@ -10,6 +10,8 @@ export interface ActionTarget {
 }
 
 export interface ActionQuestion {
+  /** The resource that is affected. `null`: all resources of the entity. Default: the row's. */
+  readonly resource?: string | null
   readonly command: readonly string[]
   readonly lines: readonly string[]
   readonly perform: () => Promise<readonly string[]>

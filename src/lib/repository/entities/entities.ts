@@ -4,6 +4,7 @@ import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {pause} from '../../dynamo/retry.js'
 import {isoSeconds, n} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
+import type {ConfigScope} from '../../schema/config-record.js'
 import {
   decodeEntity,
   type EntityDetails,
@@ -13,14 +14,14 @@ import {
 } from '../../schema/entity-record.js'
 import type {Json} from '../../schema/json-attribute.js'
 import {keys, wireKey} from '../../schema/keys.js'
-import {familySync, type SyncResult, syncBuckets} from '../limits/bucket-sync.js'
+import {familySync, type SyncResult, switchSync, syncBuckets} from '../limits/bucket-sync.js'
 import type {Audit, AuditEvent} from '../table/audit.js'
-import type {CountsByKind, Removed} from '../table/kind-counter.js'
+import type {CountsByKind} from '../table/kind-counter.js'
 import type {PageRequest, RecordPage} from '../table/query.js'
 import {getItems, type NamespaceTable} from '../table/table.js'
 import {isRefused, putNew, type TransactItem, transact} from '../table/transact.js'
 import {checkParent, climb, entityChanged, entityExists, entityMissing, readChildren, readEntity} from './lineage.js'
-import {countRemoval, removeEntity} from './removal.js'
+import {countRemoval, type RemovedEntity, removeEntity} from './removal.js'
 import {type EntityFilter, entitiesWanted, type SearchOptions, searchEntities, similarIds} from './search.js'
 
 // Each concurrent change costs the others one attempt.
@@ -167,10 +168,15 @@ export class Entities {
     return countRemoval(this.#table, id)
   }
 
-  /** Deletes an entity with its limits, usage and buckets, but not its audit events. Refused while it has children. */
-  async delete(id: string): Promise<Removed> {
+  /**
+   * Deletes an entity with its limits, usage and buckets, but not its audit events. Refused while it has children. A
+   * disabled entity stays blocked; to others, the limits of the resource apply, and no parent is charged.
+   */
+  async delete(id: string): Promise<RemovedEntity> {
     const removed = await removeEntity(this.#table, this.#audit, id)
     this.#onChanged(id)
+    // Marks buckets that were created during the deletion.
+    if (removed.blocks.length > 0) await syncBuckets(this.#table, everyResource(id), [switchSync])
     return removed
   }
 
@@ -211,9 +217,11 @@ export class Entities {
   async #settle({entity}: EntityRecord): Promise<SyncResult> {
     // Before the buckets: caches hold the old record, which is already replaced.
     this.#onChanged(entity)
-    return syncBuckets(this.#table, {level: 'entity', entity, resource: DEFAULT_RESOURCE}, [familySync])
+    return syncBuckets(this.#table, everyResource(entity), [familySync])
   }
 }
+
+const everyResource = (entity: string): ConfigScope => ({level: 'entity', entity, resource: DEFAULT_RESOURCE})
 
 /** A client that read the entity before the move must not undo it. */
 function nextGeneration(record: EntityRecord): EntityRecord {

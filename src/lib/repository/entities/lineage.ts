@@ -74,6 +74,15 @@ export function entityMissing(entity: string): ZaelError {
   })
 }
 
+/** Nothing is left but its block. */
+export function entityDeleted(entity: string): ZaelError {
+  const message = `Entity ${JSON.stringify(entity)} is already deleted. It stays blocked.`
+  return new ZaelError('notFound', 'entity.deleted', message, {
+    hint: 'Remove its switch to lift the block.',
+    details: {entity},
+  })
+}
+
 export function entityExists(entity: string): ZaelError {
   return new ZaelError('conflict', 'entity.exists', `Entity ${JSON.stringify(entity)} already exists.`, {
     hint: 'Update it instead.',

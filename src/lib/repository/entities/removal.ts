@@ -1,41 +1,60 @@
 import {DEFAULT_RESOURCE} from '../../core/names.js'
 import {batchWrite} from '../../dynamo/batch.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
-import type {Item, Key} from '../../schema/attribute-value.js'
+import {type Item, type Key, n} from '../../schema/attribute-value.js'
 import {attributes, keyNames} from '../../schema/attributes.js'
 import {readShardCount} from '../../schema/bucket-record.js'
-import {type ConfigRecord, decodeConfig} from '../../schema/config-record.js'
+import {type ConfigRecord, type ConfigScope, decodeConfig, isBareBlock, isBlock} from '../../schema/config-record.js'
 import {decodeEntity} from '../../schema/entity-record.js'
 import {keyOf, keys, type ParsedKey, parseItemKey, parseKey, wireKey} from '../../schema/keys.js'
 import {ranges} from '../../schema/ranges.js'
-import {deleteConfig, unregisterConfig} from '../limits/config-writes.js'
+import {deleteConfig, keepBlock, unregisterConfig} from '../limits/config-writes.js'
 import type {Audit, AuditEvent} from '../table/audit.js'
 import {type CountsByKind, KindCounter, type Removed} from '../table/kind-counter.js'
 import {decodeRange, readAll} from '../table/query.js'
 import {getItems, type NamespaceTable} from '../table/table.js'
-import {isRefused, transact} from '../table/transact.js'
-import {entityMissing, hasChildren, readChildren} from './lineage.js'
+import {isApplied, isRefused, transact} from '../table/transact.js'
+import {entityDeleted, entityMissing, hasChildren, readChildren} from './lineage.js'
 
 const CONFIG_ATTEMPTS = 5
 
-/** Keeps audit events. Deletes the record last, with the event, so that an interrupted deletion can be run again. */
-export async function removeEntity(table: NamespaceTable, audit: Audit, entity: string): Promise<Removed> {
-  const {found, buckets} = await findItems(table, entity)
+/** Marked buckets expire after this time. Until then they stop clients that cached the configuration before the block. */
+const MARKED_SECONDS = 600
+
+/** Items deleted with an entity, and the blocks that stay. */
+export interface RemovedEntity extends Removed {
+  /** Scopes whose requests stay refused. */
+  readonly blocks: readonly ConfigScope[]
+}
+
+/**
+ * Keeps audit events, and the switch of a disabled entity: its id stays blocked. Deletes the record last, with the
+ * event, so that an interrupted deletion can be run again.
+ */
+export async function removeEntity(table: NamespaceTable, audit: Audit, entity: string): Promise<RemovedEntity> {
+  const {found, buckets, marked} = await findItems(table, entity)
   const meta = keys.entity(table.namespace, entity)
   const counter = new KindCounter()
-  await removeConfigs(table, entity, counter)
-  const data = [...buckets, ...found.filter(key => !isKeyOf(key, 'entity') && !isKeyOf(key, 'entity-config'))]
+  const blocks = await removeConfigs(table, entity, counter)
+  const unmarked: Key[] = []
+  for (const key of marked) if (!(await expireMarked(table, key))) unmarked.push(key)
+  const data = [
+    ...buckets,
+    ...unmarked,
+    ...found.filter(key => !isKeyOf(key, 'entity') && !isKeyOf(key, 'entity-config')),
+  ]
   const requests = data.map(key => ({delete: key}))
   await batchWrite(table.transport, table.name, requests, {backoff: table.backoff})
   counter.add(data)
 
   const hasRecord = found.some(key => isKeyOf(key, 'entity'))
   if (hasRecord) counter.add([meta])
-  const event = {entity, action: 'entity_deleted', details: {records_deleted: counter.total}}
+  const details = {records_deleted: counter.total, ...(blocks.length > 0 && {blocked: true})}
+  const event = {entity, action: 'entity_deleted', details}
   // An entity can be limited without a record.
   if (hasRecord) await removeRecord(table, audit, entity, event)
   else await audit.record(event)
-  return counter.removed()
+  return {...counter.removed(), blocks}
 }
 
 export async function countRemoval(table: NamespaceTable, entity: string): Promise<CountsByKind> {
@@ -45,35 +64,62 @@ export async function countRemoval(table: NamespaceTable, entity: string): Promi
   return counter.byKind
 }
 
-async function findItems(table: NamespaceTable, entity: string): Promise<{found: Key[]; buckets: Key[]}> {
-  await refuseWithChildren(table, entity)
-  const e = new ExpressionBuilder().project(...keyNames())
-  const found = await decodeRange(table, ranges.entity(table.namespace, entity), keyOf, {e})
-  const buckets = await findBucketKeys(table, entity, resourcesOf(found))
-  buckets.push(...(await decodeRange(table, ranges.operationsOfEntity(table.namespace, entity), keyOf)))
-  if (found.length + buckets.length === 0) throw entityMissing(entity)
-  return {found, buckets}
+interface FoundItems {
+  readonly found: readonly Key[]
+  readonly buckets: readonly Key[]
+  /** Buckets that carry the mark of a block that stays. */
+  readonly marked: readonly Key[]
 }
 
-/** Deletes each in one transaction with the registry that counts it (D-47). */
-async function removeConfigs(table: NamespaceTable, entity: string, counter: KindCounter): Promise<void> {
+async function findItems(table: NamespaceTable, entity: string): Promise<FoundItems> {
+  await refuseWithChildren(table, entity)
+  const {namespace} = table
+  const e = new ExpressionBuilder().project(...keyNames())
+  const all = await decodeRange(table, ranges.entity(namespace, entity), keyOf, {e})
+  const configs = await decodeRange(table, ranges.configsOfEntity(namespace, entity), item => item)
+  const blocked = new Set(configs.filter(isBlock).map(item => resourceIn(keyOf(item), 'entity-config')))
+  const found = all.filter(key => !isKeyOf(key, 'entity-config') || !blocked.has(resourceIn(key, 'entity-config')))
+  const items = await findBuckets(table, entity, resourcesOf(all))
+  const isMarked = (item: Item) =>
+    names.disabled in item && [DEFAULT_RESOURCE, resourceIn(keyOf(item), 'bucket')].some(name => blocked.has(name))
+  const buckets = items.filter(item => !isMarked(item)).map(keyOf)
+  buckets.push(...(await decodeRange(table, ranges.operationsOfEntity(namespace, entity), keyOf)))
+  if (found.length + buckets.length === 0 && configs.every(isBareBlock))
+    throw configs.length > 0 ? entityDeleted(entity) : entityMissing(entity)
+  return {found, buckets, marked: items.filter(isMarked).map(keyOf)}
+}
+
+/** Deletes each in one transaction with the registry that counts it (D-47). Returns the scopes of kept blocks. */
+async function removeConfigs(table: NamespaceTable, entity: string, counter: KindCounter): Promise<ConfigScope[]> {
   for (let attempt = 1; ; attempt++) {
+    const blocks: ConfigScope[] = []
     let isChanged = false
     for await (const item of readAll(table, ranges.configsOfEntity(table.namespace, entity))) {
-      const record = decodeConfig(item) as ConfigRecord
+      const record = decodeConfig(item, () => []) as ConfigRecord
+      if (isBlock(item)) blocks.push(record.scope)
+      if (isBareBlock(item)) continue
       try {
-        await transact(table, [
-          deleteConfig(table, item, record),
-          ...(await unregisterConfig(table, record.scope, item)),
-        ])
-        counter.add([keyOf(item)])
+        const writes = isBlock(item)
+          ? [keepBlock(table, item, record)]
+          : [deleteConfig(table, item, record), ...(await unregisterConfig(table, record.scope, item))]
+        await transact(table, writes)
+        if (!isBlock(item)) counter.add([keyOf(item)])
       } catch (error) {
         if (!isRefused(error) || attempt === CONFIG_ATTEMPTS) throw error
         isChanged = true
       }
     }
-    if (!isChanged) return
+    if (!isChanged) return blocks
   }
+}
+
+/** `false`: the mark was removed meanwhile. */
+function expireMarked(table: NamespaceTable, key: Key): Promise<boolean> {
+  const e = new ExpressionBuilder()
+  e.set(names.expiresAt, n(Math.floor(table.clock() / 1000) + MARKED_SECONDS))
+  e.condition(`attribute_exists(${e.name(names.disabled)})`)
+  const {UpdateExpression = '', ...rest} = e.update()
+  return isApplied(transact(table, [{Update: {TableName: table.name, Key: wireKey(key), UpdateExpression, ...rest}}]))
 }
 
 async function removeRecord(table: NamespaceTable, audit: Audit, entity: string, event: AuditEvent): Promise<void> {
@@ -105,11 +151,13 @@ async function refuseWithChildren(table: NamespaceTable, entity: string): Promis
 
 /** Resources in the entity's partition: the index may lack their buckets. */
 function resourcesOf(found: readonly Key[]): Set<string> {
-  const resources = found.flatMap(each => {
-    const key = parseKey(each)
-    return key?.record === 'usage' || key?.record === 'entity-config' ? [key.resource] : []
-  })
+  const resources = found.flatMap(key => resourceIn(key, 'usage') ?? resourceIn(key, 'entity-config') ?? [])
   return new Set(resources.filter(resource => resource !== DEFAULT_RESOURCE))
+}
+
+function resourceIn(key: Key, record: 'usage' | 'entity-config' | 'bucket'): string | undefined {
+  const parsed = parseKey(key)
+  return parsed?.record === record ? parsed.resource : undefined
 }
 
 function isKeyOf(key: Key, record: ParsedKey['record']): boolean {
@@ -119,7 +167,7 @@ function isKeyOf(key: Key, record: ParsedKey['record']): boolean {
 const names = attributes.bucket
 
 /** The index is eventually consistent and lacks ghosts, so it only gives resources; items show the existing shards. */
-async function findBucketKeys(table: NamespaceTable, entity: string, resources: Iterable<string>): Promise<Key[]> {
+async function findBuckets(table: NamespaceTable, entity: string, resources: Iterable<string>): Promise<Item[]> {
   const shards = new Map<string, number>()
   const atLeast = (resource: string, count: number) => shards.set(resource, Math.max(count, shards.get(resource) ?? 0))
   for (const resource of resources) atLeast(resource, 1)
@@ -141,5 +189,5 @@ async function findBucketKeys(table: NamespaceTable, entity: string, resources: 
   const all = [...shards].flatMap(([resource, count]) =>
     Array.from({length: count}, (_, shard) => bucketKey(resource, shard)),
   )
-  return (await read(all, [])).map(keyOf)
+  return read(all, [names.disabled])
 }

@@ -2,6 +2,7 @@ import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {type ItemPage, queryPages} from '../../dynamo/paging.js'
 import {type Item, readString} from '../../schema/attribute-value.js'
 import {keyNames} from '../../schema/attributes.js'
+import {decodeConfig} from '../../schema/config-record.js'
 import {decodeEntity, type EntityRecord, encodeEntity} from '../../schema/entity-record.js'
 import {keys, parseItemKey} from '../../schema/keys.js'
 import {type KeyRange, rangeAfter, ranges, wireStartKey} from '../../schema/ranges.js'
@@ -14,9 +15,10 @@ const ENTITIES_PER_READ = 100
 /** Four concurrent requests for a hundred keys each. */
 const MOST_PER_STEP = 400
 
-// A suggestion costs one request; the first letters are rarely mistyped.
+// A suggestion costs two requests. The first letters are rarely mistyped.
 const SIMILAR_LETTERS = 2
 const SIMILAR_ITEMS = 1000
+const MOST_VARIANTS = 100
 
 function entityQuery(namespace: string) {
   return {kind: 'entities', ...ranges.entities(namespace)} as const
@@ -53,10 +55,19 @@ export interface SearchProgress {
   readonly found: number
 }
 
+/** A deleted entity whose id stays blocked. */
+export interface DeletedEntity {
+  readonly entity: string
+  /** ISO 8601. */
+  readonly deletedAt: string
+}
+
 /** Progress and cancellation of a search. */
 export interface SearchOptions {
   /** Called after each step. */
   readonly onProgress?: ((progress: SearchProgress) => void) | undefined
+  /** Called for every deleted entity that stays blocked, if its id matches. Costs a read per id without a record. */
+  readonly onDeleted?: ((deleted: DeletedEntity) => void) | undefined
   readonly signal?: AbortSignal | undefined
 }
 
@@ -66,10 +77,16 @@ export async function* entitiesWanted(
   filter: EntityFilter,
   after: string | undefined,
   wanted: number | undefined,
-  {onProgress, signal}: SearchOptions,
+  {onProgress, onDeleted, signal}: SearchOptions,
 ): AsyncGenerator<EntityRecord[], void> {
-  const {parent, prefix} = filter
-  const steps = parent === undefined ? stepsOfNamespace(table) : stepsOfParent(table, parent)
+  const {parent, prefix, text = '', metadata} = filter
+  const noteDeleted = (deleted: DeletedEntity) => {
+    const {entity} = deleted
+    if (entity.startsWith(prefix ?? '') && entity.toLowerCase().includes(text.toLowerCase())) onDeleted?.(deleted)
+  }
+  const isLooking = onDeleted !== undefined && metadata === undefined
+  const steps =
+    parent === undefined ? stepsOfNamespace(table, isLooking ? noteDeleted : undefined) : stepsOfParent(table, parent)
   let [read, found] = [0, 0]
   for await (const records of walkEntities(steps, {after, prefix, signal}, wanted)) {
     const matching = records.filter(record => matches(filter, record))
@@ -91,12 +108,20 @@ export async function searchEntities(
   const after = cursor === undefined ? undefined : entityIn(table, cursor)
   // One more than wanted shows that there is a next page.
   const perStep = isFilter(filter) ? ENTITIES_PER_READ : Math.min(MOST_PER_STEP, atMost + 1)
-  for await (const records of entitiesWanted(table, filter, after, perStep, options)) {
+  const deleted: DeletedEntity[] = []
+  const onDeleted = options.onDeleted && ((each: DeletedEntity) => void deleted.push(each))
+  for await (const records of entitiesWanted(table, filter, after, perStep, {...options, onDeleted})) {
     for (const record of records) {
-      if (found.length === atMost) return {records: found, next: cursorAfterEntity(table, found.at(-1))}
+      const last = found.at(-1)
+      if (found.length === atMost && last) {
+        // Later ones belong to the next page.
+        for (const each of deleted) if (each.entity < last.entity) options.onDeleted?.(each)
+        return {records: found, next: cursorAfterEntity(table, last)}
+      }
       found.push(record)
     }
   }
+  for (const each of deleted) options.onDeleted?.(each)
   return {records: found, next: undefined}
 }
 
@@ -113,15 +138,32 @@ export async function similarIds(table: NamespaceTable, id: string): Promise<str
   const e = new ExpressionBuilder().project(...keyNames())
   const beginning = id.slice(0, Math.min(SIMILAR_LETTERS, id.length - 1))
   const query = queryInput(table, {...range, prefix: range.prefix + beginning}, e)
-  const {Items = []} = await table.transport.send('Query', {...query, Limit: SIMILAR_ITEMS})
-  return Items.flatMap(item => {
+  const variants = variantsOf(id).map(each => keys.entity(table.namespace, each))
+  // The rows of a few busy entities may fill the page, so likely ids are also read directly.
+  const [{Items = []}, likely] = await Promise.all([
+    table.transport.send('Query', {...query, Limit: SIMILAR_ITEMS}),
+    getItems(table, variants, {projection: [], consistent: false}),
+  ])
+  const found = [...likely.values(), ...Items].flatMap(item => {
     const key = parseItemKey(item)
     return key?.record === 'entity' ? [key.entity] : []
   })
+  return [...new Set(found)]
 }
 
-function cursorAfterEntity({namespace}: NamespaceTable, last: EntityRecord | undefined): string {
-  return cursorAfter(encodeEntity(last as EntityRecord), entityQuery(namespace))
+/** Ids with other separators, in lower case, with one character less, or with two swapped. */
+function variantsOf(id: string): string[] {
+  const separated = ['-', '_', '.', ':', ''].map(separator => id.replaceAll(/[-_.:/]+/g, separator))
+  const shorter = Array.from(id, (_, at) => id.slice(0, at) + id.slice(at + 1))
+  const swapped = Array.from(id, (letter, at) => id.slice(0, at) + (id[at + 1] ?? '') + letter + id.slice(at + 2))
+  const variants = new Set([...separated, id.toLowerCase(), ...shorter, ...swapped])
+  variants.delete(id)
+  variants.delete('')
+  return [...variants].slice(0, MOST_VARIANTS)
+}
+
+function cursorAfterEntity({namespace}: NamespaceTable, last: EntityRecord): string {
+  return cursorAfter(encodeEntity(last), entityQuery(namespace))
 }
 
 interface EntityWalk {
@@ -164,7 +206,7 @@ async function* walkEntities(
 }
 
 /** The index has all records of an entity, in any order: after its first rows, restart behind the entity. */
-function stepsOfNamespace(table: NamespaceTable): TakeStep {
+function stepsOfNamespace(table: NamespaceTable, onDeleted?: (deleted: DeletedEntity) => void): TakeStep {
   let rowsPerEntity = LIKELY_ROWS
   let mostRows = MOST_ROWS
   return async ({after, prefix = '', signal}, wanted) => {
@@ -177,10 +219,15 @@ function stepsOfNamespace(table: NamespaceTable): TakeStep {
     mostRows = rowsPerEntity >= ROWS_PER_UNIT ? ROWS_PER_UNIT : Math.min(MOST_ROWS, 2 * limit)
     const taken = found.slice(0, wanted)
     const isCut = taken.length < found.length
-    const records = taken.flatMap(({id, mayExist}) => (mayExist ? [keys.entity(table.namespace, id)] : []))
-    const items = await getItems(table, records, {consistent: false, signal})
+    const read = taken.flatMap(({id, mayExist, configured}) => [
+      ...(mayExist ? [keys.entity(table.namespace, id)] : []),
+      ...(onDeleted ? configured.map(resource => keys.entityConfig(table.namespace, id, resource)) : []),
+    ])
+    const items = [...(await getItems(table, read, {consistent: false, signal})).values()]
+    const records = items.flatMap(item => decodeEntity(item) ?? [])
+    if (onDeleted) deletedIn(items, records).forEach(onDeleted)
     return {
-      records: [...items.values()].flatMap(item => decodeEntity(item) ?? []),
+      records,
       last: isCut || page.next !== undefined ? taken.at(-1)?.id : undefined,
     }
   }
@@ -215,20 +262,45 @@ async function readRows(
   return nothing
 }
 
-/** An entity has no record if all its rows were read and none is its record. */
-function entitiesIn({items, next}: ItemPage, range: Required<KeyRange>): {id: string; mayExist: boolean}[] {
-  const withRecord = new Map<string, boolean>()
+interface FoundEntity {
+  readonly id: string
+  /** False if all its rows were read and none is its record. */
+  readonly mayExist: boolean
+  /** Resources with a configuration, if no row is its record. */
+  readonly configured: readonly string[]
+}
+
+function entitiesIn({items, next}: ItemPage, range: Required<KeyRange>): FoundEntity[] {
+  const found = new Map<string, {hasRecord: boolean; configured: string[]}>()
   for (const item of items) {
     const id = idIn(item, range)
     const key = parseItemKey(item)
+    const seen = found.get(id) ?? {hasRecord: false, configured: []}
+    found.set(id, seen)
     // Skip an item of another namespace with a wrong index key (S11).
-    const hasRecord = key?.record === 'entity' && key.entity === id && key.namespace === range.partition
-    withRecord.set(id, withRecord.get(id) === true || hasRecord)
+    if (key?.record !== 'entity' && key?.record !== 'entity-config') continue
+    if (key.namespace !== range.partition || key.entity !== id) continue
+    if (key.record === 'entity') seen.hasRecord = true
+    else seen.configured.push(key.resource)
   }
-  const found = Array.from(withRecord, ([id, mayExist]) => ({id, mayExist}))
-  const last = found.at(-1)
-  if (last && next !== undefined) last.mayExist = true
-  return found
+  const last = [...found.keys()].at(-1)
+  return Array.from(found, ([id, {hasRecord, configured}]) => ({
+    id,
+    mayExist: hasRecord || (id === last && next !== undefined),
+    configured: hasRecord ? [] : configured,
+  }))
+}
+
+/** One per id, unless it was created again. */
+function deletedIn(items: readonly Item[], records: readonly EntityRecord[]): DeletedEntity[] {
+  const known = new Set(records.map(({entity}) => entity))
+  return items.flatMap(item => {
+    const {scope, access, deletedAt} = decodeConfig(item, () => []) ?? {}
+    if (scope?.level !== 'entity' || access !== 'disabled' || deletedAt === undefined || known.has(scope.entity))
+      return []
+    known.add(scope.entity)
+    return [{entity: scope.entity, deletedAt}]
+  })
 }
 
 function idIn(item: Item | undefined, {index, prefix}: Required<KeyRange>): string {

@@ -1,7 +1,7 @@
 import type {Limit} from '../../core/limits/limit.js'
 import type {Item} from '../../schema/attribute-value.js'
 import type {BoostRecord} from '../../schema/boost-record.js'
-import type {ConfigRecord, ConfigScope, Policies} from '../../schema/config-record.js'
+import type {AccessSwitch, ConfigRecord, ConfigScope, Policies} from '../../schema/config-record.js'
 import type {SystemSettings} from './checks.js'
 import type {UnitsByLimit} from './units.js'
 
@@ -25,6 +25,12 @@ export interface DeleteOptions {
   readonly withPolicies?: boolean
   /** @internal As in {@link SetOptions}. */
   readonly mayRemove?: readonly string[] | undefined
+}
+
+/** How to change a switch. */
+export interface SwitchChangeOptions {
+  /** Change only a switch in this position. @default any */
+  readonly from?: AccessSwitch | undefined
 }
 
 /** The limits that apply to a scope without limits of its own. */

@@ -1,6 +1,6 @@
 import type {Limit} from '../../core/limits/limit.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
-import {type AttributeValue, type Item, type Key, n, s} from '../../schema/attribute-value.js'
+import {type AttributeValue, type Item, isoSeconds, type Key, n, s} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
 import {limitDetails, resourceSubject, SYSTEM_SUBJECT} from '../../schema/audit-record.js'
 import {isOtherForm, limitAttributesIn, limitOfAttribute, staleTimeZone} from '../../schema/config-limits.js'
@@ -16,6 +16,7 @@ import {
   policiesDetails,
   policyAttributes,
   policyDetails,
+  SWITCH_ATTRIBUTES,
 } from '../../schema/config-record.js'
 import {keys, wireKey, withoutKey} from '../../schema/keys.js'
 import {decodeEntityConfigRegistry, registryIndexKeys} from '../../schema/registry-records.js'
@@ -43,7 +44,7 @@ export function updateConfig(
     !isReplaced(limitOfAttribute(name))
   // Setting an omitted policy would undo a concurrent change. Limits not replaced stay as another client wrote them.
   for (const [name, value] of Object.entries(written))
-    if (!POLICY_ATTRIBUTES.includes(name) && !isKept(name)) e.set(name, value)
+    if (!SWITCH_ATTRIBUTES.includes(name) && !isKept(name)) e.set(name, value)
   e.setIfMissing(names.version, version as AttributeValue)
   // A limit that became a session quota, or stopped being one, is stored under other names (G4).
   const stale = limitAttributesIn(before).filter(
@@ -63,10 +64,9 @@ export function updatePolicies(
 ): TransactItem {
   const e = new ExpressionBuilder()
   requireUnchanged(e, before)
-  const identity = withoutKey(
-    encodeConfig({...after, limits: [], cascade: undefined, access: undefined, copiedUntilMs: undefined}),
-  )
-  for (const [name, value] of Object.entries(identity)) e.setIfMissing(name, value)
+  const identity = withoutKey(encodeConfig({...after, limits: [], copiedUntilMs: undefined}))
+  for (const [name, value] of Object.entries(identity))
+    if (!SWITCH_ATTRIBUTES.includes(name)) e.setIfMissing(name, value)
   storePolicies(e, policies)
   return revisedUpdate(table, after, e)
 }
@@ -88,11 +88,22 @@ export function clearConfig(table: NamespaceTable, before: Item, {namespace, sco
   return revisedUpdate(table, {namespace, scope}, e)
 }
 
-/** Refused if the item changed since it was read, or got a policy. */
+/** Keeps only the switch of a deleted entity. Refused if the item changed since it was read, or the block was lifted. */
+export function keepBlock(table: NamespaceTable, before: Item, {namespace, scope}: ConfigRecord): TransactItem {
+  const e = new ExpressionBuilder()
+  requireUnchanged(e, before)
+  requirePolicies(e, before)
+  const limits = limitAttributesIn(before)
+  for (const name of [...limits, ...staleTimeZone(before, limits), names.copiedUntil, names.cascade]) e.remove(name)
+  e.set(names.deletedAt, s(isoSeconds(table.clock())))
+  return revisedUpdate(table, {namespace, scope}, e)
+}
+
+/** Refused if the item or a policy changed since it was read. */
 export function deleteConfig(table: NamespaceTable, before: Item, {namespace, scope}: ConfigRecord): TransactItem {
   const e = new ExpressionBuilder()
   requireUnchanged(e, before)
-  for (const name of POLICY_ATTRIBUTES) if (!(name in before)) e.condition(`attribute_not_exists(${e.name(name)})`)
+  requirePolicies(e, before)
   return {Delete: {TableName: table.name, Key: wireKey(configKey(namespace, scope)), ...e.write()}}
 }
 
@@ -109,7 +120,13 @@ function requireUnchanged(e: ExpressionBuilder, before: Item | undefined): void 
     return
   }
   e.condition(`attribute_exists(${key})`)
-  for (const name of guardedAttributes(before)) {
+  requireValues(e, before, guardedAttributes(before))
+}
+
+const requirePolicies = (e: ExpressionBuilder, before: Item): void => requireValues(e, before, POLICY_ATTRIBUTES)
+
+function requireValues(e: ExpressionBuilder, before: Item, attributes: readonly string[]): void {
+  for (const name of attributes) {
     const value = before[name]
     e.condition(value ? `${e.name(name)} = ${e.value(value)}` : `attribute_not_exists(${e.name(name)})`)
   }

@@ -36,6 +36,7 @@ import type {
   PolicyScope,
   SetOptions,
   StoredConfig,
+  SwitchChangeOptions,
 } from './change-options.js'
 import {checkChange, checkPolicies, checkScope, missing, nameOf, notBoosted, requireRemovable} from './checks.js'
 import {
@@ -236,8 +237,12 @@ export class Configs {
   }
 
   /** Stores a switch; `undefined` removes it, so that the next level decides. */
-  setAccess(scope: PolicyScope, access: AccessSwitch | undefined): Promise<ConfigChange> {
-    return this.#setPolicies(scope, {access})
+  setAccess(
+    scope: PolicyScope,
+    access: AccessSwitch | undefined,
+    options: SwitchChangeOptions = {},
+  ): Promise<ConfigChange> {
+    return this.#setPolicies(scope, {access}, options)
   }
 
   /** Stores whether requests are also charged to the parent; `undefined` lets the next level decide. */
@@ -246,13 +251,14 @@ export class Configs {
   }
 
   /** Creates a missing configuration without limits. Deletes one that is then empty. */
-  async #setPolicies(scope: PolicyScope, policies: Policies): Promise<ConfigChange> {
+  async #setPolicies(scope: PolicyScope, policies: Policies, {from}: SwitchChangeOptions = {}): Promise<ConfigChange> {
     checkScope(scope)
     checkPolicies(scope, policies)
     await requireReaders(this.#table, policyFeatures(policies))
     return this.#change(scope, async ({item, before}) => {
       const nothing = {limits: [], onUnavailable: undefined, auditRetentionDays: undefined}
       const record: ConfigRecord = {...nothing, namespace: this.#table.namespace, scope, ...before, ...policies}
+      if (from !== undefined && before?.access !== from) return {writes: [], record: before}
       if (!hasPolicies(record) && !item) return {writes: [], record: undefined}
       const event = await this.#audit.put(policyEvent(record, before, policies))
       if (!hasPolicies(record) && item && holdsOnlyPolicies(item)) {

@@ -1,0 +1,60 @@
+import {string as argument} from '@oclif/core/args'
+import type {Command} from '@oclif/core/command'
+import {boolean, string} from '@oclif/core/flags'
+import {typedFlags} from '../base/settings.js'
+import {StackCommand} from '../base/stack-command.js'
+import {restoreQuestion} from '../entity/presenter.js'
+import {confirm} from '../output/confirm.js'
+import type {SwitchResult} from './results.js'
+import type {SwitchVerb} from './switch.js'
+
+export const entitySwitchArgs = {
+  id: argument({description: 'Entity id.', required: true, ignoreStdin: true}),
+}
+
+export const entitySwitchFlags = {
+  resource: string({char: 'r', description: 'Only this resource. Default: all resources.', helpValue: 'NAME'}),
+}
+
+/** Lifting the block of a deleted entity needs consent. */
+export const entityLiftFlags = {
+  ...entitySwitchFlags,
+  yes: boolean({char: 'y', description: 'Lift the block of a deleted entity without asking.'}),
+}
+
+export const entitySwitchExamples = (verb: SwitchVerb) => [
+  {command: `zael entity ${verb} user-7`, description: 'For all resources'},
+  {command: `zael entity ${verb} user-7 --resource gpt-4`, description: 'For one resource'},
+]
+
+export const resourceSwitchArgs = {
+  resource: argument({description: 'Resource name.', required: true, ignoreStdin: true}),
+}
+
+export const resourceSwitchExamples = (verb: SwitchVerb) => [
+  {command: `zael resource ${verb} gpt-4`, description: 'For all entities'},
+  {command: `zael resource ${verb} gpt-4 --json`, description: 'With the number of updated buckets'},
+]
+
+/** Changes the switch of the entity or resource that the arguments name. */
+export abstract class SwitchCommand<T extends typeof Command> extends StackCommand<T> {
+  protected abstract readonly verb: SwitchVerb
+
+  protected async work(): Promise<SwitchResult> {
+    const {changeSwitch, entityScope, resourceScope} = await import('./switch.js')
+    const {id, resource = ''} = this.args as {id?: string; resource?: string}
+    const {resource: only, yes = false} = this.flags as {resource?: string; yes?: boolean}
+    const scope = id === undefined ? resourceScope(resource) : entityScope(id, only)
+    const namespace = await this.stack.namespace()
+    if (id !== undefined && this.verb !== 'disable') {
+      // Limits that cannot be read do not matter here.
+      const stored = await namespace.configs.get(scope).catch(() => undefined)
+      if (stored?.deletedAt !== undefined) await confirm(restoreQuestion(id, stored), {yes})
+    }
+    const options = {where: typedFlags(this.settings)}
+    const {lines, result, warnings} = await changeSwitch(namespace, scope, this.verb, options)
+    this.print(lines)
+    for (const warning of warnings) this.warn(warning)
+    return result
+  }
+}

@@ -23,9 +23,9 @@ export async function writePage(stories: readonly Story[], startedMs: number): P
   await writeFile(join(ROOT, 'docs', 'stories.md'), [INTRODUCTION, ...parts].join('\n'))
 }
 
-const INTRODUCTION = `# Seven operator tasks
+const INTRODUCTION = `# Operator tasks
 
-Seven operator tasks, with real output. The commands ran on a local stack (\`zael local up\`) while a service sent requests for
+Operator tasks, with real output. The commands ran on a local stack (\`zael local up\`) while a service sent requests for
 50 customers through the library. On AWS, the commands are the same. A test runs these commands, checks their output and writes this page:
 
     ZAEL_TEST_SLOW=1 ZAEL_STORIES=write npm test -- test/e2e/stories

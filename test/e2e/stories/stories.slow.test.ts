@@ -142,7 +142,7 @@ describe.skipIf(inject('engineEndpoint') === '')('the stories of an operator', {
 
   story(
     'Block a key now',
-    'A key has leaked. Once the command returns, no process admits its requests; the service responds with 403 instead of 429. If the key also has a switch for a single resource, that switch takes precedence there. The output then lists it, with the command that disables the key for that resource too. To unblock the key later, use `clear`, not `enable`: `enable` would exempt the key from a later `zael resource disable`.',
+    'A key has leaked. Once the command returns, no process admits its requests; the service responds with 403 instead of 429. If the key also has a switch for a single resource, that switch takes precedence there. The output then lists it, with the command that disables the key for that resource too. `enable` ends the block.',
     async () => {
       expect(await stack.type('zael entity disable cust-33')).toMatch(/live buckets +1 updated/)
       const {admitted} = await stack.until('cust-33 gpt-4', () => true)
@@ -152,8 +152,33 @@ describe.skipIf(inject('engineEndpoint') === '')('the stories of an operator', {
       const why = await stack.type('zael why cust-33')
       expect(why).toContain('gpt-4 is disabled for cust-33: every request is refused until the switch is removed.')
       expect(await stack.type('zael audit list cust-33 --limit 1')).toContain('disabled: not set → yes')
-      await stack.type('zael entity clear cust-33')
+      await stack.type('zael entity enable cust-33')
       await stack.until('cust-33 gpt-4', tally => tally.admitted > blocked.admitted)
+    },
+  )
+
+  story(
+    'Delete a leaked key, and keep it blocked',
+    'A key of the team has leaked and will be replaced. `--block` blocks the key and deletes it with its usage. Its requests stay refused until somebody lifts the block.',
+    async () => {
+      const {namespace} = stack
+      await namespace.entities.create({id: 'team-7', name: 'Team 7'})
+      await namespace.entities.create({id: 'key-7', parent: 'team-7', cascade: true})
+      stack.send({entity: 'key-7', resource: 'gpt-4', consume: {rpm: 1, tpm: 10}, pauseMs: 50})
+      await stack.until('key-7 gpt-4', ({admitted}) => admitted > 2)
+      const deleted = await stack.type('zael entity delete key-7 --block --yes')
+      expect(deleted).toContain('key-7 stays blocked: every later request is refused.')
+      const {admitted, disabled} = await stack.until('key-7 gpt-4', () => true)
+      const blocked = await stack.until('key-7 gpt-4', tally => tally.disabled > disabled + 20)
+      // One may have been in flight when the command ended.
+      expect(blocked.admitted).toBeLessThanOrEqual(admitted + 1)
+      expect(await stack.type('zael entity show key-7')).toMatch(
+        /^Entity "key-7" was deleted at .* and stays blocked\./,
+      )
+      expect(await stack.type('zael entity list --prefix key-')).toContain('Deleted, but still blocked: key-7')
+      expect(await stack.type('zael why key-7 gpt-4')).toContain('gpt-4 is disabled for key-7')
+      expect(await stack.type('zael entity enable key-7 --yes')).toContain('disabled → (none)')
+      await stack.until('key-7 gpt-4', tally => tally.admitted > blocked.admitted)
     },
   )
 

@@ -1,7 +1,8 @@
 import {spawn} from 'node:child_process'
 import {once} from 'node:events'
+import {hostname, userInfo} from 'node:os'
 import {createInterface} from 'node:readline/promises'
-import {beforeAll, expect, it} from 'vitest'
+import {beforeAll, expect, it, vi} from 'vitest'
 import {Repository} from '../../src/lib/repository/repository.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {EVENT_ID, populate} from './populate.js'
@@ -46,6 +47,38 @@ describeOnEngine('zael audit', () => {
       events: [{entity: 'idle'}, {entity: 'user-1'}, {entity: 'team-1', principal: 'ops'}],
       next: null,
     })
+  })
+
+  it('list and show name the author: the user and host on a local engine, or ZAEL_PRINCIPAL', async () => {
+    const env = {ZAEL_PRINCIPAL: 'ci[bot]'}
+    expect(await cli.run('entity create by-user')).toMatchObject({code: 0})
+    expect(await cli.run('entity create by-name', env)).toMatchObject({code: 0})
+    const authorOf = async (entity: string) => (await cli.tell(`audit list ${entity}`)).events[0].principal
+    expect([await authorOf('by-user'), await authorOf('by-name')]).toEqual([
+      `${userInfo().username}@${hostname()}`,
+      'ci[bot]',
+    ])
+    const {events} = await cli.tell('audit list by-name')
+    expect((await cli.run(`audit show ${events[0].id}`)).stdout).toMatch(/^ {2}by +ci\[bot\]$/m)
+  })
+
+  it('refuses an author that is not printable before it changes anything', async () => {
+    const outcome = await cli.run('entity create never --json', {ZAEL_PRINCIPAL: 'two\nlines'})
+    expect([outcome.code, JSON.parse(outcome.stdout).error.code]).toEqual([2, 'audit.principal'])
+    expect(await cli.fail('entity show never')).toMatchObject({code: 3})
+  })
+
+  it('names the author of changes by the library: its option, or ZAEL_PRINCIPAL', async () => {
+    vi.stubEnv('ZAEL_PRINCIPAL', 'billing-service')
+    try {
+      const options = {stack: table.name, transport: table.transport}
+      await (await new Repository(options).namespace()).entities.create({id: 'by-service'})
+      await (await new Repository({...options, principal: 'job-7'}).namespace()).entities.create({id: 'by-job'})
+    } finally {
+      vi.unstubAllEnvs()
+    }
+    expect((await cli.tell('audit list by-service')).events).toMatchObject([{principal: 'billing-service'}])
+    expect((await cli.tell('audit list by-job')).events).toMatchObject([{principal: 'job-7'}])
   })
 
   it('list names a missing entity, and refuses bad input', async () => {

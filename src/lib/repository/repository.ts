@@ -33,7 +33,7 @@ import {type LimitUsage, Usage, usageSubjectMissing} from './usage/usage.js'
 
 /** The table's location, and the author of changes. */
 export interface RepositoryOptions extends ConnectionOptions {
-  /** The author of changes in the audit trail. */
+  /** The author of changes in the audit trail. @default ZAEL_PRINCIPAL */
   readonly principal?: Principal
   /** Timeout of one request to the table, in ms. */
   readonly requestTimeoutMs?: number
@@ -87,7 +87,7 @@ export class Repository implements AsyncDisposable {
   constructor(options: RepositoryOptions & TableSeams = {}) {
     checkMs('requestTimeoutMs', options.requestTimeoutMs)
     this.#open = openTable(options)
-    this.#principal = options.principal
+    this.#principal = options.principal ?? (process.env.ZAEL_PRINCIPAL || undefined)
     this.namespaces = new Namespaces(this.#open.table)
   }
 

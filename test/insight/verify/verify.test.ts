@@ -348,6 +348,8 @@ describeOnBoth('a verification', {timeout: 300_000}, (table, extent) => {
         expect(await scene.findings()).toEqual([])
         const {records} = await scene.repository.namespaceById(scene.table.namespace).audit.listAll({limit: 50})
         expect(records.filter(({action}) => action === 'verify_repaired').length).toBeGreaterThan(0)
+        const ended = records.filter(({action}) => action === 'limits_boost_ended')
+        expect(ended.every(({principal}) => principal === 'tester')).toBe(true)
       }
     })
   })

@@ -1,3 +1,4 @@
+import {hostname, userInfo} from 'node:os'
 import {string} from '@oclif/core/flags'
 import type {OptionFlag} from '@oclif/core/interfaces'
 import type {ConnectionInput} from '../../dynamo/connection.js'
@@ -6,6 +7,7 @@ import type {ClosableTransport} from '../../dynamo/transport.js'
 import type {StreamTransport} from '../../dynamo/transports/stream.js'
 import type {Aws} from '../../infra/aws/clients.js'
 import type {NamespaceRepository, Repository} from '../../repository/repository.js'
+import type {Principal} from '../../repository/table/audit.js'
 import type {Table} from '../../repository/table/table.js'
 
 const helpGroup = 'STACK'
@@ -36,8 +38,8 @@ export interface StackContext extends AsyncDisposable {
   readonly stack: string
   readonly table: Table
   readonly repository: Repository
-  /** Caller identity for audit events; `undefined` on the local stack. */
-  readonly principal: (() => Promise<string | undefined>) | undefined
+  /** The author of audit events: ZAEL_PRINCIPAL, the caller's ARN, or the user and host. */
+  readonly principal: Principal
   /** Throws when the selected namespace does not exist. */
   namespace(): Promise<NamespaceRepository>
   /** `undefined`: AWS, or the endpoint that the environment selects. */
@@ -63,8 +65,8 @@ export async function openStack(flags: StackFlagValues, env: NodeJS.ProcessEnv =
   const local = isLocalStack ? await findLocalStack(env) : undefined
   const transport = local ? local.transport : await transportTo(input, env, serverClock)
   const seams = {stack, transport, clock: () => serverClock.now()}
-  const principal = isLocalStack ? undefined : lazyPrincipal(input, env)
-  const repository = new Repository(principal ? {...seams, principal} : seams)
+  const principal = env.ZAEL_PRINCIPAL || lazyPrincipal(isLocalStack ? undefined : input, env)
+  const repository = new Repository({...seams, principal})
   return {
     stack,
     table: openTable(seams).table,
@@ -128,17 +130,36 @@ export async function openAwsServices(
   return undefined
 }
 
-/** Read at most once, and only when an audit event is written; `undefined` on a local engine. */
-function lazyPrincipal(input: ConnectionInput, env: NodeJS.ProcessEnv): () => Promise<string | undefined> {
-  let principal: Promise<string | undefined> | undefined
+/** Read at most once, and only when an audit event is written. */
+function lazyPrincipal(input: ConnectionInput | undefined, env: NodeJS.ProcessEnv): () => Promise<string> {
+  let principal: Promise<string> | undefined
   return () => {
-    principal ??= fetchPrincipal(input, env)
+    principal ??= readCaller(input, env).then(arn => arn ?? userAtHost(env))
     return principal
   }
 }
 
-async function fetchPrincipal(input: ConnectionInput, env: NodeJS.ProcessEnv): Promise<string | undefined> {
+/** `undefined` on a local engine, or if STS does not respond. */
+async function readCaller(input: ConnectionInput | undefined, env: NodeJS.ProcessEnv): Promise<string | undefined> {
+  if (!input) return undefined
   const {openAws, readPrincipal} = await import('../../infra/aws/clients.js')
   using aws = openAws(input, env)
   return aws.isLocal ? undefined : await readPrincipal(aws)
+}
+
+/** Who runs this process. Unlike an ARN, nobody checks it. */
+function userAtHost(env: NodeJS.ProcessEnv): string {
+  return `${userName(env)}@${hostname()}`
+    .replaceAll(/[^ -~]/g, '?')
+    .trim()
+    .slice(0, 256)
+}
+
+function userName(env: NodeJS.ProcessEnv): string {
+  try {
+    return userInfo().username
+  } catch {
+    // A container may run as a user id without a name.
+    return env.USER || `user-${process.getuid?.() ?? 'unknown'}`
+  }
 }

@@ -68,8 +68,8 @@ export function checkBoosts(context: VerifyContext, item: Item): ItemFinding[] {
     resource: scope.level === 'system' ? undefined : scope.resource,
     reason: `The temporary limit ${name} expired at ${isoSeconds(untilMs)} but is still configured. It would apply again next year.`,
     since: isoSeconds(untilMs),
-    repair: async () => {
-      await tidyScope(context.in(namespace), record, {signal: context.signal})
+    repair: async principal => {
+      await tidyScope(context.in(namespace), record, {principal, signal: context.signal})
       return true
     },
   }))

@@ -35,7 +35,7 @@ export interface Finding {
   /** ISO instant, if the records show one. */
   readonly since: string | undefined
   /** Resolves to false if the records changed since. Absent if the correct value is unknown. */
-  readonly repair?: (() => Promise<boolean>) | undefined
+  readonly repair?: ((principal?: Principal) => Promise<boolean>) | undefined
 }
 
 /** The key, and by default the names in it, are added later. */
@@ -63,7 +63,7 @@ export async function repairFindings(
   for (const finding of findings) {
     options.signal?.throwIfAborted()
     if (!finding.repair) outcomes.set(finding, 'undecided')
-    else if (await finding.repair()) {
+    else if (await finding.repair(options.principal)) {
       outcomes.set(finding, 'repaired')
       await record(table, finding, options.principal)
     } else outcomes.set(finding, 'changed')

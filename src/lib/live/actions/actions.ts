@@ -40,7 +40,7 @@ export function bucketActions(stack: StackContext, settings: Settings, signal: A
   const {principal, table} = stack
   const {transport, backoff} = untilAborted(table, signal)
   const seams = {stack: stack.stack, transport, clock: table.clock, sleep: backoff.sleep}
-  const repository = new Repository(principal ? {...seams, principal} : seams)
+  const repository = new Repository({...seams, principal})
   const source = async (): Promise<ActionSource> => {
     const namespace = await repository.namespace(settings.namespace.value)
     return {namespace, nowMs: table.clock(), where: typedFlags(settings)}

@@ -6,7 +6,7 @@ import {levelOf} from '../../schema/config-record.js'
 import {addressOf} from '../buckets/buckets.js'
 import {changesLimits, planBucket, plannedLimits, type SeenBucket, shardExpiry} from '../buckets/plan.js'
 import {type Rewrite, type RewriteDecision, rewriteStoredBucket} from '../buckets/rewrite.js'
-import {Audit, storedAuditRetention} from '../table/audit.js'
+import {Audit, type Principal, storedAuditRetention} from '../table/audit.js'
 import type {NamespaceTable} from '../table/table.js'
 import {allBoosts} from './boost-records.js'
 import {TIDY_AFTER_MS} from './boosted-limits.js'
@@ -74,7 +74,7 @@ export function isTidyDue({boosts}: Pick<BoostRecord, 'boosts'>, nowMs: number):
  */
 export async function tidyBoosts(
   table: NamespaceTable,
-  {principal, signal}: {readonly principal?: string | undefined; readonly signal?: AbortSignal | undefined} = {},
+  {principal, signal}: {readonly principal?: Principal | undefined; readonly signal?: AbortSignal | undefined} = {},
 ): Promise<number> {
   const due = (await allBoosts(table)).filter(record => isTidyDue(record, table.clock()))
   for (const record of due) await tidyScope(table, record, {principal, signal})
@@ -85,7 +85,7 @@ export async function tidyBoosts(
 export async function tidyScope(
   table: NamespaceTable,
   {scope}: Pick<BoostRecord, 'scope'>,
-  {principal, signal}: {readonly principal?: string | undefined; readonly signal?: AbortSignal | undefined} = {},
+  {principal, signal}: {readonly principal?: Principal | undefined; readonly signal?: AbortSignal | undefined} = {},
 ): Promise<void> {
   const audit = new Audit(table, {principal, retentionDays: storedAuditRetention(table)})
   await new Configs(table, {audit}).tidy(scope)

@@ -1,5 +1,5 @@
 import {InvalidInput} from '../../core/errors.js'
-import {checkEntityId} from '../../core/names.js'
+import {printableText} from '../../core/text/printable.js'
 import {LATEST_ULID_MS, ulid} from '../../core/ulid.js'
 import {chunksOf} from '../../dynamo/concurrency.js'
 import {ConditionFailed} from '../../dynamo/errors.js'
@@ -37,7 +37,7 @@ export interface AuditEvent {
   readonly details: {readonly [key: string]: Json}
 }
 
-/** The author: an ARN, or a name valid as an entity id. A function is called only when an event is written. */
+/** The author: an ARN, or a name of up to 256 printable characters. A function is called when an event is written. */
 export type Principal = string | (() => Promise<string | undefined>)
 
 export interface AuditOptions {
@@ -182,8 +182,19 @@ function eventIn(cursor: string): string {
   return eventId
 }
 
+/** The longest ARN, and the longest name, which zae-limiter limits like an entity id. */
+const MAX_ARN = 2048
+const MAX_NAME = 256
+
 function checkPrincipal(principal: string): string {
-  return principal.startsWith('arn:') ? principal : checkEntityId(principal)
+  const most = principal.startsWith('arn:') ? MAX_ARN : MAX_NAME
+  const isPrintable = printableText(principal) === principal && principal.trim() === principal
+  if (principal !== '' && principal.length <= most && isPrintable) return principal
+  const message = `The author of changes must be 1 to ${most} printable characters, without spaces at the ends.`
+  throw new InvalidInput('audit.principal', message, {
+    hint: 'Nothing was changed. Correct ZAEL_PRINCIPAL, or the option `principal`.',
+    details: {length: principal.length},
+  })
 }
 
 /** First and last sort key: an event id begins with its time. */

@@ -13,7 +13,7 @@ import type {OldRecordType} from './records/classify.js'
 import {isOfType, requireUnchanged, sendConditional, transactConditional} from './records/conditional.js'
 import type {MigrationContext, MigrationFinding, OldItem} from './records/finding.js'
 import {type Verification, type VerifyOptions, verifyMigration} from './verify-migration.js'
-import {MigrationLease, openMigrationContext, withPace} from './walk/lease.js'
+import {type MigrationLease, openMigrationContext, takeMigrationLease, withPace} from './walk/lease.js'
 import {compareAgain, compareGroup} from './walk/reconcile.js'
 import {MigrationReport, type RecordDifference, type Sample} from './walk/report.js'
 import {tablePages} from './walk/scan.js'
@@ -53,7 +53,7 @@ export async function cleanUp(table: Table, options: CleanUpOptions): Promise<Cl
     return {verification, deleted: {}, left: {count: 0, shown: []}, unknown: verification.unknown}
   }
   await options.confirm(verification)
-  const lease = await MigrationLease.take(table, CLEANUP_STEP, options)
+  const lease = await takeMigrationLease(table, CLEANUP_STEP, options)
   const verifiedAt = isoSeconds(table.clock())
   try {
     await lease.save({verifiedAt})
@@ -63,7 +63,7 @@ export async function cleanUp(table: Table, options: CleanUpOptions): Promise<Cl
     await lease.release(lease.record.step === CLEANUP_STEP ? {finishedAt: isoSeconds(table.clock())} : {})
     return {verification, ...result}
   } catch (error) {
-    throw await lease.abandonAfter(error, String)
+    throw await lease.abandonAfter(error, cause => ({failure: String(cause)}))
   }
 }
 

@@ -6,7 +6,7 @@ import {openLimiterTable} from './limiter-table.js'
 import {type Limitless, NOTHING_LIMITLESS} from './limitless/tally.js'
 import type {OldRecordType} from './records/classify.js'
 import {OldLocations} from './records/finding.js'
-import {MigrationLease, openMigrationContext, readMigration, withLongRetries, withPace} from './walk/lease.js'
+import {openMigrationContext, readMigration, takeMigrationLease, withLongRetries, withPace} from './walk/lease.js'
 import type {Pass, StepProgress} from './walk/pass.js'
 import {type Decisions, MigrationReport, type RecordDifference, type Sample} from './walk/report.js'
 import {runStep, type StepOutcome} from './walk/run-step.js'
@@ -62,7 +62,7 @@ export async function migrateTable(table: Table, options: MigrateOptions): Promi
   await openLimiterTable(paced, {ourVersion, signal: options.signal})
   const unfinished = await readMigration(withLongRetries(table), options.signal)
   if (unfinished && unfinished.finishedAt === undefined) indexOfStep(unfinished.step)
-  const lease = await MigrationLease.take(table, STEP_IDS[0] as string, options)
+  const lease = await takeMigrationLease(table, STEP_IDS[0] as string, options)
   const resumed = lease.record.step !== STEP_IDS[0] || lease.record.position !== undefined
   const {signal} = lease
   const locations = new OldLocations()
@@ -102,7 +102,7 @@ export async function migrateTable(table: Table, options: MigrateOptions): Promi
     }
     return await conclude(true)
   } catch (error) {
-    throw await lease.abandonAfter(error, messageOf)
+    throw await lease.abandonAfter(error, cause => ({failure: messageOf(cause)}))
   }
 
   async function conclude(finished: boolean): Promise<MigrationResult> {

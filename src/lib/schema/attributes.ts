@@ -11,6 +11,14 @@ export const indexes = {
 
 export type IndexName = (typeof indexes)[keyof typeof indexes]
 
+const lease = {
+  runId: 'run_id',
+  owner: 'owner',
+  /** Epoch ms; 0 when nobody holds it. */
+  leaseUntil: 'lease_until',
+  startedAt: 'started_at',
+} as const
+
 export const attributes = {
   key: {partition: 'PK', sort: 'SK'},
 
@@ -130,6 +138,12 @@ export const attributes = {
     base: 'base',
   },
 
+  /** Held while a manifest is applied. */
+  lease: {
+    ...lease,
+    expiresAt: 'ttl',
+  },
+
   namespace: {
     id: 'namespace_id',
     name: 'namespace_name',
@@ -185,15 +199,12 @@ export const attributes = {
   },
 
   migration: {
-    runId: 'run_id',
-    owner: 'owner',
-    leaseUntil: 'lease_until',
+    ...lease,
     step: 'step',
     pass: 'pass',
     passWrites: 'pass_writes',
     counts: 'counts',
     position: 'position',
-    startedAt: 'started_at',
     finishedAt: 'finished_at',
     earlierFinishedAt: 'earlier_finished_at',
     failure: 'failure',

@@ -95,6 +95,3 @@ export function migrationStage(item: Item): MigrationStage {
 }
 
 export const scanPosition = ([PK, SK]: readonly [string, string]): Key => ({PK, SK})
-
-export const MIGRATION_RUN_ID = 'run_id'
-export const MIGRATION_LEASE_UNTIL = 'lease_until'

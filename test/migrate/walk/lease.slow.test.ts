@@ -1,7 +1,7 @@
 import {expect, it} from 'vitest'
 import {Aborted, Throttled} from '../../../src/lib/dynamo/errors.js'
 import type {Transport} from '../../../src/lib/dynamo/transport.js'
-import {MigrationLease, readMigration} from '../../../src/lib/migrate/walk/lease.js'
+import {readMigration, takeMigrationLease} from '../../../src/lib/migrate/walk/lease.js'
 import {migrationRecordKey} from '../../../src/lib/schema/migration-record.js'
 import {describeOnEngine, PATIENT_MS} from '../../helpers/table.js'
 import {itemsOf} from '../fixtures/old-table.js'
@@ -29,7 +29,7 @@ describeOnEngine('the lease of a migration', () => {
   const scene = useOldTable(3, population => itemsOf(3, population))
 
   it('is held by one run at a time; another one gets the name of its owner', async () => {
-    const lease = await MigrationLease.take(scene.table, 'indexes', {owner: 'alice@one', leaseMs: 60_000})
+    const lease = await takeMigrationLease(scene.table, 'indexes', {owner: 'alice@one', leaseMs: 60_000})
     await expect(scene.migrate()).rejects.toMatchObject({
       code: 'migrate.running',
       kind: 'conflict',
@@ -40,9 +40,9 @@ describeOnEngine('the lease of a migration', () => {
   })
 
   it('is taken over after it has expired, and its former owner stops', async () => {
-    const dead = await MigrationLease.take(scene.table, 'indexes', {owner: 'alice@one', leaseMs: 60_000})
+    const dead = await takeMigrationLease(scene.table, 'indexes', {owner: 'alice@one', leaseMs: 60_000})
     scene.nowMs += 60_001
-    const next = await MigrationLease.take(scene.table, 'indexes', {owner: 'bob@two', leaseMs: 60_000})
+    const next = await takeMigrationLease(scene.table, 'indexes', {owner: 'bob@two', leaseMs: 60_000})
     await expect(dead.save({step: 'data'})).rejects.toMatchObject({code: 'migrate.lease-lost', kind: 'conflict'})
     expect(dead.lost.aborted).toBe(true)
     await dead.release()
@@ -73,7 +73,7 @@ describeOnEngine('the lease of a migration', () => {
   })
 
   it('is renewed during a long step', async () => {
-    const lease = await MigrationLease.take(scene.table, 'indexes', {owner: 'alice@one', leaseMs: 30})
+    const lease = await takeMigrationLease(scene.table, 'indexes', {owner: 'alice@one', leaseMs: 30})
     const before = lease.record.leaseUntilMs
     scene.nowMs += 10
     await expect.poll(() => lease.record.leaseUntilMs).toBeGreaterThan(before)

@@ -1,6 +1,6 @@
 import {describe, expect, it} from 'vitest'
 import {OldLocations} from '../../../src/lib/migrate/records/finding.js'
-import {MigrationLease, openMigrationContext} from '../../../src/lib/migrate/walk/lease.js'
+import {openMigrationContext, takeMigrationLease} from '../../../src/lib/migrate/walk/lease.js'
 import {runPass} from '../../../src/lib/migrate/walk/pass.js'
 import {STEPS} from '../../../src/lib/migrate/walk/steps.js'
 import type {Item} from '../../../src/lib/schema/attribute-value.js'
@@ -32,7 +32,7 @@ class CountingRun {
         return response
       },
     }
-    const lease = await MigrationLease.take(scene.table, id, {owner: 'test'})
+    const lease = await takeMigrationLease(scene.table, id, {owner: 'test'})
     const step = STEPS.find(each => each.id === id) as (typeof STEPS)[number]
     await lease.save({position: undefined})
     await runPass(step, {open: () => this.#open(), lease, copiedAgain: new Map()})

@@ -1,17 +1,24 @@
 import {expect, it} from 'vitest'
+import {ZaelError} from '../../src/lib/core/errors.js'
 import {parseLimits} from '../../src/lib/core/limits/limit-text.js'
 import {Denied, Throttled, TransactionCancelled, Unavailable, ValidationFailed} from '../../src/lib/dynamo/errors.js'
 import {isRead} from '../../src/lib/dynamo/transport.js'
 import {type ApplyProgress, applyPlan} from '../../src/lib/manifest/apply.js'
 import {fingerprint} from '../../src/lib/manifest/fingerprint.js'
 import {planManifest} from '../../src/lib/manifest/plan.js'
+import {scopeName} from '../../src/lib/manifest/scopes.js'
+import {NamespaceRepository} from '../../src/lib/repository/repository.js'
 import {keys} from '../../src/lib/schema/keys.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {put, stored} from '../repository/namespace-table.js'
-import {apply, manifestOf, newNamespace, planLines, type TestNamespace} from './support.js'
+import {apply, lineOf, manifestOf, newNamespace, planLines, type TestNamespace} from './support.js'
 
 const resources = (...names: string[]) =>
   `resources: {${names.map(name => `${name}: {limits: {rpm: 5/min}}`).join(', ')}}`
+
+const A = {level: 'resource', resource: 'a'} as const
+const NEW = {level: 'resource', resource: 'new'} as const
+const GONE = {level: 'resource', resource: 'gone'} as const
 
 const recordOf = ({tenant}: TestNamespace) => stored(tenant, keys.provisioner(tenant.namespace))
 
@@ -35,6 +42,10 @@ const conflict = (operation: string) =>
 
 describeOnEngine('applying a manifest', () => {
   const table = useTable()
+
+  /** Another client, whose requests no fault hits. */
+  const newNamespaceOf = ({transport: _, ...tenant}: TestNamespace['tenant']) =>
+    new NamespaceRepository({...tenant, transport: table.transport}, 'other')
 
   it('records managed scopes like the Python system, and keeps unknown attributes of the record', async () => {
     const namespace = newNamespace(table)
@@ -244,9 +255,119 @@ entities: {u: {limits: {rpm: 1/min}, resources: {z: {limits: {rpm: 1/min}}, a: {
     await apply(repository, resources('gone'))
     const plan = await planManifest(repository, manifestOf('entities: {e: {name: E, metadata: {a: 1}}}'))
     await repository.deleteLimits({level: 'resource', resource: 'gone'})
-    await repository.entities.create({id: 'e', cascade: true})
+    await repository.entities.create({id: 'e', name: 'E', metadata: {a: 1}, cascade: true})
     expect(await applyPlan(repository, plan)).toMatchObject({outcome: 'complete', created: 1, deleted: 1})
     expect(await repository.entities.get('e')).toMatchObject({name: 'E', cascade: true, metadata: {a: 1}})
+  })
+
+  it.each([
+    ['resource a', (r: NamespaceRepository) => r.setLimits(A, ['rpm=7/min']), 'rpm=7/min'],
+    ['resource a', (r: NamespaceRepository) => r.setAccess(A, 'disabled'), 'rpm=5/min, access disabled'],
+    ['resource gone', (r: NamespaceRepository) => r.setLimits(GONE, ['rpm=7/min']), 'rpm=7/min'],
+    ['resource gone', (r: NamespaceRepository) => r.setAccess(GONE, 'disabled'), 'rpm=5/min, access disabled'],
+    ['resource new', (r: NamespaceRepository) => r.setLimits(NEW, ['rpm=7/min']), 'rpm=7/min'],
+    ['system', (r: NamespaceRepository) => r.setLimits({level: 'system'}, ['rpm=7/min']), 'rpm=7/min'],
+    ['e', (r: NamespaceRepository) => r.entities.update('e', {name: 'Other'}), 'name "Other"'],
+    ['e', (r: NamespaceRepository) => r.entities.delete('e'), 'no record'],
+    ['f', (r: NamespaceRepository) => r.entities.create({id: 'f'}), 'name "f"'],
+  ] as const)(
+    'keeps a change that another client made to %s since the plan, and reports a conflict',
+    async (subject, change, now) => {
+      const {repository} = newNamespace(table)
+      await apply(
+        repository,
+        `system: {limits: {rpm: 5/min}}\n${resources('a', 'gone').replace('a: {', 'a: {disabled: false, ')}\nentities: {e: {name: E}}`,
+      )
+      const text = `
+system: {limits: {rpm: 6/min}}
+resources: {a: {disabled: false, limits: {rpm: 6/min}}, new: {limits: {rpm: 6/min}}}
+entities: {e: {name: E2}, f: {name: F}}`
+      const plan = await planManifest(repository, manifestOf(text))
+      await change(repository)
+      const before = await repository.configs.getMany([A, GONE, NEW, {level: 'system'}])
+      const {outcome, failures} = await applyPlan(repository, plan)
+      expect({
+        outcome,
+        failed: failures.map(({change}) => (change.kind === 'entity' ? change.entity : scopeName(change.scope))),
+      }).toEqual({outcome: 'failed', failed: [subject]})
+      expect(failures[0]?.error).toMatchObject({
+        kind: 'conflict',
+        code: 'manifest.outdated',
+        message: expect.stringContaining(now),
+      })
+      const at = ['resource a', 'resource gone', 'resource new', 'system'].indexOf(subject)
+      if (at >= 0) expect((await repository.configs.getMany([A, GONE, NEW, {level: 'system'}]))[at]).toEqual(before[at])
+      else expect((await repository.entities.get(subject))?.name ?? '').not.toMatch(/^(E2|F)$/)
+      expect((await repository.provisioner.get()).record.appliedHash).not.toBe(fingerprint(manifestOf(text)))
+    },
+  )
+
+  it('reports records that another client changed after it had set or compared them', async () => {
+    const {repository, tenant} = newNamespace(table)
+    await apply(repository, resources('a', 'b'))
+    let isDone = false
+    tenant.transport.after = async (operation, _, input) => {
+      if (isDone || operation !== 'TransactWriteItems' || !JSON.stringify(input).includes('RESOURCE#new"')) return
+      isDone = true
+      const other = newNamespaceOf(tenant)
+      await other.setLimits(A, ['rpm=7/min'])
+      await other.setLimits(NEW, ['rpm=7/min'])
+    }
+    const text = resources('a', 'b', 'new')
+    const {outcome, created, failures, mismatches} = await apply(repository, text)
+    expect({outcome, created, failures}).toEqual({outcome: 'failed', created: 1, failures: []})
+    expect(mismatches.map(lineOf)).toEqual([
+      'update resource a: rpm=7/60:7 → rpm=5/60:5',
+      'update resource new: rpm=7/60:7 → rpm=5/60:5',
+    ])
+    const {record} = await repository.provisioner.get()
+    expect([record.resources, record.appliedHash]).toEqual([
+      ['a', 'b', 'new'],
+      fingerprint(manifestOf(resources('a', 'b'))),
+    ])
+    expect(await apply(repository, text)).toMatchObject({outcome: 'complete', updated: 2, mismatches: []})
+  })
+
+  it('stops before its next change when its lock is lost, and leaves the record to the other run', async () => {
+    const namespace = newNamespace(table)
+    const {repository, tenant} = namespace
+    const lost = new ZaelError('conflict', 'manifest.lock-lost', 'This run was stopped: bob took the lock.')
+    let holds = 0
+    const lock = {
+      hold: async () => {
+        if (++holds > 3) throw lost
+      },
+    }
+    const {outcome, created, left, stopped, recordFailure} = await apply(
+      repository,
+      resources('a', 'b', 'c', 'd', 'e'),
+      {lock},
+    )
+    expect({outcome, created, left, stopped, recordFailure}).toEqual({
+      outcome: 'failed',
+      created: 2,
+      left: 3,
+      stopped: lost,
+      recordFailure: undefined,
+    })
+    expect(tenant.transport.count('TransactWriteItems')).toBe(2)
+    expect(await repository.configs.resources()).toHaveLength(2)
+    expect(await managedResources(namespace)).toEqual(['a', 'b', 'c', 'd', 'e'])
+  })
+
+  it('is not complete when the table cannot be compared with the manifest', async () => {
+    const namespace = newNamespace(table, {attempts: 1})
+    const {repository, tenant} = namespace
+    tenant.transport.before = (operation, input) => {
+      if (operation === 'GetItem' && writes > 0 && JSON.stringify(input).includes('#PROVISIONER'))
+        throw new Unavailable(operation, false)
+      if (operation === 'TransactWriteItems') writes++
+    }
+    let writes = 0
+    const result = await apply(repository, resources('a'))
+    expect(result).toMatchObject({outcome: 'failed', created: 1, left: 0, stopped: {code: 'dynamo.unavailable'}})
+    stopFailures(namespace)
+    expect((await repository.provisioner.get()).record.appliedHash).toBeUndefined()
   })
 
   it('writes the limits of a parent before its children can be charged to it', async () => {

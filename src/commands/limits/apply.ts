@@ -1,4 +1,4 @@
-import {boolean} from '@oclif/core/flags'
+import {boolean, string} from '@oclif/core/flags'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {manifestFlags, openManifest} from '../../lib/cli/limits/manifest-file.js'
 import {
@@ -8,7 +8,13 @@ import {
   manifestPlanLines,
 } from '../../lib/cli/limits/manifest-presenter.js'
 import type {LimitsApplyResult} from '../../lib/cli/limits/results.js'
-import {applyWithProgress, confirmPlan, planWithPreview} from '../../lib/cli/limits/run.js'
+import {
+  applyWithProgress,
+  confirmPlan,
+  type PreviewedPlan,
+  planWithPreview,
+  withApplyLock,
+} from '../../lib/cli/limits/run.js'
 
 export default class LimitsApply extends StackCommand<typeof LimitsApply> {
   static override summary = 'Apply a manifest to the table'
@@ -16,30 +22,43 @@ export default class LimitsApply extends StackCommand<typeof LimitsApply> {
   static override description =
     'Sets every limit and entity in the manifest. Deletes only limits that an earlier apply created and the manifest ' +
     'no longer lists. Asks before updating or deleting anything, and before live buckets lose a limit they are charged ' +
-    'for. After a failure or interruption, run the command again to apply the rest.'
+    'for. After a failure or interruption, run the command again to apply the rest. One run at a time can apply a ' +
+    'manifest to a namespace; others exit with code 5, or wait with --wait.'
 
   static override flags = {
     ...manifestFlags,
-    'dry-run': boolean({description: 'Show the changes; write nothing.'}),
+    'dry-run': boolean({description: 'Show the changes; write nothing.', exclusive: ['wait']}),
+    wait: string({
+      description: 'Wait up to this long while another run applies a manifest.',
+      helpValue: 'DURATION',
+    }),
     yes: boolean({char: 'y', description: 'Skip confirmation.'}),
   }
 
   static override examples = [
     {command: 'zael limits apply -f limits.yaml --dry-run', description: 'Preview'},
-    {command: 'zael limits apply -f limits.yaml --yes', description: 'In a pipeline'},
+    {command: 'zael limits apply -f limits.yaml --yes --wait 60s', description: 'In a pipeline'},
   ]
 
   protected async work(): Promise<LimitsApplyResult> {
-    const {file, 'dry-run': dryRun = false, yes = false} = this.flags
+    const {file, 'dry-run': dryRun = false, yes = false, wait} = this.flags
     const {manifest, namespace} = await openManifest(file, this.stack, this.settings)
-    const previewed = await planWithPreview(namespace, manifest, this.stack.table.clock())
-    const {plan, preview} = previewed
-    this.print(manifestPlanLines(plan, preview))
-    if (dryRun) return {dryRun, ...manifestPlanJson(plan, preview), result: null}
-    await confirmPlan(previewed, yes)
-    const {result, exitCode} = await applyWithProgress(namespace, plan)
-    this.print(applyLines(plan, result))
-    process.exitCode = exitCode
-    return {dryRun, ...manifestPlanJson(plan, preview), result: applyResultJson(result)}
+    const planned = async (): Promise<PreviewedPlan> => {
+      const previewed = await planWithPreview(namespace, manifest, this.stack.table.clock())
+      this.print(manifestPlanLines(previewed.plan, previewed.preview))
+      return previewed
+    }
+    if (dryRun) {
+      const {plan, preview} = await planned()
+      return {dryRun, ...manifestPlanJson(plan, preview), result: null}
+    }
+    return withApplyLock(namespace, wait, async lock => {
+      const {plan, preview} = await planned()
+      await confirmPlan({plan, preview}, yes)
+      const {result, exitCode} = await applyWithProgress(namespace, plan, lock)
+      this.print(applyLines(plan, result))
+      process.exitCode = exitCode
+      return {dryRun, ...manifestPlanJson(plan, preview), result: applyResultJson(result)}
+    })
   }
 }

@@ -2,14 +2,25 @@ import {ZaelError} from '../core/errors.js'
 import {groupBy} from '../core/group-by.js'
 import {chunksOf, forEachConcurrently} from '../dynamo/concurrency.js'
 import {Aborted, Denied, isRetryable, TableMissing, Throttled, Unavailable} from '../dynamo/errors.js'
-import type {EntityChange} from '../repository/entities/entities.js'
 import type {SyncResult} from '../repository/limits/bucket-sync.js'
 import type {SeenProvisioner} from '../repository/limits/provisioner.js'
 import type {NamespaceRepository} from '../repository/repository.js'
+import type {ConfigRecord} from '../schema/config-record.js'
+import type {EntityRecord} from '../schema/entity-record.js'
 import {isSameManaged, type Managed} from '../schema/provisioner-record.js'
 import {fingerprint} from './fingerprint.js'
-import type {EntityRecordChange} from './manifest.js'
-import {adoptedScopes, type Plan, type PlannedChange, type ScopeChange} from './plan.js'
+import type {EntityFields, EntityRecordChange} from './manifest.js'
+import {
+  adoptedScopes,
+  changedSincePlan,
+  type Plan,
+  type PlannedChange,
+  planManifest,
+  type ReadOptions,
+  requireAsPlanned,
+  type ScopeChange,
+} from './plan.js'
+import {hasFields} from './plan-entities.js'
 import {managedBy, ScopeSet, statedSet} from './scopes.js'
 
 /** Changes in flight. A wide change, of a resource or the system, writes eight buckets at a time itself. */
@@ -26,6 +37,10 @@ export interface ApplyOptions {
   readonly onProgress?: ((progress: ApplyProgress) => void) | undefined
   /** Starts no further change; changes in flight finish. */
   readonly signal?: AbortSignal | undefined
+  /** Asked before every write. Throws when another run has taken the lock. */
+  readonly lock?: {hold(): Promise<void>} | undefined
+  /** Comparing the table with the manifest at the end. */
+  readonly onVerify?: ReadOptions['onProgress']
 }
 
 /** Not made, or the outcome is unknown. */
@@ -35,13 +50,17 @@ interface ApplyFailure {
 }
 
 export interface ApplyResult {
-  /** `complete`: the table matches the manifest. Otherwise, another run makes the remaining changes. */
+  /** `complete`: the table was found to match the manifest. Otherwise, another run makes the remaining changes. */
   readonly outcome: 'complete' | 'failed' | 'interrupted'
   readonly created: number
   readonly updated: number
   readonly deleted: number
   readonly adopted: number
   readonly failures: readonly ApplyFailure[]
+  /** Changes needed again: another client has changed these records after this run. */
+  readonly mismatches: readonly PlannedChange[]
+  /** Why the run ended early, or could not compare: a lost lock, or an outage. */
+  readonly stopped: ZaelError | undefined
   readonly left: number
   /** Buckets that failed are updated by their next request. */
   readonly buckets: SyncResult
@@ -50,9 +69,9 @@ export interface ApplyResult {
 }
 
 /**
- * Writes the record of managed scopes twice: first all intended scopes, so that a crash loses none; last the actual
+ * Overwrites only what the plan has seen. Writes the record of managed scopes twice: first all intended scopes, so that a crash loses none; last the actual
  * ones, so that it never claims what failed (M-7). Limits come before entity records, so that a parent has limits when
- * first charged. Deletes come last, and only when everything else succeeded.
+ * first charged. Deletes come last, and only when everything else succeeded. Then compares the table with the manifest.
  */
 export async function applyPlan(
   repository: NamespaceRepository,
@@ -74,6 +93,8 @@ class ApplyRun {
   readonly #done: PlannedChange[] = []
   readonly #buckets = {checked: 0, updated: 0, failed: 0}
   #hasBegun = false
+  #mismatches: readonly PlannedChange[] = []
+  #stopped: ZaelError | undefined
   #hasSystemicFailure = false
   /** Not a `ZaelError`: a bug. */
   #unexpected: {error: unknown} | undefined
@@ -85,20 +106,40 @@ class ApplyRun {
   }
 
   get #isStopped(): boolean {
-    return this.#hasSystemicFailure || this.#options.signal?.aborted === true
+    return this.#hasSystemicFailure || this.#stopped !== undefined || this.#options.signal?.aborted === true
   }
 
   async execute(): Promise<SeenProvisioner> {
     const {changes, seen} = this.#plan
     if (this.#isStopped) return seen
     this.#hasBegun = true
+    await this.#options.lock?.hold()
     const recorded = changes.length > 0 ? await this.#recordIntended() : seen
     for (const {members, concurrent} of groupsOf(changes)) {
       const isDelete = members[0]?.action === 'delete'
       if (this.#isStopped || (isDelete && this.#failures.length > 0)) break
       await this.#makeAll(members, concurrent)
     }
+    if (changes.length > 0 && this.#done.length === changes.length) await this.#verify()
     return recorded
+  }
+
+  /** Others may have changed records that this run had set, or that were unchanged. */
+  async #verify(): Promise<void> {
+    const {signal, onVerify: onProgress} = this.#options
+    await this.#unlessStopped(async () => {
+      this.#mismatches = (await planManifest(this.#repository, this.#plan.manifest, {signal, onProgress})).changes
+    })
+  }
+
+  async #unlessStopped<T>(work: () => Promise<T>): Promise<T | undefined> {
+    try {
+      return await work()
+    } catch (error) {
+      if (!(error instanceof ZaelError)) throw error
+      this.#stopped ??= error
+      return undefined
+    }
   }
 
   async #recordIntended(): Promise<SeenProvisioner> {
@@ -111,14 +152,17 @@ class ApplyRun {
 
   async finish(recorded: SeenProvisioner): Promise<ApplyResult> {
     const {changes, counts, manifest} = this.#plan
-    const isComplete = this.#hasBegun && this.#done.length === changes.length
+    const isMade = this.#hasBegun && this.#done.length === changes.length
+    const isComplete = isMade && this.#mismatches.length === 0 && !this.#stopped
     const recordFailure = await this.#record(recorded, isComplete ? fingerprint(manifest) : undefined)
     if (this.#unexpected) throw this.#unexpected.error
     const count = (action: PlannedChange['action']) => this.#done.filter(change => change.action === action).length
     const adopting = (among: readonly PlannedChange[]) =>
       among.filter(change => change.kind === 'limits' && change.adopts).length
     const unchanged = this.#hasBegun ? counts.adopt - adopting(changes) : 0
-    const isFailed = this.#failures.length > 0 || recordFailure !== undefined
+    const isInterrupted = this.#stopped instanceof Aborted
+    const hasFailed = [this.#failures, this.#mismatches].some(({length}) => length > 0) || recordFailure !== undefined
+    const isFailed = hasFailed || (this.#stopped !== undefined && !isInterrupted)
     return {
       outcome: isFailed ? 'failed' : isComplete ? 'complete' : 'interrupted',
       created: count('create'),
@@ -126,6 +170,8 @@ class ApplyRun {
       deleted: count('delete'),
       adopted: adopting(this.#done) + unchanged,
       failures: this.#failures,
+      mismatches: this.#mismatches,
+      stopped: isInterrupted ? undefined : this.#stopped,
       left: changes.length - this.#done.length - this.#failures.length,
       buckets: this.#buckets,
       recordFailure,
@@ -136,8 +182,11 @@ class ApplyRun {
     // A complete run manages exactly the stated scopes.
     const managed = hash === undefined ? this.#managedSoFar() : managedBy(this.#plan.manifest)
     const isUpToDate = isSameManaged(managed, recorded.record)
+    // The run that has the lock now reads the intended scopes, and corrects them.
+    if (this.#stopped?.kind === 'conflict') return undefined
     if (isUpToDate && (hash === undefined || hash === recorded.record.appliedHash)) return undefined
     try {
+      await this.#options.lock?.hold()
       await this.#repository.provisioner.save(managed, recorded, hash)
       return undefined
     } catch (error) {
@@ -177,6 +226,8 @@ class ApplyRun {
   }
 
   async #make(change: PlannedChange): Promise<ZaelError | undefined> {
+    await this.#unlessStopped(async () => this.#options.lock?.hold())
+    if (this.#stopped) return undefined
     try {
       const buckets = await applyChange(this.#repository, change)
       for (const key of ['checked', 'updated', 'failed'] as const) this.#buckets[key] += buckets[key]
@@ -239,35 +290,28 @@ export async function applyChange(repository: NamespaceRepository, change: Plann
 
 async function set(repository: NamespaceRepository, change: ScopeChange): Promise<SyncResult> {
   const {scope, after, onUnavailable, policies} = change
+  const options = {replace: true, expect: expectationOf(change)}
   if (scope.level === 'system' && after.length === 0) {
-    return setPolicyOnly(repository, onUnavailable?.after)
+    // A set must contain something: repeat the stored policy if none is stated.
+    const policy = onUnavailable?.after ?? (await repository.configs.get(scope))?.onUnavailable
+    return (await repository.setLimits(scope, [], {...options, onUnavailable: policy})).buckets
   }
   const policy = onUnavailable ? {onUnavailable: onUnavailable.after} : {}
-  const {buckets} = await repository.setLimits(scope, after, {replace: true, keepsBoosts: true, ...policy, policies})
-  return buckets
+  return (await repository.setLimits(scope, after, {...options, keepsBoosts: true, ...policy, policies})).buckets
 }
 
-/** A system section without limits removes existing limits and may set a policy. */
-async function setPolicyOnly(
-  repository: NamespaceRepository,
-  stated: 'allow' | 'block' | undefined,
-): Promise<SyncResult> {
-  const system = {level: 'system'} as const
-  // A set must contain something: repeat the stored policy if none is stated.
-  const onUnavailable = stated ?? (await repository.configs.get(system))?.onUnavailable
-  const {buckets} = await repository.setLimits(system, [], {replace: true, onUnavailable})
-  return buckets
-}
+const expectationOf = (change: ScopeChange) => (stored: ConfigRecord | undefined) => requireAsPlanned(change, stored)
 
 async function remove(repository: NamespaceRepository, change: ScopeChange): Promise<SyncResult> {
   const {scope, access, cascade, leavesCopy} = change
   if (leavesCopy && scope.level !== 'system') {
+    requireAsPlanned(change, await repository.configs.get(scope))
     const {buckets: a} = access ? await repository.setAccess(scope, undefined) : {buckets: NO_BUCKETS}
     const {buckets: b} = cascade ? await repository.setCascade(scope, undefined) : {buckets: NO_BUCKETS}
     return {checked: a.checked + b.checked, updated: a.updated + b.updated, failed: a.failed + b.failed}
   }
   try {
-    const {buckets} = await repository.deleteConfig(scope)
+    const {buckets} = await repository.deleteConfig(scope, {expect: expectationOf(change)})
     return buckets
   } catch (error) {
     if (hasCode(error, 'limits.missing')) return NO_BUCKETS // already deleted by another writer
@@ -275,22 +319,35 @@ async function remove(repository: NamespaceRepository, change: ScopeChange): Pro
   }
 }
 
+const ENTITY_ATTEMPTS = 5
+
+/** Accepts that another writer has just made the same change. */
 async function writeEntity(
   {entities}: NamespaceRepository,
-  {action, entity, after}: EntityRecordChange,
+  {action, entity, before, after}: EntityRecordChange,
 ): Promise<void> {
-  const change: EntityChange = after
-  if (action === 'update') {
-    await entities.update(entity, change)
-    return
+  for (let attempt = 1; ; attempt++) {
+    try {
+      if (action === 'create' && attempt === 1) {
+        await entities.create({...after, id: entity, parent: after.parent ?? undefined})
+        return
+      }
+      const record = await entities.get(entity)
+      if (record && hasFields(record, after)) return
+      if (!record || action === 'create' || !hasFields(record, before)) throw changedSincePlan(fieldsOf(record, after))
+      await entities.update(entity, {...after, expectedVersion: record.version})
+      return
+    } catch (error) {
+      const isRaced = hasCode(error, 'entity.exists') || hasCode(error, 'entity.version')
+      if (!isRaced || attempt === ENTITY_ATTEMPTS) throw error
+    }
   }
-  try {
-    await entities.create({...after, id: entity, parent: after.parent ?? undefined})
-  } catch (error) {
-    if (!hasCode(error, 'entity.exists')) throw error
-    // Another writer created it since the plan was made.
-    await entities.update(entity, change)
-  }
+}
+
+function fieldsOf(record: EntityRecord | undefined, stated: EntityFields): string[] {
+  if (!record) return ['no record']
+  const names = Object.keys(stated) as (keyof EntityFields)[]
+  return names.map(name => `${name} ${JSON.stringify(record[name] ?? null)}`)
 }
 
 const hasCode = (error: unknown, code: string): boolean => error instanceof ZaelError && error.code === code

@@ -18,7 +18,7 @@ import {
 
 export function liveEntity(record: EntityRecord, stated: ManifestEntity | undefined): EntityRecord | 'same' {
   const {scopes: _, ...fields} = stated ?? {scopes: undefined}
-  return Object.keys(differing(record, fields)).length === 0 ? 'same' : record
+  return hasFields(record, fields) ? 'same' : record
 }
 
 /** Parents first. Throws when a parent is neither stated nor stored, or when a record exceeds the item size. */
@@ -51,6 +51,10 @@ export function planEntities(
   checkEntitySizes(changes, live, source)
   changes.sort((a, b) => a.depth - b.depth || byText(a.entity, b.entity))
   return {changes, unchanged: count - changes.length}
+}
+
+export function hasFields(record: EntityRecord, fields: EntityFields): boolean {
+  return Object.keys(differing(record, fields)).length === 0
 }
 
 /** Stored values of the stated fields that differ. */

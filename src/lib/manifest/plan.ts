@@ -1,5 +1,7 @@
 import {isDeepStrictEqual} from 'node:util'
+import {ZaelError} from '../core/errors.js'
 import type {Limit} from '../core/limits/limit.js'
+import {formatLimit} from '../core/limits/limit-text.js'
 import {chunksOf} from '../dynamo/concurrency.js'
 import {rebased} from '../repository/limits/boosted-limits.js'
 import type {SeenProvisioner} from '../repository/limits/provisioner.js'
@@ -151,6 +153,33 @@ function planDelete(scope: ConfigScope, stored: ConfigRecord | undefined): Scope
   const leavesCopy = record !== stored
   const deletion = {kind: 'limits', action: 'delete', scope, before, after: [], policies: {}, adopts: false} as const
   return {...deletion, ...changed, ...(leavesCopy && {leavesCopy})}
+}
+
+/** Throws unless the stored configuration is as the plan saw it, or already as the plan sets it. */
+export function requireAsPlanned(change: ScopeChange, stored: ConfigRecord | undefined): void {
+  const record = withoutCopy(stored)
+  const isAs = (side: 'before' | 'after') =>
+    isDeepStrictEqual(limitsWithoutBoosts(record), change[side]) &&
+    (['onUnavailable', 'access', 'cascade'] as const).every(name => {
+      const stated = change[name]
+      if (stated) return record?.[name] === stated[side]
+      // A deletion removes all settings. Other changes keep settings that are not stated.
+      if (change.action === 'delete') return record?.[name] === undefined
+      return name === 'onUnavailable' || !(name in change.policies) || record?.[name] === change.policies[name]
+    })
+  if (isAs('before') || isAs('after')) return
+  const {access, cascade, onUnavailable} = record ?? {}
+  throw changedSincePlan([
+    ...limitsWithoutBoosts(record).map(formatLimit),
+    ...Object.entries({access, cascade, 'on unavailable': onUnavailable}).flatMap(([name, value]) =>
+      value === undefined ? [] : [`${name} ${value}`],
+    ),
+  ])
+}
+
+export function changedSincePlan(now: readonly string[]): ZaelError {
+  const message = `another client has changed it since the plan. Now: ${now.join(', ') || 'no limits'}`
+  return new ZaelError('conflict', 'manifest.outdated', message, {details: {now}})
 }
 
 /** Most specific first, so that the next level always applies: names begin with entity < resource < system. */

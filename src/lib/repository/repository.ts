@@ -8,6 +8,7 @@ import type {UsageRecord} from '../schema/usage-record.js'
 import {Buckets} from './buckets/buckets.js'
 import {type BucketView, viewStates} from './buckets/view.js'
 import {Entities} from './entities/entities.js'
+import {ApplyLock} from './limits/apply-lock.js'
 import {familySync, type SyncOptions, type SyncResult, switchSync, syncBuckets} from './limits/bucket-sync.js'
 import type {
   ConfigChange,
@@ -126,6 +127,8 @@ export class NamespaceRepository {
   readonly usage: Usage
   /** @internal */
   readonly provisioner: Provisioner
+  /** @internal */
+  readonly applyLock: ApplyLock
   readonly #table: NamespaceTable
 
   /** @internal */
@@ -138,6 +141,7 @@ export class NamespaceRepository {
     this.buckets = new Buckets(table)
     this.usage = new Usage(table)
     this.provisioner = new Provisioner(table)
+    this.applyLock = new ApplyLock(table)
   }
 
   /**
@@ -173,8 +177,11 @@ export class NamespaceRepository {
   }
 
   /** @internal Removes the switch and the cascade policy too. */
-  async deleteConfig(scope: ConfigScope, options: SyncOptions = {}): Promise<LimitsChange> {
-    return this.#synced(await this.configs.delete(scope, {withPolicies: true}), options)
+  async deleteConfig(
+    scope: ConfigScope,
+    options: Pick<DeleteOptions, 'expect'> & SyncOptions = {},
+  ): Promise<LimitsChange> {
+    return this.#synced(await this.configs.delete(scope, {withPolicies: true, expect: options.expect}), options)
   }
 
   /**

@@ -33,6 +33,7 @@ export const keyParts = {
     boost: '#BOOST#',
     pendingApply: '#PROVISIONER#PENDING#',
     provisionerPart: '#PROVISIONER#PART#',
+    applyLock: '#PROVISIONER#LOCK',
     operation: '#OP#',
     audit: '#AUDIT#',
     usage: '#USAGE#',
@@ -87,6 +88,7 @@ export const keys = {
     PK: systemPk(namespace),
     SK: `${sort.provisionerPart}${set}#${String(number).padStart(PART_DIGITS, '0')}`,
   }),
+  applyLock: (namespace: string): Key => ({PK: systemPk(namespace), SK: sort.applyLock}),
   units: (namespace: string): Key => ({PK: systemPk(namespace), SK: sort.units}),
   /** Names are empty if the scope has none. */
   boost: (namespace: string, entity: string, resource: string): Key => ({
@@ -160,6 +162,7 @@ export type ParsedKey =
   | {record: 'entity-config-registry'; namespace: string}
   | {record: 'provisioner'; namespace: string}
   | {record: 'provisioner-part'; namespace: string; set: string; number: number}
+  | {record: 'apply-lock'; namespace: string}
   | {record: 'units'; namespace: string}
   | {record: 'boost'; namespace: string; entity: string; resource: string}
   /** zae-limiter 0.17: a part of a manifest that its provisioner has not applied to buckets yet. */
@@ -276,6 +279,8 @@ function parseSystemSk(namespace: string, SK: string): ParsedKey | undefined {
       return {record: 'entity-config-registry', namespace}
     case sort.provisioner:
       return {record: 'provisioner', namespace}
+    case sort.applyLock:
+      return {record: 'apply-lock', namespace}
     case sort.units:
       return {record: 'units', namespace}
     default:

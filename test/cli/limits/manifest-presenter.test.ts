@@ -163,6 +163,8 @@ describe('the result of an apply', () => {
     deleted: 0,
     adopted: 0,
     failures: [],
+    mismatches: [],
+    stopped: undefined,
     left: 0,
     buckets: {checked: 0, updated: 0, failed: 0},
     recordFailure: undefined,

@@ -7,6 +7,7 @@ import type {Preview} from '../../insight/preview/preview.js'
 import type {ApplyResult} from '../../manifest/apply.js'
 import type {Manifest} from '../../manifest/manifest.js'
 import {adoptedScopes, type ManifestDrift, type Plan, type PlanCounts, type PlannedChange} from '../../manifest/plan.js'
+import type {LockRecord} from '../../schema/lock-record.js'
 import {scopeWords} from '../base/scope.js'
 import {paint} from '../output/lines.js'
 import {factLines} from '../output/text-table.js'
@@ -130,17 +131,19 @@ function adoption({adopt}: PlanCounts): string {
 
 const RESUME = 'run the command again to apply the rest'
 
-const OUTCOMES = {
-  complete: 'Applied: everything matches the manifest',
-  failed: `Some changes failed; ${RESUME}`,
-} as const
+function applyTitle(total: number, {outcome, created, updated, deleted, mismatches, stopped}: ApplyResult): string {
+  const made = `Stopped after ${formatCount(created + updated + deleted)} of ${formatPlural(total, 'change')}`
+  if (outcome === 'complete') return 'Applied: everything matches the manifest'
+  if (outcome === 'interrupted') return `${made}; ${RESUME}`
+  if (stopped) return `${made}. ${failureText(stopped)}`
+  if (mismatches.length === 0) return `Some changes failed; ${RESUME}`
+  return `Applied, but ${formatPlural(mismatches.length, 'scope or record', 'scopes or records')} changed again meanwhile`
+}
 
 export function applyLines({changes}: Pick<Plan, 'changes'>, result: ApplyResult): string[] {
-  const {outcome, created, updated, deleted, adopted, failures, left, buckets, recordFailure} = result
-  const made = `${formatCount(created + updated + deleted)} of ${formatPlural(changes.length, 'change')}`
-  const title = outcome === 'interrupted' ? `Stopped after ${made}; ${RESUME}` : OUTCOMES[outcome]
+  const {created, updated, deleted, adopted, failures, mismatches, left, buckets, recordFailure} = result
   return [
-    ...factLines(title, {
+    ...factLines(applyTitle(changes.length, result), {
       created: formatCount(created),
       updated: formatCount(updated),
       deleted: formatCount(deleted),
@@ -149,17 +152,21 @@ export function applyLines({changes}: Pick<Plan, 'changes'>, result: ApplyResult
       'live buckets': bucketsText(buckets),
       'managed list': recordFailure && `not updated: ${recordFailure.message}`,
     }),
-    ...failureLines(failures),
+    ...firstLines(
+      'Failed',
+      failures.map(({change, error}) => `${changeLine(change)}: ${failureText(error)}`),
+    ),
+    ...firstLines('Another client changed these, table → manifest', mismatches.map(changeLine)),
   ]
 }
 
-function failureLines(failures: ApplyResult['failures']): string[] {
-  if (failures.length === 0) return []
-  const rest = failures.length - MOST_FAILURES
+function firstLines(title: string, lines: readonly string[]): string[] {
+  if (lines.length === 0) return []
+  const rest = lines.length - MOST_FAILURES
   return [
     '',
-    `Failed: ${formatCount(failures.length)}`,
-    ...failures.slice(0, MOST_FAILURES).map(({change, error}) => `  ${changeLine(change)}: ${failureText(error)}`),
+    `${title}: ${formatCount(lines.length)}`,
+    ...lines.slice(0, MOST_FAILURES).map(line => `  ${line}`),
     ...(rest > 0 ? [`  and ${formatCount(rest)} more`] : []),
   ]
 }
@@ -232,12 +239,25 @@ export function diffJson({manifest: {namespace}, differences, boosts}: ManifestD
 }
 
 export function applyResultJson(result: ApplyResult): NonNullable<LimitsApplyResult['result']> {
-  const {failures, recordFailure} = result
+  const {failures, mismatches, stopped, recordFailure} = result
   return {
     ...result,
     failures: failures.map(({change, error}) => ({change: plannedChangeJson(change), error: errorJson(error)})),
+    mismatches: mismatches.map(plannedChangeJson),
+    stopped: stopped ? errorJson(stopped) : null,
     recordFailure: recordFailure ? errorJson(recordFailure) : null,
   }
 }
 
 const errorJson = ({code, message}: ZaelError) => ({code, message})
+
+export function unlockQuestion(namespace: string, {owner, since, leaseUntilMs}: LockRecord, nowMs: number): string {
+  const seconds = Math.ceil((leaseUntilMs - nowMs) / 1000)
+  const state = seconds > 0 ? `It expires in ${seconds} s unless that run renews it` : 'It has expired'
+  return `${owner} has locked namespace ${namespace} since ${since}. ${state}`
+}
+
+export function unlockedLines(namespace: string, lock: LockRecord | undefined): string[] {
+  if (!lock) return [`Namespace ${namespace} is not locked`]
+  return [`Removed the lock of ${lock.owner} on namespace ${namespace}, held since ${lock.since}`]
+}

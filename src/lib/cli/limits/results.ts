@@ -315,6 +315,10 @@ export const limitsApplyResult = strictObject({
       change: plannedChangeSchema,
       error: applyErrorSchema,
     }),
+    mismatches: z
+      .array(plannedChangeSchema)
+      .describe('Changes needed again: another client changed these records while the manifest was applied'),
+    stopped: applyErrorSchema.nullable().describe('Why the run ended early, such as a lost lock'),
     recordFailure: applyErrorSchema.nullable().describe('Why the list of managed scopes was not updated'),
   }).nullable(),
 }).meta({title: 'zael limits apply'})
@@ -346,6 +350,18 @@ export const limitsPlanResult = strictObject({
   impact: impactSchema.nullable().describe('With --impact: the replay of recorded usage'),
 }).meta({title: 'zael limits plan'})
 export type LimitsPlanResult = ResultOf<typeof limitsPlanResult>
+
+export const limitsUnlockResult = strictObject({
+  namespace: z.string(),
+  lock: strictObject({
+    holder: z.string(),
+    since: z.string().describe('UTC, ISO 8601'),
+    expires: z.string().describe('UTC, ISO 8601; then another run may take the lock'),
+  })
+    .nullable()
+    .describe('The lock that was removed; null if there was none'),
+}).meta({title: 'zael limits unlock'})
+export type LimitsUnlockResult = ResultOf<typeof limitsUnlockResult>
 
 export const limitsValidateResult = strictObject({
   file: z.string(),

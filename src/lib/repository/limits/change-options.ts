@@ -17,6 +17,8 @@ export interface SetOptions extends SystemSettings {
   readonly mayRemove?: readonly string[] | undefined
   /** @internal Set in the same write; omitted policies are kept. */
   readonly policies?: Policies | undefined
+  /** @internal Throws if the stored configuration is not the expected one. Then nothing is changed. */
+  readonly expect?: ((stored: ConfigRecord | undefined) => void) | undefined
 }
 
 /** How to delete limits. */
@@ -25,6 +27,8 @@ export interface DeleteOptions {
   readonly withPolicies?: boolean
   /** @internal As in {@link SetOptions}. */
   readonly mayRemove?: readonly string[] | undefined
+  /** @internal As in {@link SetOptions}. */
+  readonly expect?: SetOptions['expect']
 }
 
 /** How to change a switch. */

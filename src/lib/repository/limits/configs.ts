@@ -215,6 +215,7 @@ export class Configs {
     await requireReaders(this.#table, [...limits.flatMap(markedFeatures), ...policyFeatures(options.policies ?? {})])
     return this.#change(scope, async stored => {
       const {before, units} = stored
+      options.expect?.(before)
       const {record, copied, checks} = await mergeConfig(this.#table, scope, limits, options, stored)
       requireRemovable(scope, {before: before?.limits, after: record.limits}, options.mayRemove)
       const given = new Set(limits.map(({name}) => name))
@@ -317,9 +318,10 @@ export class Configs {
 
   /** Deletes all limits of a scope. Keeps its policies, and other tools' attributes at the system level. */
   async delete(scope: ConfigScope, options: DeleteOptions = {}): Promise<ConfigChange> {
-    const {withPolicies = false, mayRemove} = options
+    const {withPolicies = false, mayRemove, expect} = options
     return this.#change(scope, async stored => {
       const {item, untidied: before} = stored
+      if (before) expect?.(stored.before)
       requireRemovable(scope, {before: before?.limits}, mayRemove)
       const staysAnyway = scope.level === 'system' || (!withPolicies && hasPolicies(before))
       const isEmpty = staysAnyway && limitAttributesIn(item).length === 0 && before?.onUnavailable === undefined

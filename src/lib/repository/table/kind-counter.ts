@@ -17,6 +17,7 @@ export type RecordKind =
   | 'entity-config-registry'
   | 'provisioner'
   | 'provisioner-part'
+  | 'apply-lock'
   | 'units'
   | 'boost'
   | 'pending-apply'

@@ -1,0 +1,33 @@
+import {boolean} from '@oclif/core/flags'
+import {StackCommand} from '../../lib/cli/base/stack-command.js'
+import {unlockedLines, unlockQuestion} from '../../lib/cli/limits/manifest-presenter.js'
+import type {LimitsUnlockResult} from '../../lib/cli/limits/results.js'
+import {confirm} from '../../lib/cli/output/confirm.js'
+
+export default class LimitsUnlock extends StackCommand<typeof LimitsUnlock> {
+  static override summary = 'Remove the lock of a crashed `zael limits apply`'
+
+  static override description =
+    'While `zael limits apply` runs, it locks the namespace for other runs. The lock of a crashed run expires after 30 ' +
+    'seconds; this command removes it now. Asks first. A run that is still active stops before its next change.'
+
+  static override flags = {yes: boolean({char: 'y', description: 'Skip confirmation.'})}
+
+  static override examples = [
+    {command: 'zael limits unlock', description: 'Show the holder, and ask'},
+    {command: 'zael limits unlock --yes', description: 'In a script'},
+  ]
+
+  protected async work(): Promise<LimitsUnlockResult> {
+    const {yes = false, namespace} = this.flags
+    const {applyLock} = await this.stack.namespace()
+    const lock = await applyLock.get()
+    if (lock) {
+      await confirm(unlockQuestion(namespace, lock, this.stack.table.clock()), {yes})
+      await applyLock.remove(lock)
+    }
+    this.print(unlockedLines(namespace, lock))
+    const {owner: holder = '', since = '', leaseUntilMs = 0} = lock ?? {}
+    return {namespace, lock: lock ? {holder, since, expires: new Date(leaseUntilMs).toISOString()} : null}
+  }
+}

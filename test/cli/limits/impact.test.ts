@@ -29,7 +29,7 @@ describeOnEngine('zael limits impact', () => {
     }
     const time = 'from 2026-11-02 00:00 to 2026-11-03 00:00 (UTC)'
     expect(await last('limits impact --resource gpt-4 rpm=100')).toContain(
-      `Replayed 1 hourly window of 1 entity, ${time}: 1 would have been refused, 0 perhaps, 0 came near.`,
+      `Replayed 1 hourly window of 1 entity, ${time}: 1 would have been refused, 0 perhaps, 0 only in bursts, 0 came near.`,
     )
     expect(await last('limits impact --resource gtp-4 rpm=100')).toEqual([
       'No recorded usage to compare with these limits.',
@@ -62,6 +62,12 @@ describeOnEngine('zael limits impact', () => {
         {kind: 'limit', name: 'rmp', nearest: ['rpm']},
       ],
     })
+    const bursts = await last('limits impact --resource gpt-4 rpm=500')
+    expect(bursts.join('\n')).toMatch(/^in bursts +large +gpt-4 +rpm=500\/min /m)
+    expect(bursts).toContain(
+      'In bursts: used at most half of the allowance of an hour. Refused only if they sent bursts above twice that ' +
+        'average; request times within an hour are not recorded.',
+    )
     await cli.run('limits set --entity large --resource gpt-4 rpm=5000 --for 1h')
     expect(await last('limits impact --resource gpt-4 rpm=100')).toContain(
       '1 listed entity has a temporary limit now. The result applies after it expires (`zael limits boosts`).',

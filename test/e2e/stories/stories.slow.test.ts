@@ -190,7 +190,7 @@ describe.skipIf(inject('engineEndpoint') === '')('the stories of an operator', {
       expect(impact).toMatch(/^refused +cust-01 +gpt-4 +tpm=50k\/min +6 +at least /m)
       expect(impact).toMatch(/: 6 would have been refused, \d+ perhaps/)
       // Its limits are a copy for a boost: then it follows the others again.
-      expect(impact).toMatch(/^perhaps +cust-12 /m)
+      expect(impact).toMatch(/^in bursts +cust-12 /m)
       expect(impact).toContain('1 listed entity has a temporary limit now')
       // Other customers used little, and unchanged limits refuse nobody.
       expect(impact).not.toMatch(/cust-40|rpm/)

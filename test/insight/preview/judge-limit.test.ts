@@ -21,7 +21,13 @@ describe('refusals by a proposed limit', () => {
     // A full hour leaves nothing for the next beyond its refill.
     ['rpm=60', [3660, 3700], {verdict: 'refused', refusedTokens: 100}],
     ['rpm=60', [30, 30], {verdict: 'fits'}],
-    ['rpm=60', [40, 30], {verdict: 'possible'}],
+    ['rpm=60', [40, 30], {verdict: 'bursts'}],
+    // Up to half of 3,660, only bursts above twice the average are refused.
+    ['rpm=60', [1830], {verdict: 'bursts', possibleWindows: 1}],
+    ['rpm=60', [1831], {verdict: 'possible'}],
+    ['rpm=60:3600', [3650, 100], {verdict: 'possible'}],
+    ['rpm=60:3601', [0, 3000, 3000], {verdict: 'possible'}],
+    ['rpm=60,x2@"* 9-16 * * *"', [61], {verdict: 'possible'}],
     ['rpm=60,soft', [5000], {verdict: 'near'}],
     // A quota of a calendar day, in a zone that is whole hours away.
     ['rpd=100/day@UTC', [60, 50], {verdict: 'refused', refusedTokens: 10, isExact: true}],
@@ -36,6 +42,21 @@ describe('refusals by a proposed limit', () => {
     ['rpm=60,x2@"* 9-16 * * *"', [7321], {verdict: 'refused', refusedTokens: 1}],
   ])('judges %s of %j', (text, tokens, expected) => {
     expect(limitImpact(limit(text), hours(...tokens))).toMatchObject(expected)
+  })
+
+  it.each([
+    // A raised limit admits all that the present one admitted.
+    ['rpm=60', 'rpm=60', [50, 3000], 'near'],
+    ['rpm=60', 'rpm=100:120', [50, 3000], 'fits'],
+    ['s=100/5h!', 's=200/5h!', [150, 150], 'fits'],
+    ['rpm=60', 'rpm=3600/hour:59', [50, 3000], 'possible'],
+    ['rpm=60', 'rpm=59:60', [50, 3000], 'possible'],
+    ['rpm=60,soft', 'rpm=60', [50, 3000], 'possible'],
+    ['rpm=60,x2@"* 9-16 * * *"', 'rpm=60', [50, 3000], 'possible'],
+    // More was used than the present limit can admit: it was set later.
+    ['rpm=60', 'rpm=100', [50, 9000], 'refused'],
+  ])('judges the change from %s to %s with %j', (before, after, tokens, verdict) => {
+    expect(limitImpact(limit(after), hours(...tokens), limit(before))).toMatchObject({verdict})
   })
 
   it('uses midnight in Berlin, not in UTC', () => {

@@ -26,7 +26,7 @@ export async function readImpact(
   return {impact: await impactOf(namespace, changes, range), range}
 }
 
-const WORDS = {refused: 'refused', possible: 'perhaps', near: 'near', fits: 'fits'} as const
+const WORDS = {refused: 'refused', possible: 'perhaps', bursts: 'in bursts', near: 'near', fits: 'fits'} as const
 
 const isComparable = ({changed, unrecorded}: Impact): boolean => changed.length > unrecorded.length
 
@@ -84,12 +84,17 @@ const minute = (ms: number): string => new Date(ms).toISOString().slice(0, 16).r
 export function impactLines(impact: Impact, range: ImpactRange): string[] {
   const {found, unrecorded, isComplete} = impact
   const boosted = new Set(found.flatMap(({entity, boostedUntilMs}) => (boostedUntilMs === undefined ? [] : [entity])))
-  const hours = {hourly: 'n hour', daily: ' day', monthly: ' month'}[range.window]
+  const hours = {hourly: 'an hour', daily: 'a day', monthly: 'a month'}[range.window]
+  const has = (wanted: EntityImpact['verdict']) => found.some(({verdict}) => verdict === wanted)
   return [
     summaryText(impact, range),
     ...(unrecorded.length > 0 && isComparable(impact) ? [unrecordedText(impact)] : []),
-    ...(found.some(({verdict}) => verdict === 'possible')
-      ? [`Perhaps: depends on request times within a${hours}, which are not recorded.`]
+    ...(has('possible') ? [`Perhaps: depends on request times within ${hours}, which are not recorded.`] : []),
+    ...(has('bursts')
+      ? [
+          `In bursts: used at most half of the allowance of ${hours}. Refused only if they sent bursts above twice that ` +
+            `average; request times within ${hours} are not recorded.`,
+        ]
       : []),
     ...(boosted.size > 0
       ? [
@@ -114,7 +119,8 @@ function summaryText(impact: Impact, {window, sinceMs, untilMs}: ImpactRange): s
     formatCount(new Set(found.filter(each => each.verdict === verdict).map(({entity}) => entity)).size)
   return (
     `Replayed ${formatPlural(windows, `${window} window`)} of ${these}, ${time}: ` +
-    `${count('refused')} would have been refused, ${count('possible')} perhaps, ${count('near')} came near.`
+    `${count('refused')} would have been refused, ${count('possible')} perhaps, ${count('bursts')} only in bursts, ` +
+    `${count('near')} came near.`
   )
 }
 

@@ -137,8 +137,11 @@ export const impactSchema = strictObject({
     limit: z.string(),
     value: z.string().describe('The limit that would apply'),
     verdict: z
-      .enum(['refused', 'possible', 'near', 'fits'])
-      .describe('refused: certain; possible: depends on request times, which are not recorded; near: above 80 %'),
+      .enum(['refused', 'possible', 'bursts', 'near', 'fits'])
+      .describe(
+        'refused: certain; possible: depends on request times, which are not recorded; bursts: a rate that refuses only ' +
+          'bursts above twice the average of the window; near: above 80 %',
+      ),
     refusedTokens: z.number().describe('Exact, or a lower bound'),
     exact: z.boolean(),
     refusedWindows: z.int(),

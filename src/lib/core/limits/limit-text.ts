@@ -211,9 +211,10 @@ export function formatLimit(of: Limit): string {
   return [`${name}=${formatMain(limit)}`, ...windows, ...(soft ? [SOFT] : [])].join(',')
 }
 
-/** What an amount alone kept of the limit in force, such as `/month@UTC` and `soft`; empty for a complete limit. */
-export function keptParts({limit, base, isUnitKept, hasModifiers}: GivenLimit): string[] {
-  if (!base) return []
+/** What an amount alone kept of the limit in force, such as `/month@UTC` and `soft`; empty if it is complete. */
+export function keptParts({text, limit, base, isUnitKept, hasModifiers}: GivenLimit): string[] {
+  // Equal to the amount alone where no limit applies.
+  if (!base || (!isUnitKept && hasSameText(limit, parseLimit(text)))) return []
   const {reset, capacity, refillAmount, unit, schedule = []} = limit
   const amount = reset ? capacity : refillAmount
   const isScaled = !reset && capacity !== amount && capacity === scaledBurst(base, amount)

@@ -1,3 +1,4 @@
+import {isDeepStrictEqual} from 'node:util'
 import {kindedRateOf} from '../../core/calendar/kind-definition.js'
 import {isSessionReset, type Limit} from '../../core/limits/limit.js'
 import type {ResetClock} from '../../core/limits/limit-kind.js'
@@ -59,10 +60,11 @@ export async function impactOf(
     const brought = levels.broughtTo(pair)
     return brought ? [{pair, ...brought}] : []
   })
-  const found = concerned.flatMap(({pair: {entity, resource, records}, limits, boostedUntilMs}) =>
+  const found = concerned.flatMap(({pair: {entity, resource, records}, present, limits, boostedUntilMs}) =>
     limits.map(limit => {
       const windows = windowsOf([...records.values()], limit.name)
-      return {entity, resource, limit, boostedUntilMs, ...limitImpact(limit, windows)}
+      const before = present.find(({name}) => name === limit.name)
+      return {entity, resource, limit, boostedUntilMs, ...limitImpact(limit, windows, before)}
     }),
   )
   const used = new Set<string>()
@@ -83,7 +85,7 @@ export async function impactOf(
   }
 }
 
-const ORDER = ['refused', 'possible', 'near', 'fits'] as const
+const ORDER = ['refused', 'possible', 'bursts', 'near', 'fits'] as const
 
 function byWeight(a: EntityImpact, b: EntityImpact): number {
   const verdicts = ORDER.indexOf(a.verdict) - ORDER.indexOf(b.verdict)
@@ -144,8 +146,11 @@ interface RecordedWindow {
 }
 
 export interface LimitImpact {
-  /** `refused`: certain. `possible`: depends on timing within windows. `near`: admitted, above 80 %. */
-  readonly verdict: 'refused' | 'possible' | 'near' | 'fits'
+  /**
+   * `refused`: certain. `possible`: depends on timing within windows. `bursts`: likewise, but only if a rate is used in
+   * bursts above twice the average of a window. `near`: admitted, above 80 %.
+   */
+  readonly verdict: (typeof ORDER)[number]
   /** Certainly refused. Exact for calendar quotas whose periods consist of whole windows, else a lower bound. */
   readonly refusedTokens: number
   readonly isExact: boolean
@@ -157,6 +162,18 @@ export interface LimitImpact {
 
 const NEAR = 0.8
 
+/**
+ * Up to this share of its allowance in every window, a rate refuses only bursts above twice the average: a stretch of t
+ * at twice the average uses at most (capacity + refill) × t / window. If the capacity is at most the refill of a window,
+ * that fits, also over the edges of windows.
+ */
+const BURSTY = 0.5
+
+function isForBursts({reset, schedule, ...limit}: Limit, windows: readonly RecordedWindow[]): boolean {
+  const perMs = limit.refillAmount / limit.refillPeriodSeconds / 1000
+  return !reset && !schedule && windows.every(({startMs, endMs}) => limit.capacity <= perMs * (endMs - startMs))
+}
+
 interface WindowImpact {
   readonly refused: number
   readonly isPossible: boolean
@@ -166,8 +183,8 @@ interface WindowImpact {
 /** Must be called with the oldest window first. */
 type Judge = (window: RecordedWindow) => WindowImpact
 
-/** Windows without usage may be left out. */
-export function limitImpact(limit: Limit, windows: readonly RecordedWindow[]): LimitImpact {
+/** Windows without usage may be left out. `before`: the limit that admitted the usage. */
+export function limitImpact(limit: Limit, windows: readonly RecordedWindow[], before?: Limit): LimitImpact {
   const sorted = windows.filter(({tokens}) => tokens > 0).toSorted((a, b) => a.startMs - b.startMs)
   const {judge, isExact} = judgeOf(limit, sorted)
   let [refusedTokens, refusedWindows, possibleWindows, peakShare] = [0, 0, 0, 0]
@@ -183,9 +200,22 @@ export function limitImpact(limit: Limit, windows: readonly RecordedWindow[]): L
     peak = {startMs: window.startMs, tokens: window.tokens, allowed}
   }
   const isRefusing = refusedWindows > 0 && !limit.soft
+  if (before && admitsAll(limit, before)) possibleWindows = 0
   const mayRefuse = possibleWindows > 0 && !limit.soft
-  const verdict = isRefusing ? 'refused' : mayRefuse ? 'possible' : peakShare >= NEAR ? 'near' : 'fits'
+  const possible = peakShare <= BURSTY && isForBursts(limit, sorted) ? 'bursts' : 'possible'
+  const verdict = isRefusing ? 'refused' : mayRefuse ? possible : peakShare >= NEAR ? 'near' : 'fits'
   return {verdict, refusedTokens: Math.ceil(refusedTokens), isExact, refusedWindows, possibleWindows, peak}
+}
+
+/** Whether `limit` admits every request that `before` admitted. Unknown, hence false, with windows of time. */
+function admitsAll(limit: Limit, before: Limit): boolean {
+  if (before.soft || limit.schedule || before.schedule) return false
+  const perSecond = ({refillAmount, refillPeriodSeconds}: Limit) => refillAmount / refillPeriodSeconds
+  return (
+    isDeepStrictEqual([limit.reset, limit.timeZone], [before.reset, before.timeZone]) &&
+    limit.capacity >= before.capacity &&
+    perSecond(limit) >= perSecond(before)
+  )
 }
 
 function judgeOf(limit: Limit, windows: readonly RecordedWindow[]): {judge: Judge; isExact: boolean} {

@@ -73,7 +73,9 @@ export class LevelLimits {
   }
 
   /** Ignores temporary copies, which apply until `boostedUntilMs`. `undefined`: the changes have no effect here. */
-  broughtTo(pair: BucketPair): {limits: readonly Limit[]; boostedUntilMs: number | undefined} | undefined {
+  broughtTo(
+    pair: BucketPair,
+  ): {present: readonly Limit[]; limits: readonly Limit[]; boostedUntilMs: number | undefined} | undefined {
     const scopes = levelsOf(pair)
     const copyEnd = (scope: ConfigScope) => this.#known.get(this.#id(scope))?.copiedUntilMs
     const lasting = scopes.filter(scope => copyEnd(scope) === undefined)
@@ -81,6 +83,7 @@ export class LevelLimits {
     if (!before.change && !after.change) return undefined
     const present = new Set(before.limits.map(limit => formatLimit(inForce(limit))))
     return {
+      present: before.limits,
       limits: after.limits.filter(limit => !present.has(formatLimit(inForce(limit)))),
       boostedUntilMs: scopes.map(copyEnd).find(endMs => endMs !== undefined),
     }

@@ -24,7 +24,7 @@ describeOnEngine('zael limits impact', () => {
       ['large', 'gpt-4'],
       ['own', 'video'],
     ] as const) {
-      const counted = {tokens: new Map([['rpm', 9000]]), totalEvents: 1, ttlSeconds: undefined}
+      const counted = {tokens: new Map([['rpm', 9000]]), totalEvents: 9000, ttlSeconds: undefined}
       await put(tenant, encodeUsage({namespace: id, entity, resource, window: 'hourly', start, ...counted}))
     }
     const time = 'from 2026-11-02 00:00 to 2026-11-03 00:00 (UTC)'

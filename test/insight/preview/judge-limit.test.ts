@@ -10,7 +10,9 @@ const START_MS = Date.UTC(2026, 10, 2)
 
 const limit = (text: string): Limit => parseLimits([text], calendarCheck)[0] as Limit
 const hours = (...tokens: number[]) =>
-  tokens.map((each, at) => ({startMs: START_MS + at * HOUR_MS, endMs: START_MS + (at + 1) * HOUR_MS, tokens: each}))
+  tokens.map((each, at) => {
+    return {startMs: START_MS + at * HOUR_MS, endMs: START_MS + (at + 1) * HOUR_MS, tokens: each, writes: each}
+  })
 
 describe('refusals by a proposed limit', () => {
   it.each([
@@ -57,6 +59,12 @@ describe('refusals by a proposed limit', () => {
     ['rpm=60', 'rpm=100', [50, 9000], 'refused'],
   ])('judges the change from %s to %s with %j', (before, after, tokens, verdict) => {
     expect(limitImpact(limit(after), hours(...tokens), limit(before))).toMatchObject({verdict})
+  })
+
+  it('knows of bursts by writes that took more than the capacity at once', () => {
+    const [hour] = hours(122)
+    const verdictOf = (writes: number) => limitImpact(limit('rpm=60'), [{...hour, writes} as never]).verdict
+    expect([1, 2, 3].map(verdictOf)).toEqual(['possible', 'possible', 'bursts'])
   })
 
   it('uses midnight in Berlin, not in UTC', () => {

@@ -95,10 +95,11 @@ function byWeight(a: EntityImpact, b: EntityImpact): number {
 const shareOf = ({peak}: EntityImpact): number => (peak ? peak.tokens / Math.max(1, peak.allowed) : 0)
 
 function windowsOf(records: readonly UsageRecord[], limit: string): RecordedWindow[] {
-  return records.map(({window, start, tokens}) => ({
+  return records.map(({window, start, tokens, totalEvents}) => ({
     startMs: Date.parse(start),
     endMs: windowEndMs(window, start),
     tokens: tokens.get(limit) ?? 0,
+    writes: totalEvents,
   }))
 }
 
@@ -143,6 +144,8 @@ interface RecordedWindow {
   readonly startMs: number
   readonly endMs: number
   readonly tokens: number
+  /** Of all limits of the bucket. */
+  readonly writes: number
 }
 
 export interface LimitImpact {
@@ -169,9 +172,13 @@ const NEAR = 0.8
  */
 const BURSTY = 0.5
 
+/** False also if a write took more than the capacity at once: then such bursts are known. */
 function isForBursts({reset, schedule, ...limit}: Limit, windows: readonly RecordedWindow[]): boolean {
+  if (reset || schedule) return false
   const perMs = limit.refillAmount / limit.refillPeriodSeconds / 1000
-  return !reset && !schedule && windows.every(({startMs, endMs}) => limit.capacity <= perMs * (endMs - startMs))
+  return windows.every(({startMs, endMs, tokens, writes}) => {
+    return limit.capacity <= perMs * (endMs - startMs) && tokens <= limit.capacity * writes
+  })
 }
 
 interface WindowImpact {

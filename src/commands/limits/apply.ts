@@ -1,12 +1,14 @@
+import {string as stringArg} from '@oclif/core/args'
 import {boolean, string} from '@oclif/core/flags'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
-import {manifestFlags, openManifest} from '../../lib/cli/limits/manifest-file.js'
+import {oneFile, openManifest, optionalManifestFlags} from '../../lib/cli/limits/manifest-file.js'
 import {
   applyLines,
   applyResultJson,
   manifestPlanJson,
   manifestPlanLines,
 } from '../../lib/cli/limits/manifest-presenter.js'
+import {requireReviewed} from '../../lib/cli/limits/plan-file.js'
 import type {LimitsApplyResult} from '../../lib/cli/limits/results.js'
 import {
   applyWithProgress,
@@ -23,10 +25,15 @@ export default class LimitsApply extends StackCommand<typeof LimitsApply> {
     'Sets every limit and entity in the manifest. Deletes only limits that an earlier apply created and the manifest ' +
     'no longer lists. Asks before updating or deleting anything, and before live buckets lose a limit they are charged ' +
     'for. After a failure or interruption, run the command again to apply the rest. One run at a time can apply a ' +
-    'manifest to a namespace; others exit with code 5, or wait with --wait.'
+    'manifest to a namespace; others exit with code 5, or wait with --wait. A plan file is applied ' +
+    'only if the table still has the values that the plan saw; otherwise nothing changes, and the exit code is 5.'
+
+  static override args = {
+    file: stringArg({description: 'Plan file of `zael limits plan --out`, or a manifest.', ignoreStdin: true}),
+  }
 
   static override flags = {
-    ...manifestFlags,
+    ...optionalManifestFlags,
     'dry-run': boolean({description: 'Show the changes; write nothing.', exclusive: ['wait']}),
     wait: string({
       description: 'Wait up to this long while another run applies a manifest.',
@@ -38,13 +45,16 @@ export default class LimitsApply extends StackCommand<typeof LimitsApply> {
   static override examples = [
     {command: 'zael limits apply -f limits.yaml --dry-run', description: 'Preview'},
     {command: 'zael limits apply -f limits.yaml --yes --wait 60s', description: 'In a pipeline'},
+    {command: 'zael limits apply plan.json', description: 'Apply exactly a reviewed plan'},
   ]
 
   protected async work(): Promise<LimitsApplyResult> {
-    const {file, 'dry-run': dryRun = false, yes = false, wait} = this.flags
-    const {manifest, namespace} = await openManifest(file, this.stack, this.settings)
+    const {'dry-run': dryRun = false, yes = false, wait} = this.flags
+    const file = oneFile(this.args.file, this.flags.file)
+    const {manifest, namespace, reviewed} = await openManifest(file, this.stack, this.settings, {mayBePlan: true})
     const planned = async (): Promise<PreviewedPlan> => {
       const previewed = await planWithPreview(namespace, manifest, this.stack.table.clock())
+      if (reviewed) requireReviewed(reviewed, previewed, namespace.id)
       this.print(manifestPlanLines(previewed.plan, previewed.preview))
       return previewed
     }

@@ -3,6 +3,7 @@ import {isoMinute} from '../../core/calendar/windows-until.js'
 import {InvalidInput, ZaelError} from '../../core/errors.js'
 import {plainRate} from '../../core/limits/boost-text.js'
 import {boostedOf, type Limit} from '../../core/limits/limit.js'
+import type {FileText} from '../../files/read-document.js'
 import type {Manifest} from '../../manifest/manifest.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
 import type {ConfigRecord} from '../../schema/config-record.js'
@@ -20,14 +21,24 @@ import {
   type PrintOptions,
 } from '../output/long-list.js'
 import {scopeJson} from './json.js'
+import {MAX_PLAN_BYTES, parsePlanFile} from './plan-file.js'
+import type {PlanFileJson} from './results.js'
 
-export const manifestFlags = {
-  file: string({
-    char: 'f',
-    description: 'Manifest file in YAML or JSON; - reads standard input.',
-    helpValue: 'FILE',
-    required: true,
-  }),
+const manifestFlag = {
+  char: 'f',
+  description: 'Manifest file in YAML or JSON; - reads standard input.',
+  helpValue: 'FILE',
+} as const
+
+export const manifestFlags = {file: string({...manifestFlag, required: true})}
+export const optionalManifestFlags = {file: string(manifestFlag)}
+
+export function oneFile(argument: string | undefined, flag: string | undefined): string {
+  const [file, other] = [argument, flag].filter(each => each !== undefined)
+  if (file !== undefined && other === undefined) return file
+  throw new InvalidInput('manifest.file', 'Give one file: a plan, or a manifest with -f.', {
+    hint: 'For example `zael limits apply -f limits.yaml`, or `zael limits apply plan.json`.',
+  })
 }
 
 /** About 300,000 entities. */
@@ -36,7 +47,20 @@ const MAX_BYTES = 64 * 2 ** 20
 /** For files that are parsed as a whole, which takes 100 times their size in memory. */
 const MAX_WHOLE_BYTES = 16 * 2 ** 20
 
+interface ManifestSource {
+  readonly manifest: Manifest
+  /** As it was parsed; for a plan file, the manifest in it. */
+  text(): string
+  /** Set if the file is a plan file. */
+  readonly reviewed: PlanFileJson | undefined
+}
+
 export async function readManifest(file: string): Promise<Manifest> {
+  return (await readSource(file)).manifest
+}
+
+/** `isKept`: `text` is needed, so keep it. `mayBePlan`: accept a plan file, by its content. */
+async function readSource(file: string, {isKept = false, mayBePlan = false} = {}): Promise<ManifestSource> {
   const code = 'manifest.file'
   const hint = 'Create a manifest from the current limits: zael limits export > limits.yaml'
   const [{formatSize, readPieces}, {NotInBlocks, parseManifestBlocks}, {parseManifest}] = await Promise.all([
@@ -45,13 +69,23 @@ export async function readManifest(file: string): Promise<Manifest> {
     import('../../manifest/parse.js'),
   ])
   keepHeapSmallest()
-  const read = await readPieces({file, code, maxBytes: MAX_BYTES, hint})
+  const read = await readPieces({file, code, maxBytes: mayBePlan ? MAX_PLAN_BYTES : MAX_BYTES, hint})
   if (!read) throw new ZaelError('notFound', code, `File ${file} does not exist.`, {hint, details: {file}})
+  const reviewed = mayBePlan && startsLikeJson(read) ? parsePlanFile(read.text(), file) : undefined
+  const kept = reviewed?.manifest ?? (isKept ? read.text() : undefined)
+  const bytes = kept === undefined ? read.bytes : Buffer.byteLength(kept)
+  const text = () => kept ?? read.text()
+  if (bytes > MAX_BYTES) {
+    throw new InvalidInput(code, `cannot read ${file}: it is larger than ${formatSize(MAX_BYTES)}`, {
+      hint,
+      details: {file},
+    })
+  }
   try {
-    return parseManifestBlocks(read.pieces, {file})
+    return {manifest: parseManifestBlocks(kept === undefined ? read.pieces : () => [kept], {file}), text, reviewed}
   } catch (error) {
     if (!(error instanceof NotInBlocks)) throw error
-    if (read.bytes <= MAX_WHOLE_BYTES) return parseManifest(read.text(), {file})
+    if (bytes <= MAX_WHOLE_BYTES) return {manifest: parseManifest(text(), {file}), text, reviewed}
     throw new InvalidInput(code, `cannot read ${file}: it is larger than ${formatSize(MAX_WHOLE_BYTES)}`, {
       hint: `Larger files must have the format of \`zael limits export\`. Line ${error.line} differs.`,
       details: {file, line: error.line},
@@ -59,16 +93,22 @@ export async function readManifest(file: string): Promise<Manifest> {
   }
 }
 
+function startsLikeJson(read: FileText): boolean {
+  for (const piece of read.pieces()) if (piece.trim() !== '') return piece.trimStart().startsWith('{')
+  return false
+}
+
 /** A typed `--namespace` must be the one in the manifest. */
 export async function openManifest(
   file: string,
   {repository}: StackContext,
   {namespace: {source, value}}: Settings,
-): Promise<{manifest: Manifest; namespace: NamespaceRepository}> {
-  const manifest = await readManifest(file)
+  options?: {readonly isKept?: boolean; readonly mayBePlan?: boolean},
+): Promise<ManifestSource & {readonly namespace: NamespaceRepository}> {
+  const read = await readSource(file, options)
   const {openManifestNamespace} = await import('../../manifest/manifest.js')
   const asked = source === 'flag' ? value : undefined
-  return {manifest, namespace: await openManifestNamespace(repository, manifest, asked)}
+  return {...read, namespace: await openManifestNamespace(repository, read.manifest, asked)}
 }
 
 /** Deliberately invalid YAML: applying a truncated manifest would delete the missing limits. */

@@ -2,7 +2,7 @@ import type {ZaelError} from '../../core/errors.js'
 import {rateText} from '../../core/limits/boost-text.js'
 import type {Limit} from '../../core/limits/limit.js'
 import {formatLimit, hasSameText, limitChanges} from '../../core/limits/limit-text.js'
-import {formatCount, formatList, formatPlural} from '../../core/text/text.js'
+import {formatCount, formatList, formatPlural, shellWord} from '../../core/text/text.js'
 import type {Preview} from '../../insight/preview/preview.js'
 import type {ApplyResult} from '../../manifest/apply.js'
 import type {Manifest} from '../../manifest/manifest.js'
@@ -40,6 +40,10 @@ export function manifestPlanLines({manifest, changes, counts, boosts}: Plan, pre
 
 const plannedKinds = (changes: Plan['changes']): string[] =>
   scopeKindChanges(changes.filter(change => change.kind === 'limits'))
+
+export const planWrittenLines = (file: string): string[] => [
+  `Plan written to ${file}. To apply exactly these changes: zael limits apply ${shellWord(file)}`,
+]
 
 function boostLines(boosts: Plan['boosts']): string[] {
   const listed = (title: string, among: Plan['boosts']) =>

@@ -303,6 +303,20 @@ const planShape = {
   altered: alteredLimitsSchema,
 }
 
+export const planFileSchema = strictObject({
+  zaelPlan: z.literal(1),
+  namespace: z.string(),
+  namespaceId: z.string(),
+  createdAt: z.string().describe('UTC, ISO 8601'),
+  createdBy: textOrNull,
+  seen: z.string().describe('Fingerprint of the values before and after; an apply refuses other values'),
+  counts: planShape.counts,
+  changes: planShape.changes,
+  adopted: planShape.adopted,
+  manifest: z.string().describe('The text of the manifest'),
+}).meta({id: 'PlanFile'})
+export type PlanFileJson = ResultOf<typeof planFileSchema>
+
 export const limitsApplyResult = strictObject({
   dryRun: z.boolean(),
   ...planShape,

@@ -230,17 +230,28 @@ describe('a snapshot', () => {
 
   it('reports that not all buckets were read, and how to read them', async () => {
     const known = {count: 100, isComplete: false, unreadable: 0}
+    const usedFirst = {since: '2026-01-02T03:00:00Z', isComplete: false}
+    const {lastPoll} = polled([ZOE])
+    const facts = {...lastPoll, usedFirst: {...usedFirst, isComplete: true}}
+    expect(await lines(polled([ZOE], {known, lastPoll: facts}), 80)).toMatch(
+      /^Read 1 of 100 or more buckets\. Buckets used since 2026-01-02T03:00:00Z were read first\. To read all, add --all\.\n\n/,
+    )
+    expect(await lines(polled([ZOE], {known, lastPoll: {...facts, usedFirst}}), 80)).toContain(
+      'were read first. Some of them are missing. To read all',
+    )
     expect(await lines(polled([ZOE], {known}), 80)).toMatchInlineSnapshot(`
-      "STATUS  ENTITY  RESOUR…  LIMIT  LEVEL  CAPACITY  LEFT  USED/S  EMPTY IN  REFUSED
+      "Read 1 of 100 or more buckets. To read all, add --all.
+
+      STATUS  ENTITY  RESOUR…  LIMIT  LEVEL  CAPACITY  LEFT  USED/S  EMPTY IN  REFUSED
       ok      zoe     search   rpm       60        60  100%      -1         -        0
 
-      1 bucket, 0 over, 0 near; 2.5 read units
-      Only 1 of 100 or more buckets were read. To read all, add --all.
+      1 bucket, 0 over, 0 near; 2.5 read units, read 1 of 100 or more
       "
     `)
     expect(await lines(polled(ALL, {known}), 80, {...EVERYTHING, filter: 'nobody'})).toMatchInlineSnapshot(`
-      "None of 3 buckets match the filter.
-      Only 3 of 100 or more buckets were read. To read all, add --all.
+      "Read 3 of 100 or more buckets. To read all, add --all.
+
+      None of 3 buckets match the filter.
       "
     `)
   })

@@ -46,6 +46,7 @@ export function watchedBuckets(
     bucketsRead: lastPoll.bucketsRead,
     bucketsWatched,
     sampled: lastPoll.bucketsRead < known.count || !known.isComplete,
+    usedFirst: lastPoll.usedFirst ? {since: lastPoll.usedFirst.since, complete: lastPoll.usedFirst.isComplete} : null,
     oldestAgeMs,
     problem: problem
       ? {message: problem.message, throttled: problem.isThrottled, since: new Date(problem.sinceMs).toISOString()}

@@ -33,15 +33,22 @@ function bucketTable(head: Head, rows: readonly WatchedBucketJson[]): Listing<Wa
 }
 
 function closingLines({head, count}: Pick<WatchedBuckets, 'head' | 'count'>): string[] {
-  const total = `${shownText(head, count)}${countsText(head)}; ${units(head.readUnits)}`
-  return [...(count === 0 ? [] : ['', total]), ...sampleLines(head)]
+  const part = head.sampled ? `, read ${partText(head, head.bucketsWatched)}` : ''
+  const total = `${shownText(head, count)}${countsText(head)}; ${units(head.readUnits)}${part}`
+  return count === 0 ? [] : ['', total]
 }
 
-function sampleLines({sampled, bucketsWatched, known}: Head): string[] {
+/** Above the table: counts of a part must not pass for counts of the whole. */
+function sampleLines(head: Head): string[] {
+  const {sampled, usedFirst} = head
   if (!sampled) return []
-  const all = `${formatCount(known.count)}${known.isComplete ? '' : ' or more'}`
-  return [`Only ${formatCount(bucketsWatched)} of ${all} buckets were read. To read all, add --all.`]
+  const first = usedFirst ? `Buckets used since ${usedFirst.since} were read first. ` : ''
+  const missing = usedFirst?.complete === false ? 'Some of them are missing. ' : ''
+  return [`Read ${partText(head, head.bucketsWatched)} buckets. ${first}${missing}To read all, add --all.`, '']
 }
+
+const partText = ({known}: Pick<Head, 'known'>, read: number): string =>
+  `${formatCount(read)} of ${formatCount(known.count)}${known.isComplete ? '' : ' or more'}`
 
 const columnsOf = (
   {at, rateLimit}: Head,
@@ -163,9 +170,8 @@ function ratesText({totals: {ratePerSecond}, worst, buckets}: WatchResult): stri
 
 function readText({readUnits, bucketsRead, known, sampled, oldestAgeMs}: WatchResult): string {
   if (!sampled) return units(readUnits)
-  const all = `${formatCount(known.count)}${known.isComplete ? '' : ' or more'}`
   const oldest = oldestAgeMs === null ? '' : `, oldest ${formatShortSpan(oldestAgeMs)} ago`
-  return `${units(readUnits)}, read ${formatCount(bucketsRead)} of ${all}${oldest}`
+  return `${units(readUnits)}, read ${partText({known}, bucketsRead)}${oldest}`
 }
 
 const units = (count: number): string => `${formatNumber(count)} read units`
@@ -198,9 +204,10 @@ export async function printSnapshot(watched: WatchedBuckets, options: Omit<LongL
     json: (bucket: WatchedBucketJson) => bucket,
     listing,
   }
+  const fitted = (lines: readonly string[]) => lines.flatMap(line => fittedLines(line, process.stdout))
+  if (options.format === 'table') await writeLines(fitted(sampleLines(head)), options.onBegin)
   await printLongList(list, {...options, flags: {'no-header': false}})
-  if (options.format === 'table')
-    await writeLines(closingLines(watched).flatMap(line => fittedLines(line, process.stdout)))
+  if (options.format === 'table') await writeLines(fitted(closingLines(watched)))
 }
 
 async function* each<T>(elements: Iterable<T>): AsyncGenerator<T, void> {

@@ -72,6 +72,12 @@ export const watchResult = strictObject({
   bucketsRead: z.int().describe('Buckets that the last poll read.'),
   bucketsWatched: z.int().describe('Buckets that have been read, regardless of --filter.'),
   sampled: z.boolean().describe('The last poll did not read all buckets, or not all are known yet.'),
+  usedFirst: strictObject({
+    since: z.string().describe('Start of the first hour, UTC'),
+    complete: z.boolean().describe('All of them were read'),
+  })
+    .nullable()
+    .describe('With --once, if not all buckets were read: those with usage recorded since this hour were read first.'),
   oldestAgeMs: z.number().nullable().describe('Age of the oldest reading among these buckets.'),
   problem: strictObject({
     message: z.string(),

@@ -1,10 +1,13 @@
 import {afterEach, beforeEach, expect, it, vi} from 'vitest'
 import {parseLimits} from '../../../src/lib/core/limits/limit-text.js'
+import {windowStart} from '../../../src/lib/core/window.js'
+import {recentStart} from '../../../src/lib/insight/usage/refused.js'
 import {Catalogue} from '../../../src/lib/live/poll/catalogue.js'
-import {POLL_UNITS} from '../../../src/lib/live/poll/poll-plan.js'
+import {ONCE_UNITS} from '../../../src/lib/live/poll/poll-plan.js'
 import {takeReadings} from '../../../src/lib/live/poll/poller.js'
 import {Repository} from '../../../src/lib/repository/repository.js'
 import {keys} from '../../../src/lib/schema/keys.js'
+import {encodeUsage} from '../../../src/lib/schema/usage-record.js'
 import {FaultTransport} from '../../helpers/fault-transport.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'
 import {newTenant, putBucket, type TestTenant} from '../../repository/namespace-table.js'
@@ -85,14 +88,31 @@ describeOnEngine('a snapshot', () => {
     expect(lastPoll.bucketsRead).toBe(150)
   })
 
-  it('costs no more than a poll of the live view unless all buckets are requested', async () => {
+  it('has all of some hundred buckets without asking for all', async () => {
     await putMany(250)
+    const {readings, known, lastPoll} = await read(undefined, undefined, false)
+    expect(readings.size).toBe(250)
+    expect(known).toEqual({count: 250, isComplete: true, unreadable: 0})
+    expect(lastPoll).toMatchObject({bucketsRead: 250, usedFirst: undefined})
+  })
+
+  it('has a bounded cost unless all buckets are requested, and reads buckets in use first', async () => {
+    await putMany(2500)
+    const start = windowStart('hourly', tenant.nowMs)
+    const used = ['user-0', 'user-999', 'user-2499', 'expired']
+    for (const entity of used) {
+      const record = {namespace: tenant.namespace, entity, resource: 'r', window: 'hourly', start} as const
+      const Item = encodeUsage({...record, totalEvents: 1, tokens: new Map(), ttlSeconds: undefined})
+      await tenant.transport.send('PutItem', {TableName: tenant.name, Item})
+    }
     const before = table.capacity.snapshot()
     const {readings, known, lastPoll} = await read(undefined, undefined, false)
-    expect(table.capacity.since(before).read).toBeLessThanOrEqual(POLL_UNITS + FACT_UNITS)
-    expect(readings.size).toBeGreaterThan(80)
-    expect(lastPoll).toMatchObject({bucketsRead: readings.size, calls: 4})
-    expect(known).toEqual({count: 100, isComplete: false, unreadable: 0})
+    expect(table.capacity.since(before).read).toBeLessThanOrEqual(ONCE_UNITS + FACT_UNITS)
+    expect(readings.size).toBeGreaterThan(1500)
+    expect(readings.size).toBeLessThan(2500)
+    expect(known.count).toBe(2500)
+    expect(used.filter(entity => readings.has(`${entity}#r`))).toEqual(used.slice(0, 3))
+    expect(lastPoll.usedFirst).toEqual({since: recentStart(tenant.nowMs), isComplete: true})
   })
 
   it('reads the same buckets again for rates, and no others', async () => {
@@ -106,9 +126,9 @@ describeOnEngine('a snapshot', () => {
     }
     const {readings, lastPoll} = await read(undefined, 2000, false)
     expect([...readings.values()].every(({ratePerSecond}) => ratePerSecond.size > 0)).toBe(true)
-    expect(readings.size).toBeGreaterThan(80)
+    expect(readings.size).toBe(250)
     expect(new Set(wanted).size).toBe(readings.size)
-    expect(lastPoll.readUnits).toBeLessThanOrEqual(2 * POLL_UNITS + FACT_UNITS)
+    expect(lastPoll.bucketsRead).toBe(250)
   })
 
   it('considers each bucket a fixed number of times, however many there are', async () => {

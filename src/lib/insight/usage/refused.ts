@@ -66,6 +66,9 @@ export function countedLimits(records: Iterable<Pick<UsageRecord, 'tokens' | 're
   return [...names].sort()
 }
 
+/** Start of the first hour of recent usage. */
+export const recentStart = (nowMs: number): string => windowStart('hourly', nowMs - RECENT_MS)
+
 export interface RecentUsage {
   /** Start of the first counted hour, UTC. */
   readonly since: string
@@ -90,7 +93,7 @@ export async function recentUsage(
     admitted += record.totalEvents
     for (const [name, amount] of record.tokens) tokens.set(name, (tokens.get(name) ?? 0) + amount)
   }
-  return {since: windowStart('hourly', nowMs - RECENT_MS), admitted, tokens, refused: refusedIn(records)}
+  return {since: recentStart(nowMs), admitted, tokens, refused: refusedIn(records)}
 }
 
 /** Share of the recent requests that were refused. `null`: there were none. */

@@ -95,6 +95,8 @@ export interface PollFacts {
   readonly readUnits: number
   readonly calls: number
   readonly bucketsRead: number
+  /** Buckets with usage recorded since that hour were read first. Absent if all were read, or in a series of polls. */
+  readonly usedFirst?: {readonly since: string; readonly isComplete: boolean} | undefined
 }
 
 export interface PollProblem {

@@ -63,6 +63,10 @@ export class Catalogue {
     return {count: this.#entries.size - unreadable, unreadable}
   }
 
+  resources(): Set<string> {
+    return new Set(Array.from(this.#entries.values(), ({resource}) => resource))
+  }
+
   addShards(addresses: readonly ShardAddress[]): void {
     for (const address of addresses) {
       const {shard} = address

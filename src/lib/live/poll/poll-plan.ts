@@ -7,6 +7,11 @@ export const POLL_UNITS = 50
 /** Part of `POLL_UNITS`, for listing buckets from an index. */
 const LISTING_UNITS = 10
 
+/** Read units of a single poll that no other follows. */
+export const ONCE_UNITS = 1000
+/** Part of `ONCE_UNITS`, for listing buckets; the same again for finding those in use. */
+export const ONCE_LISTING_UNITS = 100
+
 /** Reserved for buckets that are neither visible nor active, so that every bucket is read in turn. */
 const ROTATION_FRACTION = 0.25
 const ROTATION_FRACTION_WHILE_UNREAD = 0.5
@@ -37,8 +42,8 @@ export function isListingDue(last: {readonly pages: number; readonly endedAtMs: 
   return last.pages <= 1 || nowMs - last.endedAtMs >= LISTING_PAUSE_MS
 }
 
-export function affordableShards(listingUnits: number, unitsPerShard: number): number {
-  return Math.max(1, Math.floor((POLL_UNITS - listingUnits) / unitsPerShard))
+export function affordableShards(listingUnits: number, unitsPerShard: number, budget = POLL_UNITS): number {
+  return Math.max(1, Math.floor((budget - listingUnits) / unitsPerShard))
 }
 
 /** All if affordable. Otherwise the oldest reading at any cost, then visible and active buckets, then more old ones. */

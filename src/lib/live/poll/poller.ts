@@ -1,10 +1,12 @@
 import {batchGet} from '../../dynamo/batch.js'
 import {CapacityMeter, type CapacityTotals, meteredTransport} from '../../dynamo/capacity.js'
 import {chunksOf} from '../../dynamo/concurrency.js'
-import {readAddressPage, readShardsAt} from '../../repository/buckets/pages.js'
+import {configuredResources} from '../../insight/lookup/known-names.js'
+import {recentStart} from '../../insight/usage/refused.js'
+import {readAddressPage, readShardsAt, usedBuckets} from '../../repository/buckets/pages.js'
 import {EndedCopies} from '../../repository/limits/ended-copies.js'
 import {readLimitUnits, type UnitsByLimit} from '../../repository/limits/units.js'
-import type {NamespaceRepository} from '../../repository/repository.js'
+import {NamespaceRepository} from '../../repository/repository.js'
 import {type NamespaceTable, type Table, untilAborted} from '../../repository/table/table.js'
 import {type Item, readString} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
@@ -12,7 +14,16 @@ import {keys} from '../../schema/keys.js'
 import type {PollFacts, WatchData, WatchScope} from '../model/model.js'
 import {Catalogue} from './catalogue.js'
 import {PackedReadings} from './packed-readings.js'
-import {affordableShards, isListingDue, MAX_PAGE, MIN_UNITS_PER_SHARD, pageSize, planReads} from './poll-plan.js'
+import {
+  affordableShards,
+  isListingDue,
+  MAX_PAGE,
+  MIN_UNITS_PER_SHARD,
+  ONCE_LISTING_UNITS,
+  ONCE_UNITS,
+  pageSize,
+  planReads,
+} from './poll-plan.js'
 import {bucketId, entityOf, trimmedRecord} from './reading.js'
 
 /** Buckets of ended boosts to resolve in one poll, at up to five read units each. */
@@ -24,6 +35,7 @@ interface Polled {
   readonly readings: WatchData['readings']
   readonly size: {readonly count: number; readonly unreadable: number}
   readonly existing: number
+  readonly usedFirst?: PollFacts['usedFirst']
 }
 
 interface Listing {
@@ -79,6 +91,49 @@ export class BucketPoller {
     })
   }
 
+  /** For a poll that no other follows. Reads buckets with recent usage first: every refused bucket has some. */
+  async pollOnce(signal: AbortSignal): Promise<PollResult> {
+    return this.#counted(async before => {
+      const spent = () => this.#meter.since(before).read
+      do await this.#list(this.#catalogue, signal)
+      while (this.#listing.start !== undefined && spent() < ONCE_LISTING_UNITS)
+      const affordable = () => affordableShards(spent(), this.#unitsPerShard, ONCE_UNITS)
+      const shards = this.#catalogue.candidates().reduce((sum, each) => sum + each.shards, 0)
+      const isAll = this.#isComplete && shards <= affordable()
+      const used = isAll || this.#scope.kind === 'entity' ? undefined : await this.#findUsed(signal)
+      const first = used?.ids ?? new Set()
+      const candidates = this.#catalogue
+        .candidates()
+        .toSorted((a, b) => Number(first.has(b.id)) - Number(first.has(a.id)))
+      const chosen = planReads(candidates, new Set(), affordable())
+      const existing = await this.#read(this.#catalogue, chosen, signal)
+      const areRead = chosen.filter(id => first.has(id)).length === first.size
+      const usedFirst = used && {since: used.since, isComplete: used.isComplete && areRead}
+      return {existing, readings: this.#catalogue.readings(), size: this.#catalogue.size(), usedFirst}
+    })
+  }
+
+  async #findUsed(signal: AbortSignal): Promise<{ids: Set<string>; since: string; isComplete: boolean}> {
+    const before = this.#meter.snapshot()
+    const since = recentStart(this.#table.clock())
+    const ids = new Set<string>()
+    for (const resource of await this.#resources(signal)) {
+      for await (const address of usedBuckets(this.#table, resource, since, signal)) {
+        ids.add(bucketId(address))
+        this.#catalogue.addShards([address])
+        if (this.#meter.since(before).read > ONCE_LISTING_UNITS) return {ids, since, isComplete: false}
+      }
+    }
+    return {ids, since, isComplete: true}
+  }
+
+  /** Known so far: the index may not be listed to its end. */
+  async #resources(signal: AbortSignal): Promise<readonly string[]> {
+    if (this.#scope.kind === 'resource') return [this.#scope.resource]
+    const configured = await configuredResources(new NamespaceRepository(untilAborted(this.#table, signal), undefined))
+    return [...new Set([...this.#catalogue.resources(), ...configured])]
+  }
+
   /** Reads every bucket once, page by page, at any cost. Keeps only packed readings; later polls do not know them. */
   async pollAll(signal: AbortSignal): Promise<PollResult> {
     return this.#counted(async () => {
@@ -118,7 +173,7 @@ export class BucketPoller {
     const {clock} = this.#table
     const startedAtMs = clock()
     const before = this.#meter.snapshot()
-    const {readings, size, existing} = await work(before)
+    const {readings, size, existing, usedFirst} = await work(before)
     const {read: readUnits, calls} = this.#meter.since(before)
     const atMs = clock()
     this.#polls++
@@ -133,6 +188,7 @@ export class BucketPoller {
         readUnits,
         calls,
         bucketsRead: existing,
+        usedFirst,
       },
     }
   }
@@ -180,7 +236,7 @@ export interface SnapshotOptions {
   readonly signal: AbortSignal
   /** Reads the same buckets again after this pause: rates need two readings. `undefined`: reads once. */
   readonly againAfterMs?: number | undefined
-  /** Every bucket at any cost; otherwise as many as one poll of the live view. */
+  /** Every bucket at any cost; otherwise up to `ONCE_UNITS`. */
   readonly isWhole?: boolean | undefined
 }
 
@@ -194,10 +250,12 @@ export async function takeReadings(
   const poller = new BucketPoller({...table, namespace: repository.id}, scope)
   await poller.loadFacts(signal)
   const startedAtMs = table.clock()
-  let result = isWhole ? await poller.pollAll(signal) : await poller.poll(new Set(), signal)
+  let result = isWhole ? await poller.pollAll(signal) : await poller.pollOnce(signal)
   if (againAfterMs !== undefined && result.readings.size > 0) {
     await table.backoff.sleep(againAfterMs, signal)
+    const {usedFirst} = result.lastPoll
     result = await poller.pollAgain(result, signal)
+    result = {...result, lastPoll: {...result.lastPoll, usedFirst}}
   }
   const durationMs = Math.max(0, result.lastPoll.atMs - startedAtMs)
   const {read: readUnits, calls} = poller.cost

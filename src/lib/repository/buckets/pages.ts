@@ -9,6 +9,7 @@ import {keys, parseItemKey} from '../../schema/keys.js'
 import {readFeedback, type StoredFeedback} from '../../schema/kind-attributes.js'
 import {type KeyRange, ranges} from '../../schema/ranges.js'
 import {type BucketCounts, readBucketCounts} from '../../schema/refusal-counts.js'
+import {readAll} from '../table/query.js'
 import type {NamespaceTable, Table} from '../table/table.js'
 import type {BucketAddress} from './writes.js'
 
@@ -56,6 +57,22 @@ export async function readAddressPage(
     return {addresses, next}
   }
   return {addresses: [], next: undefined}
+}
+
+/** Buckets with usage recorded since the start of a window, by shard 0. Reads only keys. May repeat a bucket. */
+export async function* usedBuckets(
+  table: NamespaceTable,
+  resource: string,
+  sinceStart: string,
+  signal?: AbortSignal,
+): AsyncGenerator<ShardAddress, void> {
+  const {index, partition, prefix} = ranges.usageOfResource(table.namespace, resource)
+  const between = [`${prefix}${sinceStart}`, `${prefix}~`] as const
+  const e = new ExpressionBuilder().project(...keyNames())
+  for await (const item of readAll(table, {index, partition, between}, e, signal)) {
+    const key = parseItemKey(item)
+    if (key?.record === 'usage') yield {entity: key.entity, resource, shard: 0}
+  }
 }
 
 /** Request counts, and provider feedback by limit; absent where not read. */

@@ -52,6 +52,7 @@ const READING: readonly (readonly string[])[] = [
   ['namespace', 'show', 'default'],
   ['namespace', 'show', H],
   ['status'],
+  ['usage', 'export', '--window', 'hourly', ...DAY],
   ['usage', 'show', 'user-1', ...DAY],
   ['usage', 'show', H, ...DAY],
   ['usage', 'summary', 'user-1', ...DAY],

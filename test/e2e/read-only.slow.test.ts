@@ -96,6 +96,7 @@ const LOOKS: Readonly<Record<string, readonly Run[]>> = {
     ['status', 0],
     ['status --json', 0],
   ],
+  'usage export': [[`usage export ${DAY}`, 0]],
   'usage show': [
     [`usage show user-1 ${DAY}`, 0],
     ['usage show user-l', 3],

@@ -182,4 +182,92 @@ describeOnEngine('zael usage', () => {
       expect(stderr).toBe('Printed 2 of 24 consumers. Without --limit, all are printed.\n')
     }
   })
+
+  it('export prints every limit of every window with stable columns, and ignores a preferred table', async () => {
+    const october = '--since 2026-10-01 --until 2026-11-01'
+    const usage = (entity: string, resource: string, day: number, tokens: Record<string, number>) =>
+      encodeUsage({
+        namespace,
+        entity,
+        resource,
+        window: 'daily',
+        start: `2026-10-${String(day).padStart(2, '0')}T00:00:00Z`,
+        tokens: new Map(Object.entries(tokens)),
+        totalEvents: 2,
+        refused: {
+          requests: 3,
+          byParent: 1,
+          lastAtMs: 0,
+          limits: new Map([['usd', {requests: 3, tokens: 4_500_000n}]]),
+        },
+        ttlSeconds: undefined,
+      })
+    const days = Array.from({length: 31}, (_, at) => usage('user-1', 'paid', at + 1, {rpm: 2, usd: -1_250_000}))
+    const many = Array.from({length: 1100}, (_, at) => usage(`customer-${at}`, 'paid', 5, {usd: 1}))
+    const odd = usage('=1+1,"x"', 'paid', 5, {usd: 5_000_000})
+    const puts = [...days, ...many, odd].map(put => ({put}))
+    await batchWrite(table.transport, table.name, puts, {backoff: newTenant(table).backoff})
+    await cli.run("limits set --resource paid 'usd=$20/month@UTC' --yes")
+
+    const csv = await cli.run(`usage export ${october}`, {ZAEL_OUTPUT: 'table'})
+    expect(csv.stderr).toBe('')
+    const [header, ...rows] = csv.stdout.trimEnd().split('\n')
+    expect(header).toBe(
+      'namespace,entity,parent,resource,window,start,open,requests,requests-refused,requests-refused-by-parent,' +
+        'limit,unit,consumed,amount,overdrawn,refused,refused-tokens,refused-amount',
+    )
+    expect(rows).toHaveLength(31 * 2 + 1100 + 1)
+    const day = 'default,user-1,team-1,paid,daily,2026-10-31T00:00:00Z,false,2,3,1'
+    expect(rows.filter(row => row.includes(',user-1,')).slice(0, 2)).toEqual([
+      `${day},rpm,,2,,0,0,0,`,
+      `${day},usd,USD,-1250000,-1.25,0,3,4500000,4.50`,
+    ])
+    // A formula stays text.
+    expect(rows[0]).toMatch(/^default,"'=1\+1,""x""",,paid,daily,.*,USD,5000000,5,0,3,/)
+
+    const lines = (await cli.run(`usage export ${october} --output jsonl`)).stdout.trimEnd().split('\n')
+    expect(lines).toHaveLength(rows.length)
+    expect(JSON.parse(lines[0] ?? '')).toMatchObject({entity: '=1+1,"x"', unit: 'USD', amount: '5', open: false})
+    const whole = await cli.tell(`usage export ${october}`)
+    expect(whole.rows).toHaveLength(rows.length)
+    expect(whole).toMatchObject({window: 'daily', since: '2026-10-01T00:00:00.000Z', until: '2026-11-01T00:00:00.000Z'})
+    expect(whole.next).toBeNull()
+  })
+
+  it('export says which time it covers, which rows can change, and that there are none', async () => {
+    const part = await cli.run('usage export --window hourly --since 2026-11-01T09:30 --until 2026-11-01T10:30')
+    expect(part.stderr).toBe(
+      'Windows are exported whole: the rows cover 2026-11-01T09:00:00.000Z to 2026-11-01T11:00:00.000Z.\n',
+    )
+    const starts = part.stdout
+      .trimEnd()
+      .split('\n')
+      .slice(1)
+      .map(row => row.split(',')[5])
+    expect(new Set(starts)).toEqual(new Set(['2026-11-01T10:00:00Z']))
+    const none = await cli.run('usage export --since 2020-01-01 --until 2020-02-01')
+    expect([none.stdout.split('\n').length, none.stderr]).toEqual([2, expect.stringContaining('No usage is recorded')])
+    const start = `${new Date().toISOString().slice(0, 13)}:00:00Z`
+    const now = {
+      ...{namespace, entity: 'now', resource: 'gpt-4', window: 'hourly' as const, start},
+      ...{tokens: new Map([['rpm', 1]]), totalEvents: 1, ttlSeconds: undefined},
+    } as const
+    await batchWrite(table.transport, table.name, [{put: encodeUsage(now)}], {backoff: newTenant(table).backoff})
+    const {stdout, stderr} = await cli.run('usage export --window hourly --since 1m --output jsonl')
+    expect(stderr).toContain('Warning: 1 row belongs to windows that are still open. Their figures can change.')
+    expect(JSON.parse(stdout)).toMatchObject({entity: 'now', open: true})
+  })
+
+  it('export refuses bad input', async () => {
+    const refused = async (flags: string) => {
+      const {code, error} = await cli.fail(`usage export ${flags}`)
+      return [code, error.code]
+    }
+    expect(await refused('--since 2026-11-02 --until 2026-11-01')).toEqual([2, 'time.range'])
+    expect(await refused('--since 2026-13-01')).toEqual([2, 'time.syntax'])
+    expect(await refused('--columns nothing')).toEqual([2, 'list.column'])
+    expect((await cli.run('usage export --output table')).code).toBe(2)
+    expect((await cli.run('usage export --window weekly')).code).toBe(2)
+    expect((await cli.fail('usage export --namespace nowhere')).code).toBe(3)
+  })
 })

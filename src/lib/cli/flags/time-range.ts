@@ -88,13 +88,13 @@ const iso = (ms: number): string => new Date(ms).toISOString()
 
 const WINDOW_TYPES: readonly Window[] = ['hourly', 'daily', 'monthly']
 
+const windowFlag = (usual: Window) =>
+  option({char: 'w', options: WINDOW_TYPES, default: usual, description: 'Length of a usage window.'})()
+
 export const usageFlags = {
   ...timeFlags,
   resource: string({char: 'r', description: 'Show only this resource.', helpValue: 'RESOURCE'}),
-  window: option({
-    char: 'w',
-    options: WINDOW_TYPES,
-    default: 'hourly' as const,
-    description: 'Length of a usage window.',
-  })(),
+  window: windowFlag('hourly'),
 }
+
+export const exportFlags = {...timeFlags, window: windowFlag('daily')}

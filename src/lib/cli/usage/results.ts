@@ -76,6 +76,37 @@ export const usageSummaryResult = strictObject({
 }).meta({title: 'zael usage summary'})
 export type UsageSummaryResult = ResultOf<typeof usageSummaryResult>
 
+const decimalOrNull = textOrNull.describe('In the unit, as an exact decimal; null for tokens.')
+
+export const usageExportResult = strictObject({
+  window: usageWindowSchema,
+  since: z.string().describe('Start of the first window, UTC.'),
+  until: z.string().describe('End of the last window, UTC.'),
+  rows: listOf({
+    namespace: z.string(),
+    entity: z.string(),
+    parent: textOrNull.describe('The current parent.'),
+    resource: z.string(),
+    window: usageWindowSchema,
+    start: z.string().describe('First second of the window, UTC.'),
+    open: z.boolean().describe('True until ten minutes after the end of the window: usage may still arrive.'),
+    requests: z.number().describe('Admitted requests of the window; the same in the rows of all its limits.'),
+    requestsRefused: z.number().describe('Refused by limits of the entity itself, each request once; as above.'),
+    requestsRefusedByParent: z.number().describe('Refused only by its parent; as above.'),
+    limit: textOrNull.describe('null: requests were counted, but no limit.'),
+    unit: textOrNull.describe('ISO 4217 currency code; null for tokens.'),
+    consumed: z.number().describe('Whole tokens, net of refunds; millionths of the unit for money.'),
+    amount: decimalOrNull,
+    overdrawn: overdrawnSchema,
+    refused: z.number().describe('Requests that exceeded this limit.'),
+    refusedTokens: z.number().describe('Whole tokens that these requests asked for.'),
+    refusedAmount: decimalOrNull,
+  }).describe('By entity, each newest first.'),
+  next: z.null().describe('An export has no pages.'),
+  warnings: z.array(z.string()).describe('Warnings; absent when there are none.').optional(),
+}).meta({title: 'zael usage export'})
+export type UsageExportResult = ResultOf<typeof usageExportResult>
+
 export const usageTopResult = strictObject({
   ...usageScopeSchema.omit({entity: true}).shape,
   by: z.string().describe('"requests", "refused" or the name of a limit.'),

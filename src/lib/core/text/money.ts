@@ -29,10 +29,15 @@ export function withCurrency(amount: string, currency: string): string {
 
 /** Exact: `$12.50`, `-€0.000001`, `500CHF`. Without `separators` it can be parsed as an amount of a limit. */
 export function formatMoney(tokens: number, currency: string, {separators = true} = {}): string {
+  return withCurrency(moneyDecimal(tokens, {separators}), currency)
+}
+
+/** Exact, in the currency unit: `12.50`, `-0.000001`, `500`. */
+export function moneyDecimal(tokens: number, {separators = false} = {}): string {
   const digits = String(Math.abs(tokens)).padStart(MONEY_DECIMALS + 1, '0')
   const whole = digits.slice(0, -MONEY_DECIMALS)
   const decimals = digits.slice(-MONEY_DECIMALS).replace(/0+$/, '')
   const shownWhole = separators ? whole.replace(/\B(?=(\d{3})+$)/g, ',') : whole
   const amount = decimals === '' ? shownWhole : `${shownWhole}.${decimals.padEnd(2, '0')}`
-  return withCurrency(`${tokens < 0 ? '-' : ''}${amount}`, currency)
+  return `${tokens < 0 ? '-' : ''}${amount}`
 }

@@ -22,7 +22,15 @@ import {getItems, type NamespaceTable} from '../table/table.js'
 import {isRefused, putNew, type TransactItem, transact} from '../table/transact.js'
 import {checkParent, climb, entityChanged, entityExists, entityMissing, readChildren, readEntity} from './lineage.js'
 import {countRemoval, type RemovedEntity, removeEntity} from './removal.js'
-import {type EntityFilter, entitiesWanted, type SearchOptions, searchEntities, similarIds} from './search.js'
+import {
+  type EntityFilter,
+  entitiesWanted,
+  everyId,
+  type FoundId,
+  type SearchOptions,
+  searchEntities,
+  similarIds,
+} from './search.js'
 
 // Each concurrent change costs the others one attempt.
 const ATTEMPTS = 10
@@ -132,6 +140,11 @@ export class Entities {
   /** Like `search` without pages; holds only some hundreds in memory. */
   async *walk(filter: EntityFilter = {}, options: SearchOptions = {}): AsyncGenerator<EntityRecord, void> {
     for await (const records of entitiesWanted(this.#table, filter, undefined, undefined, options)) yield* records
+  }
+
+  /** @internal By id, including entities without a record. */
+  everyId(): AsyncGenerator<FoundId, void> {
+    return everyId(this.#table)
   }
 
   /** Ids with the same beginning, for suggestions; as many as one request finds. */

@@ -85,15 +85,28 @@ export async function* entitiesWanted(
     if (entity.startsWith(prefix ?? '') && entity.toLowerCase().includes(text.toLowerCase())) onDeleted?.(deleted)
   }
   const isLooking = onDeleted !== undefined && metadata === undefined
-  const steps =
+  const steps: TakeStep =
     parent === undefined ? stepsOfNamespace(table, isLooking ? noteDeleted : undefined) : stepsOfParent(table, parent)
   let [read, found] = [0, 0]
-  for await (const records of walkEntities(steps, {after, prefix, signal}, wanted)) {
+  for await (const {records} of walkEntities(steps, {after, prefix, signal}, wanted)) {
     const matching = records.filter(record => matches(filter, record))
     read += records.length
     found += matching.length
     yield matching
     onProgress?.({read, found})
+  }
+}
+
+export interface FoundId {
+  readonly id: string
+  readonly record: EntityRecord | undefined
+}
+
+/** By id, including entities that have only limits or usage. */
+export async function* everyId(table: NamespaceTable): AsyncGenerator<FoundId, void> {
+  for await (const {ids, records} of walkEntities(stepsOfNamespace(table))) {
+    const known = new Map(records.map(record => [record.entity, record]))
+    for (const id of ids) yield {id, record: known.get(id)}
   }
 }
 
@@ -179,7 +192,7 @@ interface EntityStep {
 }
 
 /** Returns about `wanted` entities. May return none although more follow. */
-type TakeStep = (walk: EntityWalk, wanted: number) => Promise<EntityStep>
+type TakeStep<Step = EntityStep> = (walk: EntityWalk, wanted: number) => Promise<Step>
 
 /** Rows (~150 bytes) in one eventually consistent 4 KB read. Beyond that, restarting after the entity is cheaper. */
 const ROWS_PER_UNIT = 25
@@ -192,21 +205,24 @@ const ENTITIES_PER_STEP = 400
 const LONGEST_SORT_KEY = 1024
 
 /** By id; eventually consistent. Holds one step in memory. */
-async function* walkEntities(
-  take: TakeStep,
+async function* walkEntities<Step extends EntityStep>(
+  take: TakeStep<Step>,
   {after, ...walk}: EntityWalk = {},
   wanted = ENTITIES_PER_STEP,
-): AsyncGenerator<readonly EntityRecord[], void> {
+): AsyncGenerator<Step, void> {
   let last = after
   do {
     const step = await take({...walk, after: last}, wanted)
-    yield step.records
+    yield step
     last = step.last
   } while (last !== undefined)
 }
 
 /** The index has all records of an entity, in any order: after its first rows, restart behind the entity. */
-function stepsOfNamespace(table: NamespaceTable, onDeleted?: (deleted: DeletedEntity) => void): TakeStep {
+function stepsOfNamespace(
+  table: NamespaceTable,
+  onDeleted?: (deleted: DeletedEntity) => void,
+): TakeStep<EntityStep & {readonly ids: readonly string[]}> {
   let rowsPerEntity = LIKELY_ROWS
   let mostRows = MOST_ROWS
   return async ({after, prefix = '', signal}, wanted) => {
@@ -227,6 +243,7 @@ function stepsOfNamespace(table: NamespaceTable, onDeleted?: (deleted: DeletedEn
     const records = items.flatMap(item => decodeEntity(item) ?? [])
     if (onDeleted) deletedIn(items, records).forEach(onDeleted)
     return {
+      ids: taken.map(({id}) => id),
       records,
       last: isCut || page.next !== undefined ? taken.at(-1)?.id : undefined,
     }

@@ -1,5 +1,6 @@
 import {InvalidInput} from '../../core/errors.js'
 import {RollupSchedule, type Window} from '../../core/window.js'
+import {chunksOf} from '../../dynamo/concurrency.js'
 import {namespacePrefix} from '../../schema/keys.js'
 import type {UsageRecord} from '../../schema/usage-record.js'
 import {badCursor, type CursorKind, decodeCursor, encodeCursor, readFromCursor} from '../table/cursor.js'
@@ -28,6 +29,9 @@ export interface UsageSummary {
   readonly lastStart: string | undefined
   readonly limits: ReadonlyMap<string, LimitUsage>
 }
+
+/** Entities whose first page is read at the same time. */
+const ENTITIES_AHEAD = 8
 
 /** Whole tokens; windows in UTC. */
 export class Usage {
@@ -79,6 +83,26 @@ export class Usage {
         ? usageOfResource(this.#table, resource as string, walk)
         : this.#walkEntity(entity, resource, walk)
     for await (const {record} of found) yield record
+  }
+
+  /** Usage of one entity after the other, each newest first. */
+  async *ofEntities<Of extends {readonly id: string}>(
+    entities: AsyncIterable<Of>,
+    selection: UsageSelection,
+  ): AsyncGenerator<{of: Of; record: UsageRecord}, void> {
+    const walk = await this.#walk(selection, undefined)
+    for await (const chunk of chunksOf(entities, ENTITIES_AHEAD)) {
+      const sources = chunk.map(of => {
+        const rest = usageOfEntity(this.#table, of.id, walk)
+        const first = rest.next()
+        // Thrown in its turn, unless an earlier one fails.
+        first.catch(() => {})
+        return {of, rest, first}
+      })
+      for (const {of, rest, first} of sources) {
+        for (let next = await first; !next.done; next = await rest.next()) yield {of, record: next.value.record}
+      }
+    }
   }
 
   #walkEntity(entity: string, resource: string | undefined, walk: UsageWalk): AsyncGenerator<PlacedUsage, void> {

@@ -1,0 +1,62 @@
+import {option} from '@oclif/core/flags'
+import {StackCommand} from '../../lib/cli/base/stack-command.js'
+import {exportFlags, timeRange} from '../../lib/cli/flags/time-range.js'
+import {listFlags} from '../../lib/cli/output/listing.js'
+import type {OutputFormat} from '../../lib/cli/output/output-format.js'
+import type {Streamed} from '../../lib/cli/output/results.js'
+import {coverageText, exportListing, exportRows, exportScope, openText} from '../../lib/cli/usage/export-presenter.js'
+import {DEFAULT_RANGE_MS, NOTHING_RECORDED} from '../../lib/cli/usage/presenter.js'
+
+export default class UsageExport extends StackCommand<typeof UsageExport> {
+  static override summary = 'Print all usage of a period as a file'
+
+  static override description =
+    'Prints a row per entity, resource, limit and window with tokens, money and refusals, for all entities of the ' +
+    'namespace. Windows without usage have no row. A window is open until ten minutes after its end. Rows of a parent ' +
+    'include requests of its children that cascade. Writes nothing.'
+
+  static override flags = {
+    ...exportFlags,
+    ...listFlags,
+    output: option({
+      char: 'o',
+      options: ['csv', 'jsonl', 'json', 'yaml'] as const,
+      description: 'Output format. Default: csv. --json is short for --output json.',
+      helpGroup: 'GLOBAL',
+    })(),
+  }
+
+  static override examples = [
+    {
+      command: 'zael usage export --since 2026-10-01 --until 2026-11-01 > october.csv',
+      description: 'A month, day by day',
+    },
+    {
+      command: 'zael usage export --window monthly --since 2026-10-01 --until 2026-11-01 > october.csv',
+      description: 'A row per customer, resource and limit',
+    },
+    {command: 'zael usage export --window hourly --since 24h --output jsonl', description: 'A day, hour by hour'},
+  ]
+
+  protected override get format(): OutputFormat {
+    const format = super.format
+    return format === 'table' ? 'csv' : format
+  }
+
+  protected async work(): Promise<Streamed> {
+    const {window, until, namespace: name} = this.flags
+    const nowMs = this.stack.table.clock()
+    const asked = timeRange(this.flags, nowMs, DEFAULT_RANGE_MS[window])
+    const namespace = await this.stack.namespace()
+    const {exportUsage, wholeWindows} = await import('../../lib/insight/usage/usage-export.js')
+    const whole = wholeWindows({window, ...asked})
+    const items = exportRows(exportUsage(namespace, {window, ...asked}, nowMs), name, ({rows, open}) => {
+      if (rows === 0) this.logToStderr(NOTHING_RECORDED)
+      if (open > 0) this.warn(openText(open))
+    })
+    const coverage = coverageText(asked, whole, until === undefined)
+    if (coverage !== undefined) this.logToStderr(coverage)
+    const before = {window, ...exportScope(whole)}
+    return this.listAll({before, field: 'rows', items, json: row => row, listing: exportListing})
+  }
+}

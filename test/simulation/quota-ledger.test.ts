@@ -315,7 +315,32 @@ function foundAfterSplit(donorMark: number, kind: TableWrite['writer']['kind']):
   return verdicts.violations.map(({oracle}) => oracle)
 }
 
+/**
+ * As in seed 14000610: one hour after shards 1 and 3 of four, shards 0 and 2 began a session of their own. Of the first
+ * session, 7 tokens were granted on shard 1. Shard 3 begins another one with 6.
+ */
+function foundAfterChain(beginsAfterMs: number): string[] {
+  const verdicts = new Verdicts(() => 0)
+  const ledger = new QuotaLedger(verdicts, {aheadMs: () => 0, behindMs: () => 0, lagMs: () => 0})
+  const [otherMs, lastMs] = [START_MS + 3_600_000, START_MS + beginsAfterMs]
+  const write = (number: number, atMs: number, granted: number) => {
+    const {sched: _, ...item} = shard(number, {tokens: granted, atMs, ws: atMs, wa: atMs})
+    const changes = [{table: 'sim', sequence: 0, atMs, before: undefined, after: {...item, shard_count: n(4)}}]
+    ledger.observe({atMs, writer: {kind: 'limiter', process: 0}, changes, shards: []})
+  }
+  write(1, START_MS, 7000)
+  write(3, lastMs, 6000)
+  write(2, otherMs, 6000)
+  write(0, otherMs, 6000)
+  return verdicts.violations.map(({oracle}) => oracle)
+}
+
 describe('the quota ledger', () => {
+  it('S1 adds up sessions that are open at the same moment, not all that overlap a third one', () => {
+    expect(foundAfterChain(5 * 3_600_000)).toEqual([])
+    expect(foundAfterChain(5 * 3_600_000 - 1)).toEqual(['S1-quota'])
+  })
+
   it('S9 finds shards that may hold more than the allowance, unless another client has split them', () => {
     expect(foundAfterSplit(2, 'limiter')).toEqual([])
     expect(foundAfterSplit(1, 'limiter')).toEqual(['S9-ceilings'])

@@ -74,7 +74,7 @@ interface Judged {
  *
  * | oracle | reports |
  * |---|---|
- * | S1-quota | shards were granted more than the capacity in overlapping windows |
+ * | S1-quota | shards were granted more than the capacity in windows open at the same moment |
  * | S1-quota-debt | a request was admitted into debt |
  * | S2-lost | units disappeared within a window, except by a lowered capacity |
  * | S2-short, S3-grant | a shard enters a window with less, or more, than its share |
@@ -333,18 +333,23 @@ export class QuotaLedger {
     this.#verdicts.report('S3-returned', subjectOf(change), message)
   }
 
+  /** Windows may overlap this one, but not each other: at every moment, the open ones are granted one allowance. */
   #checkTotal({change, after, windowMs}: Judged): void {
     const endMs = endOf(after, windowMs)
-    const shards = [...(this.#holdings.get(keyOf(change))?.values() ?? [])].filter(
+    const holdings = [...(this.#holdings.get(keyOf(change))?.values() ?? [])].filter(
       each => each.definition === after.definition && each.windowMs < endMs && windowMs < each.endMs,
     )
-    const granted = shards.reduce((sum, each) => sum + each.granted, 0n)
-    const allowed = shards.reduce((most, {whole}) => (whole > most ? whole : most), 0n)
-    const besides = shards.reduce((sum, each) => sum + beyond(each.allowed), 0n)
     const debts = this.#debts.get(`${keyOf(change)} ${windowKey({definition: after.definition, windowMs})}`) ?? 0n
-    if (granted + debts <= allowed + besides) return
-    const message = `${tokens(granted)} were granted in the window of ${iso(windowMs)}, ${tokens(allowed + besides)} are allowed`
-    this.#verdicts.report('S1-quota', `${change.bucket} ${change.name}`, message)
+    for (const atMs of new Set(holdings.map(each => Math.max(each.windowMs, windowMs)))) {
+      const open = holdings.filter(each => each.windowMs <= atMs && atMs < each.endMs)
+      const granted = open.reduce((sum, each) => sum + each.granted, 0n)
+      const allowed = open.reduce((most, {whole}) => (whole > most ? whole : most), 0n)
+      const besides = open.reduce((sum, each) => sum + beyond(each.allowed), 0n)
+      if (granted + debts <= allowed + besides) continue
+      const message = `${tokens(granted)} were granted in the window of ${iso(windowMs)}, ${tokens(allowed + besides)} are allowed`
+      this.#verdicts.report('S1-quota', `${change.bucket} ${change.name}`, message)
+      return
+    }
   }
 
   #store({shard, before, after, ...change}: QuotaChange, {kind, event}: Writer): void {

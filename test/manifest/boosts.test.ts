@@ -14,7 +14,16 @@ resources:
 `
 const HOUR_MS = 3_600_000
 const TPM_BOOST = 'tpm 40k/min until 2026-11-16 15:37 UTC, then 10k/min'
-const NO_REACH = {entities: 0, buckets: 0, isComplete: true, lost: [], losing: 0, unconfigured: 0, altered: []}
+const NO_REACH = {
+  entities: 0,
+  buckets: 0,
+  isComplete: true,
+  lost: [],
+  losing: 0,
+  unconfigured: 0,
+  quotas: [],
+  altered: [],
+}
 /** A boost as a plan shows it. */
 const boostText = ({limit, isEnded}: PlannedBoost) => `${isEnded ? 'ends ' : ''}${limit.name} ${rateText(limit)}`
 const resource = {level: 'resource', resource: 'gpt-4'} as const

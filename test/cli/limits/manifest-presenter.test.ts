@@ -49,7 +49,16 @@ const plan = (changes: PlannedChange[], counts: Partial<Plan['counts']> = {}): P
     counts: {create: 0, update: 0, delete: 0, adopt: 0, unchanged: 1200, ...counts},
   }) as unknown as Plan
 
-const nothing = {entities: 0, buckets: 0, isComplete: true, lost: [], losing: 0, unconfigured: 0, altered: []}
+const nothing = {
+  entities: 0,
+  buckets: 0,
+  isComplete: true,
+  lost: [],
+  losing: 0,
+  unconfigured: 0,
+  quotas: [],
+  altered: [],
+}
 
 const update = limits({}, ['rpm=100/min', 'tpd=1M/day', 'old=1/sec'], ['rpm=200/min', 'tpd=1M/day', 'tpm=20k/min:40k'])
 

@@ -36,7 +36,16 @@ const change = (previous: ConfigRecord | undefined, now: ConfigRecord | undefine
 const lines = (made: ChangeOutcome, dryRun: boolean, preview: Partial<ScopePreview> = {}) => {
   const {scope, before, after} = made
   const effect = {before: {scope, limits: before}, after: {scope, limits: after}, hides: [], uncovers: []}
-  const live = {entities: 0, buckets: 0, isComplete: true, lost: [], losing: 0, unconfigured: 0, altered: []}
+  const live = {
+    entities: 0,
+    buckets: 0,
+    isComplete: true,
+    lost: [],
+    losing: 0,
+    unconfigured: 0,
+    quotas: [],
+    altered: [],
+  }
   return changeLines(made, {...effect, ...live, names: [], ...preview}, dryRun)
 }
 

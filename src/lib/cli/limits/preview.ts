@@ -1,7 +1,7 @@
 import {plainRate} from '../../core/limits/boost-text.js'
 import {baseOf, type Limit} from '../../core/limits/limit.js'
 import {formatLimit, limitChanges} from '../../core/limits/limit-text.js'
-import {formatList, formatMinute, formatPlural} from '../../core/text/text.js'
+import {formatList, formatMinute, formatPlural, formatTokens} from '../../core/text/text.js'
 import type {NewName} from '../../insight/lookup/known-names.js'
 import type {AppliedScope} from '../../insight/preview/level-limits.js'
 import type {AlteredLimit, Preview, ScopePreview} from '../../insight/preview/preview.js'
@@ -31,6 +31,7 @@ export function changeLines(change: ChangeOutcome, preview: ScopePreview, dryRun
     uncovers: levelsText(uncovers),
     'also changes': alteredText(altered.filter(({isShown}) => !isShown)),
     affects: isCounted ? concernedText(preview) : undefined,
+    quotas: quotasText(preview),
     loses: lossText(preview),
     new: newNamesText(names),
     'on unavailable': policyText(previous?.onUnavailable, record?.onUnavailable),
@@ -100,6 +101,15 @@ function alteredText(altered: readonly AlteredLimit[]): string | undefined {
   return listText(texts)
 }
 
+function quotasText({quotas}: Preview): string | undefined {
+  return listText(
+    quotas.map(({entity, resource, limit: {name, unit}, used, left}) => {
+      const [spent, before, after] = [used, left.before, left.after].map(tokens => formatTokens(tokens, unit))
+      return `${name} of ${entity} for ${resource}: ${spent} used, left ${before} → ${after}`
+    }),
+  )
+}
+
 function levelsText(levels: readonly AppliedScope[]): string | undefined {
   return listText(
     levels.map(({scope, limits}) => `${scope ? scopeWords(scope) : ''}: ${limits.map(formatLimit).join(' ')}`),
@@ -130,7 +140,7 @@ export function copyLines(copied: AppliedScope | undefined, scope: ConfigScope, 
 }
 
 export function previewJson(change: ChangeOutcome, preview: ScopePreview): Omit<LimitsUnsetResult, 'buckets'> {
-  const {before, after, hides, uncovers, entities, buckets, isComplete, names} = preview
+  const {before, after, hides, uncovers, entities, buckets, isComplete, names, quotas} = preview
   const {
     lost: {complete: _, ...lost},
     altered,
@@ -142,6 +152,7 @@ export function previewJson(change: ChangeOutcome, preview: ScopePreview): Omit<
     hides: hides.map(appliedJson),
     uncovers: uncovers.map(appliedJson),
     concerned: {entities, buckets, complete: isComplete},
+    quotas: quotas.map(({limit, ...quota}) => ({...quota, limit: limit.name})),
     lost,
     altered,
     new: newNamesJson(names),

@@ -101,6 +101,13 @@ const effectSchema = strictObject({
     buckets: count,
     complete: z.boolean().describe('False: not all live buckets were read; numbers are lower bounds'),
   }).describe('Entities with live buckets to which the changed limits apply'),
+  quotas: listOf({
+    entity: z.string(),
+    resource: z.string(),
+    limit: z.string(),
+    used: z.number().describe('In this period, in tokens'),
+    left: strictObject({before: z.number(), after: z.number()}).describe('In tokens; negative until the next reset'),
+  }).describe('Changed quotas of live buckets, when the change was previewed. Least left first'),
   lost: lostLimitsSchema,
   altered: alteredLimitsSchema,
   new: newNamesSchema,

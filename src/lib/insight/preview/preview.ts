@@ -1,8 +1,10 @@
 import {isDeepStrictEqual} from 'node:util'
 import type {Limit} from '../../core/limits/limit.js'
 import {formatLimit, hasSameText, type LimitChange, limitChanges} from '../../core/limits/limit-text.js'
+import {toTokens} from '../../core/token-math.js'
 import {chunksOf} from '../../dynamo/concurrency.js'
 import {bucketsOfScope, type ShardedBucket} from '../../repository/buckets/buckets.js'
+import {type BucketPlan, ceilingOf, planBucket} from '../../repository/buckets/plan.js'
 import {scopesBelow} from '../../repository/limits/merge.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
@@ -22,6 +24,8 @@ export interface Preview {
   readonly losing: number
   /** Live buckets left without limits at any level: their requests fail. */
   readonly unconfigured: number
+  /** Changed quotas of live buckets, least left first. */
+  readonly quotas: readonly QuotaEffect[]
   /** Unnamed changes to live buckets, and to resources that are hidden or uncovered. Most live buckets first. */
   readonly altered: readonly AlteredLimit[]
 }
@@ -32,6 +36,13 @@ export interface AlteredLimit extends LimitChange {
   readonly resource: string
   /** Live buckets, each of another entity. 0: the next one used will be affected. */
   readonly buckets: number
+}
+
+/** Whole tokens, at the instant of the preview. */
+export interface QuotaEffect extends BucketPair {
+  readonly limit: Limit
+  readonly used: number
+  readonly left: {readonly before: number; readonly after: number}
 }
 
 interface ScopeEffect {
@@ -136,6 +147,7 @@ class PreviewCount {
   readonly #buckets = new Set<string>()
   readonly #lost = new Set<string>()
   readonly #altered = new Map<string, AlteredLimit>()
+  readonly #quotas: QuotaEffect[] = []
   #isComplete = true
   #losing = 0
   #unconfigured = 0
@@ -170,12 +182,12 @@ class PreviewCount {
         looked += buckets.length
         const live = buckets.filter(bucket => liveRecords(bucket, nowMs).length > 0)
         await this.#levels.loadFor(live)
-        for (const bucket of live) this.#addBucket(bucket, liveRecords(bucket, nowMs))
+        for (const bucket of live) this.#addBucket(bucket, liveRecords(bucket, nowMs), nowMs)
       }
     }
   }
 
-  #addBucket(bucket: ShardedBucket, records: readonly BucketRecord[]): void {
+  #addBucket(bucket: ShardedBucket, records: readonly BucketRecord[], nowMs: number): void {
     const {entity, resource} = bucket
     const [was, is] = [this.#levels.appliedTo(bucket, 'before'), this.#levels.appliedTo(bucket, 'after')]
     const id = `${entity}#${resource}`
@@ -188,6 +200,7 @@ class PreviewCount {
     for (const name of charged) this.#lost.add(name)
     if (charged.length > 0) this.#losing++
     if (was.limits.length > 0 && is.limits.length === 0) this.#unconfigured++
+    this.#quotas.push(...quotaEffects(bucket, records, [was, is], nowMs))
     this.#addAltered(bucket, true)
   }
 
@@ -223,6 +236,7 @@ class PreviewCount {
       lost: [...this.#lost].sort(),
       losing: this.#losing,
       unconfigured: this.#unconfigured,
+      quotas: this.#quotas.sort((a, b) => a.left.after - b.left.after),
       altered: [...this.#altered.values()].sort((a, b) => b.buckets - a.buckets || (order(a) < order(b) ? -1 : 1)),
     }
   }
@@ -231,6 +245,30 @@ class PreviewCount {
 function liveRecords({shards}: ShardedBucket, nowMs: number): BucketRecord[] {
   const isLive = ({ttlSeconds}: BucketRecord) => ttlSeconds === undefined || ttlSeconds * 1000 > nowMs
   return shards.flatMap(shard => (shard.kind === 'bucket' && isLive(shard.record) ? [shard.record] : []))
+}
+
+/** Balances as the change will write them. */
+function quotaEffects(
+  {entity, resource}: BucketPair,
+  records: readonly BucketRecord[],
+  [was, is]: readonly [AppliedScope, AppliedScope],
+  nowMs: number,
+): QuotaEffect[] {
+  const planned = (limits?: readonly Limit[]) =>
+    records.map(record => planBucket({record, incomplete: new Map()}, nowMs, limits, {opensSessions: true}))
+  // With debts: a shard's debt is paid by the others.
+  const sumOf = (plans: readonly BucketPlan[], milliOf: (plan: BucketPlan) => bigint | undefined) =>
+    toTokens(plans.reduce((sum, plan) => sum + (milliOf(plan) ?? 0n), 0n))
+  const [before, after] = [planned(), planned(is.limits)]
+  return changesBetween(was, is).flatMap(({name, before: old, after: limit}) => {
+    if (!old || !limit?.reset) return []
+    const [left, then] = [before, after].map(plans => sumOf(plans, plan => plan.changes.get(name)?.after.tokensMilli))
+    const allowance = sumOf(before, ({seen, changes}) => {
+      const stored = changes.get(name)?.after
+      return stored && ceilingOf(name, stored, seen.record, nowMs)
+    })
+    return [{entity, resource, limit, used: allowance - (left ?? 0), left: {before: left ?? 0, after: then ?? 0}}]
+  })
 }
 
 /** Compares current values, including boosts. */

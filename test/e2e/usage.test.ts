@@ -32,7 +32,7 @@ describeOnEngine('zael usage', () => {
       Total: 95 requests
         gpt-4: rpm 90, tpm 912,345
         search: rpm 5
-      100 % is the amount that the limit allows per hour: its rate, or its burst if larger.
+      100 % is the amount that the limit allows per hour: its rate, its burst if larger, or its quota.
       "
     `)
     expect(await cli.show(`usage show --resource gpt-4 ${DAY}`, 120)).toMatchInlineSnapshot(`
@@ -47,7 +47,7 @@ describeOnEngine('zael usage', () => {
 
       Total: 100 requests
         gpt-4: rpm 100, tpm 913,345
-      100 % is the amount that the limit allows per hour: its rate, or its burst if larger.
+      100 % is the amount that the limit allows per hour: its rate, its burst if larger, or its quota.
       "
     `)
   })
@@ -269,5 +269,34 @@ describeOnEngine('zael usage', () => {
     expect((await cli.run('usage export --output table')).code).toBe(2)
     expect((await cli.run('usage export --window weekly')).code).toBe(2)
     expect((await cli.fail('usage export --namespace nowhere')).code).toBe(3)
+  })
+
+  it('show and summary compare a quota with its allowance, and say how long it lasts', async () => {
+    await cli.run("limits set --resource billed 'usd=$20/month@UTC' --yes")
+    const month = {
+      ...{namespace, entity: 'payer', resource: 'billed', start: '2026-10-01T00:00:00Z'},
+      ...{tokens: new Map([['usd', 15_000_000]]), totalEvents: 3, ttlSeconds: undefined},
+    }
+    const put = encodeUsage({...month, window: 'monthly'})
+    await batchWrite(table.transport, table.name, [{put}], {backoff: newTenant(table).backoff})
+    await cli.run("acquire payer billed 'usd=$12'")
+    const asked = 'payer --window monthly --since 2026-10-01 --until 2026-11-01'
+    const text = await cli.show(`usage show ${asked}`, 80)
+    expect(text).toMatch(/^2026-10 +billed +usd +\$15 +\$20 +75 % /m)
+    expect(text).toContain('Quota usd of billed now: $12 of $20 used (60 %), $8 left\n  resets in ')
+    expect(text).toContain('\n  at the average rate of this period: ')
+    const budget = {
+      resource: 'billed',
+      name: 'usd',
+      allowance: 20_000_000,
+      used: 12_000_000,
+      left: 8_000_000,
+      share: 0.6,
+    }
+    const shown = await cli.tell(`usage show ${asked}`)
+    expect(shown.windows[0].limits).toMatchObject([{name: 'usd', budget: 20_000_000, share: 0.75}])
+    expect(shown.budgets).toMatchObject([budget])
+    expect((await cli.tell(`usage summary ${asked}`)).budgets).toMatchObject([budget])
+    expect(await cli.show(`usage summary ${asked}`, 80)).toContain('$12 of $20 used (60 %), $8 left')
   })
 })

@@ -3,6 +3,7 @@ import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {timeRange, usageFlags} from '../../lib/cli/flags/time-range.js'
 import {listFlags, pageFlags} from '../../lib/cli/output/listing.js'
 import {
+  budgetLines,
   DEFAULT_RANGE_MS,
   sparkLines,
   usageFooter,
@@ -18,7 +19,7 @@ export default class UsageShow extends StackCommand<typeof UsageShow> {
   static override description =
     'Shows usage of an entity, of a resource over all entities (--resource), or of an entity for one resource. Usage ' +
     'appears after up to 30 seconds by default on AWS, refused requests after up to 10 seconds. The bar compares ' +
-    'usage with the current limits. REFUSED counts requests that exceeded a limit. Cascading requests also charge the parent; totals over ' +
+    'usage with the current limits. For an entity, also shows how much of each quota is left and until when it lasts. REFUSED counts requests that exceeded a limit. Cascading requests also charge the parent; totals over ' +
     'several entities count them once.'
 
   static override args = {entity: string({description: 'Show only usage of this entity.', ignoreStdin: true})}
@@ -34,18 +35,25 @@ export default class UsageShow extends StackCommand<typeof UsageShow> {
   protected async work(): Promise<UsageShowResult> {
     const {resource, window, limit, all, cursor} = this.flags
     const {entity} = this.args
-    const range = timeRange(this.flags, this.stack.table.clock(), DEFAULT_RANGE_MS[window])
+    const nowMs = this.stack.table.clock()
+    const range = timeRange(this.flags, nowMs, DEFAULT_RANGE_MS[window])
     const namespace = await this.stack.namespace()
-    const scope = {entity, resource, window, range, units: await namespace.configs.units()}
-    const {reportUsage} = await import('../../lib/insight/usage/usage-report.js')
+    const units = await namespace.configs.units()
+    const scope = {entity, resource, window, range, units}
+    const [{reportUsage}, {quotaBudgets}] = await Promise.all([
+      import('../../lib/insight/usage/usage-report.js'),
+      import('../../lib/insight/usage/budgets.js'),
+    ])
     const page = {limit: all ? undefined : limit, cursor}
     const report = await reportUsage(namespace, {entity, resource, window, ...range}, page)
     const {windows, requests, refused, totals, next} = report
+    const budgets = await quotaBudgets(namespace, {entity, resource}, nowMs)
     this.log(usageTitle(scope))
     await this.list(usageListing(windows, scope, this.format === 'csv'))
     for (const line of usageFooter(windows, report, {...scope, isPart: next !== undefined})) this.log(line)
     if (process.stdout.isTTY) for (const line of sparkLines(windows, totals, scope)) this.log(line)
+    this.print(budgetLines(budgets, units, nowMs))
     this.suggestNextPage(next)
-    return {...usageScopeJson(scope), requests, refused, windows, totals, next: next ?? null}
+    return {...usageScopeJson(scope), requests, refused, windows, totals, budgets, next: next ?? null}
   }
 }

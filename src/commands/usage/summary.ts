@@ -3,6 +3,7 @@ import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {timeRange, usageFlags} from '../../lib/cli/flags/time-range.js'
 import {listFlags} from '../../lib/cli/output/listing.js'
 import {
+  budgetLines,
   DEFAULT_RANGE_MS,
   partialText,
   readWithProgress,
@@ -18,7 +19,7 @@ export default class UsageSummary extends StackCommand<typeof UsageSummary> {
 
   static override description =
     'Shows usage of an entity, of a resource over all entities (--resource), or of an entity for one resource. ' +
-    'Averages cover only windows with usage. REFUSED counts requests that exceeded a limit. Cascading requests also charge the parent; they are ' +
+    'Averages cover only windows with usage. For an entity, also shows how much of each quota is left and until when it lasts. REFUSED counts requests that exceeded a limit. Cascading requests also charge the parent; they are ' +
     'counted once here.'
 
   static override args = {entity: string({description: 'Show only usage of this entity.', ignoreStdin: true})}
@@ -33,17 +34,24 @@ export default class UsageSummary extends StackCommand<typeof UsageSummary> {
   protected async work(): Promise<UsageSummaryResult> {
     const {resource, window} = this.flags
     const {entity} = this.args
-    const range = timeRange(this.flags, this.stack.table.clock(), DEFAULT_RANGE_MS[window])
+    const nowMs = this.stack.table.clock()
+    const range = timeRange(this.flags, nowMs, DEFAULT_RANGE_MS[window])
     const namespace = await this.stack.namespace()
-    const scope = {entity, resource, window, range, units: await namespace.configs.units()}
-    const {totalUsage} = await import('../../lib/insight/usage/usage-report.js')
+    const units = await namespace.configs.units()
+    const scope = {entity, resource, window, range, units}
+    const [{totalUsage}, {quotaBudgets}] = await Promise.all([
+      import('../../lib/insight/usage/usage-report.js'),
+      import('../../lib/insight/usage/budgets.js'),
+    ])
     const {totals, requests, refused, windows, complete} = await readWithProgress(onProgress =>
       totalUsage(namespace, {entity, resource, window, ...range}, onProgress),
     )
+    const budgets = await quotaBudgets(namespace, {entity, resource}, nowMs)
     this.log(usageTitle(scope))
     await this.list(summaryListing(totals, scope, this.format === 'csv'))
     if (windows > 0) this.print(['', summaryFooter({requests, refused}, windows)])
+    this.print(budgetLines(budgets, units, nowMs))
     if (!complete) this.warn(partialText(windows))
-    return {...usageScopeJson(scope), requests, refused, windows, totals, complete}
+    return {...usageScopeJson(scope), requests, refused, windows, totals, budgets, complete}
   }
 }

@@ -110,7 +110,7 @@ describe('usage show', () => {
       '',
       'Total: 5 requests',
       '  gpt-4: tpm 1,000',
-      '100 % is the amount that the limit allows per day: its rate, or its burst if larger.',
+      '100 % is the amount that the limit allows per day: its rate, its burst if larger, or its quota.',
     ])
     expect(usageFooter(windows, {requests: 5, refused: NONE, totals: []}, {window: 'hourly', isPart: true})[1]).toBe(
       'Total of the 2 windows shown: 5 requests',

@@ -1,6 +1,7 @@
 import {BLOCKS, gauge, sparkline, WHOLE_BLOCKS} from '../../core/text/gauge.js'
-import {formatCount, formatPlural, formatTokens} from '../../core/text/text.js'
+import {formatCount, formatMinute, formatPercent, formatPlural, formatSpan, formatTokens} from '../../core/text/text.js'
 import type {Window} from '../../core/window.js'
+import type {QuotaBudget} from '../../insight/usage/budgets.js'
 import type {LimitRefused} from '../../insight/usage/refused.js'
 import type {
   LimitShare,
@@ -123,8 +124,23 @@ export function usageFooter(
     '',
     `${title}: ${formatPlural(requests, 'request')}${refusedText(refused)}`,
     ...figures,
-    `100 % is the amount that the limit allows ${PER[window]}: its rate, or its burst if larger.`,
+    `100 % is the amount that the limit allows ${PER[window]}: its rate, its burst if larger, or its quota.`,
   ]
+}
+
+/** Amounts first, then when the quota resets and when it is used up. */
+export function budgetLines(budgets: readonly QuotaBudget[], units: LimitUnits, nowMs: number): string[] {
+  return budgets.flatMap(({resource, name, allowance, used, left, share, resetsAt, exhaustsAt, since}) => {
+    const amount = (tokens: number) => formatTokens(tokens, units.get(name))
+    const resetMs = Date.parse(resetsAt)
+    const rate = exhaustsAt === null ? 'enough until the reset' : `used up at ${formatMinute(Date.parse(exhaustsAt))}`
+    return [
+      '',
+      `Quota ${name} of ${resource} now: ${amount(used)} of ${amount(allowance)} used (${formatPercent(share)}), ${amount(left)} left`,
+      `  resets in ${formatSpan(Math.max(0, resetMs - nowMs))}, at ${formatMinute(resetMs)}`,
+      ...(left > 0 && since !== null ? [`  at the average rate of this period: ${rate}`] : []),
+    ]
+  })
 }
 
 const PER: Readonly<Record<Window, string>> = {hourly: 'per hour', daily: 'per day', monthly: 'per month'}

@@ -41,6 +41,23 @@ const usageScopeSchema = strictObject({
 })
 export type UsageScopeJson = ResultOf<typeof usageScopeSchema>
 
+const budgetsShape = {
+  budgets: listOf({
+    resource: z.string(),
+    name: z.string().describe('Name of the quota.'),
+    allowance: z.number().describe('Whole tokens of the period, including top-ups.'),
+    used: z.number(),
+    left: z.number(),
+    share: z.number().describe('used / allowance'),
+    since: textOrNull.describe('Start of the period, UTC; null when the quota is no longer configured.'),
+    resetsAt: z.string().describe('End of the period, UTC.'),
+    daysLeft: z.number().describe('Until the reset, to a tenth of a day.'),
+    exhaustsAt: textOrNull.describe(
+      'Projected by the average rate of this period, UTC; null: not before the reset, or already used up.',
+    ),
+  }).describe('Used quotas of the entity in their current period, now; empty without an entity.'),
+}
+
 export const usageShowResult = strictObject({
   ...usageScopeSchema.shape,
   requests: z.number().describe('Requests of these windows; cascading requests count once.'),
@@ -56,12 +73,16 @@ export const usageShowResult = strictObject({
       name: z.string(),
       tokens: z.number(),
       overdrawn: overdrawnSchema,
-      budget: z.number().nullable().describe('Amount that the current limit allows per window; null without a limit.'),
+      budget: z
+        .number()
+        .nullable()
+        .describe('Amount that the current limit allows per window; null without a limit, or with a schedule.'),
       share: z.number().nullable().describe('tokens / budget'),
       refused: limitRefusedSchema,
     }),
   }).describe('Newest first.'),
   totals: z.array(usageTotalSchema).describe('Totals of the windows on this page.'),
+  ...budgetsShape,
   next: textOrNull.describe('Cursor of the next page.'),
 }).meta({title: 'zael usage show'})
 export type UsageShowResult = ResultOf<typeof usageShowResult>
@@ -72,6 +93,7 @@ export const usageSummaryResult = strictObject({
   refused: refusedRequestsSchema,
   windows: z.int(),
   totals: z.array(usageTotalSchema),
+  ...budgetsShape,
   complete: z.boolean().describe('False when only the newest windows were counted.'),
 }).meta({title: 'zael usage summary'})
 export type UsageSummaryResult = ResultOf<typeof usageSummaryResult>

@@ -14,7 +14,7 @@ import {
   STAMP_MS,
   wholeRateAt,
 } from '../limits/limit-kind.js'
-import {rateInWindow} from './compiled-schedule.js'
+import {type CompiledSchedule, rateInWindow} from './compiled-schedule.js'
 import {type LimitWindow, scaleToPerMille} from './schedule.js'
 import {compileStored, formatResets, formatWindows, type StoredSchedule} from './stored-schedule.js'
 
@@ -159,7 +159,11 @@ export function plainAt(limit: Limit, atMs: number): Limit {
   }
 }
 
-export function nextResetMs({reset, timeZone}: Limit, atMs: number): number | undefined {
-  if (!isCalendarReset(reset)) return undefined
-  return compileStored({zone: timeZone, resets: formatResets(reset.crons)}).nextReset(atMs)
+export function nextResetMs(limit: Limit, atMs: number): number | undefined {
+  return resetsOf(limit)?.nextReset(atMs)
+}
+
+/** `undefined` unless it is a calendar quota. */
+export function resetsOf({reset, timeZone}: Limit): CompiledSchedule | undefined {
+  return isCalendarReset(reset) ? compileStored({zone: timeZone, resets: formatResets(reset.crons)}) : undefined
 }

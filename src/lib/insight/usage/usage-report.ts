@@ -1,5 +1,6 @@
+import {nextResetMs} from '../../core/calendar/kind-definition.js'
 import {InvalidInput} from '../../core/errors.js'
-import type {Limit} from '../../core/limits/limit.js'
+import {isSessionReset, type Limit} from '../../core/limits/limit.js'
 import {type Window, windowEndMs} from '../../core/window.js'
 import {chunksOf} from '../../dynamo/concurrency.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
@@ -29,7 +30,7 @@ export interface LimitShare {
   readonly tokens: number
   /** Writes that left the soft limit in debt. */
   readonly overdrawn: number
-  /** Tokens that the current limit allows in such a window. `null`: no such limit, or it depends on the calendar. */
+  /** Tokens that the current limit allows in such a window. `null`: no such limit, or it has a schedule. */
   readonly budget: number | null
   readonly share: number | null
   readonly refused: LimitRefused
@@ -207,7 +208,7 @@ function windowOf(record: UsageRecord, limits: readonly Limit[]): UsageWindow {
   const shares = countedLimits([record]).map(name => {
     const tokens = record.tokens.get(name) ?? 0
     const limit = limits.find(each => each.name === name)
-    const budget = limit && !limit.reset && !limit.schedule ? windowBudget(limit, window, start) : null
+    const budget = limit && !limit.schedule ? windowBudget(limit, window, start) : null
     const share = budget === null ? null : tokens / budget
     const overdrawn = record.overdrawn?.get(name) ?? 0
     return {name, tokens, overdrawn, budget, share, refused: refused.limits.get(name) ?? NOT_REFUSED}
@@ -218,12 +219,22 @@ function windowOf(record: UsageRecord, limits: readonly Limit[]): UsageWindow {
 
 const pairOf = ({entity, resource}: UsageRecord): string => `${entity} ${resource}`
 
-/** Whole tokens: the refill of the window, or the burst if that is more. A burst on top can exceed it once. */
-export function windowBudget(
-  {capacity, refillAmount, refillPeriodSeconds}: Limit,
-  window: Window,
-  start: string,
-): number {
-  const seconds = (windowEndMs(window, start) - Date.parse(start)) / 1000
+/**
+ * Whole tokens: the refill of the window, or the burst if that is more. A burst on top can exceed it once. For a quota,
+ * the allowances that begin in the window, at least one.
+ */
+export function windowBudget(limit: Limit, window: Window, start: string): number {
+  const {capacity, refillAmount, refillPeriodSeconds, reset} = limit
+  const [startMs, endMs] = [Date.parse(start), windowEndMs(window, start)]
+  const seconds = (endMs - startMs) / 1000
+  if (isSessionReset(reset)) return capacity * Math.max(1, Math.floor(seconds / reset.afterSeconds))
+  if (reset) return capacity * Math.max(1, resetsWithin(limit, startMs, endMs))
   return Math.max(capacity, Math.floor((refillAmount * seconds) / refillPeriodSeconds))
+}
+
+function resetsWithin(limit: Limit, startMs: number, endMs: number): number {
+  let count = 0
+  for (let atMs = nextResetMs(limit, startMs - 1); atMs !== undefined && atMs < endMs; atMs = nextResetMs(limit, atMs))
+    count++
+  return count
 }

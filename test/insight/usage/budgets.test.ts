@@ -1,0 +1,84 @@
+import {beforeEach, expect, it} from 'vitest'
+import {budgetLines} from '../../../src/lib/cli/usage/presenter.js'
+import {calendarCheck} from '../../../src/lib/core/calendar/schedule.js'
+import {parseLimits} from '../../../src/lib/core/limits/limit-text.js'
+import {quotaBudgets} from '../../../src/lib/insight/usage/budgets.js'
+import {NamespaceRepository} from '../../../src/lib/repository/repository.js'
+import {Scene} from '../../helpers/limiter.js'
+import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {splitInto} from '../../limiter/visit.js'
+
+const HOUR_MS = 3_600_000
+const units = new Map([['usd', 'USD']])
+
+describeOnEngine('budgets of quotas', () => {
+  const table = useTable()
+  let scene: Scene
+  let own: NamespaceRepository
+
+  beforeEach(async () => {
+    scene = new Scene(table)
+    scene.nowMs = Date.UTC(2026, 10, 11)
+    own = new NamespaceRepository(scene.tenant, undefined)
+    const limits = parseLimits(['rpm=100/min', 'usd=$20/month@UTC'], calendarCheck)
+    await own.configs.set({level: 'resource', resource: 'gpt-4'}, limits)
+  })
+
+  const budgets = (entity = 'e', resource?: string) => quotaBudgets(own, {entity, resource}, scene.nowMs)
+  const use = (consume: Record<string, number>) => scene.limiter().acquire({entity: 'e', resource: 'gpt-4', consume})
+
+  it('show used, left, share, the rest of the period and the projected end, over two shards', async () => {
+    await use({usd: 1_000_000})
+    await splitInto(scene, 2, 'e')
+    for (const usd of [8_000_000, 3_000_000]) await use({usd})
+    // $12 in 10 days leave $8 for 6.67 more days.
+    expect(await budgets()).toEqual([
+      {
+        ...{resource: 'gpt-4', name: 'usd', allowance: 20_000_000, used: 12_000_000, left: 8_000_000, share: 0.6},
+        ...{since: '2026-11-01T00:00:00Z', resetsAt: '2026-12-01T00:00:00.000Z', daysLeft: 20},
+        exhaustsAt: '2026-11-17T16:00:00Z',
+      },
+    ])
+    expect(budgetLines(await budgets(), units, scene.nowMs)).toEqual([
+      '',
+      'Quota usd of gpt-4 now: $12 of $20 used (60 %), $8 left',
+      '  resets in 20 d, at 2026-12-01 00:00 UTC',
+      '  at the average rate of this period: used up at 2026-11-17 16:00 UTC',
+    ])
+    expect(await budgets('e', 'other')).toEqual([])
+    scene.nowMs = Date.UTC(2026, 11, 1)
+    expect(await budgets()).toMatchObject([{used: 0, left: 20_000_000, share: 0, exhaustsAt: null}])
+  })
+
+  it('show that a quota lasts, that it is used up, and an open session', async () => {
+    await own.configs.set({level: 'resource', resource: 'gpt-4'}, parseLimits(['s=50/5h!']))
+    await use({usd: 1_000_000, s: 10})
+    const lasting = await budgets()
+    expect(lasting).toMatchObject([
+      {name: 's', used: 10, left: 40, since: '2026-11-11T00:00:00Z', daysLeft: 0.2, exhaustsAt: null},
+      {name: 'usd', used: 1_000_000, exhaustsAt: null},
+    ])
+    expect(budgetLines(lasting, units, scene.nowMs)).toContain(
+      '  at the average rate of this period: enough until the reset',
+    )
+    scene.nowMs += HOUR_MS
+    // 10 in an hour: 40 more in four hours, just when the session ends.
+    expect(await budgets()).toMatchObject([{name: 's', exhaustsAt: null}, {}])
+    await use({s: 10})
+    expect(await budgets()).toMatchObject([{name: 's', exhaustsAt: '2026-11-11T02:30:00Z'}, {}])
+    await use({usd: 19_000_000})
+    const [, usd] = await budgets()
+    expect(usd).toMatchObject({used: 20_000_000, left: 0, share: 1, exhaustsAt: null})
+    expect(budgetLines(usd ? [usd] : [], units, scene.nowMs)).toHaveLength(3)
+    scene.nowMs += 5 * HOUR_MS
+    // The session is over, and nothing opened a new one.
+    expect((await budgets()).map(({name}) => name)).toEqual(['usd'])
+  })
+
+  it('include top-ups in the allowance, and nothing for several entities', async () => {
+    await use({usd: 5_000_000})
+    await own.topUpBucket({entity: 'e', resource: 'gpt-4'}, {usd: 10_000_000})
+    expect(await budgets()).toMatchObject([{allowance: 30_000_000, used: 5_000_000, left: 25_000_000}])
+    expect(await quotaBudgets(own, {resource: 'gpt-4'}, scene.nowMs)).toEqual([])
+  })
+})

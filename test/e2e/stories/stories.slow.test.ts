@@ -3,6 +3,7 @@ import {join} from 'node:path'
 import {afterAll, beforeAll, describe, expect, inject, it} from 'vitest'
 import {defineLimits} from '../../../src/lib/index.js'
 import {RunningProcess} from '../running-zael.js'
+import type {JsonOutput} from '../table-cli.js'
 import {type Story, writePage} from './page.js'
 import {countPast} from './past-usage.js'
 import {StoryStack} from './story-stack.js'
@@ -130,9 +131,10 @@ describe.skipIf(inject('engineEndpoint') === '')('the stories of an operator', {
     'The ten largest customers of last week, for a spreadsheet',
     'One row per customer, plain numbers, a column for each limit.',
     async () => {
-      const csv = await stack.type('zael usage top --by entity,tpm --since 7d --output csv')
+      const csv = await stack.type('zael usage top --by entity,tpm --since 7d --limit 10 --output csv')
       const [titles, ...rows] = csv.trimEnd().split('\n')
       expect(titles).toBe('entity,share,requests,used-rpm,used-tpd,used-tpm,refused,refused-tpd')
+      expect(rows.pop()).toMatch(/^Printed 10 of \d+ consumers\. Without --limit, all are printed\.$/)
       expect(rows.map(row => row.split(',')[0])).toEqual(CUSTOMERS.slice(0, 10))
       // Six days, and the traffic since.
       expect(Number(rows[0]?.split(',')[5])).toBeGreaterThanOrEqual(6 * 14 * 400 * 900)
@@ -234,6 +236,56 @@ describe.skipIf(inject('engineEndpoint') === '')('the stories of an operator', {
       const gold = await stack.type('zael entity list -m plan=gold --limit 2 --columns id,name')
       expect(gold).toContain('acme-011')
       expect(await stack.type('zael limits resolve acme-011 gpt-4')).toMatch(/rpm +600\/min\n +tpm +400k\/min\n/)
+    },
+  )
+
+  story(
+    'A month-end file with money',
+    'Finance needs the spend of every customer as a file: one row per customer, resource and limit, with refusals. Amounts are exact: reservations are settled, and refunds are subtracted. This month is not over, so its rows are marked as open.',
+    async () => {
+      const {namespace} = stack
+      await namespace.setLimits({level: 'resource', resource: 'image'}, defineLimits(['usd=$2/month@UTC']))
+      const lanes = [
+        {entity: 'cust-21', consume: {usd: 40_000}, settle: {usd: -12_501}, most: 40},
+        {entity: 'cust-22', consume: {usd: 300_000}, most: 20},
+        {entity: 'cust-23', consume: {usd: 90_000}, settle: {usd: 7_250}, most: 30},
+      ].map(lane => ({...lane, resource: 'image', pauseMs: 20}))
+      stack.send(...lanes)
+      const truth = await Promise.all(
+        lanes.map(async ({entity, consume, settle, most}) => {
+          const {admitted, refused} = await stack.until(
+            `${entity} image`,
+            tally => tally.admitted + tally.refused === most,
+          )
+          const consumed = admitted * (consume.usd + (settle?.usd ?? 0))
+          return {entity, requests: admitted, consumed, refused, refusedTokens: refused * consume.usd}
+        }),
+      )
+      const month = `${new Date().toISOString().slice(0, 7)}-01`
+      const command = `zael usage export --window monthly --since ${month}`
+      const ofLanes = ({rows}: JsonOutput) => rows.filter((row: JsonOutput) => row.resource === 'image')
+      const count = (rows: JsonOutput[]) => rows.reduce((sum, row) => sum + row.requests + row.refused, 0)
+      await stack.untilShown(command, result => count(ofLanes(result)) === 90)
+      const exact = JSON.parse((await stack.run(`${command} --json`)).stdout)
+      expect(ofLanes(exact)).toMatchObject(truth.map(figures => ({...figures, limit: 'usd', unit: 'USD', open: true})))
+      const spent = ofLanes(exact).map(({amount}: JsonOutput) => Number(amount))
+      expect(spent).toEqual(truth.map(({consumed}) => consumed / 1e6))
+
+      const columns = '--columns entity,resource,limit,unit,consumed,amount,requests,refused,refused-amount'
+      const {stdout, stderr} = await stack.run(`${command} ${columns}`)
+      stack.note(`$ ${command} ${columns} > month.csv\n${stderr}`)
+      const [titles, ...rows] = stdout.trimEnd().split('\n')
+      const money = rows.filter(row => row.includes(',image,'))
+      expect(money[0]).toBe('cust-21,image,usd,USD,1099960,1.09996,40,0,0')
+      expect(money).toHaveLength(3)
+      // Every customer is in the file.
+      const listed = new Set(rows.map(row => row.split(',')[0]))
+      expect(CUSTOMERS.filter(entity => !listed.has(entity))).toEqual([])
+      stack.note(`$ grep -e entity, -e ,usd, month.csv\n${[titles, ...money].join('\n')}`)
+      // Not on the page, which shifts times: a quota would seem to reset in the middle of a day.
+      expect((await stack.run('zael usage show cust-23 --resource image --window monthly')).stdout).toMatch(
+        /usd +\$\d\.\d+ +\$2 +\d+ % [^]*Quota usd of image now: \$\d\.\d+ of \$2 used/,
+      )
     },
   )
 

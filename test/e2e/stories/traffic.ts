@@ -8,6 +8,10 @@ export interface Lane {
   readonly consume: Readonly<Record<string, number>>
   /** Pause between two requests, in ms. */
   readonly pauseMs: number
+  /** Settles each admitted request by these amounts. */
+  readonly settle?: Readonly<Record<string, number>>
+  /** Ends after so many requests. Default: never. */
+  readonly most?: number
 }
 
 /** Outcomes of the requests of a lane. */
@@ -37,13 +41,14 @@ const errors: string[] = []
 const limiter = new RateLimiter({stack: 'local', endpoint: process.argv[2] ?? ''})
 let isOpen = true
 
-async function run({entity, resource, consume, pauseMs}: Lane): Promise<void> {
+async function run({entity, resource, consume, pauseMs, settle, most = Infinity}: Lane): Promise<void> {
   const tally: Tally = {admitted: 0, refused: 0, disabled: 0, unlimited: []}
   tallies[`${entity} ${resource}`] = tally
-  while (isOpen) {
+  for (let sent = 0; isOpen && sent < most; sent++) {
     try {
       const decision = await limiter.tryAcquire({entity, resource, consume})
       if (decision.admitted) {
+        if (settle) await decision.lease.adjust(settle)
         tally.admitted++
         tally.unlimited = decision.unlimited
       } else if (decision.reason === 'disabled') tally.disabled++

@@ -59,11 +59,15 @@ export async function* exportUsage(
   const units = await configs.units()
   for await (const {of, record} of usage.ofEntities(entities.everyId(), request)) {
     const open = windowEndMs(record.window, record.start) + LATE_MS > nowMs
-    for (const row of rowsOf(record, units)) yield {...row, parent: of.record?.parent ?? null, open}
+    yield* rowsOf(record, {parent: of.record?.parent ?? null, open}, units)
   }
 }
 
-function rowsOf(record: UsageRecord, units: ReadonlyMap<string, string>): Omit<ExportedUsage, 'parent' | 'open'>[] {
+function rowsOf(
+  record: UsageRecord,
+  {parent, open}: Pick<ExportedUsage, 'parent' | 'open'>,
+  units: ReadonlyMap<string, string>,
+): ExportedUsage[] {
   const {entity, resource, window, start, totalEvents: requests} = record
   const {requests: requestsRefused, byParent: requestsRefusedByParent, limits} = refusedIn([record])
   const counts = {requests, requestsRefused, requestsRefusedByParent}
@@ -78,7 +82,7 @@ function rowsOf(record: UsageRecord, units: ReadonlyMap<string, string>): Omit<E
     const money = (tokens: number) => (unit === null ? null : moneyDecimal(tokens))
     return [
       {
-        ...{entity, resource, window, start, ...counts, limit, unit},
+        ...{entity, parent, resource, window, start, open, ...counts, limit, unit},
         ...{consumed, amount: money(consumed), overdrawn},
         ...{refused, refusedTokens, refusedAmount: money(refusedTokens)},
       },

@@ -47,7 +47,7 @@ export async function quotaBudgets(
 }
 
 /** `undefined` for a session that is not open. */
-export function budgetOf(
+function budgetOf(
   {name, level, capacity, resetsAt}: LimitLevel,
   limit: Limit | undefined,
   nowMs: number,

@@ -51,7 +51,7 @@ export interface WriteMark {
 export const MARK_SLOTS = 8
 
 /** For writes beside those of queues: a queue's write that is delivered twice must find its own mark in its slot (S6). */
-export const GATHER_SLOT = MARK_SLOTS
+export const GATHER_SLOT = 8
 
 export function newMark(table: Pick<Table, 'randomBytes'>): WriteMark {
   const [slot = 0, ...nonce] = table.randomBytes(9)

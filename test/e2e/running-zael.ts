@@ -53,8 +53,8 @@ export class RunningProcess implements RunningZael {
   #stdout = ''
   #stderr = ''
 
-  constructor(args: readonly string[]) {
-    const env = cleanEnvironment({NO_COLOR: '1'})
+  constructor(args: readonly string[], given: Readonly<Record<string, string>> = {}) {
+    const env = cleanEnvironment({NO_COLOR: '1', ...given})
     this.#child = spawn(process.execPath, [BIN, ...args], {env, stdio: ['ignore', 'pipe', 'pipe']})
     this.#child.stdout.setEncoding('utf8').on('data', chunk => {
       this.#stdout += chunk

@@ -1,7 +1,9 @@
+import {EventEmitter, once} from 'node:events'
 import {writeFile} from 'node:fs/promises'
 import {join} from 'node:path'
 import {afterAll, beforeAll, describe, expect, inject, it} from 'vitest'
 import {defineLimits} from '../../../src/lib/index.js'
+import {engineProxy} from '../engine-proxy.js'
 import {RunningProcess} from '../running-zael.js'
 import type {JsonOutput} from '../table-cli.js'
 import {type Story, writePage} from './page.js'
@@ -213,6 +215,63 @@ describe.skipIf(inject('engineEndpoint') === '')('the stories of an operator', {
       expect(await stack.type('zael limits plan -f limits.yaml')).toMatch(/resource gpt-4.*tpm 1M\/min → 100k\/min/)
       expect(await stack.type('zael limits apply -f limits.yaml --yes')).toContain('everything matches the manifest')
       await stack.type('zael limits diff -f limits.yaml')
+    },
+  )
+
+  story(
+    'Two people apply at once',
+    'Bob applies his file while Ada applies hers. One run at a time changes the limits; the other one names the holder and exits with code 5. A plan file is applied exactly, or not at all. The lock of a killed process expires after 30 seconds; `limits unlock` removes it at once.',
+    async () => {
+      const {stdout: current} = await stack.run('zael limits export')
+      const write = (name: string, rate: string) =>
+        writeFile(join(stack.user.folder, name), current.replace('tpm: 100k/min', `tpm: ${rate}`))
+      await write('bob.yaml', '120k/min')
+      await write('ada.yaml', '150k/min')
+      const rate = async () => (await stack.namespace.configs.get({level: 'resource', resource: 'gpt-4'}))?.limits[1]
+      /** Bob's run, in a process of its own; it stays at its first change until the returned function is called. */
+      const bobApplies = async () => {
+        const steps = new EventEmitter()
+        const [reached, opened] = [once(steps, 'reached'), once(steps, 'opened')]
+        const proxy = await engineProxy(stack.endpoint, async operation => {
+          if (operation === 'TransactWriteItems') {
+            steps.emit('reached')
+            await opened
+          }
+          return 'answered' as const
+        })
+        const flags = ['--stack', 'local', '--endpoint-url', proxy.endpoint]
+        const file = join(stack.user.folder, 'bob.yaml')
+        const run = new RunningProcess(['limits', 'apply', '-f', file, '--yes', ...flags], {
+          ZAEL_PRINCIPAL: 'bob@build-7',
+        })
+        await reached
+        return {run, proceed: () => steps.emit('opened'), proxy}
+      }
+
+      const bob = await bobApplies()
+      const refused = await stack.type('zael limits apply -f ada.yaml --yes', 5)
+      expect(refused).toMatch(/bob@build-7 \(process \d+ on .*\) has been applying a manifest to this namespace since /)
+      bob.proceed()
+      const {code, stdout} = await bob.run.ended
+      expect([code, (await rate())?.capacity]).toEqual([0, 120_000])
+      expect(stdout).toContain('Applied: everything matches the manifest')
+      await bob.proxy[Symbol.asyncDispose]()
+
+      expect(await stack.type('zael limits plan -f ada.yaml --out plan.json')).toMatch(/tpm 120k\/min → 150k\/min/)
+      expect(await stack.type('zael limits set --resource gpt-4 tpm=90k/min')).toMatch(/tpm +120k\/min → 90k\/min/)
+      expect(await stack.type('zael limits apply plan.json --yes', 5)).toContain('(planned from other values)')
+      expect((await rate())?.capacity).toBe(90_000)
+
+      const killed = await bobApplies()
+      await killed.run.stop('SIGKILL')
+      killed.proceed()
+      await killed.proxy[Symbol.asyncDispose]()
+      await stack.type('zael limits apply -f ada.yaml --yes', 5)
+      expect(await stack.type('zael limits unlock --yes')).toContain('Removed the lock of bob@build-7')
+      expect(await stack.type('zael limits apply -f ada.yaml --yes')).toContain('everything matches the manifest')
+      expect((await rate())?.capacity).toBe(150_000)
+      expect(await stack.type(`zael audit list '$RESOURCE:gpt-4' --limit 2`)).toMatch(/ ada@laptop /)
+      expect((await stack.run('zael limits apply -f limits.yaml --yes')).code).toBe(0)
     },
   )
 

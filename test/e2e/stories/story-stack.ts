@@ -69,7 +69,7 @@ export class StoryStack {
 
   run(command: string): Promise<Outcome> {
     const words = [...command.matchAll(/'([^']*)'|(\S+)/g)].map(([, quoted, bare]) => quoted ?? bare ?? '')
-    const env = {...this.user.env, ZAEL_STACK: 'local', NO_COLOR: '1', COLUMNS}
+    const env = {...this.user.env, ZAEL_STACK: 'local', ZAEL_PRINCIPAL: 'ada@laptop', NO_COLOR: '1', COLUMNS}
     return zael(words.slice(1), {env, cwd: this.user.folder})
   }
 

@@ -95,6 +95,7 @@ const LOOKS: Steps<NamespaceRepository> = {
   'entities.parents': tenant => tenant.entities.parents('child'),
   'entities.countRemoval': tenant => tenant.entities.countRemoval('child'),
   'provisioner.get': tenant => tenant.provisioner.get(),
+  'applyLock.get': tenant => tenant.applyLock.get(),
   endedCopies: tenant => tenant.endedCopies(),
   bucket: tenant => tenant.bucket({entity: 'child', resource: RESOURCE}),
   usageWindows: async tenant => {
@@ -150,6 +151,16 @@ const CHANGES: Steps<NamespaceRepository> = {
   'provisioner.save': async tenant => {
     const divided = await tenant.provisioner.save(manyManaged(25), await tenant.provisioner.get())
     await tenant.provisioner.save(MANAGED, divided)
+  },
+  'applyLock.take': async tenant => {
+    const lock = await tenant.applyLock.take({owner: 'tester'})
+    await lock.save({})
+    await lock.release()
+  },
+  'applyLock.remove': async tenant => {
+    const lock = await tenant.applyLock.take({owner: 'tester'})
+    await tenant.applyLock.remove(lock.record)
+    await lock.abandon()
   },
   'entities.delete': tenant => tenant.entities.delete('child'),
 }

@@ -34,7 +34,7 @@ export const watchFlags = {
   }),
   once: boolean({
     description:
-      'Poll once, print the result and exit. Reads up to about 1,900 buckets, those in use first. Sorting by rate, empty or ' +
+      'Poll once, print the result and exit. Reads every bucket in use, and others up to about 1,900. Sorting by rate, empty or ' +
       'pressure reads them again after --interval.',
   }),
   all: boolean({

@@ -1,6 +1,7 @@
 import {afterEach, beforeEach, expect, it, vi} from 'vitest'
 import {parseLimits} from '../../../src/lib/core/limits/limit-text.js'
 import {windowStart} from '../../../src/lib/core/window.js'
+import {batchWrite} from '../../../src/lib/dynamo/batch.js'
 import {recentStart} from '../../../src/lib/insight/usage/refused.js'
 import {Catalogue} from '../../../src/lib/live/poll/catalogue.js'
 import {ONCE_UNITS} from '../../../src/lib/live/poll/poll-plan.js'
@@ -113,6 +114,25 @@ describeOnEngine('a snapshot', () => {
     expect(known.count).toBe(2500)
     expect(used.filter(entity => readings.has(`${entity}#r`))).toEqual(used.slice(0, 3))
     expect(lastPoll.usedFirst).toEqual({since: recentStart(tenant.nowMs), isComplete: true})
+  })
+
+  it('finds a refused bucket among more buckets in use than it reads otherwise', async () => {
+    await putMany(2500)
+    const start = windowStart('hourly', tenant.nowMs)
+    const puts = Array.from({length: 2500}, (_, user) => {
+      const record = {
+        namespace: tenant.namespace,
+        entity: `user-${user}`,
+        resource: 'r',
+        window: 'hourly',
+        start,
+      } as const
+      return {put: encodeUsage({...record, totalEvents: 1, tokens: new Map(), ttlSeconds: undefined})}
+    })
+    await batchWrite(tenant.transport, tenant.name, puts, {backoff: tenant.backoff})
+    const {readings, lastPoll} = await read(undefined, undefined, false)
+    expect(readings.size).toBe(2500)
+    expect(lastPoll.usedFirst?.isComplete).toBe(true)
   })
 
   it('reads the same buckets again for rates, and no others', async () => {

@@ -9,8 +9,12 @@ const LISTING_UNITS = 10
 
 /** Read units of a single poll that no other follows. */
 export const ONCE_UNITS = 1000
-/** Part of `ONCE_UNITS`, for listing buckets; the same again for finding those in use. */
+/** Part of `ONCE_UNITS`, for listing buckets. */
 export const ONCE_LISTING_UNITS = 100
+/** For all buckets in use, one of which may be the refused one. Less than a cent. */
+export const USED_UNITS = 10_000
+/** Part of `USED_UNITS`, for finding them. */
+export const USED_LISTING_UNITS = 1000
 
 /** Reserved for buckets that are neither visible nor active, so that every bucket is read in turn. */
 const ROTATION_FRACTION = 0.25

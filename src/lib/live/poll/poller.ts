@@ -21,8 +21,11 @@ import {
   MIN_UNITS_PER_SHARD,
   ONCE_LISTING_UNITS,
   ONCE_UNITS,
+  type PollCandidate,
   pageSize,
   planReads,
+  USED_LISTING_UNITS,
+  USED_UNITS,
 } from './poll-plan.js'
 import {bucketId, entityOf, trimmedRecord} from './reading.js'
 
@@ -97,15 +100,17 @@ export class BucketPoller {
       const spent = () => this.#meter.since(before).read
       do await this.#list(this.#catalogue, signal)
       while (this.#listing.start !== undefined && spent() < ONCE_LISTING_UNITS)
-      const affordable = () => affordableShards(spent(), this.#unitsPerShard, ONCE_UNITS)
-      const shards = this.#catalogue.candidates().reduce((sum, each) => sum + each.shards, 0)
-      const isAll = this.#isComplete && shards <= affordable()
+      const affordable = (units: number) => affordableShards(spent(), this.#unitsPerShard, units)
+      const shardsOf = (candidates: readonly PollCandidate[]) => candidates.reduce((sum, {shards}) => sum + shards, 0)
+      const isAll = this.#isComplete && shardsOf(this.#catalogue.candidates()) <= affordable(ONCE_UNITS)
       const used = isAll || this.#scope.kind === 'entity' ? undefined : await this.#findUsed(signal)
       const first = used?.ids ?? new Set()
       const candidates = this.#catalogue
         .candidates()
         .toSorted((a, b) => Number(first.has(b.id)) - Number(first.has(a.id)))
-      const chosen = planReads(candidates, new Set(), affordable())
+      const inUse = shardsOf(candidates.slice(0, first.size))
+      const most = Math.max(affordable(ONCE_UNITS), Math.min(inUse, affordable(USED_UNITS)))
+      const chosen = planReads(candidates, new Set(), most)
       const existing = await this.#read(this.#catalogue, chosen, signal)
       const areRead = chosen.filter(id => first.has(id)).length === first.size
       const usedFirst = used && {since: used.since, isComplete: used.isComplete && areRead}
@@ -121,7 +126,7 @@ export class BucketPoller {
       for await (const address of usedBuckets(this.#table, resource, since, signal)) {
         ids.add(bucketId(address))
         this.#catalogue.addShards([address])
-        if (this.#meter.since(before).read > ONCE_LISTING_UNITS) return {ids, since, isComplete: false}
+        if (this.#meter.since(before).read > USED_LISTING_UNITS) return {ids, since, isComplete: false}
       }
     }
     return {ids, since, isComplete: true}
@@ -236,7 +241,7 @@ export interface SnapshotOptions {
   readonly signal: AbortSignal
   /** Reads the same buckets again after this pause: rates need two readings. `undefined`: reads once. */
   readonly againAfterMs?: number | undefined
-  /** Every bucket at any cost; otherwise up to `ONCE_UNITS`. */
+  /** Every bucket at any cost; otherwise up to `ONCE_UNITS`, or `USED_UNITS` for buckets in use. */
   readonly isWhole?: boolean | undefined
 }
 

@@ -42,8 +42,8 @@ describe.each([
     const rows = [['an-id-of-20-letters!', 'a text that is thirty letters.', 123456789]]
     const at = async (width: number) => (await tabled(columns, rows, {header: true, width, isTerminal})).slice(0, 2)
     expect(await at(40)).toEqual([
-      'ID            TEXT                     N',
-      'an-id-of-20…  a text that …  123,456,789',
+      'ID              TEXT                   N',
+      'an-id-of-20-l…  a text tha…  123,456,789',
     ])
     expect((await at(200))[1]).toContain('a text that is thirty letters.')
   })
@@ -77,7 +77,7 @@ describe.each([
     const columns = [{header: 'ID'}, {header: 'TEXT'}, {header: 'N'}]
     const rows = [['an-id-of-20-letters!', 'a text that is thirty letters.', 123456789]]
     const at = async (width: number) => (await tabled(columns, rows, {header: false, width, isTerminal}))[0]
-    expect(await at(20)).toBe('an-id-of…  a text t…')
+    expect(await at(20)).toBe('an-id-of-20-letters!')
     expect(await at(13)).toBe('an-id-of-20-…')
     expect(await at(5)).toBe('an-i…')
   })
@@ -147,6 +147,16 @@ describe('columns that do not fit', () => {
     expect((await at(35)).slice(1)).toEqual(['Not shown (--output json): AGE'])
     expect((await at(18)).slice(1)).toEqual(['Not shown', '    (--output', '    json): size,', '    AGE'])
     expect((await at(40))[0]).toBe('a-name-of-16-char  1,234,567,890')
+  })
+
+  it('are dropped before the name of a row is cut short', async () => {
+    const names = [
+      ['cust-0000', 'rpm', 600, 600],
+      ['cust-0001', 'tpm', 60_000, 60_000],
+    ]
+    const shown = [{header: 'ENTITY'}, {header: 'LIMIT'}, {header: 'LEVEL'}, {header: 'CAPACITY'}]
+    const lines = await tabled(shown, names, {header: false, width: 28, isTerminal: true})
+    expect(lines.slice(0, 2)).toEqual(['cust-0000  rpm     600', 'cust-0001  tpm  60,000'])
   })
 
   it('are also named below a table with too many rows to be drawn by cli-table3', async () => {

@@ -82,7 +82,12 @@ function narrowed(columns: readonly PlacedColumn[], width: number, narrowest: nu
   const widths = columns.map(column => column.width)
   let excess = totalOf(columns) - width
   while (excess > 0) {
-    const candidates = columns.map(({isRight, fit}, index) => (isRight || fit !== undefined ? 0 : (widths[index] ?? 0)))
+    const candidates = columns.map(({isRight, fit}, index) => {
+      const own = widths[index] ?? 0
+      // The first column names the row: cut short, several rows look the same.
+      const isName = index === 0 && columns.length > 1 && own <= READABLE
+      return isRight || fit !== undefined || isName ? 0 : own
+    })
     const widest = Math.max(...candidates)
     if (widest <= narrowest) break
     widths[candidates.indexOf(widest)] = widest - 1

@@ -436,4 +436,21 @@ describeOnBoth('a bypass', {timeout: 60_000}, table => {
     expect(await isAdmitted(limiter.acquire(request({rpm: 10})))).toBe(true)
     expect(await rpm()).toEqual({tokens: 0, consumed: 8 + 18 + 200 + 10})
   })
+
+  it('ends at its instant in every process, with the mark on the bucket', async () => {
+    const limiter = await running(5)
+    const endMs = Math.ceil((scene.nowMs + 600_000) / 60_000) * 60_000
+    await repository.setAccess(ENTITY, 'bypass', {until: new Date(endMs)})
+    const other = scene.limiter({configCacheMs: 600_000})
+    scene.nowMs += 1001
+    for (const atMs of [scene.nowMs, endMs - 30_000, endMs - 1]) {
+      scene.nowMs = atMs
+      for (const each of [limiter, other]) await bypassed(each, 2, 50)
+    }
+    expect((await stored())?.bypass).toEqual(n(endMs))
+    scene.nowMs = endMs
+    for (const each of [limiter, other, scene.limiter()])
+      expect(await isAdmitted(each.acquire(request({rpm: 6})))).toBe(false)
+    expect(await stored()).not.toHaveProperty('bypass')
+  })
 })

@@ -1,6 +1,7 @@
 import {beforeEach, expect, it} from 'vitest'
 import type {RefusedDecision} from '../../src/lib/limiter/decision.js'
 import {ResourceDisabled} from '../../src/lib/limiter/refusal/errors.js'
+import {tidyBoosts} from '../../src/lib/repository/limits/limit-sync.js'
 import {NamespaceRepository} from '../../src/lib/repository/repository.js'
 import {bool, type Item} from '../../src/lib/schema/attribute-value.js'
 import {configKey} from '../../src/lib/schema/config-record.js'
@@ -310,5 +311,76 @@ describeOnBoth('the switch of a resource or entity', {timeout: 60_000}, table =>
     const racing = new NamespaceRepository({...scene.tenant, transport: {...table.transport, send}}, undefined)
     expect((await racing.entities.delete('user-1')).blocks).toEqual([DEFAULT])
     expect(await isDisabled(scene.limiter().acquire(request({rpm: 1})))).toBe(true)
+  })
+
+  it('expires in every process at the same instant, marks included, whatever is cached', async () => {
+    const limiters = [scene.limiter(), scene.limiter({configCacheMs: 600_000})]
+    for (const limiter of limiters) await limiter.acquire(request({rpm: 1}))
+    const endMs = Math.ceil((scene.nowMs + 7_200_000) / 60_000) * 60_000
+    await repository.setAccess(ENTITY, 'disabled', {until: new Date(endMs - 30_000), reason: 'chargeback'})
+    expect((await stored())?.disabled).toEqual(bool(true))
+    for (const atMs of [scene.nowMs, endMs - 1]) {
+      scene.nowMs = atMs
+      for (const limiter of limiters) expect(await isDisabled(limiter.acquire(request({rpm: 1})))).toBe(true)
+    }
+    scene.nowMs = endMs
+    for (const limiter of [...limiters, scene.limiter()])
+      expect(await isAdmitted(limiter.acquire(request({rpm: 1})))).toBe(true)
+    expect(await stored()).not.toHaveProperty('disabled')
+    expect(await repository.configs.get(ENTITY)).toBeUndefined()
+    // Stays stored until no clock can be before the end.
+    const config = async () =>
+      (
+        await table.transport.send('GetItem', {
+          TableName: table.name,
+          Key: wireKey(configKey(scene.namespace, ENTITY)),
+          ConsistentRead: true,
+        })
+      ).Item
+    expect(await tidyBoosts(scene.tenant)).toBe(0)
+    expect(await config()).toMatchObject({disabled: bool(true), disabled_reason: {S: 'chargeback'}})
+    scene.nowMs = endMs + 300_000
+    expect(await tidyBoosts(scene.tenant, {principal: 'aggregator'})).toBe(1)
+    expect(await config()).toBeUndefined()
+    expect(await tidyBoosts(scene.tenant)).toBe(0)
+  })
+
+  it('is no longer temporary once it is set without an end, and ends early', async () => {
+    const until = new Date(scene.nowMs + 3_600_000)
+    await repository.setAccess(ENTITY, 'disabled', {until})
+    await repository.setLimits(ENTITY, ['rpm=50/min'])
+    expect(await repository.configs.get(ENTITY)).toMatchObject({access: 'disabled', accessUntilMs: expect.any(Number)})
+    await repository.setAccess(ENTITY, 'disabled')
+    scene.nowMs += 7_200_000
+    expect(await isDisabled(scene.limiter().acquire(request({rpm: 1})))).toBe(true)
+    expect(await tidyBoosts(scene.tenant)).toBe(0)
+    await repository.setAccess(ENTITY, 'disabled', {until: new Date(scene.nowMs + 3_600_000)})
+    await repository.setAccess(ENTITY, undefined, {from: 'disabled'})
+    expect(await isAdmitted(scene.limiter().acquire(request({rpm: 1})))).toBe(true)
+    expect(await failure(repository.setAccess(ENTITY, undefined, {until}))).toMatchObject({code: 'switch.removed'})
+    expect(await failure(repository.setAccess(ENTITY, 'disabled', {until}))).toMatchObject({code: 'until.past'})
+  })
+
+  it('removes an expired switch with its limits kept, and keeps the block of a deleted entity until its end', async () => {
+    await repository.entities.create({id: 'user-1'})
+    await repository.setLimits(ENTITY, ['rpm=50/min'])
+    const endMs = Math.ceil((scene.nowMs + 3_600_000) / 60_000) * 60_000
+    await repository.setAccess(ENTITY, 'disabled', {until: new Date(endMs)})
+    scene.nowMs = endMs + 1000
+    // A change within minutes of the end keeps the expired switch for the clean-up.
+    await repository.setLimits(ENTITY, ['tpm=5/min'])
+    scene.nowMs = endMs + 300_000
+    expect(await tidyBoosts(scene.tenant)).toBe(1)
+    expect(await repository.configs.get(ENTITY)).toMatchObject({limits: [{name: 'rpm'}, {name: 'tpm'}]})
+    expect((await repository.configs.get(ENTITY))?.access).toBeUndefined()
+    const laterMs = Math.ceil((scene.nowMs + 3_600_000) / 60_000) * 60_000
+    await repository.setAccess(DEFAULT, 'disabled', {until: new Date(laterMs)})
+    await repository.entities.delete('user-1')
+    expect(await isDisabled(scene.limiter().acquire(request({rpm: 1})))).toBe(true)
+    scene.nowMs = laterMs
+    expect(await isAdmitted(scene.limiter().acquire(request({rpm: 1})))).toBe(true)
+    scene.nowMs = laterMs + 300_000
+    expect(await tidyBoosts(scene.tenant)).toBe(1)
+    expect(await repository.configs.ofEntity('user-1')).toEqual([])
   })
 })

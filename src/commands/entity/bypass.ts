@@ -3,6 +3,7 @@ import {
   entitySwitchArgs,
   entitySwitchExamples,
   SwitchCommand,
+  temporaryFlags,
 } from '../../lib/cli/limits/switch-command.js'
 
 export default class EntityBypass extends SwitchCommand<typeof EntityBypass> {
@@ -16,9 +17,12 @@ export default class EntityBypass extends SwitchCommand<typeof EntityBypass> {
 
   static override args = entitySwitchArgs
 
-  static override flags = entityLiftFlags
+  static override flags = {...entityLiftFlags, ...temporaryFlags}
 
-  static override examples = entitySwitchExamples('bypass')
+  static override examples = [
+    ...entitySwitchExamples('bypass'),
+    {command: 'zael entity bypass user-7 --for 30m', description: 'For half an hour'},
+  ]
 
   protected readonly verb = 'bypass'
 }

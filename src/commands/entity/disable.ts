@@ -3,6 +3,7 @@ import {
   entitySwitchExamples,
   entitySwitchFlags,
   SwitchCommand,
+  temporaryFlags,
 } from '../../lib/cli/limits/switch-command.js'
 
 export default class EntityDisable extends SwitchCommand<typeof EntityDisable> {
@@ -15,9 +16,12 @@ export default class EntityDisable extends SwitchCommand<typeof EntityDisable> {
 
   static override args = entitySwitchArgs
 
-  static override flags = entitySwitchFlags
+  static override flags = {...entitySwitchFlags, ...temporaryFlags}
 
-  static override examples = entitySwitchExamples('disable')
+  static override examples = [
+    ...entitySwitchExamples('disable'),
+    {command: "zael entity disable key-9 --for 2h --reason 'chargeback 4711'", description: 'For two hours'},
+  ]
 
   protected readonly verb = 'disable'
 }

@@ -1,4 +1,9 @@
-import {resourceSwitchArgs, resourceSwitchExamples, SwitchCommand} from '../../lib/cli/limits/switch-command.js'
+import {
+  resourceSwitchArgs,
+  resourceSwitchExamples,
+  SwitchCommand,
+  temporaryFlags,
+} from '../../lib/cli/limits/switch-command.js'
 
 export default class ResourceBypass extends SwitchCommand<typeof ResourceBypass> {
   static override summary = 'Admit and count every request for a resource'
@@ -10,7 +15,12 @@ export default class ResourceBypass extends SwitchCommand<typeof ResourceBypass>
 
   static override args = resourceSwitchArgs
 
-  static override examples = resourceSwitchExamples('bypass')
+  static override flags = temporaryFlags
+
+  static override examples = [
+    ...resourceSwitchExamples('bypass'),
+    {command: 'zael resource bypass gpt-4 --for 30m', description: 'For half an hour'},
+  ]
 
   protected readonly verb = 'bypass'
 }

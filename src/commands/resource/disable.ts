@@ -1,4 +1,9 @@
-import {resourceSwitchArgs, resourceSwitchExamples, SwitchCommand} from '../../lib/cli/limits/switch-command.js'
+import {
+  resourceSwitchArgs,
+  resourceSwitchExamples,
+  SwitchCommand,
+  temporaryFlags,
+} from '../../lib/cli/limits/switch-command.js'
 
 export default class ResourceDisable extends SwitchCommand<typeof ResourceDisable> {
   static override summary = 'Refuse every request for a resource'
@@ -10,7 +15,12 @@ export default class ResourceDisable extends SwitchCommand<typeof ResourceDisabl
 
   static override args = resourceSwitchArgs
 
-  static override examples = resourceSwitchExamples('disable')
+  static override flags = temporaryFlags
+
+  static override examples = [
+    ...resourceSwitchExamples('disable'),
+    {command: 'zael resource disable gpt-4 --for 30m', description: 'For half an hour'},
+  ]
 
   protected readonly verb = 'disable'
 }

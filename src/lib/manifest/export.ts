@@ -108,9 +108,12 @@ function requireExpressible({scope, unsupported}: ConfigRecord): void {
   if (unsupported) throw new UnsupportedFeature(`In a manifest, ${nameOf(scope)}`, unsupported, {scope})
 }
 
-/** Omits limits copied for a boost: they expire with it. */
-const withoutCopy = (record: ConfigRecord): ConfigRecord =>
-  record.copiedUntilMs !== undefined ? {...record, limits: []} : record
+/** Omits what expires: limits copied for a boost, and a temporary switch. */
+const withoutCopy = (record: ConfigRecord): ConfigRecord => ({
+  ...record,
+  ...(record.copiedUntilMs !== undefined && {limits: []}),
+  ...(record.accessUntilMs !== undefined && {access: undefined}),
+})
 
 const saysSomething = (record: ConfigRecord): boolean => Object.keys(scopeForm(record)).length > 0
 

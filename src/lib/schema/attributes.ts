@@ -89,6 +89,10 @@ export const attributes = {
     revision: 'rev',
     /** `BOOL true`, `BOOL false` or the text `bypass`; absent if the next level decides. */
     disabled: 'disabled',
+    /** Epoch ms at which the switch expires. Clients that put whole items drop it: their switch stays. */
+    accessUntil: 'disabled_until',
+    /** Why an operator set the switch. Requests never see it. */
+    accessReason: 'disabled_reason',
     /** ISO 8601: the entity was deleted, and its id stays blocked. */
     deletedAt: 'deleted_at',
     /** Absent if the next level decides. */
@@ -101,6 +105,8 @@ export const attributes = {
   /** Windows that expire. Stored beside the configuration, which other clients replace as a whole. */
   boost: {
     boosts: 'boosts',
+    /** Epoch ms at which the switch of the scope expires. */
+    accessUntil: 'switch_until',
     revision: 'rev',
   },
 

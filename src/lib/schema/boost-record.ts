@@ -1,4 +1,4 @@
-import {type Item, isoSeconds, type Key, n, readString, s} from './attribute-value.js'
+import {type Item, isoSeconds, type Key, n, readNumber, readString, s} from './attribute-value.js'
 import {attributes} from './attributes.js'
 import type {ConfigScope} from './config-record.js'
 import {type Json, readMap} from './json-attribute.js'
@@ -19,6 +19,8 @@ export interface BoostRecord {
   readonly namespace: string
   readonly scope: ConfigScope
   readonly boosts: ReadonlyMap<string, StoredBoost>
+  /** Epoch ms at which the scope's switch expires. */
+  readonly accessUntilMs?: number | undefined
   readonly revision: string
 }
 
@@ -29,7 +31,7 @@ export function boostKey(namespace: string, scope: ConfigScope): Key {
   return keys.boost(namespace, scope.level === 'entity' ? scope.entity : '', scope.resource)
 }
 
-export function encodeBoosts({namespace, scope, boosts, revision}: BoostRecord): Item {
+export function encodeBoosts({namespace, scope, boosts, accessUntilMs, revision}: BoostRecord): Item {
   const forms = [...boosts].map(([limit, {windows, zone, untilMs, since, by}]) => {
     const form: Item = {windows: s(windows), zone: s(zone), until: n(untilMs), since: s(since)}
     return [limit, {M: by === undefined ? form : {...form, by: s(by)}}] as const
@@ -38,6 +40,7 @@ export function encodeBoosts({namespace, scope, boosts, revision}: BoostRecord):
     ...wireKey(boostKey(namespace, scope)),
     ...registryIndexKeys(namespace),
     [names.boosts]: {M: Object.fromEntries(forms)},
+    ...(accessUntilMs !== undefined && {[names.accessUntil]: n(accessUntilMs)}),
     [names.revision]: s(revision),
   }
 }
@@ -51,7 +54,9 @@ export function decodeBoosts(item: Item): BoostRecord | undefined {
     const boost = boostOf(form)
     if (boost) boosts.set(limit, boost)
   }
-  return {namespace, scope: scopeOf(entity, resource), boosts, revision: readString(item, names.revision) ?? ''}
+  const accessUntilMs = readNumber(item, names.accessUntil)
+  const revision = readString(item, names.revision) ?? ''
+  return {namespace, scope: scopeOf(entity, resource), boosts, accessUntilMs, revision}
 }
 
 function scopeOf(entity: string, resource: string): ConfigScope {

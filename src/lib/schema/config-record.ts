@@ -4,6 +4,7 @@ import {
   type AttributeValue,
   bool,
   type Item,
+  isoSeconds,
   type Key,
   n,
   readBoolean,
@@ -37,6 +38,10 @@ export interface ConfigRecord {
   readonly auditRetentionDays: number | undefined
   /** Whether requests are admitted and limits apply; absent if the next level decides. Not at the system level. */
   readonly access?: AccessSwitch | undefined
+  /** Epoch ms from which the switch no longer applies; absent if it stays. */
+  readonly accessUntilMs?: number | undefined
+  /** Why an operator set the switch. */
+  readonly accessReason?: string | undefined
   /** The entity was deleted at this instant, ISO 8601. Its id stays blocked. */
   readonly deletedAt?: string | undefined
   /** Whether requests also charge the parent; absent if the next level or the entity decides. Not at system level. */
@@ -56,7 +61,12 @@ const names = attributes.config
 export const POLICY_ATTRIBUTES: readonly string[] = [names.disabled, names.cascade]
 
 /** Changed only together with the switch. */
-export const SWITCH_ATTRIBUTES: readonly string[] = [...POLICY_ATTRIBUTES, names.deletedAt]
+export const SWITCH_ATTRIBUTES: readonly string[] = [
+  ...POLICY_ATTRIBUTES,
+  names.accessUntil,
+  names.accessReason,
+  names.deletedAt,
+]
 
 /** Whether more than `limits` is left: a policy, or limits that cannot be read. */
 export function hasMoreThanLimits(item: Item, limits: readonly string[]): boolean {
@@ -66,11 +76,12 @@ export function hasMoreThanLimits(item: Item, limits: readonly string[]): boolea
 
 export const holdsOnlyPolicies = (item: Item): boolean => limitAttributesIn(item).length === 0 && !hasSettings(item)
 
-export const isBlock = (item: Item): boolean => readBoolean(item, names.disabled) === true
+export const isBlock = (item: Item, nowMs: number): boolean =>
+  readBoolean(item, names.disabled) === true && (readNumber(item, names.accessUntil) ?? Infinity) > nowMs
 
 /** Only the block of a deleted entity is left. */
-export const isBareBlock = (item: Item): boolean =>
-  isBlock(item) && names.deletedAt in item && !(names.cascade in item) && holdsOnlyPolicies(item)
+export const isBareBlock = (item: Item, nowMs: number): boolean =>
+  isBlock(item, nowMs) && names.deletedAt in item && !(names.cascade in item) && holdsOnlyPolicies(item)
 
 const hasPolicy = (item: Item): boolean => POLICY_ATTRIBUTES.some(name => name in item)
 
@@ -111,6 +122,8 @@ export function encodeConfig(record: ConfigRecord): Item {
   if (record.onUnavailable !== undefined) item[names.onUnavailable] = s(record.onUnavailable)
   if (record.auditRetentionDays !== undefined) item[names.auditRetentionDays] = n(record.auditRetentionDays)
   if (record.access !== undefined) item[names.disabled] = encodeAccess(record.access)
+  if (record.accessUntilMs !== undefined) item[names.accessUntil] = n(record.accessUntilMs)
+  if (record.accessReason !== undefined) item[names.accessReason] = s(record.accessReason)
   if (record.deletedAt !== undefined) item[names.deletedAt] = s(record.deletedAt)
   if (record.cascade !== undefined) item[names.cascade] = bool(record.cascade)
   if (record.copiedUntilMs !== undefined) item[names.copiedUntil] = n(record.copiedUntilMs)
@@ -123,6 +136,8 @@ export function decodeConfig(item: Item, readLimits = decodeConfigLimits): Confi
   const key = parseItemKey(item)
   if (!key) return undefined
   const onUnavailable = readString(item, names.onUnavailable)
+  const accessUntilMs = readNumber(item, names.accessUntil)
+  const accessReason = readString(item, names.accessReason)
   const deletedAt = readString(item, names.deletedAt)
   const cascade = readBoolean(item, names.cascade)
   const unsupported = unsupportedOf(configFeatures(item))
@@ -132,6 +147,8 @@ export function decodeConfig(item: Item, readLimits = decodeConfigLimits): Confi
     onUnavailable: onUnavailable === 'allow' || onUnavailable === 'block' ? onUnavailable : undefined,
     auditRetentionDays: readNumber(item, names.auditRetentionDays),
     ...(names.disabled in item && {access: decodeAccess(item)}),
+    ...(accessUntilMs !== undefined && {accessUntilMs}),
+    ...(accessReason !== undefined && {accessReason}),
     ...(deletedAt !== undefined && {deletedAt}),
     ...(cascade !== undefined && {cascade}),
     ...(copiedUntilMs !== undefined && {copiedUntilMs}),
@@ -156,11 +173,25 @@ export function decodeConfig(item: Item, readLimits = decodeConfigLimits): Confi
 export const isCopyOver = ({copiedUntilMs}: Pick<ConfigRecord, 'copiedUntilMs'>, atMs: number): boolean =>
   copiedUntilMs !== undefined && copiedUntilMs <= atMs
 
-export function countingAt(record: ConfigRecord | undefined, atMs: number): ConfigRecord | undefined {
-  if (!record || !isCopyOver(record, atMs)) return record
+/** Without a switch and copied limits that have expired. */
+export function countingAt(stored: ConfigRecord | undefined, atMs: number): ConfigRecord | undefined {
+  const record = stored && isAccessOver(stored, atMs) ? withoutAccess(stored) : stored
+  if (!record) return undefined
+  if (!isCopyOver(record, atMs)) return record === stored || saysSomething(record) ? record : undefined
   const {copiedUntilMs: _, unsupported: __, ...rest} = record
   return rest.access === undefined && rest.cascade === undefined ? undefined : {...rest, limits: []}
 }
+
+export const isAccessOver = ({accessUntilMs}: Pick<ConfigRecord, 'accessUntilMs'>, atMs: number): boolean =>
+  accessUntilMs !== undefined && accessUntilMs <= atMs
+
+function withoutAccess(record: ConfigRecord): ConfigRecord {
+  const {access: _, accessUntilMs: __, accessReason: ___, deletedAt: ____, ...rest} = record
+  return rest
+}
+
+const saysSomething = ({scope, limits, cascade, unsupported}: ConfigRecord): boolean =>
+  scope.level === 'system' || limits.length > 0 || cascade !== undefined || unsupported !== undefined
 
 const BYPASS = 'bypass'
 
@@ -195,15 +226,17 @@ export const hasSettings = (item: Item): boolean => names.onUnavailable in item 
 
 export const hasConfigVersion = (item: Item): boolean => names.version in item || hasPolicy(item)
 
-/** An omitted field stays; `undefined` lets the next level decide. */
-export type Policies = Pick<ConfigRecord, 'access' | 'cascade'>
+/** An omitted field stays; `undefined` lets the next level decide. The end and reason belong to `access`. */
+export type Policies = Pick<ConfigRecord, 'access' | 'accessUntilMs' | 'accessReason' | 'cascade'>
 
 /** Remove attributes that are `undefined`. */
 export function policyAttributes(policies: Policies): Map<string, AttributeValue | undefined> {
-  const {access, cascade} = policies
+  const {access, accessUntilMs, accessReason, cascade} = policies
   const attributes = new Map<string, AttributeValue | undefined>()
   if ('access' in policies) {
     attributes.set(names.disabled, access && encodeAccess(access))
+    attributes.set(names.accessUntil, accessUntilMs === undefined ? undefined : n(accessUntilMs))
+    attributes.set(names.accessReason, accessReason === undefined ? undefined : s(accessReason))
     if (access !== 'disabled') attributes.set(names.deletedAt, undefined)
   }
   if ('cascade' in policies) attributes.set(names.cascade, cascade === undefined ? undefined : bool(cascade))
@@ -211,10 +244,12 @@ export function policyAttributes(policies: Policies): Map<string, AttributeValue
 }
 
 export function policiesDetails(policies: Policies, of: Policies = policies): {[key: string]: Json} {
-  const {access, cascade} = of
+  const {access, accessUntilMs, accessReason, cascade} = of
   const disabled = access === undefined ? null : access === 'bypass' ? access : access === 'disabled'
   return {
     ...('access' in policies && {[names.disabled]: disabled}),
+    ...(accessUntilMs !== undefined && of === policies && {until: isoSeconds(accessUntilMs)}),
+    ...(accessReason !== undefined && of === policies && {reason: accessReason}),
     ...('cascade' in policies && {[names.cascade]: cascade ?? null}),
   }
 }

@@ -125,6 +125,49 @@ describeOnEngine('the switch on the command line', () => {
     expect(await cli.tell('resource clear chat')).toMatchObject({access: {before: 'bypass', after: null}})
   })
 
+  it('expires with --for, and shows its end and reason to operators only', async () => {
+    await cli.run('limits set --resource mail rpm=100/min')
+    await cli.run('entity create user-8')
+    const set = await cli.tell(`entity disable user-8 --for 2h --reason 'chargeback 4711'`)
+    expect(set).toMatchObject({access: {before: null, after: 'disabled'}, reason: 'chargeback 4711'})
+    expect(Date.parse(set.until) - Date.now()).toBeGreaterThan(7_100_000)
+    const end = `${set.until.slice(0, 16).replace('T', ' ')} UTC`
+    expect(await cli.show('limits get --entity user-8', 200)).toContain(
+      `disabled until ${end}\n  reason  chargeback 4711`,
+    )
+    const why = await cli.show('why user-8 mail', 200)
+    expect(why).toContain(`mail is disabled for user-8: every request is refused until ${end}.`)
+    expect(why).toMatch(/reason +chargeback 4711/)
+    const told = JSON.parse((await cli.run('why user-8 mail --json')).stdout)
+    expect(schemaProblems('why', told)).toEqual([])
+    expect(told.disabled).toMatchObject({until: set.until, reason: 'chargeback 4711'})
+    expect(await cli.show('entity show user-8', 200)).toContain(
+      `Set for entity user-8 for every resource until ${end}. Reason: chargeback 4711`,
+    )
+    expect((await cli.tell('entity show user-8')).resources[0].access).toMatchObject({reason: 'chargeback 4711'})
+    expect((await cli.tell('limits resolve user-8 mail')).access).toMatchObject({until: set.until})
+    expect(await cli.show('limits list --all', 200)).toMatch(/user-8 +- +disabled until /)
+    expect(await cli.show('audit list user-8 --limit 1', 300)).toContain(
+      `disabled: not set → yes; reason: chargeback 4711; until: `,
+    )
+    const refused = await cli.run('acquire user-8 mail rpm=1 --json')
+    expect([refused.code, refused.stdout.includes('chargeback')]).toEqual([6, false])
+    // Not in a manifest, which states what stays.
+    expect((await cli.run('limits export')).stdout).not.toMatch(/user-8:\n(?: {4}.*\n)*? {4,}.*disabled/)
+    expect(await cli.tell('entity bypass user-8 --for 90m')).toMatchObject({access: {after: 'bypass'}, reason: null})
+    expect(await cli.show('why user-8 mail', 200)).toMatch(
+      /admitted and counted, but not charged, until \d{4}-\d\d-\d\d /,
+    )
+    expect(await cli.tell('resource disable mail --for 90m')).toMatchObject({until: expect.any(String)})
+    expect(await cli.tell('resource enable mail')).toMatchObject({until: null, access: {after: null}})
+    expect(await cli.fail('entity disable user-8 --for soon')).toMatchObject({code: 2})
+    expect(await cli.fail(`entity disable user-8 --reason ' '`)).toMatchObject({
+      code: 2,
+      error: {code: 'switch.reason'},
+    })
+    await cli.run('entity clear user-8')
+  })
+
   it('is shown without limits, is not removed by limits unset, and leaves no record once cleared', async () => {
     expect(await cli.show('limits get --resource gtp-4', 100)).toMatch(/access +disabled/)
     expect((await cli.fail('limits unset --all --yes --resource gtp-4')).error.code).toBe('limits.missing')

@@ -83,6 +83,16 @@ const CORRUPTIONS: readonly Corruption[] = [
     reason: /^The temporary limit rpm expired at .* but is still configured/,
   },
   {
+    name: 'a switch that has expired and was never removed',
+    kind: 'boost',
+    plant: async ({table}) => {
+      const pastMs = Date.now() - 3 * 3_600_000
+      const past = new NamespaceRepository({...table, clock: () => pastMs}, undefined)
+      await past.setAccess({level: 'resource', resource: 'idle'}, 'disabled', {until: new Date(pastMs + 3_600_000)})
+    },
+    reason: /^The temporary switch expired at .* but is still configured\. Clients of zae-limiter still obey it\./,
+  },
+  {
     name: 'usage outside the index of its resource',
     kind: 'index',
     plant: scene => scene.change(dayOf(scene), {GSI2PK: undefined}),

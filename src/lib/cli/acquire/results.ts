@@ -6,6 +6,7 @@ import {
   type ResultOf,
   scopeSchema,
   sharedChargeSchema,
+  switchEndShape,
   textOrNull,
 } from '../output/results.js'
 import {limitRefusedSchema} from '../usage/results.js'
@@ -39,6 +40,7 @@ const remedySchema = strictObject({command: z.string(), purpose: z.string()})
 const switchSchema = strictObject({
   entity: z.string().describe('The entity asked about, or its parent'),
   setFor: scopeSchema,
+  ...switchEndShape,
   remedies: z.array(remedySchema),
 })
 

@@ -13,6 +13,7 @@ import {
 import {formatLimit} from '../../core/limits/limit-text.js'
 import {
   formatCount,
+  formatMinute,
   formatPercent,
   formatPlural,
   formatSpan,
@@ -26,7 +27,7 @@ import type {ExplainedLimit, Explanation, SetSwitch} from '../../insight/why/exp
 import {isoMilliseconds, isoSeconds} from '../../schema/attribute-value.js'
 import type {StoredFeedback} from '../../schema/kind-attributes.js'
 import {scopeArguments, scopeWords} from '../base/scope.js'
-import {kindJson, scopeJson} from '../limits/json.js'
+import {kindJson, scopeJson, switchEndJson} from '../limits/json.js'
 import {cascadeSource, sharedChargeJson} from '../limits/resolve-presenter.js'
 import {type SwitchVerb, switchCommand} from '../limits/switch.js'
 import {factLines, nextLines} from '../output/text-table.js'
@@ -51,7 +52,7 @@ export function whyLines(explanation: Explanation, where = ''): string[] {
   if (disabled) {
     return [
       verdict(explanation),
-      ...factLines('', {'set for': scopeWords(disabled.scope)}).slice(1),
+      ...switchFacts(disabled),
       ...nextLines(opening(disabled, explanation.resource, where)),
     ]
   }
@@ -73,15 +74,21 @@ const withName = ({entity, name}: Explanation): string => (name === undefined ? 
 
 function disabledText({entity, resource}: Explanation, disabled: SetSwitch): string {
   const whose = disabled.entity === entity ? '' : `, the parent of ${entity}`
-  return `${resource} is disabled for ${disabled.entity}${whose}: every request is refused until the switch is removed.`
+  return `${resource} is disabled for ${disabled.entity}${whose}: every request is refused until ${endText(disabled)}.`
 }
+
+const endText = ({untilMs}: SetSwitch): string =>
+  untilMs === undefined ? 'the switch is removed' : formatMinute(untilMs)
+
+const switchFacts = ({scope, reason}: SetSwitch): string[] =>
+  factLines('', {'set for': scopeWords(scope), reason}).slice(1)
 
 function bypassLines({bypassed, resource}: Explanation, where: string): string[] {
   if (bypassed.length === 0) return []
   const switches = bypassed.flatMap(each => [
     '',
-    `${resource} is bypassed for ${each.entity}: every request is admitted and counted, but not charged.`,
-    ...factLines('', {'set for': scopeWords(each.scope)}).slice(1),
+    `${resource} is bypassed for ${each.entity}: every request is admitted and counted, but not charged${each.untilMs === undefined ? '' : `, until ${endText(each)}`}.`,
+    ...switchFacts(each),
   ])
   return [...switches, ...nextLines(bypassed.map(each => lifting(each, 'clear', where)))]
 }
@@ -285,8 +292,10 @@ export function whyJson(explanation: Explanation, where = ''): WhyOneResult {
   }
 }
 
-function switchJson({entity, scope}: SetSwitch, commands: readonly Remedy[]): NonNullable<WhyOneResult['disabled']> {
-  return {entity, setFor: scopeJson(scope), remedies: commands.map(([command, purpose]) => ({command, purpose}))}
+function switchJson(set: SetSwitch, commands: readonly Remedy[]): NonNullable<WhyOneResult['disabled']> {
+  const {entity, scope} = set
+  const remedies = commands.map(([command, purpose]) => ({command, purpose}))
+  return {entity, setFor: scopeJson(scope), ...switchEndJson(set), remedies}
 }
 
 function refusedJson({recent: {refused, since}}: Explanation): WhyOneResult['refused'] {

@@ -4,14 +4,14 @@ import {groupBy} from '../../core/group-by.js'
 import {boostField, limitText} from '../../core/limits/boost-text.js'
 import {baseOf, type Level} from '../../core/limits/limit.js'
 import {DEFAULT_RESOURCE} from '../../core/names.js'
-import {formatCount, formatList, formatPlural, readPairs, shellWord} from '../../core/text/text.js'
+import {formatCount, formatList, formatMinute, formatPlural, readPairs, shellWord} from '../../core/text/text.js'
 import type {EntityOverview} from '../../insight/lookup/entity-overview.js'
 import type {DeletedEntity, EntityFilter, SearchOptions, SearchProgress} from '../../repository/entities/search.js'
 import type {SyncResult} from '../../repository/limits/bucket-sync.js'
 import type {AccessSwitch, ConfigRecord, ConfigScope} from '../../schema/config-record.js'
 import type {EntityRecord} from '../../schema/entity-record.js'
 import {scopeWords} from '../base/scope.js'
-import {scopeJson} from '../limits/json.js'
+import {scopeJson, switchEndJson} from '../limits/json.js'
 import {type KindCounts, kindLines} from '../output/kind-counts.js'
 import type {Listing, ListingColumn} from '../output/listing.js'
 import {ProgressLine, type ProgressStream} from '../output/progress.js'
@@ -176,7 +176,7 @@ export function overviewJson({id, record, deletedAt, parents, resources}: Entity
       resource: resource ?? null,
       source: source ?? null,
       cascade: cascade ? {charged: cascade.charged, level: cascade.level} : null,
-      access: access ? {access: access.access, setFor: scopeJson(access.scope)} : null,
+      access: access ? {access: access.access, setFor: scopeJson(access.scope), ...switchEndJson(access)} : null,
       limits: limits.map(limit => {
         const {available = null, capacityNow} = limit
         const {boost: _, ...base} = baseOf(limit)
@@ -229,15 +229,20 @@ const EFFECTS = {
   bypass: 'Bypassed: every request is admitted and not charged',
 } as const
 
+function setText({scope, untilMs, reason}: NonNullable<EntityOverview['resources'][number]['access']>): string {
+  const end = untilMs === undefined ? '' : ` until ${formatMinute(untilMs)}`
+  return `Set for ${scopeWords(scope)}${end}.${reason === undefined ? '' : ` Reason: ${reason}`}`
+}
+
 /** One line per switch, with the resources that it decides. */
 function accessLines(resources: EntityOverview['resources'], which: keyof typeof EFFECTS): string[] {
   const switched = resources.flatMap(({resource = OTHERS, access}) =>
-    access?.access === which ? [{resource, scope: scopeWords(access.scope)}] : [],
+    access?.access === which ? [{resource, set: setText(access)}] : [],
   )
-  return [...groupBy(switched, ({scope}) => scope)].map(([scope, decided]) => {
+  return [...groupBy(switched, ({set}) => set)].map(([set, decided]) => {
     const names = decided.map(({resource}) => resource).join(', ')
     const what = decided.length === resources.length ? '' : ` (${names})`
-    return `${EFFECTS[which]}${what}. Set for ${scope}.`
+    return `${EFFECTS[which]}${what}. ${set}`
   })
 }
 

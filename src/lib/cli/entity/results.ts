@@ -12,6 +12,7 @@ import {
   type ResultOf,
   scopeSchema,
   sharedChargeSchema,
+  switchEndShape,
   textOrNull,
 } from '../output/results.js'
 
@@ -98,7 +99,7 @@ export const entityShowResult = strictObject({
     resource: textOrNull.describe('Null for all other resources'),
     source: limitLevelSchema.nullable().describe('The level whose limits apply'),
     cascade: sharedChargeSchema,
-    access: strictObject({access: accessSchema.unwrap(), setFor: scopeSchema})
+    access: strictObject({access: accessSchema.unwrap(), setFor: scopeSchema, ...switchEndShape})
       .nullable()
       .describe('The switch that decides, of the entity or of its charged parent; null if none is set'),
     limits: listOf({

@@ -2,6 +2,7 @@ import {boostField} from '../../core/limits/boost-text.js'
 import {baseOf, type Limit} from '../../core/limits/limit.js'
 import {formatLimit, type LimitChange, limitChanges} from '../../core/limits/limit-text.js'
 import type {LimitsChange} from '../../repository/repository.js'
+import {isoSeconds} from '../../schema/attribute-value.js'
 import {type ConfigRecord, type ConfigScope, levelOf} from '../../schema/config-record.js'
 import type {LimitChangeJson, LimitJson, ScopeJson} from '../output/results.js'
 import type {ChangeEffectJson, LimitsGetResult, LimitsUnsetResult} from './results.js'
@@ -34,14 +35,27 @@ export function scopeJson(scope: ConfigScope): ScopeJson {
   }
 }
 
+/** The end and the reason of a switch. */
+export interface SwitchEnd {
+  readonly untilMs?: number | undefined
+  readonly reason?: string | undefined
+}
+
+export function switchEndJson({untilMs, reason}: SwitchEnd): {until: string | null; reason: string | null} {
+  return {until: untilMs === undefined ? null : isoSeconds(untilMs), reason: reason ?? null}
+}
+
 export function configJson(config: ConfigRecord): LimitsGetResult {
   const {scope, limits, onUnavailable, auditRetentionDays, access, cascade} = config
+  const {until, reason} = switchEndJson({untilMs: config.accessUntilMs, reason: config.accessReason})
   return {
     ...scopeJson(scope),
     limits: limits.map(limitJson),
     onUnavailable: onUnavailable ?? null,
     auditRetentionDays: auditRetentionDays ?? null,
     access: access ?? null,
+    accessUntil: until,
+    accessReason: reason,
     cascade: cascade ?? null,
   }
 }

@@ -3,10 +3,10 @@ import {limitText, plainRate, rateText} from '../../core/limits/boost-text.js'
 import {kindNameOf, type Limit} from '../../core/limits/limit.js'
 import {formatLimit, type LimitChange, limitChanges} from '../../core/limits/limit-text.js'
 import {isTroublesomeForPython} from '../../core/names.js'
-import {formatCount, formatList} from '../../core/text/text.js'
+import {formatCount, formatList, formatMinute} from '../../core/text/text.js'
 import type {EntityRecordChange} from '../../manifest/manifest.js'
 import type {SyncResult} from '../../repository/limits/bucket-sync.js'
-import type {ConfigRecord, ConfigScope} from '../../schema/config-record.js'
+import type {ConfigRecord, ConfigScope, Policies} from '../../schema/config-record.js'
 import {scopeWords} from '../base/scope.js'
 import type {Listing} from '../output/listing.js'
 import {factLines} from '../output/text-table.js'
@@ -85,10 +85,11 @@ export function cascadeText(cascade: boolean | undefined): string | undefined {
 }
 
 export function configLines(config: ConfigRecord): string[] {
-  const {scope, limits, onUnavailable, auditRetentionDays, access, cascade} = config
+  const {scope, limits, onUnavailable, auditRetentionDays, cascade} = config
   return factLines(`Limits of ${scopeWords(scope)}`, {
     ...Object.fromEntries(limits.map(limit => [limit.name, rateText(limit)])),
-    access,
+    access: accessText(config),
+    reason: config.accessReason,
     cascade: cascadeText(cascade),
     'on unavailable': onUnavailable,
     'audit retention': retentionText({auditRetentionDays}),
@@ -107,9 +108,13 @@ export function unsetQuestion({scope, limits, onUnavailable}: ConfigRecord, loss
   return loss === undefined ? question : `${question}. ${loss}`
 }
 
-export function configuredText({access, cascade, limits}: Pick<ConfigRecord, 'access' | 'cascade' | 'limits'>): string {
+export function accessText({access, accessUntilMs}: Policies): string | undefined {
+  return access === undefined || accessUntilMs === undefined ? access : `${access} until ${formatMinute(accessUntilMs)}`
+}
+
+export function configuredText({cascade, limits, ...access}: Policies & Pick<ConfigRecord, 'limits'>): string {
   const policies = [
-    ...(access === undefined ? [] : [access]),
+    ...(access.access === undefined ? [] : [accessText(access)]),
     ...(cascade === undefined ? [] : [cascade ? 'cascade' : 'no-cascade']),
   ]
   return [...policies, ...limits.map(limitText)].join(' ')

@@ -3,8 +3,8 @@ import type {FamilyLimits, SharedCharge} from '../../insight/lookup/family-limit
 import type {LevelTrace, Resolution} from '../../repository/limits/resolver.js'
 import type {SharedChargeJson} from '../output/results.js'
 import {factLines, textTable} from '../output/text-table.js'
-import {limitJson, scopeJson} from './json.js'
-import {cascadeText, configuredText} from './presenter.js'
+import {limitJson, scopeJson, switchEndJson} from './json.js'
+import {accessText, cascadeText, configuredText} from './presenter.js'
 import type {LimitsResolveResult, ResolutionJson} from './results.js'
 
 export function resolveJson(family: FamilyLimits): LimitsResolveResult {
@@ -28,7 +28,7 @@ function resolutionJson({source, limits, trace, access}: Resolution): Resolution
   return {
     source: source ?? null,
     limits: limits.map(limitJson),
-    access: access ?? null,
+    access: access ? {access: access.access, level: access.level, ...switchEndJson(access)} : null,
     levels: trace.map(({level, scope, limits: configured, access: own, cascade}) => ({
       ...scopeJson(scope),
       limits: configured.map(limitJson),
@@ -58,7 +58,10 @@ async function resolutionLines(
 ): Promise<string[]> {
   const facts = {
     ...Object.fromEntries(limits.map(limit => [limit.name, rateText(limit)])),
-    access: access && `${access.access} (${access.level.replace('_', ' ')} level)`,
+    access:
+      access &&
+      `${accessText({access: access.access, accessUntilMs: access.untilMs})} (${access.level.replace('_', ' ')} level)`,
+    reason: access?.reason,
     cascade: cascade && `${cascadeText(cascade.charged)} (${cascadeSource(cascade)})`,
   }
   const applied = source === undefined ? [`${title}: none, so requests fail`] : factLines(title, facts)

@@ -15,6 +15,7 @@ import {
   type ResultOf,
   scopeSchema,
   sharedChargeSchema,
+  switchEndShape,
   textOrNull,
 } from '../output/results.js'
 
@@ -25,7 +26,7 @@ const resolvedLevelSchema = scopeSchema
 const resolutionSchema = strictObject({
   source: limitLevelSchema.nullable().describe('The level that applies as a whole; null when no limits are set'),
   limits: z.array(limitSchema),
-  access: strictObject({access: accessSchema.unwrap(), level: limitLevelSchema})
+  access: strictObject({access: accessSchema.unwrap(), level: limitLevelSchema, ...switchEndShape})
     .nullable()
     .describe('The switch that applies; null when none is set'),
   levels: z.array(resolvedLevelSchema).describe('Most specific first'),
@@ -38,6 +39,8 @@ const configSchema = scopeSchema
     onUnavailable: onUnavailableSchema.describe('Policy while the table is unavailable; system only'),
     auditRetentionDays: z.int().min(1).nullable().describe('System only'),
     access: accessSchema,
+    accessUntil: switchEndShape.until,
+    accessReason: switchEndShape.reason,
     cascade: cascadePolicySchema,
   })
   .meta({id: 'LimitsConfig'})
@@ -218,6 +221,7 @@ export const resourceCascadeResult = strictObject(cascadeSchema.shape).meta({tit
 const switchSchema = strictObject({
   scope: scopeSchema,
   access: accessChangeSchema.describe('Null: the next level decides'),
+  ...switchEndShape,
   buckets: bucketSyncSchema.describe('Live buckets, each stamped with the switch that applies to it'),
   exceptions: strictObject({
     found: listOf({

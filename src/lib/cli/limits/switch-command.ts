@@ -4,6 +4,7 @@ import {boolean, string} from '@oclif/core/flags'
 import {typedFlags} from '../base/settings.js'
 import {StackCommand} from '../base/stack-command.js'
 import {restoreQuestion} from '../entity/presenter.js'
+import {untilOf} from '../flags/until.js'
 import {confirm} from '../output/confirm.js'
 import type {SwitchResult} from './results.js'
 import type {SwitchVerb} from './switch.js'
@@ -14,6 +15,11 @@ export const entitySwitchArgs = {
 
 export const entitySwitchFlags = {
   resource: string({char: 'r', description: 'Only this resource. Default: all resources.', helpValue: 'NAME'}),
+}
+
+export const temporaryFlags = {
+  for: string({description: 'Expire after this duration, such as 90m, 2h or 7d. Default: never.', helpValue: 'TIME'}),
+  reason: string({description: 'Record why. Operators see it, callers do not.', helpValue: 'TEXT'}),
 }
 
 /** Lifting the block of a deleted entity needs consent. */
@@ -36,6 +42,13 @@ export const resourceSwitchExamples = (verb: SwitchVerb) => [
   {command: `zael resource ${verb} gpt-4 --json`, description: 'With the number of updated buckets'},
 ]
 
+interface SwitchFlagValues {
+  readonly resource?: string
+  readonly for?: string
+  readonly reason?: string
+  readonly yes?: boolean
+}
+
 /** Changes the switch of the entity or resource that the arguments name. */
 export abstract class SwitchCommand<T extends typeof Command> extends StackCommand<T> {
   protected abstract readonly verb: SwitchVerb
@@ -43,7 +56,7 @@ export abstract class SwitchCommand<T extends typeof Command> extends StackComma
   protected async work(): Promise<SwitchResult> {
     const {changeSwitch, entityScope, resourceScope} = await import('./switch.js')
     const {id, resource = ''} = this.args as {id?: string; resource?: string}
-    const {resource: only, yes = false} = this.flags as {resource?: string; yes?: boolean}
+    const {resource: only, yes = false, reason, ...end} = this.flags as SwitchFlagValues
     const scope = id === undefined ? resourceScope(resource) : entityScope(id, only)
     const namespace = await this.stack.namespace()
     if (id !== undefined && this.verb !== 'disable') {
@@ -51,7 +64,8 @@ export abstract class SwitchCommand<T extends typeof Command> extends StackComma
       const stored = await namespace.configs.get(scope).catch(() => undefined)
       if (stored?.deletedAt !== undefined) await confirm(restoreQuestion(id, stored), {yes})
     }
-    const options = {where: typedFlags(this.settings)}
+    const until = untilOf({for: end.for}, this.stack.table.clock())
+    const options = {where: typedFlags(this.settings), until, reason}
     const {lines, result, warnings} = await changeSwitch(namespace, scope, this.verb, options)
     this.print(lines)
     for (const warning of warnings) this.warn(warning)

@@ -3,14 +3,14 @@ import {checkConfigResource, checkEntityId, checkResourceName, DEFAULT_RESOURCE}
 import {formatCount, formatPlural, shellWord} from '../../core/text/text.js'
 import {newNameNotice} from '../../insight/lookup/known-names.js'
 import {type SwitchException, type SwitchExceptions, switchExceptions} from '../../insight/preview/switch-exceptions.js'
-import type {PolicyScope} from '../../repository/limits/change-options.js'
+import type {PolicyScope, SwitchChangeOptions} from '../../repository/limits/change-options.js'
 import type {LimitsChange, NamespaceRepository} from '../../repository/repository.js'
 import type {AccessSwitch} from '../../schema/config-record.js'
 import {scopeWords} from '../base/scope.js'
 import type {ProgressStream} from '../output/progress.js'
 import {factLines, nextLines, updatedText} from '../output/text-table.js'
-import {scopeJson} from './json.js'
-import {cascadeText, policyText} from './presenter.js'
+import {scopeJson, switchEndJson} from './json.js'
+import {accessText, cascadeText, policyText} from './presenter.js'
 import type {CascadeResult, SwitchResult} from './results.js'
 import {changeWithProgress} from './run.js'
 
@@ -26,7 +26,7 @@ interface ShownChange<Result> {
   readonly warnings: readonly string[]
 }
 
-interface SwitchOptions {
+interface SwitchOptions extends Pick<SwitchChangeOptions, 'until' | 'reason'> {
   /** Flags for suggested commands, each with a leading space. */
   readonly where: string
   readonly progress?: ProgressStream | undefined
@@ -45,12 +45,12 @@ export async function changeSwitch(
   namespace: NamespaceRepository,
   scope: PolicyScope,
   verb: SwitchVerb,
-  {where, progress}: SwitchOptions,
+  {where, progress, until, reason}: SwitchOptions,
 ): Promise<ShownChange<SwitchResult>> {
   const access = POSITIONS[verb]
   const notice = access === undefined ? undefined : await newNameNotice(namespace, scope)
-  const only = verb === 'enable' ? ({from: 'disabled'} as const) : {}
-  const change = await changeWithProgress(sync => namespace.setAccess(scope, access, {...sync, ...only}), progress)
+  const options = verb === 'enable' ? ({from: 'disabled'} as const) : {until, reason}
+  const change = await changeWithProgress(sync => namespace.setAccess(scope, access, {...sync, ...options}), progress)
   const effect = await searchExceptions(namespace, scope, verb)
   const warnings = [notice, effect.problem].flatMap(each => each ?? [])
   return {lines: switchLines(change, effect, where), result: switchJson(change, effect, where), warnings}
@@ -90,7 +90,8 @@ function switchLines(change: LimitsChange, effect: SwitchEffect, where: string):
   })
   return [
     ...factLines(`Switch of ${scopeWords(scope)}`, {
-      access: policyText(previous?.access, record?.access) ?? 'not set, unchanged',
+      access: policyText(accessText(previous ?? {}), accessText(record ?? {})) ?? 'not set, unchanged',
+      reason: record?.accessReason,
       'live buckets': updatedText(buckets),
       'not for': found.length === 0 ? undefined : exceptionsText(change, found),
       [found.length === 0 ? 'exceptions' : 'searched']:
@@ -116,6 +117,7 @@ function switchJson(change: LimitsChange, effect: SwitchEffect, where: string): 
   return {
     scope: scopeJson(scope),
     access: {before: previous?.access ?? null, after: record?.access ?? null},
+    ...switchEndJson({untilMs: record?.accessUntilMs, reason: record?.accessReason}),
     buckets,
     exceptions: {
       found: found.map(each => ({

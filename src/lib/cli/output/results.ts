@@ -26,6 +26,12 @@ export const accessSchema = z
   .describe('Access of a scope: disabled refuses every request, bypass admits and counts every request')
   .meta({id: 'AccessSwitch'})
 
+/** Of a switch. */
+export const switchEndShape = {
+  until: textOrNull.describe('When the switch expires, UTC, ISO 8601; null: it stays'),
+  reason: textOrNull.describe('Why an operator set it'),
+}
+
 export const accessChangeSchema = strictObject({before: accessSchema, after: accessSchema}).meta({id: 'AccessChange'})
 
 export const cascadePolicySchema = z

@@ -39,6 +39,9 @@ export interface ResourceOverview {
 
 export interface AccessOverview {
   readonly access: AccessSwitch
+  /** Epoch ms at which it expires; absent if it stays. */
+  readonly untilMs?: number | undefined
+  readonly reason?: string | undefined
   readonly scope: ConfigScope
 }
 
@@ -109,7 +112,9 @@ export async function entityOverview(
 /** Records from the most to the least specific level. */
 function accessOf(records: readonly (ConfigRecord | undefined)[]): AccessOverview | undefined {
   const record = records.find(each => each?.access !== undefined)
-  return record && {access: record.access as AccessSwitch, scope: record.scope}
+  if (!record) return undefined
+  const {access, scope, accessUntilMs: untilMs, accessReason: reason} = record
+  return {access: access as AccessSwitch, scope, untilMs, reason}
 }
 
 function byResource(records: readonly ConfigRecord[]): Map<string, ConfigRecord> {

@@ -55,18 +55,27 @@ export async function checkRegistry(context: VerifyContext, item: Item, key: Reg
 /** Ms that a boost may remain after its end. With traffic, it is removed within minutes. */
 const BOOST_GRACE_MS = 3_600_000
 
+const AGAIN = 'It would apply again next year.'
+const OBEYED = 'Clients of zae-limiter still obey it.'
+
 /** An ended boost must be removed before its windows reopen a year later. */
 export function checkBoosts(context: VerifyContext, item: Item): ItemFinding[] {
   const record = decodeBoosts(item)
   if (!record) return []
-  const {namespace, scope, boosts} = record
-  const ended = [...boosts].filter(([, {untilMs}]) => untilMs + BOOST_GRACE_MS <= context.nowMs)
-  return ended.map(([name, {untilMs}]) => ({
+  const {namespace, scope, boosts, accessUntilMs} = record
+  const ends = [
+    ...Array.from(boosts, ([name, {untilMs}]) => ({name, untilMs, what: `temporary limit ${name}`, effect: AGAIN})),
+    ...(accessUntilMs === undefined
+      ? []
+      : [{name: 'switch', untilMs: accessUntilMs, what: 'temporary switch', effect: OBEYED}]),
+  ]
+  const ended = ends.filter(({untilMs}) => untilMs + BOOST_GRACE_MS <= context.nowMs)
+  return ended.map(({name, untilMs, what, effect}) => ({
     kind: 'boost',
     subject: name,
     entity: scope.level === 'entity' ? scope.entity : undefined,
     resource: scope.level === 'system' ? undefined : scope.resource,
-    reason: `The temporary limit ${name} expired at ${isoSeconds(untilMs)} but is still configured. It would apply again next year.`,
+    reason: `The ${what} expired at ${isoSeconds(untilMs)} but is still configured. ${effect}`,
     since: isoSeconds(untilMs),
     repair: async principal => {
       await tidyScope(context.in(namespace), record, {principal, signal: context.signal})

@@ -13,7 +13,7 @@ export const FINDING_KINDS = {
   ghost: 'the remains of a deleted bucket',
   parent: 'a parent that is missing or differs',
   index: 'missing or wrong index keys',
-  boost: 'an expired temporary limit that is still configured',
+  boost: 'an expired temporary limit or switch that is still configured',
   registry: 'a registry that differs from the records',
   namespace: 'a namespace whose two records disagree',
   orphan: 'records of a namespace that does not exist',

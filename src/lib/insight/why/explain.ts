@@ -57,6 +57,9 @@ export interface SetSwitch {
   /** The caller, or its parent if charges are shared. */
   readonly entity: string
   readonly scope: PolicyScope
+  /** Epoch ms at which it expires; absent if it stays. */
+  readonly untilMs?: number | undefined
+  readonly reason?: string | undefined
 }
 
 export interface Explanation {
@@ -93,7 +96,9 @@ export interface Question {
 
 function switchOf(which: AccessSwitch, entity: string, {access, trace}: Resolution): SetSwitch | undefined {
   if (access?.access !== which) return undefined
-  return {entity, scope: trace.find(({level}) => level === access.level)?.scope as PolicyScope}
+  const scope = trace.find(({level}) => level === access.level)?.scope as PolicyScope
+  const {untilMs, reason} = access
+  return {entity, scope, ...(untilMs !== undefined && {untilMs}), ...(reason !== undefined && {reason})}
 }
 
 /** Explains the result that an acquire would have now, from the stored state. Read-only. */

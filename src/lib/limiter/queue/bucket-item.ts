@@ -363,7 +363,8 @@ export class BucketItem {
       inForce = await limits.inForce(address, {after: performance.now() - settings.denyCacheMs, atMs})
     // The stamp of a bypass expires relative to the configuration read.
     if (inForce.applied.isBypassed) inForce = await limits.inForce(address, {after: sinceMs, atMs})
-    const bypassUntilMs = inForce.applied.isBypassed ? readAtMs + STAMP_MS : undefined
+    const {isBypassed, changesAtMs = Infinity} = inForce.applied
+    const bypassUntilMs = isBypassed ? Math.min(readAtMs + STAMP_MS, changesAtMs) : undefined
     const clockMs = this.table.clock()
     bucket.noteLimitsChecked(inForce.applied, clockMs)
     return {inForce, bypassUntilMs, clockMs}

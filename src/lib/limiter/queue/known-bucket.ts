@@ -44,7 +44,7 @@ export class KnownBucket {
   #isDoubtful = false
   #latestAttemptMs = 0
   #source: AppliedLimits['source'] | undefined
-  #copiedUntilMs = Infinity
+  #changesAtMs = Infinity
 
   constructor(settings: LimiterSettings) {
     this.#settings = settings
@@ -150,11 +150,11 @@ export class KnownBucket {
     this.#hasDecided = true
   }
 
-  noteLimitsChecked({source, copiedUntilMs = Infinity}: AppliedLimits, nowMs: number): void {
+  noteLimitsChecked({source, changesAtMs = Infinity}: AppliedLimits, nowMs: number): void {
     this.#limitsCheckedAtMs = nowMs
     this.#isDoubtful = false
     this.#source = source
-    this.#copiedUntilMs = copiedUntilMs
+    this.#changesAtMs = changesAtMs
   }
 
   noteDoubt(): void {
@@ -206,7 +206,7 @@ export class KnownBucket {
     if (this.#isDoubtful) return true
     if (this.#limitsCheckedAtMs === undefined) return this.#hasDecided
     const ageMs = nowMs - this.#limitsCheckedAtMs
-    return ageMs < 0 || ageMs >= this.#settings.configCheckMs || nowMs >= this.#copiedUntilMs
+    return ageMs < 0 || ageMs >= this.#settings.configCheckMs || nowMs >= this.#changesAtMs
   }
 
   /** Drops limits that the bucket lacks, once the configuration was read. */

@@ -14,8 +14,8 @@ export interface AppliedLimits {
   readonly cascade?: boolean | undefined
   readonly disabledAt?: Level | undefined
   readonly isBypassed?: boolean | undefined
-  /** Epoch ms from which other limits apply: these were copied for a boost. */
-  readonly copiedUntilMs?: number | undefined
+  /** Epoch ms from which other limits apply, or another switch: copied limits or a temporary switch expire. */
+  readonly changesAtMs?: number | undefined
 }
 
 export interface LimitsInForce {
@@ -100,9 +100,13 @@ export class LimitSource {
     const cascade = resolution.cascade?.cascade
     const disabledAt = access?.access === 'disabled' ? access.level : undefined
     const isBypassed = access?.access === 'bypass'
-    if (source !== undefined) return {source, limits, cascade, disabledAt, isBypassed, copiedUntilMs}
+    const endsMs = access?.untilMs
+    const changesAtMs = endsMs === undefined ? copiedUntilMs : Math.min(endsMs, copiedUntilMs ?? Infinity)
+    if (source !== undefined) return {source, limits, cascade, disabledAt, isBypassed, changesAtMs}
     const hasDefault = defaultLimits.length > 0 || disabledAt !== undefined
-    return hasDefault ? {source: 'default', limits: defaultLimits, cascade, disabledAt, isBypassed} : undefined
+    return hasDefault
+      ? {source: 'default', limits: defaultLimits, cascade, disabledAt, isBypassed, changesAtMs}
+      : undefined
   }
 
   async #entity(entity: string, after = Number.NEGATIVE_INFINITY): Promise<EntityRecord | undefined> {

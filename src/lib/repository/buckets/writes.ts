@@ -373,11 +373,18 @@ export function refusalUpdate(
   return markedUpdate(table, address, e, mark)
 }
 
+interface StampedSwitch {
+  readonly access: AccessSwitch
+  readonly readAtMs: number
+  /** Epoch ms at which the switch expires. */
+  readonly untilMs?: number | undefined
+}
+
 /** The new revision voids older plans. With `seen`, refused if the switch was changed since. Never creates a bucket. */
 export function stampUpdate(
   table: NamespaceTable,
   address: BucketAddress,
-  {access, readAtMs}: {readonly access: AccessSwitch; readonly readAtMs: number},
+  {access, readAtMs, untilMs = Infinity}: StampedSwitch,
   mark: WriteMark,
   seen?: BucketRecord,
 ): BucketUpdate {
@@ -385,7 +392,7 @@ export function stampUpdate(
   // Planted fault: the switch is not stamped on buckets
   if (access === 'disabled') e.set(names.disabled, bool(true))
   else e.remove(names.disabled)
-  if (access === 'bypass') e.set(names.bypass, n(readAtMs + STAMP_MS))
+  if (access === 'bypass') e.set(names.bypass, n(Math.min(readAtMs + STAMP_MS, untilMs)))
   else e.remove(names.bypass)
   e.condition(`attribute_exists(${e.name(names.refilledAt)})`)
   if (seen) requireLimitsRevision(e, seen)

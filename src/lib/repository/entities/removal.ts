@@ -77,14 +77,16 @@ async function findItems(table: NamespaceTable, entity: string): Promise<FoundIt
   const e = new ExpressionBuilder().project(...keyNames())
   const all = await decodeRange(table, ranges.entity(namespace, entity), keyOf, {e})
   const configs = await decodeRange(table, ranges.configsOfEntity(namespace, entity), item => item)
-  const blocked = new Set(configs.filter(isBlock).map(item => resourceIn(keyOf(item), 'entity-config')))
+  const blocked = new Set(
+    configs.filter(item => isBlock(item, table.clock())).map(item => resourceIn(keyOf(item), 'entity-config')),
+  )
   const found = all.filter(key => !isKeyOf(key, 'entity-config') || !blocked.has(resourceIn(key, 'entity-config')))
   const items = await findBuckets(table, entity, resourcesOf(all))
   const isMarked = (item: Item) =>
     names.disabled in item && [DEFAULT_RESOURCE, resourceIn(keyOf(item), 'bucket')].some(name => blocked.has(name))
   const buckets = items.filter(item => !isMarked(item)).map(keyOf)
   buckets.push(...(await decodeRange(table, ranges.operationsOfEntity(namespace, entity), keyOf)))
-  if (found.length + buckets.length === 0 && configs.every(isBareBlock))
+  if (found.length + buckets.length === 0 && configs.every(item => isBareBlock(item, table.clock())))
     throw configs.length > 0 ? entityDeleted(entity) : entityMissing(entity)
   return {found, buckets, marked: items.filter(isMarked).map(keyOf)}
 }
@@ -96,14 +98,15 @@ async function removeConfigs(table: NamespaceTable, entity: string, counter: Kin
     let isChanged = false
     for await (const item of readAll(table, ranges.configsOfEntity(table.namespace, entity))) {
       const record = decodeConfig(item, () => []) as ConfigRecord
-      if (isBlock(item)) blocks.push(record.scope)
-      if (isBareBlock(item)) continue
+      const isKept = isBlock(item, table.clock())
+      if (isKept) blocks.push(record.scope)
+      if (isBareBlock(item, table.clock())) continue
       try {
-        const writes = isBlock(item)
+        const writes = isKept
           ? [keepBlock(table, item, record)]
           : [deleteConfig(table, item, record), ...(await unregisterConfig(table, record.scope, item))]
         await transact(table, writes)
-        if (!isBlock(item)) counter.add([keyOf(item)])
+        if (!isKept) counter.add([keyOf(item)])
       } catch (error) {
         if (!isRefused(error) || attempt === CONFIG_ATTEMPTS) throw error
         isChanged = true

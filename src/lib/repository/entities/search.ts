@@ -2,7 +2,7 @@ import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {type ItemPage, queryPages} from '../../dynamo/paging.js'
 import {type Item, readString} from '../../schema/attribute-value.js'
 import {keyNames} from '../../schema/attributes.js'
-import {decodeConfig} from '../../schema/config-record.js'
+import {countingAt, decodeConfig} from '../../schema/config-record.js'
 import {decodeEntity, type EntityRecord, encodeEntity} from '../../schema/entity-record.js'
 import {keys, parseItemKey} from '../../schema/keys.js'
 import {type KeyRange, rangeAfter, ranges, wireStartKey} from '../../schema/ranges.js'
@@ -241,7 +241,7 @@ function stepsOfNamespace(
     ])
     const items = [...(await getItems(table, read, {consistent: false, signal})).values()]
     const records = items.flatMap(item => decodeEntity(item) ?? [])
-    if (onDeleted) deletedIn(items, records).forEach(onDeleted)
+    if (onDeleted) deletedIn(items, records, table.clock()).forEach(onDeleted)
     return {
       ids: taken.map(({id}) => id),
       records,
@@ -309,10 +309,14 @@ function entitiesIn({items, next}: ItemPage, range: Required<KeyRange>): FoundEn
 }
 
 /** One per id, unless it was created again. */
-function deletedIn(items: readonly Item[], records: readonly EntityRecord[]): DeletedEntity[] {
+function deletedIn(items: readonly Item[], records: readonly EntityRecord[], nowMs: number): DeletedEntity[] {
   const known = new Set(records.map(({entity}) => entity))
   return items.flatMap(item => {
-    const {scope, access, deletedAt} = decodeConfig(item, () => []) ?? {}
+    const {scope, access, deletedAt} =
+      countingAt(
+        decodeConfig(item, () => []),
+        nowMs,
+      ) ?? {}
     if (scope?.level !== 'entity' || access !== 'disabled' || deletedAt === undefined || known.has(scope.entity))
       return []
     known.add(scope.entity)

@@ -69,21 +69,23 @@ function leadingWindows({schedule = [], timeZone}: Limit, {windows, zone}: Store
 export interface BoostsAfter {
   readonly scope: ConfigScope
   readonly limits: readonly Limit[]
+  readonly accessUntilMs?: number | undefined
   readonly by: string | undefined
 }
 
 export function boostWrites(
   table: NamespaceTable,
   before: BoostRecord | undefined,
-  {scope, limits, by}: BoostsAfter,
+  {scope, limits, accessUntilMs, by}: BoostsAfter,
 ): TransactItem[] {
   const boosted = limits.filter(({boost}) => boost)
-  if (boosted.length === 0 && !before) return []
+  const isEmpty = boosted.length === 0 && accessUntilMs === undefined
+  if (isEmpty && !before) return []
   const e = new ExpressionBuilder()
   const {revision} = attributes.boost
   if (before) e.condition(`${e.name(revision)} = ${e.value(s(before.revision))}`)
   else e.condition(`attribute_not_exists(${e.name(attributes.key.partition)})`)
-  if (boosted.length === 0) {
+  if (isEmpty) {
     const Key = wireKey(boostKey(table.namespace, scope))
     return [{Delete: {TableName: table.name, Key, ...e.write()}}]
   }
@@ -98,6 +100,7 @@ export function boostWrites(
     namespace: table.namespace,
     scope,
     boosts: new Map(boosts),
+    accessUntilMs,
     revision: Buffer.from(table.randomBytes(8)).toString('base64url'),
   }
   return [{Put: {TableName: table.name, Item: encodeBoosts(record), ...e.write()}}]

@@ -195,8 +195,8 @@ const stampSwitch: AlignShard = async ({table, resolve, signal}, shard) => {
     table,
     shard,
     async ({record}, isAsFound) => {
-      const {access, readAtMs} = await resolve({entity, resource}, isAsFound)
-      return mark => stampUpdate(table, address, {access: access?.access ?? 'enabled', readAtMs}, mark, record)
+      const {access = {access: 'enabled'}, readAtMs} = await resolve({entity, resource}, isAsFound)
+      return mark => stampUpdate(table, address, {...access, readAtMs}, mark, record)
     },
     {signal},
   )

@@ -35,6 +35,10 @@ export interface DeleteOptions {
 export interface SwitchChangeOptions {
   /** Change only a switch in this position. @default any */
   readonly from?: AccessSwitch | undefined
+  /** When the switch expires, rounded up to the minute, at most 300 days ahead. @default never */
+  readonly until?: Date | undefined
+  /** Why it is set; shown to operators, never to callers. */
+  readonly reason?: string | undefined
 }
 
 /** The limits that apply to a scope without limits of its own. */

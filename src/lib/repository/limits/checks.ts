@@ -35,6 +35,20 @@ export function checkPolicies(scope: ConfigScope, {access, cascade}: Policies): 
     )
 }
 
+const LONGEST_REASON = 500
+
+export function checkReason(reason: string): string {
+  const text = reason.trim()
+  if (text.length > 0 && text.length <= LONGEST_REASON) return text
+  throw new InvalidInput(
+    'switch.reason',
+    `A reason has 1 to ${LONGEST_REASON} characters; this one has ${text.length}.`,
+  )
+}
+
+export const switchRemoved = (): InvalidInput =>
+  new InvalidInput('switch.removed', 'A removed switch has no end and no reason.')
+
 /** Refuses names that cannot be stored before anything is written (D-43). */
 export function checkScope(scope: ConfigScope): void {
   if (scope.level === 'entity') {

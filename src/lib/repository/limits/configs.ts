@@ -15,6 +15,7 @@ import {
   decodeConfig,
   hasMoreThanLimits,
   holdsOnlyPolicies,
+  isAccessOver,
   isCopyOver,
   type OnUnavailable,
   type Policies,
@@ -27,7 +28,7 @@ import {getItem, getItems, type NamespaceTable} from '../table/table.js'
 import {isRefused, type TransactItem, transact} from '../table/transact.js'
 import {type MarkedFeature, requireReaders} from '../table/version.js'
 import {allBoosts, boostWrites, described, type ScopedLimits, withBoosts, withCopyEnd} from './boost-records.js'
-import {checkEnding, checkUntil, inOneZone, tidied, withoutBoosts} from './boosted-limits.js'
+import {checkEnding, checkUntil, inOneZone, TIDY_AFTER_MS, tidied, withoutBoosts} from './boosted-limits.js'
 import {ConfigCache} from './cache.js'
 import type {
   ConfigChange,
@@ -38,7 +39,17 @@ import type {
   StoredConfig,
   SwitchChangeOptions,
 } from './change-options.js'
-import {checkChange, checkPolicies, checkScope, missing, nameOf, notBoosted, requireRemovable} from './checks.js'
+import {
+  checkChange,
+  checkPolicies,
+  checkReason,
+  checkScope,
+  missing,
+  nameOf,
+  notBoosted,
+  requireRemovable,
+  switchRemoved,
+} from './checks.js'
 import {
   boostEndedEvent,
   clearConfig,
@@ -216,11 +227,12 @@ export class Configs {
     return this.#change(scope, async stored => {
       const {before, units} = stored
       options.expect?.(before)
-      const {record, copied, checks} = await mergeConfig(this.#table, scope, limits, options, stored)
+      const policies = changedPolicies(options.policies, before)
+      const {record, copied, checks} = await mergeConfig(this.#table, scope, limits, {...options, policies}, stored)
       requireRemovable(scope, {before: before?.limits, after: record.limits}, options.mayRemove)
       const given = new Set(limits.map(({name}) => name))
       const isGiven = (name: string) => options.replace === true || given.has(name)
-      const update = await this.#update(stored, record, isGiven, options.policies)
+      const update = await this.#update(stored, record, isGiven, policies)
       const money = await unitWrites(this.#table, units, limits)
       const event = await this.#audit.put(setEvent(record, before, options.policies))
       return {writes: [...update, ...money, ...checks, event], record, copied}
@@ -241,9 +253,12 @@ export class Configs {
   setAccess(
     scope: PolicyScope,
     access: AccessSwitch | undefined,
-    options: SwitchChangeOptions = {},
+    {from, until, reason}: SwitchChangeOptions = {},
   ): Promise<ConfigChange> {
-    return this.#setPolicies(scope, {access}, options)
+    if (access === undefined && (until !== undefined || reason !== undefined)) throw switchRemoved()
+    const accessUntilMs = until === undefined ? undefined : checkUntil(until, this.#table.clock())
+    const policies = {access, accessUntilMs, accessReason: reason && checkReason(reason)}
+    return this.#setPolicies(scope, policies, from)
   }
 
   /** Stores whether requests are also charged to the parent; `undefined` lets the next level decide. */
@@ -251,24 +266,36 @@ export class Configs {
     return this.#setPolicies(scope, {cascade})
   }
 
-  /** Creates a missing configuration without limits. Deletes one that is then empty. */
-  async #setPolicies(scope: PolicyScope, policies: Policies, {from}: SwitchChangeOptions = {}): Promise<ConfigChange> {
+  async #setPolicies(scope: PolicyScope, policies: Policies, from?: AccessSwitch): Promise<ConfigChange> {
     checkScope(scope)
     checkPolicies(scope, policies)
     await requireReaders(this.#table, policyFeatures(policies))
-    return this.#change(scope, async ({item, before}) => {
-      const nothing = {limits: [], onUnavailable: undefined, auditRetentionDays: undefined}
-      const record: ConfigRecord = {...nothing, namespace: this.#table.namespace, scope, ...before, ...policies}
+    return this.#change(scope, async stored => {
+      const {before} = stored
       if (from !== undefined && before?.access !== from) return {writes: [], record: before}
-      if (!hasPolicies(record) && !item) return {writes: [], record: undefined}
-      const event = await this.#audit.put(policyEvent(record, before, policies))
-      if (!hasPolicies(record) && item && holdsOnlyPolicies(item)) {
-        const registry = await unregisterConfig(this.#table, scope, item)
-        return {writes: [deleteConfig(this.#table, item, record), ...registry, event], record: undefined}
-      }
-      const update = updatePolicies(this.#table, item, record, policies)
-      return {writes: [update, ...registerConfig(this.#table, scope, item), event], record}
+      return this.#policyPlan(scope, stored, before, policies)
     })
+  }
+
+  /** Creates a missing configuration without limits. Deletes one that is then empty. */
+  async #policyPlan(
+    scope: PolicyScope,
+    {item, boosts}: StoredConfig,
+    before: ConfigRecord | undefined,
+    policies: Policies,
+  ): Promise<ChangePlan> {
+    const nothing = {limits: [], onUnavailable: undefined, auditRetentionDays: undefined}
+    const record: ConfigRecord = {...nothing, namespace: this.#table.namespace, scope, ...before, ...policies}
+    if (!hasPolicies(record) && !item) return {writes: [], record: undefined}
+    const event = await this.#audit.put(policyEvent(record, before, policies))
+    const ends = 'access' in policies ? await this.#boostWrites(boosts, record) : []
+    if (!hasPolicies(record) && item && holdsOnlyPolicies(item)) {
+      const registry = await unregisterConfig(this.#table, scope, item)
+      const writes = [deleteConfig(this.#table, item, record), ...registry, ...ends, event]
+      return {writes, record: undefined, previous: before}
+    }
+    const update = updatePolicies(this.#table, item, record, policies)
+    return {writes: [update, ...registerConfig(this.#table, scope, item), ...ends, event], record, previous: before}
   }
 
   /** Removes one limit. With the last one, a configuration below the system level is deleted unless it has policies. */
@@ -301,12 +328,24 @@ export class Configs {
     })
   }
 
-  /** @internal Removes leftovers of boosts that ended some time ago. The limits in force don't change. */
+  /** @internal Removes leftovers of boosts and switches that ended some time ago. The decisions don't change. */
   async tidy(scope: ConfigScope): Promise<ConfigChange> {
+    const nowMs = this.#table.clock()
+    const change = await this.#tidyLimits(scope)
+    if (scope.level === 'system' || !isAccessOver(change.previous ?? {}, nowMs - TIDY_AFTER_MS)) return change
+    return this.#change(scope, async stored => {
+      const {untidied} = stored
+      if (!untidied || !isAccessOver(untidied, nowMs - TIDY_AFTER_MS)) return {writes: [], record: untidied}
+      return this.#policyPlan(scope, stored, untidied, NO_SWITCH)
+    })
+  }
+
+  #tidyLimits(scope: ConfigScope): Promise<ConfigChange> {
     return this.#change(scope, async stored => {
       const {untidied, boosts} = stored
       const tidy = untidied && tidied(untidied, this.#table.clock())
-      const isOrphan = boosts !== undefined && !untidied?.limits.some(({boost}) => boost)
+      const isTemporary = untidied?.accessUntilMs !== undefined || untidied?.limits.some(({boost}) => boost)
+      const isOrphan = boosts !== undefined && !isTemporary
       if (isOrphan) {
         const nothing = {scope, limits: []}
         return {writes: await this.#boostWrites(boosts, nothing), record: tidy, previous: tidy}
@@ -356,9 +395,12 @@ export class Configs {
     {withPolicies = false, event = deletedEvent(before, withPolicies ? removedPolicies(before) : {})} = {},
   ): Promise<ChangePlan> {
     const {scope} = before
-    const others = [...(await this.#boostWrites(boosts, {scope, limits: []})), await this.#audit.put(event)]
+    const keepsPolicies = scope.level === 'system' || (!withPolicies && hasPolicies(before))
+    const accessUntilMs = keepsPolicies ? before.accessUntilMs : undefined
+    const ends = await this.#boostWrites(boosts, {scope, limits: [], accessUntilMs})
+    const others = [...ends, await this.#audit.put(event)]
     const stored = item as Item
-    if (scope.level === 'system' || (!withPolicies && hasPolicies(before))) {
+    if (keepsPolicies) {
       const record = {...before, limits: [], onUnavailable: undefined, unsupported: undefined, copiedUntilMs: undefined}
       return {writes: [clearConfig(this.#table, stored, before), ...others], record, previous: before}
     }
@@ -368,7 +410,7 @@ export class Configs {
   }
 
   async #update(
-    {item, boosts}: StoredConfig,
+    {item, untidied, boosts}: StoredConfig,
     record: ConfigRecord,
     isGiven: (limit: string) => boolean,
     policies?: Policies,
@@ -380,19 +422,21 @@ export class Configs {
     // Keep unchanged limits exactly as another client wrote them.
     const isReplaced = (name: string) =>
       isGiven(name) || !isDeepStrictEqual(spelled(stored, name), spelled(limits, name))
+    // As stored, even if it has expired: the clean-up needs it.
+    const {accessUntilMs} = policies && 'access' in policies ? policies : (untidied ?? {})
     return [
       updateConfig(this.#table, item, record, isReplaced, policies),
       ...registerConfig(this.#table, scope, item),
-      ...(await this.#boostWrites(boosts, record)),
+      ...(await this.#boostWrites(boosts, {scope, limits, accessUntilMs})),
     ]
   }
 
   async #boostWrites(
     before: BoostRecord | undefined,
-    {scope, limits}: Pick<ConfigRecord, 'scope' | 'limits'>,
+    {scope, limits, accessUntilMs}: Pick<ConfigRecord, 'scope' | 'limits' | 'accessUntilMs'>,
   ): Promise<TransactItem[]> {
     const by = limits.some(({boost}) => boost) ? await this.#audit.author() : undefined
-    return boostWrites(this.#table, before, {scope, limits, by})
+    return boostWrites(this.#table, before, {scope, limits, accessUntilMs, by})
   }
 
   /** Skips unreadable limits, which can be replaced or deleted. */
@@ -452,8 +496,17 @@ export class Configs {
   }
 }
 
+const NO_SWITCH = {access: undefined, accessUntilMs: undefined, accessReason: undefined}
+
 const hasPolicies = (record: Policies | undefined): boolean =>
   record?.access !== undefined || record?.cascade !== undefined
+
+/** A stated switch that is already set keeps its end and its reason. */
+function changedPolicies(policies: Policies | undefined, before: ConfigRecord | undefined): Policies | undefined {
+  if (!policies || !('access' in policies)) return policies
+  const {access, ...rest} = policies
+  return access === before?.access ? rest : {...rest, ...NO_SWITCH, access}
+}
 
 function markedFeatures({reset, soft}: Limit): MarkedFeature[] {
   return [...(isSessionReset(reset) ? ['session-quota' as const] : []), ...(soft ? ['soft' as const] : [])]

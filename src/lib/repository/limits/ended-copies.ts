@@ -24,8 +24,8 @@ export class EndedCopies {
 
   static async read(table: NamespaceTable): Promise<EndedCopies> {
     const nowMs = table.clock()
-    const records = (await allBoosts(table)).filter(({boosts}) =>
-      [...boosts.values()].every(each => each.untilMs <= nowMs),
+    const records = (await allBoosts(table)).filter(
+      ({boosts}) => boosts.size > 0 && [...boosts.values()].every(each => each.untilMs <= nowMs),
     )
     return new EndedCopies(
       table,

@@ -10,7 +10,7 @@ import {Audit, type Principal, storedAuditRetention} from '../table/audit.js'
 import type {NamespaceTable} from '../table/table.js'
 import {allBoosts} from './boost-records.js'
 import {TIDY_AFTER_MS} from './boosted-limits.js'
-import {type AlignShard, type BucketSync, syncBuckets} from './bucket-sync.js'
+import {type AlignShard, type BucketSync, switchSync, syncBuckets} from './bucket-sync.js'
 import {Configs} from './configs.js'
 import {type Resolution, requireSupportedLimits} from './resolver.js'
 import {payShardDebts} from './shard-debts.js'
@@ -65,12 +65,13 @@ export function alignWith({limits, source}: Resolution, seen: SeenBucket, nowMs:
   return {plan, write: {amounts: new Map(), ttlSeconds, isCompared: true}}
 }
 
-export function isTidyDue({boosts}: Pick<BoostRecord, 'boosts'>, nowMs: number): boolean {
-  return [...boosts.values()].some(({untilMs}) => untilMs + TIDY_AFTER_MS <= nowMs)
+export function isTidyDue({boosts, accessUntilMs = Infinity}: BoostRecord, nowMs: number): boolean {
+  const ends = [...Array.from(boosts.values(), ({untilMs}) => untilMs), accessUntilMs]
+  return ends.some(untilMs => untilMs + TIDY_AFTER_MS <= nowMs)
 }
 
 /**
- * Removes leftovers of ended boosts. Must run before their windows reopen a year later. Resolves to the scope count.
+ * Removes expired switches and leftovers of ended boosts. Must run before their windows reopen a year later. Resolves to the scope count.
  */
 export async function tidyBoosts(
   table: NamespaceTable,
@@ -84,10 +85,10 @@ export async function tidyBoosts(
 /** Updates live buckets; a later request updates those that failed. */
 export async function tidyScope(
   table: NamespaceTable,
-  {scope}: Pick<BoostRecord, 'scope'>,
+  {scope, accessUntilMs}: Pick<BoostRecord, 'scope' | 'accessUntilMs'>,
   {principal, signal}: {readonly principal?: Principal | undefined; readonly signal?: AbortSignal | undefined} = {},
 ): Promise<void> {
   const audit = new Audit(table, {principal, retentionDays: storedAuditRetention(table)})
   await new Configs(table, {audit}).tidy(scope)
-  await syncBuckets(table, scope, [limitSync], {signal})
+  await syncBuckets(table, scope, accessUntilMs === undefined ? [limitSync] : [limitSync, switchSync], {signal})
 }

@@ -66,6 +66,8 @@ export async function mergeConfig(
     onUnavailable: onUnavailable ?? before?.onUnavailable,
     auditRetentionDays: auditRetentionDays ?? before?.auditRetentionDays,
     access: before?.access,
+    accessUntilMs: before?.accessUntilMs,
+    accessReason: before?.accessReason,
     cascade: before?.cascade,
     ...policies,
     ...(isCopy && {copiedUntilMs: lastEndMs(after)}),

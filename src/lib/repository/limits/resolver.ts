@@ -23,7 +23,7 @@ export interface Resolution {
   /** The stored outage policy; `undefined` if there is none. */
   readonly onUnavailable: OnUnavailable | undefined
   /** The switch in force and its level; `undefined` if none is set. */
-  readonly access?: {readonly access: AccessSwitch; readonly level: Level} | undefined
+  readonly access?: DecidingSwitch | undefined
   /** Whether requests are also charged to the parent, and the level; `undefined`: the entity itself decides. */
   readonly cascade?: {readonly cascade: boolean; readonly level: Level} | undefined
   /** Features that zael does not support: the limits must not be used. Absent if there are none. */
@@ -32,6 +32,16 @@ export interface Resolution {
   readonly copiedUntilMs?: number | undefined
   /** Every level that was read, most specific first. */
   readonly trace: readonly LevelTrace[]
+}
+
+/** The switch in force. */
+export interface DecidingSwitch {
+  readonly access: AccessSwitch
+  readonly level: Level
+  /** Epoch ms at which it expires; absent if it stays. */
+  readonly untilMs?: number | undefined
+  /** Why an operator set it. */
+  readonly reason?: string | undefined
 }
 
 /** The limits of one level for an entity and resource. */
@@ -191,10 +201,18 @@ function decidedBy(records: readonly (ConfigRecord | undefined)[]): Pick<Resolut
   let cascade: Resolution['cascade']
   for (const [at, level] of POLICY_LEVELS.entries()) {
     const record = records[at]
-    if (record?.access !== undefined) access ??= {access: record.access, level}
+    if (record?.access !== undefined) access ??= decidingSwitch(record.access, level, record)
     if (record?.cascade !== undefined) cascade ??= {cascade: record.cascade, level}
   }
   return {access, cascade}
+}
+
+function decidingSwitch(
+  access: AccessSwitch,
+  level: Level,
+  {accessUntilMs: untilMs, accessReason: reason}: ConfigRecord,
+): DecidingSwitch {
+  return {access, level, ...(untilMs !== undefined && {untilMs}), ...(reason !== undefined && {reason})}
 }
 
 export function scopesOf(entity: string, resource: string): Record<Level, ConfigScope> {

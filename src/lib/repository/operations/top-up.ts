@@ -194,7 +194,10 @@ export function createToppedUp(
       resolution.source === 'entity' ? undefined : expiresAtSeconds(limits.values(), LIFETIME_MULTIPLIER, nowMs),
     state,
     validUntilMs: validityOf(state, nowMs),
-    bypassUntilMs: resolution.access?.access === 'bypass' ? readAtMs + STAMP_MS : undefined,
+    bypassUntilMs:
+      resolution.access?.access === 'bypass'
+        ? Math.min(readAtMs + STAMP_MS, resolution.access.untilMs ?? Infinity)
+        : undefined,
   }
   const {ReturnValues: _, ...update} = createUpdate(table, record, {amounts: new Map(), requests: 0}, newMark(table))
   return {

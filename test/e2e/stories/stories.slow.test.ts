@@ -344,7 +344,7 @@ describe.skipIf(inject('engineEndpoint') === '')('the stories of an operator', {
       stack.note(`$ grep -e entity, -e ,usd, month.csv\n${[titles, ...money].join('\n')}`)
       // Not on the page, which shifts times: a quota would seem to reset in the middle of a day.
       expect((await stack.run('zael usage show cust-23 --resource image --window monthly')).stdout).toMatch(
-        /usd +\$\d\.\d+ +\$2 +\d+ % [^]*Quota usd of image now: \$\d\.\d+ of \$2 used/,
+        /usd +\$\d\.\d+ +\$2 +\d+ % [\s\S]*Quota usd of image now: \$\d\.\d+ of \$2 used/,
       )
     },
   )

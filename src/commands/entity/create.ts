@@ -1,8 +1,9 @@
 import {string as stringArg} from '@oclif/core/args'
 import {boolean, string} from '@oclif/core/flags'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
-import {entityCreatedLines, entityJson, parseMetadata, restoreQuestion} from '../../lib/cli/entity/presenter.js'
+import {entityCreatedLines, entityJson, parseMetadata} from '../../lib/cli/entity/presenter.js'
 import type {EntityCreateResult} from '../../lib/cli/entity/results.js'
+import {restoreQuestion} from '../../lib/cli/limits/switch-command.js'
 import {confirm} from '../../lib/cli/output/confirm.js'
 import type {PolicyScope} from '../../lib/repository/limits/change-options.js'
 

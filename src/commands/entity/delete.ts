@@ -7,7 +7,6 @@ import type {EntityDeleteResult} from '../../lib/cli/entity/results.js'
 import {scopeJson} from '../../lib/cli/limits/json.js'
 import {confirm} from '../../lib/cli/output/confirm.js'
 import {kindCounts} from '../../lib/cli/output/kind-counts.js'
-import {DEFAULT_RESOURCE} from '../../lib/core/names.js'
 
 export default class EntityDelete extends StackCommand<typeof EntityDelete> {
   static override summary = 'Delete an entity with its limits, usage and buckets'
@@ -40,7 +39,8 @@ export default class EntityDelete extends StackCommand<typeof EntityDelete> {
     const namespace = await this.stack.namespace()
     const {entities, configs} = namespace
     const planned = kindCounts(await entities.countRemoval(id))
-    const everything = {level: 'entity', entity: id, resource: DEFAULT_RESOURCE} as const
+    const {entityScope} = await import('../../lib/cli/limits/switch.js')
+    const everything = entityScope(id)
     const own = (await configs.ofEntity(id)).filter(({access}) => access === 'disabled').map(({scope}) => scope)
     const {parent} = (await entities.get(id)) ?? {}
     const effect = {id, parent, blocks: block ? [everything] : own, where: typedFlags(this.settings)}

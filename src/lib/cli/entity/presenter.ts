@@ -8,7 +8,7 @@ import {formatCount, formatList, formatMinute, formatPlural, readPairs, shellWor
 import type {EntityOverview} from '../../insight/lookup/entity-overview.js'
 import type {DeletedEntity, EntityFilter, SearchOptions, SearchProgress} from '../../repository/entities/search.js'
 import type {SyncResult} from '../../repository/limits/bucket-sync.js'
-import type {AccessSwitch, ConfigRecord, ConfigScope} from '../../schema/config-record.js'
+import type {AccessSwitch, ConfigScope} from '../../schema/config-record.js'
 import type {EntityRecord} from '../../schema/entity-record.js'
 import {scopeWords} from '../base/scope.js'
 import {scopeJson, switchEndJson} from '../limits/json.js'
@@ -115,10 +115,6 @@ export function entityDeletionLines(counts: KindCounts, effect: DeletionEffect, 
         : [[block, 'refuse every request with this id']],
     ),
   ]
-}
-
-export function restoreQuestion(id: string, {deletedAt}: Pick<ConfigRecord, 'deletedAt'>): string {
-  return `Entity "${id}" was deleted at ${deletedAt} and is blocked. This lifts the block`
 }
 
 const isForAll = (scope: ConfigScope): boolean => scope.level === 'entity' && scope.resource === DEFAULT_RESOURCE

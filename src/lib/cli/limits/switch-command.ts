@@ -1,10 +1,9 @@
 import {string as argument} from '@oclif/core/args'
 import type {Command} from '@oclif/core/command'
 import {boolean, string} from '@oclif/core/flags'
+import {parseDuration} from '../../core/text/duration.js'
 import {typedFlags} from '../base/settings.js'
 import {StackCommand} from '../base/stack-command.js'
-import {restoreQuestion} from '../entity/presenter.js'
-import {untilOf} from '../flags/until.js'
 import {confirm} from '../output/confirm.js'
 import type {SwitchResult} from './results.js'
 import type {SwitchVerb} from './switch.js'
@@ -42,6 +41,10 @@ export const resourceSwitchExamples = (verb: SwitchVerb) => [
   {command: `zael resource ${verb} gpt-4 --json`, description: 'With the number of updated buckets'},
 ]
 
+export function restoreQuestion(id: string, {deletedAt}: {readonly deletedAt?: string | undefined}): string {
+  return `Entity "${id}" was deleted at ${deletedAt} and is blocked. This lifts the block`
+}
+
 interface SwitchFlagValues {
   readonly resource?: string
   readonly for?: string
@@ -64,7 +67,7 @@ export abstract class SwitchCommand<T extends typeof Command> extends StackComma
       const stored = await namespace.configs.get(scope).catch(() => undefined)
       if (stored?.deletedAt !== undefined) await confirm(restoreQuestion(id, stored), {yes})
     }
-    const until = untilOf({for: end.for}, this.stack.table.clock())
+    const until = end.for === undefined ? undefined : new Date(this.stack.table.clock() + parseDuration(end.for))
     const options = {where: typedFlags(this.settings), until, reason}
     const {lines, result, warnings} = await changeSwitch(namespace, scope, this.verb, options)
     this.print(lines)

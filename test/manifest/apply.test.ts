@@ -331,7 +331,7 @@ entities: {e: {name: E2}, f: {name: F}}`
   it('stops before its next change when its lock is lost, and leaves the record to the other run', async () => {
     const namespace = newNamespace(table)
     const {repository, tenant} = namespace
-    const lost = new ZaelError('conflict', 'manifest.lock-lost', 'This run was stopped: bob took the lock.')
+    const lost = new ZaelError('conflict', 'manifest.lock-lost', 'This run lost its lock: bob took it.')
     let holds = 0
     const lock = {
       hold: async () => {

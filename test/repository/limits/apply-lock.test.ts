@@ -75,7 +75,7 @@ describeOnEngine('the lock of an apply', () => {
     await expect(paused.hold()).rejects.toMatchObject({
       kind: 'conflict',
       code: 'manifest.lock-lost',
-      message: 'This run was stopped: bob@two took the lock.',
+      message: 'This run lost its lock: bob@two took it.',
     })
     // A lost lock stays lost, and its release does not touch the new one.
     await expect(paused.hold()).rejects.toMatchObject({code: 'manifest.lock-lost'})
@@ -117,7 +117,7 @@ describeOnEngine('the lock of an apply', () => {
     const seen = lock.record
     await applyLock.remove(seen)
     await expect.poll(() => lock.lost.aborted).toBe(true)
-    await expect(lock.hold()).rejects.toMatchObject({message: 'This run was stopped: the lock was removed.'})
+    await expect(lock.hold()).rejects.toMatchObject({message: 'This run lost its lock: it expired or was removed.'})
     const next = await applyLock.take({owner: 'bob@two'})
     await expect(applyLock.remove(seen)).rejects.toMatchObject({code: 'manifest.locked', details: {holder: 'bob@two'}})
     await next.abandon()

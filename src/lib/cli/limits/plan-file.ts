@@ -66,7 +66,6 @@ export async function writePlanFile(
     namespace: plan.manifest.namespace,
     namespaceId: namespace.id,
     createdAt: isoSeconds(nowMs),
-    createdBy: (await namespace.audit.author()) ?? null,
     seen: planFingerprint(plan),
     ...reviewedParts({plan, preview}),
     manifest: text,

@@ -319,7 +319,6 @@ export const planFileSchema = strictObject({
   namespace: z.string(),
   namespaceId: z.string(),
   createdAt: z.string().describe('UTC, ISO 8601'),
-  createdBy: textOrNull,
   seen: z.string().describe('Fingerprint of the values before and after; an apply refuses other values'),
   counts: planShape.counts,
   changes: planShape.changes,

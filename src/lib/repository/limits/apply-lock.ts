@@ -101,8 +101,8 @@ class LockHeld extends ZaelError {
 const lockHeld = (holder: LockRecord, nowMs: number): ZaelError => new LockHeld(holder, nowMs)
 
 function lockLost(now: LockRecord | undefined): ZaelError {
-  const how = now ? `${now.owner} took the lock` : 'the lock was removed'
-  return new ZaelError('conflict', 'manifest.lock-lost', `This run was stopped: ${how}.`, {
+  const how = now ? `${now.owner} took it` : 'it expired or was removed'
+  return new ZaelError('conflict', 'manifest.lock-lost', `This run lost its lock: ${how}.`, {
     hint: 'See what is left to do: zael limits plan',
     details: {holder: now?.owner ?? null},
   })

@@ -69,7 +69,10 @@ const LOOKS: Readonly<Record<string, readonly Run[]>> = {
   ],
   'limits impact': [[`limits impact --resource gpt-4 rpm=1 ${DAY}`, 0]],
   'limits list': [['limits list', 0]],
-  'limits plan': [['limits plan --file FILE', 0]],
+  'limits plan': [
+    ['limits plan --file FILE', 0],
+    ['limits plan --file FILE --exit-code', 0],
+  ],
   'limits resolve': [
     ['limits resolve user-1 gpt-4', 0],
     ['limits resolve user-l gpt-4', 0],
@@ -140,6 +143,7 @@ const WRITERS: Readonly<Record<string, string>> = {
   'entity enable': 'entity enable user-1',
   'entity exempt': 'entity exempt user-1',
   'entity update': 'entity update user-1 --name New',
+  'limits unlock': 'limits unlock --yes',
   'limits unset': 'limits unset --resource gpt-4 rpm --yes',
   'migrate resolve': '',
   'namespace create': '',

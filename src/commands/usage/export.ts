@@ -1,6 +1,6 @@
 import {option} from '@oclif/core/flags'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
-import {exportFlags, timeRange} from '../../lib/cli/flags/time-range.js'
+import {exportRangeFlags, timeRange} from '../../lib/cli/flags/time-range.js'
 import {listFlags} from '../../lib/cli/output/listing.js'
 import type {OutputFormat} from '../../lib/cli/output/output-format.js'
 import type {Streamed} from '../../lib/cli/output/results.js'
@@ -16,7 +16,7 @@ export default class UsageExport extends StackCommand<typeof UsageExport> {
     'include requests of its children that cascade. Writes nothing.'
 
   static override flags = {
-    ...exportFlags,
+    ...exportRangeFlags,
     ...listFlags,
     output: option({
       char: 'o',

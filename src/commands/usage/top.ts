@@ -16,7 +16,7 @@ export default class UsageTop extends StackCommand<typeof UsageTop> {
   static override description =
     'Without --resource, includes every resource with its own limits or live buckets. Reads at most the newest ' +
     '1,000,000 windows per resource and warns if there are more; --window daily needs fewer. Cascading requests also ' +
-    'charge parents, so shares can add up to more than 100 %.'
+    'charge parents, so shares can add up to more than 100 %. A table shows ten rows, other formats show all.'
 
   static override flags = {
     ...usageFlags,
@@ -29,7 +29,7 @@ export default class UsageTop extends StackCommand<typeof UsageTop> {
     }),
     ...listFlags,
     limit: integer({
-      description: 'Maximum number of rows to show. Default: 10 in a table, all in other formats.',
+      description: 'Maximum number of rows to show.',
       min: 1,
       max: 10_000,
       helpGroup: 'LIST',

@@ -90,6 +90,7 @@ const LOOKS: Steps<NamespaceRepository> = {
   'entities.list': tenant => tenant.entities.list(),
   'entities.search': tenant => tenant.entities.search({text: 'chi'}),
   'entities.walk': tenant => all(tenant.entities.walk({text: 'chi'})),
+  'entities.everyId': tenant => all(tenant.entities.everyId()),
   'entities.similar': tenant => tenant.entities.similar('chidl'),
   'entities.children': tenant => tenant.entities.children('parent'),
   'entities.parents': tenant => tenant.entities.parents('child'),
@@ -105,6 +106,7 @@ const LOOKS: Steps<NamespaceRepository> = {
   usageTotals: tenant => tenant.usageTotals({resource: RESOURCE}),
   'usage.ofEntity': tenant => tenant.usage.ofEntity('child'),
   'usage.ofResource': tenant => tenant.usage.ofResource(RESOURCE),
+  'usage.ofEntities': tenant => all(tenant.usage.ofEntities(tenant.entities.everyId(), {})),
   'usage.records': async tenant => {
     for await (const _ of tenant.usage.records({resource: RESOURCE, window: 'daily'})) break
   },

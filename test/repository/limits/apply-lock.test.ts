@@ -22,7 +22,7 @@ describeOnEngine('the lock of an apply', () => {
       kind: 'conflict',
       code: 'manifest.locked',
       message: `ada@one has been applying a manifest to this namespace since ${since}Z.`,
-      hint: expect.stringContaining('zael limits unlock'),
+      hint: expect.stringContaining('expires in 30 s'),
       details: {holder: 'ada@one', expires: new Date(tenant.nowMs + 30_000).toISOString()},
     })
     expect(await item()).toMatchObject({

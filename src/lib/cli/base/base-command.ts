@@ -155,8 +155,8 @@ export abstract class BaseCommand<T extends typeof Command> extends Command {
   protected suggestNextPage(next: string | undefined): void {
     if (next === undefined) return
     this.sayPartlySorted('add --all to sort everything')
-    // A cursor has hundreds of characters. JSON has it as `next`; CSV has no place for it.
-    const value = this.format === 'csv' ? next : 'NEXT, the value of "next" in --json'
+    // A cursor has hundreds of characters. JSON has it as `next`; rows have no place for it.
+    const value = this.format === 'csv' || this.format === 'jsonl' ? next : 'NEXT, the value of "next" in --json'
     this.logToStderr(`More rows exist. Add --all, or --cursor ${value}`)
   }
 

@@ -153,6 +153,10 @@ const HINTS: Readonly<Record<string, (details: Details) => string | undefined>> 
       return `Set a limit: zael limits set --entity ${words(entity)} --resource ${words(resource)} rpm=100/min`
     return 'Run `zael limits list` to see all limits.'
   },
+  'manifest.locked': ({seconds}) =>
+    'Nothing was changed. Wait for that run: --wait 60s. ' +
+    `If it has crashed, its lock expires in ${seconds} s; to remove it now: zael limits unlock`,
+  'manifest.lock-lost': () => 'See what is left to do: zael limits plan',
   'boost.missing': () => 'See `zael limits boosts`.',
   'until.same': ({scope, limit, boosted}) =>
     boosted

@@ -97,4 +97,4 @@ export const usageFlags = {
   window: windowFlag('hourly'),
 }
 
-export const exportFlags = {...timeFlags, window: windowFlag('daily')}
+export const exportRangeFlags = {...timeFlags, window: windowFlag('daily')}

@@ -4,7 +4,7 @@ import {ZaelError} from '../../core/errors.js'
 import {describeIssues} from '../../core/text/text.js'
 import {rateLimited} from '../../dynamo/rate-limit.js'
 import {DEFAULT_NAMESPACE, Namespaces} from '../../repository/namespaces/namespaces.js'
-import {Lease} from '../../repository/table/lease.js'
+import {RecordLease} from '../../repository/table/lease.js'
 import {getItem, type Table, untilAborted} from '../../repository/table/table.js'
 import {type Item, isoSeconds} from '../../schema/attribute-value.js'
 import {spellKey} from '../../schema/keys.js'
@@ -34,7 +34,7 @@ export async function readMigration(table: Table, signal?: AbortSignal): Promise
   return item && decodeMigration(item)
 }
 
-export type MigrationLease = Lease<MigrationRecord>
+export type MigrationLease = RecordLease<MigrationRecord>
 
 export function takeMigrationLease(
   anyTable: Table,
@@ -51,7 +51,7 @@ export function takeMigrationLease(
     held: leaseHeld,
     lost: leaseLost,
   }
-  return Lease.take<MigrationRecord>(table, kind, {
+  return RecordLease.take<MigrationRecord>(table, kind, {
     signal,
     next: (before, lease, nowMs) => {
       const isResumed = before !== undefined && before.finishedAt === undefined

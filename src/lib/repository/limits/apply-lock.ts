@@ -5,7 +5,7 @@ import {isoSeconds, s} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
 import {keys, wireKey} from '../../schema/keys.js'
 import {decodeLock, encodeLock, type LockRecord} from '../../schema/lock-record.js'
-import {Lease} from '../table/lease.js'
+import {RecordLease} from '../table/lease.js'
 import {getItem, type NamespaceTable, sendRepeatable} from '../table/table.js'
 
 /** How long the lock of a dead run stays. A live run renews it three times as often. */
@@ -37,7 +37,7 @@ export class ApplyLock {
     return item && decodeLock(item)
   }
 
-  async take({owner, waitMs = 0, onWait, signal, leaseMs = LEASE_MS}: LockOptions): Promise<Lease<LockRecord>> {
+  async take({owner, waitMs = 0, onWait, signal, leaseMs = LEASE_MS}: LockOptions): Promise<RecordLease<LockRecord>> {
     const {namespace, clock, backoff} = this.#table
     const kind = {
       key: keys.applyLock(namespace),
@@ -51,7 +51,7 @@ export class ApplyLock {
     const untilMs = clock() + waitMs
     for (;;) {
       try {
-        return await Lease.take<LockRecord>(this.#table, kind, {
+        return await RecordLease.take<LockRecord>(this.#table, kind, {
           signal,
           next: (_, lease, nowMs) => ({...lease, namespace, owner, since: isoSeconds(nowMs)}),
         })
@@ -90,10 +90,8 @@ class LockHeld extends ZaelError {
     const {owner, since, leaseUntilMs} = holder
     const seconds = Math.max(1, Math.ceil((leaseUntilMs - nowMs) / 1000))
     super('conflict', 'manifest.locked', `${owner} has been applying a manifest to this namespace since ${since}.`, {
-      hint:
-        'Nothing was changed. Wait for that run: --wait 60s. ' +
-        `If it has crashed, its lock expires in ${seconds} s; to remove it now: zael limits unlock`,
-      details: {holder: owner, since, expires: new Date(leaseUntilMs).toISOString()},
+      hint: `Nothing was changed. Wait for that run. If it has crashed, its lock expires in ${seconds} s.`,
+      details: {holder: owner, since, expires: new Date(leaseUntilMs).toISOString(), seconds},
     })
   }
 }
@@ -103,7 +101,6 @@ const lockHeld = (holder: LockRecord, nowMs: number): ZaelError => new LockHeld(
 function lockLost(now: LockRecord | undefined): ZaelError {
   const how = now ? `${now.owner} took it` : 'it expired or was removed'
   return new ZaelError('conflict', 'manifest.lock-lost', `This run lost its lock: ${how}.`, {
-    hint: 'See what is left to do: zael limits plan',
     details: {holder: now?.owner ?? null},
   })
 }

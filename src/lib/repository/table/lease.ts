@@ -37,7 +37,7 @@ interface TakeOptions<R> {
 }
 
 /** Renewed by a heartbeat. `lost` aborts on a takeover. Its owner's writes must be conditional all the same. */
-export class Lease<R extends LeaseRecord> {
+export class RecordLease<R extends LeaseRecord> {
   readonly #table: Table
   readonly #kind: LeaseKind<R>
   readonly #signal: AbortSignal | undefined
@@ -59,7 +59,7 @@ export class Lease<R extends LeaseRecord> {
     table: Table,
     kind: LeaseKind<R>,
     {signal, next}: TakeOptions<R>,
-  ): Promise<Lease<R>> {
+  ): Promise<RecordLease<R>> {
     const before = await kind.read(signal)
     const nowMs = table.clock()
     if (before && before.leaseUntilMs > nowMs) throw kind.held(before, nowMs)
@@ -69,7 +69,7 @@ export class Lease<R extends LeaseRecord> {
     if (before) e.condition(`${e.name(attributes.lease.runId)} = ${e.value(s(before.runId))}`)
     else e.condition(`attribute_not_exists(${e.name(attributes.key.partition)})`)
     if (before) e.condition(`${e.name(attributes.lease.leaseUntil)} = ${e.value(n(before.leaseUntilMs))}`)
-    const lease = new Lease(table, kind, record, signal)
+    const lease = new RecordLease(table, kind, record, signal)
     try {
       await lease.#write(record, e, signal)
     } catch (error) {

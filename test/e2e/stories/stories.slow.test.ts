@@ -349,6 +349,26 @@ describe.skipIf(inject('engineEndpoint') === '')('the stories of an operator', {
     },
   )
 
+  story(
+    'A budget changed within the month',
+    'A customer has spent $8 of $10 and needs more this month. The spending counts against the new budget at once: $20 leave $12. Lowering the budget later takes the difference back. An amount alone keeps the period.',
+    async () => {
+      const {namespace} = stack
+      await namespace.setLimits({level: 'resource', resource: 'video'}, defineLimits(['usd=$10/month@UTC']))
+      const lane = {entity: 'cust-24', resource: 'video', consume: {usd: 1_000_000}, pauseMs: 10}
+      stack.send({...lane, most: 8})
+      await stack.until('cust-24 video', ({admitted}) => admitted === 8)
+      const raised = await stack.type("zael limits set --entity cust-24 --resource video 'usd=$20'")
+      expect(raised).toMatch(/usd +\$10\/month@UTC → \$20\/month@UTC/)
+      expect(raised).toContain('usd of cust-24 for video: $8 used, left $2 → $12')
+      stack.send({...lane, most: 20})
+      const {admitted, refused} = await stack.until('cust-24 video', tally => tally.admitted + tally.refused === 20)
+      expect({admitted, refused}).toEqual({admitted: 12, refused: 8})
+      const lowered = await stack.type("zael limits set --entity cust-24 --resource video 'usd=$15'")
+      expect(lowered).toContain('usd of cust-24 for video: $20 used, left $0 → -$5')
+    },
+  )
+
   it('change one limit under traffic without failing a customer or losing another limit', async () => {
     const goesOn = async () => {
       const {admitted} = await stack.until('cust-09 batch', () => true)

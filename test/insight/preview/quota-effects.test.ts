@@ -11,18 +11,18 @@ const RESOURCE = {level: 'resource', resource: 'gpt-4'} as const
 
 describeOnBoth('L6 the preview of a changed quota', {}, table => {
   it.each([
-    ['raised', 'q=$20/month@UTC', 1, '$12.00', 12_000_000],
-    ['lowered on several shards', 'q=$9/month@UTC', 4, '$1.00', 1_000_000],
-    ['lowered below the use', 'q=$5/month@UTC', 2, '-$3.00', -3_000_000],
+    ['raised', 'q=$20/month@UTC', 1, '$12', 12_000_000],
+    ['lowered on several shards', 'q=$9/month@UTC', 4, '$1', 1_000_000],
+    ['lowered below the use', 'q=$5/month@UTC', 2, '-$3', -3_000_000],
   ])('shows use and balance before and after, %s', async (_, text, shards, shown, after) => {
     const scene = new Scene(table)
     scene.nowMs = Date.parse('2026-03-10T09:00:00Z')
-    await scene.configure(RESOURCE, 'q=$10/month@UTC')
+    const namespace = new NamespaceRepository(scene.tenant, undefined)
+    await namespace.setLimits(RESOURCE, parseLimits(['q=$10/month@UTC']))
     await using limiter = scene.limiter()
     await limiter.acquire(request({q: 8_000_000}))
     await limiter.settled()
     if (shards > 1) await splitInto(scene, shards)
-    const namespace = new NamespaceRepository(scene.tenant, undefined)
     const planned = await namespace.configs.preview(RESOURCE, parseLimits([text]), {})
     const preview = await previewChange(namespace, {...planned, named: ['q']}, scene.nowMs)
     const left = {before: 2_000_000, after}
@@ -30,7 +30,7 @@ describeOnBoth('L6 the preview of a changed quota', {}, table => {
       {entity: 'user-1', resource: 'gpt-4', limit: 'q', used: 8_000_000, left},
     ])
     expect(changeLines(planned, preview, true).join('\n')).toContain(
-      `quotas   q of user-1 for gpt-4: $8.00 used, left $2.00 → ${shown}`,
+      `quotas   q of user-1 for gpt-4: $8 used, left $2 → ${shown}`,
     )
     await namespace.setLimits(RESOURCE, parseLimits([text]))
     expect(await scene.limiter().available(request({}))).toEqual({q: after})

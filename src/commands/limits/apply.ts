@@ -22,11 +22,10 @@ export default class LimitsApply extends StackCommand<typeof LimitsApply> {
   static override summary = 'Apply a manifest to the table'
 
   static override description =
-    'Sets every limit and entity in the manifest. Deletes only limits that an earlier apply created and the manifest ' +
-    'no longer lists. Asks before updating or deleting anything, and before live buckets lose a limit they are charged ' +
-    'for. After a failure or interruption, run the command again to apply the rest. One run at a time can apply a ' +
-    'manifest to a namespace; others exit with code 5, or wait with --wait. A plan file is applied ' +
-    'only if the table still has the values that the plan saw; otherwise nothing changes, and the exit code is 5.'
+    'Sets every limit and entity in the manifest. Deletes only limits that an earlier apply created and the ' +
+    'manifest no longer lists. Asks before updating or deleting anything. One run at a time can apply a manifest ' +
+    'to a namespace: another exits with code 5. So does a plan file whose values have changed since. After a ' +
+    'failure, run the command again.'
 
   static override args = {
     file: stringArg({description: 'Plan file of `zael limits plan --out`, or a manifest.', ignoreStdin: true}),

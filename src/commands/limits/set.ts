@@ -16,12 +16,10 @@ export default class LimitsSet extends StackCommand<typeof LimitsSet> {
   static override summary = 'Set limits and update live buckets'
 
   static override description =
-    "Limits you don't name are kept; --only removes them. An amount alone, such as tpm=200k, keeps the period, burst " +
-    'ratio, time zone and windows of the limit. The most specific level with limits applies as a whole, so a scope ' +
-    'without limits starts with a copy of the limits that apply there. --for and --until set temporary limits; such a ' +
-    'copy expires with them. Asks first if live buckets would lose a limit, if a limit would change its kind, if a ' +
-    'limit you did not name would change, if money lacks a currency or a period, or if a temporary copy would become ' +
-    'permanent. Syntax: `zael help limit-syntax`.'
+    "Limits you don't name are kept; --only removes them. An amount alone, such as tpm=200k, keeps the period, " +
+    'burst ratio, time zone and windows. A scope without limits starts with a copy of the limits that apply ' +
+    'there. Asks first if live buckets would lose a limit, or if a limit would change in a way you did not spell ' +
+    'out. Syntax: `zael help limit-syntax`.'
 
   static override args = {
     limits: string({description: 'Limits such as rpm=100/min.', multiple: true, ignoreStdin: true}),

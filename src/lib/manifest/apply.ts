@@ -69,9 +69,10 @@ export interface ApplyResult {
 }
 
 /**
- * Overwrites only what the plan has seen. Writes the record of managed scopes twice: first all intended scopes, so that a crash loses none; last the actual
- * ones, so that it never claims what failed (M-7). Limits come before entity records, so that a parent has limits when
- * first charged. Deletes come last, and only when everything else succeeded. Then compares the table with the manifest.
+ * Overwrites only what the plan has seen. Writes the record of managed scopes twice: first all intended scopes, so that
+ * a crash loses none; last the actual ones, so that it never claims what failed (M-7). Limits come before entity
+ * records, so that a parent has limits when first charged. Deletes come last, and only when everything else succeeded.
+ * Then compares the table with the manifest.
  */
 export async function applyPlan(
   repository: NamespaceRepository,

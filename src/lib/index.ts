@@ -42,7 +42,8 @@ export type {DecisionEvent, DecisionReason, RefusingLimit} from './limiter/reque
 export type {AcquireRequest, RateLimiterOptions, Settle} from './limiter/request/options.js'
 export type {BucketView, ShardView} from './repository/buckets/view.js'
 export type {ChangedEntity, Entities, EntityChange, MetadataChange, NewEntity} from './repository/entities/entities.js'
-export type {EntityFilter, SearchOptions, SearchProgress} from './repository/entities/search.js'
+export type {RemovedEntity} from './repository/entities/removal.js'
+export type {DeletedEntity, EntityFilter, SearchOptions, SearchProgress} from './repository/entities/search.js'
 export type {SyncOptions, SyncResult} from './repository/limits/bucket-sync.js'
 export type {
   ConfigChange,
@@ -50,10 +51,11 @@ export type {
   InheritedLimits,
   PolicyScope,
   SetOptions,
+  SwitchChangeOptions,
 } from './repository/limits/change-options.js'
 export type {SystemSettings} from './repository/limits/checks.js'
 export type {BoostedLimit, Configs} from './repository/limits/configs.js'
-export type {LevelTrace, Resolution, ResolveOptions} from './repository/limits/resolver.js'
+export type {DecidingSwitch, LevelTrace, Resolution, ResolveOptions} from './repository/limits/resolver.js'
 export type {UnitsByLimit} from './repository/limits/units.js'
 export type {Namespaces, Registration} from './repository/namespaces/namespaces.js'
 export type {Namespace, PurgeOptions} from './repository/namespaces/purge.js'

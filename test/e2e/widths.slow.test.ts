@@ -31,6 +31,7 @@ const LINES = [
   'limits plan --file FILE',
   'limits resolve user-1 gpt-4',
   'limits set --resource gpt-4 rpm=7 --dry-run',
+  'limits unlock',
   'migrate plan',
   'migrate run --dry-run',
   'migrate status',
@@ -41,6 +42,7 @@ const LINES = [
   'namespace show default',
   'status',
   `usage show user-1 ${DAY}`,
+  `usage export ${DAY}`,
   `usage summary user-1 ${DAY}`,
   `usage top ${DAY}`,
   'watch --once --entity user-1',
@@ -91,7 +93,8 @@ describeOnEngine('what people see', {timeout: 600_000}, () => {
 
   async function show(line: string, columns: number, flags: readonly string[]): Promise<string> {
     const words = wordsOf(line, String(columns))
-    const env = {NO_COLOR: '1', COLUMNS: String(columns), OCLIF_COLUMNS: String(columns), ZAEL_DATA_DIR: folder}
+    const width = {NO_COLOR: '1', COLUMNS: String(columns), OCLIF_COLUMNS: String(columns)}
+    const env = {...width, ZAEL_DATA_DIR: folder, ZAEL_PRINCIPAL: 'ops'}
     const {code, stdout, stderr} = await zael([...words, ...flags], {env})
     return steady(`${stdout}${stderr === '' ? '' : `--- stderr\n${stderr}`}--- exit ${code}\n`)
   }

@@ -8,7 +8,14 @@ import {Audit} from '../../src/lib/repository/table/audit.js'
 import type {BucketRecord} from '../../src/lib/schema/bucket-record.js'
 import {Scene} from '../helpers/limiter.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
-import {consumedMilli, earnedMilli, endowmentMilli, expectConserved, largestExcess} from './fixtures/ledger.js'
+import {
+  consumedMilli,
+  earnedMilli,
+  endowmentMilli,
+  expectConserved,
+  expectConservedInContention,
+  largestExcess,
+} from './fixtures/ledger.js'
 import {type Assignment, PROGRESS_EVERY, type Tally} from './fixtures/worker-protocol.js'
 import {type Done, Worker} from './fixtures/workers.js'
 
@@ -200,7 +207,7 @@ describeOnEngine('several processes', {timeout: SIZE.timeoutMs}, () => {
     }
     expect(consumedSince(before, after)).toEqual(ofChildren)
     expect(ofChildren).toEqual(heldMilli(outcomes))
-    expectConserved(before[0] as BucketRecord, after[0] as BucketRecord, 'tpm', 'rpd')
+    expectConservedInContention(before[0] as BucketRecord, after[0] as BucketRecord, 'tpm', 'rpd')
   })
 
   it('S2 S9 share one bucket whose limits are changed meanwhile', async () => {

@@ -66,8 +66,8 @@ describeWithPeers.each([
   ])('S1 that stored %i admits %i to Python alone', async (stored, admitted) => {
     const {client} = await rested(stored)
     expect(admitted).toBe(CAPACITY + excessOf(stored, REST_MS))
-    const taken = await take(client, admitted + SPARE)
-    // Python draws a shard per request, and may miss the last tokens of the others.
+    // Python draws a shard per request: enough requests reach every shard, but may miss the last tokens of some.
+    const taken = await take(client, shards === 1 ? admitted + SPARE : 2 * admitted)
     expect(taken).toBeLessThanOrEqual(admitted)
     expect(taken).toBeGreaterThanOrEqual(shards === 1 ? admitted : admitted - SPARE)
   })

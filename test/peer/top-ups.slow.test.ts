@@ -215,7 +215,7 @@ describeWithPeers('resets and top-ups with zae-limiter 0.17', () => {
       expect(await run(records)).toEqual([])
     }
     await scene.repository.setLimits(scope, parseLimits(['rpd=11/day@UTC']))
-    expect(await scene.totals(user, 'gpt', 'rpd')).toMatchObject({tokens: 27})
-    expect((await python({rpd: 1}, 9)).admitted + (await zael({rpd: 1}, 30)).admitted).toBe(27)
+    expect(await scene.totals(user, 'gpt', 'rpd')).toMatchObject({tokens: 28})
+    expect((await python({rpd: 1}, 9)).admitted + (await zael({rpd: 1}, 30)).admitted).toBe(28)
   })
 })

@@ -256,7 +256,7 @@ describe('a quota', () => {
     expect(lines.join('\n')).toContain('resource gpt-4: 10k/day@Europe/Berlin')
     expect(remedies(daily, AT_MS).at(-1)).toEqual([
       'zael limits set --entity user-1 --resource gpt-4 rpd=20k/day@Europe/Berlin',
-      'double the quota of entity user-1 for gpt-4, from its next reset',
+      'double the quota of entity user-1 for gpt-4, at once',
     ])
     expect(whyJson(explanation([daily])).limits[0]).toMatchObject({
       text: 'rpd=10k/day@Europe/Berlin',

@@ -10,6 +10,7 @@ import {
   overviewJson,
 } from '../../../src/lib/cli/entity/presenter.js'
 import {kindCounts} from '../../../src/lib/cli/output/kind-counts.js'
+import {parseLimit} from '../../../src/lib/core/limits/limit-text.js'
 import type {EntityOverview, ResourceOverview} from '../../../src/lib/insight/lookup/entity-overview.js'
 import type {EntityRecord} from '../../../src/lib/schema/entity-record.js'
 import {listed, listedCsv} from '../../helpers/lines.js'
@@ -150,6 +151,14 @@ describe('entities', () => {
 })
 
 describe('an entity with its limits', () => {
+  it('shows balances of money as money', async () => {
+    const [first, ...others] = overview.resources
+    if (!first) throw new Error('no resource')
+    const usd = {...parseLimit('usd=$3/month@UTC'), capacityNow: 3_000_000, available: 1_425_000}
+    const lines = await entityOverviewLines({...overview, resources: [{...first, limits: [usd]}, ...others]}, 120)
+    expect(lines.find(line => line.includes('usd'))).toMatch(/ \$1\.425 +\$3 /)
+  })
+
   it('shows its record, then the limits that apply, their scope and their levels', async () => {
     expect(await entityOverviewLines(overview, 80)).toEqual([
       'Entity "user"',

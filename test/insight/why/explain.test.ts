@@ -222,6 +222,20 @@ describeOnEngine('an explanation', () => {
     expect(explanation.limits).toHaveLength(1)
   })
 
+  it('includes limits that only the parent has', async () => {
+    const scene = new Scene(table)
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=5/min')
+    await scene.configure({level: 'entity', entity: 'team-1', resource: 'gpt-4'}, 'usd=10/day@UTC')
+    await scene.entity('user-1', 'team-1')
+    await using limiter = scene.limiter()
+    await limiter.acquire({entity: 'user-1', resource: 'gpt-4', consume: {rpm: 1, usd: 8}})
+    await limiter.settled()
+    const explanation = await ask(scene)
+    expect(explanation).toMatchObject({admitted: false, limits: [{name: 'rpm'}, {name: 'usd', entity: 'team-1'}]})
+    expect(explanation.limits[1]).toMatchObject({level: 'parent', requested: 8, available: 2, exceeded: true})
+    expect(await ask(scene, {consume: {rpm: 1, usd: 2}})).toMatchObject({admitted: true})
+  })
+
   it('never clears for a request that is too large', async () => {
     const scene = new Scene(table)
     await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=5/min')

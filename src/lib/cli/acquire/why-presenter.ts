@@ -323,20 +323,24 @@ export function remedies(limit: ExplainedLimit, atMs: number, where = ''): Remed
 }
 
 /**
- * Raises the values that apply when the command takes effect: now, or at a quota's next reset. A temporary limit, or a
- * copy made for one, keeps its end. `undefined` if it expires before that, or if the raised values equal the base.
+ * Raises the values that apply when the command takes effect: now, or at the next reset of a quota with windows. A
+ * temporary limit, or a copy made for one, keeps its end. `undefined` if it expires before that, or if the raised values
+ * equal the base.
  */
 function raising(limit: ExplainedLimit, atMs: number, where: string): Remedy | undefined {
   const {configured, requested, entity, resource, resetsAtMs, copiedUntilMs} = limit
   const scope = {level: 'entity', entity, resource} as const
-  const fromMs = resetsAtMs ?? atMs
   const untilMs = configured.boost?.isEnded === false ? configured.boost.untilMs : copiedUntilMs
-  if (untilMs !== undefined && untilMs <= fromMs) return undefined
   const base = baseOf(configured)
+  // Its use counts against the new allowance at once (decision 43).
+  const isPlainQuota = base.reset !== undefined && !base.schedule && untilMs === undefined
+  const fromMs = isPlainQuota ? atMs : (resetsAtMs ?? atMs)
+  if (untilMs !== undefined && untilMs <= fromMs) return undefined
   const present = plainAt(untilMs === undefined ? base : configured, fromMs)
-  const isTooSmall = requested > present.capacity
+  const needed = isPlainQuota ? present.capacity + missing(limit) : requested
+  const isTooSmall = needed > (isPlainQuota ? doubled(present.capacity) : present.capacity)
   const values = {
-    capacity: isTooSmall ? requested : doubled(present.capacity),
+    capacity: isTooSmall ? needed : doubled(present.capacity),
     refillAmount: isTooSmall ? present.refillAmount : doubled(present.refillAmount),
     refillPeriodSeconds: present.refillPeriodSeconds,
   }
@@ -347,8 +351,10 @@ function raising(limit: ExplainedLimit, atMs: number, where: string): Remedy | u
   const command = `zael limits set ${scopeArguments(scope)} ${shellWord(formatLimit(raised))}${end}${where}`
   const inWindow = window === undefined ? '' : ` in its window "${base.schedule?.[window]?.cron}"`
   const whose = `of ${scopeWords(scope)}${inWindow}`
-  if (isTooSmall) return [command, `raise the ${base.reset ? 'quota' : 'burst'} ${whose} to the requested amount`]
-  return [command, `double the ${base.reset ? 'quota' : 'rate'} ${whose}${raisedFrom(limit)}`]
+  const effect = isPlainQuota ? ', at once' : raisedFrom(limit)
+  if (!isTooSmall) return [command, `double the ${base.reset ? 'quota' : 'rate'} ${whose}${effect}`]
+  if (!base.reset) return [command, `raise the burst ${whose} to the requested amount`]
+  return [command, `raise the quota ${whose} so that the request fits${effect}`]
 }
 
 /** With `window`, changes only that entry of the schedule. */

@@ -4,7 +4,15 @@ import {groupBy} from '../../core/group-by.js'
 import {boostField, limitText} from '../../core/limits/boost-text.js'
 import {baseOf, type Level} from '../../core/limits/limit.js'
 import {DEFAULT_RESOURCE} from '../../core/names.js'
-import {formatCount, formatList, formatMinute, formatPlural, readPairs, shellWord} from '../../core/text/text.js'
+import {
+  formatCount,
+  formatList,
+  formatMinute,
+  formatPlural,
+  formatTokens,
+  readPairs,
+  shellWord,
+} from '../../core/text/text.js'
 import type {EntityOverview} from '../../insight/lookup/entity-overview.js'
 import type {DeletedEntity, EntityFilter, SearchOptions, SearchProgress} from '../../repository/entities/search.js'
 import type {SyncResult} from '../../repository/limits/bucket-sync.js'
@@ -198,8 +206,8 @@ export async function entityOverviewLines(overview: EntityOverview, width: numbe
       limitText(limit),
       source && SOURCES[source],
       ...(hasPolicies ? [cascade && `${cascade.charged ? 'on' : 'off'}, ${SOURCES[cascade.level]}`] : []),
-      access ? (SWITCHED[access.access] ?? limit.available) : limit.available,
-      limit.capacityNow,
+      (access && SWITCHED[access.access]) ?? balanceOf(limit.available, limit.unit),
+      balanceOf(limit.capacityNow, limit.unit),
       shards === 0 ? undefined : shards,
     ]),
   )
@@ -215,6 +223,9 @@ export async function entityOverviewLines(overview: EntityOverview, width: numbe
   ] as const
   return [...head, ...switches, '', ...(await textTable(columns, rows, {header: true, width}))]
 }
+
+const balanceOf = (tokens: number | undefined, unit: string | undefined): string | number | undefined =>
+  tokens === undefined || unit === undefined ? tokens : formatTokens(tokens, unit)
 
 const OTHERS = '(any other)'
 

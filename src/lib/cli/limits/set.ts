@@ -1,7 +1,7 @@
 import {isoMinute} from '../../core/calendar/windows-until.js'
 import type {Limit} from '../../core/limits/limit.js'
 import {type GivenLimit, keptParts, limitChanges} from '../../core/limits/limit-text.js'
-import {formatTokens, shellWord} from '../../core/text/text.js'
+import {formatList, formatTokens, shellWord} from '../../core/text/text.js'
 import type {ScopePreview} from '../../insight/preview/preview.js'
 import type {ConfigChange, SetOptions} from '../../repository/limits/change-options.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
@@ -97,9 +97,17 @@ export function setLines(
   const narrower = narrowerText(request, preview, where)
   return [
     ...changeLines(change, preview, dryRun, keptText(given)),
+    ...eachResourceLines(scope, preview),
     ...notes,
     ...(narrower === undefined ? [] : ['', narrower]),
   ]
+}
+
+/** A budget for every resource is easily taken for one that they share. */
+function eachResourceLines(scope: ConfigScope, {after}: ScopePreview): string[] {
+  const quotas = after.limits.filter(({reset}) => reset).map(({name}) => name)
+  if (quotas.length === 0 || (scope.level !== 'system' && levelOf(scope) !== 'entity_default')) return []
+  return ['', `Each resource has its own allowance of ${formatList(quotas)}.`]
 }
 
 /** `instead`: a suggested alternative. `undefined` when no confirmation is needed. */

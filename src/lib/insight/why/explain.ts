@@ -117,21 +117,27 @@ export async function explain(
   if (!disabled && parent && parent.resolution.source === undefined) throw nothingApplies(parent.entity, resource)
   requireSupportedLimits(own, {entity, resource})
   if (parent) requireSupportedLimits(parent.resolution, {entity: parent.entity, resource})
-  const names = own.limits.map(({name}) => name)
   const atMs = clock()
-  const state = await readLevel(namespace, entity, resource, atMs)
-  const {bucket, recent} = state
-  const counted = bucket ? admittedBy(bucket) : 0
-  // Only the stream tells settlements from writes of other clients.
-  const average = bucket && (averageRequest(bucket, counted) ?? averageOf(milliOf(recent.tokens), recent.admitted))
-  const amounts = asked ?? checkConsumption(Object.fromEntries(names.map(name => [name, average?.get(name) ?? 1])))
-  checkKnown(entity, resource, amounts, names)
+  const [state, parentState] = await Promise.all([
+    readLevel(namespace, entity, resource, atMs),
+    parent && readLevel(namespace, parent.entity, resource, atMs),
+  ])
+  const {recent} = state
+  const {average, counted} = averageIn(state)
+  // Limits that only the parent has are charged too, and recorded only there.
+  const ofParent = parentState && averageIn(parentState).average
+  const shared = (parent?.resolution.limits ?? []).map(({name}) => [name, ofParent?.get(name) ?? 1] as const)
+  const typical = new Map([...shared, ...own.limits.map(({name}) => [name, average?.get(name) ?? 1] as const)])
+  const amounts = asked ?? checkConsumption(Object.fromEntries(typical))
+  checkKnown(entity, resource, amounts, [...typical.keys()])
   const question = {resource, amounts, atMs}
   const asking = disabled
     ? []
     : [
         explainLevel(namespace, {...question, entity, resolution: own, level: 'entity', state}),
-        ...(parent ? [explainLevel(namespace, {...question, ...parent, level: 'parent'})] : []),
+        ...(parent && parentState
+          ? [explainLevel(namespace, {...question, ...parent, level: 'parent', state: parentState})]
+          : []),
       ]
   const limits = (await Promise.all(asking)).flat()
   return {
@@ -160,7 +166,16 @@ interface LevelQuestion {
   readonly amounts: Amounts
   readonly atMs: number
   readonly level: LimitState['level']
-  readonly state?: Awaited<ReturnType<typeof readLevel>>
+  readonly state: LevelRecords
+}
+
+type LevelRecords = Awaited<ReturnType<typeof readLevel>>
+
+/** Only the stream tells settlements from writes of other clients. */
+function averageIn({bucket, recent}: LevelRecords) {
+  const counted = bucket ? admittedBy(bucket) : 0
+  const average = bucket && (averageRequest(bucket, counted) ?? averageOf(milliOf(recent.tokens), recent.admitted))
+  return {average, counted}
 }
 
 async function readLevel(namespace: NamespaceRepository, entity: string, resource: string, nowMs: number) {
@@ -178,8 +193,8 @@ const admittedBy = ({shards}: ShardedBucket): number =>
   shards.reduce((sum, {counts}) => sum + (counts?.requests ?? 0), 0)
 
 async function explainLevel(namespace: NamespaceRepository, question: LevelQuestion): Promise<ExplainedLimit[]> {
-  const {entity, resource, resolution, atMs: nowMs, level} = question
-  const {bucket, recent} = question.state ?? (await readLevel(namespace, entity, resource, nowMs))
+  const {entity, resource, resolution, atMs: nowMs, level, state} = question
+  const {bucket, recent} = state
   const {limits, source, trace, copiedUntilMs} = resolution
   const scope = trace.find(each => each.level === source)?.scope as ConfigScope
   // A parent is charged only for the limits it has.

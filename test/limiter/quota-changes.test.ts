@@ -125,6 +125,34 @@ describeOnBoth('S9 a quota whose allowance changes within a period', {}, table =
     expect(admitted + (await given(500))).toBe(250)
   })
 
+  it.each([
+    ['a window', 'q=6/month@UTC,50@"* * * * * UTC"', 'q=50/month@UTC'],
+    ['another period', 'q=6/day@UTC', 'q=50/month@UTC'],
+    ['a rate', 'q=6/min', 'q=50/month@UTC'],
+  ])('S1 S9 neither mints nor loses tokens in the period in which it replaced %s', async (_, first, second) => {
+    await scene.configure(RESOURCE, 'q=6/month@UTC')
+    await use(5)
+    await change(first)
+    await change(second)
+    const kept = await left()
+    for (const allowance of [60, 6, 100, 20]) await change(`q=${allowance}/month@UTC`)
+    expect(await left()).toBe(Math.min(kept ?? 0, 6))
+    scene.nowMs += 40 * 86_400_000
+    expect(await given(99)).toBe(20)
+    await change('q=60/month@UTC')
+    expect(await given(99)).toBe(40)
+  })
+
+  it('S1 mints nothing after a window that was open at the reset', async () => {
+    await scene.configure(RESOURCE, 'q=6/month@UTC,50@"* * 10 3 * UTC"')
+    await use(44)
+    scene.nowMs += 86_400_000
+    expect(await left()).toBe(6)
+    await change('q=6/month@UTC')
+    await change('q=50/month@UTC')
+    expect(await given(99)).toBe(6)
+  })
+
   it('S9 keeps the balance of a quota with windows, as zae-limiter does', async () => {
     await scene.configure(RESOURCE, 'q=10/month@UTC,x2@"* 20 * * * UTC"')
     await use(8)

@@ -404,7 +404,8 @@ function judge(change: QuotaChange, {kind, event}: Writer): Judged | undefined {
   const bought = event === 'top-up' ? after.topUp - (isSame ? before.topUp : 0n) : 0n
   const added = isSame || !before ? gained + taken : after.tokens - before.tokens + taken
   // The balance of an ended session has no effect.
-  const isChanged = isSame && kind !== 'python' && after.windows === '' && endOf(after, windowMs) > after.refilledAtMs
+  const isOpen = endOf(after, windowMs) > after.refilledAtMs
+  const isChanged = isSame && kind !== 'python' && after.windows === '' && isOpen && before.heldMs !== windowMs
   const changed = isChanged ? partOf(after, shard) - partOf({...after, capacity: before.capacity}, shard) : 0n
   return {change, after, windowMs, credit: added - bought - changed, isOpening: !isSame, bought, changed}
 }

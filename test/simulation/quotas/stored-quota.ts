@@ -24,6 +24,8 @@ export interface StoredQuota {
   readonly mark: bigint | undefined
   readonly grantCount: number | undefined
   readonly topUp: bigint
+  /** Start of a period in which the kind was changed, or which the bucket was set back from. */
+  readonly heldMs: number | undefined
   readonly isSoft: boolean
 }
 
@@ -114,6 +116,7 @@ function storedQuota(item: Item, name: string): StoredQuota | undefined {
     mark: big(item, `b_${name}_wtc`),
     grantCount: field('gc'),
     topUp: big(item, `b_${name}_tu`) ?? 0n,
+    heldMs: field('hp'),
     isSoft: `b_${name}_soft` in item,
   }
 }

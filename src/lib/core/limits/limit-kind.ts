@@ -20,7 +20,10 @@ export interface Quota {
   /** Bought on top of the grant; expires with the period. */
   readonly topUpMilli?: bigint | undefined
   readonly resetNumber?: number | undefined
-  /** Start (epoch ms) of the balance's period if the bucket was set back from it. That period is not granted again. */
+  /**
+   * Start (epoch ms) of the balance's period if the bucket was set back from it, or if the kind was changed in it. That
+   * period is not granted again, and a change of the allowance keeps the balance.
+   */
   readonly heldMs?: number | undefined
 }
 

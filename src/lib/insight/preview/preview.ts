@@ -1,4 +1,5 @@
 import {isDeepStrictEqual} from 'node:util'
+import type {BucketLimit} from '../../core/buckets/bucket.js'
 import type {Limit} from '../../core/limits/limit.js'
 import {formatLimit, hasSameText, type LimitChange, limitChanges} from '../../core/limits/limit-text.js'
 import {toTokens} from '../../core/token-math.js'
@@ -247,6 +248,10 @@ function liveRecords({shards}: ShardedBucket, nowMs: number): BucketRecord[] {
   return shards.flatMap(shard => (shard.kind === 'bucket' && isLive(shard.record) ? [shard.record] : []))
 }
 
+/** With windows, or if the kind was changed in this period, the balance is not the allowance minus the use. */
+const tellsUse = (stored: BucketLimit | undefined): boolean =>
+  stored?.kind?.quota !== undefined && !stored.kind.schedule && stored.kind.quota.heldMs === undefined
+
 /** Balances as the change will write them. */
 function quotaEffects(
   {entity, resource}: BucketPair,
@@ -261,7 +266,7 @@ function quotaEffects(
     toTokens(plans.reduce((sum, plan) => sum + (milliOf(plan) ?? 0n), 0n))
   const [before, after] = [planned(), planned(is.limits)]
   return changesBetween(was, is).flatMap(({name, before: old, after: limit}) => {
-    if (!old || !limit?.reset) return []
+    if (!old || !limit?.reset || records.some(record => !tellsUse(record.state.limits.get(name)))) return []
     const [left, then] = [before, after].map(plans => sumOf(plans, plan => plan.changes.get(name)?.after.tokensMilli))
     const allowance = sumOf(before, ({seen, changes}) => {
       const stored = changes.get(name)?.after

@@ -46,13 +46,13 @@ export async function quotaBudgets(
   return budgets.sort((a, b) => (`${a.resource} ${a.name}` < `${b.resource} ${b.name}` ? -1 : 1))
 }
 
-/** `undefined` for a session that is not open. */
+/** `undefined` for a session that is not open, and with windows: then the balance does not tell the use. */
 function budgetOf(
   {name, level, capacity, resetsAt}: LimitLevel,
   limit: Limit | undefined,
   nowMs: number,
 ): Omit<QuotaBudget, 'resource'> | undefined {
-  if (resetsAt === undefined) return undefined
+  if (resetsAt === undefined || limit?.schedule) return undefined
   const resetMs = Date.parse(resetsAt)
   const sinceMs = limit && periodStartMs(limit, resetMs, nowMs)
   const left = Math.floor(level)

@@ -23,6 +23,7 @@ import {
   isSoftAt,
   type KindedRate,
   type LimitKind,
+  type Quota,
   wholeRateAt,
 } from '../../core/limits/limit-kind.js'
 import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
@@ -96,8 +97,9 @@ export function planBucket(
     // Otherwise another client may have lowered the stored capacity but kept the balance. Or it split the bucket, and
     // this shard still holds the other shards' tokens.
     const ceiling = ceilingOf(name, after, isLowered ? record : {shard: 0, shardCount: 1}, rulesMs)
+    const countsUse = isSameQuota(stored, kind, rulesMs)
     // Planted fault: a changed quota forgets its use
-    const keptMilli = credited.tokensMilli + (isSameQuota(stored, kind) ? ceiling - credited.capacityMilli : 0n)
+    const keptMilli = credited.tokensMilli + (countsUse ? ceiling - credited.capacityMilli : 0n)
     const isClamped = keptMilli > ceiling
     // Planted fault: a raised limit fills the bucket
     const tokensMilli = opened?.tokensMilli ?? (isClamped ? ceiling : keptMilli)
@@ -139,13 +141,17 @@ export function planBucket(
 }
 
 /**
- * Only the allowance of a quota differs, so its use in the period counts against the new one. Windows change it in mid-
- * period too. Other clients then clamp the balance; if zael added the difference at each opening, both together would
- * mint tokens.
+ * Only the allowance of a quota differs, so its use in the period counts against the new one. Not with windows, and not
+ * in a period in which the kind was changed: there the balance is not the stored allowance minus the use.
  */
-function isSameQuota(stored: BucketLimit, kind: LimitKind | undefined): boolean {
-  return kind?.quota !== undefined && !kind.schedule && kind.definition === stored.kind?.definition
+function isSameQuota(stored: BucketLimit, kind: LimitKind | undefined, atMs: number): boolean {
+  if (!kind?.quota || kind.schedule || kind.definition !== stored.kind?.definition) return false
+  const heldMs = stored.kind.quota?.heldMs
+  return heldMs === undefined || heldMs !== periodStart(kind.quota, atMs)
 }
+
+const periodStart = ({session, resets}: Quota, atMs: number): number | undefined =>
+  session ? session.startMs : resets?.lastMs(atMs)
 
 /** A new limit starts with the shard's part of the current capacity; its session opens if tokens are taken. */
 export function startingLimit(
@@ -225,7 +231,8 @@ function withStateOf(kind: LimitKind, before: BucketLimit, shardCount: number, a
   const {quota} = whole
   if (!quota) return whole
   const stored = before.kind?.quota
-  if (!stored) return {...whole, quota: {...quota, grantCount: shardCount}}
+  const isRedefined = before.kind?.definition !== kind.definition
+  if (!stored) return {...whole, quota: {...quota, grantCount: shardCount, heldMs: periodStart(quota, atMs)}}
   const {resetNumber} = stored
   // Marked with the old capacity: a balance above a lowered capacity would look like that of fewer shards.
   const grantCount = grantCountOf(before, wholeRateAt(before, atMs).rate.capacityMilli)
@@ -233,7 +240,8 @@ function withStateOf(kind: LimitKind, before: BucketLimit, shardCount: number, a
   // A top-up for a calendar period does not carry into a session, which starts with its whole allowance.
   const isSamePeriod = (stored.session === undefined) === (session === undefined)
   const {topUpMilli, heldMs} = isSamePeriod ? stored : {}
-  return {...whole, quota: {...quota, grantCount, topUpMilli, resetNumber, heldMs, ...(session && {session})}}
+  const kept = {...quota, grantCount, topUpMilli, resetNumber, heldMs, ...(session && {session})}
+  return {...whole, quota: isRedefined ? {...kept, heldMs: periodStart(kept, atMs)} : kept}
 }
 
 function limitWith(

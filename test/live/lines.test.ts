@@ -1,3 +1,4 @@
+import {stripVTControlCharacters} from 'node:util'
 import fc from 'fast-check'
 import {describe, expect, it, vi} from 'vitest'
 import {safeLine} from '../../src/lib/cli/output/lines.js'
@@ -46,7 +47,8 @@ const lines = async (what: PolledData, width: number | undefined, selection = EV
   const options = {format: 'table', width, after: () => ({}), onBegin: () => {}} as const
   await printSnapshot(watchedBuckets(what, READ_AT_MS, selection, top), options)
   written.mockRestore()
-  return text
+  // Other tests of the process may have turned colours on.
+  return stripVTControlCharacters(text)
 }
 
 describe('a document', () => {

@@ -345,7 +345,7 @@ describeOnBoth('the switch of a resource or entity', {timeout: 60_000}, table =>
     expect(await tidyBoosts(scene.tenant)).toBe(0)
   })
 
-  it('is no longer temporary once it is set without an end, and ends early', async () => {
+  it('becomes permanent if it is set without an end, and ends early', async () => {
     const until = new Date(scene.nowMs + 3_600_000)
     await repository.setAccess(ENTITY, 'disabled', {until})
     await repository.setLimits(ENTITY, ['rpm=50/min'])

@@ -163,6 +163,10 @@ export const quotaLevelShape = {
     .optional()
     .describe('UTC, ISO 8601: next reset of a quota; absent for a session that has not started'),
   toppedUp: z.number().optional().describe('Amount added by top-ups, included in the capacity until the reset'),
+  used: z
+    .number()
+    .optional()
+    .describe('Used of a quota in this period; absent if the balance does not tell, as with windows'),
 }
 
 export const errorResult = strictObject({

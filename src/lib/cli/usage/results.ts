@@ -49,7 +49,7 @@ const budgetsShape = {
     used: z.number(),
     left: z.number(),
     share: z.number().describe('used / allowance'),
-    since: textOrNull.describe('Start of the period, UTC; null when the quota is no longer configured.'),
+    since: textOrNull.describe('Start of the period, UTC; null if the quota is not configured.'),
     resetsAt: z.string().describe('End of the period, UTC.'),
     daysLeft: z.number().describe('Until the reset, to a tenth of a day.'),
     exhaustsAt: textOrNull.describe(

@@ -94,6 +94,20 @@ export function grantCountOf(
 
 export const hasCalendar = ({kind}: KindedRate): boolean => kind?.schedule !== undefined || kind?.quota !== undefined
 
+/**
+ * Whether the balance of a quota is its allowance minus the use of the period. Not with windows, which clamp it, and not
+ * in a period in which the kind was changed.
+ */
+export function tellsUse({kind}: KindedRate, atMs: number): boolean {
+  if (!kind?.quota || kind.schedule) return false
+  const {heldMs} = kind.quota
+  return heldMs === undefined || heldMs !== periodStart(kind.quota, atMs)
+}
+
+/** Epoch ms; `undefined` before the first reset or session. */
+export const periodStart = ({session, resets}: Quota, atMs: number): number | undefined =>
+  session ? session.startMs : resets?.lastMs(atMs)
+
 export function isSoftAt({kind}: KindedRate, atMs: number): boolean {
   return kind?.softUntilMs !== undefined && kind.softUntilMs > atMs
 }

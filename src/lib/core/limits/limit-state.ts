@@ -34,6 +34,8 @@ export interface LimitState {
   readonly resetsAt?: string | undefined
   /** Tokens added to a quota's capacity until its reset. Absent if there are none. */
   readonly toppedUp?: number | undefined
+  /** Tokens used of a quota in its period. Absent for rates and closed sessions, and if only usage records tell it. */
+  readonly used?: number | undefined
 }
 
 /** States by limit; unknown limits are absent. */

@@ -1,11 +1,11 @@
 import {isDeepStrictEqual} from 'node:util'
-import type {BucketLimit} from '../../core/buckets/bucket.js'
 import type {Limit} from '../../core/limits/limit.js'
 import {formatLimit, hasSameText, type LimitChange, limitChanges} from '../../core/limits/limit-text.js'
 import {toTokens} from '../../core/token-math.js'
 import {chunksOf} from '../../dynamo/concurrency.js'
 import {bucketsOfScope, type ShardedBucket} from '../../repository/buckets/buckets.js'
-import {type BucketPlan, ceilingOf, planBucket} from '../../repository/buckets/plan.js'
+import {planBucket} from '../../repository/buckets/plan.js'
+import {viewBucket} from '../../repository/buckets/view.js'
 import {scopesBelow} from '../../repository/limits/merge.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
@@ -39,7 +39,7 @@ export interface AlteredLimit extends LimitChange {
   readonly buckets: number
 }
 
-/** Whole tokens, at the instant of the preview. */
+/** Tokens, at the instant of the preview. */
 export interface QuotaEffect extends BucketPair {
   readonly limit: Limit
   readonly used: number
@@ -248,31 +248,21 @@ function liveRecords({shards}: ShardedBucket, nowMs: number): BucketRecord[] {
   return shards.flatMap(shard => (shard.kind === 'bucket' && isLive(shard.record) ? [shard.record] : []))
 }
 
-/** With windows, or if the kind was changed in this period, the balance is not the allowance minus the use. */
-const tellsUse = (stored: BucketLimit | undefined): boolean =>
-  stored?.kind?.quota !== undefined && !stored.kind.schedule && stored.kind.quota.heldMs === undefined
-
 /** Balances as the change will write them. */
 function quotaEffects(
-  {entity, resource}: BucketPair,
+  bucket: ShardedBucket,
   records: readonly BucketRecord[],
   [was, is]: readonly [AppliedScope, AppliedScope],
   nowMs: number,
 ): QuotaEffect[] {
-  const planned = (limits?: readonly Limit[]) =>
-    records.map(record => planBucket({record, incomplete: new Map()}, nowMs, limits, {opensSessions: true}))
-  // With debts: a shard's debt is paid by the others.
-  const sumOf = (plans: readonly BucketPlan[], milliOf: (plan: BucketPlan) => bigint | undefined) =>
-    toTokens(plans.reduce((sum, plan) => sum + (milliOf(plan) ?? 0n), 0n))
-  const [before, after] = [planned(), planned(is.limits)]
-  return changesBetween(was, is).flatMap(({name, before: old, after: limit}) => {
-    if (!old || !limit?.reset || records.some(record => !tellsUse(record.state.limits.get(name)))) return []
-    const [left, then] = [before, after].map(plans => sumOf(plans, plan => plan.changes.get(name)?.after.tokensMilli))
-    const allowance = sumOf(before, ({seen, changes}) => {
-      const stored = changes.get(name)?.after
-      return stored && ceilingOf(name, stored, seen.record, nowMs)
-    })
-    return [{entity, resource, limit, used: allowance - (left ?? 0), left: {before: left ?? 0, after: then ?? 0}}]
+  const {entity, resource, limits} = viewBucket(bucket, nowMs)
+  const plans = records.map(record => planBucket({record, incomplete: new Map()}, nowMs, is.limits))
+  return changesBetween(was, is).flatMap(({name, after: limit}) => {
+    const {level: before, used} = limits.find(each => each.name === name) ?? {}
+    if (!limit?.reset || before === undefined || used === undefined) return []
+    // With debts: a shard's debt is paid by the others.
+    const milli = plans.reduce((sum, {changes}) => sum + (changes.get(name)?.after.tokensMilli ?? 0n), 0n)
+    return [{entity, resource, limit, used, left: {before, after: toTokens(milli)}}]
   })
 }
 

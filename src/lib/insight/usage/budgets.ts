@@ -17,7 +17,7 @@ export interface QuotaBudget {
   readonly used: number
   readonly left: number
   readonly share: number
-  /** Start of the period; `null` if the quota is no longer configured. */
+  /** Start of the period; `null` if the quota is not configured. */
   readonly since: string | null
   readonly resetsAt: string
   readonly daysLeft: number
@@ -46,17 +46,16 @@ export async function quotaBudgets(
   return budgets.sort((a, b) => (`${a.resource} ${a.name}` < `${b.resource} ${b.name}` ? -1 : 1))
 }
 
-/** `undefined` for a session that is not open, and with windows: then the balance does not tell the use. */
+/** `undefined` for a session that is not open, and if the balance does not tell the use. */
 function budgetOf(
-  {name, level, capacity, resetsAt}: LimitLevel,
+  {name, level, capacity, resetsAt, used}: LimitLevel,
   limit: Limit | undefined,
   nowMs: number,
 ): Omit<QuotaBudget, 'resource'> | undefined {
-  if (resetsAt === undefined || limit?.schedule) return undefined
+  if (resetsAt === undefined || used === undefined) return undefined
   const resetMs = Date.parse(resetsAt)
   const sinceMs = limit && periodStartMs(limit, resetMs, nowMs)
   const left = Math.floor(level)
-  const used = capacity - left
   const perMs = sinceMs === undefined || sinceMs >= nowMs ? 0 : used / (nowMs - sinceMs)
   const exhaustsMs = left > 0 && perMs > 0 ? nowMs + left / perMs : Number.POSITIVE_INFINITY
   return {

@@ -15,7 +15,7 @@ import {plannedRecord} from '../../repository/buckets/rewrite.js'
 import {sessionsOpenedAt, spreadSessions} from '../../repository/buckets/session-spread.js'
 import {readSeenShards} from '../../repository/buckets/split.js'
 import {GATHER_SLOT, plannedUpdate, type WriteMark} from '../../repository/buckets/writes.js'
-import type {TransactItem} from '../../repository/table/transact.js'
+import {type TransactItem, updateItem} from '../../repository/table/transact.js'
 import {requireSupported} from '../../repository/table/unsupported-feature.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
 import {expiryOf, hasLimits, impossibility, topUpsOf} from '../queue/apply-limits.js'
@@ -322,8 +322,7 @@ export class ShardGatherer {
       const ttlSeconds = expiryOf(plan.seen.record, applied, plannedLimits(plan), settings, nowMs)
       // Planted fault: a gathered request is charged nothing
       const write = {amounts: taken, requests: counted(shard), ttlSeconds, opens: true}
-      const {ReturnValues: _, ...update} = plannedUpdate(table, plan, write, this.#newMark())
-      return {Update: update as NonNullable<TransactItem['Update']>}
+      return updateItem(plannedUpdate(table, plan, write, this.#newMark()))
     })
     const {seen} = plans.get(countingShard as number) as BucketPlan
     try {

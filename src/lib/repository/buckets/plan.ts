@@ -23,7 +23,8 @@ import {
   isSoftAt,
   type KindedRate,
   type LimitKind,
-  type Quota,
+  periodStart,
+  tellsUse,
   wholeRateAt,
 } from '../../core/limits/limit-kind.js'
 import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
@@ -97,7 +98,8 @@ export function planBucket(
     // Otherwise another client may have lowered the stored capacity but kept the balance. Or it split the bucket, and
     // this shard still holds the other shards' tokens.
     const ceiling = ceilingOf(name, after, isLowered ? record : {shard: 0, shardCount: 1}, rulesMs)
-    const countsUse = isSameQuota(stored, kind, rulesMs)
+    // If only the allowance changes, the use of the period counts against the new one.
+    const countsUse = kind?.definition === stored.kind?.definition && tellsUse(stored, rulesMs)
     // Planted fault: a changed quota forgets its use
     const keptMilli = credited.tokensMilli + (countsUse ? ceiling - credited.capacityMilli : 0n)
     const isClamped = keptMilli > ceiling
@@ -139,19 +141,6 @@ export function planBucket(
   }
   return {seen, refilledAtMs: refilled.refilledAtMs, nowMs, isConfigured: limits !== undefined, changes}
 }
-
-/**
- * Only the allowance of a quota differs, so its use in the period counts against the new one. Not with windows, and not
- * in a period in which the kind was changed: there the balance is not the stored allowance minus the use.
- */
-function isSameQuota(stored: BucketLimit, kind: LimitKind | undefined, atMs: number): boolean {
-  if (!kind?.quota || kind.schedule || kind.definition !== stored.kind?.definition) return false
-  const heldMs = stored.kind.quota?.heldMs
-  return heldMs === undefined || heldMs !== periodStart(kind.quota, atMs)
-}
-
-const periodStart = ({session, resets}: Quota, atMs: number): number | undefined =>
-  session ? session.startMs : resets?.lastMs(atMs)
 
 /** A new limit starts with the shard's part of the current capacity; its session opens if tokens are taken. */
 export function startingLimit(

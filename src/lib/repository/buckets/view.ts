@@ -1,6 +1,6 @@
 import {type BucketLimit, type BucketState, refillBucket} from '../../core/buckets/bucket.js'
 import {shareOfBucket, timeUntilFull} from '../../core/buckets/shards.js'
-import {sessionEndMs} from '../../core/limits/limit-kind.js'
+import {sessionEndMs, tellsUse} from '../../core/limits/limit-kind.js'
 import type {LimitState} from '../../core/limits/limit-state.js'
 import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
 import {isoMilliseconds, isoSeconds} from '../../schema/attribute-value.js'
@@ -23,6 +23,8 @@ export interface LimitLevel {
   readonly resetsAt?: string | undefined
   /** Tokens added to a quota's capacity until its reset. Absent if there are none. */
   readonly toppedUp?: number | undefined
+  /** Tokens used of a quota in its period. Absent for rates and closed sessions, and where the balance does not tell. */
+  readonly used?: number | undefined
 }
 
 /** One shard now, including the refill since its last write. */
@@ -159,7 +161,7 @@ function viewShard(stored: StoredBucket, nowMs: number): ShardLevels {
     isGhost: false,
     limits: byName(
       [...limits].flatMap(([name, limit]) =>
-        name === WRITE_PRESSURE_LIMIT ? [] : [levelOf(name, limit, quotaLevel(state.limits.get(name), nowMs))],
+        name === WRITE_PRESSURE_LIMIT ? [] : [levelOf(name, limit, quotaLevel(state.limits.get(name), nowMs), nowMs)],
       ),
     ),
     incomplete: [...stored.incomplete.keys()].filter(name => name !== WRITE_PRESSURE_LIMIT),
@@ -182,10 +184,17 @@ function quotaLevel(stored: BucketLimit | undefined, nowMs: number): Pick<LimitL
   }
 }
 
-function levelOf(name: string, limit: BucketLimit, quota: Pick<LimitLevel, 'quota' | 'resetsAt'>): LimitLevel {
+function levelOf(
+  name: string,
+  limit: BucketLimit,
+  quota: Pick<LimitLevel, 'quota' | 'resetsAt'>,
+  nowMs: number,
+): LimitLevel {
   const topUpMilli = limit.kind?.quota?.topUpMilli ?? 0n
+  const isUseKnown = quota.resetsAt !== undefined && tellsUse(limit, nowMs)
   return {
     ...quota,
+    ...(isUseKnown && {used: tokens(limit.capacityMilli - limit.tokensMilli)}),
     ...(topUpMilli > 0n && {toppedUp: tokens(topUpMilli)}),
     // Clients renew the soft-until instant as long as the configuration says so.
     ...(limit.kind?.softUntilMs !== undefined && {soft: true}),
@@ -205,8 +214,10 @@ function together(shards: readonly ShardLevels[]): LimitLevel[] {
       rounded((soFar?.[field] ?? 0) + limit[field])
     const sum = {level: add('level'), capacity: add('capacity'), debt: add('debt')}
     const toppedUp = rounded((soFar?.toppedUp ?? 0) + (limit.toppedUp ?? 0))
-    const both = {...limit, ...soFar, ...sum, ...(toppedUp > 0 && {toppedUp})}
-    sums.set(limit.name, {...both, refillPerSecond: add('refillPerSecond')})
+    const isUseKnown = limit.used !== undefined && (soFar === undefined || soFar.used !== undefined)
+    const used = isUseKnown ? rounded((soFar?.used ?? 0) + (limit.used ?? 0)) : undefined
+    const {used: _, ...both} = {...limit, ...soFar, ...sum, ...(toppedUp > 0 && {toppedUp})}
+    sums.set(limit.name, {...both, refillPerSecond: add('refillPerSecond'), ...(used !== undefined && {used})})
   }
   return byName([...sums.values()])
 }

@@ -55,7 +55,7 @@ export type AlignShard = (context: SyncContext, shard: StoredBucket) => Promise<
 
 export interface BucketSync {
   readonly align: AlignShard
-  /** Called for an affected bucket of several shards after `align`. */
+  /** Called after `align` for an affected bucket of several shards with quotas. */
   readonly finish?: (context: SyncContext, pair: ResolvedPair) => Promise<RewriteOutcome>
   /** Repeat until nothing new is found: an index may miss a bucket that was just created. */
   readonly isThorough: boolean
@@ -81,9 +81,10 @@ export async function syncBuckets(
       const context = {table, scope, resolve, signal}
       const split = new Map<string, ResolvedPair>()
       await forEachConcurrently(chunksOf(fresh, 1), CONCURRENT_WRITES, async ([shard]) => {
-        if (!shard || !(await align(shard, context)) || shard.kind === 'ghost' || shard.record.shardCount === 1) return
-        const {entity, resource} = shard.record
-        split.set(`${entity}#${resource}`, {entity, resource})
+        if (!shard || !(await align(shard, context)) || shard.kind === 'ghost') return
+        const {entity, resource, shardCount, state} = shard.record
+        const hasQuota = [...state.limits.values()].some(({kind}) => kind?.quota)
+        if (shardCount > 1 && hasQuota) split.set(`${entity}#${resource}`, {entity, resource})
       })
       for (const pair of split.values()) {
         for (const {finish} of syncs)

@@ -5,7 +5,7 @@ import {type BucketPlan, planBucket} from '../buckets/plan.js'
 import type {RewriteOutcome} from '../buckets/rewrite.js'
 import {newMark, plannedUpdate} from '../buckets/writes.js'
 import type {NamespaceTable} from '../table/table.js'
-import {type TransactItem, transact} from '../table/transact.js'
+import {transact, updateItem} from '../table/transact.js'
 
 /** Under contention. The first half requires that nothing is taken from the bucket meanwhile. */
 const ATTEMPTS = 20
@@ -28,10 +28,7 @@ export async function payShardDebts(
     const plans = settled(shards.map(seen => planBucket(seen, table.clock())))
     if (plans.length === 0 || plans.length > MOST_SHARDS) return 'unchanged'
     const write = {amounts: new Map(), isOperation: true, isExact: attempt < ATTEMPTS / 2}
-    const items = plans.map((plan): TransactItem => {
-      const {ReturnValues: _, ...update} = plannedUpdate(table, plan, write, newMark(table))
-      return {Update: update as NonNullable<TransactItem['Update']>}
-    })
+    const items = plans.map(plan => updateItem(plannedUpdate(table, plan, write, newMark(table))))
     try {
       await transact(table, items, {signal})
       return 'written'

@@ -12,7 +12,7 @@ import {nothingApplies} from '../limits/checks.js'
 import {ConfigResolver, type Resolution, requireSupportedLimits} from '../limits/resolver.js'
 import type {Audit} from '../table/audit.js'
 import {getItem, type NamespaceTable} from '../table/table.js'
-import {type TransactItem, transact} from '../table/transact.js'
+import {type TransactItem, transact, updateItem} from '../table/transact.js'
 import {requireSupported} from '../table/unsupported-feature.js'
 import {requireReaders} from '../table/version.js'
 import {
@@ -171,10 +171,9 @@ async function nextStep(
   const resolution = isChange ? await resolve() : early
   const planned = isChange ? planFor(resolution, live) : first
   if (raisesQuota(planned)) await requireReaders(table, ['top-up'])
-  const items = planned.plans.map((plan): TransactItem => {
+  const items = planned.plans.map(plan => {
     const write = {...expiryAfter(plan, resolution), isOperation: true, isReset: planned.isWhole, isExact}
-    const {ReturnValues: _, ...update} = plannedUpdate(table, plan, {amounts: new Map(), ...write}, newMark(table))
-    return {Update: update as NonNullable<TransactItem['Update']>}
+    return updateItem(plannedUpdate(table, plan, {amounts: new Map(), ...write}, newMark(table)))
   })
   return {items, shards: items.length, ghosts, amounts: planned.amounts}
 }

@@ -23,7 +23,7 @@ import {
 import {createUpdate, newMark} from '../buckets/writes.js'
 import type {Resolution} from '../limits/resolver.js'
 import type {NamespaceTable} from '../table/table.js'
-import {checkMissing, type TransactItem} from '../table/transact.js'
+import {checkMissing, type TransactItem, updateItem} from '../table/transact.js'
 import {
   limitNames,
   type OperationBasis,
@@ -199,11 +199,8 @@ export function createToppedUp(
         ? Math.min(readAtMs + STAMP_MS, resolution.access.untilMs ?? Infinity)
         : undefined,
   }
-  const {ReturnValues: _, ...update} = createUpdate(table, record, {amounts: new Map(), requests: 0}, newMark(table))
-  return {
-    items: [{Update: update as NonNullable<TransactItem['Update']>}, requireOwner(table, entity, owner)],
-    amounts,
-  }
+  const created = createUpdate(table, record, {amounts: new Map(), requests: 0}, newMark(table))
+  return {items: [updateItem(created), requireOwner(table, entity, owner)], amounts}
 }
 
 function toppedUp(limit: BucketLimit, tokens: number): BucketLimit {

@@ -29,6 +29,10 @@ export async function transact(table: Table, items: TransactItem[], options: Tra
   await retrying(send, {...table.backoff, signal, retryable})
 }
 
+export const updateItem = ({ReturnValues: _, ...update}: OperationInput<'UpdateItem'>): TransactItem => ({
+  Update: update as NonNullable<TransactItem['Update']>,
+})
+
 /** DynamoDB remembers a token for ten minutes. */
 export function newRequestToken(table: Pick<Table, 'randomBytes'>): string {
   return Buffer.from(table.randomBytes(18)).toString('base64url')

@@ -257,5 +257,16 @@ describeOnEngine('temporary limits', () => {
       /rpd: 20,000 from the next reset, at 2026-11-17 14:37 UTC. On expiry, any balance above 10,000 is lost./,
     )
     expect(lines).toContain('To add the difference until the next reset: zael bucket top-up e1 daily rpd=10k')
+    await cli.tell("limits set --resource monthly 'usd=$500/month@UTC'")
+    const {code, error} = await cli.fail("limits set --entity e1 --resource monthly 'usd=$700' --for 1h")
+    expect({code, error}).toMatchObject({
+      code: 2,
+      error: {
+        code: 'until.no-reset',
+        hint: expect.stringContaining(
+          "To add the difference at once, until the reset: zael bucket top-up e1 monthly 'usd=$200'",
+        ),
+      },
+    })
   })
 })

@@ -83,8 +83,6 @@ describeOnEngine('a temporary limit', () => {
   })
 
   it.each([
-    // Used once before: nothing more without a reset before the expiry.
-    ['rpd=10/day@UTC', 'rpd=20/day@UTC', [9, 0]],
     // Cut to the smaller allowance; the expiry restores nothing.
     ['rpd=10/day@UTC', 'rpd=4/day@UTC', [4, 0]],
     ['rpd=10/5hour!', 'rpd=20/5hour!', [9, 0]],

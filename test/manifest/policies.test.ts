@@ -94,6 +94,31 @@ entities:
     expect(await item()).not.toHaveProperty('disabled')
   })
 
+  it('reach the buckets that a killed run did not update, also if nothing else is left to do', async () => {
+    const {tenant, repository} = newNamespace(table)
+    const text = 'resources: {gpt-4: {limits: {rpm: 6/min}, disabled: true}}'
+    await apply(repository, text)
+    // As stored by a run that was killed before it updated this bucket.
+    await putBucket(tenant, {entity: 'user-1', resource: 'gpt-4', limits: parseLimits(['rpm=5/min'])})
+    const killed = await repository.applyLock.take({owner: 'ada@one', leaseMs: 1000})
+    await expect(repository.applyLock.take({owner: 'bob@two'})).rejects.toMatchObject({code: 'manifest.locked'})
+    tenant.nowMs += 1001
+    const lock = await repository.applyLock.take({owner: 'bob@two'})
+    expect(await apply(repository, text, {lock})).toMatchObject({
+      outcome: 'complete',
+      updated: 0,
+      buckets: {checked: 1, updated: 1, failed: 0},
+    })
+    expect(await stored(tenant, keys.bucket(tenant.namespace, 'user-1', 'gpt-4', 0))).toMatchObject({
+      ...{disabled: bool(true), b_rpm_cp: n(6000)},
+    })
+    await lock.abandon()
+    await killed.abandon()
+    const again = await repository.applyLock.take({owner: 'bob@two'})
+    expect((await apply(repository, text, {lock: again})).buckets.checked).toBe(0)
+    await again.abandon()
+  })
+
   it('stay when they are not stated, so that a switch set by hand is kept; null removes them', async () => {
     const {repository} = newNamespace(table)
     await apply(repository, 'resources: {gpt-4: {limits: {rpm: 5/min}}}')

@@ -7,6 +7,7 @@ import type {SeenProvisioner} from '../repository/limits/provisioner.js'
 import type {NamespaceRepository} from '../repository/repository.js'
 import type {ConfigRecord} from '../schema/config-record.js'
 import type {EntityRecord} from '../schema/entity-record.js'
+import type {LockRecord} from '../schema/lock-record.js'
 import {isSameManaged, type Managed} from '../schema/provisioner-record.js'
 import {fingerprint} from './fingerprint.js'
 import type {EntityFields, EntityRecordChange} from './manifest.js'
@@ -37,8 +38,8 @@ export interface ApplyOptions {
   readonly onProgress?: ((progress: ApplyProgress) => void) | undefined
   /** Starts no further change; changes in flight finish. */
   readonly signal?: AbortSignal | undefined
-  /** Asked before every write. Throws when another run has taken the lock. */
-  readonly lock?: {hold(): Promise<void>} | undefined
+  /** `hold` is called before every write. It throws when another run has taken the lock. */
+  readonly lock?: {hold(): Promise<void>; readonly takenFrom?: LockRecord | undefined} | undefined
   /** Comparing the table with the manifest at the end. */
   readonly onVerify?: ReadOptions['onProgress']
 }
@@ -121,8 +122,19 @@ class ApplyRun {
       if (this.#isStopped || (isDelete && this.#failures.length > 0)) break
       await this.#makeAll(members, concurrent)
     }
+    if (this.#options.lock?.takenFrom && !this.#isStopped) await this.#syncAll()
     if (changes.length > 0 && this.#done.length === changes.length) await this.#verify()
     return recorded
+  }
+
+  /** A killed run may have stored limits without updating their buckets, and the plan has no changes for these. */
+  async #syncAll(): Promise<void> {
+    const {signal} = this.#options
+    await this.#unlessStopped(async () => this.#count(await this.#repository.syncAll({signal})))
+  }
+
+  #count(buckets: SyncResult): void {
+    for (const key of ['checked', 'updated', 'failed'] as const) this.#buckets[key] += buckets[key]
   }
 
   /** Others may have changed records that this run had set, or that were unchanged. */
@@ -230,8 +242,7 @@ class ApplyRun {
     await this.#unlessStopped(async () => this.#options.lock?.hold())
     if (this.#stopped) return undefined
     try {
-      const buckets = await applyChange(this.#repository, change)
-      for (const key of ['checked', 'updated', 'failed'] as const) this.#buckets[key] += buckets[key]
+      this.#count(await applyChange(this.#repository, change))
     } catch (error) {
       if (error instanceof ZaelError) return error
       this.#unexpected ??= {error}

@@ -251,6 +251,11 @@ export class NamespaceRepository {
     return operateOnBucket(this.#table, this.audit, bucket, topUpOf(amounts), options)
   }
 
+  /** @internal Updates live buckets that a killed process has left with former limits, switches or parents. */
+  syncAll(options: SyncOptions = {}): Promise<SyncResult> {
+    return syncBuckets(this.#table, undefined, [limitSync, switchSync, familySync], options)
+  }
+
   async #synced(change: ConfigChange, options: SyncOptions): Promise<LimitsChange> {
     const {scope, previous, record} = change
     const syncs = [

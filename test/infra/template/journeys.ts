@@ -98,6 +98,7 @@ const LOOKS: Steps<NamespaceRepository> = {
   'provisioner.get': tenant => tenant.provisioner.get(),
   'applyLock.get': tenant => tenant.applyLock.get(),
   endedCopies: tenant => tenant.endedCopies(),
+  syncAll: tenant => tenant.syncAll(),
   bucket: tenant => tenant.bucket({entity: 'child', resource: RESOURCE}),
   usageWindows: async tenant => {
     await tenant.usageWindows({entity: 'child'})

@@ -399,6 +399,7 @@ describeOnEngine('temporary limits', () => {
     ['until.kind', ['rpd=20k'], {}],
     ['until.kind', ['rpd=20k/day@UTC'], {}],
     ['until.same', ['tpm=100k/min'], {}],
+    ['until.no-reset', ['rpd=20k/day@Europe/Berlin'], {}],
   ])('are refused with %s where they make no sense: %s %o', async (code, texts, options) => {
     await configs.set(system, limits('tpm=100k/min', 'rpd=10k/day@Europe/Berlin'))
     const before = await configs.get(system)

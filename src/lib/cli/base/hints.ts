@@ -5,7 +5,7 @@ import {didYouMean, nearestNames} from '../../core/text/nearest.js'
 import {shellWord} from '../../core/text/text.js'
 import type {ConfigScope} from '../../schema/config-record.js'
 import type {StackContext} from './context.js'
-import {scopeArguments} from './scope.js'
+import {scopeArguments, topUpCommand} from './scope.js'
 import {SETTING_RULES, type SettingKey} from './setting-rules.js'
 import {type Setting, type Settings, typedSettings} from './settings.js'
 
@@ -162,6 +162,11 @@ const HINTS: Readonly<Record<string, (details: Details) => string | undefined>> 
     boosted
       ? `To end its boost: zael limits unset --boost ${words(limit)} ${scopeArguments(scope as ConfigScope)}`
       : undefined,
+  'until.no-reset': ({scope, limit, more, unit}) => {
+    const amount = formatAmount(Number(more), unit === undefined ? undefined : String(unit))
+    const command = topUpCommand(scope as ConfigScope, [`${limit}=${amount}`])
+    return `To add the difference at once, until the reset: ${command}`
+  },
   'namespace.missing': () => 'See `zael namespace list`, or `zael namespace orphans` for deleted ones.',
   'namespace.ambiguous': () => 'Use the id instead of the name. `zael namespace orphans` lists the ids.',
   'namespace.state': ({id, name, remedy}) => {

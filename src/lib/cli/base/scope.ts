@@ -20,6 +20,13 @@ export function scopeArguments(scope: ConfigScope): string {
   return scope.resource === DEFAULT_RESOURCE ? entity : `${entity} ${resource}`
 }
 
+export function topUpCommand(scope: ConfigScope, amounts: readonly string[]): string {
+  const entity = scope.level === 'entity' ? shellWord(scope.entity) : 'ENTITY'
+  const resource =
+    scope.level === 'system' || scope.resource === DEFAULT_RESOURCE ? 'RESOURCE' : shellWord(scope.resource)
+  return `zael bucket top-up ${entity} ${resource} ${amounts.map(shellWord).join(' ')}`
+}
+
 const helpGroup = 'SCOPE'
 
 export const scopeFlags = {

@@ -2,10 +2,10 @@ import {nextResetMs} from '../../core/calendar/kind-definition.js'
 import {formatAmount} from '../../core/limits/amount-text.js'
 import {afterBoost, plainRate} from '../../core/limits/boost-text.js'
 import {boostedOf, isSessionReset, type Limit} from '../../core/limits/limit.js'
-import {formatMinute, formatTokens, shellWord} from '../../core/text/text.js'
+import {formatMinute, formatTokens} from '../../core/text/text.js'
 import type {BoostedLimit} from '../../repository/limits/configs.js'
-import {type ConfigScope, levelOf} from '../../schema/config-record.js'
-import {scopeArguments, scopeWords} from '../base/scope.js'
+import type {ConfigScope} from '../../schema/config-record.js'
+import {scopeArguments, scopeWords, topUpCommand} from '../base/scope.js'
 import type {Listing} from '../output/listing.js'
 import {type ChangeOutcome, limitJson, scopeJson} from './json.js'
 import type {LimitsBoostsResult} from './results.js'
@@ -66,45 +66,31 @@ export function endLines(
   return [
     '',
     `Expires at ${formatMinute(untilMs)}${rounded}; then ${then}. To end it now: zael limits unset --boost ${scopeArguments(scope)}${where}`,
-    ...set.flatMap(limit => (limit.reset ? ['', quotaText(limit, untilMs, nowMs)] : [])),
+    ...set.flatMap(limit => (limit.reset ? ['', quotaText(limit, nowMs)] : [])),
     ...topUpLines(scope, set, where),
   ]
 }
 
 /** A higher quota applies from the next period, a lower one at once. Tokens cut off are not refunded. */
-function quotaText(limit: Limit, untilMs: number, nowMs: number): string {
+function quotaText(limit: Limit, nowMs: number): string {
   const {name, capacity, reset, unit} = limit
   const boosted = boostedOf(limit)?.capacity ?? capacity
   const [more, less] = [boosted, capacity].map(tokens => formatTokens(tokens, unit))
-  const resetsMs = nextResetMs(limit, nowMs)
   if (boosted < capacity) {
     const again = isSessionReset(reset) ? 'the next session' : 'the next reset after expiry'
     return `${name}: balances above ${more} are cut at once. Only ${again} restores them.`
   }
-  const unused = `Only unused buckets start with ${more}.`
   const atEnd = `On expiry, any balance above ${less} is lost.`
   if (isSessionReset(reset))
     return `${name}: sessions that start before expiry get ${more}; open sessions keep their balance. ${atEnd}`
-  if (resetsMs === undefined || resetsMs >= untilMs) {
-    const when = resetsMs === undefined ? '' : ` (${formatMinute(resetsMs)})`
-    return `${name}: no effect on buckets in use, because the next reset${when} comes after expiry. ${unused}`
-  }
-  return `${name}: ${more} from the next reset, at ${formatMinute(resetsMs)}. ${atEnd}`
+  return `${name}: ${more} from the next reset, at ${formatMinute(nextResetMs(limit, nowMs) ?? 0)}. ${atEnd}`
 }
 
 function topUpLines(scope: ConfigScope, set: readonly Limit[], where: string): string[] {
   const amounts = set.flatMap(limit => {
     const more = (boostedOf(limit)?.capacity ?? 0) - limit.capacity
-    return limit.reset && more > 0 ? [shellWord(`${limit.name}=${formatAmount(more, limit.unit)}`)] : []
+    return limit.reset && more > 0 ? [`${limit.name}=${formatAmount(more, limit.unit)}`] : []
   })
   if (amounts.length === 0) return []
-  const entity = scope.level === 'entity' ? shellWord(scope.entity) : 'ENTITY'
-  const resource =
-    levelOf(scope) === 'entity' || scope.level === 'resource'
-      ? shellWord((scope as {resource: string}).resource)
-      : 'RESOURCE'
-  return [
-    '',
-    `To add the difference until the next reset: zael bucket top-up ${entity} ${resource} ${amounts.join(' ')}${where}`,
-  ]
+  return ['', `To add the difference until the next reset: ${topUpCommand(scope, amounts)}${where}`]
 }

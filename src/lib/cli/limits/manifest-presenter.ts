@@ -263,5 +263,8 @@ export function unlockQuestion(namespace: string, {owner, since, leaseUntilMs}: 
 
 export function unlockedLines(namespace: string, lock: LockRecord | undefined): string[] {
   if (!lock) return [`Namespace ${namespace} is not locked`]
-  return [`Removed the lock of ${lock.owner} on namespace ${namespace}, held since ${lock.since}`]
+  return [
+    `Removed the lock of ${lock.owner} on namespace ${namespace}, held since ${lock.since}`,
+    'Buckets that the run did not update keep their former limits until their next request; `zael verify --fix` updates them now.',
+  ]
 }

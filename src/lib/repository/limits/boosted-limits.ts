@@ -1,4 +1,5 @@
 import {isDeepStrictEqual} from 'node:util'
+import {nextResetMs} from '../../core/calendar/kind-definition.js'
 import {isoMinute, LONGEST_UNTIL_DAYS, windowsUntil} from '../../core/calendar/windows-until.js'
 import {InvalidInput} from '../../core/errors.js'
 import {baseOf, boostedOf, DEFAULT_ZONE, type Limit, withBoost, withoutWindows} from '../../core/limits/limit.js'
@@ -71,6 +72,7 @@ export function boosted(
     const value = values.get(limit.name)
     if (!value) return limit
     checkSameKind(scope, limit, value)
+    checkReset(scope, limit, value, end)
     const {crons} = windowsUntil(zone, end.nowMs, end.untilMs)
     return withBoost(limit, value, {crons, timeZone: zone, untilMs: end.untilMs})
   })
@@ -109,6 +111,32 @@ function checkSameKind(scope: ConfigScope, limit: Limit, given: Limit): void {
         : 'Give different amounts to apply until the end.',
       details: {scope, limit: name, boosted: limit.boost !== undefined},
     })
+}
+
+/** A quota is raised by its next reset. Without one before the end, only unused buckets would get the raised value. */
+function checkReset(
+  scope: ConfigScope,
+  limit: Limit,
+  {capacity}: Limit,
+  {untilMs, nowMs}: {readonly untilMs: number; readonly nowMs: number},
+): void {
+  const {name, capacity: now, unit} = baseOf(limit)
+  const resetMs = nextResetMs(limit, nowMs)
+  if (resetMs === undefined || resetMs < untilMs || capacity <= now) return
+  throw new InvalidInput(
+    'until.no-reset',
+    `A temporary raise of the quota "${name}" counts from its next reset, ${isoMinute(resetMs)}, which is not before the end.`,
+    {
+      hint: 'Top up its buckets: that counts at once, and until the reset. Or choose a later end.',
+      details: {
+        scope,
+        limit: name,
+        resetsAt: isoMinute(resetMs),
+        more: capacity - now,
+        ...(unit !== undefined && {unit}),
+      },
+    },
+  )
 }
 
 function zoneOf(limits: readonly Limit[]): string {

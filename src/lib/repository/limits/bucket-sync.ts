@@ -45,7 +45,8 @@ type ReadResolution = Resolution & {readonly readAtMs: number}
 
 export interface SyncContext {
   readonly table: NamespaceTable
-  readonly scope: ConfigScope
+  /** `undefined`: the whole namespace. */
+  readonly scope: ConfigScope | undefined
   /** Read after the bucket, so newer (decision 25): once for shards as found, without a cache for changed ones. */
   readonly resolve: (pair: ResolvedPair, isAsFound: boolean, atMs?: number) => Promise<ReadResolution>
   readonly signal: AbortSignal | undefined
@@ -64,7 +65,7 @@ export interface BucketSync {
 /** Updates live buckets without waiting for caches to expire. A later request updates those that failed. */
 export async function syncBuckets(
   table: NamespaceTable,
-  scope: ConfigScope,
+  scope: ConfigScope | undefined,
   syncs: readonly BucketSync[],
   {onProgress, signal}: SyncOptions = {},
 ): Promise<SyncResult> {
@@ -145,7 +146,7 @@ async function outcomeOf(aligning: Promise<RewriteOutcome | 'unaffected'>): Prom
 
 async function* liveShards(
   table: NamespaceTable,
-  scope: ConfigScope,
+  scope: ConfigScope = {level: 'system'},
   signal: AbortSignal | undefined,
 ): AsyncGenerator<StoredBucket, void> {
   for await (const {shards} of bucketsOfScope(new Buckets(table), scope, signal)) {

@@ -24,7 +24,7 @@ const alignLimits: AlignShard = async ({table, scope, resolve, signal}, shard) =
     // While the limits are as found, the first read is newer. Under traffic, another read would make each attempt too
     // late.
     const resolution = await resolve({entity, resource}, hasSameLimits(seen, shard), atMs)
-    isAffectedHere = isAffected(levelOf(scope), resolution.source)
+    isAffectedHere = scope === undefined || isAffected(levelOf(scope), resolution.source)
     if (!isAffectedHere) return undefined
     requireSupportedLimits(resolution, {entity, resource})
     return alignWith(resolution, seen, nowMs)

@@ -43,16 +43,25 @@ export class RecordLease<R extends LeaseRecord> {
   readonly #signal: AbortSignal | undefined
   readonly #lost = new AbortController()
   #record: R
+  /** The expired record of a run that never released it. */
+  readonly takenFrom: R | undefined
   /** As stored, unlike the record's, which may not be written yet. */
   #heldUntilMs = 0
   #heartbeat: NodeJS.Timeout | undefined
   #saving: Promise<void> = Promise.resolve()
 
-  private constructor(table: Table, kind: LeaseKind<R>, record: R, signal: AbortSignal | undefined) {
+  private constructor(
+    table: Table,
+    kind: LeaseKind<R>,
+    record: R,
+    before: R | undefined,
+    signal: AbortSignal | undefined,
+  ) {
     this.#table = table
     this.#kind = kind
     this.#signal = signal
     this.#record = record
+    this.takenFrom = before?.leaseUntilMs === 0 ? undefined : before
   }
 
   static async take<R extends LeaseRecord>(
@@ -69,7 +78,7 @@ export class RecordLease<R extends LeaseRecord> {
     if (before) e.condition(`${e.name(attributes.lease.runId)} = ${e.value(s(before.runId))}`)
     else e.condition(`attribute_not_exists(${e.name(attributes.key.partition)})`)
     if (before) e.condition(`${e.name(attributes.lease.leaseUntil)} = ${e.value(n(before.leaseUntilMs))}`)
-    const lease = new RecordLease(table, kind, record, signal)
+    const lease = new RecordLease(table, kind, record, before, signal)
     try {
       await lease.#write(record, e, signal)
     } catch (error) {

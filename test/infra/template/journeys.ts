@@ -98,7 +98,6 @@ const LOOKS: Steps<NamespaceRepository> = {
   'provisioner.get': tenant => tenant.provisioner.get(),
   'applyLock.get': tenant => tenant.applyLock.get(),
   endedCopies: tenant => tenant.endedCopies(),
-  syncAll: tenant => tenant.syncAll(),
   bucket: tenant => tenant.bucket({entity: 'child', resource: RESOURCE}),
   usageWindows: async tenant => {
     await tenant.usageWindows({entity: 'child'})
@@ -147,6 +146,7 @@ const CHANGES: Steps<NamespaceRepository> = {
     await tenant.endBoosts(ofResource, undefined)
   },
   unsetLimit: tenant => tenant.unsetLimit(ofResource, 'tpm'),
+  syncAll: tenant => tenant.syncAll(),
   resetBucket: tenant => tenant.resetBucket({entity: 'child', resource: RESOURCE}),
   topUpBucket: tenant => tenant.topUpBucket({entity: 'child', resource: RESOURCE}, {rpm: 1}),
   deleteLimits: tenant => tenant.deleteLimits({level: 'entity', entity: 'child', resource: RESOURCE}),

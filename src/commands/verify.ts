@@ -9,15 +9,15 @@ export default class Verify extends StackCommand<typeof Verify> {
   static override summary = 'Check the records of a table for inconsistencies'
 
   static override description =
-    'Compares consumed counters with usage, days with hours, buckets with limits, parents and shards, and registries and ' +
-    'indexes with records. Reads all namespaces, or only one entity with --entity. Rereads suspicious records until they ' +
-    'are stable, so traffic causes no false findings. Writes nothing without --fix. ' +
+    'Compares consumed counters with usage; daily with hourly usage; buckets with their limits, parents and ' +
+    'shards; registries and indexes with records. Reads all namespaces, or only one entity with --entity. Rereads ' +
+    'suspicious records until they are stable, so traffic causes no false findings. Writes nothing without --fix. ' +
     'Exits with 6 if it finds an inconsistency.'
 
   static override flags = {
     entity: string({char: 'e', description: 'Check only this entity.', helpValue: 'ENTITY'}),
     since: string({
-      description: 'Skip older usage and buckets not written since: 90m, 24h, 7d or a UTC time.',
+      description: 'Start: 90m, 24h, 7d or a UTC time. Skip older usage, and buckets without a later refill.',
       helpValue: 'WHEN',
     }),
     fix: boolean({

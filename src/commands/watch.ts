@@ -9,9 +9,10 @@ export default class Watch extends StackCommand<typeof Watch> {
   static override summary = 'Watch bucket levels, consumption and health live'
 
   static override description =
-    'Shows a live screen on a terminal; press ? for its keys. Otherwise prints one line per poll, or one JSON document per ' +
-    'poll with --json. A poll costs at most about 50 read units. With more buckets, each poll reads some of them in turn. ' +
-    'Writes nothing, unless you add --actions. Stop with q, Ctrl-C or --for.'
+    'Shows a live screen on a terminal; press ? for its keys. Otherwise prints one line per poll, or one JSON ' +
+    'document per poll with --json. A poll costs at most about 50 read units. If that does not cover all buckets, ' +
+    'each poll reads another part of them. Writes nothing, unless you add --actions. Stop with q, Ctrl-C or ' +
+    '--for.'
 
   static override flags = watchFlags
 

@@ -9,9 +9,10 @@ export default class BucketReset extends StackCommand<typeof BucketReset> {
   static override summary = 'Refill a bucket and clear its debt'
 
   static override description =
-    'Sets all limits of the bucket, or the limits given with --only, to their capacity, on all shards at once. A quota ' +
-    'starts a new period and loses top-ups. A session ends; the next use opens a new one. Recorded usage does not ' +
-    'change. Writes an audit event. With --idempotency-key, repeated commands reset the bucket once.'
+    'Sets all limits of the bucket, or the limits given with --only, to their capacity, on all shards at once. A ' +
+    'quota starts a new period and loses top-ups. A session quota closes its session; the next use opens a new ' +
+    'one. Recorded usage does not change. Writes an audit event. With --idempotency-key, repeated commands reset ' +
+    'the bucket once.'
 
   static override args = {
     entity: string({description: 'Entity id.', required: true, ignoreStdin: true}),

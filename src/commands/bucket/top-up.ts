@@ -9,9 +9,9 @@ export default class BucketTopUp extends StackCommand<typeof BucketTopUp> {
   static override summary = 'Add tokens to a bucket'
 
   static override description =
-    'A quota gets the exact amount until its next reset, even above its allowance. A session that is not open is ' +
-    'opened. A rate is filled up to its capacity at most. Recorded usage does not change. Writes an audit event. With ' +
-    '--idempotency-key, repeated commands add the amount once.'
+    'A quota gets the exact amount until its next reset, even above its allowance. A session quota without an ' +
+    'open session opens one. A rate is filled up to its capacity at most. Recorded usage does not change. Writes ' +
+    'an audit event. With --idempotency-key, repeated commands add the amount once.'
 
   static override args = {
     entity: string({description: 'Entity id.', required: true, ignoreStdin: true}),

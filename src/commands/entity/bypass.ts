@@ -10,10 +10,10 @@ export default class EntityBypass extends SwitchCommand<typeof EntityBypass> {
   static override summary = 'Admit and count every request of an entity'
 
   static override description =
-    'Requests count in usage but consume no tokens. Processes follow within a second; a request larger than the ' +
-    'capacity of a limit is admitted within a minute. A parent that is also charged keeps its own switch. The ' +
-    'most specific switch applies: entity and resource, entity, resource. `zael entity clear` ends the bypass ' +
-    'within a minute.'
+    'Requests count in usage but consume no tokens. Takes effect within a second; for requests above the capacity ' +
+    'of a limit, within a minute. Does not include a parent that is also charged. Of several switches (disable, ' +
+    'bypass, exempt), the most specific applies: entity and resource, then entity, then resource. `zael entity ' +
+    'clear` ends the bypass within a minute.'
 
   static override args = entitySwitchArgs
 

@@ -7,8 +7,8 @@ export default class EntityCascade extends StackCommand<typeof EntityCascade> {
   static override summary = 'Set whether an entity also charges its parent'
 
   static override description =
-    'Updates live buckets before it returns. The most specific policy applies: entity and resource, entity, resource ' +
-    '(`zael resource cascade`). Without a policy, `zael entity update --cascade` decides.'
+    'Updates live buckets before it returns. The most specific policy applies: entity and resource, then entity, ' +
+    'then resource (`zael resource cascade`). Without a policy, `zael entity update --cascade` decides.'
 
   static override args = {
     id: string({description: 'Entity id.', required: true, ignoreStdin: true}),

@@ -9,8 +9,8 @@ export default class EntityClear extends SwitchCommand<typeof EntityClear> {
   static override summary = 'Remove the block, bypass or exemption of an entity'
 
   static override description =
-    'Removes a block, a bypass or an exemption. Live buckets then follow the next switch: the switch of the ' +
-    'entity for all resources, or the switch of the resource.'
+    'Removes a block, a bypass or an exemption, also from live buckets. The next switch then applies: the switch ' +
+    'of the entity for all resources, or else the switch of the resource.'
 
   static override args = entitySwitchArgs
 

@@ -12,9 +12,9 @@ export default class EntityDelete extends StackCommand<typeof EntityDelete> {
   static override summary = 'Delete an entity with its limits, usage and buckets'
 
   static override description =
-    'The limits of the resource then apply to requests with this id, and no parent is charged. The id of a ' +
-    'disabled entity stays blocked; --block blocks it first. Usage is deleted too: export it before. Audit events ' +
-    'are kept. Entities with children cannot be deleted. After an interruption, run the command again.'
+    'Later requests with this id use the limits of the resource and charge no parent. The id of a disabled entity ' +
+    'stays blocked; --block disables the entity first. Also deletes usage: export it before. Audit events are ' +
+    'kept. Entities with children cannot be deleted. After an interruption, run the command again.'
 
   static override args = {
     id: string({description: 'Entity id.', required: true, ignoreStdin: true}),

@@ -11,8 +11,8 @@ export default class EntityDisable extends SwitchCommand<typeof EntityDisable> {
 
   static override description =
     'Once the command returns, no process admits a new request; only requests already in flight can still be ' +
-    'admitted. Refused requests are not charged. The most specific switch applies: entity and resource, entity, ' +
-    'resource. `zael entity enable` ends the block.'
+    'admitted. Refused requests are not charged. Of several switches (disable, bypass, exempt), the most specific ' +
+    'applies: entity and resource, then entity, then resource. `zael entity enable` ends the block.'
 
   static override args = entitySwitchArgs
 

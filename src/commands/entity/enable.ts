@@ -9,8 +9,8 @@ export default class EntityEnable extends SwitchCommand<typeof EntityEnable> {
   static override summary = 'End `zael entity disable`'
 
   static override description =
-    'Removes the block, and nothing else: a switch in another position stays. Processes admit requests within a ' +
-    'second. A resource that is disabled for every entity stays disabled: `zael entity exempt` admits one entity.'
+    'Removes only a block; a bypass or an exemption is kept. Processes admit requests again within a second. A ' +
+    'resource that is disabled for every entity stays disabled: `zael entity exempt` admits one entity.'
 
   static override args = entitySwitchArgs
 

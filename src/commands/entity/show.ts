@@ -6,8 +6,9 @@ export default class EntityShow extends StackCommand<typeof EntityShow> {
   static override summary = 'Show an entity, its limits and their current levels'
 
   static override description =
-    'For each resource, shows the limits that apply and their scope. AVAILABLE is the current balance over all shards; ' +
-    'a dash means no recent use, "disabled" that a switch refuses every request. CAPACITY includes a temporary limit.'
+    'For each resource, shows the limits that apply and their scope. AVAILABLE is the current balance over all ' +
+    'shards. There, a dash means no recent use, and "disabled" means that every request is refused. CAPACITY ' +
+    'includes a temporary limit.'
 
   static override args = {
     id: string({description: 'Entity id.', required: true, ignoreStdin: true}),

@@ -23,8 +23,8 @@ export default class LimitsApply extends StackCommand<typeof LimitsApply> {
 
   static override description =
     'Sets every limit and entity in the manifest. Deletes only limits that an earlier apply created and the ' +
-    'manifest no longer lists. Asks before updating or deleting anything. One run at a time can apply a manifest ' +
-    'to a namespace: another exits with code 5. So does a plan file whose values have changed since. After a ' +
+    'manifest no longer lists. Asks before updating or deleting anything. Exits with code 5 while another run ' +
+    'applies a manifest to the namespace, or if values have changed since a plan file was written. After a ' +
     'failure, run the command again.'
 
   static override args = {

@@ -13,10 +13,10 @@ export default class LimitsImpact extends StackCommand<typeof LimitsImpact> {
   static override summary = 'Replay recorded usage against proposed limits'
 
   static override description =
-    'Compares the usage of the last week with the limits that would apply after `zael limits set`. Writes nothing. ' +
-    'Calendar quotas are exact. For rates and session quotas, "refused" is certain and "perhaps" depends on request ' +
-    'times, which are not recorded. "In bursts" used at most half of the allowance: only bursts above twice the average ' +
-    'are refused. A raised limit refuses nothing new. Recorded usage does not include refused requests.'
+    'Compares the usage of the last week with the limits after `zael limits set`. Writes nothing. Calendar quotas ' +
+    'are exact. For rates and session quotas, "refused" is certain; "perhaps" depends on unrecorded request ' +
+    'times; "in bursts" used at most half of the allowance, so only bursts above twice the average are refused. ' +
+    'Raised limits refuse nothing new. Ignores past refusals.'
 
   static override args = {
     limits: string({description: 'Limits such as rpm=100/min.', required: true, multiple: true, ignoreStdin: true}),

@@ -16,8 +16,8 @@ export default class LimitsUnset extends StackCommand<typeof LimitsUnset> {
   static override summary = 'Remove one limit, or all limits of a scope'
 
   static override description =
-    'Updates live buckets to the limits that apply afterwards. Asks before they lose a limit they are charged for, and ' +
-    'always before --all. --all with --system also removes the outage policy. --boost ends temporary limits now and ' +
+    'Updates live buckets to the limits that apply afterwards. Asks before live buckets lose a limit, and always ' +
+    'before --all. --all with --system also removes the outage policy. --boost ends temporary limits now and ' +
     'removes nothing else.'
 
   static override args = {

@@ -9,9 +9,9 @@ export default class ResourceBypass extends SwitchCommand<typeof ResourceBypass>
   static override summary = 'Admit and count every request for a resource'
 
   static override description =
-    'Requests count in usage but consume no tokens. Processes follow within a second; a request larger than the ' +
-    'capacity of a limit is admitted within a minute. If an entity or a parent has its own switch, that switch applies. ' +
-    '`zael resource clear` ends the bypass within a minute.'
+    'Requests count in usage but consume no tokens. Takes effect within a second; for requests above the capacity ' +
+    'of a limit, within a minute. If an entity or a parent has its own switch (disable, bypass, exempt), that ' +
+    'switch applies. `zael resource clear` ends the bypass within a minute.'
 
   static override args = resourceSwitchArgs
 

@@ -6,8 +6,8 @@ export default class ResourceCascade extends StackCommand<typeof ResourceCascade
   static override summary = 'Set whether requests for a resource also charge parents'
 
   static override description =
-    'Updates live buckets before it returns. The most specific policy applies: entity and resource, entity (`zael ' +
-    'entity cascade`), resource. Without a policy, `zael entity update --cascade` decides.'
+    'Updates live buckets before it returns. The most specific policy applies: entity and resource, then entity ' +
+    '(`zael entity cascade`), then resource. Without a policy, `zael entity update --cascade` decides.'
 
   static override args = {
     resource: string({description: 'Resource name.', required: true, ignoreStdin: true}),

@@ -3,7 +3,9 @@ import {resourceSwitchArgs, resourceSwitchExamples, SwitchCommand} from '../../l
 export default class ResourceClear extends SwitchCommand<typeof ResourceClear> {
   static override summary = 'Remove the block or bypass of a resource'
 
-  static override description = 'Removes a block or a bypass. Live buckets follow the switch that then applies to them.'
+  static override description =
+    'Removes a block or a bypass, also from live buckets. Entities with their own switch (disable, bypass, ' +
+    'exempt) keep it.'
 
   static override args = resourceSwitchArgs
 

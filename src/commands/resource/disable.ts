@@ -10,8 +10,8 @@ export default class ResourceDisable extends SwitchCommand<typeof ResourceDisabl
 
   static override description =
     'Once the command returns, no process admits a new request; only requests already in flight can still be ' +
-    'admitted. Refused requests are not charged. If an entity has its own switch, that switch applies. `zael resource ' +
-    'enable` ends the block.'
+    'admitted. Refused requests are not charged. If an entity has its own switch (disable, bypass, exempt), that ' +
+    'switch applies. `zael resource enable` ends the block.'
 
   static override args = resourceSwitchArgs
 

@@ -4,8 +4,8 @@ export default class ResourceEnable extends SwitchCommand<typeof ResourceEnable>
   static override summary = 'End `zael resource disable`'
 
   static override description =
-    'Removes the block, and nothing else: a bypass stays. Processes admit requests within the limits after at ' +
-    'most a second. If an entity has its own switch, that switch applies.'
+    'Removes only a block; a bypass is kept. Processes admit requests within the limits after at most a second. ' +
+    'If an entity has its own switch (disable, bypass, exempt), that switch applies.'
 
   static override args = resourceSwitchArgs
 

@@ -17,10 +17,10 @@ export default class UsageShow extends StackCommand<typeof UsageShow> {
   static override summary = 'Show usage, window by window'
 
   static override description =
-    'Shows usage of an entity, of a resource over all entities (--resource), or of an entity for one resource. Usage ' +
-    'appears after up to 30 seconds by default on AWS, refused requests after up to 10 seconds. The bar compares ' +
-    'usage with the current limits. For an entity, also shows how much of each quota is left and until when it lasts. REFUSED counts requests that exceeded a limit. Cascading requests also charge the parent; totals over ' +
-    'several entities count them once.'
+    'Shows usage of an entity, a resource, or an entity for one resource. On AWS, usage appears after up to 30 ' +
+    'seconds by default, refusals up to 10 seconds later. The bar compares usage with the current limits. For an ' +
+    'entity, also shows what is left of each quota and when it runs out. REFUSED counts requests that exceeded a ' +
+    'limit. Totals of entities count a cascading request once.'
 
   static override args = {entity: string({description: 'Show only usage of this entity.', ignoreStdin: true})}
 

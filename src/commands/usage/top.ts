@@ -22,8 +22,8 @@ export default class UsageTop extends StackCommand<typeof UsageTop> {
     ...usageFlags,
     by: string({
       description:
-        'Rank by requests, refused, or a limit such as tpm. "entity", or a prefix as in entity,tpm, ' +
-        'adds up the resources of each entity.',
+        'Rank by requests, refused, or a limit such as tpm. To add up the resources of each entity, give "entity", ' +
+        'or a prefix as in entity,tpm.',
       default: 'requests',
       helpValue: '[entity,]LIMIT',
     }),

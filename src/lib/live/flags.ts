@@ -34,8 +34,8 @@ export const watchFlags = {
   }),
   once: boolean({
     description:
-      'Poll once, print the result and exit. Reads every bucket in use, and others up to about 1,900. Sorting by rate, empty or ' +
-      'pressure reads them again after --interval.',
+      'Poll once, print the result and exit. Reads every bucket in use, then others until about 1,900 are read. Sorting ' +
+      'by rate, empty or pressure reads the buckets again after --interval.',
   }),
   all: boolean({
     description: 'With --once: read every bucket. Costs at least half a read unit per shard.',

@@ -29,7 +29,7 @@ const MOST_FINDINGS = 10_000
 
 export interface VerifyTableOptions {
   readonly entity?: {readonly namespace: string; readonly entity: string} | undefined
-  /** Skip usage before this instant, and buckets not written since. Epoch ms. */
+  /** Skip usage before this instant, and buckets last refilled before it. Epoch ms. */
   readonly sinceMs?: number | undefined
   /** Read units per second. */
   readonly rateLimit?: number | undefined

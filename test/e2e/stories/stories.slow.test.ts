@@ -147,7 +147,7 @@ describe.skipIf(inject('engineEndpoint') === '')('the stories of an operator', {
 
   story(
     'Block a key now',
-    'A key has leaked. Once the command returns, no process admits its requests; the service responds with 403 instead of 429. If the key also has a switch for a single resource, that switch takes precedence there. The output then lists it, with the command that disables the key for that resource too. `enable` ends the block.',
+    'A key has leaked. Once the command returns, no process admits its requests; the service responds with 403 instead of 429. If the key also has its own switch (disable, bypass, exempt) for a single resource, that switch takes precedence there. The output then lists it, with the command that disables the key for that resource too. `enable` ends the block.',
     async () => {
       expect(await stack.type('zael entity disable cust-33')).toMatch(/live buckets +1 updated/)
       const {admitted} = await stack.until('cust-33 gpt-4', () => true)
@@ -221,7 +221,7 @@ describe.skipIf(inject('engineEndpoint') === '')('the stories of an operator', {
 
   story(
     'Two people apply at once',
-    'Bob applies his file while Ada applies hers. One run at a time changes the limits; the other one names the holder and exits with code 5. A plan file is applied exactly, or not at all. The lock of a killed process expires after 30 seconds; `limits unlock` removes it at once.',
+    'Bob applies his file while Ada applies hers. Only one run at a time can change the limits. The other run exits with code 5 and names the person who holds the lock. A plan file is applied exactly, or not at all. The lock of a killed process expires after 30 seconds; `limits unlock` removes it at once.',
     async () => {
       const {stdout: current} = await stack.run('zael limits export')
       const write = (name: string, rate: string) =>
@@ -351,7 +351,7 @@ describe.skipIf(inject('engineEndpoint') === '')('the stories of an operator', {
 
   story(
     'A budget changed within the month',
-    'A customer has spent $8 of $10 and needs more this month. The spending counts against the new budget at once: $20 leave $12. Lowering the budget later takes the difference back. An amount alone keeps the period.',
+    'A customer has spent $8 of $10 and needs more this month. The spending counts against the new budget at once: of $20, $12 are left. The customer spends them, and the budget is lowered to $15: now it is $5 overdrawn. An amount alone, such as `usd=$20`, keeps the period.',
     async () => {
       const {namespace} = stack
       await namespace.setLimits({level: 'resource', resource: 'video'}, defineLimits(['usd=$10/month@UTC']))

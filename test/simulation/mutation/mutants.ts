@@ -182,7 +182,7 @@ export const MUTANTS: readonly Mutant[] = [
   ...inFunction('grantOfShard', [
     ['a missing shard is granted tokens that another shard holds for it', 'isInPeriod', '!isInPeriod'],
   ]),
-  ...inFunction('announce', [['a session is announced to shards whose own has not ended', ' - lengthMs', '']]),
+  ...inFunction('announce', [['a session is announced to shards whose own session has not ended', ' - lengthMs', '']]),
   ...inFunction('stampUpdate', [
     ['the switch is not stamped on buckets', 'e.set(names.disabled, bool(true))', 'bool(true)'],
   ]),

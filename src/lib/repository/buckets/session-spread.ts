@@ -49,7 +49,7 @@ async function announce(
   e.condition(`attribute_exists(${e.name(limitAttribute(name, 'consumed'))})`)
   const applied = e.name(kindAttribute(name, 'sessionApplied'))
   e.condition(`attribute_exists(${applied}) OR ${e.name(names.refilledAt)} < ${e.value(n(startMs))}`)
-  // Planted fault: a session is announced to shards whose own has not ended
+  // Planted fault: a session is announced to shards whose own session has not ended
   e.condition(`attribute_not_exists(${e.name(start)}) OR ${e.name(start)} <= ${e.value(n(startMs - lengthMs))}`)
   const Key = wireKey(keys.bucket(table.namespace, entity, resource, shard))
   try {

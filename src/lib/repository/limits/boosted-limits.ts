@@ -113,7 +113,7 @@ function checkSameKind(scope: ConfigScope, limit: Limit, given: Limit): void {
     })
 }
 
-/** A quota is raised by its next reset. Without one before the end, only unused buckets would get the raised value. */
+/** A raised quota takes effect at its next reset. If the end comes first, only unused buckets get the raised value. */
 function checkReset(
   scope: ConfigScope,
   limit: Limit,
@@ -125,9 +125,9 @@ function checkReset(
   if (resetMs === undefined || resetMs < untilMs || capacity <= now) return
   throw new InvalidInput(
     'until.no-reset',
-    `A temporary raise of the quota "${name}" counts from its next reset, ${isoMinute(resetMs)}, which is not before the end.`,
+    `A temporary raise of the quota "${name}" takes effect at its next reset, ${isoMinute(resetMs)}, but would end by then.`,
     {
-      hint: 'Top up its buckets: that counts at once, and until the reset. Or choose a later end.',
+      hint: 'Top up its buckets: the tokens count at once, until the reset. Or choose a later end.',
       details: {
         scope,
         limit: name,

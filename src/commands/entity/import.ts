@@ -20,8 +20,8 @@ export default class EntityImport extends StackCommand<typeof EntityImport> {
   static override description =
     'CSV columns: id (required), name, parent, cascade, metadata.KEY, limits ("rpm=60 tpm=10k/min", for all ' +
     'resources) and limits.RESOURCE. A JSON line has an id and the fields of a manifest entity. Empty cells and ' +
-    'missing fields change nothing. Checks all lines first. Asks before changing existing entities or limits, or ' +
-    'limits the file does not name. If interrupted, run it again.'
+    'missing fields change nothing. Checks all lines first. Asks before changing existing entities or limits, ' +
+    'including limits not in the file. If interrupted, run it again.'
 
   static override args = {
     file: string({description: 'CSV or JSON Lines file; - reads standard input.', required: true, ignoreStdin: true}),

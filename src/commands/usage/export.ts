@@ -12,8 +12,8 @@ export default class UsageExport extends StackCommand<typeof UsageExport> {
 
   static override description =
     'Prints a row per entity, resource, limit and window with tokens, money and refusals, for all entities of the ' +
-    'namespace. Windows without usage have no row. A window is open until ten minutes after its end. Rows of a parent ' +
-    'include requests of its children that cascade. Writes nothing.'
+    'namespace. Windows without usage have no row. The column "open" is true until ten minutes after the end of a ' +
+    'window: its usage may still change. Rows of a parent include requests of its children that cascade. Writes nothing.'
 
   static override flags = {
     ...exportRangeFlags,

@@ -39,7 +39,7 @@ describeWithPython('cfn-lint', {timeout: 600_000}, () => {
     const {stdout, stderr} = await run(join(pythonPrograms ?? '', 'cfn-lint'), args, {})
     expect(stderr).toBe('')
     findings = JSON.parse(stdout)
-  })
+  }, 600_000)
   afterAll(() => rm(folder, {recursive: true}))
 
   it('finds nothing in the template, as written and as sent, nor in exported policies, in any partition', () => {

@@ -6,7 +6,7 @@ import type {BucketRecord} from '../../src/lib/schema/bucket-record.js'
 import {keys, wireKey} from '../../src/lib/schema/keys.js'
 import {Scene} from '../helpers/limiter.js'
 import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
-import {request, splitInto} from './visit.js'
+import {given, request, splitInto} from './visit.js'
 
 const RESOURCE = {level: 'resource', resource: 'gpt-4'} as const
 const at = (time: string): number => Date.parse(`2026-03-10T${time}:00Z`)
@@ -17,42 +17,33 @@ describeOnBoth('a quota allowance, as zae-limiter clients count it too', {}, tab
     scene = new Scene(table)
   })
 
-  /** Tokens that a new process gets, one at a time. */
-  async function given(most: number): Promise<number> {
-    await using limiter = scene.limiter({denyCacheMs: 0})
-    let count = 0
-    while (count < most && (await limiter.tryAcquire(request({q: 1}))).admitted) count++
-    await limiter.settled()
-    return count
-  }
-
   it.each([
     ['11:00, which has passed', '0 11 * * *', 5],
     ['13:00, which has not', '0 13 * * *', 0],
   ])('is granted once more if its reset moved to %s since the last refill', async (_, cron, more) => {
     scene.nowMs = at('09:00')
     await scene.configure(RESOURCE, 'q=5/day@UTC')
-    expect(await given(9)).toBe(5)
+    expect(await given(scene, 9)).toBe(5)
     scene.nowMs = at('12:00')
     await new NamespaceRepository(scene.tenant, undefined).setLimits(RESOURCE, parseLimits([`q=5@"${cron} UTC"`]))
-    expect(await given(9)).toBe(more)
+    expect(await given(scene, 9)).toBe(more)
     scene.nowMs = at('12:30')
-    expect(await given(9)).toBe(0)
+    expect(await given(scene, 9)).toBe(0)
   })
 
   it('is what the schedule allows when a session starts on each shard', async () => {
     scene.nowMs = at('03:00')
     await scene.configure(RESOURCE, 'q=20/5h!,x0.1@"* 9 * * * UTC"')
-    expect(await given(1)).toBe(1)
+    expect(await given(scene, 1)).toBe(1)
     await splitInto(scene, 2)
     // Two tokens, one on each shard; the other shard starts only when it is used.
     scene.nowMs = at('09:30')
-    expect(await given(1)).toBe(1)
+    expect(await given(scene, 1)).toBe(1)
     scene.nowMs = at('10:30')
-    const rest = await given(30)
+    const rest = await given(scene, 30)
     // Never more than the whole allowance of the window, whenever shards start.
     expect([rest + 1 > 2, rest + 1 <= 20]).toEqual([true, true])
-    expect(await given(1)).toBe(0)
+    expect(await given(scene, 1)).toBe(0)
   })
 
   describe.each([
@@ -102,54 +93,54 @@ describeOnBoth('a quota allowance, as zae-limiter clients count it too', {}, tab
     it.each([1, 8, 32])('is lowered on %i shards, even if they were split since it began', async count => {
       scene.nowMs = at('09:00')
       await scene.configure(RESOURCE, before)
-      expect(await given(3)).toBe(3)
+      expect(await given(scene, 3)).toBe(3)
       await splitInto(scene, count)
       await lower()
       expect(await scene.limiter().available(request({}))).toEqual({q: left(3)})
-      expect(await given(60)).toBe(left(3))
+      expect(await given(scene, 60)).toBe(left(3))
       expect(await scene.limiter().available(request({}))).toEqual({q: 0})
     })
 
     it('is lowered if another client has split the bucket', async () => {
       scene.nowMs = at('09:00')
       await scene.configure(RESOURCE, before)
-      expect(await given(1)).toBe(1)
+      expect(await given(scene, 1)).toBe(1)
       await splitInto(scene, 4)
       // Other clients keep the old mark on shards that they split.
       for (const [shard, count] of [1, 2].entries()) await mark(shard, count)
-      expect(await given(30)).toBe(30)
+      expect(await given(scene, 30)).toBe(30)
       expect((await scene.shards('user-1', 'gpt-4', 4)).map(grantCount)).toEqual([4, 4, 4, 4])
       await lower()
-      expect(await given(60)).toBe(left(31))
+      expect(await given(scene, 60)).toBe(left(31))
     })
 
     it('is lowered if no client has marked the grants of the shards', async () => {
       scene.nowMs = at('09:00')
       await scene.configure(RESOURCE, before)
-      expect(await given(1)).toBe(1)
+      expect(await given(scene, 1)).toBe(1)
       await splitInto(scene, 4)
       for (const shard of [0, 1, 2, 3]) await mark(shard, undefined)
       await lower()
-      expect(await given(60)).toBe(left(1))
+      expect(await given(scene, 60)).toBe(left(1))
     })
   })
 
   it('S8 S9 is cut by a schedule window on shards that were split before', async () => {
     scene.nowMs = at('08:00')
     await scene.configure(RESOURCE, 'q=1000/month@UTC,x0.01@"* 9 * * * UTC"')
-    expect(await given(3)).toBe(3)
+    expect(await given(scene, 3)).toBe(3)
     await splitInto(scene, 8)
     scene.nowMs = at('09:00')
     expect(await scene.limiter().available(request({}))).toEqual({q: 10})
-    expect(await given(40)).toBe(10)
+    expect(await given(scene, 40)).toBe(10)
   })
 
   it('S8 is divided as a whole if a schedule window allows more than the stored capacity', async () => {
     scene.nowMs = at('09:00')
     await scene.configure(RESOURCE, 'q=10/month@UTC,x4@"* 9 * * * UTC"')
-    expect(await given(4)).toBe(4)
+    expect(await given(scene, 4)).toBe(4)
     await splitInto(scene, 4)
-    expect(await given(60)).toBe(36)
+    expect(await given(scene, 60)).toBe(36)
   })
 
   const grantCount = ({state}: BucketRecord) => state.limits.get('q')?.kind?.quota?.grantCount

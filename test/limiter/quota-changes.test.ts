@@ -3,7 +3,7 @@ import {parseLimits} from '../../src/lib/core/limits/limit-text.js'
 import {NamespaceRepository} from '../../src/lib/repository/repository.js'
 import {Scene} from '../helpers/limiter.js'
 import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
-import {request, splitInto} from './visit.js'
+import {given, request, splitInto} from './visit.js'
 
 const RESOURCE = {level: 'resource', resource: 'gpt-4'} as const
 
@@ -24,15 +24,6 @@ describeOnBoth('S9 a quota whose allowance changes within a period', {}, table =
     await limiter.settled()
   }
 
-  /** Tokens that a new process gets, one at a time. */
-  async function given(most: number): Promise<number> {
-    await using limiter = scene.limiter({denyCacheMs: 0})
-    let count = 0
-    while (count < most && (await limiter.tryAcquire(request({q: 1}))).admitted) count++
-    await limiter.settled()
-    return count
-  }
-
   describe.each(['/month@UTC', '/5h!'])('of kind %s', kind => {
     beforeEach(async () => {
       await scene.configure(RESOURCE, `q=10${kind}`)
@@ -46,22 +37,22 @@ describeOnBoth('S9 a quota whose allowance changes within a period', {}, table =
     ])('leaves the new allowance less the use when it is %s to %i', async (_, allowance, expected) => {
       await change(`q=${allowance}${kind}`)
       expect(await left()).toBe(expected)
-      expect(await given(30)).toBe(expected)
+      expect(await given(scene, 30)).toBe(expected)
     })
 
     it('refuses until the next period when more is used than the new allowance', async () => {
       await change(`q=5${kind}`)
       expect(await left()).toBe(-3)
-      expect(await given(1)).toBe(0)
+      expect(await given(scene, 1)).toBe(0)
       await change(`q=9${kind}`)
-      expect(await given(9)).toBe(1)
+      expect(await given(scene, 9)).toBe(1)
       scene.nowMs += 40 * 86_400_000
-      expect(await given(30)).toBe(9)
+      expect(await given(scene, 30)).toBe(9)
     })
 
     it('S1 mints nothing when it is raised and lowered repeatedly', async () => {
       for (const allowance of [20, 5, 12, 3, 20, 10, 20]) await change(`q=${allowance}${kind}`)
-      expect(await given(30)).toBe(12)
+      expect(await given(scene, 30)).toBe(12)
     })
 
     it('keeps a top-up beside the new allowance', async () => {
@@ -69,7 +60,7 @@ describeOnBoth('S9 a quota whose allowance changes within a period', {}, table =
       await change(`q=9${kind}`)
       expect(await left()).toBe(5)
       await change(`q=12${kind}`)
-      expect(await given(30)).toBe(8)
+      expect(await given(scene, 30)).toBe(8)
     })
 
     it('returns a refund to the new allowance', async () => {
@@ -92,7 +83,7 @@ describeOnBoth('S9 a quota whose allowance changes within a period', {}, table =
     it('follows a change that leaves the buckets to the next request', async () => {
       await scene.configure(RESOURCE, `q=20${kind}`)
       scene.nowMs += 61_000
-      expect(await given(30)).toBe(12)
+      expect(await given(scene, 30)).toBe(12)
     })
   })
 
@@ -102,12 +93,12 @@ describeOnBoth('S9 a quota whose allowance changes within a period', {}, table =
     await splitInto(scene, count)
     // A single process stays on one shard until it is empty.
     const part = Math.floor(79 / count)
-    expect(await given(part)).toBe(part)
+    expect(await given(scene, part)).toBe(part)
     await change('q=40/month@UTC')
     const expected = 40 - 1 - part
-    expect(await given(99)).toBe(expected > 0 ? expected : 0)
+    expect(await given(scene, 99)).toBe(expected > 0 ? expected : 0)
     await change('q=80/month@UTC')
-    expect(await given(99)).toBe(40)
+    expect(await given(scene, 99)).toBe(40)
   })
 
   it('S8 lowers several shards under traffic without granting more than the allowance', async () => {
@@ -122,7 +113,7 @@ describeOnBoth('S9 a quota whose allowance changes within a period', {}, table =
     for (const allowance of [300, 400, 250]) await change(`q=${allowance}/month@UTC`)
     await Promise.all(traffic)
     await Promise.all([first.settled(), second.settled()])
-    expect(admitted + (await given(500))).toBe(250)
+    expect(admitted + (await given(scene, 500))).toBe(250)
   })
 
   it.each([
@@ -138,9 +129,9 @@ describeOnBoth('S9 a quota whose allowance changes within a period', {}, table =
     for (const allowance of [60, 6, 100, 20]) await change(`q=${allowance}/month@UTC`)
     expect(await left()).toBe(Math.min(kept ?? 0, 6))
     scene.nowMs += 40 * 86_400_000
-    expect(await given(99)).toBe(20)
+    expect(await given(scene, 99)).toBe(20)
     await change('q=60/month@UTC')
-    expect(await given(99)).toBe(40)
+    expect(await given(scene, 99)).toBe(40)
   })
 
   it('S1 mints nothing after a window that was open at the reset', async () => {
@@ -150,7 +141,7 @@ describeOnBoth('S9 a quota whose allowance changes within a period', {}, table =
     expect(await left()).toBe(6)
     await change('q=6/month@UTC')
     await change('q=50/month@UTC')
-    expect(await given(99)).toBe(6)
+    expect(await given(scene, 99)).toBe(6)
   })
 
   it('S9 keeps the balance of a quota with windows, as zae-limiter does', async () => {

@@ -50,6 +50,14 @@ export async function admittedUntilRefused(
   return most
 }
 
+/** Tokens of limit q that a new process gets, one at a time. */
+export async function given(scene: Scene, most: number): Promise<number> {
+  await using limiter = scene.limiter({denyCacheMs: 0})
+  const admitted = await admittedUntilRefused(limiter, {q: 1}, most)
+  await limiter.settled()
+  return admitted
+}
+
 /** Splits a bucket until it has `count` shards, as write pressure would. */
 export async function splitInto(scene: Scene, count: number, entity = 'user-1', resource = 'gpt-4'): Promise<void> {
   for (let shards = 1; shards < count; shards *= 2) await splitBucket(scene.tenant, entity, resource, shards)

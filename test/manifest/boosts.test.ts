@@ -4,6 +4,7 @@ import {rateText} from '../../src/lib/core/limits/boost-text.js'
 import {parseLimit} from '../../src/lib/core/limits/limit-text.js'
 import {diffManifest, type PlannedBoost, planManifest} from '../../src/lib/manifest/plan.js'
 import {tidyBoosts} from '../../src/lib/repository/limits/limit-sync.js'
+import {NO_EFFECT} from '../helpers/lines.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {putBucket} from '../repository/namespace-table.js'
 import {apply, exportForm, exportManifest, lineOf, manifestOf, newNamespace} from './support.js'
@@ -14,16 +15,6 @@ resources:
 `
 const HOUR_MS = 3_600_000
 const TPM_BOOST = 'tpm 40k/min until 2026-11-16 15:37 UTC, then 10k/min'
-const NO_REACH = {
-  entities: 0,
-  buckets: 0,
-  isComplete: true,
-  lost: [],
-  losing: 0,
-  unconfigured: 0,
-  quotas: [],
-  altered: [],
-}
 /** A boost as a plan shows it. */
 const boostText = ({limit, isEnded}: PlannedBoost) => `${isEnded ? 'ends ' : ''}${limit.name} ${rateText(limit)}`
 const resource = {level: 'resource', resource: 'gpt-4'} as const
@@ -119,7 +110,7 @@ describeOnEngine('a manifest and temporary limits', () => {
       'ends rpm 200/min until 2026-11-16 15:37 UTC, then the next level',
       TPM_BOOST.replace('10k/min', '20k/min'),
     ])
-    expect(applyQuestion(await planManifest(repository, manifestOf(stated)), NO_REACH)).toBe(
+    expect(applyQuestion(await planManifest(repository, manifestOf(stated)), NO_EFFECT)).toBe(
       'This ends 1 temporary limit (rpm of entity user for gpt-4)',
     )
     await apply(repository, stated)

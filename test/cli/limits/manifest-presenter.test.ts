@@ -16,6 +16,7 @@ import {parseLimits} from '../../../src/lib/core/limits/limit-text.js'
 import type {ApplyResult} from '../../../src/lib/manifest/apply.js'
 import {parseManifest} from '../../../src/lib/manifest/parse.js'
 import type {Plan, PlannedChange, ScopeChange} from '../../../src/lib/manifest/plan.js'
+import {NO_EFFECT} from '../../helpers/lines.js'
 
 const limits = (change: Partial<ScopeChange>, before: string[], after: string[]): ScopeChange => ({
   kind: 'limits',
@@ -48,17 +49,6 @@ const plan = (changes: PlannedChange[], counts: Partial<Plan['counts']> = {}): P
     },
     counts: {create: 0, update: 0, delete: 0, adopt: 0, unchanged: 1200, ...counts},
   }) as unknown as Plan
-
-const nothing = {
-  entities: 0,
-  buckets: 0,
-  isComplete: true,
-  lost: [],
-  losing: 0,
-  unconfigured: 0,
-  quotas: [],
-  altered: [],
-}
 
 const update = limits({}, ['rpm=100/min', 'tpd=1M/day', 'old=1/sec'], ['rpm=200/min', 'tpd=1M/day', 'tpm=20k/min:40k'])
 
@@ -96,7 +86,7 @@ describe('a planned change', () => {
 })
 
 describe('the question before a plan is applied', () => {
-  const ask = (counts: Partial<Plan['counts']>, loss = {}) => applyQuestion(plan([], counts), {...nothing, ...loss})
+  const ask = (counts: Partial<Plan['counts']>, loss = {}) => applyQuestion(plan([], counts), {...NO_EFFECT, ...loss})
 
   it('is asked for updates, deletes and losses, not for additions', () => {
     expect(ask({create: 5, adopt: 2})).toBeUndefined()
@@ -109,9 +99,9 @@ describe('the question before a plan is applied', () => {
   })
 
   it('follows the list of losses', () => {
-    const lines = manifestPlanLines(plan([update]), {...nothing, lost: ['old'], losing: 1})
+    const lines = manifestPlanLines(plan([update]), {...NO_EFFECT, lost: ['old'], losing: 1})
     expect(lines.at(-1)).toBe('Loses old from 1 live bucket')
-    expect(manifestPlanJson(plan([update]), {...nothing, lost: ['old'], losing: 1}).lost).toEqual({
+    expect(manifestPlanJson(plan([update]), {...NO_EFFECT, lost: ['old'], losing: 1}).lost).toEqual({
       limits: ['old'],
       buckets: 1,
       unconfigured: 0,
@@ -122,12 +112,12 @@ describe('the question before a plan is applied', () => {
 
 describe('a plan', () => {
   it('counts its changes', () => {
-    expect(manifestPlanLines(plan([update], {update: 1, adopt: 1}), nothing)).toEqual([
+    expect(manifestPlanLines(plan([update], {update: 1, adopt: 1}), NO_EFFECT)).toEqual([
       'Changes in namespace acme',
       `  ${changeLine(update)}`,
       '0 to create, 1 to update, 0 to delete, 1,200 unchanged; 1 existing scope becomes managed',
     ])
-    expect(manifestPlanJson(plan([update]), nothing)).toMatchObject({
+    expect(manifestPlanJson(plan([update]), NO_EFFECT)).toMatchObject({
       namespace: 'acme',
       changes: [
         {kind: 'limits', scope: {level: 'resource'}, changes: [{name: 'old', after: null}, {}, {}, {before: null}]},
@@ -136,8 +126,8 @@ describe('a plan', () => {
   })
 
   it('reports no changes', () => {
-    expect(manifestPlanLines(plan([]), nothing)).toEqual(['No changes in namespace acme'])
-    expect(manifestPlanLines(plan([], {adopt: 2}), nothing)[0]).toMatch(/; 2 existing scopes become managed$/)
+    expect(manifestPlanLines(plan([]), NO_EFFECT)).toEqual(['No changes in namespace acme'])
+    expect(manifestPlanLines(plan([], {adopt: 2}), NO_EFFECT)[0]).toMatch(/; 2 existing scopes become managed$/)
   })
 })
 

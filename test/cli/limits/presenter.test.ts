@@ -9,7 +9,7 @@ import {DEFAULT_RESOURCE} from '../../../src/lib/core/names.js'
 import type {ScopePreview} from '../../../src/lib/insight/preview/preview.js'
 import type {Resolution} from '../../../src/lib/repository/limits/resolver.js'
 import type {ConfigRecord, ConfigScope} from '../../../src/lib/schema/config-record.js'
-import {listed} from '../../helpers/lines.js'
+import {listed, NO_EFFECT} from '../../helpers/lines.js'
 
 const resource: ConfigScope = {level: 'resource', resource: 'gpt-4'}
 const entity: ConfigScope = {level: 'entity', entity: 'user-1', resource: 'gpt-4'}
@@ -36,17 +36,7 @@ const change = (previous: ConfigRecord | undefined, now: ConfigRecord | undefine
 const lines = (made: ChangeOutcome, dryRun: boolean, preview: Partial<ScopePreview> = {}) => {
   const {scope, before, after} = made
   const effect = {before: {scope, limits: before}, after: {scope, limits: after}, hides: [], uncovers: []}
-  const live = {
-    entities: 0,
-    buckets: 0,
-    isComplete: true,
-    lost: [],
-    losing: 0,
-    unconfigured: 0,
-    quotas: [],
-    altered: [],
-  }
-  return changeLines(made, {...effect, ...live, names: [], ...preview}, dryRun)
+  return changeLines(made, {...effect, ...NO_EFFECT, names: [], ...preview}, dryRun)
 }
 
 describe('the scope of limits', () => {

@@ -98,6 +98,10 @@ describeOnEngine('limits given as an amount alone', () => {
     expect(refused).toMatchObject({code: 2, error: {code: 'confirm.needed'}})
     expect(refused.error.message).toContain(`changes ${before.slice(0, before.indexOf('='))} ${change}`)
     expect(refused.error.message).toContain(balances)
+    const dry = `limits set --resource ${resource} '${given}' --dry-run`
+    const {confirmation} = await cli.tell(dry)
+    expect(refused.error.message).toBe(`${confirmation}. This needs confirmation.`)
+    expect(await cli.show(dry, 300)).toContain(`\nThis needs confirmation: ${confirmation}\n`)
     expect(await textsOf(resource)).toEqual([before])
     expect((await cli.run(`limits set --resource ${resource} '${given}' --yes`)).code).toBe(0)
   })

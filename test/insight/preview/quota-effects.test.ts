@@ -1,20 +1,23 @@
 import {expect, it} from 'vitest'
-import {changeLines, previewJson} from '../../../src/lib/cli/limits/preview.js'
+import {changeLines, previewJson, sideEffectLines} from '../../../src/lib/cli/limits/preview.js'
 import {parseLimits} from '../../../src/lib/core/limits/limit-text.js'
-import {previewChange} from '../../../src/lib/insight/preview/preview.js'
+import {previewChange, previewChanges} from '../../../src/lib/insight/preview/preview.js'
 import {NamespaceRepository} from '../../../src/lib/repository/repository.js'
 import {Scene} from '../../helpers/limiter.js'
 import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import {request, splitInto} from '../../limiter/visit.js'
 
 const RESOURCE = {level: 'resource', resource: 'gpt-4'} as const
+const REFUSED = ', requests are refused until 2026-04-01 00:00 UTC'
 
 describeOnBoth('L6 the preview of a changed quota', {}, table => {
   it.each([
-    ['raised', 'q=$20/month@UTC', 1, '$12', 12_000_000],
-    ['lowered on several shards', 'q=$9/month@UTC', 4, '$1', 1_000_000],
-    ['lowered below the use', 'q=$5/month@UTC', 2, '-$3', -3_000_000],
-  ])('shows use and balance before and after, %s', async (_, text, shards, shown, after) => {
+    ['raised', 'q=$20/month@UTC', 1, '$12', 12_000_000, null],
+    ['lowered on several shards', 'q=$9/month@UTC', 4, '$1', 1_000_000, null],
+    ['lowered to the use', 'q=$8/month@UTC', 1, `$0${REFUSED}`, 0, '2026-04-01T00:00:00.000Z'],
+    ['lowered below the use', 'q=$5/month@UTC', 2, `-$3${REFUSED}`, -3_000_000, '2026-04-01T00:00:00.000Z'],
+    ['lowered below the use, soft', 'q=$5/month@UTC,soft', 1, '-$3', -3_000_000, null],
+  ])('shows use and balance before and after, %s', async (_, text, shards, shown, after, refusedUntil) => {
     const scene = new Scene(table)
     scene.nowMs = Date.parse('2026-03-10T09:00:00Z')
     const namespace = new NamespaceRepository(scene.tenant, undefined)
@@ -27,11 +30,12 @@ describeOnBoth('L6 the preview of a changed quota', {}, table => {
     const preview = await previewChange(namespace, {...planned, named: ['q']}, scene.nowMs)
     const left = {before: 2_000_000, after}
     expect(previewJson(planned, preview).quotas).toEqual([
-      {entity: 'user-1', resource: 'gpt-4', limit: 'q', used: 8_000_000, left},
+      {entity: 'user-1', resource: 'gpt-4', limit: 'q', used: 8_000_000, left, refusedUntil},
     ])
-    expect(changeLines(planned, preview, true).join('\n')).toContain(
-      `quotas   q of user-1 for gpt-4: $8 used, left $2 → ${shown}`,
-    )
+    const line = `q of user-1 for gpt-4: $8 used, left $2 → ${shown}`
+    expect(changeLines(planned, preview, true).map(each => each.trim())).toContain(`quotas   ${line}`)
+    const together = await previewChanges(namespace, [{...planned, named: ['q']}], scene.nowMs)
+    expect(sideEffectLines(together)).toEqual([`Quotas: ${line}`])
     await namespace.setLimits(RESOURCE, parseLimits([text]))
     expect(await scene.limiter().available(request({}))).toEqual({q: after})
   })

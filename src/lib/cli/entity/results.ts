@@ -1,5 +1,5 @@
 import {strictObject, z} from 'zod'
-import {alteredLimitsSchema, plannedLossSchema} from '../limits/results.js'
+import {alteredLimitsSchema, changedQuotasSchema, plannedLossSchema} from '../limits/results.js'
 import {
   accessSchema,
   bucketSyncSchema,
@@ -59,6 +59,7 @@ export const entityImportResult = strictObject({
   kept: keptCopiesSchema.describe('Unlisted limits of temporary copies; the import makes them permanent'),
   lost: plannedLossSchema,
   altered: alteredLimitsSchema,
+  quotas: changedQuotasSchema,
   result: strictObject({
     outcome: z
       .enum(['complete', 'failed', 'interrupted'])

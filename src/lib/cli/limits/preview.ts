@@ -71,10 +71,13 @@ export function sideEffects(preview: Preview): Record<'lost' | 'altered', string
 }
 
 export function sideEffectLines(preview: Preview): string[] {
-  const [lost, altered] = [lossText(preview), alteredText(preview.altered)]
+  const [lost, altered, quotas] = [lossText(preview), alteredText(preview.altered), quotasText(preview)]
   return [
     ...(lost === undefined ? [] : [`Loses ${lost}`]),
     ...(altered === undefined ? [] : [`Also changes ${altered}`]),
+    ...(quotas === undefined
+      ? []
+      : [`Quotas: ${quotas}${preview.isComplete ? '' : '; not all live buckets were read'}`]),
   ]
 }
 
@@ -103,9 +106,10 @@ function alteredText(altered: readonly AlteredLimit[]): string | undefined {
 
 function quotasText({quotas}: Preview): string | undefined {
   return listText(
-    quotas.map(({entity, resource, limit: {name, unit}, used, left}) => {
+    quotas.map(({entity, resource, limit: {name, unit}, used, left, refusedUntil}) => {
       const [spent, before, after] = [used, left.before, left.after].map(tokens => formatTokens(tokens, unit))
-      return `${name} of ${entity} for ${resource}: ${spent} used, left ${before} → ${after}`
+      const refused = refusedUntil && `, requests are refused until ${formatMinute(Date.parse(refusedUntil))}`
+      return `${name} of ${entity} for ${resource}: ${spent} used, left ${before} → ${after}${refused ?? ''}`
     }),
   )
 }
@@ -140,10 +144,11 @@ export function copyLines(copied: AppliedScope | undefined, scope: ConfigScope, 
 }
 
 export function previewJson(change: ChangeOutcome, preview: ScopePreview): Omit<LimitsUnsetResult, 'buckets'> {
-  const {before, after, hides, uncovers, entities, buckets, isComplete, names, quotas} = preview
+  const {before, after, hides, uncovers, entities, buckets, isComplete, names} = preview
   const {
     lost: {complete: _, ...lost},
     altered,
+    quotas,
   } = sideEffectsJson(preview)
   return {
     ...changeJson(change),
@@ -152,20 +157,21 @@ export function previewJson(change: ChangeOutcome, preview: ScopePreview): Omit<
     hides: hides.map(appliedJson),
     uncovers: uncovers.map(appliedJson),
     concerned: {entities, buckets, complete: isComplete},
-    quotas: quotas.map(({limit, ...quota}) => ({...quota, limit: limit.name})),
+    quotas,
     lost,
     altered,
     new: newNamesJson(names),
   }
 }
 
-export function sideEffectsJson(preview: Preview): Pick<LimitsPlanResult, 'lost' | 'altered'> {
-  const {lost: limits, losing, unconfigured, isComplete, altered} = preview
+export function sideEffectsJson(preview: Preview): Pick<LimitsPlanResult, 'lost' | 'altered' | 'quotas'> {
+  const {lost: limits, losing, unconfigured, isComplete, altered, quotas} = preview
   return {
     lost: {limits, buckets: losing, unconfigured, complete: isComplete},
     altered: altered.map(({resource, buckets, ...change}) => {
       return {resource, ...limitChangeJson(change), entities: buckets, buckets}
     }),
+    quotas: quotas.map(({limit, refusedUntil = null, ...quota}) => ({...quota, limit: limit.name, refusedUntil})),
   }
 }
 

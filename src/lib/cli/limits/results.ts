@@ -93,6 +93,15 @@ export const alteredLimitsSchema = z
     'Effective limits that you did not name, or that get values other than those of the scope. They change because other levels become hidden or visible. Most live buckets first',
   )
 
+export const changedQuotasSchema = listOf({
+  entity: z.string(),
+  resource: z.string(),
+  limit: z.string(),
+  used: z.number().describe('In this period, in tokens'),
+  left: strictObject({before: z.number(), after: z.number()}).describe('In tokens; negative until the next reset'),
+  refusedUntil: textOrNull.describe('The reset, if nothing is left after the change; UTC, ISO 8601'),
+}).describe('Changed quotas of live buckets, when the change was previewed. Least left first')
+
 const effectSchema = strictObject({
   effective: strictObject({before: appliedLimitsSchema, after: appliedLimitsSchema}).describe(
     'Limits that apply to the scope: its own, or the limits of another level',
@@ -104,13 +113,7 @@ const effectSchema = strictObject({
     buckets: count,
     complete: z.boolean().describe('False: not all live buckets were read; numbers are lower bounds'),
   }).describe('Entities with live buckets to which the changed limits apply'),
-  quotas: listOf({
-    entity: z.string(),
-    resource: z.string(),
-    limit: z.string(),
-    used: z.number().describe('In this period, in tokens'),
-    left: strictObject({before: z.number(), after: z.number()}).describe('In tokens; negative until the next reset'),
-  }).describe('Changed quotas of live buckets, when the change was previewed. Least left first'),
+  quotas: changedQuotasSchema,
   lost: lostLimitsSchema,
   altered: alteredLimitsSchema,
   new: newNamesSchema,
@@ -199,6 +202,7 @@ export const limitsSetResult = strictObject({
   copied: copiedSchema,
   ...effectSchema.shape,
   buckets: bucketSyncSchema.nullable(),
+  confirmation: textOrNull.describe('What the change asks without --yes; null: nothing'),
   impact: impactSchema.nullable().describe('With --impact: the replay of recorded usage'),
 }).meta({title: 'zael limits set'})
 export type LimitsSetResult = ResultOf<typeof limitsSetResult>
@@ -312,6 +316,7 @@ const planShape = {
   boosts: plannedBoostsSchema,
   lost: plannedLossSchema,
   altered: alteredLimitsSchema,
+  quotas: changedQuotasSchema,
 }
 
 export const planFileSchema = strictObject({

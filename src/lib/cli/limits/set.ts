@@ -82,24 +82,38 @@ export async function setAsPreviewed(
   return {change, made: await previewMade(namespace, preview, planned, change)}
 }
 
-/** `where`: flags for suggested commands. */
+interface SetQuestion {
+  readonly question: string
+  /** A suggested alternative. */
+  readonly instead: string | undefined
+}
+
+interface SetOutput {
+  readonly dryRun: boolean
+  /** Flags for suggested commands. */
+  readonly where: string
+  readonly nowMs: number
+  readonly asked?: SetQuestion | undefined
+}
+
 export function setLines(
   change: ChangeOutcome,
   preview: ScopePreview,
   request: SetRequest,
-  {dryRun, where, nowMs}: {readonly dryRun: boolean; readonly where: string; readonly nowMs: number},
+  {dryRun, where, nowMs, asked}: SetOutput,
 ): string[] {
   const {scope, given, options} = request
   const {until} = options
   const notes = until
     ? endLines(change, {given: limitsOf(request), until, nowMs}, where)
     : copyLines(change.copied, scope, where)
-  const narrower = narrowerText(request, preview, where)
+  const advice = dryRun ? asked?.instead : narrowerText(request, preview, where)
   return [
     ...changeLines(change, preview, dryRun, keptText(given)),
     ...eachResourceLines(scope, preview),
     ...notes,
-    ...(narrower === undefined ? [] : ['', narrower]),
+    ...(dryRun && asked ? ['', `This needs confirmation: ${asked.question}`] : []),
+    ...(advice === undefined ? [] : ['', advice]),
   ]
 }
 
@@ -110,12 +124,12 @@ function eachResourceLines(scope: ConfigScope, {after}: ScopePreview): string[] 
   return ['', `Each resource has its own allowance of ${formatList(quotas)}.`]
 }
 
-/** `instead`: a suggested alternative. `undefined` when no confirmation is needed. */
+/** `undefined` when no confirmation is needed. */
 export function setQuestion(
   request: SetRequest,
   {planned, preview}: PreviewedSet,
   where: string,
-): {readonly question: string; readonly instead: string | undefined} | undefined {
+): SetQuestion | undefined {
   const {scope, given, units} = request
   const {previous, record, copied} = planned
   const untilMs = record?.copiedUntilMs === undefined ? previous?.copiedUntilMs : undefined

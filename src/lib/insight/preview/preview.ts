@@ -5,7 +5,7 @@ import {toTokens} from '../../core/token-math.js'
 import {chunksOf} from '../../dynamo/concurrency.js'
 import {bucketsOfScope, type ShardedBucket} from '../../repository/buckets/buckets.js'
 import {planBucket} from '../../repository/buckets/plan.js'
-import {viewBucket} from '../../repository/buckets/view.js'
+import {quotaLevel, viewBucket} from '../../repository/buckets/view.js'
 import {scopesBelow} from '../../repository/limits/merge.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
@@ -44,6 +44,8 @@ export interface QuotaEffect extends BucketPair {
   readonly limit: Limit
   readonly used: number
   readonly left: {readonly before: number; readonly after: number}
+  /** ISO 8601, UTC: the reset, if nothing is left after the change. */
+  readonly refusedUntil: string | undefined
 }
 
 interface ScopeEffect {
@@ -122,13 +124,14 @@ async function scopeEffect(
   return {before, after, hides: is.length > 0 ? covered : [], uncovers: was.length > 0 ? covered : []}
 }
 
-/** Whether a limit may disappear or get unnamed values. Levels below the scope must be loaded. */
+/** Whether a limit may disappear or get unnamed values, or a quota changes. Levels below the scope must be loaded. */
 function maySurprise(levels: LevelLimits, {scope, before, after, named = []}: ProposedChange): boolean {
   const isCovering = before.length === 0 || after.length === 0
   // An entity default covers different limits for each resource.
   if (levelOf(scope) === 'entity_default' && isCovering) return true
   const [was, is] = [levels.appliedAt(scope, 'before'), levels.appliedAt(scope, 'after')]
-  return namesLost(was, is).length > 0 || (isCovering && is.limits.some(({name}) => !named.includes(name)))
+  if (namesLost(was, is).length > 0 || (isCovering && is.limits.some(({name}) => !named.includes(name)))) return true
+  return changesBetween(was, is).some(change => change.before && change.after?.reset)
 }
 
 const namesLost = (was: AppliedScope, is: AppliedScope): string[] =>
@@ -260,9 +263,12 @@ function quotaEffects(
   return changesBetween(was, is).flatMap(({name, after: limit}) => {
     const {level: before, used} = limits.find(each => each.name === name) ?? {}
     if (!limit?.reset || before === undefined || used === undefined) return []
+    const planned = plans.flatMap(({changes}) => changes.get(name)?.after ?? [])
     // With debts: a shard's debt is paid by the others.
-    const milli = plans.reduce((sum, {changes}) => sum + (changes.get(name)?.after.tokensMilli ?? 0n), 0n)
-    return [{entity, resource, limit, used, left: {before, after: toTokens(milli)}}]
+    const after = toTokens(planned.reduce((sum, {tokensMilli}) => sum + tokensMilli, 0n))
+    const resets = planned.flatMap(share => quotaLevel(share, nowMs).resetsAt ?? []).sort()
+    const refusedUntil = after < 1 && !limit.soft ? resets.at(-1) : undefined
+    return [{entity, resource, limit, used, left: {before, after}, refusedUntil}]
   })
 }
 

@@ -174,7 +174,7 @@ function viewShard(stored: StoredBucket, nowMs: number): ShardLevels {
 }
 
 /** Reads the stored limit: in a refilled one, an ended session would seem open again. */
-function quotaLevel(stored: BucketLimit | undefined, nowMs: number): Pick<LimitLevel, 'quota' | 'resetsAt'> {
+export function quotaLevel(stored: BucketLimit | undefined, nowMs: number): Pick<LimitLevel, 'quota' | 'resetsAt'> {
   const quota = stored?.kind?.quota
   if (!stored || !quota) return {}
   const atMs = quota.resets ? quota.resets.nextMs(nowMs) : sessionEndMs(stored)

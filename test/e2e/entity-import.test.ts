@@ -1,7 +1,7 @@
 import {mkdtemp, rm, writeFile} from 'node:fs/promises'
 import {tmpdir} from 'node:os'
 import {join} from 'node:path'
-import {afterAll, beforeAll, expect, inject, it} from 'vitest'
+import {afterAll, beforeAll, describe, expect, inject, it} from 'vitest'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {engineProxy} from './engine-proxy.js'
 import {tableCli} from './table-cli.js'
@@ -95,6 +95,70 @@ describeOnEngine('zael entity import', () => {
     expect(shown).toContain('  ! entity boosted for gpt-4: tpm=1k/min\n')
     const again = await file('again.csv', 'id,limits.gpt-4', 'boosted,rpm=16')
     expect(await cli.tell(`entity import ${again} --yes`)).toMatchObject({kept: [], result: {kept: []}})
+  })
+
+  describe('of limits of existing customers', () => {
+    const confirmed = async (path: string) => {
+      const refused = await cli.fail(`entity import ${path}`)
+      expect(refused).toMatchObject({code: 2, error: {code: 'confirm.needed'}})
+      return refused.error.message
+    }
+
+    it.each([
+      ['inherited limits of a customer without a record', 'acquire INHERITS gpt-4 rpm=1 tpm=1', 'rpm 10/min → 5/min'],
+      ['inherited limits of a customer with a record', 'entity create INHERITS', 'rpm 10/min → 5/min'],
+      ['its own limits', 'limits set --entity INHERITS --resource gpt-4 rpm=7', 'rpm 7/min → 5/min'],
+    ])('shows old and new values and asks before it lowers %s', async (title, prepare, shown) => {
+      const id = `low-${title.length}`
+      expect((await cli.run(prepare.replace('INHERITS', id))).code).toBe(0)
+      const path = await file('lower.csv', 'id,limits.gpt-4', `${id},rpm=5`, `new-${id},rpm=1`)
+      const dry = await cli.show(`entity import ${path} --dry-run`, 200)
+      expect(dry).toContain(`\nChanged limits of existing entities: 1\n  ~ entity ${id} for gpt-4: ${shown}\n`)
+      const scope = {level: 'entity', entity: id, resource: 'gpt-4'}
+      expect((await cli.tell(`entity import ${path} --dry-run`)).changed).toMatchObject([
+        {scope, changes: [{name: 'rpm', after: {text: 'rpm=5/min'}}], mayRefuseMore: true},
+      ])
+      expect(await confirmed(path)).toContain('may refuse more requests of 1 entity')
+      expect(await cli.tell(`entity import ${path} --yes`)).toMatchObject({result: {limitsSet: 2}})
+      expect((await cli.tell(`entity import ${path}`)).changed).toEqual([])
+    })
+
+    it('asks before it changes the kind of a limit, and says until when a lowered quota refuses', async () => {
+      await cli.tell('limits set --resource batch rpd=100/day@UTC tpm=1k')
+      expect((await cli.run('acquire busy batch rpd=40 tpm=1')).code).toBe(0)
+      const kind = await file('kind.csv', 'id,limits.batch', 'busy,rpd=100/min')
+      expect(await confirmed(kind)).toContain(
+        'changes the kind of rpd of entity busy for batch from a calendar quota (100/day@UTC) to a rate (100/min)',
+      )
+      const quota = await file('quota.csv', 'id,limits.batch', 'busy,rpd=30/day@UTC')
+      expect(await cli.show(`entity import ${quota} --dry-run`, 200)).toMatch(
+        /Quotas: rpd of busy for batch: 40 used, left 60 → -10, requests are refused until \d{4}-\d\d-\d\d 00:00 UTC\n/,
+      )
+      expect((await cli.tell(`entity import ${quota} --dry-run`)).quotas).toMatchObject([
+        {used: 40, left: {before: 60, after: -10}, refusedUntil: expect.any(String)},
+      ])
+    })
+
+    it('lists some changes, those that may refuse more first, and shows raised limits', async () => {
+      const ids = Array.from({length: 12}, (_, at) => `many-${at}`)
+      for (const id of ids) await cli.tell(`entity create ${id}`)
+      const lines = ids.map((id, at) => `${id},rpm=${at === 11 ? 5 : 50}`)
+      const shown = await cli.show(
+        `entity import ${await file('many.csv', 'id,limits.gpt-4', ...lines)} --dry-run`,
+        200,
+      )
+      expect(shown).toContain('existing entities: 12\n  ~ entity many-11 for gpt-4: rpm 10/min → 5/min\n')
+      expect(shown).toContain('  ~ entity many-8 for gpt-4: rpm 10/min → 50/min\n  and 2 more\n')
+    })
+
+    it('does not ask about new customers, or when inherited limits are only raised', async () => {
+      await cli.tell('entity create raised')
+      const path = await file('fresh.csv', 'id,limits.gpt-4', 'fresh-1,rpm=1', 'fresh-2,rpm=2/day@UTC', 'raised,rpm=99')
+      expect(await cli.tell(`entity import ${path}`)).toMatchObject({
+        changed: [{scope: {entity: 'raised'}, mayRefuseMore: false}],
+        result: {created: 2, limitsSet: 3},
+      })
+    })
   })
 
   it('asks before limits for every resource alter those of a live bucket', async () => {

@@ -1,15 +1,17 @@
 import {InvalidInput, ZaelError} from '../../core/errors.js'
 import {groupBy} from '../../core/group-by.js'
-import {formatLimit} from '../../core/limits/limit-text.js'
+import {kindNameOf, type Limit} from '../../core/limits/limit.js'
+import {formatLimit, hasSameText, type LimitChange, limitChanges} from '../../core/limits/limit-text.js'
 import {formatCount, formatList, formatPlural, formatSome} from '../../core/text/text.js'
 import type {Preview} from '../../insight/preview/preview.js'
 import type {EntityFileFormat, ListedEntities} from '../../manifest/entity-file.js'
-import type {ImportPlan, ImportResult, KeptCopy} from '../../manifest/import.js'
+import type {ImportPlan, ImportResult, KeptCopy, ListedLimits} from '../../manifest/import.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
 import {levelOf} from '../../schema/config-record.js'
 import {scopeWords} from '../base/scope.js'
-import {limitJson, scopeJson} from '../limits/json.js'
-import {fieldChanges, scopeKindChanges} from '../limits/presenter.js'
+import {limitChangeJson, limitJson, scopeJson} from '../limits/json.js'
+import {firstLines} from '../limits/manifest-presenter.js'
+import {changeText, fieldChanges, scopeKindChanges} from '../limits/presenter.js'
 import {sideEffectLines, sideEffects, sideEffectsJson} from '../limits/preview.js'
 import {EXIT} from '../output/exit.js'
 import {listenForEnd} from '../output/interrupt.js'
@@ -85,7 +87,7 @@ const limitsText = (count: number, rest = ''): string =>
 const actions = ({entities}: ImportPlan, action: 'create' | 'update') =>
   entities.filter(change => change.action === action)
 
-export function importPlanLines(file: string, plan: ImportPlan, preview: Preview): string[] {
+export function importPlanLines(file: string, plan: ImportPlan, preview: ImportPreview): string[] {
   const [create, update] = [actions(plan, 'create').length, actions(plan, 'update')]
   const shown = update.slice(0, MOST_SHOWN).map(change => `  ~ ${change.entity}: ${fieldChanges(change).join(', ')}`)
   const more = update.length - shown.length
@@ -95,13 +97,17 @@ export function importPlanLines(file: string, plan: ImportPlan, preview: Preview
     ...shown,
     ...(more > 0 ? [`  … and ${formatCount(more)} more updates`] : []),
     ...keptLines('Temporary copies that this makes permanent', plannedKept(plan)),
-    ...plannedKinds(plan).map(kinds => `Changes ${kinds}`),
     ...sideEffectLines(preview),
+    ...scopeKindChanges(preview.changed).map(kinds => `Changes ${kinds}`),
+    ...firstLines('Changed limits of existing entities', preview.changed.map(changedLine)),
   ]
 }
 
-const plannedKinds = ({limits}: ImportPlan): string[] =>
-  scopeKindChanges(limits.map(({scope, before, limits: after}) => ({scope, before, after})))
+function changedLine(change: ChangedLimits): string {
+  return `~ ${scopeWords(change.scope)}: ${differences(change)
+    .map(each => `${each.name} ${changeText(each)}`)
+    .join(', ')}`
+}
 
 const plannedKept = ({limits}: ImportPlan): KeptCopy[] =>
   limits.flatMap(({scope, kept}) => (kept.length > 0 ? [{scope, limits: kept}] : []))
@@ -119,16 +125,18 @@ function keptLines(title: string, kept: readonly KeptCopy[]): string[] {
 }
 
 /** `undefined` when the import only adds. */
-export function importQuestion(plan: ImportPlan, preview: Preview): string | undefined {
+export function importQuestion(plan: ImportPlan, preview: ImportPreview): string | undefined {
   const updates = actions(plan, 'update').length
   const limits = plan.limits.filter(({before}) => before.length > 0).length
+  const refusing = new Set(preview.changed.filter(mayRefuseMore).map(({scope}) => scope.entity)).size
   const kept = plannedKept(plan).length
   const {lost, altered} = sideEffects(preview)
   const parts = [
     ...(updates + limits > 0
       ? [`changes ${formatPlural(updates, 'entity', 'entities')} and ${limitsText(limits, ' already set')}`]
       : []),
-    ...plannedKinds(plan).map(kinds => `changes ${kinds}`),
+    ...(refusing > 0 ? [`may refuse more requests of ${formatPlural(refusing, 'entity', 'entities')}`] : []),
+    ...scopeKindChanges(preview.changed).map(kinds => `changes ${kinds}`),
     ...(kept > 0 ? [`makes ${formatPlural(kept, 'temporary copy', 'temporary copies')} of limits permanent`] : []),
     ...lost,
     ...altered,
@@ -171,7 +179,7 @@ function failureLines(failures: ImportResult['failures']): string[] {
 export function importJson(
   file: string,
   plan: ImportPlan,
-  preview: Preview,
+  preview: ImportPreview,
   run: ImportRun | undefined,
 ): EntityImportResult {
   const result = run?.result
@@ -184,6 +192,11 @@ export function importJson(
     limits: plan.limits.length,
     unchanged: plan.unchanged,
     kept: plannedKept(plan).map(keptJson),
+    changed: preview.changed.map(change => ({
+      scope: scopeJson(change.scope),
+      changes: differences(change).map(limitChangeJson),
+      mayRefuseMore: mayRefuseMore(change),
+    })),
     ...sideEffectsJson(preview),
     result: result
       ? {
@@ -201,19 +214,73 @@ const keptJson = ({scope, limits}: KeptCopy): EntityImportResult['kept'][number]
   limits: limits.map(limitJson),
 })
 
-/** An entity's first default limits start from the system's and hide resource limits. Read-only, bounded. */
+/** Limits that apply to the scope, its own or inherited ones, and the limits after the import. */
+interface ChangedLimits extends Pick<ListedLimits, 'scope'> {
+  readonly before: readonly Limit[]
+  readonly after: readonly Limit[]
+}
+
+interface ImportPreview extends Preview {
+  /** Of entities that have a record, own limits or a bucket. First those that may refuse more. */
+  readonly changed: readonly ChangedLimits[]
+}
+
+/** Read-only, bounded. */
 export async function previewImport(
   namespace: NamespaceRepository,
-  {limits}: ImportPlan,
+  plan: ImportPlan,
   nowMs: number,
-): Promise<Preview> {
-  const {previewChanges} = await import('../../insight/preview/preview.js')
-  const hiding = limits.filter(({scope, before}) => levelOf(scope) === 'entity_default' && before.length === 0)
-  const [system] = hiding.length === 0 ? [] : await namespace.configs.readableLimits([{level: 'system'}])
-  const changes = hiding.map(({scope, limits: listed, before}) => {
-    const named = listed.map(({name}) => name)
-    const copied = system?.limits.filter(({name}) => !named.includes(name)) ?? []
-    return {scope, before, after: [...copied, ...listed], named}
+): Promise<ImportPreview> {
+  const [{previewChanges}, {LevelLimits}, {scopesBelow}] = await Promise.all([
+    import('../../insight/preview/preview.js'),
+    import('../../insight/preview/level-limits.js'),
+    import('../../repository/limits/merge.js'),
+  ])
+  const levels = new LevelLimits(namespace, [])
+  await levels.load(plan.limits.flatMap(({scope}) => scopesBelow(scope)))
+  const isDefault = ({scope}: Pick<ListedLimits, 'scope'>) => levelOf(scope) === 'entity_default'
+  const defaults = new Map<string, readonly Limit[]>()
+  // Limits of one resource start from a copy of the default limits, so these come first.
+  const changes = [...plan.limits]
+    .sort((a, b) => Number(isDefault(b)) - Number(isDefault(a)))
+    .map(listed => {
+      const {scope, entity, limits, before: own} = listed
+      const inherited = levels.appliedAt(scope, 'before').limits
+      const named = limits.map(({name}) => name)
+      const base = own.length > 0 ? own : (defaults.get(entity) ?? inherited)
+      const after = [...base.filter(({name}) => !named.includes(name)), ...limits]
+      if (isDefault(listed)) defaults.set(entity, after)
+      return {scope, own, before: own.length > 0 ? own : inherited, after, named}
+    })
+  const created = new Set(actions(plan, 'create').map(({entity}) => entity))
+  const isNew = ({scope, own}: (typeof changes)[number]) => created.has(scope.entity) && own.length === 0
+  const differing = changes.filter(change => differences(change).length > 0)
+  const found = await namespace.buckets.findMany(differing.filter(isNew).map(({scope}) => scope))
+  const live = new Set(found.map(({entity, resource}) => `${entity}#${resource}`))
+  const existing = differing.filter(
+    change => !isNew(change) || live.has(`${change.scope.entity}#${change.scope.resource}`),
+  )
+  // An entity's first default limits hide resource limits.
+  const hiding = changes.filter(change => isDefault(change) && change.own.length === 0)
+  const proposed = [...new Set([...hiding, ...existing])].map(({own, ...change}) => ({...change, before: own}))
+  const preview = await previewChanges(namespace, proposed, nowMs)
+  const byEffect = groupBy(existing, mayRefuseMore)
+  return {...preview, changed: [...(byEffect.get(true) ?? []), ...(byEffect.get(false) ?? [])]}
+}
+
+const differences = ({before, after}: ChangedLimits): LimitChange[] =>
+  limitChanges(before, after).filter(change => !hasSameText(change.before, change.after))
+
+/** Whether requests that were admitted may be refused. Without limits, requests fail. */
+function mayRefuseMore(change: ChangedLimits): boolean {
+  if (change.before.length === 0) return false
+  return differences(change).some(({before, after}) => {
+    if (!after || after.soft) return false
+    if (!before || before.soft || kindNameOf(before) !== kindNameOf(after)) return true
+    const perSecond = ({refillAmount, refillPeriodSeconds}: Limit) => refillAmount / refillPeriodSeconds
+    const {capacity, refillAmount, refillPeriodSeconds} = after
+    const isLower = capacity < before.capacity || perSecond(after) < perSecond(before)
+    // Other windows, quota periods and time zones refuse more at some time.
+    return isLower || !hasSameText({...before, capacity, refillAmount, refillPeriodSeconds}, after)
   })
-  return previewChanges(namespace, changes, nowMs)
 }

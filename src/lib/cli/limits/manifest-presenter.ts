@@ -164,7 +164,8 @@ export function applyLines({changes}: Pick<Plan, 'changes'>, result: ApplyResult
   ]
 }
 
-function firstLines(title: string, lines: readonly string[]): string[] {
+/** After a blank line: the number of lines, and some of them. */
+export function firstLines(title: string, lines: readonly string[]): string[] {
   if (lines.length === 0) return []
   const rest = lines.length - MOST_FAILURES
   return [

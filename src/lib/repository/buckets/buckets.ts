@@ -72,6 +72,14 @@ export class Buckets {
     return bucket
   }
 
+  /** Buckets without shard 0 are missing. */
+  findMany(pairs: readonly Pick<ShardedBucket, 'entity' | 'resource'>[]): Promise<ShardedBucket[]> {
+    return this.#read(
+      pairs.map(({entity, resource}) => ({entity, resource, known: new Set([0])})),
+      {},
+    )
+  }
+
   ofEntity(entity: string, options: WalkOptions = {}): AsyncGenerator<ShardedBucket, void> {
     return this.#gather(this.#addressesOfEntity(entity, undefined, options), options)
   }

@@ -42,7 +42,7 @@ export default class EntityDelete extends StackCommand<typeof EntityDelete> {
     const everything = entityScope(id)
     const own = (await configs.ofEntity(id)).filter(({access}) => access === 'disabled').map(({scope}) => scope)
     const {parent} = (await entities.get(id)) ?? {}
-    const effect = {id, parent, blocks: block ? [everything] : own, where: typedFlags(this.settings)}
+    const effect = {id, parent, block, blocks: block ? [everything] : own, where: typedFlags(this.settings)}
     if (!dryRun) await confirm(entityDeletionPhrase(planned, effect), this.flags)
     if (block && !dryRun) await namespace.setAccess(everything, 'disabled')
     const {byKind, blocks} = dryRun ? {byKind: undefined, blocks: effect.blocks} : await entities.delete(id)

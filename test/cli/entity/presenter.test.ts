@@ -115,7 +115,7 @@ describe('entities', () => {
 
   it('a deletion is described before and after', () => {
     const counts = kindCounts({entity: 1, bucket: 2})
-    const effect = {id: 'user', parent: 'team', blocks: [], where: ''}
+    const effect = {id: 'user', parent: 'team', block: false, blocks: [], where: ''}
     const everything = {level: 'entity', entity: 'user', resource: '_default_'} as const
     expect(entityDeletionPhrase(counts, effect)).toBe(
       'This permanently deletes 3 items of entity "user", with its usage; its audit events are kept. Later requests of ' +
@@ -133,8 +133,17 @@ describe('entities', () => {
       'Later requests of user are admitted: the limits of the resource apply, and its parent team is not charged.',
       '',
       'Next:',
-      '  zael entity delete user --block  refuse every request with this id',
+      '  zael entity delete user          delete it',
+      '  zael entity delete user --block  delete it and refuse every request with this id',
     ])
+    for (const [block, flag] of [
+      [false, ''],
+      [true, ' --block'],
+    ] as const)
+      expect(entityDeletionLines(counts, {...effect, block, blocks: [everything]}, true).slice(-2)).toEqual([
+        'Next:',
+        `  zael entity delete user${flag}  delete it; the block stays`,
+      ])
     const one = {...everything, resource: 'gpt-4'}
     expect(entityDeletionLines(counts, {...effect, parent: undefined, blocks: [one]}, false).slice(4)).toEqual([
       'Its audit events are kept.',

@@ -94,6 +94,8 @@ export interface DeletionEffect {
   readonly parent: string | undefined
   /** Scopes whose requests stay refused. */
   readonly blocks: readonly ConfigScope[]
+  /** Whether the command was given --block. */
+  readonly block: boolean
   /** Flags for suggested commands, each with a leading space. */
   readonly where: string
 }
@@ -109,20 +111,33 @@ export function entityDeletionPhrase({total}: KindCounts, effect: DeletionEffect
 }
 
 export function entityDeletionLines(counts: KindCounts, effect: DeletionEffect, dryRun: boolean): string[] {
-  const {id, blocks, where} = effect
+  const {id} = effect
   const title = dryRun ? `Deleting entity "${id}" would permanently delete:` : `Deleted entity "${id}":`
-  const block = `zael entity ${dryRun ? 'delete' : 'disable'} ${shellWord(id)}${dryRun ? ' --block' : ''}${where}`
   return [
     title,
     ...kindLines(counts),
     'Its audit events are kept.',
     ...effectSentences(effect),
-    ...nextLines(
-      blocks.some(isForAll)
-        ? [[`zael entity enable ${shellWord(id)}${where}`, 'lift the block']]
-        : [[block, 'refuse every request with this id']],
-    ),
+    ...nextLines(dryRun ? deletionCommands(effect) : [blockCommand(effect)]),
   ]
+}
+
+type NextCommand = readonly [command: string, purpose: string]
+
+const REFUSE = 'refuse every request with this id'
+
+function deletionCommands({id, blocks, block, where}: DeletionEffect): NextCommand[] {
+  const command = (flag: string) => `zael entity delete ${shellWord(id)}${flag}${where}`
+  if (blocks.some(isForAll)) return [[command(block ? ' --block' : ''), 'delete it; the block stays']]
+  return [
+    [command(''), 'delete it'],
+    [command(' --block'), `delete it and ${REFUSE}`],
+  ]
+}
+
+function blockCommand({id, blocks, where}: DeletionEffect): NextCommand {
+  const command = (verb: string) => `zael entity ${verb} ${shellWord(id)}${where}`
+  return blocks.some(isForAll) ? [command('enable'), 'lift the block'] : [command('disable'), REFUSE]
 }
 
 const isForAll = (scope: ConfigScope): boolean => scope.level === 'entity' && scope.resource === DEFAULT_RESOURCE

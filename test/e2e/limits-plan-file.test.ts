@@ -69,7 +69,7 @@ describeOnEngine('a plan file', () => {
   })
 
   it('is applied exactly or not at all: a changed table exits with 5 and names the differences', async () => {
-    const {namespace, file, rateOf} = await scene()
+    const {namespace, path, file, rateOf} = await scene()
     await namespace.setLimits({level: 'resource', resource: 'gone'}, ['rpm=7/min'])
     await namespace.entities.update('e', {name: 'Other'})
     const {code, error} = await cli.fail(`limits apply ${file} --yes`)
@@ -80,7 +80,7 @@ describeOnEngine('a plan file', () => {
         message: expect.stringMatching(
           /^The table has changed since the plan of .*\n {2}~ entity e: name Other → E2 \(planned from other values\)\n {2}- resource gone: rpm=7\/min \(planned from other values\)$/,
         ),
-        hint: expect.stringContaining('zael limits plan'),
+        hint: expect.stringContaining(`zael limits plan -f ${path} --out FILE`),
       },
     })
     expect([await rateOf('a'), await rateOf('gone'), (await namespace.entities.get('e'))?.name]).toEqual([
@@ -120,6 +120,8 @@ describeOnEngine('a plan file', () => {
       code: 5,
       error: {code: 'manifest.plan-outdated'},
     })
+    await writeFile(other, text.replace('rpm: 6/min', 'rpm: 8/min').replace(/,\s*"source": "[^"]*"/, ''))
+    expect((await cli.fail(`limits apply ${other} --yes`)).error.hint).toContain('limits plan -f MANIFEST --out FILE')
     await writeFile(other, text.replace('"zaelPlan": 1', '"zaelPlan": 2'))
     expect(await cli.fail(`limits apply ${other} --yes`)).toMatchObject({code: 2, error: {code: 'manifest.plan-file'}})
     expect(await cli.fail(`limits apply ${file} -n ${name}-x`)).toMatchObject({

@@ -40,7 +40,7 @@ export default class LimitsPlan extends StackCommand<typeof LimitsPlan> {
     const {plan, preview} = await planWithPreview(namespace, manifest, nowMs)
     this.print(manifestPlanLines(plan, preview))
     if (out !== undefined) {
-      await writePlanFile(out, {plan, preview}, {namespace, text: source.text(), nowMs})
+      await writePlanFile(out, {plan, preview}, {namespace, text: source.text(), file, nowMs})
       this.print(planWrittenLines(out))
     }
     if (this.flags['exit-code'] && plan.changes.length > 0) process.exitCode = EXIT.negative

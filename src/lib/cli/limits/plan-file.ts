@@ -1,6 +1,7 @@
 import {createHash} from 'node:crypto'
 import {isDeepStrictEqual} from 'node:util'
 import {InvalidInput, ZaelError} from '../../core/errors.js'
+import {shellWord} from '../../core/text/text.js'
 import type {Plan} from '../../manifest/plan.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
 import {isoSeconds} from '../../schema/attribute-value.js'
@@ -30,7 +31,7 @@ export function parsePlanFile(text: string, file: string): PlanFileJson | undefi
   const hasTexts = [namespaceId, seen, manifest].every(field => typeof field === 'string')
   if (zaelPlan === FORMAT && hasTexts && Array.isArray(changes)) return document as PlanFileJson
   throw new InvalidInput(CODE, `${file} is a plan file that is damaged, or of another version of zael.`, {
-    hint: 'Nothing was changed. Write it again: zael limits plan -f limits.yaml --out FILE',
+    hint: `Nothing was changed. Write it again: zael limits plan -f MANIFEST --out ${shellWord(file)}`,
     details: {file},
   })
 }
@@ -39,7 +40,13 @@ export function parsePlanFile(text: string, file: string): PlanFileJson | undefi
 export async function writePlanFile(
   file: string,
   {plan, preview}: PreviewedPlan,
-  source: {readonly namespace: NamespaceRepository; readonly text: string; readonly nowMs: number},
+  source: {
+    readonly namespace: NamespaceRepository
+    /** The manifest, and its file as typed. */
+    readonly text: string
+    readonly file: string
+    readonly nowMs: number
+  },
 ): Promise<void> {
   const [{readText}, {writePrivateJson}] = await Promise.all([
     import('../../files/read-document.js'),
@@ -69,6 +76,7 @@ export async function writePlanFile(
     seen: planFingerprint(plan),
     ...reviewedParts({plan, preview}),
     manifest: text,
+    source: source.file === '-' ? null : source.file,
   }
   await writePrivateJson(file, content)
 }
@@ -91,7 +99,10 @@ const MOST_NAMED = 5
 export function requireReviewed(reviewed: PlanFileJson, previewed: PreviewedPlan, namespaceId: string): void {
   const {namespace} = previewed.plan.manifest
   if (reviewed.namespaceId !== namespaceId) {
-    throw outdated(`The plan was made for another namespace "${namespace}", with the id ${reviewed.namespaceId}.`, {})
+    throw outdated(
+      reviewed,
+      `The plan was made for another namespace "${namespace}", with the id ${reviewed.namespaceId}.`,
+    )
   }
   const now = reviewedParts(previewed)
   const {counts, changes, adopted} = reviewed
@@ -101,12 +112,13 @@ export function requireReviewed(reviewed: PlanFileJson, previewed: PreviewedPlan
   const rest = differences.length - MOST_NAMED
   const lines = [...differences.slice(0, MOST_NAMED), ...(rest > 0 ? [`and ${rest} more`] : [])]
   const list = lines.map(line => `\n  ${line}`).join('')
-  throw outdated(`The table has changed since the plan of ${reviewed.createdAt}.${list}`, {differences})
+  throw outdated(reviewed, `The table has changed since the plan of ${reviewed.createdAt}.${list}`, {differences})
 }
 
-function outdated(message: string, details: Record<string, unknown>): ZaelError {
+function outdated({source}: PlanFileJson, message: string, details: Record<string, unknown> = {}): ZaelError {
+  const manifest = typeof source === 'string' ? shellWord(source) : 'MANIFEST'
   return new ZaelError('conflict', 'manifest.plan-outdated', message, {
-    hint: 'Nothing was changed. Review a new plan: zael limits plan -f limits.yaml --out FILE',
+    hint: `Nothing was changed. Review a new plan: zael limits plan -f ${manifest} --out FILE`,
     details,
   })
 }

@@ -329,6 +329,7 @@ export const planFileSchema = strictObject({
   changes: planShape.changes,
   adopted: planShape.adopted,
   manifest: z.string().describe('The text of the manifest'),
+  source: textOrNull.optional().describe('File of the manifest; null: standard input'),
 }).meta({id: 'PlanFile'})
 export type PlanFileJson = ResultOf<typeof planFileSchema>
 

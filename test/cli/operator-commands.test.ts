@@ -77,6 +77,21 @@ describeOnEngine('commands for operators', () => {
   })
 
   describe('C-28 buckets and top consumers can be seen', () => {
+    it.each([
+      ['bucket show user-1 gpt-4', '^zael bucket show user-1 --resource gpt-4( |$)'],
+      [
+        "entity disable --reason leak user-1 'my model'",
+        "^zael entity disable --reason leak user-1 --resource 'my model'( |$)",
+      ],
+      ['bucket show user-1 gpt-4 gpt-5', '^zael bucket show --help$'],
+      ['bucket show user-1 gpt-4 -r gpt-5', '^zael bucket show --help$'],
+      ['entity show user-1 gpt-4', '^zael entity show --help$'],
+    ])('suggests the flag for a resource after the entity: %s', async (typed, hint) => {
+      const {code, error} = await cli.fail(typed)
+      expect([code, error.code]).toEqual([2, 'command.usage'])
+      expect(error.hint).toMatch(new RegExp(hint))
+    })
+
     it('shows levels, shards, debt and pressure with bucket show', async () => {
       const {buckets} = await cli.tell('bucket show user-1')
       expect(buckets).toMatchObject([{shardCount: 2, shards: [{writePressure: 0}, {limits: [{debt: 10}, {debt: 0}]}]}])

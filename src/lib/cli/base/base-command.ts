@@ -10,7 +10,7 @@ import {type LongList, type PrintOptions, printLongList} from '../output/long-li
 import {formatIn, isRowFormat, type OutputFormat} from '../output/output-format.js'
 import type {Streamed} from '../output/results.js'
 import {leaveSignalsToCommand} from './early-signals.js'
-import {asFailure, asUsageFailure, fail, failureJson} from './failure.js'
+import {asFailure, asUsageFailure, fail, failureJson, withResourceFlag} from './failure.js'
 import {foreignOrigin} from './setting-rules.js'
 import {applySettings, type FoundSettings} from './settings.js'
 
@@ -44,7 +44,9 @@ export abstract class BaseCommand<T extends typeof Command> extends Command {
       this.flags = flags as FlagsOf<T>
       this.args = args as ArgsOf<T>
     } catch (error) {
-      throw asUsageFailure(error, `${this.config.bin} ${this.ctor.id.replaceAll(':', ' ')} --help`)
+      const command = `${this.config.bin} ${this.ctor.id.replaceAll(':', ' ')}`
+      const meant = this.ctor.flags?.resource ? withResourceFlag(error, this.argv) : undefined
+      throw asUsageFailure(error, [command, ...(meant ?? ['--help'])].join(' '))
     }
     this.takeSignals()
   }

@@ -2,6 +2,7 @@ import {inspect, stripVTControlCharacters} from 'node:util'
 import {ExitError} from '@oclif/core/errors'
 import {InvalidInput, ZaelError} from '../../core/errors.js'
 import {printableLines} from '../../core/text/printable.js'
+import {shellWord} from '../../core/text/text.js'
 import {EXIT} from '../output/exit.js'
 import {jsonText} from '../output/json-text.js'
 import {fittedLines, paint, safeLine} from '../output/lines.js'
@@ -24,6 +25,15 @@ export function asUsageFailure(error: unknown, helpCommand: string): ZaelError {
   // Errors of oclif's parser and flag types are named "Error"; a TypeError in a parse function is a bug.
   if (!(error instanceof Error) || error.name !== 'Error') return asFailure(error)
   return new InvalidInput('command.usage', withoutParserNoise(error.message), {hint: helpCommand, cause: error})
+}
+
+/** The typed words, if the only surplus argument may be a resource without its flag. Otherwise `undefined`. */
+export function withResourceFlag(error: unknown, argv: readonly string[]): string[] | undefined {
+  const [extra, ...others] = error instanceof Error && 'args' in error ? (error.args as string[]) : []
+  const isGiven = argv.some(word => /^(--resource\b|-r)/.test(word))
+  if (typeof extra !== 'string' || others.length > 0 || isGiven) return undefined
+  const at = argv.lastIndexOf(extra)
+  return [...argv.slice(0, at), '--resource', ...argv.slice(at)].map(shellWord)
 }
 
 export function failureJson(failure: ZaelError): ErrorResult {

@@ -9,8 +9,9 @@ export default class NamespaceDelete extends TableCommand<typeof NamespaceDelete
   static override summary = 'Delete a namespace and keep its data until a purge'
 
   static override description =
-    'Frees the name. Clients that use it get an error. `zael namespace recover` restores the namespace; `zael ' +
-    'namespace purge` permanently deletes its data. The namespace "default" cannot be deleted.'
+    'Frees the name. Clients that use it get an error, within a minute. The data is kept without a time limit: `zael ' +
+    'namespace recover` restores the namespace, and only `zael namespace purge` permanently deletes its data. The ' +
+    'namespace "default" cannot be deleted.'
 
   static override args = {
     namespace: string({description: 'Namespace name or id.', required: true, ignoreStdin: true}),

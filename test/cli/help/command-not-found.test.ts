@@ -56,6 +56,14 @@ describe('arguments of a command that takes none', () => {
     expect(typedWords('nonsense:a', ['--json'], ['other'])).toEqual({words: ['nonsense', 'a'], rest: ['--json']})
   })
 
+  it.each([
+    ['entity block leaked-1', 'zael entity disable'],
+    ['entity unblock leaked-1', 'zael entity enable'],
+    ['resource block gpt-4', 'zael resource disable'],
+  ])('have no part in a command of another name: %s', (typed, hint) => {
+    expect(unknownCommand(config, typed.split(' '))).toMatchObject({code: 'command.unknown', hint})
+  })
+
   it('do not hide a misspelt command', () => {
     expect(unknownCommand(config, ['migrate', 'statsu'])).toMatchObject({
       code: 'command.unknown',

@@ -28,6 +28,11 @@ export const RENAMED: readonly (readonly [python: string, here: string])[] = [
   ['limits cfn-template', 'limits export'],
 ]
 
+const SYNONYMS = new Map([
+  ['block', 'disable'],
+  ['unblock', 'enable'],
+])
+
 export function pythonCommand(words: readonly string[]): string | undefined {
   return RENAMED.find(([python]) => python.split(' ').every((word, at) => word === words[at]))?.[1]
 }
@@ -44,7 +49,8 @@ export function unknownCommand(config: Config, words: readonly string[], rest: r
   if (extra) return extra
   const commands = commandWords(config).map(path => ({words: path, type: `${config.bin} ${path.join(' ')}`}))
   const topics = HELP_TOPICS.map(({name}) => ({words: [name], type: `${config.bin} help ${name}`}))
-  return withSuggestions(config, 'command.unknown', message, words, [...commands, ...topics])
+  const meant = words.map(word => SYNONYMS.get(word) ?? word)
+  return withSuggestions(config, 'command.unknown', message, meant, [...commands, ...topics])
 }
 
 /** oclif treats words after a command without arguments as part of its name. */

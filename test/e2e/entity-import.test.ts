@@ -118,7 +118,9 @@ describeOnEngine('zael entity import', () => {
       expect((await cli.tell(`entity import ${path} --dry-run`)).changed).toMatchObject([
         {scope, changes: [{name: 'rpm', after: {text: 'rpm=5/min'}}], mayRefuseMore: true},
       ])
-      expect(await confirmed(path)).toContain('may refuse more requests of 1 entity')
+      const question = await confirmed(path)
+      expect(question).toContain('may refuse more requests of 1 entity')
+      expect(question).toBe(`${dry.split('\nNeeds confirmation: ')[1]?.trim()}. This needs confirmation.`)
       expect(await cli.tell(`entity import ${path} --yes`)).toMatchObject({result: {limitsSet: 2}})
       expect((await cli.tell(`entity import ${path}`)).changed).toEqual([])
     })
@@ -132,7 +134,7 @@ describeOnEngine('zael entity import', () => {
       )
       const quota = await file('quota.csv', 'id,limits.batch', 'busy,rpd=30/day@UTC')
       expect(await cli.show(`entity import ${quota} --dry-run`, 200)).toMatch(
-        /Quotas: rpd of busy for batch: 40 used, left 60 → -10, requests are refused until \d{4}-\d\d-\d\d 00:00 UTC\n/,
+        /Changed quotas of live buckets: 1\n {2}rpd of busy for batch: 40 used, left 60 → -10, requests are refused until \d{4}-\d\d-\d\d 00:00 UTC\n/,
       )
       expect((await cli.tell(`entity import ${quota} --dry-run`)).quotas).toMatchObject([
         {used: 40, left: {before: 60, after: -10}, refusedUntil: expect.any(String)},

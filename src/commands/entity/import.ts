@@ -49,7 +49,7 @@ export default class EntityImport extends StackCommand<typeof EntityImport> {
     const namespace = await this.stack.namespace()
     const plan = await planWithProgress(namespace, listed)
     const preview = await previewImport(namespace, plan, this.stack.table.clock())
-    this.print(importPlanLines(file, plan, preview))
+    this.print(importPlanLines(file, plan, preview, dryRun))
     if (dryRun) return importJson(file, plan, preview, undefined)
     const question = importQuestion(plan, preview)
     if (question !== undefined) await confirm(question, {yes})

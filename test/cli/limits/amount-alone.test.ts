@@ -101,7 +101,7 @@ describeOnEngine('limits given as an amount alone', () => {
     const dry = `limits set --resource ${resource} '${given}' --dry-run`
     const {confirmation} = await cli.tell(dry)
     expect(refused.error.message).toBe(`${confirmation}. This needs confirmation.`)
-    expect(await cli.show(dry, 300)).toContain(`\nThis needs confirmation: ${confirmation}\n`)
+    expect(await cli.show(dry, 300)).toContain(`\nNeeds confirmation: ${confirmation}\n`)
     expect(await textsOf(resource)).toEqual([before])
     expect((await cli.run(`limits set --resource ${resource} '${given}' --yes`)).code).toBe(0)
   })

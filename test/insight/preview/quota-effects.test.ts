@@ -1,5 +1,5 @@
 import {expect, it} from 'vitest'
-import {changeLines, previewJson, sideEffectLines} from '../../../src/lib/cli/limits/preview.js'
+import {changeLines, previewJson, quotaLines} from '../../../src/lib/cli/limits/preview.js'
 import {parseLimits} from '../../../src/lib/core/limits/limit-text.js'
 import {previewChange, previewChanges} from '../../../src/lib/insight/preview/preview.js'
 import {NamespaceRepository} from '../../../src/lib/repository/repository.js'
@@ -35,7 +35,7 @@ describeOnBoth('L6 the preview of a changed quota', {}, table => {
     const line = `q of user-1 for gpt-4: $8 used, left $2 → ${shown}`
     expect(changeLines(planned, preview, true).map(each => each.trim())).toContain(`quotas   ${line}`)
     const together = await previewChanges(namespace, [{...planned, named: ['q']}], scene.nowMs)
-    expect(sideEffectLines(together)).toEqual([`Quotas: ${line}`])
+    expect(quotaLines(together)).toEqual(['', 'Changed quotas of live buckets: 1', `  ${line}`])
     await namespace.setLimits(RESOURCE, parseLimits([text]))
     expect(await scene.limiter().available(request({}))).toEqual({q: after})
   })

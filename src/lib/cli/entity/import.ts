@@ -10,9 +10,8 @@ import type {NamespaceRepository} from '../../repository/repository.js'
 import {levelOf} from '../../schema/config-record.js'
 import {scopeWords} from '../base/scope.js'
 import {limitChangeJson, limitJson, scopeJson} from '../limits/json.js'
-import {firstLines} from '../limits/manifest-presenter.js'
-import {changeText, fieldChanges, scopeKindChanges} from '../limits/presenter.js'
-import {sideEffectLines, sideEffects, sideEffectsJson} from '../limits/preview.js'
+import {changeText, confirmationLine, fieldChanges, firstLines, scopeKindChanges} from '../limits/presenter.js'
+import {quotaLines, sideEffectLines, sideEffects, sideEffectsJson} from '../limits/preview.js'
 import {EXIT} from '../output/exit.js'
 import {listenForEnd} from '../output/interrupt.js'
 import {ProgressLine, withProgress} from '../output/progress.js'
@@ -87,7 +86,8 @@ const limitsText = (count: number, rest = ''): string =>
 const actions = ({entities}: ImportPlan, action: 'create' | 'update') =>
   entities.filter(change => change.action === action)
 
-export function importPlanLines(file: string, plan: ImportPlan, preview: ImportPreview): string[] {
+export function importPlanLines(file: string, plan: ImportPlan, preview: ImportPreview, dryRun: boolean): string[] {
+  const question = importQuestion(plan, preview)
   const [create, update] = [actions(plan, 'create').length, actions(plan, 'update')]
   const shown = update.slice(0, MOST_SHOWN).map(change => `  ~ ${change.entity}: ${fieldChanges(change).join(', ')}`)
   const more = update.length - shown.length
@@ -100,6 +100,8 @@ export function importPlanLines(file: string, plan: ImportPlan, preview: ImportP
     ...sideEffectLines(preview),
     ...scopeKindChanges(preview.changed).map(kinds => `Changes ${kinds}`),
     ...firstLines('Changed limits of existing entities', preview.changed.map(changedLine)),
+    ...quotaLines(preview),
+    ...(dryRun && question !== undefined ? ['', confirmationLine(question)] : []),
   ]
 }
 
@@ -198,6 +200,7 @@ export function importJson(
       mayRefuseMore: mayRefuseMore(change),
     })),
     ...sideEffectsJson(preview),
+    confirmation: importQuestion(plan, preview) ?? null,
     result: result
       ? {
           outcome: run?.isInterrupted ? 'interrupted' : run?.exitCode === EXIT.ok ? 'complete' : 'failed',

@@ -1,5 +1,5 @@
 import {strictObject, z} from 'zod'
-import {alteredLimitsSchema, changedQuotasSchema, plannedLossSchema} from '../limits/results.js'
+import {alteredLimitsSchema, changedQuotasSchema, confirmationSchema, plannedLossSchema} from '../limits/results.js'
 import {
   accessSchema,
   bucketSyncSchema,
@@ -66,6 +66,7 @@ export const entityImportResult = strictObject({
   lost: plannedLossSchema,
   altered: alteredLimitsSchema,
   quotas: changedQuotasSchema,
+  confirmation: confirmationSchema,
   result: strictObject({
     outcome: z
       .enum(['complete', 'failed', 'interrupted'])

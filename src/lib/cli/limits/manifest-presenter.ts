@@ -12,8 +12,16 @@ import {scopeWords} from '../base/scope.js'
 import {paint} from '../output/lines.js'
 import {factLines} from '../output/text-table.js'
 import {limitChangesJson, limitJson, scopeJson} from './json.js'
-import {bucketsText, cascadeText, changeText, fieldChanges, policyText, scopeKindChanges} from './presenter.js'
-import {sideEffectLines, sideEffects, sideEffectsJson} from './preview.js'
+import {
+  bucketsText,
+  cascadeText,
+  changeText,
+  fieldChanges,
+  firstLines,
+  policyText,
+  scopeKindChanges,
+} from './presenter.js'
+import {quotaLines, sideEffectLines, sideEffects, sideEffectsJson} from './preview.js'
 import type {
   LimitsApplyResult,
   LimitsDiffResult,
@@ -24,8 +32,6 @@ import type {
 
 const SIGNS = {create: ['+', 'green'], update: ['~', 'yellow'], delete: ['-', 'red']} as const
 
-const MOST_FAILURES = 10
-
 export function manifestPlanLines({manifest, changes, counts, boosts}: Plan, preview: Preview): string[] {
   if (changes.length === 0) return [`No changes ${inNamespace(manifest)}${adoption(counts)}`, ...boostLines(boosts)]
   return [
@@ -35,6 +41,7 @@ export function manifestPlanLines({manifest, changes, counts, boosts}: Plan, pre
     ...sideEffectLines(preview),
     ...plannedKinds(changes).map(kinds => `Changes ${kinds}`),
     ...boostLines(boosts),
+    ...quotaLines(preview),
   ]
 }
 
@@ -161,18 +168,6 @@ export function applyLines({changes}: Pick<Plan, 'changes'>, result: ApplyResult
       failures.map(({change, error}) => `${changeLine(change)}: ${failureText(error)}`),
     ),
     ...firstLines('Another client changed these, table → manifest', mismatches.map(changeLine)),
-  ]
-}
-
-/** After a blank line: the number of lines, and some of them. */
-export function firstLines(title: string, lines: readonly string[]): string[] {
-  if (lines.length === 0) return []
-  const rest = lines.length - MOST_FAILURES
-  return [
-    '',
-    `${title}: ${formatCount(lines.length)}`,
-    ...lines.slice(0, MOST_FAILURES).map(line => `  ${line}`),
-    ...(rest > 0 ? [`  and ${formatCount(rest)} more`] : []),
   ]
 }
 

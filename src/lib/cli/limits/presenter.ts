@@ -57,6 +57,9 @@ export function scopeKindChanges(
   return texts.length === 0 ? [] : [`the kind of ${listText(texts)}`]
 }
 
+/** In a dry run: what the change would ask. */
+export const confirmationLine = (question: string): string => `Needs confirmation: ${question}`
+
 const MOST_SHOWN = 5
 
 export function listText(texts: readonly string[]): string | undefined {
@@ -64,6 +67,20 @@ export function listText(texts: readonly string[]): string | undefined {
   const shown = [...texts.slice(0, MOST_SHOWN), ...(rest > 0 ? [`and ${formatCount(rest)} more`] : [])]
   return texts.length === 0 ? undefined : shown.join('; ')
 }
+
+/** After a blank line: the number of lines, and some of them. */
+export function firstLines(title: string, lines: readonly string[]): string[] {
+  if (lines.length === 0) return []
+  const rest = lines.length - MOST_LINES
+  return [
+    '',
+    `${title}: ${formatCount(lines.length)}`,
+    ...lines.slice(0, MOST_LINES).map(line => `  ${line}`),
+    ...(rest > 0 ? [`  and ${formatCount(rest)} more`] : []),
+  ]
+}
+
+const MOST_LINES = 10
 
 export function policyText(was: string | undefined, is: string | undefined): string | undefined {
   if (was === undefined && is === undefined) return undefined

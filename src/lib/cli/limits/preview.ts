@@ -4,12 +4,12 @@ import {formatLimit, limitChanges} from '../../core/limits/limit-text.js'
 import {formatList, formatMinute, formatPlural, formatTokens} from '../../core/text/text.js'
 import type {NewName} from '../../insight/lookup/known-names.js'
 import type {AppliedScope} from '../../insight/preview/level-limits.js'
-import type {AlteredLimit, Preview, ScopePreview} from '../../insight/preview/preview.js'
+import type {AlteredLimit, Preview, QuotaEffect, ScopePreview} from '../../insight/preview/preview.js'
 import type {ConfigScope} from '../../schema/config-record.js'
 import {scopeArguments, scopeWords} from '../base/scope.js'
 import {factLines} from '../output/text-table.js'
 import {type ChangeOutcome, changeJson, limitChangeJson, limitJson, scopeJson} from './json.js'
-import {bucketsText, changeText, listText, policyText, retentionText} from './presenter.js'
+import {bucketsText, changeText, firstLines, listText, policyText, retentionText} from './presenter.js'
 import type {ChangeEffectJson, LimitsPlanResult, LimitsUnsetResult} from './results.js'
 
 export function changeLines(change: ChangeOutcome, preview: ScopePreview, dryRun: boolean, kept?: string): string[] {
@@ -31,7 +31,7 @@ export function changeLines(change: ChangeOutcome, preview: ScopePreview, dryRun
     uncovers: levelsText(uncovers),
     'also changes': alteredText(altered.filter(({isShown}) => !isShown)),
     affects: isCounted ? concernedText(preview) : undefined,
-    quotas: quotasText(preview),
+    quotas: listText(preview.quotas.map(quotaText)),
     loses: lossText(preview),
     new: newNamesText(names),
     'on unavailable': policyText(previous?.onUnavailable, record?.onUnavailable),
@@ -71,13 +71,10 @@ export function sideEffects(preview: Preview): Record<'lost' | 'altered', string
 }
 
 export function sideEffectLines(preview: Preview): string[] {
-  const [lost, altered, quotas] = [lossText(preview), alteredText(preview.altered), quotasText(preview)]
+  const [lost, altered] = [lossText(preview), alteredText(preview.altered)]
   return [
     ...(lost === undefined ? [] : [`Loses ${lost}`]),
     ...(altered === undefined ? [] : [`Also changes ${altered}`]),
-    ...(quotas === undefined
-      ? []
-      : [`Quotas: ${quotas}${preview.isComplete ? '' : '; not all live buckets were read'}`]),
   ]
 }
 
@@ -104,14 +101,14 @@ function alteredText(altered: readonly AlteredLimit[]): string | undefined {
   return listText(texts)
 }
 
-function quotasText({quotas}: Preview): string | undefined {
-  return listText(
-    quotas.map(({entity, resource, limit: {name, unit}, used, left, refusedUntil}) => {
-      const [spent, before, after] = [used, left.before, left.after].map(tokens => formatTokens(tokens, unit))
-      const refused = refusedUntil && `, requests are refused until ${formatMinute(Date.parse(refusedUntil))}`
-      return `${name} of ${entity} for ${resource}: ${spent} used, left ${before} → ${after}${refused ?? ''}`
-    }),
-  )
+export function quotaLines({quotas, isComplete}: Preview): string[] {
+  return firstLines(`Changed quotas of ${isComplete ? 'live buckets' : 'the live buckets read'}`, quotas.map(quotaText))
+}
+
+function quotaText({entity, resource, limit: {name, unit}, used, left, refusedUntil}: QuotaEffect): string {
+  const [spent, before, after] = [used, left.before, left.after].map(tokens => formatTokens(tokens, unit))
+  const refused = refusedUntil && `, requests are refused until ${formatMinute(Date.parse(refusedUntil))}`
+  return `${name} of ${entity} for ${resource}: ${spent} used, left ${before} → ${after}${refused ?? ''}`
 }
 
 function levelsText(levels: readonly AppliedScope[]): string | undefined {

@@ -102,6 +102,8 @@ export const changedQuotasSchema = listOf({
   refusedUntil: textOrNull.describe('The reset, if nothing is left after the change; UTC, ISO 8601'),
 }).describe('Changed quotas of live buckets, when the change was previewed. Least left first')
 
+export const confirmationSchema = textOrNull.describe('What the change asks without --yes; null: nothing')
+
 const effectSchema = strictObject({
   effective: strictObject({before: appliedLimitsSchema, after: appliedLimitsSchema}).describe(
     'Limits that apply to the scope: its own, or the limits of another level',
@@ -202,7 +204,7 @@ export const limitsSetResult = strictObject({
   copied: copiedSchema,
   ...effectSchema.shape,
   buckets: bucketSyncSchema.nullable(),
-  confirmation: textOrNull.describe('What the change asks without --yes; null: nothing'),
+  confirmation: confirmationSchema,
   impact: impactSchema.nullable().describe('With --impact: the replay of recorded usage'),
 }).meta({title: 'zael limits set'})
 export type LimitsSetResult = ResultOf<typeof limitsSetResult>

@@ -10,7 +10,7 @@ import {scopeArguments} from '../base/scope.js'
 import type {ProgressStream} from '../output/progress.js'
 import {endLines} from './boost.js'
 import type {ChangeOutcome} from './json.js'
-import {kindChangeText, listText} from './presenter.js'
+import {confirmationLine, kindChangeText, listText} from './presenter.js'
 import {alteredLive, changeLines, changeQuestion, copyLines} from './preview.js'
 import type {LimitsSetResult} from './results.js'
 import {changeWithProgress} from './run.js'
@@ -112,7 +112,7 @@ export function setLines(
     ...changeLines(change, preview, dryRun, keptText(given)),
     ...eachResourceLines(scope, preview),
     ...notes,
-    ...(dryRun && asked ? ['', `This needs confirmation: ${asked.question}`] : []),
+    ...(dryRun && asked ? ['', confirmationLine(asked.question)] : []),
     ...(advice === undefined ? [] : ['', advice]),
   ]
 }

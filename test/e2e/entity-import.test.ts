@@ -41,7 +41,10 @@ describeOnEngine('zael entity import', () => {
     )
     expect(await cli.tell(`entity import ${path}`)).toMatchObject({unchanged: 2, result: {created: 0, left: 0}})
     const changed = await file('more.csv', 'id,name', 'acme,Acme Ltd.')
-    expect(await cli.fail(`entity import ${changed}`)).toMatchObject({code: 2, error: {code: 'confirm.needed'}})
+    expect(await cli.fail(`entity import ${changed}`)).toMatchObject({
+      code: 2,
+      error: {code: 'confirm.needed', message: 'This changes 1 entity. This needs confirmation.'},
+    })
     expect((await cli.run(`entity import ${changed} --yes`)).stdout).toContain('~ acme: name Acme Inc. → Acme Ltd.\n')
     expect(await cli.tell('entity list --parent acme')).toMatchObject({entities: [{id: 'ann', cascade: true}]})
     expect(await cli.tell('entity list -m plan=gold')).toMatchObject({entities: [{id: 'acme', name: 'Acme Ltd.'}]})

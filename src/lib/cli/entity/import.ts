@@ -134,9 +134,8 @@ export function importQuestion(plan: ImportPlan, preview: ImportPreview): string
   const kept = plannedKept(plan).length
   const {lost, altered} = sideEffects(preview)
   const parts = [
-    ...(updates + limits > 0
-      ? [`changes ${formatPlural(updates, 'entity', 'entities')} and ${limitsText(limits, ' already set')}`]
-      : []),
+    ...(updates > 0 ? [`changes ${formatPlural(updates, 'entity', 'entities')}`] : []),
+    ...(limits > 0 ? [`changes ${limitsText(limits, ' already set')}`] : []),
     ...(refusing > 0 ? [`may refuse more requests of ${formatPlural(refusing, 'entity', 'entities')}`] : []),
     ...scopeKindChanges(preview.changed).map(kinds => `changes ${kinds}`),
     ...(kept > 0 ? [`makes ${formatPlural(kept, 'temporary copy', 'temporary copies')} of limits permanent`] : []),

@@ -96,6 +96,89 @@ describeOnEngine('a requested limit that is not configured', () => {
     expect(await scene.totals('team-1', 'gpt-4', 'rpm')).toEqual({tokens: 2, consumed: 0})
   })
 
+  describe('is known in strict mode if only the parent has it', () => {
+    beforeEach(async () => {
+      await scene.entity('user-1', 'team-1')
+      await scene.configure({...own, entity: 'team-1'}, 'rpm=10/min')
+    })
+
+    const charged = async (entity: string, name: string) => (await scene.totals(entity, 'gpt-4', name)).consumed
+
+    it('S10 charges it to the parent only, and to nobody if the parent refuses', async () => {
+      const strict = scene.limiter({strict: true})
+      expect(await strict.check(request({rpm: 1, tpm: 1}))).toMatchObject({admitted: true, unlimited: []})
+      const lease = await strict.acquire(request({rpm: 4, tpm: 1}))
+      expect(lease).toMatchObject({unlimited: [], consumed: {tpm: 1}, parent: 'team-1'})
+      await lease.adjust({rpm: 2})
+      await lease.consume({rpm: 1})
+      await lease.release({rpm: 3})
+      expect([await charged('team-1', 'rpm'), await charged('user-1', 'tpm')]).toEqual([4, 1])
+      const error = await failure(strict.acquire(request({rpm: 7, tpm: 1})))
+      expect(error).toMatchObject({code: 'limit.exceeded', statuses: [{name: 'rpm', entity: 'team-1'}]})
+      expect([await charged('team-1', 'rpm'), await charged('user-1', 'tpm')]).toEqual([4, 1])
+    })
+
+    it('L7 costs one write per level once the configuration is known', async () => {
+      const strict = scene.limiter({strict: true})
+      for (let count = 0; count < 2; count++) await strict.acquire(request({rpm: 1, tpm: 1}))
+      scene.calls.length = 0
+      for (let count = 0; count < 3; count++) await strict.acquire(request({rpm: 1, tpm: 1}))
+      expect(scene.calls).toEqual(Array.from({length: 6}, () => 'UpdateItem'))
+      // The configuration is read again, once.
+      scene.nowMs += 60_000
+      await strict.acquire(request({rpm: 1, tpm: 1}))
+      scene.calls.length = 0
+      for (let count = 0; count < 2; count++) await strict.acquire(request({rpm: 1, tpm: 1}))
+      expect(scene.calls).toEqual(Array.from({length: 4}, () => 'UpdateItem'))
+    })
+
+    it('names the limits of both if neither has it, and charges nothing', async () => {
+      const strict = scene.limiter({strict: true})
+      const error = {code: 'limit.unknown', details: {names: ['xpm'], known: ['tpm', 'rpm']}}
+      expect(await failure(strict.acquire(request({rpm: 1, tpm: 1, xpm: 1})))).toMatchObject(error)
+      expect(await scene.shards('user-1', 'gpt-4', 1)).toEqual([])
+      expect(await failure(strict.check(request({xpm: 1})))).toMatchObject(error)
+      const lease = await strict.acquire(request({rpm: 1, tpm: 1}))
+      expect(await failure(lease.adjust({xpm: 1}))).toMatchObject(error)
+      expect(await failure(strict.acquire(request({rpm: 1, tpm: 1, xpm: 1})))).toMatchObject(error)
+      await strict.settled()
+      expect([await charged('team-1', 'rpm'), await charged('user-1', 'tpm')]).toEqual([1, 1])
+    })
+
+    it('is unknown again when the parent loses it', async () => {
+      const strict = scene.limiter({strict: true})
+      await strict.acquire(request({rpm: 1, tpm: 1}))
+      await strict.acquire(request({rpm: 1, tpm: 1}))
+      await scene.configure({...own, entity: 'team-1'}, 'tpm=50/min')
+      await syncLimits(scene.tenant, {...own, entity: 'team-1'})
+      const unknown = {code: 'limit.unknown', details: {names: ['rpm']}}
+      expect(await failure(strict.acquire(request({rpm: 1, tpm: 1})))).toMatchObject(unknown)
+      await strict.settled()
+      expect([await charged('team-1', 'tpm'), await charged('user-1', 'tpm')]).toEqual([0, 2])
+      // An entity without a parent never had it.
+      expect(await failure(strict.acquire({...request({rpm: 1}), entity: 'user-2'}))).toMatchObject(unknown)
+    })
+
+    it('is known as soon as the parent has it', async () => {
+      await scene.configure({...own, entity: 'team-1'}, 'tpm=50/min')
+      const strict = scene.limiter({strict: true})
+      expect(await failure(strict.acquire(request({rpm: 1, tpm: 1})))).toMatchObject({code: 'limit.unknown'})
+      await scene.configure({...own, entity: 'team-1'}, 'rpm=10/min', 'tpm=50/min')
+      scene.nowMs += 60_000
+      expect((await strict.acquire(request({rpm: 1, tpm: 1}))).unlimited).toEqual([])
+      expect(await charged('team-1', 'rpm')).toBe(1)
+    })
+
+    it('is charged once if the entity takes from several shards', async () => {
+      const strict = scene.limiter({strict: true})
+      await strict.acquire(request({rpm: 1, tpm: 1}))
+      await splitInto(scene, 2)
+      const lease = await strict.acquire(request({rpm: 1, tpm: 80}))
+      expect(lease).toMatchObject({unlimited: [], consumed: {tpm: 80}})
+      expect([await charged('team-1', 'rpm')]).toEqual([2])
+    })
+  })
+
   it('is skipped if a request takes from several shards', async () => {
     const limiter = scene.limiter()
     await limiter.acquire(request({tpm: 1}))

@@ -173,9 +173,8 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
   async adjust(deltas: Consumption<Name>): Promise<void> {
     this.#checkOpen()
     const asked = signedAmountsOf(deltas as Consumption)
-    const [own] = this.#grants
-    if (!own) return
-    const amounts = this.#knownAmounts(own, asked)
+    if (this.#grants.length === 0) return
+    const amounts = this.#knownAmounts(asked)
     this.#checkNotMoreThanHeld(amounts)
     const soon = this.#actions?.soon
     if (soon) await soon.accept(this.#track(this.#settleAllSoon(amounts, soon)))
@@ -332,12 +331,13 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
   }
 
   /** Skips limits that no level has, and refunds of limits that were never charged. */
-  #knownAmounts({record}: Grant, asked: Amounts): Amounts {
+  #knownAmounts(asked: Amounts): Amounts {
     const {isStrict = false} = this.#actions ?? {}
-    const levels = isStrict ? [record] : this.#grants.map(grant => grant.record)
+    const levels = this.#grants.map(grant => grant.record)
     const unknown = [...asked.keys()].filter(name => !levels.some(({state}) => state.limits.has(name)))
     if (unknown.length > 0 && isStrict) {
-      throw unknownLimit(this.entity, this.resource, unknown, [...visibleLimits(record).keys()])
+      const known = levels.flatMap(level => [...visibleLimits(level).keys()])
+      throw unknownLimit(this.entity, this.resource, unknown, known)
     }
     for (const name of unknown) this.#addUnlimited(name)
     const isReturnOfNothing = (name: string, milli: bigint) =>

@@ -74,19 +74,42 @@ describe('the outcome of a request', () => {
   })
 
   it('shows amounts of money, also in the command that explains a refusal', async () => {
-    const statuses = [status({name: 'usd', requested: 50_000, available: -1_500_000, capacity: 500_000_000})]
+    const usd = status({name: 'usd', requested: 50_000, available: -1_500_000, capacity: 500_000_000})
+    const statuses = [status({}), usd]
     const money = {...tried({statuses}), consume: {usd: 50_000, rpm: 1}, units: new Map([['usd', 'USD']])}
     const lines = await acquireLines(money, 80)
-    expect(lines[0]).toBe('Admitted: user-1 was charged $0.05 usd and 1 rpm of gpt-4')
+    expect(lines[0]).toBe('Admitted: user-1 was charged 1 rpm and $0.05 usd of gpt-4')
     expect(lines.at(-1)).toMatch(/^usd +user-1 +\$0\.05 +-\$1\.50 +\$500 +now$/)
     expect(whyCommand(money)).toBe("zael why user-1 gpt-4 'usd=$0.05' rpm=1")
-    expect(acquireJson(money)).toMatchObject({consume: {usd: 50_000}, limits: [{available: -1_500_000}]})
+    expect(acquireJson(money)).toMatchObject({consume: {usd: 50_000}, limits: [{}, {available: -1_500_000}]})
   })
 
   it('shows the charge of a parent that has fewer limits', async () => {
-    const statuses = [status({}), status({level: 'parent', entity: 'team-1'})]
+    const tpm = status({name: 'tpm', requested: 5000})
+    const statuses = [status({}), tpm, status({level: 'parent', entity: 'team-1'})]
     expect((await acquireLines(tried({parent: 'team-1', statuses, waitedMs: 2000}), 80))[0]).toBe(
       'Admitted after 2 s: user-1 was charged 1 rpm and 5,000 tpm of gpt-4, and its parent team-1 1 rpm',
+    )
+  })
+
+  it('names the parent only for its own limits', async () => {
+    const parent = 'team-1'
+    const usd = status({name: 'usd', level: 'parent', entity: parent})
+    const title = async (attempt: Partial<AcquireAttempt>) =>
+      (await acquireLines(tried({parent, ...attempt}, attempt.isMetered === undefined), 80))[0]
+    expect(await title({statuses: [status({}), usd], isMetered: true})).toBe(
+      'Admitted: user-1 was charged 1 rpm of gpt-4, and its parent team-1 1 usd',
+    )
+    expect(await title({statuses: [usd]})).toBe(
+      'Would be admitted: team-1, the parent of user-1, would be charged 1 usd of gpt-4',
+    )
+    expect(await title({statuses: [status({})], isMetered: true})).toBe('Admitted: user-1 was charged 1 rpm of gpt-4')
+    expect(await title({statuses: [], isMetered: true})).toBe('Admitted: 1 rpm and 5,000 tpm of gpt-4 was charged')
+    expect(await title({statuses: [status({}), usd], isBypassed: true, isMetered: true})).toBe(
+      'Admitted: gpt-4 is bypassed for user-1; 1 rpm was counted, not charged; its parent team-1 was charged 1 usd',
+    )
+    expect(await title({statuses: [status({})], isBypassed: true, isMetered: true})).toBe(
+      'Admitted: gpt-4 is bypassed for user-1; 1 rpm was counted, not charged',
     )
   })
 

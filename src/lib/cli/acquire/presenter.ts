@@ -49,18 +49,31 @@ function titleOf({entity, resource, consume, units, dryRun, attempt}: TriedReque
     return `Refused${waited}: ${entity} cannot consume ${asked} of ${resource} now. Retry in ${formatWait(retryAfterMs)}.`
   }
   if (!isMetered) return 'Admitted without a charge, because the table is unavailable'
-  const parent = parentCharge(attempt, units)
-  const charge = isBypassed
-    ? `${resource} is bypassed for ${entity}; ${asked} ${dryRun ? 'would be' : 'was'} counted, not charged${parent}`
-    : `${entity} ${dryRun ? 'would be' : 'was'} charged ${asked} of ${resource}${parent}`
+  const was = dryRun ? 'would be' : 'was'
+  const charges = chargeText({entity, resource, units, attempt, was}) ?? `${asked} of ${resource} ${was} charged`
+  const charge = isBypassed ? `${resource} is bypassed for ${entity}; ${charges}` : charges
   return dryRun ? `Would be admitted: ${charge}` : `Admitted${waited}: ${charge}`
 }
 
-/** A parent is charged only for its own limits. */
-function parentCharge({parent, statuses}: AcquireAttempt, units: UnitsByLimit | undefined): string {
-  if (parent === undefined) return ''
-  const shared = statuses.filter(({level}) => level === 'parent').map(({name, requested}) => [name, requested])
-  return `, and its parent ${parent} ${shared.length > 0 ? amountWords(Object.fromEntries(shared), units) : 'too'}`
+/** Entity and parent are each charged only for their own limits. `undefined` if the balances could not be read. */
+function chargeText({
+  entity,
+  resource,
+  units,
+  attempt: {parent, statuses, isBypassed},
+  was,
+}: Pick<TriedRequest, 'entity' | 'resource' | 'units' | 'attempt'> & {readonly was: string}): string | undefined {
+  const [own, shared] = (['entity', 'parent'] as const).map(level => {
+    const charged = statuses.filter(status => status.level === level).map(({name, requested}) => [name, requested])
+    return charged.length > 0 ? amountWords(Object.fromEntries(charged), units) : undefined
+  })
+  if (own === undefined) return shared && `${parent}, the parent of ${entity}, ${was} charged ${shared} of ${resource}`
+  if (isBypassed) {
+    const others = shared === undefined ? '' : `; its parent ${parent} ${was} charged ${shared}`
+    return `${own} ${was} counted, not charged${others}`
+  }
+  const others = shared === undefined ? '' : `, and its parent ${parent} ${shared}`
+  return `${entity} ${was} charged ${own} of ${resource}${others}`
 }
 
 export function whyCommand({entity, resource, consume, units}: TriedRequest): string {

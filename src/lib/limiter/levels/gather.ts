@@ -364,8 +364,7 @@ function sharesOf(
   return new Map([...plans].map(([shard, plan]) => [shard, shareOfRecord(plannedRecord(plan, taken.get(shard)))]))
 }
 
-function chargedAmounts({amounts, level, isStrict}: BucketRequest, {limits}: AppliedLimits): Amounts {
-  if (level === 'entity' && isStrict) return amounts
+function chargedAmounts({amounts}: BucketRequest, {limits}: AppliedLimits): Amounts {
   return knownAmounts(amounts, new Set(limits.map(({name}) => name)))
 }
 

@@ -1,6 +1,7 @@
 import type {Amounts} from '../../core/buckets/bucket.js'
 import {withoutStack} from '../../core/errors.js'
 import {Aborted} from '../../dynamo/errors.js'
+import {visibleLimits} from '../../repository/buckets/buckets.js'
 import {readRealShards} from '../../repository/buckets/split.js'
 import type {ConfigCache} from '../../repository/limits/cache.js'
 import {ConfigResolver} from '../../repository/limits/resolver.js'
@@ -11,8 +12,8 @@ import {impossibility, topUpsOf} from '../queue/apply-limits.js'
 import {needsLimits} from '../queue/known-bucket.js'
 import {EntityCache} from '../queue/queue-services.js'
 import {explainRefusal, type Refusal} from '../queue/refuse.js'
-import {RateLimitExceeded, RequestTooLarge, ResourceDisabled} from '../refusal/errors.js'
-import {type Grant, grantOf} from '../request/grant.js'
+import {RateLimitExceeded, RequestTooLarge, ResourceDisabled, unknownLimit} from '../refusal/errors.js'
+import {type Grant, grantOf, isCharged} from '../request/grant.js'
 import {LimitSource} from '../request/limit-source.js'
 import type {LimiterSettings} from '../request/options.js'
 import type {Deadline, Refused} from '../request/pending-request.js'
@@ -130,6 +131,22 @@ export class NamespaceLimiter {
 
   /** Returns the entity's grant and, if shared, the parent's; or the refusal, which is not thrown. */
   acquire(request: EntityRequest): EntityAnswer | Promise<EntityAnswer> {
+    const answer = this.#acquire(request)
+    return request.isStrict ? this.#requireCharged(request, answer) : answer
+  }
+
+  /** A limit that a strict request names may have been removed, or the entity moved, since the limits were read. */
+  async #requireCharged({entity, resource, amounts}: EntityRequest, asked: EntityAnswer | Promise<EntityAnswer>) {
+    const answer = await asked
+    if (answer instanceof RateLimitExceeded) return answer
+    const unknown = [...amounts.keys()].filter(name => !answer.some(grant => isCharged(grant, name)))
+    if (unknown.length === 0) return answer
+    await this.queues.refund(answer.flatMap(({holdings}) => holdings))
+    const known = answer.flatMap(({record}) => [...visibleLimits(record).keys()])
+    throw unknownLimit(entity, resource, unknown, known)
+  }
+
+  #acquire(request: EntityRequest): EntityAnswer | Promise<EntityAnswer> {
     const expected = this.#expectedParent(request)
     const own = this.queues.knownRefusals(atLevel(request, 'entity', request.entity))
     if (expected !== undefined) return this.#acquireShared(request, own, expected)
@@ -154,7 +171,7 @@ export class NamespaceLimiter {
     const refusals = known.flatMap(level => level.byAll() ?? [])
     if (refusals.length > 0) {
       const refusal = await this.#exceeded(request, refusals)
-      if (this.#hasOtherParent(request, expected)) return this.acquire(request)
+      if (this.#hasOtherParent(request, expected)) return this.#acquire(request)
       this.#localRefusals++
       return refusal
     }
@@ -167,7 +184,7 @@ export class NamespaceLimiter {
     // A parent that the entity left, or that is no longer charged, must not refuse.
     // Planted fault: a former parent refuses
     if (!grants || (grants instanceof RateLimitExceeded && this.#hasOtherParent(request, expected)))
-      return this.acquire(request)
+      return this.#acquire(request)
     if (grants instanceof RateLimitExceeded) return grants
     const [entitys, shared] = grants as [Grant, Grant]
     const actual = chargedParent(this.#entities.familyOf(entitys.record))
@@ -363,7 +380,7 @@ function atLevel(
   level: BucketRequest['level'],
   entity: string,
 ): BucketRequest {
-  return {entity, resource, amounts, requests, level, isStrict, deadline}
+  return {entity, resource, amounts, requests, level, isStrict: isStrict && level === 'entity', deadline}
 }
 
 function exceeded(refusals: readonly Refusal[]): RateLimitExceeded {

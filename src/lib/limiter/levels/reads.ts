@@ -64,7 +64,13 @@ export async function readAvailability(
     },
     check: (amounts, isStrict) => {
       const known = levels.map(({applied}) => new Set(applied.limits.map(({name}) => name)))
-      if (isStrict) checkKnown(entity, resource, amounts, [...(known[0] ?? [])])
+      if (isStrict)
+        checkKnown(
+          entity,
+          resource,
+          amounts,
+          known.flatMap(names => [...names]),
+        )
       const answers = levels.map(({records, applied, level}, at) => {
         const asked = knownAmounts(amounts, known[at] ?? new Set())
         return explainRefusal({records, amounts: asked, nowMs, source: applied.source}, level)

@@ -35,6 +35,8 @@ export interface LimitStepInput {
   readonly address: BucketAddress
   readonly requests: readonly PendingRequest[]
   readonly inForce: LimitsInForce
+  /** Limits of the parent, if a strict request names limits that the bucket lacks. */
+  readonly shared?: ReadonlySet<string>
   readonly bypassUntilMs?: number | undefined
   readonly settings: LimiterSettings
   readonly nowMs: number
@@ -49,13 +51,13 @@ interface LimitPlan {
 }
 
 export function planWithLimits(input: LimitStepInput): LimitPlan {
-  const {state, address, inForce, isCertain} = input
+  const {state, address, inForce, isCertain, shared} = input
   const impossible = new Map<PendingRequest, Error>()
   const possible: PendingRequest[] = []
   let isUndecided = false
   for (const request of input.requests) {
     if (request.isAbandoned) continue
-    const reason = impossibility(address, request.amounts, inForce.applied, possibleTopUps(state, input.nowMs))
+    const reason = impossibility(address, request.amounts, inForce.applied, possibleTopUps(state, input.nowMs), shared)
     if (!reason) possible.push(request)
     // An operator may have bypassed or raised the limit, or topped up the quota: the next step rereads the bucket.
     else if (!isCertain && reason instanceof RequestTooLarge) isUndecided = true
@@ -71,11 +73,12 @@ export function impossibility(
   amounts: Amounts,
   {limits, isBypassed = false}: Pick<AppliedLimits, 'limits' | 'isBypassed'>,
   topUps: Amounts = new Map(),
+  shared: Iterable<string> = [],
 ): Error | undefined {
   const capacities = new Map(limits.map(limit => [limit.name, largestCapacity(limit) + (topUps.get(limit.name) ?? 0n)]))
   const soft = new Set(limits.filter(limit => limit.soft).map(({name}) => name))
   const unknown = [...amounts.keys()].filter(name => !capacities.has(name))
-  if (unknown.length > 0) return unknownLimit(entity, resource, unknown, [...capacities.keys()])
+  if (unknown.length > 0) return unknownLimit(entity, resource, unknown, [...capacities.keys(), ...shared])
   for (const [name, milli] of amounts) {
     const capacityMilli = capacities.get(name) as bigint
     // Planted fault: the whole capacity is too large

@@ -1,4 +1,5 @@
 import {periodsOf} from '../../core/buckets/bucket.js'
+import {ZaelError} from '../../core/errors.js'
 import {STAMP_MS} from '../../core/limits/limit-kind.js'
 import {isRetryable, Throttled} from '../../dynamo/errors.js'
 import {pause, retrying} from '../../dynamo/retry.js'
@@ -9,6 +10,7 @@ import {type BucketAddress, refusalUpdate, stampUpdate, type WriteMark} from '..
 import type {NamespaceTable} from '../../repository/table/table.js'
 import {requireSupported} from '../../repository/table/unsupported-feature.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
+import {chargedParent, isSameFamily} from '../../schema/family.js'
 import {keys, wireKey} from '../../schema/keys.js'
 import {ResourceDisabled} from '../refusal/errors.js'
 import type {AppliedLimits, LimitsInForce} from '../request/limit-source.js'
@@ -209,13 +211,42 @@ export class BucketItem {
     // In doubt until a write updates it: this one may be lost or overtaken by another client's.
     if (state.exists && !isInLine(state.seen, inForce)) bucket.noteDoubt()
     const names = new Set(inForce.applied.limits.map(limit => limit.name))
-    for (const request of requests) leaveOutMissing(request, names)
-    const input = {state, table, address, requests, inForce, bypassUntilMs, settings, nowMs, ...rules}
+    const shared = await this.#sharedLimits(state, requests, inForce, names)
+    for (const request of requests) leaveOutMissing(request, names, shared)
+    const input = {state, table, address, requests, inForce, shared, bypassUntilMs, settings, nowMs, ...rules}
     const {step, impossible} = planWithLimits(input)
     for (const [request, reason] of impossible) request.fail(reason)
     if (step) await this.#perform(step, requests)
     const after = bucket.state
-    if (after?.exists && isInLine(after.seen, inForce)) bucket.noteLimitsChecked(inForce.applied, clockMs)
+    if (after?.exists && isInLine(after.seen, inForce)) bucket.noteLimitsChecked(inForce.applied, clockMs, shared)
+  }
+
+  /** The limits of the parent that is charged too, if a strict request names limits that the bucket lacks. */
+  async #sharedLimits(
+    state: KnownState,
+    requests: readonly PendingRequest[],
+    {family}: LimitsInForce,
+    names: ReadonlySet<string>,
+  ): Promise<ReadonlySet<string>> {
+    const {limits, settings} = this.services
+    const missing = requests.flatMap(({isStrict, asked}) =>
+      isStrict ? [...asked.keys()].filter(name => !names.has(name)) : [],
+    )
+    const isLater = state.exists && isSameFamily(state.seen.record, family)
+    const parent = chargedParent(isLater ? state.seen.record : family)
+    if (missing.length === 0 || parent === undefined) return new Set()
+    const namesSince = async (after?: number) => {
+      const {limits: found} = await limits.limitsOf(parent, this.address.resource, {after})
+      return new Set(found.map(({name}) => name))
+    }
+    try {
+      const known = await namesSince()
+      // Limits read earlier do not show one that was added since.
+      return missing.every(name => known.has(name)) ? known : await namesSince(performance.now() - settings.denyCacheMs)
+    } catch (error) {
+      if (error instanceof ZaelError && error.code === 'limits.missing') return new Set()
+      throw error
+    }
   }
 
   /** False if no switch refuses. Stamps a bucket that the switch missed, for processes that read no configuration. */

@@ -29,6 +29,8 @@ export interface SeenLoad {
 /** No state of that time is fresh. */
 const LONG_AGO_MS = 0
 
+const NONE: ReadonlySet<string> = new Set()
+
 export class KnownBucket {
   readonly #settings: LimiterSettings
   readonly #gauge = new PressureGauge()
@@ -44,6 +46,7 @@ export class KnownBucket {
   #isDoubtful = false
   #latestAttemptMs = 0
   #source: AppliedLimits['source'] | undefined
+  #shared: ReadonlySet<string> = NONE
   #changesAtMs = Infinity
 
   constructor(settings: LimiterSettings) {
@@ -150,10 +153,12 @@ export class KnownBucket {
     this.#hasDecided = true
   }
 
-  noteLimitsChecked({source, changesAtMs = Infinity}: AppliedLimits, nowMs: number): void {
+  /** `shared`: limits of the parent, if a strict request names limits that the bucket lacks. */
+  noteLimitsChecked({source, changesAtMs = Infinity}: AppliedLimits, nowMs: number, shared = NONE): void {
     this.#limitsCheckedAtMs = nowMs
     this.#isDoubtful = false
     this.#source = source
+    this.#shared = shared
     this.#changesAtMs = changesAtMs
   }
 
@@ -212,7 +217,7 @@ export class KnownBucket {
   /** Drops limits that the bucket lacks, once the configuration was read. */
   narrow(demand: Demand, nowMs: number): void {
     if (this.#source === undefined || !this.#state?.exists || this.isCheckDue(nowMs)) return
-    leaveOutMissing(demand, this.#state.seen.record.state.limits)
+    leaveOutMissing(demand, this.#state.seen.record.state.limits, this.#shared)
   }
 
   /** A refusal without a call: even the largest balance consistent with the state is too small. */

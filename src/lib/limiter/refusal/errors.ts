@@ -218,8 +218,9 @@ export function unknownLimit(
   entity: string,
   resource: string,
   names: readonly string[],
-  known: readonly string[],
+  others: readonly string[],
 ): InvalidInput {
+  const known = [...new Set(others)]
   const what = names.map(name => `"${name}"`).join(', ')
   return new InvalidInput(
     'limit.unknown',

@@ -11,16 +11,25 @@ export interface Demand {
   readonly asked: Amounts
   amounts: Amounts
   readonly level: LimitState['level']
+  /** Fails if neither the bucket nor the parent has a limit of `asked`. Never true for the request to a parent. */
   readonly isStrict: boolean
 }
 
-/** Charges only limits that the bucket has, unless strict. Starts from `asked`: a missing limit may have been added. */
-export function leaveOutMissing(demand: Demand, limits: {has(name: string): boolean}): void {
-  if (demand.level === 'entity' && demand.isStrict) return
-  demand.amounts = knownAmounts(demand.asked, limits)
+/** Names of limits. */
+interface Names {
+  has(name: string): boolean
 }
 
-export function knownAmounts(asked: Amounts, limits: {has(name: string): boolean}): Amounts {
+/**
+ * Charges only limits that the bucket has. Starts from `asked`: a missing limit may have been added. A strict request
+ * keeps missing limits, and fails, unless the parent has them (`shared`).
+ */
+export function leaveOutMissing(demand: Demand, limits: Names, shared: Names): void {
+  const {asked, isStrict} = demand
+  demand.amounts = knownAmounts(asked, isStrict ? {has: name => limits.has(name) || !shared.has(name)} : limits)
+}
+
+export function knownAmounts(asked: Amounts, limits: Names): Amounts {
   for (const name of asked.keys())
     if (!limits.has(name)) return new Map([...asked].filter(([each]) => limits.has(each)))
   return asked

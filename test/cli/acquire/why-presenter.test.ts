@@ -188,6 +188,20 @@ describe('an explanation', () => {
     )
   })
 
+  it('names amounts and consumption of a limit that only the parent has', () => {
+    const usd = {...parseLimit('usd=$5/month@UTC'), level: 'parent', entity: 'team-1', requested: 30_000} as const
+    const configuredUsd = parseLimit('usd=$5/month@UTC')
+    const parent = limit({...empty, ...usd, configured: configuredUsd, drainedByOthers: 5_000_000})
+    const lines = whyLines(explanation([limit(), parent], {parent: 'team-1'}))
+    expect(lines[0]).toMatch(/^user-1, gpt-4: a request for 1 rpm and \$0\.03 usd is refused\./)
+    expect(lines).toContain('  consumed by  $5 in all, recorded for team-1 only (since 2026-01-02T03:00:00Z)')
+    expect(whyLines(explanation([parent], {parent: 'team-1'}))[0]).toMatch(/: a request for \$0\.03 usd is refused\./)
+    const both = [limit(), limit({level: 'parent', entity: 'team-1'})]
+    expect(whyLines(explanation(both, {parent: 'team-1'}))[0]).toBe(
+      'user-1, gpt-4: a request for 1 rpm is admitted now.',
+    )
+  })
+
   it('says when waiting does not help, and warns about an unknown entity', () => {
     const never = limit({...empty, requested: 500, retryAfterMs: Infinity})
     const lines = whyLines(explanation([never], {isRegistered: false}))

@@ -212,6 +212,25 @@ describeOnEngine('an explanation', () => {
     expect(later.limits.flatMap(({drainedBy}) => drainedBy)).toEqual([])
   })
 
+  it('L6 names no share of a child that moved in this hour', async () => {
+    const scene = new Scene(table)
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=100/min')
+    await scene.configure({level: 'entity', entity: 'team-1', resource: 'gpt-4'}, 'rpm=5/day')
+    const {entities} = new NamespaceRepository(scene.tenant, undefined)
+    for (const team of ['team-1', 'team-2']) await entities.create({id: team})
+    await entities.create({id: 'user-1', parent: 'team-2', cascade: true})
+    await entities.create({id: 'user-2', parent: 'team-1', cascade: true})
+    await entities.update('user-2', {name: 'renamed'})
+    await entities.update('user-1', {parent: 'team-1'})
+    await scene.limiter().acquire(request({rpm: 4}, 'user-1'))
+    await scene.limiter().acquire(request({rpm: 1}, 'user-2'))
+    await used(scene, 'user-1', {rpm: 94})
+    await used(scene, 'user-2', {rpm: 1})
+    await used(scene, 'team-1', {rpm: 5})
+    const limits = async () => (await ask(scene, {consume: {rpm: 1}})).limits.at(-1)
+    expect(await limits()).toMatchObject({drainedBy: [{entity: 'user-2', tokens: 1}], drainedByOthers: 4})
+  })
+
   it('omits a parent that is not charged', async () => {
     const scene = new Scene(table)
     await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=5/min')

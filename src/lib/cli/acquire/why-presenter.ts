@@ -137,9 +137,8 @@ function verdict(explanation: Explanation): string {
   const {resource, limits, admitted, retryAfterMs, atMs, basis, disabled} = explanation
   if (disabled) return disabledText(explanation, disabled)
   const entity = withName(explanation)
-  const own = limits.filter(({level}) => level === 'entity')
-  const units = new Map(own.flatMap(({name, configured: {unit}}) => (unit === undefined ? [] : [[name, unit]])))
-  const amounts = amountWords(Object.fromEntries(own.map(({name, requested}) => [name, requested])), units)
+  const units = new Map(limits.flatMap(({name, configured: {unit}}) => (unit === undefined ? [] : [[name, unit]])))
+  const amounts = amountWords(Object.fromEntries(limits.map(({name, requested}) => [name, requested])), units)
   const request = BASES[basis](amounts)
   if (isOverrun(explanation)) {
     const wait =
@@ -170,8 +169,12 @@ function limitLines(limit: ExplainedLimit, explanation: Explanation): string[] {
       : isOverdrawn(limit)
         ? 'is soft: it is overdrawn and refuses nothing'
         : 'has room'
-  const isShared = level === 'parent' || drainedBy.length > 0
-  const others = limit.drainedByOthers > 0 ? [`others ${count(limit.drainedByOthers)}`] : []
+  const isNamed = drainedBy.length > 0
+  const isShared = level === 'parent' || isNamed
+  const rest = count(limit.drainedByOthers)
+  // Spend on a limit that the children lack is recorded for the parent only.
+  const others =
+    limit.drainedByOthers > 0 ? [isNamed ? `others ${rest}` : `${rest} in all, recorded for ${entity} only`] : []
   const consumers = [...drainedBy.map(({entity: child, tokens}) => `${child} ${count(tokens)}`), ...others].join(', ')
   return factLines(`${name} of ${whose} ${state}`, {
     level: leftText(limit),

@@ -18,8 +18,10 @@ import type {PolicyScope} from '../../repository/limits/change-options.js'
 import {nothingApplies} from '../../repository/limits/checks.js'
 import {type Resolution, requireSupportedLimits} from '../../repository/limits/resolver.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
+import type {Audit} from '../../repository/table/audit.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
 import type {AccessSwitch, ConfigScope} from '../../schema/config-record.js'
+import type {EntityRecord} from '../../schema/entity-record.js'
 import type {StoredFeedback} from '../../schema/kind-attributes.js'
 import type {UsageRecord} from '../../schema/usage-record.js'
 import {resolveFamily, type SharedCharge, sharedCharge} from '../lookup/family-limits.js'
@@ -248,7 +250,7 @@ interface Drained {
 const NOT_SHARED: Drained = {charged: new Map(), children: []}
 
 async function consumers(
-  {entities, configs, usage}: NamespaceRepository,
+  {entities, configs, usage, audit}: NamespaceRepository,
   parent: string,
   resource: string,
   nowMs: number,
@@ -256,17 +258,30 @@ async function consumers(
   const children = new Map((await entities.children(parent)).map(each => [each.entity, each]))
   if (children.size === 0) return NOT_SHARED
   const {records} = await usage.ofResource(resource, {window: 'hourly', sinceMs: nowMs, untilMs: nowMs + 1})
+  const hourMs = Date.parse(windowStart('hourly', nowMs))
   const used = records.filter(({entity}) => children.has(entity))
   const charged = new Set<string>()
   await forEachConcurrently(chunksOf(used, 1), CONCURRENT_READS, async ([record]) => {
     const {entity} = record as UsageRecord
+    const child = children.get(entity) as EntityRecord
     const {cascade} = await configs.resolve({entity, resource})
-    if (sharedCharge(children.get(entity), cascade)?.charged) charged.add(entity)
+    // The hour of a child that moved includes charges to its former parent.
+    if (sharedCharge(child, cascade)?.charged && !(await hasMoved(audit, child, hourMs))) charged.add(entity)
   })
   return {
     charged: records.find(({entity}) => entity === parent)?.tokens ?? new Map(),
     children: used.filter(({entity}) => charged.has(entity)),
   }
+}
+
+/** Whether an entity's parent or cascade changed. Other clients do not count versions. */
+async function hasMoved(audit: Audit, {entity, version}: EntityRecord, sinceMs: number): Promise<boolean> {
+  if (version === 1) return false
+  const {records} = await audit.list({entity, sinceMs})
+  return records.some(({action, details}) => {
+    const {after} = details as {after?: {parent_id?: unknown; cascade?: unknown}}
+    return action === 'entity_parent_changed' || after?.parent_id !== undefined || after?.cascade !== undefined
+  })
 }
 
 function drainers({charged, children}: Drained, name: string): Pick<ExplainedLimit, 'drainedBy' | 'drainedByOthers'> {

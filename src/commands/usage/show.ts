@@ -20,7 +20,7 @@ export default class UsageShow extends StackCommand<typeof UsageShow> {
     'Shows usage of an entity, a resource, or an entity for one resource. On AWS, usage appears within 30 ' +
     'seconds by default, refusals up to 10 seconds later. The bar compares usage with the current limits. For an ' +
     'entity, also shows what is left of each quota and when it runs out. REFUSED counts requests that exceeded a ' +
-    'limit. Totals count a request once, even if it charges a parent.'
+    'limit. Totals count a request once, even if it charges its current parent.'
 
   static override args = {entity: string({description: 'Show only usage of this entity.', ignoreStdin: true})}
 
@@ -47,13 +47,15 @@ export default class UsageShow extends StackCommand<typeof UsageShow> {
     const page = {limit: all ? undefined : limit, cursor}
     const report = await reportUsage(namespace, {entity, resource, window, ...range}, page)
     const {windows, requests, refused, totals, next} = report
+    const isPart = next !== undefined || cursor !== undefined
+    const doubtful = isPart ? null : report.doubtful
     const budgets = await quotaBudgets(namespace, {entity, resource}, nowMs)
     this.log(usageTitle(scope))
     await this.list(usageListing(windows, scope, this.format === 'csv'))
-    for (const line of usageFooter(windows, report, {...scope, isPart: next !== undefined})) this.log(line)
+    for (const line of usageFooter(windows, report, {...scope, isPart})) this.log(line)
     if (process.stdout.isTTY) for (const line of sparkLines(windows, totals, scope)) this.log(line)
     this.print(budgetLines(budgets, units, nowMs))
     this.suggestNextPage(next)
-    return {...usageScopeJson(scope), requests, refused, windows, totals, budgets, next: next ?? null}
+    return {...usageScopeJson(scope), requests, doubtful, refused, windows, totals, budgets, next: next ?? null}
   }
 }

@@ -21,7 +21,7 @@ export default class UsageSummary extends StackCommand<typeof UsageSummary> {
     'Shows usage of an entity, of a resource over all entities (--resource), or of an entity for one resource. ' +
     'Averages cover only windows with usage. For an entity, also shows what is left of each quota and when it ' +
     'runs out. REFUSED counts requests that exceeded a limit. A cascading request also charges the parent, but ' +
-    'counts once here.'
+    'counts once here, by the current parents.'
 
   static override args = {entity: string({description: 'Show only usage of this entity.', ignoreStdin: true})}
 
@@ -44,15 +44,15 @@ export default class UsageSummary extends StackCommand<typeof UsageSummary> {
       import('../../lib/insight/usage/usage-report.js'),
       import('../../lib/insight/usage/budgets.js'),
     ])
-    const {totals, requests, refused, windows, complete} = await readWithProgress(onProgress =>
+    const {totals, requests, doubtful, refused, windows, complete} = await readWithProgress(onProgress =>
       totalUsage(namespace, {entity, resource, window, ...range}, onProgress),
     )
     const budgets = await quotaBudgets(namespace, {entity, resource}, nowMs)
     this.log(usageTitle(scope))
     await this.list(summaryListing(totals, scope, this.format === 'csv'))
-    if (windows > 0) this.print(['', summaryFooter({requests, refused}, windows)])
+    if (windows > 0) this.print(['', ...summaryFooter({requests, doubtful, refused}, windows)])
     this.print(budgetLines(budgets, units, nowMs))
     if (!complete) this.warn(partialText(windows))
-    return {...usageScopeJson(scope), requests, refused, windows, totals, budgets, complete}
+    return {...usageScopeJson(scope), requests, doubtful, refused, windows, totals, budgets, complete}
   }
 }

@@ -16,7 +16,7 @@ export default class UsageTop extends StackCommand<typeof UsageTop> {
   static override description =
     'Without --resource, includes every resource with its own limits or live buckets. Reads at most the newest ' +
     '1,000,000 windows per resource and warns if there are more; --window daily needs fewer. Cascading requests also ' +
-    'charge parents, so shares can add up to more than 100 %. A table shows ten rows, other formats show all.'
+    'charge parents, so shares can add up to more than 100 %. Use of a limit that only a parent has is recorded for the parent. A table shows ten rows, other formats show all.'
 
   static override flags = {
     ...usageFlags,
@@ -64,7 +64,7 @@ export default class UsageTop extends StackCommand<typeof UsageTop> {
     const {before, after} = topJson(scope, order, top)
     const listing = (some: readonly TopConsumer[]) => topListing(some, shown)
     await this.listAll({before, field: 'consumers', items: top.consumers, json: consumerJson, listing}, after)
-    for (const line of topFooter(top, resource)) this.log(line)
+    for (const line of topFooter(top, shown)) this.log(line)
     if (top.count < top.total) {
       this.sayPartlySorted(`--by selects the ${most} rows`)
       if (!isTable) this.logToStderr(topCutText(top))

@@ -80,7 +80,7 @@ describe('usage show', () => {
       '2026-11-01 10:00  tpm       5   1,000   <1 %  ░░░░░░░░░░         1        3           1,200',
       '2026-11-01 09:00  tpm       5   1,000   <1 %  ░░░░░░░░░░         1        0               0',
     ])
-    const totals = {requests: 2, refused: {requests: 3, byParent: 40}, totals: []}
+    const totals = {requests: 2, doubtful: 0, refused: {requests: 3, byParent: 40}, totals: []}
     expect(usageFooter(windows, totals, {window: 'hourly', isPart: false})[1]).toBe(
       'Total: 2 requests, 3 refused, 40 refused by the parent',
     )
@@ -105,17 +105,19 @@ describe('usage show', () => {
 
   it('shows totals in the footer, whether they are partial, and the meaning of 100 %', () => {
     const windows = [hour('10', 900, 3), hour('08', 100, 2)]
-    const totals = {requests: 5, refused: NONE, totals: [total(1000, windows[0]?.start ?? '')]}
+    const totals = {requests: 5, doubtful: 0, refused: NONE, totals: [total(1000, windows[0]?.start ?? '')]}
     expect(usageFooter(windows, totals, {window: 'daily', isPart: false})).toEqual([
       '',
       'Total: 5 requests',
       '  gpt-4: tpm 1,000',
       '100 % is the amount that the limit allows per day: its rate, its burst if larger, or its quota.',
     ])
-    expect(usageFooter(windows, {requests: 5, refused: NONE, totals: []}, {window: 'hourly', isPart: true})[1]).toBe(
-      'Total of the 2 windows shown: 5 requests',
-    )
-    expect(usageFooter([], {requests: 0, refused: NONE, totals: []}, {window: 'hourly', isPart: false})).toEqual([])
+    expect(
+      usageFooter(windows, {requests: 5, doubtful: 0, refused: NONE, totals: []}, {window: 'hourly', isPart: true})[1],
+    ).toBe('Total of the 2 windows shown: 5 requests')
+    expect(
+      usageFooter([], {requests: 0, doubtful: 0, refused: NONE, totals: []}, {window: 'hourly', isPart: false}),
+    ).toEqual([])
   })
 
   it('shows hours without usage as zero in sparklines', () => {
@@ -151,8 +153,11 @@ describe('usage summary and top', () => {
   })
 
   it('uses singular and plural in the footer', () => {
-    expect(summaryFooter({requests: 1, refused: NONE}, 1)).toBe('Total: 1 request in 1 window')
-    expect(summaryFooter({requests: 1000, refused: NONE}, 2)).toBe('Total: 1,000 requests in 2 windows')
+    expect(summaryFooter({requests: 1, doubtful: 0, refused: NONE}, 1)).toEqual(['Total: 1 request in 1 window'])
+    expect(summaryFooter({requests: 1000, doubtful: 2, refused: NONE}, 2)).toEqual([
+      'Total: 1,000 requests in 2 windows',
+      'Up to 2 requests and their tokens count twice: an entity changed its parent in this time.',
+    ])
   })
 
   it('counts consumers and names their resources in top', () => {
@@ -174,7 +179,8 @@ describe('usage summary and top', () => {
       },
     ]
     const names = {used: ['tpm'], overdrawn: ['tpm'], refused: ['tpm']}
-    const top = {consumers, count: 1, total: 2, names, resources: ['r', 's'], complete: true}
+    const found = {names, resources: ['r', 's'], complete: true, hasOthers: false, doubtful: 0}
+    const top = {consumers, count: 1, total: 2, ...found}
     expect(
       listedCsv(topListing(consumers, {by: 'requests', isByEntity: false, resource: 'r', names, isCsv: true}), PLAIN),
     ).toEqual(['entity,resource,share,requests,used-tpm,overdrawn-tpm,refused,refused-tpm', 'a,r,0.75,3,1234,2,2,5678'])
@@ -187,9 +193,16 @@ describe('usage summary and top', () => {
       {by: 'tpm', isByEntity: true},
       {by: 'refused', isByEntity: false},
     ])
-    expect(topFooter(top, undefined)).toEqual(['', '1 of 2 consumers (resources: r, s)'])
-    expect(topFooter(top, 'r')).toEqual(['', '1 of 2 consumers'])
-    expect(topFooter({...top, total: 0, resources: []}, undefined)).toEqual([
+    const requests = {by: 'requests', resource: undefined}
+    expect(topFooter(top, requests)).toEqual(['', '1 of 2 consumers (resources: r, s)'])
+    expect(topFooter(top, {...requests, resource: 'r'})).toEqual(['', '1 of 2 consumers'])
+    expect(topFooter({...top, hasOthers: true, doubtful: 7}, {by: 'usd', resource: 'r'})).toEqual([
+      '',
+      '1 of 2 consumers',
+      'Entities without recorded use of usd are not listed. Use of a limit that only a parent has is recorded for the parent.',
+      'Up to 7 requests and their tokens count twice: an entity changed its parent in this time.',
+    ])
+    expect(topFooter({...top, total: 0, resources: []}, requests)).toEqual([
       'Searched every resource with its own limits or live buckets (resources: none).',
     ])
   })
@@ -201,7 +214,7 @@ it('adds a column for overdrawn soft limits, and a note in the totals', async ()
   const windows = [{...hour('10', 1200), limits: [soft]}]
   const [header, row] = await listed(usageListing(windows, scope, false), PLAIN, 120)
   expect([header, row]).toEqual([expect.stringMatching(/REQUESTS +OVERDRAWN$/), expect.stringMatching(/1 +3$/)])
-  const totals = {requests: 1, refused: NONE, totals: [{...total(1200, ''), overdrawn: 1}]}
+  const totals = {requests: 1, doubtful: 0, refused: NONE, totals: [{...total(1200, ''), overdrawn: 1}]}
   expect(usageFooter(windows, totals, {window: 'hourly', isPart: false})).toContain(
     '  gpt-4: tpm 1,200 (overdrawn 1 time)',
   )

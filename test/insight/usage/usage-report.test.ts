@@ -86,6 +86,7 @@ describeOnEngine('reports on usage', () => {
     await use(tenant, 'e', 's', 3, {rpm: 100}, 4)
     expect(await totalUsage(own, {entity: 'e', ...range})).toEqual({
       requests: 9,
+      doubtful: 0,
       refused: {requests: 0, byParent: 0},
       windows: 3,
       complete: true,
@@ -165,7 +166,52 @@ describeOnEngine('reports on usage', () => {
     // The team got its limit, or u1 began to cascade, in the middle of the hour.
     await use(tenant, 'u1', 'r', 1, {rpm: 10}, 10)
     await use(tenant, 'team', 'r', 1, {rpm: 4}, 4)
-    expect(await totalUsage(own, {resource: 'r', ...range})).toMatchObject({requests: 10, totals: [{tokens: 10}]})
+    expect(await totalUsage(own, {resource: 'r', ...range})).toMatchObject({
+      requests: 10,
+      doubtful: 6,
+      totals: [{tokens: 10}],
+    })
+  })
+
+  it('L6 say how many requests may count twice after a move to another parent', async () => {
+    const tenant = newTenant(table)
+    const own = new NamespaceRepository(tenant, undefined)
+    for (const id of ['old', 'new']) await own.entities.create({id})
+    await own.entities.create({id: 'u1', parent: 'new', cascade: true})
+    await own.entities.create({id: 'u2', parent: 'old', cascade: true})
+    // u1 moved in the second hour.
+    for (const [hour, before, after] of [
+      [1, 5, 0],
+      [2, 3, 4],
+      [3, 0, 2],
+    ] as const) {
+      await use(tenant, 'u1', 'r', hour, {rpm: before + after}, before + after)
+      await use(tenant, 'u2', 'r', hour, {rpm: 1}, 1)
+      await use(tenant, 'old', 'r', hour, {rpm: before + 1}, before + 1)
+      if (after > 0) await use(tenant, 'new', 'r', hour, {rpm: after}, after)
+    }
+    const subject = {resource: 'r', ...range}
+    const total = await totalUsage(own, subject)
+    expect(total.doubtful).toBe(8)
+    expect(total.requests - total.doubtful).toBe(5 + 7 + 2 + 3)
+    expect(await reportUsage(own, subject, {})).toMatchObject({doubtful: 8})
+    expect(await topConsumers(own, {...subject, by: 'requests'})).toMatchObject({doubtful: 8})
+    expect(await totalUsage(own, {...subject, sinceMs: START + 3 * HOUR})).toMatchObject({requests: 3, doubtful: 0})
+  })
+
+  it('rank only entities that were charged for a limit', async () => {
+    const tenant = newTenant(table)
+    const own = new NamespaceRepository(tenant, undefined)
+    await own.entities.create({id: 'team'})
+    await own.entities.create({id: 'u1', parent: 'team', cascade: true})
+    await use(tenant, 'u1', 'r', 1, {rpm: 3}, 3)
+    await use(tenant, 'team', 'r', 1, {usd: 500}, 3)
+    const ranked = async (by: string) => {
+      const top = await topConsumers(own, {resource: 'r', ...range, by})
+      return [[...top.consumers].map(({entity, share}) => `${entity} ${share}`), top.total, top.hasOthers]
+    }
+    expect(await ranked('usd')).toEqual([['team 1'], 1, true])
+    expect(await ranked('requests')).toEqual([['team 1', 'u1 1'], 2, false])
   })
 
   it('terminate where parents form a cycle', async () => {
@@ -295,6 +341,8 @@ describeOnEngine('reports on usage', () => {
       resources: ['live', 'r'],
       complete: true,
       count: 3,
+      hasOthers: false,
+      doubtful: 0,
       names: {used: ['rpm', 'tpm'], overdrawn: [], refused: []},
     })
     expect((await ranked('tpm', 'r', 1)).consumers).toEqual(['large 0.99'])

@@ -114,7 +114,7 @@ function amountColumn<Row extends {readonly name?: string}>(
 
 export function usageFooter(
   windows: readonly UsageWindow[],
-  {requests, refused, totals}: UsageTotals,
+  {requests, doubtful, refused, totals}: UsageTotals,
   {window, units, isPart}: Pick<UsageScope, 'window' | 'units'> & {readonly isPart: boolean},
 ): string[] {
   if (windows.length === 0) return []
@@ -124,6 +124,8 @@ export function usageFooter(
     '',
     `${title}: ${formatPlural(requests, 'request')}${refusedText(refused)}`,
     ...figures,
+    // A page may lack the parents of its children.
+    ...(isPart ? [] : doubtfulLines(doubtful)),
     `100 % is the amount that the limit allows ${PER[window]}: its rate, its burst if larger, or its quota.`,
   ]
 }
@@ -185,8 +187,17 @@ export function summaryListing(totals: readonly LimitTotal[], scope: UsageScope,
   }
 }
 
-export function summaryFooter({requests, refused}: Omit<UsageTotals, 'totals'>, windows: number): string {
-  return `Total: ${formatPlural(requests, 'request')} in ${formatPlural(windows, 'window')}${refusedText(refused)}`
+export function summaryFooter({requests, refused, doubtful}: Omit<UsageTotals, 'totals'>, windows: number): string[] {
+  const total = `Total: ${formatPlural(requests, 'request')} in ${formatPlural(windows, 'window')}${refusedText(refused)}`
+  return [total, ...doubtfulLines(doubtful)]
+}
+
+/** Usage records do not name the parent of their time. */
+export function doubtfulLines(requests: number): string[] {
+  if (requests === 0) return []
+  return [
+    `Up to ${formatPlural(requests, 'request')} and their tokens count twice: an entity changed its parent in this time.`,
+  ]
 }
 
 export function partialText(windows: number): string {

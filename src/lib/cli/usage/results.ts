@@ -19,6 +19,10 @@ const usagePeakSchema = strictObject({
   start: z.string(),
 }).meta({id: 'UsagePeak'})
 
+const doubtfulSchema = z
+  .number()
+  .describe('Requests that may be counted twice, because an entity changed its parent in this time.')
+
 const overdrawnSchema = z.int().describe('Writes that left a soft limit in debt; 0 for other limits.')
 
 const usageTotalSchema = strictObject({
@@ -61,6 +65,7 @@ const budgetsShape = {
 export const usageShowResult = strictObject({
   ...usageScopeSchema.shape,
   requests: z.number().describe('Requests of these windows; cascading requests count once.'),
+  doubtful: doubtfulSchema.nullable().describe('As in `usage summary`; null for one page of several.'),
   refused: refusedRequestsSchema,
   windows: listOf({
     entity: z.string(),
@@ -90,6 +95,7 @@ export type UsageShowResult = ResultOf<typeof usageShowResult>
 export const usageSummaryResult = strictObject({
   ...usageScopeSchema.shape,
   requests: z.number(),
+  doubtful: doubtfulSchema,
   refused: refusedRequestsSchema,
   windows: z.int(),
   totals: z.array(usageTotalSchema),
@@ -146,6 +152,7 @@ export const usageTopResult = strictObject({
     share: z.number().describe('Part of the whole, from 0 to 1.'),
   }).describe('Largest first.'),
   total: z.int().describe('Number of consumers.'),
+  doubtful: doubtfulSchema,
   resources: z.array(z.string()).describe('Searched resources.'),
   complete: z.boolean().describe('False when consumers are missing: --limit was given, or not all usage was read.'),
 }).meta({title: 'zael usage top'})

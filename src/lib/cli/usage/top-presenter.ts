@@ -3,7 +3,7 @@ import {NOT_REFUSED, refusedTotal} from '../../insight/usage/refused.js'
 import type {TopConsumer, TopConsumers} from '../../insight/usage/usage-top.js'
 import type {Listing, ListingColumn} from '../output/listing.js'
 import {percentCell} from '../output/text-table.js'
-import {NOTHING_RECORDED, overdraftText, shareBar, type UsageScope, usageScopeJson} from './presenter.js'
+import {doubtfulLines, NOTHING_RECORDED, overdraftText, shareBar, type UsageScope, usageScopeJson} from './presenter.js'
 import type {UsageTopResult} from './results.js'
 
 export interface TopOrder {
@@ -76,10 +76,19 @@ function limitColumns({names: {used, overdrawn, refused}}: TopScope): ListingCol
   ]
 }
 
-export function topFooter({count, total, resources}: TopConsumers, resource: string | undefined): string[] {
+export function topFooter(
+  {count, total, resources, hasOthers, doubtful}: TopConsumers,
+  {resource, by}: Pick<TopScope, 'resource' | 'by'>,
+): string[] {
   const among = resource === undefined ? ` (resources: ${resources.join(', ') || 'none'})` : ''
   if (total === 0) return among === '' ? [] : [`Searched every resource with its own limits or live buckets${among}.`]
-  return ['', `${formatCount(count)} of ${formatCount(total)} consumers${among}`]
+  const others = `Entities without recorded use of ${by} are not listed. Use of a limit that only a parent has is recorded for the parent.`
+  return [
+    '',
+    `${formatCount(count)} of ${formatCount(total)} consumers${among}`,
+    ...(hasOthers ? [others] : []),
+    ...doubtfulLines(doubtful),
+  ]
 }
 
 /** Files have no footer. */
@@ -106,8 +115,8 @@ export function consumerJson({entity, resource, requests, share, limits, overdra
 export function topJson(
   scope: UsageScope,
   {by}: TopOrder,
-  {count, total, resources, complete}: TopConsumers,
+  {count, total, doubtful, resources, complete}: TopConsumers,
 ): {before: object; after: object} {
   const {entity: _, ...asked} = usageScopeJson(scope)
-  return {before: {...asked, by}, after: {total, resources, complete: complete && count === total}}
+  return {before: {...asked, by}, after: {total, doubtful, resources, complete: complete && count === total}}
 }

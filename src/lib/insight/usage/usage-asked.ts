@@ -31,11 +31,20 @@ export class AskedUsage {
   #charged = new ChargedWindow()
   #resource = ''
   #start = ''
+  #doubtful = 0
 
   /** `take` is called for each record, once its window is complete. */
   constructor(namespace: NamespaceRepository, take: (asked: AskedFigures, resource: string) => void) {
     this.#namespace = namespace
     this.#take = take
+  }
+
+  /**
+   * Requests of children that their parents were not charged for. If the child had another parent then, these requests
+   * count twice: that parent seems to have made them. If it had none, they count once.
+   */
+  get doubtful(): number {
+    return this.#doubtful
   }
 
   async add({entity, resource, start, totalEvents, tokens}: UsageRecord): Promise<void> {
@@ -52,6 +61,7 @@ export class AskedUsage {
     const {entities} = charged
     const parents = entities.length < 2 ? new Map<string, undefined>() : await this.#parentsOf(entities, resource)
     for (const asked of charged.asked(entity => parents.get(entity))) this.#take(asked, resource)
+    this.#doubtful += charged.uncharged(entity => parents.get(entity))
   }
 
   async #parentsOf(entities: readonly string[], resource: string): Promise<ReadonlyMap<string, string | undefined>> {
@@ -111,6 +121,20 @@ class ChargedWindow {
     const row = this.entities.push(entity) - 1
     this.#events.push(totalEvents)
     this.#tokens.add(row, tokens)
+  }
+
+  /** Requests of children that exceed those charged to their parents. */
+  uncharged(parentOf: (entity: string) => string | undefined): number {
+    const missing = new Map<string, number>()
+    for (const [row, entity] of this.entities.entries()) {
+      const parent = parentOf(entity)
+      if (parent !== undefined) missing.set(parent, (missing.get(parent) ?? 0) + (this.#events[row] as number))
+    }
+    for (const [row, entity] of this.entities.entries()) {
+      const asked = missing.get(entity)
+      if (asked !== undefined) missing.set(entity, asked - (this.#events[row] as number))
+    }
+    return [...missing.values()].reduce((sum, requests) => sum + Math.max(0, requests), 0)
   }
 
   /** A parent did not request what it was charged for its children. */

@@ -64,6 +64,8 @@ export interface LimitTotal {
 /** A cascading request counts once, but a refusal by both entity and parent counts for both. */
 export interface UsageTotals {
   readonly requests: number
+  /** Of these requests, so many may count twice: an entity changed its parent. */
+  readonly doubtful: number
   readonly refused: RefusedRequests
   readonly totals: readonly LimitTotal[]
 }
@@ -144,7 +146,7 @@ class UsageSum {
       const average = windows === 0 ? 0 : tokens / windows
       return {resource, name, tokens, overdrawn, windows, average, peak, refused: own}
     })
-    return {requests: this.#requests, refused, totals}
+    return {requests: this.#requests, doubtful: this.#asked.doubtful, refused, totals}
   }
 
   #addCharged(record: UsageRecord): void {

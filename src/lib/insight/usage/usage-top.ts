@@ -32,6 +32,10 @@ export interface TopConsumers {
   readonly resources: readonly string[]
   /** Names of limits that any consumer used, overdrew or was refused by. */
   readonly names: Readonly<Record<'used' | 'overdrawn' | 'refused', readonly string[]>>
+  /** Ranked by a limit, some entities were not charged for it and are not listed. */
+  readonly hasOthers: boolean
+  /** As in `UsageTotals`. */
+  readonly doubtful: number
   /** False: too much to read; the oldest windows or some resources are missing. */
   readonly complete: boolean
 }
@@ -56,6 +60,7 @@ export async function topConsumers(
   // In the unit of the ranking. A cascading request counts once.
   let whole = 0
   let windows = 0
+  let doubtful = 0
   for (const each of found.resources) {
     const asked = new AskedUsage(repository, ({totalEvents, tokens}) => {
       if (by !== 'refused') whole += by === 'requests' ? totalEvents : (tokens.get(by) ?? 0)
@@ -70,12 +75,13 @@ export async function topConsumers(
     }
     complete = (await walkUsage(repository, {...request, resource: each}, take)) && complete
     await asked.end()
+    doubtful += asked.doubtful
   }
   if (windows === 0 && resource !== undefined) await needResource(repository, resource)
-  return {...tallies.ranked({by, whole, most}), resources: found.resources, complete}
+  return {...tallies.ranked({by, whole, most}), resources: found.resources, doubtful, complete}
 }
 
-type Ranked = Pick<TopConsumers, 'consumers' | 'count' | 'total' | 'names'>
+type Ranked = Pick<TopConsumers, 'consumers' | 'count' | 'total' | 'names' | 'hasOthers'>
 
 /** One row per consumer. There may be a hundred thousand. */
 class Tallies {
@@ -115,7 +121,7 @@ class Tallies {
     const measures = this.#entities.map((_, row) => measure(row))
     const measureOf = (row: number) => measures[row] as number
     const ranked = [...measures.keys()]
-      .filter(row => by !== 'refused' || measureOf(row) > 0)
+      .filter(row => by === 'requests' || measureOf(row) !== 0)
       .sort((a, b) => measureOf(b) - measureOf(a) || (entityOf(a) < entityOf(b) ? -1 : 1))
     const shown = ranked.slice(0, most)
     const consumer = (row: number): TopConsumer => ({
@@ -133,7 +139,13 @@ class Tallies {
         for (const row of shown) yield consumer(row)
       },
     }
-    return {consumers, count: shown.length, total: ranked.length, names: this.#names()}
+    return {
+      consumers,
+      count: shown.length,
+      total: ranked.length,
+      names: this.#names(),
+      hasOthers: isLimit && ranked.length < measures.length,
+    }
   }
 
   #names(): TopConsumers['names'] {

@@ -5,6 +5,7 @@ import {listFlags, pageFlags} from '../../lib/cli/output/listing.js'
 import {
   budgetLines,
   DEFAULT_RANGE_MS,
+  parentOnlyLines,
   sparkLines,
   usageFooter,
   usageListing,
@@ -40,9 +41,10 @@ export default class UsageShow extends StackCommand<typeof UsageShow> {
     const namespace = await this.stack.namespace()
     const units = await namespace.configs.units()
     const scope = {entity, resource, window, range, units}
-    const [{reportUsage}, {quotaBudgets}] = await Promise.all([
+    const [{reportUsage}, {quotaBudgets}, {parentOnlyLimits}] = await Promise.all([
       import('../../lib/insight/usage/usage-report.js'),
       import('../../lib/insight/usage/budgets.js'),
+      import('../../lib/insight/lookup/family-limits.js'),
     ])
     const page = {limit: all ? undefined : limit, cursor}
     const report = await reportUsage(namespace, {entity, resource, window, ...range}, page)
@@ -50,12 +52,14 @@ export default class UsageShow extends StackCommand<typeof UsageShow> {
     const isPart = next !== undefined || cursor !== undefined
     const doubtful = isPart ? null : report.doubtful
     const budgets = await quotaBudgets(namespace, {entity, resource}, nowMs)
+    const parentOnly = await parentOnlyLimits(namespace, entity, windows)
     this.log(usageTitle(scope))
     await this.list(usageListing(windows, scope, this.format === 'csv'))
     for (const line of usageFooter(windows, report, {...scope, isPart})) this.log(line)
     if (process.stdout.isTTY) for (const line of sparkLines(windows, totals, scope)) this.log(line)
-    this.print(budgetLines(budgets, units, nowMs))
+    this.print([...budgetLines(budgets, units, nowMs), ...parentOnlyLines(parentOnly)])
     this.suggestNextPage(next)
-    return {...usageScopeJson(scope), requests, doubtful, refused, windows, totals, budgets, next: next ?? null}
+    const counts = {requests, doubtful, refused, windows, totals}
+    return {...usageScopeJson(scope), ...counts, budgets, parentOnly, next: next ?? null}
   }
 }

@@ -5,6 +5,7 @@ import {listFlags} from '../../lib/cli/output/listing.js'
 import {
   budgetLines,
   DEFAULT_RANGE_MS,
+  parentOnlyLines,
   partialText,
   readWithProgress,
   summaryFooter,
@@ -40,19 +41,21 @@ export default class UsageSummary extends StackCommand<typeof UsageSummary> {
     const namespace = await this.stack.namespace()
     const units = await namespace.configs.units()
     const scope = {entity, resource, window, range, units}
-    const [{totalUsage}, {quotaBudgets}] = await Promise.all([
+    const [{totalUsage}, {quotaBudgets}, {parentOnlyLimits}] = await Promise.all([
       import('../../lib/insight/usage/usage-report.js'),
       import('../../lib/insight/usage/budgets.js'),
+      import('../../lib/insight/lookup/family-limits.js'),
     ])
     const {totals, requests, doubtful, refused, windows, complete} = await readWithProgress(onProgress =>
       totalUsage(namespace, {entity, resource, window, ...range}, onProgress),
     )
     const budgets = await quotaBudgets(namespace, {entity, resource}, nowMs)
+    const parentOnly = await parentOnlyLimits(namespace, entity, totals)
     this.log(usageTitle(scope))
     await this.list(summaryListing(totals, scope, this.format === 'csv'))
     if (windows > 0) this.print(['', ...summaryFooter({requests, doubtful, refused}, windows)])
-    this.print(budgetLines(budgets, units, nowMs))
+    this.print([...budgetLines(budgets, units, nowMs), ...parentOnlyLines(parentOnly)])
     if (!complete) this.warn(partialText(windows))
-    return {...usageScopeJson(scope), requests, doubtful, refused, windows, totals, budgets, complete}
+    return {...usageScopeJson(scope), requests, doubtful, refused, windows, totals, budgets, parentOnly, complete}
   }
 }

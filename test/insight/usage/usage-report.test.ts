@@ -1,7 +1,9 @@
 import {expect, it} from 'vitest'
+import {parentOnlyLines} from '../../../src/lib/cli/usage/presenter.js'
 import {topListing} from '../../../src/lib/cli/usage/top-presenter.js'
 import {parseLimits} from '../../../src/lib/core/limits/limit-text.js'
 import {windowStart} from '../../../src/lib/core/window.js'
+import {parentOnlyLimits} from '../../../src/lib/insight/lookup/family-limits.js'
 import {NOT_REFUSED, refusedTotal} from '../../../src/lib/insight/usage/refused.js'
 import {reportUsage, totalUsage, walkUsage} from '../../../src/lib/insight/usage/usage-report.js'
 import {topConsumers} from '../../../src/lib/insight/usage/usage-top.js'
@@ -212,6 +214,25 @@ describeOnEngine('reports on usage', () => {
     }
     expect(await ranked('usd')).toEqual([['team 1'], 1, true])
     expect(await ranked('requests')).toEqual([['team 1', 'u1 1'], 2, false])
+  })
+
+  it('L6 name the limits that are charged to the parent only', async () => {
+    const tenant = newTenant(table)
+    const own = new NamespaceRepository(tenant, undefined)
+    await own.entities.create({id: 'team'})
+    await own.entities.create({id: 'u1', parent: 'team', cascade: true})
+    await own.entities.create({id: 'apart', parent: 'team'})
+    await own.configs.set({level: 'resource', resource: 'r'}, parseLimits(['rpm=10', 'tpm=5']))
+    await own.configs.set({level: 'entity', entity: 'team', resource: 'r'}, parseLimits(['rpm=10', 'usd=$5/month@UTC']))
+    await own.configs.set({level: 'resource', resource: 's'}, parseLimits(['rpm=10']))
+    const used = ['s', 'r', 'r'].map(resource => ({resource}))
+    expect(await parentOnlyLimits(own, 'u1', used)).toEqual([{resource: 'r', parent: 'team', limits: ['usd']}])
+    for (const entity of ['team', 'apart', 'unknown', undefined])
+      expect(await parentOnlyLimits(own, entity, used)).toEqual([])
+    expect(parentOnlyLines([{resource: 'r', parent: 'team', limits: ['eur', 'usd']}])).toEqual([
+      '',
+      'Requests for r charge eur and usd to the parent team only. See: zael usage show team',
+    ])
   })
 
   it('terminate where parents form a cycle', async () => {

@@ -1,6 +1,16 @@
 import {BLOCKS, gauge, sparkline, WHOLE_BLOCKS} from '../../core/text/gauge.js'
-import {formatCount, formatMinute, formatPercent, formatPlural, formatSpan, formatTokens} from '../../core/text/text.js'
+import {
+  formatCount,
+  formatList,
+  formatMinute,
+  formatPercent,
+  formatPlural,
+  formatSpan,
+  formatTokens,
+  shellWord,
+} from '../../core/text/text.js'
 import type {Window} from '../../core/window.js'
+import type {ParentOnlyLimits} from '../../insight/lookup/family-limits.js'
 import type {QuotaBudget} from '../../insight/usage/budgets.js'
 import type {LimitRefused} from '../../insight/usage/refused.js'
 import type {
@@ -129,6 +139,12 @@ export function usageFooter(
     `100 % is the amount that the limit allows ${PER[window]}: its rate, its burst if larger, or its quota.`,
   ]
 }
+
+export const parentOnlyLines = (shared: readonly ParentOnlyLimits[]): string[] =>
+  shared.flatMap(({resource, parent, limits}) => [
+    '',
+    `Requests for ${resource} charge ${formatList(limits)} to the parent ${parent} only. See: zael usage show ${shellWord(parent)}`,
+  ])
 
 /** Amounts first, then when the quota resets and when it is used up. */
 export function budgetLines(budgets: readonly QuotaBudget[], units: LimitUnits, nowMs: number): string[] {

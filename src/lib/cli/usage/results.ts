@@ -62,6 +62,14 @@ const budgetsShape = {
   }).describe('Used quotas of the entity in their current period, now; empty without an entity.'),
 }
 
+const parentOnlyShape = {
+  parentOnly: listOf({
+    resource: z.string(),
+    parent: z.string(),
+    limits: z.array(z.string()).describe('Names.'),
+  }).describe('Limits that requests of the entity charge to its parent only; their usage is recorded there.'),
+}
+
 export const usageShowResult = strictObject({
   ...usageScopeSchema.shape,
   requests: z.number().describe('Requests of these windows; cascading requests count once.'),
@@ -88,6 +96,7 @@ export const usageShowResult = strictObject({
   }).describe('Newest first.'),
   totals: z.array(usageTotalSchema).describe('Totals of the windows on this page.'),
   ...budgetsShape,
+  ...parentOnlyShape,
   next: textOrNull.describe('Cursor of the next page.'),
 }).meta({title: 'zael usage show'})
 export type UsageShowResult = ResultOf<typeof usageShowResult>
@@ -100,6 +109,7 @@ export const usageSummaryResult = strictObject({
   windows: z.int(),
   totals: z.array(usageTotalSchema),
   ...budgetsShape,
+  ...parentOnlyShape,
   complete: z.boolean().describe('False when only the newest windows were counted.'),
 }).meta({title: 'zael usage summary'})
 export type UsageSummaryResult = ResultOf<typeof usageSummaryResult>

@@ -63,3 +63,29 @@ function inUnits(resolution: Resolution, units: UnitsByLimit): Resolution {
   const trace = resolution.trace.map(each => ({...each, limits: withUnits(each.limits, units)}))
   return {...resolution, limits: withUnits(resolution.limits, units), trace}
 }
+
+/** Limits of a resource that the entity's requests charge to its parent only. */
+export interface ParentOnlyLimits {
+  readonly resource: string
+  readonly parent: string
+  readonly limits: readonly string[]
+}
+
+/** Usage of these limits is not recorded for the entity. Without resources that have none. */
+export async function parentOnlyLimits(
+  {configs, entities}: {readonly configs: Configs; readonly entities: Entities},
+  entity: string | undefined,
+  used: readonly {readonly resource: string}[],
+): Promise<ParentOnlyLimits[]> {
+  const record = entity === undefined ? undefined : await entities.get(entity)
+  if (record?.parent === undefined) return []
+  const {entity: child, parent} = record
+  const resources = new Set(used.map(({resource}) => resource))
+  const found = [...resources].sort().map(async resource => {
+    const [own, shared] = await Promise.all([child, parent].map(whose => configs.resolve({entity: whose, resource})))
+    const names = new Set(own?.limits.map(({name}) => name))
+    const limits = (shared?.limits ?? []).flatMap(({name}) => (names.has(name) ? [] : [name]))
+    return sharedCharge(record, own?.cascade)?.charged && limits.length > 0 ? [{resource, parent, limits}] : []
+  })
+  return (await Promise.all(found)).flat()
+}

@@ -47,6 +47,7 @@ describeOnEngine('zael usage', () => {
 
       Total: 100 requests
         gpt-4: rpm 100, tpm 913,345
+      Up to 10 requests and their tokens count twice if an entity changed its parent in this time.
       100 % is the amount that the limit allows per hour: its rate, its burst if larger, or its quota.
       "
     `)
@@ -121,6 +122,7 @@ describeOnEngine('zael usage', () => {
       user-1  search                  5 %  ░░░░░░░░░░         5  rpm 5
 
       3 of 3 consumers (resources: gpt-4, search)
+      Up to 10 requests and their tokens count twice if an entity changed its parent in this time.
       "
     `)
     expect(await cli.show(`usage top --resource gpt-4 --by tpm --limit 1 ${DAY}`, 120)).toMatchInlineSnapshot(`
@@ -129,6 +131,7 @@ describeOnEngine('zael usage', () => {
       user-1         >99 %  ██████████        90  rpm 90, tpm 912,345
 
       1 of 2 consumers
+      Up to 10 requests and their tokens count twice if an entity changed its parent in this time.
       "
     `)
     const top = await cli.tell(`usage top ${DAY}`)

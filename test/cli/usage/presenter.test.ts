@@ -156,7 +156,7 @@ describe('usage summary and top', () => {
     expect(summaryFooter({requests: 1, doubtful: 0, refused: NONE}, 1)).toEqual(['Total: 1 request in 1 window'])
     expect(summaryFooter({requests: 1000, doubtful: 2, refused: NONE}, 2)).toEqual([
       'Total: 1,000 requests in 2 windows',
-      'Up to 2 requests and their tokens may count twice: an entity changed its parent in this time.',
+      'Up to 2 requests and their tokens count twice if an entity changed its parent in this time.',
     ])
   })
 
@@ -200,7 +200,7 @@ describe('usage summary and top', () => {
       '',
       '1 of 2 consumers',
       'Entities without recorded use of usd are not listed. Use of a limit that only a parent has is recorded for the parent.',
-      'Up to 7 requests and their tokens may count twice: an entity changed its parent in this time.',
+      'Up to 7 requests and their tokens count twice if an entity changed its parent in this time.',
     ])
     expect(topFooter({...top, total: 0, resources: []}, requests)).toEqual([
       'Searched every resource with its own limits or live buckets (resources: none).',

@@ -170,7 +170,7 @@ describeOnEngine('reports on usage', () => {
     await use(tenant, 'team', 'r', 1, {rpm: 4}, 4)
     expect(await totalUsage(own, {resource: 'r', ...range})).toMatchObject({
       requests: 10,
-      doubtful: 6,
+      doubtful: 0,
       totals: [{tokens: 10}],
     })
   })

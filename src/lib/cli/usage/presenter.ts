@@ -212,7 +212,7 @@ export function summaryFooter({requests, refused, doubtful}: Omit<UsageTotals, '
 export function doubtfulLines(requests: number): string[] {
   if (requests === 0) return []
   return [
-    `Up to ${formatPlural(requests, 'request')} and their tokens may count twice: an entity changed its parent in this time.`,
+    `Up to ${formatPlural(requests, 'request')} and their tokens count twice if an entity changed its parent in this time.`,
   ]
 }
 

@@ -21,7 +21,7 @@ const usagePeakSchema = strictObject({
 
 const doubtfulSchema = z
   .number()
-  .describe('Requests that may be counted twice, because an entity changed its parent in this time.')
+  .describe('Requests that are counted twice if an entity changed its parent in this time.')
 
 const overdrawnSchema = z.int().describe('Writes that left a soft limit in debt; 0 for other limits.')
 

@@ -40,8 +40,8 @@ export class AskedUsage {
   }
 
   /**
-   * Requests of children that their parents were not charged for. If the child had another parent then, these requests
-   * count twice: that parent seems to have made them. If it had none, they count once.
+   * At most so many requests count twice. If a parent was not charged for requests of a child, the child may have had
+   * another parent then, which seems to have made them itself.
    */
   get doubtful(): number {
     return this.#doubtful
@@ -60,8 +60,16 @@ export class AskedUsage {
     this.#charged = new ChargedWindow()
     const {entities} = charged
     const parents = entities.length < 2 ? new Map<string, undefined>() : await this.#parentsOf(entities, resource)
-    for (const asked of charged.asked(entity => parents.get(entity))) this.#take(asked, resource)
-    this.#doubtful += charged.uncharged(entity => parents.get(entity))
+    const parentOf = (entity: string) => parents.get(entity)
+    const uncharged = charged.uncharged(parentOf)
+    let [row, others] = [0, 0]
+    for (const asked of charged.asked(parentOf)) {
+      this.#take(asked, resource)
+      const parent = parentOf(entities[row++] as string)
+      if (parent === undefined || !uncharged.has(parent)) others += Math.max(0, asked.totalEvents)
+    }
+    const missing = [...uncharged.values()].reduce((sum, requests) => sum + requests, 0)
+    this.#doubtful += Math.min(missing, others)
   }
 
   async #parentsOf(entities: readonly string[], resource: string): Promise<ReadonlyMap<string, string | undefined>> {
@@ -123,8 +131,8 @@ class ChargedWindow {
     this.#tokens.add(row, tokens)
   }
 
-  /** Requests of children that exceed those charged to their parents. */
-  uncharged(parentOf: (entity: string) => string | undefined): number {
+  /** By parent: requests of its children that exceed those charged to it. */
+  uncharged(parentOf: (entity: string) => string | undefined): ReadonlyMap<string, number> {
     const missing = new Map<string, number>()
     for (const [row, entity] of this.entities.entries()) {
       const parent = parentOf(entity)
@@ -134,7 +142,7 @@ class ChargedWindow {
       const asked = missing.get(entity)
       if (asked !== undefined) missing.set(entity, asked - (this.#events[row] as number))
     }
-    return [...missing.values()].reduce((sum, requests) => sum + Math.max(0, requests), 0)
+    return new Map([...missing].filter(([, requests]) => requests > 0))
   }
 
   /** A parent did not request what it was charged for its children. */

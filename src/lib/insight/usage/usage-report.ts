@@ -64,7 +64,7 @@ export interface LimitTotal {
 /** A cascading request counts once, but a refusal by both entity and parent counts for both. */
 export interface UsageTotals {
   readonly requests: number
-  /** Of these requests, so many may count twice: an entity changed its parent. */
+  /** Of these requests, up to so many count twice if an entity changed its parent. */
   readonly doubtful: number
   readonly refused: RefusedRequests
   readonly totals: readonly LimitTotal[]

@@ -121,7 +121,7 @@ describe('the types of results', () => {
     >()
     expectTypeOf<keyof ApplyResult>().toEqualTypeOf<keyof NonNullable<LimitsApplyResult['result']>>()
     expectTypeOf<keyof CostReport | 'prices'>().toEqualTypeOf<keyof CostResult>()
-    expectTypeOf<Exclude<keyof Impact, 'isComplete'> | 'complete'>().toEqualTypeOf<
+    expectTypeOf<Exclude<keyof Impact, 'isComplete' | 'openMs'> | 'complete' | 'open'>().toEqualTypeOf<
       Exclude<keyof ImpactJson, 'window' | 'since' | 'until'>
     >()
     expectTypeOf<Exclude<keyof EntityImpact, 'isExact' | 'boostedUntilMs'>>().toEqualTypeOf<

@@ -16,7 +16,7 @@ export default class LimitsImpact extends StackCommand<typeof LimitsImpact> {
     'Compares the usage of the last week with the limits after `zael limits set`. Writes nothing. Calendar quotas ' +
     'are exact. For other limits, "refused" is certain; "perhaps" depends on unrecorded request times; "in ' +
     'bursts" means that at most half of the allowance was used, so only bursts above twice the average are ' +
-    'refused. Raised limits refuse nothing new. Ignores past refusals.'
+    'refused. The current window counts up to now. Raised limits refuse nothing new. Ignores past refusals.'
 
   static override args = {
     limits: string({description: 'Limits such as rpm=100/min.', required: true, multiple: true, ignoreStdin: true}),

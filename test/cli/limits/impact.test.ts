@@ -1,4 +1,5 @@
 import {expect, it} from 'vitest'
+import {windowStart} from '../../../src/lib/core/window.js'
 import {Repository} from '../../../src/lib/repository/repository.js'
 import {encodeUsage} from '../../../src/lib/schema/usage-record.js'
 import {tableCli} from '../../e2e/table-cli.js'
@@ -74,5 +75,24 @@ describeOnEngine('zael limits impact', () => {
     )
     const {found} = await cli.tell(`limits impact --resource gpt-4 rpm=100 ${RANGE}`)
     expect(Date.parse(found[0].boostedUntil)).toBeGreaterThan(Date.now())
+  })
+
+  it('says that the current hour is compared with the part that has passed', async () => {
+    const repository = new Repository({stack: table.name, transport: table.transport})
+    const {id} = (await repository.namespaces.register('default')).namespace
+    await cli.run('limits set --resource open rpm=100k')
+    // The next one too, in case it begins during this test.
+    const starts = [0, 3_600_000].map(ms => windowStart('hourly', Date.now() + ms))
+    for (const start of starts) {
+      const counted = {tokens: new Map([['rpm', 90_000]]), totalEvents: 90_000, ttlSeconds: undefined}
+      const record = {namespace: id, entity: 'new', resource: 'open', window: 'hourly', start, ...counted} as const
+      await put({...newTenant(table), namespace: id}, encodeUsage(record))
+    }
+    const {stdout} = await cli.run('limits impact --resource open rpm=50k')
+    expect(stdout).toMatch(
+      /^The hour from [-\d]+ \d\d:00 is still open: its usage is compared with the allowance of its first \d+ (ms|s|min)/m,
+    )
+    const {open} = await cli.tell('limits impact --resource open rpm=50k')
+    expect(starts).toContain(open.replace('.000Z', 'Z'))
   })
 })

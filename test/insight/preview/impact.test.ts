@@ -7,7 +7,9 @@ import {encodeUsage} from '../../../src/lib/schema/usage-record.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'
 import {newTenant, put, type TestTenant} from '../../repository/namespace-table.js'
 
-const range = {window: 'hourly', sinceMs: Date.UTC(2026, 10, 2), untilMs: Date.UTC(2026, 10, 3)} as const
+const HOUR_MS = 3_600_000
+const [sinceMs, untilMs] = [Date.UTC(2026, 10, 2), Date.UTC(2026, 10, 3)]
+const range = {window: 'hourly', sinceMs, untilMs, nowMs: untilMs} as const
 
 describeOnEngine('the impact of a change', () => {
   const table = useTable()
@@ -39,6 +41,7 @@ describeOnEngine('the impact of a change', () => {
       entities: 2,
       others: 1,
       windows: 2,
+      openMs: undefined,
       changed: ['rpm'],
       unrecorded: [],
       isComplete: true,
@@ -105,8 +108,9 @@ describeOnEngine('the impact of a change', () => {
     const gpt4 = {level: 'resource', resource: 'gpt-4'} as const
     expect(await impact(own, gpt4, 'usd=5')).toMatchObject({found: [], changed: ['usd'], unrecorded: ['usd']})
     expect(await impact(own, gpt4, 'rpm=1000')).toMatchObject({found: [], entities: 2, changed: [], unrecorded: []})
-    const nowhere = {found: [], entities: 0, others: 0, windows: 0, changed: [], unrecorded: [], isComplete: true}
-    expect(await impact(own, {level: 'resource', resource: 'gtp-4'}, 'rpm=1')).toEqual(nowhere)
+    const nowhere = {found: [], entities: 0, others: 0, windows: 0, changed: [], unrecorded: []}
+    const unknown = await impact(own, {level: 'resource', resource: 'gtp-4'}, 'rpm=1')
+    expect(unknown).toEqual({...nowhere, openMs: undefined, isComplete: true})
   })
 
   it('reads each window a fixed number of times, however many there are', async () => {
@@ -136,6 +140,26 @@ describeOnEngine('the impact of a change', () => {
       return looks / count
     }
     expect(await looksPerWindow(400)).toBe(await looksPerWindow(20))
+  })
+
+  it('compares an open window with the allowance of the time that has passed', async () => {
+    const {own} = await setUp()
+    const gpt4 = {level: 'resource', resource: 'gpt-4'} as const
+    const preview = await own.configs.preview(gpt4, parseLimits(['rpm=200']))
+    const at = async (minutes: number) => {
+      const {found, openMs} = await impactOf(own, [preview], {
+        ...range,
+        nowMs: sinceMs + 5 * HOUR_MS + minutes * 60_000,
+      })
+      return [
+        openMs,
+        found.map(({entity, verdict, peak}) => `${verdict} ${entity}: ${peak?.tokens} of ${peak?.allowed}`),
+      ]
+    }
+    // 200 at once and 200 a minute. 9,000 requests: in ten minutes too many, in a whole hour not.
+    expect(await at(10)).toEqual([sinceMs + 5 * HOUR_MS, ['refused large: 9000 of 2200']])
+    expect(await at(50)).toEqual([sinceMs + 5 * HOUR_MS, ['possible large: 9000 of 10200']])
+    expect(await at(60)).toEqual([undefined, ['possible large: 9000 of 12200']])
   })
 
   it('is empty for a raised limit', async () => {

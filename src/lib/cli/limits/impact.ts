@@ -1,6 +1,7 @@
 import {boolean} from '@oclif/core/flags'
 import {rateText} from '../../core/limits/boost-text.js'
-import {formatCount, formatList, formatPlural, formatTokens} from '../../core/text/text.js'
+import {formatCount, formatList, formatPlural, formatSpan, formatTokens} from '../../core/text/text.js'
+import {windowStart} from '../../core/window.js'
 import type {EntityImpact, Impact, ImpactRange} from '../../insight/preview/impact.js'
 import type {ProposedChange} from '../../insight/preview/level-limits.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
@@ -20,9 +21,13 @@ export async function readImpact(
   namespace: NamespaceRepository,
   changes: readonly ProposedChange[],
   nowMs: number,
-  range: ImpactRange = {window: 'hourly', sinceMs: Math.max(0, nowMs - IMPACT_MS), untilMs: Math.floor(nowMs) + 1},
+  {window, sinceMs, untilMs}: Omit<ImpactRange, 'nowMs'> = {
+    ...{window: 'hourly', sinceMs: Math.max(0, nowMs - IMPACT_MS), untilMs: Math.floor(nowMs) + 1},
+  },
 ): Promise<{impact: Impact; range: ImpactRange}> {
   const {impactOf} = await import('../../insight/preview/impact.js')
+  // The first window is read from its start.
+  const range = {window, sinceMs: Date.parse(windowStart(window, sinceMs)), untilMs, nowMs}
   return {impact: await impactOf(namespace, changes, range), range}
 }
 
@@ -82,13 +87,14 @@ function refusedText({refusedTokens, isExact, limit}: EntityImpact): string {
 const minute = (ms: number): string => new Date(ms).toISOString().slice(0, 16).replace('T', ' ')
 
 export function impactLines(impact: Impact, range: ImpactRange): string[] {
-  const {found, unrecorded, isComplete} = impact
+  const {found, openMs, unrecorded, isComplete} = impact
   const boosted = new Set(found.flatMap(({entity, boostedUntilMs}) => (boostedUntilMs === undefined ? [] : [entity])))
   const hours = {hourly: 'an hour', daily: 'a day', monthly: 'a month'}[range.window]
   const has = (wanted: EntityImpact['verdict']) => found.some(({verdict}) => verdict === wanted)
   return [
     summaryText(impact, range),
     ...(unrecorded.length > 0 && isComparable(impact) ? [unrecordedText(impact)] : []),
+    ...(openMs === undefined || !isComparable(impact) ? [] : [openText(openMs, range)]),
     ...(has('possible') ? [`Perhaps: depends on request times within ${hours}, which are not recorded.`] : []),
     ...(has('bursts')
       ? [
@@ -124,6 +130,12 @@ function summaryText(impact: Impact, {window, sinceMs, untilMs}: ImpactRange): s
   )
 }
 
+function openText(openMs: number, {window, nowMs}: ImpactRange): string {
+  const name = {hourly: 'hour', daily: 'day', monthly: 'month'}[window]
+  const part = formatSpan(Math.max(1000, nowMs - openMs))
+  return `The ${name} from ${minute(openMs)} is still open: its usage is compared with the allowance of its first ${part}.`
+}
+
 function unrecordedText({unrecorded}: Impact): string {
   return `No usage is recorded for ${formatList(unrecorded)}, so ${unrecorded.length === 1 ? 'it' : 'they'} cannot be compared.`
 }
@@ -144,12 +156,13 @@ export async function impactText(
 }
 
 export function impactJson(impact: Impact, {window, sinceMs, untilMs}: ImpactRange): ImpactJson {
-  const {found, isComplete, ...counts} = impact
+  const {found, isComplete, openMs, ...counts} = impact
   return {
     window,
     since: new Date(sinceMs).toISOString(),
     until: new Date(untilMs).toISOString(),
     ...counts,
+    open: openMs === undefined ? null : new Date(openMs).toISOString(),
     complete: isComplete,
     found: found.map(({limit, isExact, peak, boostedUntilMs, ...rest}) => ({
       ...rest,

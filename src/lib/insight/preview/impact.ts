@@ -3,7 +3,7 @@ import {kindedRateOf} from '../../core/calendar/kind-definition.js'
 import {isSessionReset, type Limit} from '../../core/limits/limit.js'
 import type {ResetClock} from '../../core/limits/limit-kind.js'
 import {DEFAULT_RESOURCE} from '../../core/names.js'
-import {type Window, windowEndMs} from '../../core/window.js'
+import {type Window, windowEndMs, windowStart} from '../../core/window.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
 import type {ConfigScope} from '../../schema/config-record.js'
 import type {UsageRecord} from '../../schema/usage-record.js'
@@ -18,6 +18,8 @@ export interface ImpactRange {
   readonly window: Window
   readonly sinceMs: number
   readonly untilMs: number
+  /** A window that is open then is compared with the allowance of the time until then. */
+  readonly nowMs: number
 }
 
 export interface EntityImpact extends LimitImpact {
@@ -34,6 +36,8 @@ export interface Impact {
   readonly entities: number
   readonly others: number
   readonly windows: number
+  /** Start of a compared window that has not ended, epoch ms. */
+  readonly openMs: number | undefined
   readonly changed: readonly string[]
   /** Changed limits without recorded usage: their impact is unknown. */
   readonly unrecorded: readonly string[]
@@ -62,13 +66,16 @@ export async function impactOf(
   })
   const found = concerned.flatMap(({pair: {entity, resource, records}, present, limits, boostedUntilMs}) =>
     limits.map(limit => {
-      const windows = windowsOf([...records.values()], limit.name)
+      const windows = windowsOf([...records.values()], limit.name, range.nowMs)
       const before = present.find(({name}) => name === limit.name)
       return {entity, resource, limit, boostedUntilMs, ...limitImpact(limit, windows, before)}
     }),
   )
   const used = new Set<string>()
+  const open = windowStart(range.window, range.nowMs)
+  let isOpen = false
   for (const {pair} of concerned) {
+    isOpen ||= pair.records.has(open)
     for (const {tokens} of pair.records.values()) for (const [name, count] of tokens) if (count > 0) used.add(name)
   }
   const changed = [...new Set(concerned.flatMap(({limits}) => limits.map(({name}) => name)))].sort()
@@ -79,6 +86,7 @@ export async function impactOf(
     entities: entities.size,
     others: others.size,
     windows: concerned.reduce((sum, {pair}) => sum + pair.records.size, 0),
+    openMs: isOpen ? Date.parse(open) : undefined,
     changed,
     unrecorded: changed.filter(name => !used.has(name)),
     isComplete,
@@ -94,10 +102,10 @@ function byWeight(a: EntityImpact, b: EntityImpact): number {
 
 const shareOf = ({peak}: EntityImpact): number => (peak ? peak.tokens / Math.max(1, peak.allowed) : 0)
 
-function windowsOf(records: readonly UsageRecord[], limit: string): RecordedWindow[] {
+function windowsOf(records: readonly UsageRecord[], limit: string, nowMs: number): RecordedWindow[] {
   return records.map(({window, start, tokens, totalEvents}) => ({
     startMs: Date.parse(start),
-    endMs: windowEndMs(window, start),
+    endMs: Math.min(windowEndMs(window, start), Math.max(nowMs, Date.parse(start))),
     tokens: tokens.get(limit) ?? 0,
     writes: totalEvents,
   }))

@@ -287,7 +287,7 @@ describeOnEngine('zael usage', () => {
     const text = await cli.show(`usage show ${asked}`, 80)
     expect(text).toMatch(/^2026-10 +billed +usd +\$15 +\$20 +75 % /m)
     expect(text).toContain('Quota usd of billed now: $12 of $20 used (60 %), $8 left\n  resets in ')
-    expect(text).toContain('\n  at the average rate of this period: ')
+    expect(text).toContain('\n  at the average rate since ')
     const budget = {
       resource: 'billed',
       name: 'usd',

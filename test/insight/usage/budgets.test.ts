@@ -4,9 +4,11 @@ import {calendarCheck} from '../../../src/lib/core/calendar/schedule.js'
 import {parseLimits} from '../../../src/lib/core/limits/limit-text.js'
 import {quotaBudgets} from '../../../src/lib/insight/usage/budgets.js'
 import {NamespaceRepository} from '../../../src/lib/repository/repository.js'
+import {encodeUsage} from '../../../src/lib/schema/usage-record.js'
 import {Scene} from '../../helpers/limiter.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'
 import {splitInto} from '../../limiter/visit.js'
+import {put} from '../../repository/namespace-table.js'
 
 const HOUR_MS = 3_600_000
 const units = new Map([['usd', 'USD']])
@@ -36,14 +38,14 @@ describeOnEngine('budgets of quotas', () => {
       {
         ...{resource: 'gpt-4', name: 'usd', allowance: 20_000_000, used: 12_000_000, left: 8_000_000, share: 0.6},
         ...{since: '2026-11-01T00:00:00Z', resetsAt: '2026-12-01T00:00:00.000Z', daysLeft: 20},
-        exhaustsAt: '2026-11-17T16:00:00Z',
+        ...{averageSince: '2026-11-01T00:00:00Z', exhaustsAt: '2026-11-17T16:00:00Z'},
       },
     ])
     expect(budgetLines(await budgets(), units, scene.nowMs)).toEqual([
       '',
       'Quota usd of gpt-4 now: $12 of $20 used (60 %), $8 left',
       '  resets in 20 d, at 2026-12-01 00:00 UTC',
-      '  at the average rate of this period: used up at 2026-11-17 16:00 UTC',
+      '  at the average rate since 2026-11-01 00:00 UTC: used up at 2026-11-17 16:00 UTC',
     ])
     expect(await budgets('e', 'other')).toEqual([])
     scene.nowMs = Date.UTC(2026, 11, 1)
@@ -58,12 +60,15 @@ describeOnEngine('budgets of quotas', () => {
       {name: 's', used: 10, left: 40, since: '2026-11-11T00:00:00Z', daysLeft: 0.2, exhaustsAt: null},
       {name: 'usd', used: 1_000_000, exhaustsAt: null},
     ])
-    expect(budgetLines(lasting, units, scene.nowMs)).toContain(
-      '  at the average rate of this period: enough until the reset',
-    )
+    // The session began at this instant: it has no average.
+    expect(budgetLines(lasting.slice(0, 1), units, scene.nowMs)).toHaveLength(3)
     scene.nowMs += HOUR_MS
     // 10 in an hour: 40 more in four hours, just when the session ends.
-    expect(await budgets()).toMatchObject([{name: 's', exhaustsAt: null}, {}])
+    const later = await budgets()
+    expect(later).toMatchObject([{name: 's', exhaustsAt: null}, {}])
+    expect(budgetLines(later, units, scene.nowMs)).toContain(
+      '  at the average rate since 2026-11-11 00:00 UTC: enough until the reset',
+    )
     await use({s: 10})
     expect(await budgets()).toMatchObject([{name: 's', exhaustsAt: '2026-11-11T02:30:00Z'}, {}])
     await use({usd: 19_000_000})
@@ -80,5 +85,43 @@ describeOnEngine('budgets of quotas', () => {
     await own.topUpBucket({entity: 'e', resource: 'gpt-4'}, {usd: 10_000_000})
     expect(await budgets()).toMatchObject([{allowance: 30_000_000, used: 5_000_000, left: 25_000_000}])
     expect(await quotaBudgets(own, {resource: 'gpt-4'}, scene.nowMs)).toEqual([])
+  })
+
+  it('project by the rate since the first hour with recorded use', async () => {
+    await use({usd: 4_000_000})
+    const counted = {tokens: new Map([['usd', 4_000_000]]), totalEvents: 1, ttlSeconds: undefined}
+    const hour = {namespace: own.id, entity: 'e', resource: 'gpt-4', window: 'hourly', ...counted} as const
+    scene.nowMs += 8 * HOUR_MS
+    // Without records, the whole period counts: $4 in ten days would last until the reset.
+    const unrecorded = [{averageSince: '2026-11-01T00:00:00Z', exhaustsAt: null}]
+    expect(await budgets()).toMatchObject(unrecorded)
+    await put(scene.tenant, encodeUsage({...hour, start: '2026-11-11T00:00:00Z'}))
+    const recorded = await budgets()
+    expect(recorded).toMatchObject([{averageSince: '2026-11-11T00:00:00Z', exhaustsAt: '2026-11-12T16:00:00Z'}])
+    expect(budgetLines(recorded, units, scene.nowMs)).toContain(
+      '  at the average rate since 2026-11-11 00:00 UTC: used up at 2026-11-12 16:00 UTC',
+    )
+    // Records of a third of the use do not tell when it began.
+    await use({usd: 10_000_000})
+    expect(await budgets()).toMatchObject([{averageSince: '2026-11-01T00:00:00Z'}])
+    // A reset bucket has used less than is recorded; the rate of use stays.
+    await own.resetBucket({entity: 'e', resource: 'gpt-4'})
+    expect(await budgets()).toMatchObject([{used: 0, averageSince: '2026-11-01T00:00:00Z'}])
+    await use({usd: 2_000_000})
+    expect(await budgets()).toMatchObject([{left: 18_000_000, exhaustsAt: '2026-11-12T20:00:00Z'}])
+  })
+
+  it('show how much a quota is overdrawn', async () => {
+    await own.configs.set(
+      {level: 'resource', resource: 'gpt-4'},
+      parseLimits(['usd=$20/month@UTC,soft'], calendarCheck),
+    )
+    await use({usd: 19_000_000})
+    await use({usd: 4_500_000})
+    const overdrawn = await budgets()
+    expect(overdrawn).toMatchObject([{allowance: 20_000_000, used: 23_500_000, left: -3_500_000, exhaustsAt: null}])
+    expect(budgetLines(overdrawn, units, scene.nowMs)[1]).toBe(
+      'Quota usd of gpt-4 now: $23.50 of $20 used (118 %), -$3.50 left',
+    )
   })
 })

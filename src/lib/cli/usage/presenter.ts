@@ -148,7 +148,7 @@ export const parentOnlyLines = (shared: readonly ParentOnlyLimits[]): string[] =
 
 /** Amounts first, then when the quota resets and when it is used up. */
 export function budgetLines(budgets: readonly QuotaBudget[], units: LimitUnits, nowMs: number): string[] {
-  return budgets.flatMap(({resource, name, allowance, used, left, share, resetsAt, exhaustsAt, since}) => {
+  return budgets.flatMap(({resource, name, allowance, used, left, share, resetsAt, exhaustsAt, averageSince}) => {
     const amount = (tokens: number) => formatTokens(tokens, units.get(name))
     const resetMs = Date.parse(resetsAt)
     const rate = exhaustsAt === null ? 'enough until the reset' : `used up at ${formatMinute(Date.parse(exhaustsAt))}`
@@ -156,7 +156,9 @@ export function budgetLines(budgets: readonly QuotaBudget[], units: LimitUnits, 
       '',
       `Quota ${name} of ${resource} now: ${amount(used)} of ${amount(allowance)} used (${formatPercent(share)}), ${amount(left)} left`,
       `  resets in ${formatSpan(Math.max(0, resetMs - nowMs))}, at ${formatMinute(resetMs)}`,
-      ...(left > 0 && since !== null ? [`  at the average rate of this period: ${rate}`] : []),
+      ...(left > 0 && averageSince !== null
+        ? [`  at the average rate since ${formatMinute(Date.parse(averageSince))}: ${rate}`]
+        : []),
     ]
   })
 }

@@ -51,13 +51,16 @@ const budgetsShape = {
     name: z.string().describe('Name of the quota.'),
     allowance: z.number().describe('Whole tokens of the period, including top-ups.'),
     used: z.number(),
-    left: z.number(),
+    left: z.number().describe('Negative if the quota is overdrawn.'),
     share: z.number().describe('used / allowance'),
     since: textOrNull.describe('Start of the period, UTC; null if the quota is not configured.'),
     resetsAt: z.string().describe('End of the period, UTC.'),
     daysLeft: z.number().describe('Until the reset, to a tenth of a day.'),
+    averageSince: textOrNull.describe(
+      'Start of the average, UTC: the first hour of the period with recorded use, else the period; null: unknown.',
+    ),
     exhaustsAt: textOrNull.describe(
-      'Projected by the average rate of this period, UTC; null: not before the reset, or already used up.',
+      'Projected by the average rate, UTC; null: not before the reset, or already used up.',
     ),
   }).describe('Used quotas of the entity in their current period, now; empty without an entity.'),
 }

@@ -2,7 +2,7 @@ import {resetsOf} from '../../core/calendar/kind-definition.js'
 import {isSessionReset, type Limit} from '../../core/limits/limit.js'
 import type {LimitLevel} from '../../repository/buckets/view.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
-import {isoSeconds} from '../../schema/attribute-value.js'
+import {isoMilliseconds, isoSeconds} from '../../schema/attribute-value.js'
 import {bucketsOf} from '../lookup/bucket-search.js'
 
 const DAY_MS = 86_400_000
@@ -13,15 +13,18 @@ export interface QuotaBudget {
   readonly name: string
   /** Includes top-ups. */
   readonly allowance: number
-  /** More than the allowance if a soft quota is in debt. */
+  /** More than the allowance if the quota is overdrawn. */
   readonly used: number
+  /** Negative if overdrawn. */
   readonly left: number
   readonly share: number
   /** Start of the period; `null` if the quota is not configured. */
   readonly since: string | null
   readonly resetsAt: string
   readonly daysLeft: number
-  /** At the average rate of this period; `null`: not before the reset, or already used up. */
+  /** Start of the average: the first hour with recorded use, or the period if that hour is unknown. */
+  readonly averageSince: string | null
+  /** At the average rate; `null`: not before the reset, or already used up. */
   readonly exhaustsAt: string | null
 }
 
@@ -38,35 +41,84 @@ export async function quotaBudgets(
     if (quotas.length === 0 || (resource !== undefined && bucket.resource !== resource)) continue
     const {limits} = await repository.configs.resolve({entity, resource: bucket.resource})
     for (const level of quotas) {
-      const limit = limits.find(({name}) => name === level.name)
-      const budget = budgetOf(level, limit, nowMs)
-      if (budget) budgets.push({resource: bucket.resource, ...budget})
+      const period = openPeriod(level, limits, nowMs)
+      if (!period) continue
+      const average = await averageUse(repository, {entity, resource: bucket.resource}, period, nowMs)
+      budgets.push({resource: bucket.resource, ...budgetOf(period, average, nowMs)})
     }
   }
   return budgets.sort((a, b) => (`${a.resource} ${a.name}` < `${b.resource} ${b.name}` ? -1 : 1))
 }
 
-/** `undefined` for a session that is not open, and if the balance does not tell the use. */
-function budgetOf(
-  {name, level, capacity, resetsAt, used}: LimitLevel,
-  limit: Limit | undefined,
-  nowMs: number,
-): Omit<QuotaBudget, 'resource'> | undefined {
-  if (resetsAt === undefined || used === undefined) return undefined
-  const resetMs = Date.parse(resetsAt)
-  const sinceMs = limit && periodStartMs(limit, resetMs, nowMs)
-  const left = Math.floor(level)
-  const perMs = sinceMs === undefined || sinceMs >= nowMs ? 0 : used / (nowMs - sinceMs)
-  const exhaustsMs = left > 0 && perMs > 0 ? nowMs + left / perMs : Number.POSITIVE_INFINITY
-  return {
-    ...{name, allowance: capacity, used, left: Math.max(0, left), share: used / capacity},
-    since: sinceMs === undefined ? null : isoSeconds(sinceMs),
-    resetsAt,
-    daysLeft: Math.round(((resetMs - nowMs) / DAY_MS) * 10) / 10,
-    exhaustsAt: exhaustsMs < resetMs ? isoSeconds(exhaustsMs) : null,
-  }
+interface OpenPeriod {
+  readonly level: LimitLevel
+  readonly used: number
+  readonly resetMs: number
+  /** Epoch ms; `undefined` if the quota is not configured. */
+  readonly sinceMs: number | undefined
+  readonly isSession: boolean
 }
 
-function periodStartMs(limit: Limit, resetMs: number, nowMs: number): number | undefined {
-  return isSessionReset(limit.reset) ? resetMs - limit.reset.afterSeconds * 1000 : resetsOf(limit)?.lastReset(nowMs)
+/** `undefined` for a session that is not open, and if the balance does not tell the use. */
+function openPeriod(level: LimitLevel, limits: readonly Limit[], nowMs: number): OpenPeriod | undefined {
+  const {name, resetsAt, used} = level
+  if (resetsAt === undefined || used === undefined) return undefined
+  const resetMs = Date.parse(resetsAt)
+  const limit = limits.find(each => each.name === name)
+  const isSession = isSessionReset(limit?.reset)
+  const sinceMs = isSessionReset(limit?.reset)
+    ? resetMs - limit.reset.afterSeconds * 1000
+    : limit && resetsOf(limit)?.lastReset(nowMs)
+  return {level, used, resetMs, sinceMs, isSession}
+}
+
+interface AverageUse {
+  readonly sinceMs: number
+  readonly perMs: number
+}
+
+/** Records that hold less of the use than this do not tell when it began. */
+const MOST_USE = 0.9
+
+/** Since the first hour with use. A session begins with its first use. */
+async function averageUse(
+  {usage}: NamespaceRepository,
+  of: {readonly entity: string; readonly resource: string},
+  {level: {name}, used, sinceMs, isSession}: OpenPeriod,
+  nowMs: number,
+): Promise<AverageUse | undefined> {
+  if (sinceMs === undefined || sinceMs >= nowMs) return undefined
+  let [firstMs, recorded] = [nowMs, 0]
+  if (!isSession && used > 0) {
+    for await (const record of usage.records({...of, window: 'hourly', sinceMs, untilMs: nowMs})) {
+      const tokens = record.tokens.get(name) ?? 0
+      const startMs = Date.parse(record.start)
+      if (tokens <= 0) continue
+      firstMs = Math.max(sinceMs, startMs)
+      // An hour that the reset divides belongs to two periods.
+      if (startMs >= sinceMs) recorded += tokens
+    }
+  }
+  const isKnown = firstMs < nowMs && recorded >= MOST_USE * used
+  // After a reset of the bucket, more is recorded than its balance tells.
+  return isKnown
+    ? {sinceMs: firstMs, perMs: Math.max(used, recorded) / (nowMs - firstMs)}
+    : {sinceMs, perMs: used / (nowMs - sinceMs)}
+}
+
+function budgetOf(
+  {level: {name, level, capacity}, used, resetMs, sinceMs}: OpenPeriod,
+  average: AverageUse | undefined,
+  nowMs: number,
+): Omit<QuotaBudget, 'resource'> {
+  const left = Math.floor(level)
+  const exhaustsMs = left > 0 && average && average.perMs > 0 ? nowMs + left / average.perMs : Number.POSITIVE_INFINITY
+  return {
+    ...{name, allowance: capacity, used, left, share: used / capacity},
+    since: sinceMs === undefined ? null : isoSeconds(sinceMs),
+    resetsAt: isoMilliseconds(resetMs),
+    daysLeft: Math.round(((resetMs - nowMs) / DAY_MS) * 10) / 10,
+    averageSince: average ? isoSeconds(average.sinceMs) : null,
+    exhaustsAt: exhaustsMs < resetMs ? isoSeconds(exhaustsMs) : null,
+  }
 }

@@ -19,7 +19,7 @@ export default class Acquire extends StackCommand<typeof Acquire> {
     entity: string({description: 'Entity id.', required: true, ignoreStdin: true}),
     resource: string({description: 'Resource name.', required: true, ignoreStdin: true}),
     amounts: string({
-      description: 'Amount per limit, such as rpm=1 or usd=$0.05.',
+      description: "Amount per limit, such as rpm=1 or 'usd=$0.05'.",
       required: true,
       multiple: true,
       ignoreStdin: true,

@@ -18,7 +18,7 @@ export default class Why extends StackCommand<typeof Why> {
     // oclif allows several words only for the last argument: the resource, then the amounts.
     resource: string({
       description:
-        'Resource name, then an amount per limit, such as rpm=1 or usd=$0.05. ' +
+        "Resource name, then an amount per limit, such as rpm=1 or 'usd=$0.05'. " +
         'Default: all resources, with the average request of each bucket.',
       multiple: true,
       ignoreStdin: true,

@@ -200,6 +200,11 @@ entities:
       '10/min:x',
       '28 [resources.g.limits.rpm] the burst "x" is not a number such as 500, 20k, 1.5M or $12.50; write RATE[/PERIOD][:BURST], such as 100k/min:200k',
     ],
+    // The rest of $500/month@UTC in a here-document.
+    [
+      '00/month@UTC',
+      "21 [resources.g.limits.rpm] the rate must be more than 0; write RATE[/PERIOD][:BURST], such as 100k/min:200k; if a shell wrote this file, quote the end mark: <<'EOF'",
+    ],
   ])('is rejected for a limit: %s', (text, problem) => {
     const whole = `namespace: a\nresources:\n  g:\n    limits:\n      rpm:          ${text}`
     if (problem === undefined) expect(parseManifest(whole, {file: 'f'}).resources.size).toBe(1)

@@ -17,7 +17,7 @@ export default class BucketTopUp extends StackCommand<typeof BucketTopUp> {
     entity: string({description: 'Entity id.', required: true, ignoreStdin: true}),
     resource: string({description: 'Resource name.', required: true, ignoreStdin: true}),
     amounts: string({
-      description: 'Amounts per limit, such as tpm=5000 or usd=$5.',
+      description: "Amounts per limit, such as tpm=5000 or 'usd=$5'.",
       required: true,
       multiple: true,
       ignoreStdin: true,

@@ -1,6 +1,7 @@
 import {preprocess, z} from 'zod'
 import {calendarCheck} from '../core/calendar/schedule.js'
 import {InvalidInput} from '../core/errors.js'
+import {isShellRest} from '../core/limits/amount-text.js'
 import {DEFAULT_ZONE, type Limit, MAX_PERIOD_SECONDS, MAX_SCALE, MAX_TOKENS, makeLimit} from '../core/limits/limit.js'
 import {parseLimits} from '../core/limits/limit-text.js'
 import {
@@ -141,7 +142,8 @@ const rateText = preprocess(
       } catch (error) {
         if (!(error instanceof InvalidInput)) throw error
         const {why, at} = error.details as {why?: string; at?: number}
-        const message = `${why ?? error.message}; write RATE[/PERIOD][:BURST], such as 100k/min:200k`
+        const shell = isShellRest(text) ? "; if a shell wrote this file, quote the end mark: <<'EOF'" : ''
+        const message = `${why ?? error.message}; write RATE[/PERIOD][:BURST], such as 100k/min:200k${shell}`
         ctx.addIssue({code: 'custom', message, params: {offset: at === undefined ? 0 : at - ANY_NAME.length}})
         return z.NEVER
       }

@@ -1,5 +1,6 @@
 import {describe, expect, it} from 'vitest'
 import {parseAmounts, tokensIn} from '../../../src/lib/core/limits/amount-text.js'
+import {parseLimits} from '../../../src/lib/core/limits/limit-text.js'
 
 const IN_DOLLARS = new Map([['usd', 'USD']])
 
@@ -39,5 +40,44 @@ describe('amounts as typed', () => {
   it('suggests the same amount in millionths for a limit that counts tokens', () => {
     const hint = 'Write rpm=50000 if its tokens are millionths of a USD.'
     expect(() => tokensIn(parseAmounts(['rpm=$0.05']), IN_DOLLARS)).toThrow(expect.objectContaining({hint}))
+  })
+
+  it.each([
+    // As typed, and as a shell passes it on.
+    ['usd=$5', 'usd='],
+    ['usd=$50', 'usd=0'],
+    ['usd=$0.05', 'usd=bash.05'],
+    ['usd=$0.05', 'usd=/bin/bash.05'],
+    ['usd=$500/month@UTC', 'usd=00/month@UTC'],
+    ['usd=$5/month@UTC', 'usd=/month@UTC'],
+    ['usd=$1500/month', 'usd=500/month'],
+    ['usd-eu=$5', 'usd-eu='],
+    ['budget=$5', 'budget='],
+    ['budget=$500/month@UTC', 'budget=00/month@UTC'],
+    ['budget=$5/month@UTC', 'budget=/month@UTC'],
+    ['budget=$0.05', 'budget=-zsh.05'],
+  ])('names the shell and single quotes for %s, which arrives as %s', (typed, text) => {
+    const name = typed.slice(0, typed.indexOf('='))
+    const hint = (example: string) => {
+      const quotes = `A shell replaces $ and the digit after it: use single quotes, such as '${name}=${example}'. `
+      return expect.objectContaining({hint: expect.stringContaining(quotes)})
+    }
+    expect(() => parseAmounts([text])).toThrow(hint('$5'))
+    expect(() => parseLimits([text])).toThrow(hint('$500/month@UTC'))
+  })
+
+  it.each(['rpm=abc', 'rpm=0', 'usd=$x', 'usd=$0', 'usd=5.5USX', 'rpm=1/dya', '=5', 'rpm'])(
+    'does not name the shell for %s',
+    text => {
+      const hint = expect.objectContaining({hint: expect.not.stringContaining('shell')})
+      expect(() => parseAmounts([text])).toThrow(hint)
+      expect(() => parseLimits([text])).toThrow(hint)
+    },
+  )
+
+  it('quotes money in examples for a shell', () => {
+    expect(() => parseAmounts(['rpm=x'])).toThrow(expect.objectContaining({hint: expect.stringMatching(/ 'usd=\$/)}))
+    expect(() => parseLimits(['rpm=x'])).toThrow(expect.objectContaining({hint: expect.stringMatching(/ 'usd=\$/)}))
+    expect(() => parseLimits(['usd=$500/month'])).toThrow('needs a time zone, as in $500/month@UTC.')
   })
 })

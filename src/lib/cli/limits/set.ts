@@ -1,4 +1,5 @@
 import {isoMinute} from '../../core/calendar/windows-until.js'
+import {isCurrencyName, quotesText} from '../../core/limits/amount-text.js'
 import type {Limit} from '../../core/limits/limit.js'
 import {type GivenLimit, keptParts, limitChanges} from '../../core/limits/limit-text.js'
 import {formatList, formatTokens, shellWord} from '../../core/text/text.js'
@@ -141,7 +142,8 @@ export function setQuestion(
   ].flatMap(question => question ?? [])
   if (questions.length === 0) return undefined
   const ending = untilMs === undefined || limits.length === 0 ? undefined : untilCommand(request, untilMs, where)
-  const quotes = given.some(each => lacksCurrency(each, units)) ? QUOTES : undefined
+  const bare = given.find(each => lacksCurrency(each, units))
+  const quotes = bare && quotesText(`${bare.limit.name}=$500/month@UTC`)
   const instead = [ending ?? narrowerText(request, preview, where), quotes].flatMap(text => text ?? [])
   return {question: questions.join('. '), instead: instead.length === 0 ? undefined : instead.join(' ')}
 }
@@ -156,11 +158,6 @@ function kindQuestion({before, after, altered}: ScopePreview): string | undefine
   })
   return texts.length === 0 ? undefined : `This changes ${listText(texts)}`
 }
-
-const CURRENCY_NAMES = new Set(['usd', 'eur', 'gbp', 'jpy', 'chf'])
-
-const isCurrencyName = (name: string): boolean =>
-  name.split(/[-_.]/).some(part => CURRENCY_NAMES.has(part.toLowerCase()))
 
 /** A shell may have removed the dollar sign and the first digit: "usd=$1500" arrives as usd=500. */
 function lacksCurrency({limit, inForce, isUnitKept}: GivenLimit, units: GivenLimits['units']): boolean {
@@ -177,8 +174,6 @@ function moneyQuestion(given: GivenLimit, units: GivenLimits['units']): string |
   if (limit.unit === undefined || hasPeriod || base) return undefined
   return `${text} has no period, so it limits ${amount} per minute. For a month: ${shellWord(`${text}/month@UTC`)}`
 }
-
-const QUOTES = "In a shell, put a limit with $ in single quotes, such as 'usd=$500/month@UTC'."
 
 export function keptJson(given: readonly GivenLimit[]): LimitsSetResult['kept'] {
   const kept = given.map(each => ({limit: each.limit.name, text: keptParts(each).join(', ')}))

@@ -99,7 +99,7 @@ export function parseAmounts(texts: readonly string[]): Map<string, Amount> {
 
 function unreadable(text: string, why: string): InvalidInput {
   return new InvalidInput('request.syntax', asSentence(`Cannot read the amount "${text}": ${why}`), {
-    hint: 'Give an amount for each limit, for example rpm=1 tpm=5k usd=$0.05.',
+    hint: `${shellHint(text, '$5')}Give an amount for each limit, for example rpm=1 tpm=5k 'usd=$0.05'.`,
     details: {text},
   })
 }
@@ -119,7 +119,7 @@ export function tokensIn(
       hint:
         wanted === undefined
           ? `Write ${name}=${tokens} if its tokens are millionths of a ${unit}.`
-          : `Give an amount of money, such as ${name}=5${wanted}. In a shell, put single quotes around an amount with $.`,
+          : `Give an amount of money, such as ${name}=5${wanted}. ${quotesText(`${name}=$5`)}`,
       details: {limit: name, unit: unit ?? null, wanted: wanted ?? null},
     })
   }
@@ -139,13 +139,34 @@ export interface Piece {
 
 const SYNTAX_HINT =
   'Write NAME=RATE[/PERIOD][:BURST], for example rpm=100/min, tpd=1M/day, rpm=10/sec:50; for quotas ' +
-  'rpd=10k/day@Europe/Berlin, usd=$500/month@UTC, rpd=10k@"0 9 * * 1-5", session=200/5h!.'
+  "rpd=10k/day@Europe/Berlin, 'usd=$500/month@UTC', 'rpd=10k@\"0 9 * * 1-5\"', 'session=200/5h!'."
+
+const CURRENCY_NAMES = new Set(['usd', 'eur', 'gbp', 'jpy', 'chf'])
+
+export const isCurrencyName = (name: string): boolean =>
+  name.split(/[-_.]/).some(part => CURRENCY_NAMES.has(part.toLowerCase()))
+
+export const quotesText = (example: string): string =>
+  `A shell replaces $ and the digit after it: use single quotes, such as '${example}'.`
+
+/** The rest that a shell leaves of $500 (00), of $5 (nothing) and of $0.05 (its own name, then .05). */
+export const isShellRest = (amount: string): boolean => /^(0\d|[/:@!,]|$|-?\w*sh\b)/.test(amount)
+
+/** A sentence and a space; empty if no shell seems to have replaced a part of `NAME=AMOUNT`. */
+function shellHint(text: string, example: string): string {
+  const [, name = '', amount = ''] = /^([^=:]*)[=:](.*)$/s.exec(text) ?? []
+  const isSuspect = isShellRest(amount) || (isCurrencyName(name) && !/^([$€£¥]|[\d.kKM]+[A-Z]{3})/u.test(amount))
+  return name !== '' && isSuspect ? `${quotesText(`${name}=${example}`)} ` : ''
+}
 
 export function syntaxError({whole, text, at}: Piece, why: string): InvalidInput {
   const length = Math.max(1, text.length)
   const sentence = asSentence(`Cannot read the limit "${whole}": ${why}`)
   const message = `${sentence}\n  ${whole}\n  ${' '.repeat(at)}${'^'.repeat(length)}`
-  return new InvalidInput('limit.syntax', message, {hint: SYNTAX_HINT, details: {text: whole, at, length, why}})
+  return new InvalidInput('limit.syntax', message, {
+    hint: shellHint(whole, '$500/month@UTC') + SYNTAX_HINT,
+    details: {text: whole, at, length, why},
+  })
 }
 
 export function slicePiece(piece: Piece, from: number, to = piece.text.length): Piece {

@@ -337,8 +337,13 @@ function parsePeriod(piece: Piece): number {
   const {text} = piece
   const ms = durationMs(text)
   if (ms === undefined) {
-    if (CRON_OF_PERIOD.has(text))
-      throw syntaxError(piece, `a calendar ${text} needs a time zone, as in 500/${text}@UTC`)
+    if (CRON_OF_PERIOD.has(text)) {
+      const amount = piece.whole
+        .slice(0, piece.at - 1)
+        .split(/[=:,]/)
+        .at(-1)
+      throw syntaxError(piece, `a calendar ${text} needs a time zone, as in ${amount}/${text}@UTC`)
+    }
     throw syntaxError(
       piece,
       `the period "${text}" is not one of sec, min, hour, day, with an optional count${meant(text, UNITS)}`,

@@ -1,4 +1,5 @@
 import {InvalidInput} from '../../core/errors.js'
+import {quotesText} from '../../core/limits/amount-text.js'
 import type {Limit} from '../../core/limits/limit.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {type Item, s} from '../../schema/attribute-value.js'
@@ -79,7 +80,7 @@ async function requireUnused(table: NamespaceTable, changed: readonly Limit[], u
         hint:
           was === 'tokens'
             ? 'Use another name for the limit in money, or first remove this one at every level.'
-            : `Give an amount of money, such as 5${was}. In a shell, put single quotes around an amount with $. To change the unit, first remove the limit at every level.`,
+            : `Give an amount of money, such as 5${was}. ${quotesText(`${name}=$5`)} To change the unit, first remove the limit at every level.`,
         details: {limit: name, was, is},
       },
     )

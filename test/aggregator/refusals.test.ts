@@ -122,10 +122,11 @@ describe('refusals in the stream', () => {
 
   it('are the difference of a write', () => {
     const limits = new Map([['rpm', {requests: 2, tokens: 12n}]])
-    const before = bucket(0, {x: 5, x_rpm: 3, xl: 7})
-    expect(change(before, bucket(0, {x: 7, x_rpm: 5, xt_rpm: 10, xp: 1, xl: 9}))).toEqual({
-      requests: 2,
+    const before = bucket(0, {x: 5, x_rpm: 3, xb: 2, xl: 7})
+    expect(change(before, bucket(0, {x: 9, x_rpm: 5, xt_rpm: 10, xb: 4, xp: 1, xl: 9}))).toEqual({
+      requests: 4,
       byParent: 1,
+      blocked: 2,
       lastAtMs: 9,
       limits,
     })

@@ -35,7 +35,7 @@ describeWithPeers.each(['0.10', '0.17'] as const)('records of zae-limiter %s and
     await client.repository('set_limits', {entity_id: 'u', resource: 'gpt', limits: [limit('rpm', 10)]})
     expect(await client.acquire('u', 'gpt', {rpm: 1})).toMatchObject({admitted: 1})
     const ours = {b_rpm_hp: n(1), rfr: s('1|rpm:1/60000'), rq: n(7), lr: s('a'), bi: s('b'), wn_3: s('c')}
-    const added: Item = {...ours, x_rpm: n(2), xt_rpm: n(3), xp: n(4), xl: n(5), mg: s('{}')}
+    const added: Item = {...ours, x_rpm: n(2), xt_rpm: n(3), xp: n(4), xb: n(1), xl: n(5), mg: s('{}')}
     await table.transport.send('UpdateItem', {
       TableName: table.name,
       Key: wireKey(keys.bucket(namespace, 'u', 'gpt', 0)),

@@ -13,8 +13,8 @@ export default class UsageExport extends StackCommand<typeof UsageExport> {
   static override description =
     'Prints a row per entity, resource, limit and window with tokens, money and refusals, for all entities of the ' +
     'namespace. Windows without usage have no row. The column "open" is true until ten minutes after the end of a ' +
-    'window: its usage may still change. Rows of a parent include requests of its children that cascade. Limits that ' +
-    'only the parent has are only there. The column "parent" names the current parent. Writes nothing.'
+    'window: its usage may still change. Rows of a parent include requests of its children that cascade, also for ' +
+    'limits that only the parent has. Amounts without a limit are not recorded. "parent" is the current one.'
 
   static override flags = {
     ...exportRangeFlags,

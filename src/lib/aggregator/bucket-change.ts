@@ -152,12 +152,14 @@ function refusedBy(before: Item, after: Item): RefusalCounts | undefined {
     if (isLimitName(limit) && isPlausible(added.requests) && added.tokens >= 0n && added.tokens <= MOST_TOKENS)
       limits.set(limit, added)
   }
-  const difference = (field: 'requests' | 'byParent') => {
-    const added = counted[field] - known[field]
+  const difference = (field: 'requests' | 'byParent' | 'blocked') => {
+    const added = (counted[field] ?? 0) - (known[field] ?? 0)
     return isPlausible(added) ? added : 0
   }
   const {lastAtMs} = counted
-  const added = {requests: difference('requests'), byParent: difference('byParent'), lastAtMs, limits}
+  const blocked = difference('blocked')
+  const requests = {requests: difference('requests'), byParent: difference('byParent'), ...(blocked > 0 && {blocked})}
+  const added = {...requests, lastAtMs, limits}
   return hasRefusals(added) && Number.isSafeInteger(lastAtMs) ? added : undefined
 }
 

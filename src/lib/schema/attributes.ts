@@ -71,6 +71,7 @@ export const attributes = {
     requests: 'x',
     tokens: 'xt',
     byParent: 'xp',
+    blocked: 'xb',
     /** Epoch ms. */
     lastAt: 'xl',
   },

@@ -12,6 +12,8 @@ export interface RefusalCounts {
   readonly requests: number
   /** Requests that this bucket would have admitted and the parent's refused. */
   readonly byParent: number
+  /** Of `requests`, refused by a switch: no limit counts them. Absent if there were none. */
+  readonly blocked?: number | undefined
   readonly lastAtMs: number
   readonly limits: ReadonlyMap<string, LimitRefusals>
 }
@@ -21,6 +23,7 @@ const {refusals: names} = attributes
 interface Spelling {
   readonly requests: string
   readonly byParent: string
+  readonly blocked: string
   readonly lastAt: string
   readonly requestsPrefix: string
   readonly tokensPrefix: string
@@ -33,17 +36,22 @@ interface Spelling {
 const BUCKET: Spelling = {
   requests: names.requests,
   byParent: names.byParent,
+  blocked: names.blocked,
   lastAt: names.lastAt,
   requestsPrefix: `${names.requests}_`,
   tokensPrefix: `${names.tokens}_`,
 }
-const USAGE: Spelling = {requests: 'n', byParent: 'p', lastAt: 'at', requestsPrefix: 'r:', tokensPrefix: 't:'}
+const USAGE: Spelling = {
+  ...{requests: 'n', byParent: 'p', blocked: 'b', lastAt: 'at'},
+  ...{requestsPrefix: 'r:', tokensPrefix: 't:'},
+}
 
 export const isRefusalAttribute = (attribute: string): boolean =>
   attribute.startsWith(BUCKET.requestsPrefix) ||
   attribute.startsWith(BUCKET.tokensPrefix) ||
   attribute === BUCKET.requests ||
   attribute === BUCKET.byParent ||
+  attribute === BUCKET.blocked ||
   attribute === BUCKET.lastAt
 
 export const bucketRefusals = (counts: RefusalCounts) => spell(counts, BUCKET)
@@ -56,10 +64,11 @@ interface SpelledCounts {
 }
 
 /** Stores tokens minus requests: limits that count requests then need no second number. */
-function spell({requests, byParent, lastAtMs, limits}: RefusalCounts, spelling: Spelling): SpelledCounts {
+function spell({requests, byParent, blocked = 0, lastAtMs, limits}: RefusalCounts, spelling: Spelling): SpelledCounts {
   const added = new Map<string, bigint>([
     [spelling.requests, BigInt(requests)],
     [spelling.byParent, BigInt(byParent)],
+    [spelling.blocked, BigInt(blocked)],
   ])
   for (const [limit, {requests: count, tokens}] of limits) {
     added.set(spelling.requestsPrefix + limit, BigInt(count))
@@ -86,9 +95,11 @@ function read(item: Item, spelling: Spelling): RefusalCounts {
       tokens: (readBigInt(item, spelling.tokensPrefix + limit) ?? 0n) + BigInt(requests),
     })
   }
+  const blocked = readNumber(item, spelling.blocked) ?? 0
   return {
     requests: readNumber(item, spelling.requests) ?? 0,
     byParent: readNumber(item, spelling.byParent) ?? 0,
+    ...(blocked !== 0 && {blocked}),
     lastAtMs: readNumber(item, spelling.lastAt) ?? 0,
     limits,
   }
@@ -105,18 +116,19 @@ export const hasRefusals = ({requests, byParent, limits}: RefusalCounts): boolea
   requests !== 0 || byParent !== 0 || limits.size > 0
 
 export function addRefusals(all: Iterable<RefusalCounts>): RefusalCounts {
-  let [requests, byParent, lastAtMs] = [0, 0, 0]
+  let [requests, byParent, blocked, lastAtMs] = [0, 0, 0, 0]
   const limits = new Map<string, LimitRefusals>()
   for (const counts of all) {
     requests += counts.requests
     byParent += counts.byParent
+    blocked += counts.blocked ?? 0
     lastAtMs = Math.max(lastAtMs, counts.lastAtMs)
     for (const [limit, more] of counts.limits) {
       const known = limits.get(limit) ?? {requests: 0, tokens: 0n}
       limits.set(limit, {requests: known.requests + more.requests, tokens: known.tokens + more.tokens})
     }
   }
-  return {requests, byParent, lastAtMs, limits}
+  return {requests, byParent, ...(blocked !== 0 && {blocked}), lastAtMs, limits}
 }
 
 /** Lifetime counters of a bucket item. Other clients do not count. */

@@ -54,6 +54,7 @@ const recent = ({admitted = 0, requests = 0, byParent = 0}): RecentUsage => ({
   refused: {
     requests,
     byParent,
+    blocked: 0,
     limits: new Map(),
     lastAtMs: requests + byParent > 0 ? Date.UTC(2026, 0, 2, 3, 4, 1) : undefined,
   },

@@ -21,7 +21,7 @@ const hour = (at: string, tokens: number, requests = 1): UsageWindow => ({
   start: `2026-11-01T${at}:00:00Z`,
   end: '',
   requests,
-  refused: {requests: 0, byParent: 0},
+  refused: {requests: 0, byParent: 0, blocked: 0},
   limits: [{name: 'tpm', tokens, overdrawn: 0, budget: 1000, share: tokens / 1000, refused: NOT_REFUSED}],
 })
 const total = (tokens: number, start: string): LimitTotal => ({
@@ -38,12 +38,12 @@ const total = (tokens: number, start: string): LimitTotal => ({
 /** An hour in which a limit had too little for some requests. */
 const refusing = (at: string, requests: number, byParent = 0): UsageWindow => ({
   ...hour(at, 5),
-  refused: {requests, byParent},
+  refused: {requests, byParent, blocked: 0},
   limits: [
     {name: 'tpm', tokens: 5, overdrawn: 0, budget: 1000, share: 0.005, refused: {requests, tokens: 400 * requests}},
   ],
 })
-const NONE = {requests: 0, byParent: 0}
+const NONE = {requests: 0, byParent: 0, blocked: 0}
 
 describe('usage show', () => {
   it('shows subject and time range in the title, in UTC', () => {
@@ -80,9 +80,27 @@ describe('usage show', () => {
       '2026-11-01 10:00  tpm       5   1,000   <1 %  ░░░░░░░░░░         1        3           1,200',
       '2026-11-01 09:00  tpm       5   1,000   <1 %  ░░░░░░░░░░         1        0               0',
     ])
-    const totals = {requests: 2, doubtful: 0, refused: {requests: 3, byParent: 40}, totals: []}
+    const totals = {requests: 2, doubtful: 0, refused: {requests: 3, byParent: 40, blocked: 0}, totals: []}
     expect(usageFooter(windows, totals, {window: 'hourly', isPart: false})[1]).toBe(
       'Total: 2 requests, 3 refused, 40 refused by the parent',
+    )
+  })
+
+  it('adds rows for requests that a block or only the parent refused, so that rows and total agree', async () => {
+    const scope = {window: 'hourly', range, entity: 'user-1', resource: 'gpt-4'} as const
+    const windows = [
+      {...refusing('10', 3), refused: {requests: 10, byParent: 4, blocked: 7}},
+      {...hour('09', 5), limits: [], refused: {requests: 2, byParent: 0, blocked: 2}},
+    ]
+    expect(listedCsv(usageListing(windows, scope, true), PLAIN).slice(1)).toEqual([
+      '2026-11-01T10:00:00Z,user-1,gpt-4,tpm,5,1000,0.005,1,0,3,1200',
+      '2026-11-01T10:00:00Z,user-1,gpt-4,(blocked),,,,1,,7,0',
+      '2026-11-01T10:00:00Z,user-1,gpt-4,(parent),,,,1,,4,0',
+      '2026-11-01T09:00:00Z,user-1,gpt-4,(blocked),,,,1,,2,0',
+    ])
+    const totals = {requests: 2, refused: {requests: 12, byParent: 4, blocked: 9}, totals: []}
+    expect(usageFooter(windows, totals, {window: 'hourly', isPart: false})[1]).toBe(
+      'Total: 2 requests, 12 refused (9 by a block), 4 refused by the parent',
     )
   })
 
@@ -164,6 +182,7 @@ describe('usage summary and top', () => {
     const refused = {
       requests: 2,
       byParent: 0,
+      blocked: 1,
       lastAtMs: 1,
       limits: new Map([['tpm', {requests: 2, tokens: 5678}]]),
     }
@@ -183,10 +202,15 @@ describe('usage summary and top', () => {
     const top = {consumers, count: 1, total: 2, ...found}
     expect(
       listedCsv(topListing(consumers, {by: 'requests', isByEntity: false, resource: 'r', names, isCsv: true}), PLAIN),
-    ).toEqual(['entity,resource,share,requests,used-tpm,overdrawn-tpm,refused,refused-tpm', 'a,r,0.75,3,1234,2,2,5678'])
+    ).toEqual([
+      'entity,resource,share,requests,used-tpm,overdrawn-tpm,refused,refused-tpm,blocked',
+      'a,r,0.75,3,1234,2,2,5678,1',
+    ])
     const added = consumers.map(({resource: _, ...rest}) => rest)
     const byEntity = topListing(added, {...topOrder('entity,tpm'), resource: undefined, names, isCsv: true})
-    expect(listedCsv(byEntity, PLAIN)[0]).toBe('entity,share,requests,used-tpm,overdrawn-tpm,refused,refused-tpm')
+    expect(listedCsv(byEntity, PLAIN)[0]).toBe(
+      'entity,share,requests,used-tpm,overdrawn-tpm,refused,refused-tpm,blocked',
+    )
     expect(['tpm', 'entity', 'entity, tpm', 'refused'].map(topOrder)).toEqual([
       {by: 'tpm', isByEntity: false},
       {by: 'requests', isByEntity: true},

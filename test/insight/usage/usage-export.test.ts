@@ -159,7 +159,15 @@ describeOnEngine('the export of usage', () => {
     expect(rows[0]).toEqual({
       ...{entity: 'a', parent: null, resource: 'r', window: 'daily', start: '2026-10-04T00:00:00Z', open: false},
       ...{requests: 1, requestsRefused: 0, requestsRefusedByParent: 0, limit: 'rpm', unit: null},
-      ...{consumed: 1, amount: null, overdrawn: 0, refused: 0, refusedTokens: 0, refusedAmount: null},
+      ...{
+        consumed: 1,
+        amount: null,
+        overdrawn: 0,
+        refused: 0,
+        refusedTokens: 0,
+        refusedAmount: null,
+        requestsBlocked: 0,
+      },
     })
   })
 

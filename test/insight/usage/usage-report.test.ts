@@ -89,7 +89,7 @@ describeOnEngine('reports on usage', () => {
     expect(await totalUsage(own, {entity: 'e', ...range})).toEqual({
       requests: 9,
       doubtful: 0,
-      refused: {requests: 0, byParent: 0},
+      refused: {requests: 0, byParent: 0, blocked: 0},
       windows: 3,
       complete: true,
       totals: [
@@ -303,23 +303,25 @@ describeOnEngine('reports on usage', () => {
     await use(tenant, 'a', 'r', 1, {rpm: 2}, 2, refusals(3, 4))
     await use(tenant, 'a', 'r', 2, {tpm: 9}, 1, refusals(1))
     await use(tenant, 'b', 'r', 2, {rpm: 9}, 9)
+    await use(tenant, 'a', 'r', 3, {}, 0, {requests: 5, byParent: 0, blocked: 5, lastAtMs: START, limits: new Map()})
     const {windows, refused} = await reportUsage(own, {entity: 'a', ...range}, {})
-    expect(refused).toEqual({requests: 4, byParent: 4})
-    expect(windows[1]).toMatchObject({
-      refused: {requests: 3, byParent: 4},
+    expect(refused).toEqual({requests: 9, byParent: 4, blocked: 5})
+    expect(windows[0]).toMatchObject({refused: {requests: 5, blocked: 5}, limits: []})
+    expect(windows[2]).toMatchObject({
+      refused: {requests: 3, byParent: 4, blocked: 0},
       limits: [
         {name: 'rpm', tokens: 2, refused: NOT_REFUSED},
         {name: 'tpm', tokens: 0, share: 0, refused: {requests: 3, tokens: 150}},
       ],
     })
     expect(await totalUsage(own, {resource: 'r', ...range})).toMatchObject({
-      refused: {requests: 4, byParent: 4},
+      refused: {requests: 9, byParent: 4, blocked: 5},
       totals: [{name: 'rpm'}, {name: 'tpm', tokens: 9, windows: 1, refused: {requests: 4, tokens: 200}}],
     })
     const {consumers} = await topConsumers(own, {...range, resource: 'r', by: 'refused', most: 10})
-    expect([...consumers].map(({entity, share, refused}) => [entity, share, refusedTotal(refused)])).toEqual([
-      ['a', 1, 8],
-    ])
+    expect(
+      [...consumers].map(({entity, share, refused}) => [entity, share, refusedTotal(refused), refused.blocked]),
+    ).toEqual([['a', 1, 13, 5]])
   })
 
   it('rank a child that only its parent refused by these refusals, as watch shows them', async () => {

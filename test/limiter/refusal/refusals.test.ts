@@ -107,7 +107,7 @@ describeOnEngine('refusals in buckets', () => {
     scene.calls.length = 0
     await limiter.close()
     expect(scene.calls).toEqual(['UpdateItem'])
-    expect(await counts()).toEqual({requests: 3, byParent: 0, lastAtMs: scene.nowMs, limits: new Map()})
+    expect(await counts()).toEqual({requests: 3, byParent: 0, blocked: 3, lastAtMs: scene.nowMs, limits: new Map()})
     expect(await item('new-1')).toBeUndefined()
   })
 
@@ -121,8 +121,8 @@ describeOnEngine('refusals in buckets', () => {
     for (let count = 0; count < 12; count++)
       expect(await limiter.tryAcquire(of({rpm: 1}, 'member'))).toMatchObject({reason: 'disabled'})
     await limiter.close()
-    expect(await counts('team')).toMatchObject({requests: 12, byParent: 0})
-    expect(await counts('member')).toMatchObject({requests: 0, byParent: 12})
+    expect(await counts('team')).toMatchObject({requests: 12, byParent: 0, blocked: 12})
+    expect(await counts('member')).toEqual({requests: 0, byParent: 12, lastAtMs: scene.nowMs, limits: new Map()})
   })
 
   it('are not sent with a write that only checks whether the bucket still refuses', async () => {

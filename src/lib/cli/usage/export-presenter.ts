@@ -27,6 +27,7 @@ const COLUMNS: readonly ListingColumn<ExportRow>[] = [
   {name: 'refused', value: ({refused}) => refused},
   {name: 'refused-tokens', value: ({refusedTokens}) => refusedTokens},
   {name: 'refused-amount', value: ({refusedAmount}) => refusedAmount},
+  {name: 'requests-blocked', value: ({requestsBlocked}) => requestsBlocked},
 ]
 
 export const exportListing = (rows: readonly ExportRow[]): Listing<ExportRow> => ({

@@ -60,11 +60,16 @@ type ShareRow = Omit<UsageWindow, 'limits' | 'refused'> & Partial<LimitShare>
 
 export function usageListing(windows: readonly UsageWindow[], scope: UsageScope, isCsv: boolean): Listing<ShareRow> {
   return {
-    rows: windows.flatMap(({limits, refused, ...window}) =>
-      limits.length === 0
-        ? [{...window, refused: {requests: refused.requests, tokens: 0}}]
-        : limits.map(limit => ({...window, ...limit})),
-    ),
+    rows: windows.flatMap(({limits, refused, ...window}) => {
+      const others = Object.entries({[BLOCKED]: refused.blocked, [BY_PARENT]: refused.byParent})
+        .filter(([, requests]) => requests > 0)
+        .map(([name, requests]) => ({name, refused: {requests, tokens: 0}}))
+      const rows: Partial<LimitShare>[] = [...limits, ...others]
+      return (rows.length === 0 ? [{refused: {requests: refused.requests, tokens: 0}}] : rows).map(row => ({
+        ...window,
+        ...row,
+      }))
+    }),
     columns: [
       {name: 'start', fit: 'whole', value: ({start}) => startText(scope.window, start), raw: ({start}) => start},
       {name: 'entity', value: ({entity}) => entity, isExtra: scope.entity !== undefined && !isCsv},
@@ -86,10 +91,15 @@ export function usageListing(windows: readonly UsageWindow[], scope: UsageScope,
   }
 }
 
+/** Names no limit can have, for refusals without one. */
+const BLOCKED = '(blocked)'
+const BY_PARENT = '(parent)'
+
 const isOverdrawn = ({overdrawn}: {readonly overdrawn: number}): boolean => overdrawn > 0
 
 export const overdraftText = (writes = 0): string => (writes > 0 ? ` (overdrawn ${formatPlural(writes, 'time')})` : '')
-const isRefusing = ({refused}: {readonly refused: Pick<LimitRefused, 'requests'>}): boolean => refused.requests > 0
+const isRefusing = ({refused}: {readonly refused: {readonly requests: number; readonly byParent?: number}}): boolean =>
+  refused.requests + (refused.byParent ?? 0) > 0
 
 type RefusedRow = {readonly name?: string; readonly refused?: LimitRefused}
 
@@ -102,8 +112,9 @@ function refusedColumns(scope: Pick<UsageScope, 'units'>, isShown: boolean): Lis
   ]
 }
 
-function refusedText({requests, byParent}: RefusedRequests): string {
-  const own = requests > 0 ? `, ${formatCount(requests)} refused` : ''
+function refusedText({requests, byParent, blocked}: RefusedRequests): string {
+  const block = blocked > 0 ? ` (${formatCount(blocked)} by a block)` : ''
+  const own = requests > 0 ? `, ${formatCount(requests)} refused${block}` : ''
   return byParent > 0 ? `${own}, ${formatCount(byParent)} refused by the parent` : own
 }
 

@@ -4,8 +4,9 @@ import {listOf, type ResultOf, textOrNull} from '../output/results.js'
 const usageWindowSchema = z.enum(['hourly', 'daily', 'monthly']).meta({id: 'UsageWindow'})
 
 const refusedRequestsSchema = strictObject({
-  requests: z.number().describe('Refused by limits of the entity itself, each request once.'),
+  requests: z.number().describe('Refused by limits of the entity itself or by a block, each request once.'),
   byParent: z.number().describe('Refused only by its parent; also counted there.'),
+  blocked: z.number().describe('Of requests, refused because the entity or resource was disabled.'),
 }).meta({id: 'RefusedRequests'})
 
 export const limitRefusedSchema = strictObject({
@@ -132,7 +133,9 @@ export const usageExportResult = strictObject({
     start: z.string().describe('First second of the window, UTC.'),
     open: z.boolean().describe('True until ten minutes after the end of the window: usage may still arrive.'),
     requests: z.number().describe('Admitted requests of the window; the same in the rows of all its limits.'),
-    requestsRefused: z.number().describe('Refused by limits of the entity itself, each request once; as above.'),
+    requestsRefused: z
+      .number()
+      .describe('Refused by limits of the entity itself or by a block, each request once; as above.'),
     requestsRefusedByParent: z.number().describe('Refused only by its parent; as above.'),
     limit: textOrNull.describe('null: requests were counted, but no limit.'),
     unit: textOrNull.describe('ISO 4217 currency code; null for tokens.'),
@@ -142,6 +145,9 @@ export const usageExportResult = strictObject({
     refused: z.number().describe('Requests that exceeded this limit.'),
     refusedTokens: z.number().describe('Whole tokens that these requests asked for.'),
     refusedAmount: decimalOrNull,
+    requestsBlocked: z
+      .number()
+      .describe('Of requestsRefused, refused because the entity or resource was disabled; no limit counts them.'),
   }).describe('By entity, each newest first.'),
   next: z.null().describe('An export has no pages.'),
   warnings: z.array(z.string()).describe('Warnings; absent when there are none.').optional(),

@@ -55,6 +55,12 @@ function textColumns(consumers: readonly TopConsumer[], {by, units}: TopScope): 
     },
     {name: 'refused', align: 'right', value: ({refused}) => refusedTotal(refused), isExtra},
     {
+      name: 'blocked',
+      align: 'right',
+      value: ({refused}) => refused.blocked,
+      isExtra: !consumers.some(({refused}) => refused.blocked > 0),
+    },
+    {
       name: 'refused-tokens',
       header: 'REFUSED TOKENS',
       value: ({refused}) => Array.from(refused.limits, ([name, {tokens}]) => text(name, tokens)).join(', '),
@@ -73,6 +79,7 @@ function limitColumns({names: {used, overdrawn, refused}}: TopScope): ListingCol
       name: `refused-${name}`,
       value: (each: TopConsumer) => each.refused.limits.get(name)?.tokens,
     })),
+    {name: 'blocked', value: each => each.refused.blocked},
   ]
 }
 
@@ -100,7 +107,7 @@ export function consumerJson({entity, resource, requests, share, limits, overdra
     entity,
     resource: resource ?? null,
     requests,
-    refused: {requests: refused.requests, byParent: refused.byParent},
+    refused: {requests: refused.requests, byParent: refused.byParent, blocked: refused.blocked},
     share,
     limits: [...new Set([...limits.keys(), ...refused.limits.keys()])].map(name => ({
       name,

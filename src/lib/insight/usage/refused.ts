@@ -11,6 +11,8 @@ export interface RefusedUsage {
   readonly requests: number
   /** Only by the parent; also counted there. */
   readonly byParent: number
+  /** Of `requests`, because the entity or resource is disabled. No limit counts them. */
+  readonly blocked: number
   /** Whole tokens requested, by exceeded limit. */
   readonly limits: ReadonlyMap<string, LimitRefused>
   /** Epoch ms. `undefined`: none refused. */
@@ -28,7 +30,10 @@ export const refusedTotal = ({requests, byParent}: Pick<RefusedUsage, 'requests'
 
 export const NOT_REFUSED: LimitRefused = {requests: 0, tokens: 0}
 
-const NOTHING_REFUSED: RefusedUsage = {requests: 0, byParent: 0, limits: new Map(), lastAtMs: undefined}
+const NOTHING_REFUSED: RefusedUsage = {
+  ...{requests: 0, byParent: 0, blocked: 0},
+  ...{limits: new Map(), lastAtMs: undefined},
+}
 
 export function refusedIn(records: Iterable<Pick<UsageRecord, 'refused'>>): RefusedUsage {
   let all: RefusedUsage | undefined
@@ -47,6 +52,7 @@ export function withRefused(
   return {
     requests: soFar.requests + refused.requests,
     byParent: soFar.byParent + refused.byParent,
+    blocked: soFar.blocked + (refused.blocked ?? 0),
     limits,
     lastAtMs: lastAtMs > 0 ? lastAtMs : undefined,
   }

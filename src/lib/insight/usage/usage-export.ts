@@ -34,6 +34,8 @@ export interface ExportedUsage {
   readonly refused: number
   readonly refusedTokens: number
   readonly refusedAmount: string | null
+  /** Of `requestsRefused`, because the entity or resource was disabled; also the same in each row. */
+  readonly requestsBlocked: number
 }
 
 export interface ExportRequest {
@@ -69,7 +71,7 @@ function rowsOf(
   units: ReadonlyMap<string, string>,
 ): ExportedUsage[] {
   const {entity, resource, window, start, totalEvents: requests} = record
-  const {requests: requestsRefused, byParent: requestsRefusedByParent, limits} = refusedIn([record])
+  const {requests: requestsRefused, byParent: requestsRefusedByParent, blocked, limits} = refusedIn([record])
   const counts = {requests, requestsRefused, requestsRefusedByParent}
   const names = countedLimits([record])
   return (names.length === 0 ? [null] : names).flatMap(limit => {
@@ -84,7 +86,7 @@ function rowsOf(
       {
         ...{entity, parent, resource, window, start, open, ...counts, limit, unit},
         ...{consumed, amount: money(consumed), overdrawn},
-        ...{refused, refusedTokens, refusedAmount: money(refusedTokens)},
+        ...{refused, refusedTokens, refusedAmount: money(refusedTokens), requestsBlocked: blocked},
       },
     ]
   })

@@ -46,7 +46,7 @@ export interface UsageWindow {
   readonly limits: readonly LimitShare[]
 }
 
-export type RefusedRequests = Pick<RefusedUsage, 'requests' | 'byParent'>
+export type RefusedRequests = Pick<RefusedUsage, 'requests' | 'byParent' | 'blocked'>
 
 export interface LimitTotal {
   readonly resource: string
@@ -175,7 +175,7 @@ class UsageSum {
   }
 }
 
-const requestsOf = ({requests, byParent}: RefusedUsage): RefusedRequests => ({requests, byParent})
+const requestsOf = ({requests, byParent, blocked}: RefusedUsage): RefusedRequests => ({requests, byParent, blocked})
 
 async function readUsage({usage}: NamespaceRepository, subject: UsageSubject, page: PageRequest) {
   const {entity, resource} = subject

@@ -40,6 +40,7 @@ interface AskedLimit extends BucketName {
 interface MutableCounts extends RefusalCounts {
   requests: number
   byParent: number
+  blocked?: number
   lastAtMs: number
   readonly limits: Map<string, {requests: number; tokens: bigint}>
 }
@@ -138,7 +139,7 @@ export class RefusalTally {
   noteDisabled(entity: string, refusing: BucketName): void {
     const {resource} = refusing
     const counts = {requests: 1, byParent: 0, lastAtMs: this.#options.clock(), limits: NO_LIMITS}
-    this.#add(refusing, counts)
+    this.#add(refusing, {...counts, blocked: 1})
     if (refusing.entity !== entity) this.#add({entity, resource}, {...counts, requests: 0, byParent: 1})
     this.#hasten()
   }
@@ -187,11 +188,12 @@ export class RefusalTally {
     }).catch(() => {})
   }
 
-  #add(bucket: BucketName, {requests, byParent, lastAtMs, limits}: RefusalCounts): void {
+  #add(bucket: BucketName, {requests, byParent, blocked = 0, lastAtMs, limits}: RefusalCounts): void {
     const waiting = this.#waitingFor(bucket)
     const {counts} = waiting
     counts.requests += requests
     counts.byParent += byParent
+    if (blocked > 0) counts.blocked = (counts.blocked ?? 0) + blocked
     counts.lastAtMs = Math.max(counts.lastAtMs, lastAtMs)
     for (const [name, more] of limits) countLimit(counts, name, more.requests, more.tokens)
     if (isWorthAWrite(waiting)) this.#wakeAt(dueAtMs(waiting))

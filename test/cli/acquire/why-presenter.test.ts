@@ -142,10 +142,10 @@ describe('an explanation', () => {
     const lines = whyLines(explanation([soft]))
     expect(lines.slice(2, 4)).toEqual([
       'rpm of user-1 is soft: it is overdrawn and refuses nothing',
-      '  level    0 of 1 left, overdrawn by 2, 1 requested',
+      '  level    -2 of 1 left, 1 requested',
     ])
     expect(whyShortLines({entity: 'user-1', atMs: AT_MS, explanations: [explanation([soft])]})[0]).toContain(
-      'rpm 0 of 1 left, overdrawn by 2, 1 requested',
+      'rpm -2 of 1 left, 1 requested',
     )
     expect(whyLines(explanation([{...soft, available: 1}]))[2]).toBe('rpm of user-1 has room')
   })

@@ -194,9 +194,7 @@ const isOverdrawn = ({configured, available, requested}: ExplainedLimit): boolea
 function leftText(limit: ExplainedLimit): string {
   const {available, capacity, requested, configured} = limit
   const count = (tokens: number) => formatTokens(tokens, configured.unit)
-  const debt = configured.soft && available < 0 ? `, overdrawn by ${count(-available)}` : ''
-  const left = count(debt === '' ? available : 0)
-  return `${left} of ${count(capacity)} left${debt}, ${count(requested)} requested`
+  return `${count(available)} of ${count(capacity)} left, ${count(requested)} requested`
 }
 
 function refusedByText({refused, configured}: ExplainedLimit, since: string): string {

@@ -86,6 +86,18 @@ describeOnEngine('zael usage', () => {
     expect(await cli.tell(`usage show idle ${DAY}`)).toMatchObject({windows: [], totals: [], next: null})
   })
 
+  it.each([
+    'usage show user-1',
+    'usage summary user-1',
+    'usage top',
+    'usage top --by refused --output csv',
+    'bucket show user-1',
+  ])('%s prints nothing but the error for an unknown column', async command => {
+    const {code, stdout, stderr} = await cli.run(`${command} --columns nope`)
+    expect({code, stdout}).toEqual({code: 2, stdout: ''})
+    expect(stderr).toContain('"nope"')
+  })
+
   it('summary adds up per resource', async () => {
     expect(await cli.show(`usage summary user-1 ${DAY}`, 80)).toMatchInlineSnapshot(`
       "Hourly usage of user-1, 2026-11-01 00:00 to 2026-11-02 00:00 (times are UTC)

@@ -32,8 +32,8 @@ export default class BucketShow extends StackCommand<typeof BucketShow> {
     const nowMs = this.stack.table.clock()
     const namespace = await this.stack.namespace()
     const buckets = await bucketsOf(namespace, entity, this.flags.resource, nowMs)
-    this.log(bucketTitle(entity, buckets))
-    await this.list(shardListing(buckets, nowMs, this.format === 'csv', await namespace.configs.units()))
+    const listing = shardListing(buckets, nowMs, this.format === 'csv', await namespace.configs.units())
+    await this.list(listing, bucketTitle(entity, buckets))
     return {entity, buckets}
   }
 }

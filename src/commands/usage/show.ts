@@ -53,8 +53,7 @@ export default class UsageShow extends StackCommand<typeof UsageShow> {
     const doubtful = isPart ? null : report.doubtful
     const budgets = await quotaBudgets(namespace, {entity, resource}, nowMs)
     const parentOnly = await parentOnlyLimits(namespace, entity, windows)
-    this.log(usageTitle(scope))
-    await this.list(usageListing(windows, scope, this.format === 'csv'))
+    await this.list(usageListing(windows, scope, this.format === 'csv'), usageTitle(scope))
     for (const line of usageFooter(windows, report, {...scope, isPart})) this.log(line)
     if (process.stdout.isTTY) for (const line of sparkLines(windows, totals, scope)) this.log(line)
     this.print([...budgetLines(budgets, units, nowMs), ...parentOnlyLines(parentOnly)])

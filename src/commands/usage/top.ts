@@ -58,12 +58,12 @@ export default class UsageTop extends StackCommand<typeof UsageTop> {
     const top = await readWithProgress(onProgress =>
       topConsumers(namespace, {resource, window, ...order, most, ...range}, onProgress),
     )
-    this.log(usageTitle(scope))
     if (!top.complete) this.warn('Not all usage was read. Choose a shorter time range, or add --resource.')
     const shown = {...scope, ...order, names: top.names, isCsv: this.format === 'csv'}
     const {before, after} = topJson(scope, order, top)
     const listing = (some: readonly TopConsumer[]) => topListing(some, shown)
-    await this.listAll({before, field: 'consumers', items: top.consumers, json: consumerJson, listing}, after)
+    const list = {before, field: 'consumers', items: top.consumers, json: consumerJson, listing}
+    await this.listAll(list, {after, title: usageTitle(scope)})
     for (const line of topFooter(top, shown)) this.log(line)
     if (top.count < top.total) {
       this.sayPartlySorted(`--by selects the ${most} rows`)

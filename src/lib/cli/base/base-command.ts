@@ -120,19 +120,31 @@ export abstract class BaseCommand<T extends typeof Command> extends Command {
     for (const line of lines) this.log(line)
   }
 
-  protected async list<Row>(listing: Listing<Row>): Promise<void> {
+  /** `title`: a line above the table, not printed if a column name is unknown. */
+  protected async list<Row>(listing: Listing<Row>, title?: string): Promise<void> {
     const flags = this.flags as unknown as ListFlagValues
     if (this.format === 'csv') return writeLines(listingCsv(listing, flags))
     // Called even when JSON is printed: it rejects unknown column names.
     const lines = await listingLines(listing, flags, this.lineWidth)
+    if (title !== undefined) this.log(title)
     if (!this.jsonEnabled()) await writeLines(lines)
   }
 
-  protected async listAll<Item, Row>(list: LongList<Item, Row>, after: object = {next: null}): Promise<Streamed> {
+  protected async listAll<Item, Row>(
+    list: LongList<Item, Row>,
+    {after = {next: null}, title}: {readonly after?: object; readonly title?: string} = {},
+  ): Promise<Streamed> {
     const flags = this.flags as unknown as ListFlagValues
-    await this.printAll(options =>
-      printLongList(list, {...options, flags, width: this.lineWidth, after: () => this.withWarnings(after)}),
-    )
+    await this.printAll(options => {
+      const onBegin = () => {
+        options.onBegin()
+        if (title !== undefined) this.log(title)
+      }
+      return printLongList(list, {
+        ...{...options, flags, width: this.lineWidth, onBegin},
+        after: () => this.withWarnings(after),
+      })
+    })
     return {}
   }
 

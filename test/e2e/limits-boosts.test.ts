@@ -70,7 +70,7 @@ describeOnEngine('temporary limits', () => {
     expect(await shown('limits resolve cust-08 batch')).toMatchInlineSnapshot(`
       "Limits of cust-08 for batch
         rpm  60/min
-        tpd  400k/day until 2026-11-17 14:37 UTC, then the next level
+        tpd  400k/day until 2026-11-17 14:37 UTC, then 200k/day (resource level)
 
       LEVEL           ENTITY   RESOURCE  LIMITS
       entity          cust-08  batch     rpm=60/min tpd=200k/day (400k/day until 2026-11-17 14:37 UTC, then the next level)  applies
@@ -86,7 +86,7 @@ describeOnEngine('temporary limits', () => {
       {scope: {level: 'entity', entity: 'cust-08'}, copied: true, limit: {boost: {text: 'tpd=400k/day'}}},
     ])
     expect(await shown('why cust-08 batch tpd=1')).toContain(
-      'entity cust-08 for batch: 400k/day until 2026-11-17 14:37 UTC, then the next level',
+      'entity cust-08 for batch: 400k/day until 2026-11-17 14:37 UTC, then 200k/day (resource level)',
     )
     const why = JSON.parse((await cli.run('why cust-08 batch tpd=500000 --json')).stdout)
     expect(schemaProblems('why', why)).toEqual([])

@@ -222,6 +222,27 @@ describe('the limits that apply', () => {
     ])
   })
 
+  it('name the level and value that apply when a temporary copy expires', async () => {
+    const untilMs = Date.UTC(2026, 10, 17, 14, 37)
+    const boost = {untilMs, isEnded: false, endsCopy: true, windows: 1} as const
+    const schedule = [{cron: '* * * * *', capacity: 900, refillAmount: 900}]
+    const copied = parseLimits(['rpm=100/min', 'tpm=5/min']).map(limit => ({...limit, schedule, boost}))
+    const copy = {level: 'entity', scope: entity, limits: copied, copiedUntilMs: untilMs} as const
+    const trace = [copy, ...resolution.trace.slice(1)]
+    const own: Resolution = {...resolution, source: 'entity', limits: copied, copiedUntilMs: untilMs, trace}
+    expect((await resolveLines({...family, own}, 120)).slice(1, 3)).toEqual([
+      '  rpm  900/min until 2026-11-17 14:37 UTC, then 100/min (resource level)',
+      '  tpm  900/min until 2026-11-17 14:37 UTC, then no such limit (resource level)',
+    ])
+    const alone = {...family, own: {...own, trace: [copy]}}
+    expect((await resolveLines(alone, 120))[1]).toMatch(/, then no limits, so requests fail$/)
+    // A copy at the next level expires first.
+    const shorter = trace.map(each => (each.level === 'resource' ? {...each, copiedUntilMs: untilMs - 1} : each))
+    expect((await resolveLines({...family, own: {...own, trace: shorter}}, 120))[1]).toMatch(
+      /, then 60\/min \(system level\)$/,
+    )
+  })
+
   it('are shown with a warning for an entity without a record', async () => {
     expect((await resolveLines({...family, isRegistered: false}, 80)).at(-1)).toContain('user-1 has no record')
   })

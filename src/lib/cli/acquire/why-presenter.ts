@@ -178,7 +178,7 @@ function limitLines(limit: ExplainedLimit, explanation: Explanation): string[] {
   const consumers = [...drainedBy.map(({entity: child, tokens}) => `${child} ${count(tokens)}`), ...others].join(', ')
   return factLines(`${name} of ${whose} ${state}`, {
     level: leftText(limit),
-    'set for': `${scopeWords(scope)}: ${rateText(configured)}`,
+    'set for': `${scopeWords(scope)}: ${rateText(configured, limit.next)}`,
     'topped up': limit.toppedUp > 0 ? `${count(limit.toppedUp)} until the reset` : undefined,
     resets: resetsText(limit, atMs),
     shards: shards.length > 1 ? shardsText(limit) : undefined,

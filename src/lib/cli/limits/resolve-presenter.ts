@@ -1,4 +1,4 @@
-import {rateText} from '../../core/limits/boost-text.js'
+import {nextLevel, rateText} from '../../core/limits/boost-text.js'
 import type {FamilyLimits, SharedCharge} from '../../insight/lookup/family-limits.js'
 import type {LevelTrace, Resolution} from '../../repository/limits/resolver.js'
 import type {SharedChargeJson} from '../output/results.js'
@@ -52,12 +52,13 @@ export async function resolveLines(family: FamilyLimits, width: number | undefin
 
 async function resolutionLines(
   title: string,
-  {source, limits, trace, access}: Resolution,
+  resolution: Resolution,
   width: number | undefined,
   cascade?: SharedCharge,
 ): Promise<string[]> {
+  const {source, limits, trace, access} = resolution
   const facts = {
-    ...Object.fromEntries(limits.map(limit => [limit.name, rateText(limit)])),
+    ...Object.fromEntries(limits.map(limit => [limit.name, rateText(limit, nextLevel(resolution, limit))])),
     access:
       access &&
       `${accessText({access: access.access, accessUntilMs: access.untilMs})} (${access.level.replace('_', ' ')} level)`,

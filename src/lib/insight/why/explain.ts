@@ -1,6 +1,7 @@
 import type {Amounts} from '../../core/buckets/bucket.js'
 import {nextResetMs} from '../../core/calendar/kind-definition.js'
 import {ZaelError} from '../../core/errors.js'
+import {type NextLevel, nextLevel} from '../../core/limits/boost-text.js'
 import {type Consumption, checkConsumption, type Limit} from '../../core/limits/limit.js'
 import {isBypassedAt} from '../../core/limits/limit-kind.js'
 import type {LimitState} from '../../core/limits/limit-state.js'
@@ -37,6 +38,8 @@ export interface ExplainedLimit extends LimitState {
   readonly configured: Limit
   /** Epoch ms at which limits copied for a boost end. `undefined`: not copied. */
   readonly copiedUntilMs: number | undefined
+  /** What applies then. */
+  readonly next?: NextLevel | undefined
   /** Epoch ms of the next reset of a calendar quota. `undefined`: another kind of limit. */
   readonly resetsAtMs: number | undefined
   /** Charges and refuses nothing now. */
@@ -213,7 +216,7 @@ async function explainLevel(namespace: NamespaceRepository, question: LevelQuest
     ...status,
     scope,
     copiedUntilMs,
-    ...configuredIn(limits, status.name, nowMs),
+    ...configuredIn(resolution, status.name, nowMs),
     isBypassed: records.some(record => isBypassedAt(record, nowMs)),
     toppedUp: toTokens(topUpsOf(records, nowMs).get(status.name) ?? 0n),
     shards: records.map(record => shardShare(record, status.name)),
@@ -223,9 +226,9 @@ async function explainLevel(namespace: NamespaceRepository, question: LevelQuest
   }))
 }
 
-function configuredIn(limits: readonly Limit[], name: string, nowMs: number) {
-  const configured = limits.find(limit => limit.name === name) as Limit
-  return {configured, resetsAtMs: nextResetMs(configured, nowMs)}
+function configuredIn(resolution: Resolution, name: string, nowMs: number) {
+  const configured = resolution.limits.find(limit => limit.name === name) as Limit
+  return {configured, next: nextLevel(resolution, configured), resetsAtMs: nextResetMs(configured, nowMs)}
 }
 
 function lastFeedback(bucket: ShardedBucket | undefined, name: string): StoredFeedback | undefined {

@@ -98,7 +98,7 @@ describe('usage show', () => {
       '2026-11-01T10:00:00Z,user-1,gpt-4,(parent),,,,1,,4,0',
       '2026-11-01T09:00:00Z,user-1,gpt-4,(blocked),,,,1,,2,0',
     ])
-    const totals = {requests: 2, refused: {requests: 12, byParent: 4, blocked: 9}, totals: []}
+    const totals = {requests: 2, doubtful: 0, refused: {requests: 12, byParent: 4, blocked: 9}, totals: []}
     expect(usageFooter(windows, totals, {window: 'hourly', isPart: false})[1]).toBe(
       'Total: 2 requests, 12 refused (9 by a block), 4 refused by the parent',
     )

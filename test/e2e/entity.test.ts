@@ -238,7 +238,8 @@ describeOnEngine('zael entity', () => {
       Later requests of user are admitted: the limits of the resource apply, and its parent team is not charged.
 
       Next:
-        zael entity delete user --block FLAGS  refuse every request with this id
+        zael entity delete user FLAGS          delete it
+        zael entity delete user --block FLAGS  delete it and refuse every request with this id
       "
     `)
     const counts = {entities: 1, entityLimits: 1, buckets: 2, usage: 0, total: 4}

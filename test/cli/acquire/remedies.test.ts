@@ -118,7 +118,7 @@ describeOnEngine('a proposed command', () => {
   })
 
   it.each([
-    ['of a quota that is reset after the end', 'tpm=10/day@UTC', 'tpm=20/day@UTC', 2],
+    ['of a quota that is reset after the end', 'tpm=20/day@UTC', 'tpm=10/day@UTC', 2],
     ['that would be what follows it', 'tpm=10/min', 'tpm=5/min', 1],
   ])('does not raise a boost %s', async (_, base, boosted, others) => {
     await set(base)

@@ -26,16 +26,6 @@ it.each([
     'rpd: 20,000 from the next reset, at 2026-11-17 00:00 UTC. On expiry, any balance above 10,000 is lost.',
   ],
   [
-    'is reset at the end',
-    ['rpd=10k/day@UTC', 'rpd=20k/day@UTC', '2026-11-17T00:00Z'],
-    'rpd: no effect on buckets in use, because the next reset (2026-11-17 00:00 UTC) comes after expiry. Only unused buckets start with 20,000.',
-  ],
-  [
-    'is reset after the end',
-    ['usd=$5/month@UTC', 'usd=$50/month@UTC', '2026-11-17T14:36Z'],
-    'usd: no effect on buckets in use, because the next reset (2026-12-01 00:00 UTC) comes after expiry. Only unused buckets start with $50.',
-  ],
-  [
     'is of a session',
     ['s=200/5hour!', 's=400/5hour!', '2026-11-17T00:00Z'],
     's: sessions that start before expiry get 400; open sessions keep their balance. On expiry, any balance above 200 is lost.',

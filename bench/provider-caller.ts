@@ -32,7 +32,7 @@ async function row({way, url, endpoint, stack, namespaceId}: CallerTask): Promis
   // Few cores for many processes: a late response is not an error.
   const limiter = new RateLimiter({stack, namespaceId, endpoint, timeoutMs: WAIT_MS})
   const entity = `caller-${process.pid}`
-  const provider = {entity: ACCOUNT, limitNames: {requests: 'rpm', tokens: 'tpm'}}
+  const provider = {entity: ACCOUNT, limits: {requests: 'rpm', tokens: 'tpm'}}
   const call = limitedFetch(way === 'feedback' ? limiter : {tryAcquire: request => limiter.tryAcquire(request)}, {
     entity,
     waitMs: WAIT_MS,

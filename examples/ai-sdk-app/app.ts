@@ -11,7 +11,7 @@ export function perUser(model: ProviderModel, limiter: RateLimiter): LanguageMod
     model,
     middleware: limitedModel(limiter, {
       entity: ({params}) => String(params.providerOptions?.zael?.user ?? 'nobody'),
-      limitNames: {requests: 'rpd', tokens: 'tpd'},
+      limits: {requests: 'rpd', tokens: 'tpd'},
     }),
   })
 }

@@ -18,7 +18,7 @@ export function createGateway({limiter, provider}: GatewayOptions): Hono {
     entity: ({headers}) => headers.get('x-api-key') ?? 'nobody',
     // The fields that clients of OpenAI know; those of the IETF draft are about the requests to the gateway.
     headers: 'openai',
-    limitNames: {requests: 'rpd', tokens: 'tpd'},
+    limits: {requests: 'rpd', tokens: 'tpd'},
   })
 
   const app = new Hono()

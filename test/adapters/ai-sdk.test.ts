@@ -41,7 +41,7 @@ describeOnEngine('models of the AI SDK', () => {
 
   describe.each(Object.entries(SDKS))('%s', (_, sdk) => {
     const call = (what: Case, more: Omit<SdkCall, 'model' | 'middleware'> = {}): SdkCall => ({
-      model: testModel(sdk.specification, server.url, what),
+      model: testModel(sdk.specification, server.url, {'x-case': what}),
       middleware: limitedModel(limiter, options),
       ...more,
     })
@@ -83,32 +83,45 @@ describeOnEngine('models of the AI SDK', () => {
       expect(await charged()).toEqual({rpm: 2, tpm: 2 * RESERVED})
     })
 
-    it('charges nothing if the provider fails at once', async () => {
+    it('charges nothing if the provider responds with an error', async () => {
       await expect(sdk.generate(call('error'))).rejects.toThrow('the provider answers 500')
-      expect(await stream('drop')).toMatchObject({text: '', error: expect.anything()})
       expect(await charged()).toEqual({rpm: 0, tpm: 0})
     })
 
-    it('charges received tokens when the provider gives up midway', async () => {
-      expect(await stream('error-event')).toMatchObject({text: HALF, error: expect.anything()})
-      expect(await charged()).toEqual({rpm: 1, tpm: HALF_TOKENS})
+    it('keeps the estimate if a call was sent and no response arrives', async () => {
+      expect(await stream('drop')).toMatchObject({text: '', error: expect.anything()})
+      expect(await charged()).toEqual({rpm: 1, tpm: RESERVED})
     })
 
-    it('charges received tokens when the stream breaks', async () => {
-      const broken = await stream('hang', {}, text => {
-        if (text === HALF) server.drop()
+    describe.each([
+      ['keep', RESERVED],
+      ['refund', HALF_TOKENS],
+    ] as const)('with onAbort %s', (onAbort, tpm) => {
+      beforeEach(() => {
+        options = {...options, onAbort}
       })
-      expect(broken).toMatchObject({text: HALF, error: expect.anything()})
-      await expect.poll(charged).toEqual({rpm: 1, tpm: HALF_TOKENS})
-    })
 
-    it('charges received tokens when the caller aborts midway', async () => {
-      const leaving = new AbortController()
-      const aborted = await stream('hang', {abortSignal: leaving.signal}, text => {
-        if (text === HALF) leaving.abort()
+      it('charges the estimate or the received tokens when the provider gives up midway', async () => {
+        expect(await stream('error-event')).toMatchObject({text: HALF, error: expect.anything()})
+        expect(await charged()).toEqual({rpm: 1, tpm})
       })
-      expect(aborted.text).toBe(HALF)
-      await expect.poll(charged).toEqual({rpm: 1, tpm: HALF_TOKENS})
+
+      it('charges the estimate or the received tokens when the stream breaks', async () => {
+        const broken = await stream('hang', {}, text => {
+          if (text === HALF) server.drop()
+        })
+        expect(broken).toMatchObject({text: HALF, error: expect.anything()})
+        await expect.poll(charged).toEqual({rpm: 1, tpm})
+      })
+
+      it('charges the estimate or the received tokens when the caller aborts midway', async () => {
+        const leaving = new AbortController()
+        const aborted = await stream('hang', {abortSignal: leaving.signal}, text => {
+          if (text === HALF) leaving.abort()
+        })
+        expect(aborted.text).toBe(HALF)
+        await expect.poll(charged).toEqual({rpm: 1, tpm})
+      })
     })
 
     it('refuses with an error that the SDK knows from providers', async () => {

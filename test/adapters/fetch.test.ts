@@ -18,8 +18,9 @@ const RESERVED = 110
 /** Half of the response by its characters. */
 const HALF_TOKENS = Math.ceil(HALF.length / 4)
 
-/** The cost of a call that the provider has counted. */
-const countedBy = (path: string) => COUNTED.input + COUNTED.output + (path === '/v1/messages' ? COUNTED.cacheWrite : 0)
+/** The cost of a call that the provider has counted. Anthropic's JSON also reports reads from the cache. */
+const countedBy = (path: string, isJson = false) =>
+  COUNTED.input + COUNTED.output + (path === '/v1/messages' ? COUNTED.cacheWrite + (isJson ? COUNTED.cacheRead : 0) : 0)
 
 /** Input as far as known in the middle of a stream: Anthropic reports it at the start. */
 const inputBy = (path: string) => (path === '/v1/messages' ? COUNTED.input + COUNTED.cacheWrite : 10)
@@ -101,7 +102,7 @@ describeOnEngine('fetch', () => {
       expect(await charged()).toEqual({rpm: 1, tpm: RESERVED})
       const text = await response.text()
       expect(text).toBe(server.bodies[0])
-      expect(await charged()).toEqual({rpm: 1, tpm: countedBy(path)})
+      expect(await charged()).toEqual({rpm: 1, tpm: countedBy(path, ask === call)})
     })
 
     it.each([
@@ -132,42 +133,84 @@ describeOnEngine('fetch', () => {
       },
     )
 
-    it('charges received tokens when the stream breaks', async () => {
-      const reader = await readHalf(await stream(path, 'hang'))
-      server.drop()
-      await expect(reader.read()).rejects.toThrow('terminated')
-      expect(await charged()).toEqual({rpm: 1, tpm: inputBy(path) + HALF_TOKENS})
-    })
+    describe.each([
+      ['keep', 100],
+      ['refund', HALF_TOKENS],
+    ] as const)('with onAbort %s', (onAbort, output) => {
+      beforeEach(() => {
+        options = {...options, onAbort}
+      })
 
-    it('charges received tokens when the provider gives up midway', async () => {
-      await (await stream(path, 'error-event')).text()
-      expect(await charged()).toEqual({rpm: 1, tpm: inputBy(path) + HALF_TOKENS})
-    })
+      it('charges the maximum or the received tokens when the stream breaks', async () => {
+        const reader = await readHalf(await stream(path, 'hang'))
+        server.drop()
+        await expect(reader.read()).rejects.toThrow('terminated')
+        expect(await charged()).toEqual({rpm: 1, tpm: inputBy(path) + output})
+      })
 
-    it.each(['reads on', 'reads no more'] as const)(
-      'charges received tokens when the caller aborts and %s',
-      async then => {
-        const leaving = new AbortController()
-        const response = await stream(path, 'hang', {signal: leaving.signal})
-        const reader = await readHalf(response)
-        expect(await charged()).toEqual({rpm: 1, tpm: RESERVED})
-        leaving.abort()
-        if (then === 'reads on') await expect(reader.read()).rejects.toThrow('aborted')
-        await expect.poll(() => leaseOf(response)?.isEnded).toBe(true)
-        expect(await charged()).toEqual({rpm: 1, tpm: inputBy(path) + HALF_TOKENS})
-      },
-    )
+      it('charges the maximum or the received tokens when the provider gives up midway', async () => {
+        await (await stream(path, 'error-event')).text()
+        expect(await charged()).toEqual({rpm: 1, tpm: inputBy(path) + output})
+      })
 
-    it('charges received tokens when the caller cancels the body', async () => {
-      const reader = await readHalf(await stream(path, 'hang'))
-      await reader.cancel()
-      expect(await charged()).toEqual({rpm: 1, tpm: inputBy(path) + HALF_TOKENS})
+      it.each(['reads on', 'reads no more'] as const)(
+        'charges the maximum or the received tokens when the caller aborts and %s',
+        async then => {
+          const leaving = new AbortController()
+          const response = await stream(path, 'hang', {signal: leaving.signal})
+          const reader = await readHalf(response)
+          expect(await charged()).toEqual({rpm: 1, tpm: RESERVED})
+          leaving.abort()
+          if (then === 'reads on') await expect(reader.read()).rejects.toThrow('aborted')
+          await expect.poll(() => leaseOf(response)?.isEnded).toBe(true)
+          expect(await charged()).toEqual({rpm: 1, tpm: inputBy(path) + output})
+        },
+      )
+
+      it('charges the maximum or the received tokens when the caller cancels the body', async () => {
+        const reader = await readHalf(await stream(path, 'hang'))
+        await reader.cancel()
+        expect(await charged()).toEqual({rpm: 1, tpm: inputBy(path) + output})
+      })
     })
   })
 
-  it('charges nothing if no response arrives', async () => {
+  it('keeps the estimate if a call was sent and no response arrives', async () => {
     await expect(call('/v1/messages', 'drop')).rejects.toThrow('fetch failed')
+    expect(await charged()).toEqual({rpm: 1, tpm: RESERVED})
+    options = {...options, onAbort: 'refund'}
+    await expect(call('/v1/messages', 'drop')).rejects.toThrow('fetch failed')
+    expect(await charged()).toEqual({rpm: 1, tpm: RESERVED})
+  })
+
+  it('charges nothing if the call was certainly never sent', async () => {
+    const send = limitedFetch(limiter, options)
+    const init = {method: 'POST', body: JSON.stringify(BODY)}
+    const closed = await startModelServer()
+    await closed.close()
+    await expect(send(`${closed.url}/v1/messages`, init)).rejects.toThrow('fetch failed')
+    await expect(send('http://nowhere.invalid/v1/messages', init)).rejects.toThrow('fetch failed')
+    const left = new AbortController()
+    const leaving = limitedFetch(limiter, {
+      ...options,
+      estimate: () => {
+        left.abort()
+        return {input: 1, output: 1}
+      },
+    })
+    await expect(leaving(`${server.url}/v1/messages`, {...init, signal: left.signal})).rejects.toThrow('aborted')
+    expect(server.paths).toEqual([])
     expect(await charged()).toEqual({rpm: 0, tpm: 0})
+  })
+
+  it('charges 4,096 tokens of output if a call without a maximum ends without a count, or as configured', async () => {
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=10/min', 'tpm=10k/min')
+    const {max_tokens: _, ...open} = BODY
+    await expect(call('/v1/messages', 'drop', {}, open)).rejects.toThrow('fetch failed')
+    expect(await charged()).toEqual({rpm: 1, tpm: 10 + 4096})
+    options = {...options, maxOutput: 50}
+    await expect(call('/v1/messages', 'drop', {}, open)).rejects.toThrow('fetch failed')
+    expect(await charged()).toEqual({rpm: 2, tpm: 10 + 4096 + 60})
   })
 
   it('keeps the estimate if JSON is not read to its end: the provider has generated all of it', async () => {

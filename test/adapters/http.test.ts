@@ -242,7 +242,7 @@ describeOnEngine('adapters of HTTP servers', () => {
       expect(refused.headers).not.toHaveProperty('ratelimit')
       await server?.close()
 
-      await open({headers: 'anthropic', limitNames: {requests: 'tpm', tokens: 'none'}, consume: {tpm: 110}})
+      await open({headers: 'anthropic', limits: {requests: 'tpm', tokens: 'none'}, consume: {tpm: 110}})
       const {headers} = await get()
       expect(headers).toMatchObject({
         'anthropic-ratelimit-requests-limit': '1000',

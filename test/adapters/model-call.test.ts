@@ -1,9 +1,10 @@
 import {expect, it} from 'vitest'
+import {EventStreamReader} from '../../src/lib/adapters/model-answer.js'
 import {estimateCall, readModelCall} from '../../src/lib/adapters/model-call.js'
-import {EventStreamReader, observedStream} from '../../src/lib/adapters/observed-stream.js'
+import {observedStream} from '../../src/lib/adapters/observed-stream.js'
 
 const estimateOf = async (body: object) =>
-  estimateCall(await readModelCall('http://127.0.0.1/', {method: 'POST', body: JSON.stringify(body)}))
+  estimateCall((await readModelCall('http://127.0.0.1/', {method: 'POST', body: JSON.stringify(body)})).call)
 
 it.each([
   ['messages', {messages: [{role: 'user', content: 'x'.repeat(8)}]}, {input: 2, output: 0}],
@@ -25,22 +26,78 @@ it.each([
   expect(await estimateOf(body)).toEqual(expected)
 })
 
-it('reads a body of bytes, but not a form', async () => {
-  const bytes = new TextEncoder().encode('{"model": "gpt-4"}')
-  expect(await readModelCall(new URL('http://127.0.0.1/'), {method: 'POST', body: bytes})).toMatchObject({
-    model: 'gpt-4',
+const CALL = JSON.stringify({model: 'gpt-4', n: 1})
+const BYTES = new TextEncoder().encode(CALL)
+
+const form = (): FormData => {
+  const fields = new FormData()
+  fields.set('model', 'gpt-4')
+  fields.set('file', new Blob(['x']), 'speech.mp3')
+  return fields
+}
+
+const bytesIn = (...chunks: Uint8Array[]): ReadableStream<Uint8Array> =>
+  new ReadableStream({
+    start: controller => {
+      for (const chunk of chunks) controller.enqueue(chunk)
+      controller.close()
+    },
   })
-  const form = await readModelCall('http://127.0.0.1/', {method: 'POST', body: new FormData()})
-  expect(form).toMatchObject({model: undefined, body: {}})
+
+it.each([
+  ['text', () => CALL],
+  ['bytes', () => BYTES],
+  ['a buffer', () => BYTES.buffer],
+  ['a Blob', () => new Blob([CALL])],
+  ['a form', form],
+  ['parameters', () => new URLSearchParams({model: 'gpt-4'})],
+  ['a stream', () => bytesIn(BYTES.subarray(0, 5), BYTES.subarray(5))],
+])('reads the model in %s, which is then sent unchanged', async (_, body) => {
+  const init = {method: 'POST', body: body(), duplex: 'half'} as RequestInit
+  const read = await readModelCall(new URL('http://127.0.0.1/'), init)
+  expect(read.call).toMatchObject({model: 'gpt-4', method: 'POST'})
+  const wanted = new Response(body() as never)
+  const sent = new Response(read.init?.body as never)
+  if (body === form) expect([...(await sent.formData()).keys()]).toEqual(['model', 'file'])
+  else expect(await sent.text()).toBe(await wanted.text())
 })
 
-it('does not consume an upload', async () => {
-  const upload = new Request('http://127.0.0.1/', {
-    method: 'POST',
-    body: '{"model": "gpt-4"}',
-    headers: {'content-type': 'application/octet-stream'},
-  })
-  expect(await readModelCall(upload, undefined)).toMatchObject({model: undefined, url: 'http://127.0.0.1/'})
+it.each(['application/json', 'application/octet-stream', 'text/x-unknown'])(
+  'reads a Request without consuming it, whatever type its sender states: %s',
+  async type => {
+    const request = new Request('http://127.0.0.1/', {method: 'POST', body: CALL, headers: {'content-type': type}})
+    const {call, input} = await readModelCall(request, undefined)
+    expect(call).toMatchObject({model: 'gpt-4', url: 'http://127.0.0.1/'})
+    expect(await (input as Request).text()).toBe(CALL)
+  },
+)
+
+it('reads a form of a Request without consuming it', async () => {
+  const request = new Request('http://127.0.0.1/', {method: 'POST', body: form()})
+  expect((await readModelCall(request, undefined)).call.model).toBe('gpt-4')
+  expect((await request.formData()).get('model')).toBe('gpt-4')
+})
+
+it('reads at most 16 MiB of a stream, and sends all of it', async () => {
+  const chunk = new Uint8Array(2 ** 20).fill(32)
+  const body = bytesIn(...Array.from({length: 20}, () => chunk))
+  const read = await readModelCall('http://127.0.0.1/', {method: 'POST', body, duplex: 'half'} as RequestInit)
+  expect(read.call.model).toBeUndefined()
+  expect((await new Response(read.init?.body as never).arrayBuffer()).byteLength).toBe(20 * 2 ** 20)
+})
+
+it.each([
+  ['https://g.example/v1beta/models/gemini-2.0-flash:streamGenerateContent?alt=sse', 'gemini-2.0-flash'],
+  [
+    'https://v.example/v1/publishers/anthropic/models/claude-3-5-sonnet@20240620:rawPredict',
+    'claude-3-5-sonnet@20240620',
+  ],
+  ['https://b.example/model/anthropic.claude-3-haiku%3A0/converse-stream', 'anthropic.claude-3-haiku:0'],
+  ['https://a.example/openai/deployments/my-gpt/chat/completions?api-version=1', 'my-gpt'],
+  ['https://a.example/v1/batches', undefined],
+  ['https://a.example/model/%E0%A4%A/invoke', '%E0%A4%A'],
+])('finds the model in the path: %s', async (url, model) => {
+  expect((await readModelCall(url, {method: 'POST', body: '{}'})).call.model).toBe(model)
 })
 
 it('finds events wherever the bytes are split', () => {

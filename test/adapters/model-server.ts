@@ -20,7 +20,7 @@ export const TEXT = WORDS.join('')
 export const HALF = WORDS.slice(0, 2).join('')
 
 /** The reported usage, whatever was sent. */
-export const COUNTED = {input: 11, cacheWrite: 3, output: 7}
+export const COUNTED = {input: 11, cacheWrite: 3, cacheRead: 500, output: 7}
 
 type Event = Readonly<Record<string, unknown>>
 
@@ -58,7 +58,12 @@ const PROTOCOLS: Readonly<Record<string, Protocol>> = {
   },
   '/v1/messages': {
     answer: {id: 'm1', type: 'message', content: [{type: 'text', text: TEXT}]},
-    usage: {input_tokens: 11, cache_creation_input_tokens: 3, cache_read_input_tokens: 500, output_tokens: 7},
+    usage: {
+      input_tokens: 11,
+      cache_creation_input_tokens: 3,
+      cache_read_input_tokens: COUNTED.cacheRead,
+      output_tokens: 7,
+    },
     start: [
       {
         type: 'message_start',

@@ -2,7 +2,7 @@ import {afterEach, beforeEach, describe, expect, it, vi} from 'vitest'
 import {limitedModel} from '../../src/lib/adapters/ai-sdk.js'
 import {patiently} from '../../src/lib/adapters/call-charge.js'
 import {limitedFetch} from '../../src/lib/adapters/fetch.js'
-import {type ProviderLimitNames, readReportedLimits, readRetryAfterMs} from '../../src/lib/adapters/provider.js'
+import {type ProviderAccount, readReportedLimits, readRetryAfterMs} from '../../src/lib/adapters/provider.js'
 import type {Transport} from '../../src/lib/dynamo/transport.js'
 import type {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
 import {Scene} from '../helpers/limiter.js'
@@ -84,11 +84,11 @@ describeOnEngine('odd responses of a provider', () => {
         status,
         headers: {'content-type': 'application/json', ...headers},
       })
-  const call = (by = limiter, limitNames?: ProviderLimitNames) =>
+  const call = (by = limiter, limits?: ProviderAccount['limits']) =>
     limitedFetch(by, {
       entity: 'user-1',
       fetch: () => send(),
-      provider: {entity: ACCOUNT, ...(limitNames && {limitNames})},
+      provider: {entity: ACCOUNT, ...(limits && {limits})},
     })(URL, {method: 'POST', body})
   const of = async (entity: string) => ({
     rpm: await scene.totals(entity, MODEL, 'rpm'),

@@ -36,8 +36,8 @@ describe('header fields of providers', () => {
     }
     expect(readReportedLimits(answer(fields), NOW_MS)).toMatchObject({
       requests: {left: 3, resetMs: 5000},
-      inputTokens: {left: 39_000},
-      outputTokens: {left: 8000},
+      input: {left: 39_000},
+      output: {left: 8000},
     })
   })
 
@@ -171,7 +171,7 @@ describeOnEngine('a provider account shared by all callers', () => {
       'itpm=1k/min',
       'otpm=1k/min',
     )
-    const provider = {entity: ACCOUNT, limitNames: {inputTokens: 'itpm', outputTokens: 'otpm'}}
+    const provider = {entity: ACCOUNT, limits: {input: 'itpm', output: 'otpm'}}
     const send = limitedFetch(limiter, {entity: 'user-1', provider})
     await (await send(url, {method: 'POST', body})).text()
     expect(await scene.totals(ACCOUNT, 'gpt-4', 'itpm')).toEqual({tokens: 989, consumed: 11})

@@ -2,13 +2,14 @@ import * as ai7 from 'ai'
 import * as ai5 from 'ai-5'
 import * as ai6 from 'ai-6'
 import type {LimitedModelMiddleware} from '../../src/lib/adapters/ai-sdk.js'
-import type {Case} from './model-server.js'
 
 export interface SdkCall {
   readonly model: unknown
   readonly middleware: LimitedModelMiddleware
   readonly maxRetries?: number
   readonly abortSignal?: AbortSignal
+  readonly prompt?: string
+  readonly maxOutputTokens?: number
 }
 
 /** A version of the AI SDK, as used by the tests. */
@@ -32,15 +33,13 @@ export const SDKS: Readonly<Record<string, Sdk>> = {
       (
         await ai5.generateText({
           model: ai5.wrapLanguageModel({model: model as Model5, middleware}),
-          ...PROMPT,
-          ...retries(call),
+          ...settings(call),
         })
       ).text,
     stream: ({model, middleware, ...call}) =>
       ai5.streamText({
         model: ai5.wrapLanguageModel({model: model as Model5, middleware}),
-        ...PROMPT,
-        ...retries(call),
+        ...settings(call),
         onError,
       }).fullStream,
     isApiCallError: error => ai5.APICallError.isInstance(error),
@@ -51,15 +50,13 @@ export const SDKS: Readonly<Record<string, Sdk>> = {
       (
         await ai6.generateText({
           model: ai6.wrapLanguageModel({model: model as Model6, middleware}),
-          ...PROMPT,
-          ...retries(call),
+          ...settings(call),
         })
       ).text,
     stream: ({model, middleware, ...call}) =>
       ai6.streamText({
         model: ai6.wrapLanguageModel({model: model as Model6, middleware}),
-        ...PROMPT,
-        ...retries(call),
+        ...settings(call),
         onError,
       }).fullStream,
     isApiCallError: error => ai6.APICallError.isInstance(error),
@@ -70,15 +67,13 @@ export const SDKS: Readonly<Record<string, Sdk>> = {
       (
         await ai7.generateText({
           model: ai7.wrapLanguageModel({model: model as Model7, middleware}),
-          ...PROMPT,
-          ...retries(call),
+          ...settings(call),
         })
       ).text,
     stream: ({model, middleware, ...call}) =>
       ai7.streamText({
         model: ai7.wrapLanguageModel({model: model as Model7, middleware}),
-        ...PROMPT,
-        ...retries(call),
+        ...settings(call),
         onError,
       }).fullStream,
     isApiCallError: error => ai7.APICallError.isInstance(error),
@@ -89,20 +84,26 @@ type Model5 = Parameters<typeof ai5.wrapLanguageModel>[0]['model']
 type Model6 = Parameters<typeof ai6.wrapLanguageModel>[0]['model']
 type Model7 = Parameters<typeof ai7.wrapLanguageModel>[0]['model']
 
-function retries({maxRetries = 0, abortSignal}: Omit<SdkCall, 'model' | 'middleware'>) {
-  return {maxRetries, ...(abortSignal && {abortSignal})}
+function settings({maxRetries = 0, ...call}: Omit<SdkCall, 'model' | 'middleware'>) {
+  return {...PROMPT, maxRetries, ...call}
 }
 
 /** A model of the given specification that calls the model server, as chat completions. */
-export function testModel(specification: Sdk['specification'], url: string, what: Case): object {
+export function testModel(
+  specification: Sdk['specification'],
+  url: string,
+  headers: Record<string, string>,
+  body: object = {},
+): object {
   const ask = async (stream: boolean, signal: AbortSignal | undefined) => {
     const response = await fetch(`${url}/v1/chat/completions`, {
       method: 'POST',
-      headers: {'x-case': what},
-      body: JSON.stringify({stream}),
+      headers,
+      body: JSON.stringify({...body, stream}),
       ...(signal && {signal}),
     })
-    if (!response.ok) throw new Error(`the provider answers ${response.status}`)
+    if (!response.ok)
+      throw Object.assign(new Error(`the provider answers ${response.status}`), {statusCode: response.status})
     return response
   }
   const finishReason = specification === 'v2' ? 'stop' : {unified: 'stop', raw: 'stop'}

@@ -4,16 +4,18 @@
  *
  * @packageDocumentation
  */
-import {type CallLimiter, type CallOptions, createCallGuard} from './call-charge.js'
+import {type CallCharge, type CallLimiter, type CallOptions, createCallGuard} from './call-charge.js'
 import type {RefusedRequest} from './guard.js'
-import {isCount, recordOf, type TokenEstimate, tokensOfText, UsageTally} from './model-call.js'
-import {observedStream} from './observed-stream.js'
+import {recordOf, type TokenEstimate, type Tokenizer, tokensIn, UsageTally} from './model-usage.js'
+import {abortedBy, observedStream, releasableSignal} from './observed-stream.js'
 import type {ProviderAnswer} from './provider.js'
 
-export type {CallDecisionOptions, CallLimiter, CallOptions} from './call-charge.js'
+export type {CallLimiter, CallOptions, SettledCall} from './call-charge.js'
+export type {CallLimit, CallLimits} from './call-limits.js'
 export type {DecisionOptions, GuardLimiter, HeaderStyle, LimitNames} from './guard.js'
-export type {TokenEstimate} from './model-call.js'
-export type {ProviderAccount, ProviderLimit, ProviderLimitNames, ReportingLimiter} from './provider.js'
+export type {CallPrice, ModelPrice, PriceTable, TokenPrices} from './model-price.js'
+export type {ModelUsage, TokenEstimate, Tokenizer, UsageWeights} from './model-usage.js'
+export type {ProviderAccount, ProviderLimit, ReportingLimiter} from './provider.js'
 
 /** One call to a language model. */
 export interface LanguageModelCall {
@@ -38,6 +40,8 @@ export type LimitedModelOptions = CallOptions<LanguageModelCall>
 export interface LimitedModelMiddleware {
   /** Version 6 requires it; the other versions ignore it. */
   readonly specificationVersion: 'v3'
+  /** Only with `drain`: lets a stream end although its caller has aborted. */
+  transformParams?<Params extends LanguageModelParams>(options: {readonly params: Params}): Promise<Params>
   wrapGenerate<Result extends {readonly content: unknown; readonly usage: unknown}>(
     options: LanguageModelCall & {readonly doGenerate: () => PromiseLike<Result>},
   ): Promise<Result>
@@ -56,47 +60,74 @@ export interface LimitedModelMiddleware {
  * ```
  */
 export function limitedModel(limiter: CallLimiter, options: LimitedModelOptions): LimitedModelMiddleware {
+  const {drain = false, tokenizer} = options
   const guard = createCallGuard(limiter, options, estimateOf)
+  /** By the parameters whose signal they replace. */
+  const upstreams = new WeakMap<object, Upstream>()
 
   async function run<Result>(
     call: LanguageModelCall,
     work: () => PromiseLike<Result>,
-  ): Promise<{result: Result; settle(tally: UsageTally, isBroken: boolean): Promise<void>}> {
-    const outcome = await guard(call, call.model.modelId, call.params.abortSignal)
-    if (!outcome) return {result: await work(), settle: async () => {}}
-    if (outcome.kind === 'gone') throw call.params.abortSignal?.reason
+  ): Promise<{result: Result; charge: CallCharge | undefined}> {
+    const signal = upstreams.get(call.params)?.callers ?? call.params.abortSignal
+    const outcome = await guard(call, call.model.modelId, {signal})
+    if (!outcome) return {result: await work(), charge: undefined}
+    if (outcome.kind === 'gone') throw signal?.reason
     if (outcome.kind === 'refused') throw apiCallError(outcome)
     let result: Result
     try {
       result = await work()
     } catch (error) {
       const {statusCode, responseHeaders} = recordOf(error)
-      await outcome.failed(typeof statusCode === 'number' ? answerOf(statusCode, responseHeaders) : undefined)
+      const hasAnswer = typeof statusCode === 'number'
+      await (hasAnswer ? outcome.refused(answerOf(statusCode, responseHeaders)) : outcome.failed(error))
       throw error
+    } finally {
+      upstreams.get(call.params)?.release()
     }
     await outcome.answered(answerOf(200, recordOf(recordOf(result).response).headers))
-    return {result, settle: outcome.settle}
+    return {result, charge: outcome}
   }
 
   return {
     specificationVersion: 'v3',
+    ...(drain && {
+      transformParams: async ({params}) => {
+        if (!params.abortSignal) return params
+        const upstream = releasableSignal(params.abortSignal)
+        const replaced = {...params, abortSignal: upstream.signal}
+        upstreams.set(replaced, {...upstream, callers: params.abortSignal})
+        return replaced
+      },
+    }),
     wrapGenerate: async ({doGenerate, model, params}) => {
-      const {result, settle} = await run({model, params}, doGenerate)
-      const tally = new UsageTally()
+      const {result, charge} = await run({model, params}, doGenerate)
+      const tally = new UsageTally(tokenizer)
       tallyPart(tally, {...result, type: 'finish', delta: result.content})
-      await settle(tally, false)
+      await charge?.settle(tally, false)
       return result
     },
     wrapStream: async ({doStream, model, params}) => {
-      const {result, settle} = await run({model, params}, doStream)
-      const tally = new UsageTally()
-      const stream = observedStream(result.stream, {
-        chunk: part => tallyPart(tally, recordOf(part)),
-        end: isBroken => settle(tally, isBroken),
-      })
-      return {...result, stream}
+      const {result, charge} = await run({model, params}, doStream)
+      if (!charge) return result
+      const tally = new UsageTally(tokenizer)
+      const observer = {
+        chunk: (part: unknown) => {
+          tallyPart(tally, recordOf(part))
+          charge.progress(tally)
+        },
+        end: (isBroken: boolean) => charge.settle(tally, isBroken),
+      }
+      const stream = observedStream(result.stream, observer, drain)
+      const callers = upstreams.get(params)?.callers
+      return {...result, stream: callers ? abortedBy(stream, callers) : stream}
     },
   }
+}
+
+interface Upstream {
+  readonly callers: AbortSignal
+  release(): void
 }
 
 function answerOf(status: number, headers: unknown): ProviderAnswer {
@@ -110,19 +141,25 @@ function answerOf(status: number, headers: unknown): ProviderAnswer {
   }
 }
 
-function estimateOf({params: {prompt, tools, maxOutputTokens = 0}}: LanguageModelCall): TokenEstimate {
-  return {input: tokensOfText([prompt, tools]), output: maxOutputTokens}
+function estimateOf(
+  {params: {prompt, tools, maxOutputTokens = 0}}: LanguageModelCall,
+  tokenizer: Tokenizer | undefined,
+): TokenEstimate {
+  return {input: tokensIn([prompt, tools], tokenizer), output: maxOutputTokens}
 }
 
-/** Version 5 reports plain counts, later versions objects with a `total`. */
 function tallyPart(tally: UsageTally, part: Readonly<Record<string, unknown>>): void {
-  tally.addText(part.delta)
+  if (part.delta !== undefined) tally.addDelta(part.delta)
   if (part.type === 'error') tally.fail()
   if (part.type !== 'finish') return
-  const {inputTokens, outputTokens} = recordOf(part.usage)
-  const [input, output] = [inputTokens, outputTokens].map(tokens => [tokens, recordOf(tokens).total].find(isCount))
-  tally.count({...(input !== undefined && {input}), ...(output !== undefined && {output})}, true)
+  tally.report(reportIn(part), 'final')
   tally.complete()
+}
+
+/** Version 5 reports plain counts; for Anthropic they lack its prompt caches, which its own report has. */
+function reportIn({usage, providerMetadata}: Readonly<Record<string, unknown>>): unknown {
+  const own = recordOf(recordOf(providerMetadata).anthropic).usage
+  return typeof recordOf(usage).inputTokens === 'number' && own !== undefined ? own : usage
 }
 
 /** The AI SDK recognizes its errors by these symbols, whichever copy of its packages made them. */

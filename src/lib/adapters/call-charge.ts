@@ -1,169 +1,288 @@
 import type {Consumption} from '../core/limits/limit.js'
 import type {Lease} from '../limiter/lease.js'
+import {amountsBetween, type CallLimits, callAmounts} from './call-limits.js'
+import {createGuard, type DecisionOptions, type GuardLimiter, type GuardOutcome, type RefusedRequest} from './guard.js'
+import {type CallPrice, pricing} from './model-price.js'
 import {
-  createGuard,
-  type DecisionOptions,
-  type GuardLimiter,
-  type GuardOutcome,
-  type LimitNames,
-  type RefusedRequest,
-} from './guard.js'
-import type {TokenEstimate, UsageTally} from './model-call.js'
+  type ModelUsage,
+  type TokenEstimate,
+  type Tokenizer,
+  type UsageTally,
+  type UsageWeights,
+  usageOf,
+} from './model-usage.js'
 import {warningOnce} from './problem.js'
-import {
-  type ProviderAccount,
-  type ProviderAnswer,
-  type ProviderLimitNames,
-  ProviderReporter,
-  providerConsumption,
-  type ReportingLimiter,
-} from './provider.js'
+import {type ProviderAccount, type ProviderAnswer, ProviderReporter, type ReportingLimiter} from './provider.js'
 
 /** The part of a limiter that adapters for calls to models need. */
 export type CallLimiter = GuardLimiter & Partial<ReportingLimiter>
 
-/** How adapters decide on calls to models. */
-export interface CallDecisionOptions extends DecisionOptions {
-  /** The provider account that each call is also charged to. Its responses lower the account's balance. */
-  readonly provider?: ProviderAccount
-}
-
-/** Whom calls are charged to, and how much they may use. `Call` is the adapter's description of a call. */
-export interface CallOptions<Call> extends CallDecisionOptions {
+/** Whom calls are charged to, and how much. `Call` is the adapter's description of a call. */
+export interface CallOptions<Call> extends Omit<DecisionOptions, 'limits'> {
   /** The entity to charge. */
   readonly entity: string | ((call: Call) => string | Promise<string>)
-  /** The resource to charge. By default, calls without a model, such as a list of models, are free. @default the model */
+  /** The resource to charge. @default the model */
   readonly resource?: string | ((call: Call) => string | Promise<string>)
+  /** The limits to charge. @default `{requests: 'rpm', tokens: 'tpm'}` */
+  readonly limits?: CallLimits
+  /** The provider account that each call is also charged to. Its responses lower the account's balance. */
+  readonly provider?: ProviderAccount
   /** Tokens a call may use. @default one per four characters of input, plus the maximum output the request sets */
   readonly estimate?: (call: Call) => TokenEstimate | Promise<TokenEstimate>
+  /** Counts the tokens of input, and of output without a provider's count. @default one per four ASCII characters */
+  readonly tokenizer?: Tokenizer
+  /** How much each token counts for limits of tokens. @default 1 each */
+  readonly weights?: UsageWeights
+  /** Prices of all models, or the cost of a call in units of the currency. `undefined`: unknown. */
+  readonly price?: CallPrice<Call>
+  /** Whether to refuse calls of models without a price, or charge the highest price of the table. @default 'refuse' */
+  readonly onUnknownPrice?: 'refuse' | 'highest'
   /** Returns true for calls that are not limited. */
   readonly skip?: (call: Call) => boolean | Promise<boolean>
+  /**
+   * A call that was sent, and ends without the provider's count: keep the whole estimate, or refund what has not arrived.
+   * The provider may have billed it. @default 'keep'
+   */
+  readonly onAbort?: 'keep' | 'refund'
+  /** Output that `keep` assumes for a call that sets no maximum, in tokens. @default 4096 */
+  readonly maxOutput?: number
+  /** If the reader of a stream leaves, read it to the end, up to the provider's count. @default false */
+  readonly drain?: boolean
+  /** Charge output beyond the estimate while the stream is read, every so many tokens. @default at the end */
+  readonly settleEvery?: number
+  /** Called once for each admitted call, when its charge is final. */
+  readonly onSettled?: (settled: SettledCall) => void
+}
+
+/** The final charge of a call. */
+export interface SettledCall {
+  readonly entity: string
+  readonly resource: string
+  readonly model: string | undefined
+  /** As the provider counted; `undefined` if it did not. */
+  readonly usage: ModelUsage | undefined
+  /** By limit. Limits in money count millionths. */
+  readonly charged: Consumption
+  /** Why the charge could not be settled. Then more may be charged than `charged`. */
+  readonly error?: unknown
 }
 
 interface ChargedCall {
   readonly entity: string
   readonly resource: string
+  readonly model: string | undefined
   readonly estimate: TokenEstimate
+  readonly amounts: Consumption
 }
 
-interface CallCharge {
+/** What happens to an admitted call. None of these throws or waits long: the provider's response must reach the caller. */
+export interface CallCharge {
   readonly kind: 'admitted'
   readonly lease: Lease
-  // None of these throws or waits long for the table: the provider's response must reach the caller.
   answered(answer: ProviderAnswer): Promise<void>
-  /** After a failure: refunds everything; applies the provider feedback if there is a response. */
-  failed(answer?: ProviderAnswer): Promise<void>
+  /** The provider responded with an error: refunds everything. */
+  refused(answer: ProviderAnswer): Promise<void>
+  /** No response. Refunds what certainly never left; otherwise the provider may bill it. */
+  failed(error: unknown, isSent?: boolean): Promise<void>
+  /** While the response arrives. */
+  progress(tally: UsageTally): void
   settle(tally: UsageTally, isBroken: boolean): Promise<void>
 }
 
-type CallOutcome = CallCharge | Exclude<GuardOutcome, {kind: 'admitted' | 'skipped'}>
+export type CallOutcome = CallCharge | Exclude<GuardOutcome, {kind: 'admitted' | 'skipped'}>
 
 /** Charges the caller, then the provider account. Refunds the caller if the account refuses. `undefined`: not limited. */
 export function createCallGuard<Call>(
   limiter: CallLimiter,
   options: CallOptions<Call>,
-  estimateOf: (call: Call) => TokenEstimate,
-): (call: Call, model: string | undefined, signal?: AbortSignal | null) => Promise<CallOutcome | undefined> {
-  const {entity, resource, estimate = estimateOf, skip} = options
-  const {provider, limitNames = {}, waitMs, onUnavailable, settle, headers} = options
+  estimateOf: (call: Call, tokenizer: Tokenizer | undefined) => TokenEstimate,
+): (call: Call, model: string | undefined, more?: CallContext) => Promise<CallOutcome | undefined> {
+  const {entity, resource, skip, price, onUnknownPrice, weights, tokenizer, provider} = options
+  const {waitMs, onUnavailable, settle, headers, estimate = (call: Call) => estimateOf(call, tokenizer)} = options
+  const limits: CallLimits = {...(price && {cost: 'usd'}), ...options.limits}
   // Picked one by one: an adapter's `entity`, `resource` and `skip` take another call than the guard's.
   const rules = {
-    limitNames,
+    limits,
     ...(onUnavailable && {onUnavailable}),
     ...(settle && {settle}),
     ...(headers && {headers}),
   }
-  const own = createGuard<ChargedCall, string>(limiter, {
+  const ownGuard = createGuard<ChargedCall, string>(limiter, {
     ...rules,
     entity: call => call.entity,
     resource: call => call.resource,
-    consume: call => reservation(call.estimate, limitNames),
+    consume: call => call.amounts,
   })
-  const shared =
+  const providerAmounts = (usage: ModelUsage) =>
+    callAmounts(usage, 0, provider?.limits ?? {}, provider?.weights ?? weights)
+  const sharedGuard =
     provider &&
     createGuard<ChargedCall, string>(limiter, {
       ...rules,
       entity: () => provider.entity,
       resource: call => provider.resource ?? call.resource,
-      consume: call => providerConsumption(call.estimate, provider.limitNames),
+      consume: call => providerAmounts(usageOf(call.estimate)),
     })
   const reporter =
-    provider && limiter.reportProviderLimits && new ProviderReporter(limiter as ReportingLimiter, provider.limitNames)
-  return async (asked, model, signal) => {
-    const isOther = resource === undefined && model === undefined
-    if (isOther || (await skip?.(asked))) return undefined
-    const call = {
-      estimate: await estimate(asked),
+    provider && limiter.reportProviderLimits && new ProviderReporter(limiter as ReportingLimiter, provider.limits)
+  const costs = pricing(price, onUnknownPrice)
+
+  return async (asked, model, {signal, isLast = true, unknown} = {}) => {
+    if (await skip?.(asked)) return undefined
+    const expected = await estimate(asked)
+    const cost = costs.reserve(asked, model, expected)
+    if (cost === undefined) return unpriced()
+    const call: ChargedCall = {
       entity: typeof entity === 'string' ? entity : await entity(asked),
-      resource: typeof resource === 'function' ? await resource(asked) : (resource ?? model ?? ''),
+      resource: typeof resource === 'function' ? await resource(asked) : (resource ?? unknown ?? model ?? ''),
+      model,
+      estimate: expected,
+      amounts: callAmounts(usageOf(expected), cost, limits, weights),
     }
+    const longestMs = isLast ? waitMs : 0
     const startMs = performance.now()
-    const outcome = await own(call, signal ?? undefined, waitMs)
-    if (outcome.kind !== 'admitted') return outcome as CallOutcome
-    const {lease} = outcome
-    if (!shared) return charge(call, lease, limitNames)
-    const leftMs = waitMs === undefined ? undefined : Math.max(0, waitMs - (performance.now() - startMs))
-    let atProvider: GuardOutcome
+    const own = await ownGuard(call, signal ?? undefined, longestMs)
+    if (own.kind !== 'admitted') return own as CallOutcome
+    const parts: ChargedPart[] = [
+      {
+        lease: own.lease,
+        charged: call.amounts,
+        amountsOf: usage => callAmounts(usage, costs.of(asked, model, usage), limits, weights),
+      },
+    ]
+    if (!sharedGuard) return charge(call, parts, options)
+    const leftMs = longestMs === undefined ? undefined : Math.max(0, longestMs - (performance.now() - startMs))
+    let shared: GuardOutcome
     try {
-      atProvider = await shared(call, signal ?? undefined, leftMs)
+      shared = await sharedGuard(call, signal ?? undefined, leftMs)
     } catch (error) {
-      await patiently(lease.rollback())
+      await patiently(own.lease.rollback())
       throw error
     }
-    if (atProvider.kind === 'admitted')
-      return charge(call, lease, limitNames, {lease: atProvider.lease, provider, reporter})
-    await patiently(lease.rollback())
-    return (atProvider.kind === 'refused' ? byProvider(atProvider) : atProvider) as CallOutcome
+    if (shared.kind === 'admitted') {
+      const charged = providerAmounts(usageOf(expected))
+      return charge(call, [...parts, {lease: shared.lease, charged, amountsOf: providerAmounts}], options, reporter)
+    }
+    await patiently(own.lease.rollback())
+    return (shared.kind === 'refused' ? byProvider(shared) : shared) as CallOutcome
   }
 }
 
-interface ProviderCharge {
-  readonly lease: Lease
-  readonly provider: ProviderAccount
-  readonly reporter: ProviderReporter | undefined
+interface CallContext {
+  readonly signal?: AbortSignal | null | undefined
+  /** Whether to wait for admission; otherwise another model is tried. @default true */
+  readonly isLast?: boolean
+  /** The resource to charge because the model is unknown. */
+  readonly unknown?: string | undefined
 }
 
+/** One of the leases of a call. */
+interface ChargedPart {
+  readonly lease: Lease
+  charged: Consumption
+  readonly amountsOf: (usage: ModelUsage) => Consumption
+}
+
+type ChargeOptions = Pick<CallOptions<never>, 'onAbort' | 'maxOutput' | 'settleEvery' | 'onSettled'>
+
 function charge(
-  {estimate}: ChargedCall,
-  lease: Lease,
-  limitNames: NonNullable<CallDecisionOptions['limitNames']>,
-  shared?: ProviderCharge,
+  {entity, resource, model, estimate}: ChargedCall,
+  parts: readonly ChargedPart[],
+  {onAbort = 'keep', maxOutput = 4096, settleEvery = Number.POSITIVE_INFINITY, onSettled}: ChargeOptions,
+  reporter?: ProviderReporter,
 ): CallCharge {
-  const leases = shared ? [lease, shared.lease] : [lease]
-  const consumed = providerConsumption(estimate, shared?.provider.limitNames)
+  const [own, shared] = parts as [ChargedPart, ChargedPart?]
+  const outputOfBroken = onAbort === 'refund' ? 0 : estimate.output || maxOutput
   const sentMs = performance.now()
+  let writing: Promise<unknown> = Promise.resolve()
+  let settledOutput = estimate.output
+
   /** Fixes the time of the response now; the returned function may run more than once. */
   const reportOf = (answer: ProviderAnswer) => {
     const answeredMs = performance.now()
     return async (isReturned: boolean): Promise<void> => {
-      await shared?.reporter?.report(shared.lease, {answer, consumed, isReturned, sentMs, answeredMs})
+      if (!shared) return
+      const consumed = shared.amountsOf(usageOf(estimate))
+      await reporter?.report(shared.lease, {answer, consumed, isReturned, sentMs, answeredMs})
     }
   }
-  const refund = async (): Promise<void> => {
-    await Promise.all(leases.map(each => (each.isEnded ? undefined : each.rollback())))
+  /** One write at a time. The first failure is reported, and the warning is shown once. */
+  const ending = (usage: ModelUsage | undefined, ends: (part: ChargedPart) => Promise<void>): Promise<void> => {
+    const done = writing.then(() => Promise.all(parts.map(part => (part.lease.isEnded ? undefined : ends(part)))))
+    const reported = done.then(
+      () => notify(onSettled, {entity, resource, model, usage, charged: own.charged}),
+      error => {
+        warnUnsettled(error)
+        notify(onSettled, {entity, resource, model, usage, charged: own.charged, error})
+      },
+    )
+    writing = reported
+    return reported
   }
-  const fail = async (answer?: ProviderAnswer): Promise<void> => {
-    const report = answer && reportOf(answer)
-    // Lower the balance before the refund, so that nobody takes it, and again after it: others may have refunded too.
-    if (answer?.status === 429) await report?.(false)
-    await refund()
-    await report?.(true)
-  }
-  const settle = async (used: TokenEstimate): Promise<void> => {
-    const delta = used.input + used.output - (estimate.input + estimate.output)
-    const [, theirs] = leases
-    const names = shared?.provider.limitNames ?? {}
-    await Promise.all([
-      settleLease(lease, {[limitNames.tokens ?? 'tpm']: delta}),
-      ...(theirs ? [settleLease(theirs, tokenDeltas(estimate, used, names))] : []),
-    ])
-  }
+  const refund = (): Promise<void> =>
+    ending(undefined, async part => {
+      await part.lease.rollback()
+      part.charged = {}
+    })
+  const settleAs = (usage: ModelUsage, counted: ModelUsage | undefined): Promise<void> =>
+    ending(counted, async part => {
+      await chargeAs(part, usage)
+      await part.lease.commit()
+    })
   return {
     kind: 'admitted',
-    lease,
+    lease: own.lease,
     answered: answer => patiently(reportOf(answer)(false)),
-    failed: answer => patiently(fail(answer)),
-    settle: (tally, isBroken) => patiently(settle(tally.used(estimate, isBroken))),
+    refused: answer => {
+      const report = reportOf(answer)
+      // Lower the balance before the refund, so that nobody takes it, and again after it: others may have refunded too.
+      const first = answer.status === 429 ? report(false) : Promise.resolve()
+      return patiently(first.then(refund).then(() => report(true)))
+    },
+    failed: (error, isSent = true) =>
+      patiently(
+        onAbort === 'refund' || !isSent || neverSent(error)
+          ? refund()
+          : settleAs({...usageOf(estimate), output: outputOfBroken}, undefined),
+      ),
+    progress: tally => {
+      const {received} = tally
+      if (received - settledOutput < settleEvery) return
+      settledOutput = received
+      const usage = tally.used(estimate, true, received)
+      writing = writing.then(() => Promise.all(parts.map(part => chargeAs(part, usage)))).catch(warnUnsettled)
+    },
+    settle: (tally, isBroken) => patiently(settleAs(tally.used(estimate, isBroken, outputOfBroken), tally.counted)),
+  }
+}
+
+async function chargeAs(part: ChargedPart, usage: ModelUsage): Promise<void> {
+  if (part.lease.isEnded) return
+  const amounts = part.amountsOf(usage)
+  const deltas = amountsBetween(part.charged, amounts)
+  if (Object.keys(deltas).length === 0) return
+  await part.lease.adjust(deltas)
+  part.charged = amounts
+}
+
+/** Failures before any byte of the request left: no name, no connection, no valid certificate. */
+const NEVER_SENT = new Set([
+  ...['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EAI_FAIL', 'EHOSTUNREACH', 'ENETUNREACH', 'ENETDOWN'],
+  ...['UND_ERR_CONNECT_TIMEOUT', 'ERR_INVALID_URL', 'ERR_TLS_CERT_ALTNAME_INVALID', 'CERT_HAS_EXPIRED'],
+  ...['DEPTH_ZERO_SELF_SIGNED_CERT', 'SELF_SIGNED_CERT_IN_CHAIN', 'UNABLE_TO_VERIFY_LEAF_SIGNATURE'],
+])
+
+function neverSent(error: unknown): boolean {
+  if (error === undefined || error === null) return false
+  const {code, cause} = error as {code?: unknown; cause?: unknown}
+  return NEVER_SENT.has(String(code)) || neverSent(cause)
+}
+
+function notify(onSettled: ChargeOptions['onSettled'], settled: SettledCall): void {
+  try {
+    onSettled?.(settled)
+  } catch (error) {
+    warnCallback(error)
   }
 }
 
@@ -177,24 +296,11 @@ function byProvider(refused: RefusedRequest): RefusedRequest {
   }
 }
 
-function reservation({input, output}: TokenEstimate, {requests = 'rpm', tokens = 'tpm'}: LimitNames): Consumption {
-  return {[requests]: 1, [tokens]: input + output}
-}
+const unpriced = (): RefusedRequest => refusedCall('Unknown price', 'There is no price for the model of this call.')
 
-function tokenDeltas(estimate: TokenEstimate, used: TokenEstimate, names: ProviderLimitNames): Consumption {
-  const reserved = providerConsumption(estimate, names)
-  const spent = providerConsumption(used, names)
-  return Object.fromEntries(Object.entries(spent).map(([name, tokens]) => [name, tokens - (reserved[name] ?? 0)]))
-}
-
-async function settleLease(lease: Lease, deltas: Consumption): Promise<void> {
-  if (lease.isEnded) return
-  try {
-    if (Object.values(deltas).some(delta => delta !== 0)) await lease.adjust(deltas)
-    await lease.commit()
-  } catch (error) {
-    warnUnsettled(error)
-  }
+export function refusedCall(title: string, detail: string): RefusedRequest {
+  const problem = {type: 'about:blank', title, status: 400, detail}
+  return {kind: 'refused', status: 400, headers: {}, retryAfterMs: null, problem}
 }
 
 /** Longest time, in ms, that a provider's response waits for the table. Pending writes continue. */
@@ -211,3 +317,5 @@ export function patiently(work: Promise<unknown>): Promise<void> {
 }
 
 const warnUnsettled = warningOnce('ZAEL_UNSETTLED', 'The tokens of a call stay charged as they were estimated')
+
+const warnCallback = warningOnce('ZAEL_CALLBACK', 'The callback `onSettled` failed')

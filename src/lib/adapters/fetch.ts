@@ -1,24 +1,41 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 /**
- * Limits calls to OpenAI, Anthropic and compatible APIs, from their SDKs or a plain `fetch`.
+ * Limits calls to OpenAI, Anthropic, Gemini, Bedrock and compatible APIs, from their SDKs or a plain `fetch`.
  *
  * @packageDocumentation
  */
-import {type CallLimiter, type CallOptions, createCallGuard} from './call-charge.js'
+import {
+  type CallCharge,
+  type CallLimiter,
+  type CallOptions,
+  type CallOutcome,
+  createCallGuard,
+  refusedCall,
+} from './call-charge.js'
 import {keepLease, refusalResponse} from './guard.js'
-import {estimateCall, type ModelCall, readModelCall, tallyAnswer, tallyEvent, UsageTally} from './model-call.js'
-import {EventStreamReader, observedStream, type StreamObserver} from './observed-stream.js'
+import {AwsEventReader, type EventReader, EventStreamReader, tallyAnswer, tallyEvent} from './model-answer.js'
+import {estimateCall, type ModelCall, mayUseModel, type ReadCall, readModelCall, withModel} from './model-call.js'
+import {type Tokenizer, UsageTally} from './model-usage.js'
+import {abortedBy, observedStream, releasableSignal, type StreamObserver} from './observed-stream.js'
+import {warningOnce} from './problem.js'
 
-export type {CallDecisionOptions, CallLimiter, CallOptions} from './call-charge.js'
+export type {CallLimiter, CallOptions, SettledCall} from './call-charge.js'
+export type {CallLimit, CallLimits} from './call-limits.js'
 export type {DecisionOptions, GuardLimiter, HeaderStyle, LimitNames} from './guard.js'
 export {leaseOf} from './guard.js'
-export type {ModelCall, TokenEstimate} from './model-call.js'
-export type {ProviderAccount, ProviderLimit, ProviderLimitNames, ReportingLimiter} from './provider.js'
+export type {ModelCall} from './model-call.js'
+export type {CallPrice, ModelPrice, PriceTable, TokenPrices} from './model-price.js'
+export type {ModelUsage, TokenEstimate, Tokenizer, UsageWeights} from './model-usage.js'
+export type {ProviderAccount, ProviderLimit, ReportingLimiter} from './provider.js'
 
 /** Options of {@link limitedFetch}. */
 export interface LimitedFetchOptions extends CallOptions<ModelCall> {
   /** Sends the calls. @default the global `fetch` */
   readonly fetch?: typeof fetch
+  /** Models in order of preference. If a call of one is refused, those after it are tried. @default none */
+  readonly fallback?: readonly string[]
+  /** Calls whose model cannot be read: refuse them, or charge this resource. @default 'refuse' */
+  readonly onUnknownModel?: 'refuse' | {readonly resource: string}
 }
 
 /**
@@ -31,55 +48,125 @@ export interface LimitedFetchOptions extends CallOptions<ModelCall> {
  * ```
  */
 export function limitedFetch(limiter: CallLimiter, options: LimitedFetchOptions): typeof fetch {
-  const {fetch: send = fetch} = options
-  const guard = createCallGuard(limiter, options, estimateCall)
+  const {fetch: send = fetch, drain = false, tokenizer} = options
+  const admit = createAdmission(limiter, options)
   return async (input, init) => {
-    const call = await readModelCall(input, init)
+    const read = await readModelCall(input, init)
     const signal = init?.signal ?? (typeof input === 'object' && 'signal' in input ? input.signal : undefined)
-    const outcome = await guard(call, call.model, signal)
-    if (!outcome) return send(input, init)
+    const {outcome, sent} = await admit(read, signal)
+    if (!outcome) return send(sent.input, sent.init)
     if (outcome.kind === 'gone') throw signal?.reason
     if (outcome.kind === 'refused') return refusalResponse(outcome)
+    if (signal?.aborted) {
+      await outcome.failed(signal.reason, false)
+      throw signal.reason
+    }
+    const upstream = drain && signal ? releasableSignal(signal) : undefined
     let response: Response
     try {
-      response = await send(input, init)
+      response = await send(sent.input, upstream ? {...sent.init, signal: upstream.signal} : sent.init)
     } catch (error) {
-      await outcome.failed()
+      await outcome.failed(error)
       throw error
+    } finally {
+      upstream?.release()
     }
     const answer = {status: response.status, field: (name: string) => response.headers.get(name)}
-    await (response.ok ? outcome.answered(answer) : outcome.failed(answer))
-    const observed = response.ok ? observedResponse(response, outcome.settle) : response
+    await (response.ok ? outcome.answered(answer) : outcome.refused(answer))
+    if (!response.ok) {
+      keepLease(outcome.lease, response)
+      return response
+    }
+    const whole = await observedResponse(response, outcome, tokenizer, drain)
+    const observed = upstream && signal && whole.body ? sameResponse(whole, abortedBy(whole.body, signal)) : whole
     keepLease(outcome.lease, observed)
     return observed
   }
 }
 
-type Settle = (tally: UsageTally, isBroken: boolean) => Promise<void>
-
-function observedResponse(response: Response, settle: Settle): Response {
-  const {body, status, statusText, headers, url} = response
-  if (!body) return response
-  const isStream = headers.get('content-type')?.startsWith('text/event-stream') ?? false
-  const observer = isStream ? eventObserver(settle) : answerObserver(settle)
-  const observed = new Response(observedStream(body, observer), {status, statusText, headers})
-  return Object.defineProperty(observed, 'url', {value: url})
+interface Admission {
+  /** `undefined`: not limited. */
+  readonly outcome: CallOutcome | undefined
+  /** With the model that was admitted. */
+  readonly sent: ReadCall
 }
 
-function eventObserver(settle: Settle): StreamObserver<Uint8Array> {
-  const tally = new UsageTally()
-  const events = new EventStreamReader(data => tallyEvent(tally, data))
+function createAdmission(
+  limiter: CallLimiter,
+  options: LimitedFetchOptions,
+): (read: ReadCall, signal: AbortSignal | null | undefined) => Promise<Admission> {
+  const {fallback = [], onUnknownModel = 'refuse', resource, skip} = options
+  const guard = createCallGuard(limiter, options, estimateCall)
+  return async (read, signal) => {
+    const {call} = read
+    const isUnknown = call.model === undefined && resource === undefined
+    if (isUnknown && !mayUseModel(call)) return {outcome: undefined, sent: read}
+    if (isUnknown && (await skip?.(call))) return {outcome: undefined, sent: read}
+    if (isUnknown) warnUnknownModel(`${call.method} ${call.url.replace(/[?#].*$/, '')}`)
+    if (isUnknown && onUnknownModel === 'refuse') return {outcome: UNKNOWN_MODEL, sent: read}
+    const at = read.isJson ? fallback.indexOf(call.model ?? '') : -1
+    const others = at < 0 ? [] : fallback.slice(at + 1)
+    const unknown = isUnknown && onUnknownModel !== 'refuse' ? onUnknownModel.resource : undefined
+    let sent = read
+    let outcome = await guard(call, call.model, {signal, isLast: others.length === 0, unknown})
+    for (const model of others) {
+      if (outcome?.kind !== 'refused' || outcome.status !== 429) break
+      sent = withModel(read, model)
+      outcome = await guard(sent.call, model, {signal, isLast: model === others.at(-1)})
+    }
+    return {outcome, sent}
+  }
+}
+
+const UNKNOWN_MODEL = refusedCall('Unknown model', 'The model of this call cannot be read, so it has no limits.')
+
+const warnUnknownModel = warningOnce(
+  'ZAEL_UNKNOWN_MODEL',
+  'A call whose model cannot be read is refused or charged as `onUnknownModel` says',
+)
+
+async function observedResponse(
+  response: Response,
+  charge: CallCharge,
+  tokenizer: Tokenizer | undefined,
+  isDrained: boolean,
+): Promise<Response> {
+  const tally = new UsageTally(tokenizer)
+  if (!response.body) {
+    await charge.settle(tally, false)
+    return response
+  }
+  const type = response.headers.get('content-type') ?? ''
+  const onData = (data: string) => {
+    tallyEvent(tally, data)
+    charge.progress(tally)
+  }
+  const events = type.startsWith('text/event-stream')
+    ? new EventStreamReader(onData)
+    : type.startsWith('application/vnd.amazon.eventstream')
+      ? new AwsEventReader(onData)
+      : undefined
+  const observer = events ? eventObserver(events, tally, charge) : answerObserver(tally, charge)
+  return sameResponse(response, observedStream(response.body, observer, isDrained))
+}
+
+function sameResponse({status, statusText, headers, url}: Response, body: ReadableStream<Uint8Array>): Response {
+  const response = new Response(body, {status, statusText, headers})
+  return Object.defineProperty(response, 'url', {value: url})
+}
+
+function eventObserver(events: EventReader, tally: UsageTally, charge: CallCharge): StreamObserver<Uint8Array> {
   return {
     chunk: chunk => events.read(chunk),
     end: isBroken => {
       events.end()
-      return settle(tally, isBroken)
+      return charge.settle(tally, isBroken)
     },
   }
 }
 
 /** Keeps the whole body: `usage` may be at the start or at the end of the JSON. */
-function answerObserver(settle: Settle): StreamObserver<Uint8Array> {
+function answerObserver(tally: UsageTally, charge: CallCharge): StreamObserver<Uint8Array> {
   const decoder = new TextDecoder()
   let text = ''
   return {
@@ -87,10 +174,9 @@ function answerObserver(settle: Settle): StreamObserver<Uint8Array> {
       text += decoder.decode(chunk, {stream: true})
     },
     end: isBroken => {
-      const tally = new UsageTally()
-      if (!isBroken) tallyAnswer(tally, text + decoder.decode())
-      // A caller who reads only a part has still paid the provider for all: the estimate stays charged.
-      return settle(tally, false)
+      if (isBroken) tally.addDelta(text)
+      else tallyAnswer(tally, text + decoder.decode())
+      return charge.settle(tally, isBroken)
     },
   }
 }

@@ -24,7 +24,7 @@ export interface DecisionOptions {
   /** Header fields that report the balance. Refusals carry `Retry-After` with every style. @default 'ietf' */
   readonly headers?: HeaderStyle
   /** Limits that the `openai` and `anthropic` fields report. */
-  readonly limitNames?: LimitNames
+  readonly limits?: LimitNames
 }
 
 /** Who is charged how much for which requests. `Request` is the framework's request or context. */
@@ -122,11 +122,11 @@ function refused(decision: RefusedDecision, options: DecisionOptions): RefusedRe
 
 function balanceFields(
   decision: AdmittedDecision | RefusedDecision,
-  {headers: style = 'ietf', limitNames = {}}: DecisionOptions,
+  {headers: style = 'ietf', limits = {}}: DecisionOptions,
 ): HeaderFields {
   if (style === 'none') return {}
   if (style === 'ietf') return decision.headers()
-  return dialectHeaders(style, decision.limits, limitNames, Date.now())
+  return dialectHeaders(style, decision.limits, limits, Date.now())
 }
 
 const leases = new WeakMap<object, Lease>()

@@ -1,172 +1,154 @@
+import {isCount, recordOf, type TokenEstimate, type Tokenizer, tokensIn} from './model-usage.js'
+
 /** One call to a model, as sent. */
 export interface ModelCall {
+  readonly method: string
   readonly url: string
-  /** The `model` field of the body. */
+  /** The `model` of the body or of the URL; `undefined` if neither can be read. */
   readonly model: string | undefined
-  /** The parsed body; empty if it is not a JSON object. */
+  /** The parsed body: a JSON object, or the text fields of a form; otherwise empty. */
   readonly body: Readonly<Record<string, unknown>>
   readonly headers: Headers
 }
 
-/** Tokens that a call is expected to use. */
-export interface TokenEstimate {
-  readonly input: number
-  /** The maximum that the response may have. */
-  readonly output: number
+/** A call, and how to send it: reading a stream consumes it. */
+export interface ReadCall {
+  readonly call: ModelCall
+  readonly input: string | URL | Request
+  readonly init: RequestInit | undefined
+  /** Whether the body is a JSON object. */
+  readonly isJson: boolean
 }
 
-/** Typical for English text and code; the provider's count replaces the estimate. */
-const CHARACTERS_PER_TOKEN = 4
+type Body = NonNullable<RequestInit['body']>
 
-/** Stands for an image or a file: about what providers count for a large image. */
-const TOKENS_PER_ATTACHMENT = 1600
+/** Bodies are read up to this many bytes. The model of a larger body is unknown. */
+const MOST_BYTES = 16 * 2 ** 20
 
-const NO_TEXT = new Set(
-  'id type role object model status finish_reason stop_reason stop_sequence signature providerOptions'.split(' '),
-)
-
-/** Does not consume a `Request`; ignores a body that is a stream or a form. */
-export async function readModelCall(input: string | URL | Request, init: RequestInit | undefined): Promise<ModelCall> {
+export async function readModelCall(input: string | URL | Request, init: RequestInit | undefined): Promise<ReadCall> {
   const request = typeof input === 'object' && 'headers' in input ? input : undefined
-  const body = parseObject(init?.body === undefined ? await textOfRequest(request) : textOfBody(init.body))
-  return {
-    url: request?.url ?? String(input),
-    model: typeof body.model === 'string' ? body.model : undefined,
-    body,
+  const {fields, body, isForm = false} = init?.body ? await readBody(init.body) : await readRequest(request)
+  const url = request?.url ?? String(input)
+  const call = {
+    method: (init?.method ?? request?.method ?? 'GET').toUpperCase(),
+    url,
+    model: typeof fields.model === 'string' && fields.model !== '' ? fields.model : modelOfUrl(url),
+    body: fields,
     headers: new Headers(init?.headers ?? request?.headers),
   }
+  const isJson = !isForm && Object.keys(fields).length > 0
+  return {call, input, init: body === undefined ? init : ({...init, body, duplex: 'half'} as RequestInit), isJson}
 }
 
-export function estimateCall({body}: ModelCall): TokenEstimate {
-  const {messages, system, input, prompt, instructions, tools} = body
-  const most = [body.max_completion_tokens, body.max_output_tokens, body.max_tokens].find(isCount) ?? 0
-  return {
-    input: tokensOfText([messages, system, input, prompt, instructions, tools]),
-    output: most * (isCount(body.n) && body.n > 1 ? body.n : 1),
+/** Of Gemini and Vertex, Bedrock, and Azure, which name the model in the path. */
+const MODEL_IN_PATH = [/\/models\/([^/:]+):\w+$/, /\/model\/([^/]+)\/[\w-]+$/, /\/openai\/deployments\/([^/]+)\//]
+
+function modelOfUrl(url: string): string | undefined {
+  const path = url.replace(/[?#].*$/, '')
+  const [model] = MODEL_IN_PATH.flatMap(pattern => pattern.exec(path)?.[1] ?? [])
+  try {
+    return model && decodeURIComponent(model)
+  } catch {
+    return model
   }
 }
 
-export function tokensOfText(value: unknown): number {
-  return tokensOfCharacters(charactersIn(value))
+/** Reading, deleting, cancelling, uploading files and counting tokens use no model. */
+export function mayUseModel({method, url}: ModelCall): boolean {
+  if (['GET', 'HEAD', 'OPTIONS', 'DELETE'].includes(method)) return false
+  return !/\/(files|uploads)(\/|$)|\/(cancel|count_tokens)$|:countTokens$/.test(url.replace(/[?#].*$/, ''))
 }
 
-function tokensOfCharacters(characters: number): number {
-  return Math.ceil(characters / CHARACTERS_PER_TOKEN)
+/** The call with another model, where the body names it. */
+export function withModel({call, input, init, isJson}: ReadCall, model: string): ReadCall {
+  const body = JSON.stringify({...call.body, model})
+  const headers = new Headers(call.headers)
+  headers.delete('content-length')
+  return {call: {...call, model, body: {...call.body, model}}, input, init: {...init, headers, body}, isJson}
 }
 
-function charactersIn(value: unknown, key = ''): number {
-  if (typeof value === 'string')
-    return isAttachment(value, key) ? TOKENS_PER_ATTACHMENT * CHARACTERS_PER_TOKEN : value.length
-  if (value instanceof Uint8Array || value instanceof URL) return TOKENS_PER_ATTACHMENT * CHARACTERS_PER_TOKEN
-  if (Array.isArray(value)) return value.reduce<number>((sum, each) => sum + charactersIn(each, key), 0)
-  return Object.entries(recordOf(value)).reduce(
-    (sum, [name, each]) => (NO_TEXT.has(name) ? sum : sum + charactersIn(each, name)),
-    0,
-  )
+export function estimateCall({body}: ModelCall, tokenizer?: Tokenizer): TokenEstimate {
+  const {messages, system, input, prompt, instructions, tools, contents, systemInstruction, toolConfig} = body
+  const [gemini, bedrock] = [recordOf(body.generationConfig), recordOf(body.inferenceConfig)]
+  const most = [
+    ...[body.max_completion_tokens, body.max_output_tokens, body.max_tokens],
+    ...[gemini.maxOutputTokens, bedrock.maxTokens],
+  ]
+  const answers = [body.n, gemini.candidateCount].find(isCount) ?? 1
+  return {
+    input: tokensIn(
+      [messages, system, input, prompt, instructions, tools, contents, systemInstruction, toolConfig],
+      tokenizer,
+    ),
+    output: (most.find(isCount) ?? 0) * Math.max(1, answers),
+  }
 }
 
-export function recordOf(value: unknown): Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : {}
+type Fields = Readonly<Record<string, unknown>>
+
+interface ReadBody {
+  readonly fields: Fields
+  readonly isForm?: boolean
+  /** Replaces a stream, which can be read only once. */
+  readonly body?: Body
 }
 
-export function isCount(value: unknown): value is number {
-  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0
+async function readBody(body: Body): Promise<ReadBody> {
+  if (typeof body === 'string') return {fields: parseObject(body)}
+  if (body instanceof FormData || body instanceof URLSearchParams) return {fields: textFields(body), isForm: true}
+  if (body instanceof Blob) return {fields: body.size > MOST_BYTES ? {} : parseObject(await body.text())}
+  if (body instanceof ArrayBuffer || ArrayBuffer.isView(body))
+    return {fields: parseObject(new TextDecoder().decode(body as ArrayBuffer))}
+  const {bytes, rest} = await readStart(body as AsyncIterable<Uint8Array>)
+  return rest ? {fields: {}, body: rest} : {fields: parseObject(new TextDecoder().decode(bytes)), body: bytes}
 }
 
-function parseObject(text: string | undefined): Readonly<Record<string, unknown>> {
+async function readRequest(request: Request | undefined): Promise<ReadBody> {
+  if (!request?.body) return {fields: {}}
+  const copy = request.clone()
+  if (/^multipart\/form-data|^application\/x-www-form-urlencoded/.test(request.headers.get('content-type') ?? ''))
+    return {fields: await copy.formData().then(textFields, () => ({})), isForm: true}
+  const {bytes, rest} = await readStart(copy.body as ReadableStream<Uint8Array>)
+  await rest?.cancel()
+  return {fields: rest ? {} : parseObject(new TextDecoder().decode(bytes))}
+}
+
+/** The whole body, or a stream that repeats what was read and goes on. */
+async function readStart(
+  source: AsyncIterable<Uint8Array> | ReadableStream<Uint8Array>,
+): Promise<{bytes: Uint8Array<ArrayBuffer>; rest?: ReadableStream<Uint8Array>}> {
+  const chunks: Uint8Array[] = []
+  const iterator = source[Symbol.asyncIterator]()
+  for (let size = 0; size <= MOST_BYTES; ) {
+    const {done, value} = await iterator.next()
+    if (done) return {bytes: new Uint8Array(Buffer.concat(chunks))}
+    const chunk = typeof value === 'string' ? new TextEncoder().encode(value) : value
+    chunks.push(chunk)
+    size += chunk.length
+  }
+  const rest = new ReadableStream<Uint8Array>({
+    pull: async controller => {
+      const chunk = chunks.shift()
+      if (chunk) return controller.enqueue(chunk)
+      const {done, value} = await iterator.next()
+      if (done) controller.close()
+      else controller.enqueue(value)
+    },
+    cancel: async () => {
+      await iterator.return?.()
+    },
+  })
+  return {bytes: new Uint8Array(), rest}
+}
+
+function textFields(form: FormData | URLSearchParams): Fields {
+  return Object.fromEntries([...form].filter(([, value]) => typeof value === 'string'))
+}
+
+export function parseObject(text: string | undefined): Fields {
   try {
     return text ? recordOf(JSON.parse(text)) : {}
   } catch {
     return {}
   }
-}
-
-function isAttachment(text: string, key: string): boolean {
-  return text.startsWith('data:') || key === 'data' || key === 'file_data'
-}
-
-async function textOfRequest(request: Request | undefined): Promise<string | undefined> {
-  return /json|^text\/plain/.test(request?.headers.get('content-type') ?? '') ? request?.clone().text() : undefined
-}
-
-function textOfBody(body: unknown): string | undefined {
-  if (typeof body === 'string') return body
-  if (body instanceof ArrayBuffer || body instanceof Uint8Array) return new TextDecoder().decode(body)
-  return undefined
-}
-
-export class UsageTally {
-  #input: number | undefined
-  #output: number | undefined
-  #isCounted = false
-  #characters = 0
-  #isComplete = false
-  #hasFailed = false
-
-  /** Undefined counts are not known yet. `final`: the counts are of the whole response. */
-  count({input, output}: Partial<TokenEstimate>, final: boolean): void {
-    this.#input = input ?? this.#input
-    this.#output = output ?? this.#output
-    this.#isCounted ||= final && output !== undefined
-  }
-
-  addText(value: unknown): void {
-    this.#characters += charactersIn(value)
-  }
-
-  /** All parts have arrived, even if the connection breaks afterwards. */
-  complete(): void {
-    this.#isComplete = true
-  }
-
-  /** The provider gave up on the response, despite a status of success. */
-  fail(): void {
-    this.#hasFailed = true
-  }
-
-  /** Without the provider's count: the received tokens if broken off, otherwise the larger of estimate and received. */
-  used(estimate: TokenEstimate, isBroken: boolean): TokenEstimate {
-    const input = this.#input ?? estimate.input
-    if (this.#isCounted) return {input, output: this.#output ?? 0}
-    const known = Math.max(this.#output ?? 0, tokensOfCharacters(this.#characters))
-    const isPart = (isBroken || this.#hasFailed) && !this.#isComplete
-    return {input, output: isPart ? known : Math.max(known, estimate.input + estimate.output - input)}
-  }
-}
-
-export function tallyAnswer(tally: UsageTally, text: string): void {
-  const answer = parseObject(text)
-  tallyUsage(tally, answer.usage, true)
-  tally.addText([answer.choices, answer.content, answer.output])
-  tally.complete()
-}
-
-export function tallyEvent(tally: UsageTally, data: string): void {
-  if (data === '[DONE]') tally.complete()
-  const event = parseObject(data)
-  // Anthropic counts input at the start; OpenAI's responses count everything at the end.
-  tallyUsage(tally, recordOf(event.message).usage, false)
-  tallyUsage(tally, event.usage ?? recordOf(event.response).usage, true)
-  const choices = Array.isArray(event.choices) ? event.choices.map(recordOf) : []
-  tally.addText([event.delta, ...choices.flatMap(({delta, text}) => [delta, text])])
-  if (event.type === 'message_stop' || event.type === 'response.completed') tally.complete()
-  if (event.type === 'error' || event.type === 'response.failed' || event.error) tally.fail()
-}
-
-/** Anthropic counts cache writes apart from the input; cache reads do not count against its limits. */
-function tallyUsage(tally: UsageTally, value: unknown, final: boolean): void {
-  const usage = recordOf(value)
-  const input = [usage.prompt_tokens, usage.input_tokens].find(isCount)
-  const output = [usage.completion_tokens, usage.output_tokens].find(isCount)
-  const cached = isCount(usage.cache_creation_input_tokens) ? usage.cache_creation_input_tokens : 0
-  // Embeddings have no output.
-  const isInputOnly = output === undefined && isCount(usage.total_tokens)
-  tally.count(
-    {
-      ...(input !== undefined && {input: input + cached}),
-      ...(output !== undefined && {output}),
-      ...(isInputOnly && {output: 0}),
-    },
-    final,
-  )
 }

@@ -1,6 +1,8 @@
 import type {Consumption} from '../core/limits/limit.js'
 import type {Lease} from '../limiter/lease.js'
 import type {RateLimiter} from '../limiter/rate-limiter.js'
+import {type CallLimit, type CallLimits, limitsOf} from './call-limits.js'
+import type {UsageWeights} from './model-usage.js'
 import {warningOnce} from './problem.js'
 
 /** A provider account whose limits all callers share: an entity, such as `provider:anthropic:org-1`. */
@@ -8,12 +10,11 @@ export interface ProviderAccount {
   readonly entity: string
   /** The resource its limits are set for. @default the call's resource */
   readonly resource?: string
-  /** Names of the limits that count requests and tokens. @default `rpm` and `tpm` */
-  readonly limitNames?: ProviderLimitNames
+  /** The limits that count requests and tokens. @default `{requests: 'rpm', tokens: 'tpm'}` */
+  readonly limits?: Omit<CallLimits, 'cost'>
+  /** How the provider counts tokens against its limits. @default the `weights` of the calls */
+  readonly weights?: UsageWeights
 }
-
-/** Limit names by what they count. If input or output tokens have a name, `tokens` has no default. */
-export type ProviderLimitNames = {readonly [Limit in ProviderLimit]?: string}
 
 /** The part of a limiter that takes provider feedback. */
 export type ReportingLimiter = Pick<RateLimiter, 'reportProviderLimits'>
@@ -22,25 +23,6 @@ export type ReportingLimiter = Pick<RateLimiter, 'reportProviderLimits'>
 const LOOK_INTERVAL_MS = 1000
 
 const UNKNOWN_WAIT_MS = 1000
-
-export function providerConsumption(
-  {input, output}: {readonly input: number; readonly output: number},
-  names: ProviderLimitNames = {},
-): Consumption {
-  const counts: Readonly<Record<ProviderLimit, number>> = {
-    requests: 1,
-    tokens: input + output,
-    inputTokens: input,
-    outputTokens: output,
-  }
-  return Object.fromEntries(limitsOf(names).map(([limit, name]) => [name, counts[limit]]))
-}
-
-function limitsOf({requests = 'rpm', tokens, inputTokens, outputTokens}: ProviderLimitNames) {
-  const all = tokens ?? (inputTokens === undefined && outputTokens === undefined ? 'tpm' : undefined)
-  const named: Readonly<Record<ProviderLimit, string | undefined>> = {requests, tokens: all, inputTokens, outputTokens}
-  return Object.entries(named).flatMap(([limit, name]) => (name ? [[limit as ProviderLimit, name] as const] : []))
-}
 
 export interface AnsweredCall {
   readonly answer: ProviderAnswer
@@ -53,12 +35,12 @@ export interface AnsweredCall {
 
 export class ProviderReporter {
   readonly #limiter: ReportingLimiter
-  readonly #names: ReturnType<typeof limitsOf>
+  readonly #names: readonly [ProviderLimit, string][]
   #nextLookMs = 0
 
-  constructor(limiter: ReportingLimiter, names: ProviderLimitNames = {}) {
+  constructor(limiter: ReportingLimiter, limits: ProviderAccount['limits'] = {}) {
     this.#limiter = limiter
-    this.#names = limitsOf(names)
+    this.#names = limitsOf(limits) as [ProviderLimit, string][]
   }
 
   /** Never throws: the caller gets the response anyway, and the next response repeats the feedback. */
@@ -130,7 +112,7 @@ export interface ProviderAnswer {
 }
 
 /** The unit that a provider's limit counts. */
-export type ProviderLimit = 'requests' | 'tokens' | 'inputTokens' | 'outputTokens'
+export type ProviderLimit = Exclude<CallLimit, 'cost'>
 
 export interface ReportedLimit {
   readonly left: number
@@ -143,8 +125,8 @@ export type ReportedLimits = Partial<Record<ProviderLimit, ReportedLimit>>
 const WORDS: Readonly<Record<ProviderLimit, string>> = {
   requests: 'requests',
   tokens: 'tokens',
-  inputTokens: 'input-tokens',
-  outputTokens: 'output-tokens',
+  input: 'input-tokens',
+  output: 'output-tokens',
 }
 
 /** Reads OpenAI's `x-ratelimit-*` and Anthropic's `anthropic-ratelimit-*` fields; skips invalid values. */

@@ -1,0 +1,53 @@
+import type {Consumption} from '../core/limits/limit.js'
+import type {LimitNames} from './guard.js'
+import type {ModelUsage, UsageWeights} from './model-usage.js'
+
+/**
+ * Names of the limits that a call is charged to, by what they count. Requests and tokens have defaults, `rpm` and `tpm`.
+ * If input or output has a name, `tokens` has no default.
+ */
+export interface CallLimits extends LimitNames {
+  /** Limit of input tokens, such as `itpm`. */
+  readonly input?: string
+  /** Limit of output tokens, such as `otpm`. */
+  readonly output?: string
+  /** Limit in money; needs a `price`. @default `usd` if there is a price */
+  readonly cost?: string
+}
+
+/** What a limit of a call counts. */
+export type CallLimit = keyof CallLimits
+
+export function limitsOf({requests = 'rpm', tokens, input, output, cost}: CallLimits): [CallLimit, string][] {
+  const all = tokens ?? (input === undefined && output === undefined ? 'tpm' : undefined)
+  const named: Readonly<Record<CallLimit, string | undefined>> = {requests, tokens: all, input, output, cost}
+  return Object.entries(named).flatMap(([limit, name]) => (name ? [[limit as CallLimit, name]] : []))
+}
+
+/** Whole tokens by limit. `cost` is in millionths of the currency. */
+export function callAmounts(
+  usage: ModelUsage,
+  cost: number,
+  names: CallLimits,
+  weights: UsageWeights = {},
+): Consumption {
+  const weighted = (...kinds: (keyof ModelUsage)[]) =>
+    Math.ceil(kinds.reduce((sum, kind) => sum + usage[kind] * (weights[kind] ?? 1), 0))
+  const counts: Readonly<Record<CallLimit, number>> = {
+    requests: 1,
+    tokens: weighted('input', 'cachedInput', 'cacheWrite', 'output'),
+    input: weighted('input', 'cachedInput', 'cacheWrite'),
+    output: weighted('output'),
+    cost,
+  }
+  const amounts: Record<string, number> = {}
+  for (const [limit, name] of limitsOf(names)) amounts[name] = Math.max(amounts[name] ?? 0, counts[limit])
+  return amounts
+}
+
+/** What to add to `before` to get `after`. */
+export function amountsBetween(before: Consumption, after: Consumption): Consumption {
+  const names = [...new Set([...Object.keys(before), ...Object.keys(after)])]
+  const deltas = names.map(name => [name, (after[name] ?? 0) - (before[name] ?? 0)] as const)
+  return Object.fromEntries(deltas.filter(([, delta]) => delta !== 0))
+}

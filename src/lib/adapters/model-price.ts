@@ -1,0 +1,94 @@
+import {type ModelUsage, type TokenEstimate, usageOf} from './model-usage.js'
+
+/** Prices in units of a currency, such as dollars, per million tokens. */
+export interface TokenPrices {
+  readonly input: number
+  readonly output: number
+  /** Input read from a prompt cache. @default the price of input */
+  readonly cachedInput?: number
+  /** Input written to a prompt cache. @default the price of input */
+  readonly cacheWrite?: number
+}
+
+/** Prices of one model. */
+export interface ModelPrice extends TokenPrices {
+  /** Price of each call, in units of the currency. @default 0 */
+  readonly perRequest?: number
+  /** Prices of calls with more input than `tokens`. */
+  readonly above?: TokenPrices & {readonly tokens: number}
+}
+
+/** Prices by model. */
+export type PriceTable = Readonly<Record<string, ModelPrice>>
+
+/** The highest of each price. */
+export function highest(prices: readonly ModelPrice[]): ModelPrice {
+  const flat = prices.flatMap(price => [price, ...(price.above ? [price.above] : [])])
+  const most = (of: (price: ModelPrice) => number) => flat.reduce((max, price) => Math.max(max, of(price)), 0)
+  return {
+    input: most(({input}) => input),
+    output: most(({output}) => output),
+    cachedInput: most(({input, cachedInput = input}) => cachedInput),
+    cacheWrite: most(({input, cacheWrite = input}) => cacheWrite),
+    perRequest: most(({perRequest = 0}) => perRequest),
+  }
+}
+
+/** In millionths of the currency, as limits in money count; rounded up. */
+export function costOf(price: ModelPrice, usage: ModelUsage): number {
+  const {input, cachedInput, cacheWrite, output} = usage
+  const isAbove = price.above !== undefined && input + cachedInput + cacheWrite > price.above.tokens
+  const {
+    input: plain,
+    output: out,
+    cachedInput: cached = plain,
+    cacheWrite: written = plain,
+  } = isAbove ? price.above : price
+  return wholeMillionths(
+    input * plain + cachedInput * cached + cacheWrite * written + output * out + (price.perRequest ?? 0) * MILLION,
+  )
+}
+
+const MILLION = 1_000_000
+
+/** Rounds up, except for errors of binary fractions. */
+export const wholeMillionths = (cost: number): number => Math.ceil(Number(cost.toPrecision(15)))
+
+/** Prices of all models, or a function that computes the cost of a call in units of the currency. */
+export type CallPrice<Call> = PriceTable | ((usage: ModelUsage, call: Call) => number | undefined)
+
+interface Pricing<Call> {
+  /** In millionths, for the dearest kind of input; `undefined` if there is no price. */
+  reserve(call: Call, model: string | undefined, estimate: TokenEstimate): number | undefined
+  /** In millionths. A price that is unknown after the call leaves what was reserved. */
+  of(call: Call, model: string | undefined, usage: ModelUsage): number
+}
+
+export function pricing<Call>(
+  price: CallPrice<Call> | undefined,
+  onUnknown: 'refuse' | 'highest' = 'refuse',
+): Pricing<Call> {
+  if (price === undefined) return {reserve: () => 0, of: () => 0}
+  const dearest = typeof price === 'object' && onUnknown === 'highest' ? highest(Object.values(price)) : undefined
+  const cost = (call: Call, model: string | undefined, usage: ModelUsage): number | undefined => {
+    if (typeof price === 'function') {
+      const units = price(usage, call)
+      return units !== undefined && units >= 0 && Number.isFinite(units) ? wholeMillionths(units * MILLION) : undefined
+    }
+    const known = model !== undefined && Object.hasOwn(price, model) ? price[model] : dearest
+    return known && costOf(known, usage)
+  }
+  const reserve: Pricing<Call>['reserve'] = (call, model, {input, output}) => {
+    const costs = [usageOf({input, output}), {input: 0, cachedInput: 0, cacheWrite: input, output}].map(usage =>
+      cost(call, model, usage),
+    )
+    return costs.includes(undefined) ? undefined : Math.max(...(costs as number[]))
+  }
+  return {
+    reserve,
+    of: (call, model, usage) =>
+      cost(call, model, usage) ??
+      reserve(call, model, {input: usage.input + usage.cachedInput + usage.cacheWrite, output: usage.output}) ??
+      0,
+  }
+}

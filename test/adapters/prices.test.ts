@@ -1,0 +1,102 @@
+import {mkdtemp, rm, writeFile} from 'node:fs/promises'
+import {tmpdir} from 'node:os'
+import {join} from 'node:path'
+import {afterAll, beforeAll, expect, it} from 'vitest'
+import {costOf, highest, pricing} from '../../src/lib/adapters/model-price.js'
+import {loadPrices} from '../../src/lib/adapters/prices.js'
+
+let folder: string
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'zael-test-'))
+})
+afterAll(() => rm(folder, {recursive: true}))
+
+async function load(content: unknown) {
+  const path = join(folder, 'prices.json')
+  await writeFile(path, typeof content === 'string' ? content : JSON.stringify(content))
+  return loadPrices(path)
+}
+
+const USAGE = {input: 1000, cachedInput: 0, cacheWrite: 0, output: 100}
+
+it('loads the file of LiteLLM', async () => {
+  const {source, version, date, models} = await load({
+    sample_spec: {input_cost_per_token: 0},
+    'gpt-4o': {
+      input_cost_per_token: 2.5e-6,
+      output_cost_per_token: 1e-5,
+      cache_read_input_token_cost: 1.25e-6,
+      litellm_provider: 'openai',
+    },
+    long: {
+      input_cost_per_token: 1.25e-6,
+      output_cost_per_token: 1e-5,
+      input_cost_per_token_above_200k_tokens: 2.5e-6,
+      output_cost_per_token_above_200k_tokens: 1.5e-5,
+    },
+    search: {input_cost_per_token: 1.1e-7, output_cost_per_token: 0, input_cost_per_request: 0.005},
+    'dall-e-3': {output_cost_per_image: 0.04},
+  })
+  expect({source, version, date}).toEqual({
+    source: 'litellm',
+    version: expect.stringMatching(/^[0-9a-f]{12}$/),
+    date: expect.stringMatching(/Z$/),
+  })
+  expect(models).toEqual({
+    'gpt-4o': {input: 2.5, output: 10, cachedInput: 1.25},
+    long: {input: 1.25, output: 10, above: {tokens: 200_000, input: 2.5, output: 15}},
+    search: {input: 0.11, output: 0, perRequest: 0.005},
+  })
+})
+
+it('loads the file of models.dev, with the highest price of a model of several providers', async () => {
+  const {source, models} = await load({
+    openai: {id: 'openai', models: {'gpt-4o': {cost: {input: 2.5, output: 10, cache_read: 1.25}}, free: {}}},
+    other: {id: 'other', models: {'gpt-4o': {cost: {input: 3, output: 9}}}},
+  })
+  expect(source).toBe('models.dev')
+  expect(models).toMatchObject({
+    'openai/gpt-4o': {input: 2.5, output: 10, cachedInput: 1.25},
+    'other/gpt-4o': {input: 3, output: 9},
+    'gpt-4o': {input: 3, output: 10, cachedInput: 3},
+  })
+  expect(models).not.toHaveProperty('free')
+})
+
+it.each(['', '[]', '{}', '{"a": {"b": 1}}'])('refuses a file without prices: %j', async content => {
+  await expect(load(content)).rejects.toMatchObject({code: 'prices.format'})
+})
+
+it.each([
+  ['input and output', {input: 2.5, output: 10}, USAGE, 3500],
+  [
+    'caches',
+    {input: 3, output: 15, cachedInput: 0.3, cacheWrite: 3.75},
+    {...USAGE, cachedInput: 1000, cacheWrite: 100},
+    5175,
+  ],
+  ['caches at the price of input', {input: 3, output: 15}, {...USAGE, cachedInput: 1000}, 7500],
+  ['a call', {input: 0, output: 0, perRequest: 0.005}, USAGE, 5000],
+  ['long input', {input: 1, output: 1, above: {tokens: 1000, input: 2, output: 3}}, {...USAGE, cachedInput: 1}, 2302],
+  ['fractions, rounded up', {input: 0.0001, output: 0}, USAGE, 1],
+  ['binary fractions, exactly', {input: 0.1, output: 0}, {...USAGE, input: 30, output: 0}, 3],
+])('computes the cost of %s in millionths', (_, price, usage, millionths) => {
+  expect(costOf(price, usage)).toBe(millionths)
+})
+
+it('charges an unknown model at the highest price, or not at all', () => {
+  const table = {
+    small: {input: 1, output: 2},
+    large: {input: 5, output: 1, perRequest: 0.01, above: {tokens: 9, input: 7, output: 1}},
+  }
+  expect(highest(Object.values(table))).toEqual({input: 7, output: 2, cachedInput: 7, cacheWrite: 7, perRequest: 0.01})
+  expect(pricing(table, 'highest').of({}, 'other', USAGE)).toBe(7000 + 200 + 10_000)
+  for (const model of ['other', undefined, 'constructor', '__proto__'])
+    expect(pricing(table).reserve({}, model, USAGE)).toBeUndefined()
+})
+
+it('takes a function that returns units of the currency; invalid amounts are unknown', () => {
+  expect(pricing(({output}) => output / 1000).of({}, 'any', USAGE)).toBe(100_000)
+  for (const cost of [undefined, Number.NaN, -1, Number.POSITIVE_INFINITY])
+    expect(pricing(() => cost).reserve({}, 'any', USAGE)).toBeUndefined()
+})

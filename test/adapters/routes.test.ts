@@ -1,0 +1,202 @@
+import {afterEach, beforeEach, describe, expect, it} from 'vitest'
+import {type LimitedFetchOptions, limitedFetch} from '../../src/lib/adapters/fetch.js'
+import type {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
+import {Scene} from '../helpers/limiter.js'
+import {describeOnEngine, useTable} from '../helpers/table.js'
+
+const CALL = {model: 'gpt-4', max_tokens: 10, messages: [{role: 'user', content: 'hello'}]}
+const JSON_CALL = JSON.stringify(CALL)
+
+const formOf = (fields: Record<string, string>): FormData => {
+  const form = new FormData()
+  for (const [name, value] of Object.entries(fields)) form.set(name, value)
+  return form
+}
+
+const streamOf = (text: string): ReadableStream<Uint8Array> =>
+  new Response(text).body as unknown as ReadableStream<Uint8Array>
+
+type Fate = 'charged' | 'refused' | 'free'
+
+/** Every way to a model: its path, its body, and what becomes of it. */
+const ROUTES: readonly (readonly [string, string, () => unknown, Fate])[] = [
+  ['POST', '/v1/chat/completions', () => JSON_CALL, 'charged'],
+  ['POST', '/v1/completions', () => JSON_CALL, 'charged'],
+  ['POST', '/v1/responses', () => JSON_CALL, 'charged'],
+  ['POST', '/v1/messages', () => JSON_CALL, 'charged'],
+  ['POST', '/v1/messages/batches', () => JSON.stringify({requests: [{custom_id: '1', params: CALL}]}), 'refused'],
+  ['POST', '/v1/embeddings', () => JSON.stringify({model: 'gpt-4', input: 'x'}), 'charged'],
+  ['POST', '/v1/moderations', () => JSON.stringify({input: 'x'}), 'refused'],
+  ['POST', '/v1/images/generations', () => JSON.stringify({prompt: 'x'}), 'refused'],
+  ['POST', '/v1/images/edits', () => formOf({model: 'gpt-4', prompt: 'x'}), 'charged'],
+  ['POST', '/v1/audio/transcriptions', () => formOf({model: 'gpt-4'}), 'charged'],
+  ['POST', '/v1/audio/speech', () => JSON.stringify({model: 'gpt-4', input: 'x'}), 'charged'],
+  ['POST', '/v1/batches', () => JSON.stringify({input_file_id: 'f', endpoint: '/v1/chat/completions'}), 'refused'],
+  ['POST', '/v1/threads/t1/runs', () => JSON.stringify({assistant_id: 'a'}), 'refused'],
+  ['POST', '/v1/fine_tuning/jobs', () => JSON.stringify({model: 'gpt-4', training_file: 'f'}), 'charged'],
+  ['POST', '/v1beta/models/gpt-4:generateContent', () => '{"contents": []}', 'charged'],
+  ['POST', '/v1beta/models/gpt-4:streamGenerateContent?alt=sse', () => '{"contents": []}', 'charged'],
+  ['POST', '/model/gpt-4/converse', () => '{"messages": []}', 'charged'],
+  ['POST', '/model/gpt-4/invoke-with-response-stream', () => '{}', 'charged'],
+  ['POST', '/openai/deployments/gpt-4/chat/completions', () => '{"messages": []}', 'charged'],
+  ['POST', '/v1/chat/completions', () => new TextEncoder().encode(JSON_CALL), 'charged'],
+  ['POST', '/v1/chat/completions', () => new Blob([JSON_CALL]), 'charged'],
+  ['POST', '/v1/chat/completions', () => streamOf(JSON_CALL), 'charged'],
+  ['POST', '/v1/chat/completions', () => streamOf(`${' '.repeat(2 ** 24)}${JSON_CALL}`), 'refused'],
+  ['POST', '/v1/chat/completions', () => 'not JSON', 'refused'],
+  ['POST', '/v1/chat/completions', () => '{"model": ["gpt-4"]}', 'refused'],
+  ['POST', '/v1/chat/completions', () => '{"model": ""}', 'refused'],
+  ['POST', '/v1/chat/completions', () => undefined, 'refused'],
+  ['PUT', '/v1/anything', () => '{}', 'refused'],
+  ['POST', '/v1/files', () => formOf({purpose: 'batch'}), 'free'],
+  ['POST', '/v1/uploads/u1/parts', () => formOf({}), 'free'],
+  ['POST', '/v1/responses/r1/cancel', () => undefined, 'free'],
+  ['POST', '/v1beta/models/gpt-4:countTokens', () => '{}', 'charged'],
+  ['GET', '/v1/models', () => undefined, 'free'],
+  ['DELETE', '/v1/responses/r1', () => undefined, 'free'],
+]
+
+describeOnEngine('routes to a model', () => {
+  const table = useTable()
+  let scene: Scene
+  let limiter: RateLimiter
+  let sent: string[]
+  let options: LimitedFetchOptions
+  beforeEach(async () => {
+    scene = new Scene(table)
+    limiter = scene.limiter()
+    sent = []
+    options = {
+      entity: 'user-1',
+      fetch: async (_, init) => {
+        if (init?.body) sent.push(await new Response(init.body as never).text())
+        return new Response('{"usage": {"prompt_tokens": 5, "completion_tokens": 3}}')
+      },
+    }
+    for (const resource of ['gpt-4', 'mini', 'unknown'])
+      await scene.configure(
+        {level: 'resource', resource},
+        'rpm=100/min',
+        'tpm=1k/min',
+        'itpm=1k/min',
+        'otpm=1k/min',
+        'usd=$1/min',
+      )
+  })
+  afterEach(() => limiter.close())
+
+  const consumed = async (resource: string, name = 'tpm') =>
+    (await scene.totals('user-1', resource, name))?.consumed ?? 0
+
+  const call = async (body: unknown, path = '/v1/chat/completions', method = 'POST') => {
+    const init = {method, ...(body !== undefined && {body, duplex: 'half'})} as RequestInit
+    const response = await limitedFetch(limiter, options)(`http://127.0.0.1${path}`, init)
+    const text = await response.text()
+    return {status: response.status, text}
+  }
+
+  it.each(ROUTES)('%s %s with %s is %4$s', async (method, path, body, fate) => {
+    const {status, text} = await call(body(), path, method)
+    expect({status, rpm: await consumed('gpt-4', 'rpm')}).toEqual({
+      status: fate === 'refused' ? 400 : 200,
+      rpm: fate === 'charged' ? 1 : 0,
+    })
+    if (fate === 'refused') expect(JSON.parse(text)).toMatchObject({title: 'Unknown model'})
+  })
+
+  it('charges calls of an unknown model to a resource, if configured', async () => {
+    options = {...options, onUnknownModel: {resource: 'unknown'}}
+    expect((await call('not JSON')).status).toBe(200)
+    expect([await consumed('unknown', 'rpm'), await consumed('unknown')]).toEqual([1, 8])
+    options = {...options, onUnknownModel: 'refuse', skip: ({url}) => url.endsWith('/completions')}
+    expect((await call('not JSON')).status).toBe(200)
+    expect(await consumed('unknown', 'rpm')).toBe(1)
+  })
+
+  describe('a fallback', () => {
+    const drain = (resource: string) =>
+      limiter.acquire({entity: 'user-1', resource, consume: {tpm: 1000}}).then(lease => lease.commit())
+
+    it('calls the first model that is admitted, and charges only it', async () => {
+      options = {...options, fallback: ['gpt-4', 'mini']}
+      expect((await call(JSON_CALL)).status).toBe(200)
+      await drain('gpt-4').catch(() => limiter.acquire({entity: 'user-1', resource: 'gpt-4', consume: {tpm: 990}}))
+      expect((await call(streamOf(JSON_CALL))).status).toBe(200)
+      expect(sent.map(body => JSON.parse(body).model)).toEqual(['gpt-4', 'mini'])
+      expect(JSON.parse(sent[1] as string)).toEqual({...CALL, model: 'mini'})
+      expect([await consumed('mini', 'rpm'), await consumed('mini')]).toEqual([1, 8])
+      expect(await consumed('gpt-4', 'rpm')).toBe(1)
+    })
+
+    it('does not lead upwards, nor to other models, and ends with the refusal of the last one', async () => {
+      options = {...options, fallback: ['gpt-4', 'mini']}
+      await drain('mini')
+      expect((await call(JSON.stringify({...CALL, model: 'mini'}))).status).toBe(429)
+      expect((await call(JSON.stringify({...CALL, model: 'unknown'}))).status).toBe(200)
+      await drain('gpt-4')
+      expect((await call(JSON_CALL)).status).toBe(429)
+      expect(await consumed('gpt-4', 'rpm')).toBe(0)
+    })
+  })
+
+  it('charges input, output and cost to limits of their own', async () => {
+    options = {
+      ...options,
+      limits: {input: 'itpm', output: 'otpm', cost: 'usd'},
+      price: {'gpt-4': {input: 1000, output: 2000}},
+    }
+    await call(JSON_CALL)
+    const names = ['rpm', 'itpm', 'otpm', 'usd', 'tpm']
+    expect(await Promise.all(names.map(name => consumed('gpt-4', name)))).toEqual([1, 5, 3, 11_000, 0])
+  })
+
+  it('reserves money before the call is sent, and refuses it if too little is left', async () => {
+    options = {...options, price: {'gpt-4': {input: 1000, output: 100_000}}}
+    expect((await call(JSON_CALL)).status).toBe(429)
+    expect(sent).toEqual([])
+  })
+
+  it('refuses models without a price, or charges the highest', async () => {
+    options = {...options, price: {other: {input: 1000, output: 2000}}}
+    const {status, text} = await call(JSON_CALL)
+    expect([status, JSON.parse(text).title, await consumed('gpt-4', 'usd')]).toEqual([400, 'Unknown price', 0])
+    options = {...options, onUnknownPrice: 'highest'}
+    expect((await call(JSON_CALL)).status).toBe(200)
+    expect(await consumed('gpt-4', 'usd')).toBe(11_000)
+  })
+
+  it('weighs tokens as configured, with one rule for all providers', async () => {
+    const usage = {input_tokens: 100, cache_read_input_tokens: 1000, cache_creation_input_tokens: 10, output_tokens: 7}
+    options = {...options, fetch: async () => new Response(JSON.stringify({usage}))}
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=100/min', 'tpm=10k/min')
+    await call(JSON_CALL, '/v1/messages')
+    expect(await consumed('gpt-4')).toBe(1117)
+    options = {...options, weights: {cachedInput: 0, cacheWrite: 1.25, output: 5}}
+    await call(JSON_CALL, '/v1/messages')
+    expect(await consumed('gpt-4')).toBe(1117 + Math.ceil(100 + 12.5 + 35))
+  })
+
+  it('charges output beyond the estimate while it arrives', async () => {
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=100/min', 'tpm=10k/min')
+    const events = new TransformStream<Uint8Array, Uint8Array>()
+    const writer = events.writable.getWriter()
+    const say = (text: string) =>
+      writer.write(new TextEncoder().encode(`data: ${JSON.stringify({choices: [{delta: {content: text}}]})}\n\n`))
+    options = {
+      ...options,
+      settleEvery: 50,
+      fetch: async () => new Response(events.readable as never, {headers: {'content-type': 'text/event-stream'}}),
+    }
+    const response = await limitedFetch(limiter, options)('http://127.0.0.1/v1/x', {method: 'POST', body: JSON_CALL})
+    const reader = (response.body as ReadableStream<Uint8Array>).getReader()
+    const reserved = await consumed('gpt-4')
+    void say('x'.repeat(400))
+    await reader.read()
+    await expect.poll(() => consumed('gpt-4')).toBe(reserved + 90)
+    void say('x'.repeat(40))
+    await reader.read()
+    void writer.close()
+    while (!(await reader.read()).done);
+    expect(await consumed('gpt-4')).toBe(reserved + 100)
+  })
+})

@@ -54,7 +54,7 @@ it('loads the file of models.dev, with the highest price of a model of several p
     openai: {id: 'openai', models: {'gpt-4o': {cost: {input: 2.5, output: 10, cache_read: 1.25}}, free: {}}},
     other: {id: 'other', models: {'gpt-4o': {cost: {input: 3, output: 9}}}},
   })
-  expect(source).toBe('models.dev')
+  expect(source).toBe('models-dev')
   expect(models).toMatchObject({
     'openai/gpt-4o': {input: 2.5, output: 10, cachedInput: 1.25},
     'other/gpt-4o': {input: 3, output: 9},

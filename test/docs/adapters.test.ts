@@ -9,8 +9,8 @@ const OPTIONS: Readonly<Record<string, readonly string[]>> = {
   hono: ['GuardOptions', 'DecisionOptions'],
   express: ['GuardOptions', 'DecisionOptions'],
   fastify: ['GuardOptions', 'DecisionOptions'],
-  fetch: ['LimitedFetchOptions', 'CallOptions', 'DecisionOptions', 'CallDecisionOptions'],
-  'ai-sdk': ['CallOptions', 'DecisionOptions', 'CallDecisionOptions'],
+  fetch: ['LimitedFetchOptions', 'CallOptions', 'DecisionOptions'],
+  'ai-sdk': ['CallOptions', 'DecisionOptions'],
 }
 const SOURCES = ['guard', 'call-charge', 'fetch', 'ai-sdk'].map(name => `src/lib/adapters/${name}.ts`)
 

@@ -47,9 +47,9 @@ export const ROOMS: Readonly<Record<string, Room>> = {
   },
   adapters: {
     holds:
-      '`zael/hono`, `zael/express`, `zael/fastify`, `zael/fetch`, `zael/ai-sdk` on one core (`guard.ts`); `otel/` is `zael/otel`',
+      '`zael/hono`, `zael/express`, `zael/fastify`, `zael/fetch`, `zael/ai-sdk`, `zael/prices` on one core (`guard.ts`); `otel/` is `zael/otel`',
     rooms: ['core', 'schema', 'dynamo', 'limiter'], // frameworks are known by the shape of their types only
-    packages: ['@opentelemetry/api'],
+    packages: ['node:*', '@opentelemetry/api'],
   },
   aggregator: {
     holds: "the Lambda function (`handler.ts`): usage from the table's stream, `rollup/`, upkeep, archive, replay",

@@ -120,7 +120,7 @@ function nodesIn(node: SyntaxNode): PlacedNode[] {
   return [{node, parent: undefined}, ...inner.flatMap(nodesIn)]
 }
 
-const ADAPTERS = ['ai-sdk', 'express', 'fastify', 'fetch', 'hono'].map(name => `adapters/${name}.d.ts`)
+const ADAPTERS = ['ai-sdk', 'express', 'fastify', 'fetch', 'hono', 'prices'].map(name => `adapters/${name}.d.ts`)
 const ENTRIES = ['index.d.ts', 'adapters/otel/index.d.ts', 'local/testing/index.d.ts', ...ADAPTERS]
 
 describe('the types of the library', () => {

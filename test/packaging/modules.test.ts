@@ -67,7 +67,7 @@ describe('an adapter', () => {
       return [name, imported.filter(path => /^(?:@opentelemetry\/|ai$|express$|fastify$|hono$)/.test(path))]
     })
     const used = Object.fromEntries(await Promise.all(packages))
-    expect(Object.keys(used).length).toBe(8)
+    expect(Object.keys(used).length).toBe(9)
     expect(Object.entries(used).filter(([, found]) => found.length > 0)).toEqual([
       ['zael/otel', ['@opentelemetry/api']],
     ])

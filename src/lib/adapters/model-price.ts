@@ -52,7 +52,7 @@ export function costOf(price: ModelPrice, usage: ModelUsage): number {
 const MILLION = 1_000_000
 
 /** Rounds up, except for errors of binary fractions. */
-export const wholeMillionths = (cost: number): number => Math.ceil(Number(cost.toPrecision(15)))
+const wholeMillionths = (cost: number): number => Math.ceil(Number(cost.toPrecision(15)))
 
 /** Prices of all models, or a function that computes the cost of a call in units of the currency. */
 export type CallPrice<Call> = PriceTable | ((usage: ModelUsage, call: Call) => number | undefined)

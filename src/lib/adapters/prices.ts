@@ -13,7 +13,7 @@ export type {ModelPrice, PriceTable, TokenPrices} from './model-price.js'
 
 /** A loaded price file. Pass `models` as `price` to an adapter. */
 export interface PriceFile {
-  readonly source: 'litellm' | 'models.dev'
+  readonly source: 'litellm' | 'models-dev'
   /** Identifies the content: the start of its SHA-256. */
   readonly version: string
   /** When the file was last changed: ISO 8601. */
@@ -38,7 +38,7 @@ export async function loadPrices(path: string): Promise<PriceFile> {
   if (Object.keys(models).length === 0)
     throw new InvalidInput('prices.format', `"${path}" has no prices in the format of LiteLLM or models.dev.`)
   return {
-    source: isModelsDev ? 'models.dev' : 'litellm',
+    source: isModelsDev ? 'models-dev' : 'litellm',
     version: createHash('sha256').update(text).digest('hex').slice(0, 12),
     date: mtime.toISOString(),
     models,

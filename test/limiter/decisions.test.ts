@@ -114,7 +114,7 @@ describeOnEngine('decisions', () => {
     expect(limits.rpd).toMatchObject({available: 13, capacity: 15})
     expect(lease.headers()).toMatchObject({
       RateLimit: expect.stringMatching(/^"rpd";r=13;t=\d+$/),
-      'RateLimit-Policy': '"rpd";q=15',
+      'RateLimit-Policy': expect.stringMatching(/^"rpd";q=15;w=\d+$/),
     })
     const [checked] = (await limiter.check({...bucket, consume: {rpd: 1}})).statuses
     expect(checked).toMatchObject({available: 13, capacity: 15, fullAfterMs: limits.rpd?.fullAfterMs})

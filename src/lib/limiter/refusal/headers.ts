@@ -19,18 +19,25 @@ export function balanceHeaders(limits: LimitStates): HeaderFields {
   return quotaHeaders(Object.values(limits).flatMap(limit => (limit ? [{...limit, resetMs: limit.fullAfterMs}] : [])))
 }
 
-/** All numbers are whole, as the draft requires; seconds are rounded up. */
+/**
+ * `q` is the most that `r` can be. `w` is the time in which a rate gains `q`, or the time to the reset of a quota; it is
+ * never less than `t`, not even in debt. A full limit has no `t`: it has nothing to reset.
+ */
 export function quotaHeaders(quotas: readonly Quota[]): HeaderFields {
   if (quotas.length === 0) return {}
-  const reset = (ms: number | null) => (ms === null || !Number.isFinite(ms) ? '' : `;t=${Math.ceil(ms / 1000)}`)
+  const items = quotas.map(({name, capacity, available, refillAmount, refillPeriodSeconds, resetMs}) => {
+    const t = resetMs === null ? 0 : wholeNumber(Math.ceil(resetMs / 1000))
+    const w = refillAmount > 0 ? wholeNumber(Math.ceil((capacity * refillPeriodSeconds) / refillAmount)) : 0
+    const q = wholeNumber(capacity)
+    return {name, q, w: Math.max(w, t), r: Math.min(q, wholeNumber(available)), t}
+  })
   return {
-    RateLimit: quotas
-      .map(({name, available, resetMs}) => `"${name}";r=${Math.max(0, available)}${reset(resetMs)}`)
-      .join(', '),
-    'RateLimit-Policy': quotas
-      .map(({name, capacity, refillAmount, refillPeriodSeconds}) =>
-        refillAmount > 0 ? `"${name}";q=${refillAmount};w=${refillPeriodSeconds}` : `"${name}";q=${capacity}`,
-      )
-      .join(', '),
+    RateLimit: items.map(({name, r, t}) => `"${name}";r=${r}${t > 0 ? `;t=${t}` : ''}`).join(', '),
+    'RateLimit-Policy': items.map(({name, q, w}) => `"${name}";q=${q}${w > 0 ? `;w=${w}` : ''}`).join(', '),
   }
 }
+
+/** An Integer of RFC 9651 has at most 15 digits. */
+const LARGEST_INTEGER = 999_999_999_999_999
+
+const wholeNumber = (value: number): number => Math.min(LARGEST_INTEGER, Math.max(0, Math.floor(value)))

@@ -188,7 +188,7 @@ describeOnEngine('adapters of HTTP servers', () => {
     })
 
     it('passes other errors to the error handler', async () => {
-      await open({resource: () => 'unconfigured'})
+      await open({resource: 'unconfigured'})
       expect(await get()).toMatchObject({status: 500, body: 'limits.missing'})
       expect(handled).toEqual([])
     })

@@ -14,6 +14,20 @@ import type {Lease} from '../../src/lib/limiter/lease.js'
 export type TestOptions = Omit<GuardOptions<unknown>, 'entity' | 'skip'> & {
   readonly limiter: GuardLimiter
   readonly skipPath?: string
+  /** The entity by the header `x-user`. */
+  readonly entityOf?: (user: string | undefined) => string
+  /** Sees the errors that reach the error handler. */
+  readonly onError?: (error: unknown) => void
+}
+
+const entityBy =
+  ({entityOf = (user: string | undefined) => user ?? 'nobody'}: TestOptions) =>
+  (user: string | string[] | undefined) =>
+    entityOf(user === undefined ? undefined : String(user))
+
+function failed(error: unknown, {onError}: TestOptions): string {
+  onError?.(error)
+  return codeOf(error)
 }
 
 /** The application's handler: responds with a status, or throws. */
@@ -32,7 +46,7 @@ export const SERVERS: Readonly<Record<string, (options: TestOptions, handler: Te
     app.use(
       honoLimiter(options.limiter, {
         ...options,
-        entity: c => c.req.header('x-user') ?? 'nobody',
+        entity: c => entityBy(options)(c.req.header('x-user')),
         skip: c => new URL(c.req.raw.url).pathname === options.skipPath,
       }),
     )
@@ -40,7 +54,7 @@ export const SERVERS: Readonly<Record<string, (options: TestOptions, handler: Te
       const {status, body} = await handler(c.req.path, leaseOfHono(c))
       return new Response(body, {status})
     })
-    app.onError((error, c) => c.text(codeOf(error), 500))
+    app.onError((error, c) => c.text(failed(error, options), 500))
     const server = await new Promise<Server>(resolve => {
       const started = serve({fetch: app.fetch, port: 0, hostname: '127.0.0.1'}, () => resolve(started as Server))
     })
@@ -52,7 +66,7 @@ export const SERVERS: Readonly<Record<string, (options: TestOptions, handler: Te
     app.use(
       expressLimiter<express.Request>(options.limiter, {
         ...options,
-        entity: request => request.get('x-user') ?? 'nobody',
+        entity: request => entityBy(options)(request.get('x-user')),
         skip: request => request.path === options.skipPath,
       }),
     )
@@ -61,7 +75,7 @@ export const SERVERS: Readonly<Record<string, (options: TestOptions, handler: Te
       response.status(status).send(body)
     })
     const onError: ErrorRequestHandler = (error, _request, response, _next) => {
-      response.status(500).send(codeOf(error))
+      response.status(500).send(failed(error, options))
     }
     app.use(onError)
     return listening(createServer(app))
@@ -70,7 +84,7 @@ export const SERVERS: Readonly<Record<string, (options: TestOptions, handler: Te
   'node:http': async (options, handler) => {
     const limit = expressLimiter(options.limiter, {
       ...options,
-      entity: request => String(request.headers['x-user'] ?? 'nobody'),
+      entity: request => entityBy(options)(request.headers['x-user']),
       skip: request => request.url === options.skipPath,
     })
     return listening(
@@ -81,7 +95,7 @@ export const SERVERS: Readonly<Record<string, (options: TestOptions, handler: Te
             const {status, body} = await handler(request.url ?? '', leaseOfNode(request))
             response.writeHead(status).end(body)
           } catch (failure) {
-            response.writeHead(500).end(codeOf(failure))
+            response.writeHead(500).end(failed(failure, options))
           }
         })
       }),
@@ -94,7 +108,7 @@ export const SERVERS: Readonly<Record<string, (options: TestOptions, handler: Te
       'onRequest',
       fastifyLimiter<FastifyRequest>(options.limiter, {
         ...options,
-        entity: request => String(request.headers['x-user'] ?? 'nobody'),
+        entity: request => entityBy(options)(request.headers['x-user']),
         skip: request => request.url === options.skipPath,
       }),
     )
@@ -102,7 +116,7 @@ export const SERVERS: Readonly<Record<string, (options: TestOptions, handler: Te
       const {status, body} = await handler(request.url, leaseOfFastify(request))
       return reply.code(status).send(body)
     })
-    app.setErrorHandler((error, _request, reply) => reply.code(500).send(codeOf(error)))
+    app.setErrorHandler((error, _request, reply) => reply.code(500).send(failed(error, options)))
     const url = await app.listen({port: 0, host: '127.0.0.1'})
     return {url, close: () => app.close()}
   },

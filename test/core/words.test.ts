@@ -34,9 +34,9 @@ describe('names', () => {
     for (const name of bad) expect(() => check(name), JSON.stringify(name)).toThrow('is not a valid')
   })
 
-  it('rejects an id of a login provider and names an alternative', () => {
+  it('rejects an id of a login provider and names the function that encodes it', () => {
     expect(() => checkEntityId('auth0|123')).toThrow(
-      expect.objectContaining({hint: expect.stringContaining('auth0|123 becomes auth0:123')}),
+      expect.objectContaining({hint: expect.stringContaining('encodeEntityId()')}),
     )
   })
 

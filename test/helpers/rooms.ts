@@ -27,7 +27,7 @@ export const ROOMS: Readonly<Record<string, Room>> = {
   schema: {
     holds: 'a codec for every record of the table; only this room and `migrate/layouts/` name attributes',
     rooms: ['core'],
-    packages: [],
+    packages: ['node:crypto'], // pure too: it only hashes
   },
   dynamo: {
     holds: "the interface to DynamoDB and its errors, the table's definition; `transports/`: lean, SDK, streams",

@@ -231,14 +231,14 @@ describe('the warning about a limit that is not configured', () => {
     const listen = ({name, message}: Error) => warnings.push(`${name}: ${message}`)
     process.on('warning', listen)
     try {
-      for (const name of ['warned-a', 'warned-b']) warnUnlimited(name, {entity: 'user-1', resource: 'gpt-4'})
-      warnUnlimited('warned-b', {entity: 'user-2', resource: 'gpt-5'})
+      for (const name of ['warned-a', 'warned-b']) warnUnlimited(name, {resource: 'gpt-4'})
+      warnUnlimited('warned-b', {resource: 'gpt-5'})
       await new Promise(resolve => setImmediate(resolve))
     } finally {
       process.off('warning', listen)
     }
     const about = warnings.filter(text => text.includes('"warned-'))
     expect(about).toHaveLength(2)
-    expect(about[1]).toMatch(/^ZaelWarning: No limit "warned-b" applies to user-1 for gpt-4, so it is not limited\./)
+    expect(about[1]).toMatch(/^ZaelWarning: No limit "warned-b" applies to a request for gpt-4, so it is not limited\./)
   })
 })

@@ -4,9 +4,10 @@
  *
  * @packageDocumentation
  */
-import {createGuard, type GuardLimiter, type GuardOptions, keepLease} from './guard.js'
+import {createServerGuard, type GuardLimiter, type GuardOptions, keepLease} from './guard.js'
 import {type NodeResponse, onAnswered, PROBLEM_TYPE, whileConnected} from './problem.js'
 
+export {hashKey} from '../schema/encoded-name.js'
 export type {DecisionOptions, GuardLimiter, GuardOptions, HeaderStyle, LimitNames} from './guard.js'
 export {leaseOf} from './guard.js'
 export type {NodeResponse} from './problem.js'
@@ -23,14 +24,14 @@ export interface NodeRequest {
  *
  * @example
  * ```ts
- * app.use(expressLimiter(limiter, {entity: request => String(request.headers['x-api-key']), resource: 'api', consume: {rpm: 1}}))
+ * app.use(expressLimiter(limiter, {entity: request => hashKey(request.headers['x-api-key']), resource: 'api', consume: {rpm: 1}}))
  * ```
  */
 export function expressLimiter<Request extends NodeRequest = NodeRequest, Name extends string = string>(
   limiter: GuardLimiter<Name>,
   options: GuardOptions<Request, NoInfer<Name>>,
 ): (request: Request, response: NodeResponse, next: (error?: unknown) => void) => Promise<void> {
-  const guard = createGuard(limiter, options)
+  const guard = createServerGuard(limiter, options)
   return async (request, response, next) => {
     const outcome = await whileConnected(response, signal => guard(request, signal)).catch((error: unknown) => ({
       kind: 'failed' as const,

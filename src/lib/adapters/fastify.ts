@@ -4,9 +4,10 @@
  *
  * @packageDocumentation
  */
-import {CLIENT_GONE, createGuard, type GuardLimiter, type GuardOptions, keepLease} from './guard.js'
+import {CLIENT_GONE, createServerGuard, type GuardLimiter, type GuardOptions, keepLease} from './guard.js'
 import {type NodeResponse, onAnswered, PROBLEM_TYPE, whileConnected} from './problem.js'
 
+export {hashKey} from '../schema/encoded-name.js'
 export type {DecisionOptions, GuardLimiter, GuardOptions, HeaderStyle, LimitNames} from './guard.js'
 export {leaseOf} from './guard.js'
 export type {NodeResponse} from './problem.js'
@@ -38,7 +39,7 @@ export function fastifyLimiter<Request extends FastifyLikeRequest = FastifyLikeR
   limiter: GuardLimiter<Name>,
   options: GuardOptions<Request, NoInfer<Name>>,
 ): (request: Request, reply: FastifyLikeReply) => Promise<unknown> {
-  const guard = createGuard(limiter, options)
+  const guard = createServerGuard(limiter, options)
   return async (request, reply) => {
     const outcome = await whileConnected(reply.raw, signal => guard(request, signal))
     if (outcome.kind === 'skipped') return

@@ -1,3 +1,4 @@
+import {ZaelError} from '../core/errors.js'
 import type {Consumption} from '../core/limits/limit.js'
 import type {LimitState, LimitStates} from '../core/limits/limit-state.js'
 import {Aborted} from '../dynamo/errors.js'
@@ -8,7 +9,8 @@ import {LimiterClosed, type ProblemDetails, RateLimiterUnavailable} from '../lim
 import type {HeaderFields} from '../limiter/refusal/headers.js'
 import type {Settle} from '../limiter/request/options.js'
 import type {OnUnavailable} from '../schema/config-record.js'
-import {PROBLEM_TYPE} from './problem.js'
+import {encodeEntityId, encodeResourceName} from '../schema/encoded-name.js'
+import {PROBLEM_TYPE, warningOnce} from './problem.js'
 
 /** The part of a limiter that adapters need. */
 export type GuardLimiter<Name extends string = string> = Pick<RateLimiter<Name>, 'tryAcquire'>
@@ -29,9 +31,12 @@ export interface DecisionOptions {
 
 /** Who is charged how much for which requests. `Request` is the framework's request or context. */
 export interface GuardOptions<Request, Name extends string = string> extends DecisionOptions {
-  /** The entity to charge, such as the user or the API key. */
+  /**
+   * The entity to charge: any text, such as a user's id, `hashKey` of an API key, or an IP address. Ids that zael does not
+   * allow are encoded. Requests without an entity get a 400.
+   */
   readonly entity: (request: Request) => string | Promise<string>
-  /** The resource to charge. */
+  /** The resource to charge: any text, such as a model. Encoded like `entity`. */
   readonly resource: string | ((request: Request) => string | Promise<string>)
   /** Whole tokens per limit, such as `{rpm: 1}`. */
   readonly consume: Consumption<Name> | ((request: Request) => Consumption<Name> | Promise<Consumption<Name>>)
@@ -64,7 +69,10 @@ export interface RefusedRequest {
   readonly problem: ProblemDetails
 }
 
-/** Does not commit the lease, so that handlers can adjust it while streaming. Throws errors such as invalid input. */
+/**
+ * Does not commit the lease, so that handlers can adjust it while streaming. Refuses requests without a valid entity or
+ * resource. Throws other errors, without the entity: it may be a secret.
+ */
 export function createGuard<Request, Name extends string>(
   limiter: GuardLimiter<Name>,
   options: GuardOptions<Request, Name>,
@@ -72,9 +80,13 @@ export function createGuard<Request, Name extends string>(
   const {entity, resource, consume, skip, onUnavailable, settle, refundIf} = options
   return async (request, signal, waitMs = options.waitMs) => {
     if (await skip?.(request)) return {kind: 'skipped'}
+    const charged = chargedEntity(await entity(request))
+    if (typeof charged !== 'string') return charged
+    const named = typeof resource === 'string' ? encodeResourceName(resource) : chargedResource(await resource(request))
+    if (typeof named !== 'string') return named
     const asked = {
-      entity: await entity(request),
-      resource: typeof resource === 'string' ? resource : await resource(request),
+      entity: charged,
+      resource: named,
       consume: typeof consume === 'function' ? await consume(request) : consume,
       ...(waitMs !== undefined && {waitMs}),
       ...(onUnavailable && {onUnavailable}),
@@ -88,10 +100,68 @@ export function createGuard<Request, Name extends string>(
         : refused(decision, options)
     } catch (error) {
       if (error instanceof Aborted && signal?.aborted) return {kind: 'gone'}
-      if (!(error instanceof LimiterClosed)) throw error
+      if (!(error instanceof LimiterClosed)) throw withoutEntity(error, charged)
       return refused(refusedDecision(new RateLimiterUnavailable(error), 0), options)
     }
   }
+}
+
+/** Like `createGuard`, for servers: what the client asks for must not look like a failure of the server. */
+export function createServerGuard<Request, Name extends string>(
+  limiter: GuardLimiter<Name>,
+  options: GuardOptions<Request, Name>,
+): (request: Request, signal?: AbortSignal) => Promise<GuardOutcome> {
+  const {resource, consume} = options
+  const guard = createGuard(limiter, options)
+  return async (request, signal) => {
+    try {
+      return await guard(request, signal)
+    } catch (error) {
+      const code = error instanceof ZaelError ? error.code : undefined
+      if (typeof consume === 'function' && (code === 'request.amount' || code === 'name.invalid')) {
+        return badRequest('The request asks for an invalid amount.')
+      }
+      if (typeof resource === 'string' || code !== 'limits.missing') throw error
+      warnNoLimits(error)
+      return badRequest('The requested resource is not available.')
+    }
+  }
+}
+
+const warnNoLimits = warningOnce('ZAEL_NO_LIMITS', 'A client requested a resource without limits, and got a 400')
+
+/** IPv4 clients of a dual-stack server have addresses such as `::ffff:10.0.0.1`; they are the same clients. */
+const MAPPED_IPV4 = /^::ffff:(?=\d+(?:\.\d+){3}$)/i
+
+function chargedEntity(entity: string): string | RefusedRequest {
+  if (typeof entity !== 'string' || entity === '') {
+    return badRequest('The request has no key that identifies the caller.')
+  }
+  try {
+    return encodeEntityId(entity.replace(MAPPED_IPV4, ''))
+  } catch {
+    return badRequest('The key that identifies the caller is too long.')
+  }
+}
+
+function chargedResource(resource: string): string | RefusedRequest {
+  if (typeof resource === 'string' && resource !== '') return encodeResourceName(resource)
+  return badRequest('The request names no resource, such as a model.')
+}
+
+function badRequest(detail: string): RefusedRequest {
+  const problem = {type: 'about:blank', title: 'Bad Request', status: 400, detail}
+  return {kind: 'refused', status: 400, headers: {}, retryAfterMs: null, problem}
+}
+
+/** Frameworks log errors and may send them. */
+function withoutEntity(error: unknown, entity: string): unknown {
+  if (!(error instanceof ZaelError)) return error
+  const {details, message, stack} = error
+  const word = new RegExp(`(?<![\\w.:@-])${entity.replace(/\W/g, '\\$&')}(?![\\w:@-])`, 'g')
+  const hide = (text: string) => text.replace(word, '(hidden)')
+  const {entity: _, ...shown} = details
+  return Object.assign(error, {message: hide(message), stack: stack && hide(stack), details: shown})
 }
 
 function admitted(

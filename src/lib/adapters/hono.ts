@@ -4,8 +4,9 @@
  *
  * @packageDocumentation
  */
-import {createGuard, type GuardLimiter, type GuardOptions, keepLease, refusalResponse} from './guard.js'
+import {createServerGuard, type GuardLimiter, type GuardOptions, keepLease, refusalResponse} from './guard.js'
 
+export {hashKey} from '../schema/encoded-name.js'
 export type {DecisionOptions, GuardLimiter, GuardOptions, HeaderStyle, LimitNames} from './guard.js'
 export {leaseOf} from './guard.js'
 
@@ -21,14 +22,14 @@ export interface HonoContext {
  *
  * @example
  * ```ts
- * app.use(honoLimiter(limiter, {entity: c => c.req.header('x-api-key') ?? 'nobody', resource: 'api', consume: {rpm: 1}}))
+ * app.use(honoLimiter(limiter, {entity: c => hashKey(c.req.header('x-api-key')), resource: 'api', consume: {rpm: 1}}))
  * ```
  */
 export function honoLimiter<Context extends HonoContext = HonoContext, Name extends string = string>(
   limiter: GuardLimiter<Name>,
   options: GuardOptions<Context, NoInfer<Name>>,
 ): (context: Context, next: () => Promise<void>) => Promise<Response | undefined> {
-  const guard = createGuard(limiter, options)
+  const guard = createServerGuard(limiter, options)
   return async (context, next) => {
     const outcome = await guard(context, context.req.raw.signal)
     if (outcome.kind === 'refused' || outcome.kind === 'gone') return refusalResponse(outcome)

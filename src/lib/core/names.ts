@@ -34,7 +34,7 @@ const RULES = {
     longest: 256,
     allowed: 'a letter or digit, then letters, digits and _ . - : @',
     // Other clients of the table reject other characters.
-    hint: 'Replace other characters before you call zael, the same way everywhere: auth0|123 becomes auth0:123.',
+    hint: 'In code, encode other ids with encodeEntityId(). Adapters and commands do that themselves.',
   },
   resource: {
     what: 'resource name',
@@ -42,6 +42,7 @@ const RULES = {
     pattern: /^[a-zA-Z][a-zA-Z0-9_.\-/:]*$/,
     longest: 64,
     allowed: 'a letter, then letters, digits and _ . - / :',
+    hint: 'In code, encode other names with encodeResourceName(). Adapters and commands do that themselves.',
     reserved: new Set(STRUCTURAL_ATTRIBUTES),
     reservedBecause: 'every record has an attribute of that name',
   },

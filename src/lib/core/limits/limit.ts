@@ -308,6 +308,10 @@ export function checkConsumption(consume: Consumption): Map<string, bigint> {
 
 export function signedAmountsOf(deltas: Consumption): Map<string, bigint> {
   const amounts = new Map<string, bigint>()
+  // JavaScript callers can pass anything.
+  if (typeof deltas !== 'object' || deltas === null) {
+    throw new InvalidInput('request.amount', 'The amounts must be an object such as {rpm: 1}.')
+  }
   for (const [name, tokens] of Object.entries(deltas)) {
     checkLimitName(name)
     if (!Number.isSafeInteger(tokens) || Math.abs(tokens) > MAX_TOKENS) {

@@ -234,14 +234,12 @@ const MOST_WARNINGS = 1000
 
 const warned = new Set<string>()
 
-export function warnUnlimited(
-  name: string,
-  {entity, resource}: {readonly entity: string; readonly resource: string},
-): void {
+/** Does not name the entity: it may be a secret, and warnings are logged. */
+export function warnUnlimited(name: string, {resource}: {readonly resource: string}): void {
   if (warned.has(name) || warned.size >= MOST_WARNINGS) return
   warned.add(name)
   process.emitWarning(
-    `No limit "${name}" applies to ${entity} for ${resource}, so it is not limited. Shown once per limit; strict: true throws instead.`,
+    `No limit "${name}" applies to a request for ${resource}, so it is not limited. Shown once per limit; strict: true throws instead.`,
     {type: 'ZaelWarning', code: 'ZAEL_UNLIMITED'},
   )
 }

@@ -3,6 +3,7 @@
  * Limit requests with {@link RateLimiter}; manage limits and entities with {@link Repository}.
  * @packageDocumentation
  */
+export {decodeName, encodeEntityId} from './core/encoded-name.js'
 export {type ErrorKind, InvalidInput, ZaelError, type ZaelErrorOptions} from './core/errors.js'
 export type {
   CalendarCheck,
@@ -79,9 +80,9 @@ export type {UsageSelection} from './repository/usage/range.js'
 export type {LimitUsage} from './repository/usage/usage.js'
 export type {AuditRecord} from './schema/audit-record.js'
 export type {AccessSwitch, ConfigRecord, ConfigScope, OnUnavailable} from './schema/config-record.js'
-export {decodeName, encodeEntityId, encodeResourceName, hashKey} from './schema/encoded-name.js'
 export type {EntityRecord} from './schema/entity-record.js'
 export type {ParentGeneration} from './schema/family.js'
+export {encodeResourceName, hashKey} from './schema/hashed-name.js'
 export type {Json} from './schema/json-attribute.js'
 export type {NamespaceRecord, NamespaceStatus} from './schema/namespace-record.js'
 export type {CarriedFeature, PeerFeature} from './schema/peer-features.js'

@@ -51,7 +51,7 @@ describe('a list of entities', () => {
     )
     expect(mistakes).toEqual([
       '2 limits "rpm" is not a limit such as rpm=60',
-      expect.stringMatching(/^2 id .*is not a valid entity id/),
+      expect.stringMatching(/^2 id "a\|b" must be written as `x--a__7cb`$/),
       expect.stringMatching(/^2 cascade must be true or false/),
       expect.stringMatching(/^2 limits no limits are given/),
       '4 limits the limit "rpm" is given twice',

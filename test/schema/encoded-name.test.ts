@@ -1,8 +1,11 @@
 import {readFileSync} from 'node:fs'
 import {array, assert, constantFrom, oneof, property, string} from 'fast-check'
 import {describe, expect, it} from 'vitest'
+import {decodeName, encodeEntityId, shownName} from '../../src/lib/core/encoded-name.js'
 import {checkEntityId, checkResourceName} from '../../src/lib/core/names.js'
-import {decodeName, encodeEntityId, encodeResourceName, hashKey} from '../../src/lib/schema/encoded-name.js'
+import {shownText} from '../../src/lib/core/text/printable.js'
+import {shellWord} from '../../src/lib/core/text/text.js'
+import {encodeResourceName, hashKey, typedName} from '../../src/lib/schema/hashed-name.js'
 
 /** Ids of many providers, most of them from LiteLLM's list: all shapes of it, and all ids that are not plain names. */
 const MODELS = readFileSync(new URL('./fixtures/model-ids.txt', import.meta.url), 'utf8')
@@ -113,7 +116,7 @@ describe('encoded names', () => {
   })
 
   it('is valid, unique and reversible for the ids of many models', () => {
-    const names = MODELS.map(encodeResourceName)
+    const names = MODELS.map(model => encodeResourceName(model))
     expect(new Set(names).size).toBe(new Set(MODELS).size)
     for (const [at, name] of names.entries()) {
       const model = MODELS[at] as string
@@ -123,6 +126,65 @@ describe('encoded names', () => {
       // A model can also be (part of) an entity id.
       expect(decodeName(encodeEntityId(model))).toBe(model)
     }
+  })
+})
+
+describe('shown names', () => {
+  it.each([
+    ['x--::1', '::1'],
+    ['x--fe80::1__25eth0', 'fe80::1%eth0'],
+    ['x--claude-3-5-sonnet__4020240620', 'claude-3-5-sonnet@20240620'],
+    ['x--auth0__7c123', 'auth0|123'],
+    ['x--__u65e5', '日'],
+  ])('shows %s as %s, alone and in a sentence', (name, text) => {
+    expect(shownName(name)).toBe(text)
+    expect(shownText(`resource ${name}: "${name}" (${name}), ${name}.`)).toBe(
+      `resource ${text}: "${text}" (${text}), ${text}.`,
+    )
+  })
+
+  it.each([
+    ['several words', 'user 1'],
+    ['a flag', '--all'],
+    ['a reserved name', '_default_'],
+    ['the system in audit events', '$SYSTEM'],
+    ['a control character', 'a\u001b[31m'],
+    ['a direction override', 'a\u202e'],
+    ['a quote', `a'b`],
+    ['a list', 'a,b'],
+    ['another encoded name', 'x--::1'],
+  ])('shows %s as stored', (_, text) => {
+    for (const name of [encodeEntityId(text), encodeResourceName(text)]) {
+      if (name === text) continue
+      expect(shownName(name)).toBe(name)
+      expect(shownText(`entity ${name} for`)).toBe(`entity ${name} for`)
+    }
+  })
+
+  it('does not show parts of longer words', () => {
+    for (const text of ['ns/ENTITY#x--::1', '`x--::1`', '@x--::1', 'user-x--::1', 'x--user-1'])
+      expect(shownText(text)).toBe(text)
+  })
+
+  it('quotes shown names in commands', () => {
+    expect(['x--::1', 'x--auth0__7c123', 'x--a__20b'].map(shellWord)).toEqual(['::1', "'auth0|123'", 'x--a__20b'])
+  })
+
+  it('accepts stored and shown names alike, and no others', () => {
+    void assert(
+      property(anyText, text => {
+        for (const [kind, name] of [
+          ['entity', encodeEntityId(text.slice(0, 36))],
+          ['resource', encodeResourceName(text)],
+        ] as const) {
+          expect(typedName(kind, name)).toBe(name)
+          expect(typedName(kind, shownName(name))).toBe(name)
+          expect(shownText(shownText(name))).toBe(shownText(name))
+        }
+      }),
+      {numRuns: 2000},
+    )
+    for (const name of ['user 1', '', '_default_', '$SYSTEM', 'a#b']) expect(typedName('resource', name)).toBe(name)
   })
 })
 

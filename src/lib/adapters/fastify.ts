@@ -7,7 +7,7 @@
 import {CLIENT_GONE, createServerGuard, type GuardLimiter, type GuardOptions, keepLease} from './guard.js'
 import {type NodeResponse, onAnswered, PROBLEM_TYPE, whileConnected} from './problem.js'
 
-export {hashKey} from '../schema/encoded-name.js'
+export {hashKey} from '../schema/hashed-name.js'
 export type {DecisionOptions, GuardLimiter, GuardOptions, HeaderStyle, LimitNames} from './guard.js'
 export {leaseOf} from './guard.js'
 export type {NodeResponse} from './problem.js'

@@ -1,3 +1,4 @@
+import {encodeEntityId} from '../core/encoded-name.js'
 import {ZaelError} from '../core/errors.js'
 import type {Consumption} from '../core/limits/limit.js'
 import type {LimitState, LimitStates} from '../core/limits/limit-state.js'
@@ -9,7 +10,7 @@ import {LimiterClosed, type ProblemDetails, RateLimiterUnavailable} from '../lim
 import type {HeaderFields} from '../limiter/refusal/headers.js'
 import type {Settle} from '../limiter/request/options.js'
 import type {OnUnavailable} from '../schema/config-record.js'
-import {encodeEntityId, encodeResourceName} from '../schema/encoded-name.js'
+import {encodeResourceName} from '../schema/hashed-name.js'
 import {PROBLEM_TYPE, warningOnce} from './problem.js'
 
 /** The part of a limiter that adapters need. */

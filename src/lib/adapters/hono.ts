@@ -6,7 +6,7 @@
  */
 import {createServerGuard, type GuardLimiter, type GuardOptions, keepLease, refusalResponse} from './guard.js'
 
-export {hashKey} from '../schema/encoded-name.js'
+export {hashKey} from '../schema/hashed-name.js'
 export type {DecisionOptions, GuardLimiter, GuardOptions, HeaderStyle, LimitNames} from './guard.js'
 export {leaseOf} from './guard.js'
 

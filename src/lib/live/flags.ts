@@ -2,6 +2,7 @@ import {boolean, integer, string} from '@oclif/core/flags'
 import {InvalidInput} from '../core/errors.js'
 import {checkEntityId, checkResourceName} from '../core/names.js'
 import {parseDuration} from '../core/text/duration.js'
+import {typedName} from '../schema/hashed-name.js'
 import {ROW_STATUSES, type Selection, SORT_KEYS, type SortKey, type WatchScope} from './model/model.js'
 
 const SHORTEST_INTERVAL_MS = 500
@@ -119,10 +120,10 @@ function filterOf(text: string): string {
   const [, field = '', value = ''] = /^\s*!?(status|entity|resource):(.*?)\s*$/i.exec(text) ?? []
   switch (field.toLowerCase()) {
     case 'entity':
-      checkEntityId(value)
+      checkEntityId(typedName('entity', value))
       return text
     case 'resource':
-      checkResourceName(value)
+      checkResourceName(typedName('resource', value))
       return text
     case 'status':
       if (ROW_STATUSES.some(status => status === value.toLowerCase())) return text

@@ -27,6 +27,7 @@ import type {ProblemPlace} from '../files/yaml-source.js'
 import {tooManyLimits} from '../repository/limits/checks.js'
 import {entryOfForm} from '../schema/audit-record.js'
 import type {AccessSwitch} from '../schema/config-record.js'
+import {typedName} from '../schema/hashed-name.js'
 import type {Json} from '../schema/json-attribute.js'
 import {byText, type Manifest, type ManifestEntity, type ManifestScope} from './manifest.js'
 
@@ -98,17 +99,25 @@ type Rate = Omit<Limit, 'name'>
 
 const POLICIES = ['allow', 'block'] as const
 
+/** Files have stored names, so that each name has one spelling. */
+const stored = (kind: 'entity' | 'resource', check: (name: string) => string) => (name: string) => {
+  const encoded = typedName(kind, name)
+  if (encoded === name) return check(name)
+  // Commands would show the encoded name decoded, but not behind a backtick.
+  throw new InvalidInput('name.invalid', `${JSON.stringify(name)} must be written as \`${encoded}\``)
+}
+
 // The patterns are for editors: zael's own checks have better messages.
 /** @internal */
-export const entityId = checkedNameOf(checkEntityId, 'must be the id of an entity').meta({
+export const entityId = checkedNameOf(stored('entity', checkEntityId), 'must be the id of an entity').meta({
   id: 'entityId',
   ...nameForm('entity'),
 })
-const resourceName = checkedNameOf(checkResourceName, 'must be a name').meta({
+const resourceName = checkedNameOf(stored('resource', checkResourceName), 'must be a name').meta({
   id: 'resourceName',
   ...nameForm('resource'),
 })
-const configResource = checkedNameOf(checkConfigResource, 'must be a name').meta({
+const configResource = checkedNameOf(stored('resource', checkConfigResource), 'must be a name').meta({
   id: 'configResource',
   ...nameForm('resource'),
   pattern: `^${DEFAULT_RESOURCE}$|${nameForm('resource').pattern}`,

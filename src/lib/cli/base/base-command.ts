@@ -3,6 +3,7 @@ import {ExitError} from '@oclif/core/errors'
 import {boolean} from '@oclif/core/flags'
 import type {InferredArgs, InferredFlags} from '@oclif/core/interfaces'
 import {InvalidInput, type ZaelError} from '../../core/errors.js'
+import {typedName} from '../../schema/hashed-name.js'
 import {jsonPieces, jsonText} from '../output/json-text.js'
 import {fittedLines, paint, safeLine, writeLines} from '../output/lines.js'
 import {type ListFlagValues, type Listing, listingCsv, listingLines} from '../output/listing.js'
@@ -41,8 +42,8 @@ export abstract class BaseCommand<T extends typeof Command> extends Command {
     await super.init()
     try {
       const {flags, args} = await this.parse(this.ctor)
-      this.flags = flags as FlagsOf<T>
-      this.args = args as ArgsOf<T>
+      this.flags = withTypedNames(flags, this.ctor.id) as FlagsOf<T>
+      this.args = withTypedNames(args, this.ctor.id) as ArgsOf<T>
     } catch (error) {
       const command = `${this.config.bin} ${this.ctor.id.replaceAll(':', ' ')}`
       const meant = this.ctor.flags?.resource ? withResourceFlag(error, this.argv) : undefined
@@ -213,6 +214,23 @@ export abstract class BaseCommand<T extends typeof Command> extends Command {
   private withWarnings(body: object): object {
     return this.warnings.length === 0 ? body : {...body, warnings: this.warnings}
   }
+}
+
+const NAME_KINDS: Readonly<Record<string, 'entity' | 'resource'>> = {
+  entity: 'entity',
+  parent: 'entity',
+  resource: 'resource',
+}
+
+/** People type names as commands show them, and paste stored ones. */
+function withTypedNames(values: Readonly<Record<string, unknown>>, id: string): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(values).map(([name, value]) => {
+      const kind = name === 'id' && id.startsWith('entity:') ? 'entity' : NAME_KINDS[name]
+      const stored = (typed: unknown) => (kind && typeof typed === 'string' ? typedName(kind, typed) : typed)
+      return [name, Array.isArray(value) ? value.map(stored) : stored(value)]
+    }),
+  )
 }
 
 function rowsIn(result: unknown): unknown[] {

@@ -1,7 +1,7 @@
 import {createInterface} from 'node:readline/promises'
 import {ExitError} from '@oclif/core/errors'
 import {InvalidInput, ZaelError} from '../../core/errors.js'
-import {printableText} from '../../core/text/printable.js'
+import {shownText} from '../../core/text/printable.js'
 import {onAbort} from '../../dynamo/abort.js'
 import {Aborted} from '../../dynamo/errors.js'
 import {EXIT} from './exit.js'
@@ -32,7 +32,7 @@ export async function confirm(
       hint: instead === undefined ? hint : `${hint} ${instead}`,
     })
   }
-  if (instead !== undefined) terminal.stderr.write(`${printableText(what)}.\n${printableText(instead)}\n`)
+  if (instead !== undefined) terminal.stderr.write(`${shownText(what)}.\n${shownText(instead)}\n`)
   const answer = await ask(`${instead === undefined ? `${what}. ` : ''}Continue? [y/N] `, terminal, signal)
   if (!isYes(answer)) throw declined(unchanged)
 }

@@ -1,7 +1,7 @@
 import {once} from 'node:events'
 import {stripVTControlCharacters} from 'node:util'
 import {colorize} from '@oclif/core/ux'
-import {printableText} from '../../core/text/printable.js'
+import {shownText} from '../../core/text/printable.js'
 import {textWidth} from '../../core/text/text-width.js'
 import {wrapped} from '../../core/text/wrap.js'
 
@@ -10,12 +10,12 @@ const OWN_ESCAPE = `\u0000${Math.random().toString(36).slice(2)}\u0000`
 
 /** Print the result with `safeLine`. */
 export function paint(colour: string, text: string): string {
-  return colorize(colour, printableText(text)).replaceAll('\u001b', OWN_ESCAPE)
+  return colorize(colour, shownText(text)).replaceAll('\u001b', OWN_ESCAPE)
 }
 
 /** Only colours of `paint` take effect; other control characters are shown. */
 export function safeLine(line: string): string {
-  return line.split(OWN_ESCAPE).map(printableText).join('\u001b')
+  return line.split(OWN_ESCAPE).map(shownText).join('\u001b')
 }
 
 export function plainLine(line: string): string {

@@ -1,7 +1,7 @@
 import {boolean, integer, string} from '@oclif/core/flags'
 import {InvalidInput} from '../../core/errors.js'
 import {didYouMean, nearestNames} from '../../core/text/nearest.js'
-import {printableText} from '../../core/text/printable.js'
+import {shownText} from '../../core/text/printable.js'
 import type {Cell, TextColumn} from './table-layout.js'
 import {longTable, type TextTableOptions, textTable} from './text-table.js'
 
@@ -161,7 +161,7 @@ const isFormula = /^[=@＝＋－＠]|^[+-](?!\d+(?:\.\d+)?$)/
 /** A leading quote makes spreadsheets show a formula instead of computing it. */
 function csvField(cell: Cell): string {
   if (cell === null || cell === undefined) return ''
-  const text = printableText(String(cell))
+  const text = shownText(String(cell))
   const inert = typeof cell === 'string' && isFormula.test(text) ? `'${text}` : text
   return /[",]/.test(inert) ? `"${inert.replaceAll('"', '""')}"` : inert
 }

@@ -1,5 +1,5 @@
 import type {ZaelError} from '../../core/errors.js'
-import {printableText} from '../../core/text/printable.js'
+import {shownText} from '../../core/text/printable.js'
 import {formatCount} from '../../core/text/text.js'
 import {cutText, textWidth} from '../../core/text/text-width.js'
 import {interruptible} from './interrupt.js'
@@ -30,7 +30,7 @@ export class ProgressLine {
     if (!this.#stream.isTTY) return
     const columns = this.#stream.columns ?? 80
     // The last column stays free: a full line would wrap.
-    this.#stream.write(ERASE_LINE + cutText(printableText(textFor(columns)), columns - 1))
+    this.#stream.write(ERASE_LINE + cutText(shownText(textFor(columns)), columns - 1))
   }
 
   clear(): void {

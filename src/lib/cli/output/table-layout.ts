@@ -1,4 +1,4 @@
-import {printableText} from '../../core/text/printable.js'
+import {shownText} from '../../core/text/printable.js'
 import {formatNumber} from '../../core/text/text.js'
 import {textWidth} from '../../core/text/text-width.js'
 
@@ -55,7 +55,7 @@ export function layOutTable(
 export function cellText(cell: Cell): string {
   if (cell === null || cell === undefined || cell === '') return '-'
   if (typeof cell === 'number') return formatNumber(cell)
-  return printableText(String(cell))
+  return shownText(String(cell))
 }
 
 const isNumeric = (rows: readonly (readonly Cell[])[], at: number): boolean =>

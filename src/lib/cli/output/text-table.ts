@@ -1,4 +1,4 @@
-import {printableText} from '../../core/text/printable.js'
+import {shownText} from '../../core/text/printable.js'
 import {formatCount, formatPercent} from '../../core/text/text.js'
 import {cutText, padText, textWidth} from '../../core/text/text-width.js'
 import {wrapped} from '../../core/text/wrap.js'
@@ -103,7 +103,7 @@ export type Facts = Readonly<Record<string, string | undefined>>
 
 export function factLines(title: string, facts: Facts): string[] {
   const rows = Object.entries(facts).filter((row): row is [string, string] => row[1] !== undefined)
-  const names = rows.map(([name]) => printableText(name))
+  const names = rows.map(([name]) => shownText(name))
   const width = Math.max(0, ...names.map(textWidth))
   const label = (name = '') => paint('dim', name) + ' '.repeat(width - textWidth(name))
   return [title, ...rows.map(([, value], at) => `  ${label(names[at])}  ${value}`)]
@@ -116,10 +116,10 @@ export function updatedText({updated, failed}: {readonly updated: number; readon
 
 export function nextLines(commands: ReadonlyArray<readonly [command: string, purpose: string]>): string[] {
   if (commands.length === 0) return []
-  const width = Math.max(...commands.map(([command]) => textWidth(printableText(command))))
+  const width = Math.max(...commands.map(([command]) => textWidth(shownText(command))))
   return [
     '',
     'Next:',
-    ...commands.map(([command, purpose]) => `  ${padText(printableText(command), width)}  ${paint('dim', purpose)}`),
+    ...commands.map(([command, purpose]) => `  ${padText(shownText(command), width)}  ${paint('dim', purpose)}`),
   ]
 }

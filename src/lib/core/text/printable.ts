@@ -1,3 +1,5 @@
+import {shownName} from '../encoded-name.js'
+
 /** Controls, format and direction characters, separators, lone surrogates. */
 const HIDDEN = '[\\p{Cc}\\p{Cf}\\p{Cs}\\p{Zl}\\p{Zp}\\p{Default_Ignorable_Code_Point}]'
 const PICTURE = '\\p{ExtPict}\\uFE0F?\\p{EMod}?'
@@ -18,6 +20,13 @@ const SHORT_ESCAPES: Readonly<Record<string, string>> = {'\n': '\\n', '\r': '\\r
 export function printableText(text: string): string {
   return escapeHidden(text, escapeOf)
 }
+
+/** Stored text for people: as `printableText`, with encoded names decoded. */
+export function shownText(text: string): string {
+  return printableText(text.includes('x--') ? text.replace(ENCODED_NAMES, shownName) : text)
+}
+
+const ENCODED_NAMES = /(?<![^\s"'(,])x--[\w.:@/-]+/g
 
 export function escapeHidden(text: string, escaped: (character: string) => string): string {
   if (isPlain.test(text) || !needsEscape.test(text)) return text

@@ -1,3 +1,4 @@
+import {shownName} from '../encoded-name.js'
 import {formatMoney, MONEY_DECIMALS, withCurrency} from './money.js'
 
 /** `down` for levels: never show a token that is not available. */
@@ -134,7 +135,9 @@ export function formatSome(items: readonly string[], most: number): string {
   return rest > 0 ? `${items.slice(0, most).join(', ')} and ${formatCount(rest)} more` : items.join(', ')
 }
 
-export function shellWord(word: string): string {
+/** Shows an encoded name decoded: commands accept both. */
+export function shellWord(stored: string): string {
+  const word = shownName(stored)
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`
 }
 

@@ -1,4 +1,4 @@
-import {printableText} from './printable.js'
+import {shownText} from './printable.js'
 import {textStart, textWidth} from './text-width.js'
 
 const HANGING = 4
@@ -57,7 +57,7 @@ function filled(words: readonly string[], {width, measure, hanging, end = ''}: F
 export function wrappedCommand(words: readonly string[], width: number): string[] {
   const lines: string[] = []
   let line = ''
-  for (const word of withValues(words.map(printableText))) {
+  for (const word of withValues(words.map(shownText))) {
     if (line !== '' && textWidth(line) + 1 + textWidth(word) + BETWEEN_WORDS.length > width) {
       lines.push(line + BETWEEN_WORDS)
       line = ''

@@ -1,5 +1,7 @@
+import {shownName} from '../../core/encoded-name.js'
 import {ZaelError} from '../../core/errors.js'
 import {checkEntityId, checkResourceName} from '../../core/names.js'
+import {typedName} from '../../schema/hashed-name.js'
 import {type FindReading, type Reading, ROW_STATUSES, type RowStatus, type Selection, type SortKey} from './model.js'
 import {refusedPerSecond} from './request-counts.js'
 import {type BucketStatus, statusAt} from './status.js'
@@ -111,8 +113,10 @@ function partsOf(filter: string): TypedFilter {
   const typed = filter.trim()
   const isInverted = typed.startsWith('!')
   const text = isInverted ? typed.slice(1) : typed
-  const [, field = '', wanted = text] = /^(status|entity|resource):(.*)$/i.exec(text) ?? []
-  return {isInverted, field: field.toLowerCase(), wanted, text}
+  const [, named = '', value = text] = /^(status|entity|resource):(.*)$/i.exec(text) ?? []
+  const field = named.toLowerCase()
+  const wanted = field === 'entity' || field === 'resource' ? typedName(field, value) : value
+  return {isInverted, field, wanted, text}
 }
 
 function parseFilter(filter: string): BucketFilter {
@@ -124,7 +128,7 @@ function parseFilter(filter: string): BucketFilter {
 
 function partOfName(text: string): BucketFilter {
   const part = text.toLowerCase()
-  const has = (name: string) => name.toLowerCase().includes(part)
+  const has = (name: string) => [name, shownName(name)].some(each => each.toLowerCase().includes(part))
   return ({bucket}) => has(bucket.entity) || has(bucket.resource)
 }
 

@@ -1,4 +1,4 @@
-import {printableText} from '../../core/text/printable.js'
+import {shownText} from '../../core/text/printable.js'
 import {formatTokens} from '../../core/text/text.js'
 import {textStart, textWidth} from '../../core/text/text-width.js'
 
@@ -13,10 +13,10 @@ export interface Segment {
 export type Line = readonly Segment[]
 
 /** Stored text may contain anything; this escapes its control characters. */
-export const seg = (text: string, tone: Tone = 'plain'): Segment => ({text: printableText(text), tone})
+export const seg = (text: string, tone: Tone = 'plain'): Segment => ({text: shownText(text), tone})
 
 export function cell(stored: string, width: number, ellipsis: string, align: 'left' | 'right' = 'left'): string {
-  const text = printableText(stored)
+  const text = shownText(stored)
   const spare = width - textWidth(text)
   if (spare >= 0) return align === 'left' ? text + ' '.repeat(spare) : ' '.repeat(spare) + text
   if (width <= 0) return ''
@@ -25,7 +25,7 @@ export function cell(stored: string, width: number, ellipsis: string, align: 'le
 }
 
 export function shortened(stored: string, width: number, ellipsis: string): string {
-  return cell(stored, Math.min(width, textWidth(printableText(stored))), ellipsis)
+  return cell(stored, Math.min(width, textWidth(shownText(stored))), ellipsis)
 }
 
 export const columnsOf = (line: Line): number => line.reduce((sum, {text}) => sum + textWidth(text), 0)

@@ -1,7 +1,7 @@
 import {expect, it} from 'vitest'
 import {EventStreamReader} from '../../src/lib/adapters/model-answer.js'
 import {estimateCall, readModelCall} from '../../src/lib/adapters/model-call.js'
-import {observedStream} from '../../src/lib/adapters/observed-stream.js'
+import {observedStream} from '../../src/lib/limiter/observed-stream.js'
 
 const estimateOf = async (body: object) =>
   estimateCall((await readModelCall('http://127.0.0.1/', {method: 'POST', body: JSON.stringify(body)})).call)

@@ -4,10 +4,10 @@
  *
  * @packageDocumentation
  */
+import {abortedBy, observedStream, releasableSignal} from '../limiter/observed-stream.js'
 import {type CallCharge, type CallLimiter, type CallOptions, createCallGuard} from './call-charge.js'
 import type {RefusedRequest} from './guard.js'
 import {recordOf, type TokenEstimate, type Tokenizer, tokensIn, UsageTally} from './model-usage.js'
-import {abortedBy, observedStream, releasableSignal} from './observed-stream.js'
 import type {ProviderAnswer} from './provider.js'
 
 export type {CallLimiter, CallOptions, SettledCall} from './call-charge.js'

@@ -4,6 +4,7 @@
  *
  * @packageDocumentation
  */
+import {abortedBy, observedStream, releasableSignal, type StreamObserver} from '../limiter/observed-stream.js'
 import {
   type CallCharge,
   type CallLimiter,
@@ -16,7 +17,6 @@ import {keepLease, refusalResponse} from './guard.js'
 import {AwsEventReader, type EventReader, EventStreamReader, tallyAnswer, tallyEvent} from './model-answer.js'
 import {estimateCall, type ModelCall, mayUseModel, type ReadCall, readModelCall, withModel} from './model-call.js'
 import {type Tokenizer, UsageTally} from './model-usage.js'
-import {abortedBy, observedStream, releasableSignal, type StreamObserver} from './observed-stream.js'
 import {warningOnce} from './problem.js'
 
 export type {CallLimiter, CallOptions, SettledCall} from './call-charge.js'

@@ -2,7 +2,7 @@ import {beforeEach, describe, expect, it} from 'vitest'
 import {expressLimiter} from '../../src/lib/adapters/express.js'
 import {fastifyLimiter} from '../../src/lib/adapters/fastify.js'
 import {honoLimiter} from '../../src/lib/adapters/hono.js'
-import type {LimitState} from '../../src/lib/core/limits/limit-state.js'
+import {type LimitState, shareUsed} from '../../src/lib/core/limits/limit-state.js'
 import {defineLimits, formatLimit, type LimitName} from '../../src/lib/core/limits/limit-text.js'
 import {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
 import {RateLimitExceeded, RequestTooLarge} from '../../src/lib/limiter/refusal/errors.js'
@@ -151,6 +151,50 @@ describeOnEngine('decisions', () => {
     expect(lease.limits).toMatchObject({rpm: {available: 10}, tpm: {available: 1000}})
     scene.nowMs += 1
     expect(await limiter.available({entity: 'user-1', resource: 'gpt-4'})).toEqual({rpm: 10, tpm: 1000})
+  })
+
+  it('reports the used share of the tightest limit after the request, without another call', async () => {
+    const limiter = scene.limiter()
+    const first = await limiter.tryAcquire(request({rpm: 1, tpm: 400}))
+    scene.calls.length = 0
+    expect(first.share).toBe(0.4)
+    const second = await limiter.tryAcquire(request({rpm: 9}))
+    if (!second.admitted) throw new Error('refused')
+    expect(second.share).toBe(1)
+    expect(second.lease.share).toBe(1)
+    expect(scene.calls).toEqual(['UpdateItem'])
+    const refused = await limiter.tryAcquire(request({rpm: 1, tpm: 1}))
+    expect(refused).toMatchObject({admitted: false, share: 1})
+    await second.lease.adjust({tpm: 1100})
+    expect(second.share).toBe(1.5)
+    scene.nowMs += 3_600_000
+    expect(second.share).toBe(0)
+  })
+
+  it('takes the used share from the parent and from further resources if they are tighter', async () => {
+    await scene.entity('user-1', 'team-1')
+    await scene.configure({level: 'entity', entity: 'team-1', resource: 'gpt-4'}, 'rpm=100/min', 'rpd=10/day@UTC')
+    await scene.configure({level: 'resource', resource: 'search'}, 'rpm=4/min')
+    const limiter = scene.limiter()
+    await limiter.acquire(request({rpm: 80}, 'team-1'))
+    const lease = await limiter.acquire(request({rpm: 1, tpm: 1}))
+    expect(lease.limits.rpm).toMatchObject({level: 'entity', available: 9})
+    expect(lease.share).toBe(0.81)
+    expect((await limiter.acquire(request({rpd: 10}))).share).toBe(1)
+    const alone = {...request({rpm: 1}, 'user-2'), resources: {search: {rpm: 3}}}
+    expect((await limiter.acquire(alone)).share).toBe(0.75)
+    expect((await refusal(limiter.acquire(alone))).share).toBe(0.75)
+  })
+
+  it('reports no used share if no balance is known, and 0 for a balance above the capacity', async () => {
+    expect(await scene.limiter().tryAcquire(request({rpm: 11}))).toMatchObject({admitted: false, share: undefined})
+    scene.transport = {send: () => new Promise(() => {})}
+    const limiter = scene.limiter({timeoutMs: 20, onUnavailable: 'allow'})
+    expect(await limiter.tryAcquire(request({rpm: 1}))).toMatchObject({admitted: true, share: undefined})
+    const full = {name: 'rpm', entity: 'e', resource: 'r', level: 'entity', ...{refillAmount: 1, requested: 0}} as const
+    const state = {...full, ...{refillPeriodSeconds: 60, fullAfterMs: 0, exceeded: false, retryAfterMs: 0}}
+    expect(shareUsed([{...state, capacity: 10, available: 12}])).toBe(0)
+    expect(shareUsed([{...state, capacity: 0, available: 0}])).toBe(1)
   })
 
   it('reports no refill that a full bucket did not earn, neither before a first charge nor before a settlement', async () => {

@@ -1,6 +1,7 @@
 import {runInNewContext} from 'node:vm'
 import {beforeEach, describe, expect, it} from 'vitest'
 import type {DecisionEvent} from '../../src/lib/limiter/request/decision-event.js'
+import type {RateLimiterOptions} from '../../src/lib/limiter/request/options.js'
 import {encodeConfig} from '../../src/lib/schema/config-record.js'
 import {Scene} from '../helpers/limiter.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
@@ -42,6 +43,36 @@ describeOnEngine('onDecision', () => {
     })
     expect(last().durationMs).toBeGreaterThan(0)
     expect(Object.isFrozen(last())).toBe(true)
+  })
+
+  it('carries the balances of the decision, without a call', async () => {
+    const limiter = scene.limiter({onDecision})
+    const {limits} = await limiter.acquire(request({rpm: 9, tpm: 500}))
+    scene.calls.length = 0
+    expect(last().limits).toEqual(limits)
+    expect(last().share).toBe(0.9)
+    const refused = await limiter.tryAcquire(request({rpm: 2}))
+    expect(last().limits).toEqual(refused.limits)
+    expect(last()).toMatchObject({outcome: 'refused', limits: {rpm: {available: 1, requested: 2}}, share: 0.9})
+    expect(scene.calls).toEqual([])
+    await failure(limiter.acquire(request({rpm: 11})))
+    expect(last()).toMatchObject({reason: 'too-large', limits: {}, share: undefined})
+  })
+
+  it('computes balances only if they are read', async () => {
+    let readings = 0
+    const clock = () => {
+      readings++
+      return scene.nowMs
+    }
+    const readingsWith = async (options: RateLimiterOptions) => {
+      readings = 0
+      await scene.limiter({...options, clock}).acquire(request({rpm: 1}))
+      return readings
+    }
+    await readingsWith({})
+    expect(await readingsWith({onDecision})).toBe(await readingsWith({}))
+    expect(await readingsWith({onDecision: ({share}) => share})).toBeGreaterThan(await readingsWith({}))
   })
 
   it('names the namespace as given to the limiter', () => {

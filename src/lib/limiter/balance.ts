@@ -1,7 +1,7 @@
 import {type Amounts, type BucketState, instantAt, refillBucket} from '../core/buckets/bucket.js'
 import {availableTogether, boughtTogether, shareOfBucket, timeUntilFull} from '../core/buckets/shards.js'
 import {wholeRateAt} from '../core/limits/limit-kind.js'
-import type {LimitState, LimitStates} from '../core/limits/limit-state.js'
+import {type LimitState, type LimitStates, shareUsed} from '../core/limits/limit-state.js'
 import {WRITE_PRESSURE_LIMIT} from '../core/names.js'
 import {toTokens} from '../core/token-math.js'
 import type {Grant} from './request/grant.js'
@@ -16,6 +16,11 @@ export function balancesOf([own, shared]: readonly Grant[], nowMs: number): Limi
   }
   // DynamoDB returns attributes in any order.
   return Object.fromEntries([...balances].sort(([a], [b]) => (a < b ? -1 : 1)))
+}
+
+/** Of all limits of all levels, by the same balances. */
+export function shareUsedOf(grants: readonly Grant[], nowMs: number): number | undefined {
+  return shareUsed(grants.flatMap(grant => [...levelBalances(grant, 'entity', nowMs).values()]))
 }
 
 export function noteCharge(grant: Grant, deltas: Amounts, nowMs: number): void {

@@ -21,6 +21,8 @@ export interface AdmittedDecision<Name extends string = string> {
   readonly bypassed: boolean
   /** Remaining balances; empty if the table was unavailable and the policy allowed the request. */
   readonly limits: LimitStates<Name>
+  /** As of the lease: used ÷ capacity of the tightest limit after this request. `undefined` if `limits` is empty. */
+  readonly share: number | undefined
   /** Requested limits that are not configured, so not limited; empty in strict mode, which throws. */
   readonly unlimited: readonly Name[]
   /** Time spent waiting, in ms. */
@@ -42,6 +44,8 @@ export interface RefusedDecision<Name extends string = string> {
   readonly retryAfterMs: number | null
   /** Balances of the requested limits; empty unless `exceeded`. */
   readonly limits: LimitStates<Name>
+  /** Used ÷ capacity of the tightest requested limit, without this request. `undefined` if `limits` is empty. */
+  readonly share: number | undefined
   /** Time spent waiting, in ms. */
   readonly waitedMs: number
   /** The error `acquire` throws. It has the details; `toProblem()` is the body of an HTTP 429, 403 or 503. */
@@ -53,37 +57,64 @@ export interface RefusedDecision<Name extends string = string> {
 /** The decision about one request. */
 export type AcquireDecision<Name extends string = string> = AdmittedDecision<Name> | RefusedDecision<Name>
 
-export function admittedDecision<Name extends string>(lease: Lease<Name>, waitedMs: number): AdmittedDecision<Name> {
-  return {
-    admitted: true,
-    lease,
-    bypassed: lease.bypassed,
-    waitedMs,
-    get limits() {
-      return lease.limits
-    },
-    get unlimited() {
-      return lease.unlimited
-    },
-    headers: () => lease.headers(),
+/** Getters of a class: those of an object literal cost microseconds per decision. */
+class Admitted<Name extends string> implements AdmittedDecision<Name> {
+  readonly admitted = true
+  readonly bypassed: boolean
+
+  constructor(
+    readonly lease: Lease<Name>,
+    readonly waitedMs: number,
+  ) {
+    this.bypassed = lease.bypassed
   }
+
+  get limits(): LimitStates<Name> {
+    return this.lease.limits
+  }
+
+  get share(): number | undefined {
+    return this.lease.share
+  }
+
+  get unlimited(): readonly Name[] {
+    return this.lease.unlimited
+  }
+
+  readonly headers = (): HeaderFields => this.lease.headers()
+}
+
+class Refused<Name extends string> implements RefusedDecision<Name> {
+  readonly admitted = false
+  readonly reason: RefusedDecision['reason']
+  readonly retryAfterMs: number | null
+
+  constructor(
+    readonly error: Refusal,
+    readonly waitedMs: number,
+  ) {
+    this.reason = refusalReason(error)
+    this.retryAfterMs = 'retryAfterMs' in error ? error.retryAfterMs : null
+  }
+
+  get limits(): LimitStates<Name> {
+    return balancesOfDecision(this.error).limits as LimitStates<Name>
+  }
+
+  get share(): number | undefined {
+    return balancesOfDecision(this.error).share
+  }
+
+  readonly headers = (): HeaderFields => ('retryAfterMs' in this.error ? this.error.headers() : {})
+}
+
+export function admittedDecision<Name extends string>(lease: Lease<Name>, waitedMs: number): AdmittedDecision<Name> {
+  return new Admitted(lease, waitedMs)
 }
 
 /** A request that is too large is a refusal, not an error: its size usually comes from the caller's own client. */
 export function refusedDecision<Name extends string>(error: Refusal, waitedMs: number): RefusedDecision<Name> {
-  const exceeded = error instanceof RateLimitExceeded ? error : undefined
-  const passing = error instanceof RateLimiterUnavailable ? error : exceeded
-  return {
-    admitted: false,
-    reason: refusalReason(error),
-    retryAfterMs: passing?.retryAfterMs ?? null,
-    waitedMs,
-    error,
-    get limits() {
-      return (exceeded?.limits ?? {}) as LimitStates<Name>
-    },
-    headers: () => passing?.headers() ?? {},
-  }
+  return new Refused(error, waitedMs)
 }
 
 type Refusal = RefusedDecision['error']
@@ -102,6 +133,17 @@ export function summaryOf(outcome: AcquireOutcome, entity: string): DecisionSumm
   }
   if (!outcome.isMetered) return ADMITTED_UNMETERED
   return outcome.bypassed ? BYPASSED : ADMITTED
+}
+
+interface DecisionBalances {
+  readonly limits: LimitStates
+  readonly share: number | undefined
+}
+
+const UNKNOWN_BALANCES: DecisionBalances = {limits: {}, share: undefined}
+
+export function balancesOfDecision(outcome: unknown): DecisionBalances {
+  return outcome instanceof Lease || outcome instanceof RateLimitExceeded ? outcome : UNKNOWN_BALANCES
 }
 
 export function failureSummary(error: unknown): DecisionSummary {

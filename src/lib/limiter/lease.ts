@@ -5,7 +5,7 @@ import type {LimitStates} from '../core/limits/limit-state.js'
 import {toTokens} from '../core/token-math.js'
 import {visibleLimits} from '../repository/buckets/buckets.js'
 import {mayHaveBeenApplied} from '../repository/buckets/marked-write.js'
-import {balancesOf, noteCharge} from './balance.js'
+import {balancesOf, noteCharge, shareUsedOf} from './balance.js'
 import {LeaseEnded, unknownLimit, warnUnlimited} from './refusal/errors.js'
 import {balanceHeaders, type HeaderFields} from './refusal/headers.js'
 import {
@@ -132,6 +132,15 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
   get limits(): LimitStates<Name> {
     if (!this.#actions) return {}
     return balancesOf(this.#grants, this.#actions.clock()) as LimitStates<Name>
+  }
+
+  /**
+   * Used ÷ capacity of the tightest limit after this request, soft limits, parents and further `resources` included: 0
+   * if full, 1 if empty, more in debt. By the same balances as `limits`. `undefined` if unmetered.
+   */
+  get share(): number | undefined {
+    const grants = [this, ...this.#others].flatMap(part => part.#grants)
+    return this.#actions && shareUsedOf(grants, this.#actions.clock())
   }
 
   /** Overdrawn soft limits, of the entity or its parent. */

@@ -262,7 +262,7 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
         try {
           outcome = await this.#outcomeOf(error, request, parts)
         } catch (failure) {
-          this.#observer?.report(request, failureSummary(failure), wait?.waitedMs ?? 0, startedMs)
+          this.#observer?.report(request, failureSummary(failure), undefined, wait?.waitedMs ?? 0, startedMs)
           if (failure instanceof RateLimiterUnavailable) return answer(failure, wait?.waitedMs ?? 0)
           throw failure
         }
@@ -275,12 +275,13 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
           await wait.pause(pauseMs)
         } catch (failure) {
           // `onWait` is the caller's code.
-          this.#observer?.report(request, failureSummary(failure), wait.waitedMs, startedMs)
+          this.#observer?.report(request, failureSummary(failure), undefined, wait.waitedMs, startedMs)
           throw failure
         }
       } else {
         this.#noteRefusal(request.entity, outcome)
-        this.#observer?.report(request, summaryOf(outcome, request.entity), wait?.waitedMs ?? 0, startedMs)
+        const lease = outcome instanceof Lease ? outcome : undefined
+        this.#observer?.report(request, summaryOf(outcome, request.entity), lease, wait?.waitedMs ?? 0, startedMs)
         return answer(outcome, wait?.waitedMs ?? 0)
       }
     }

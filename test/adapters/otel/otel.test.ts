@@ -84,6 +84,8 @@ const EVENT: DecisionEvent = {
   refusedBy: undefined,
   retryAfterMs: null,
   error: undefined,
+  limits: {},
+  share: undefined,
   namespace: 'default',
   entity: 'user-1',
   resource: 'gpt-4',

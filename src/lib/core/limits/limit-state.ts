@@ -38,5 +38,15 @@ export interface LimitState {
   readonly used?: number | undefined
 }
 
+/** Used ÷ capacity of the tightest limit: 1 if nothing is left, more in debt. `undefined` without limits. */
+export function shareUsed(states: Iterable<LimitState>): number | undefined {
+  let share: number | undefined
+  for (const {capacity, available} of states) {
+    const used = capacity > 0 ? Math.max(0, (capacity - available) / capacity) : 1
+    if (share === undefined || used > share) share = used
+  }
+  return share
+}
+
 /** States by limit; unknown limits are absent. */
 export type LimitStates<Name extends string = string> = {readonly [Limit in Name]?: LimitState}

@@ -1,6 +1,6 @@
 import {InvalidInput, ZaelError} from '../../core/errors.js'
 import type {Level} from '../../core/limits/limit.js'
-import type {LimitState, LimitStates} from '../../core/limits/limit-state.js'
+import {type LimitState, type LimitStates, shareUsed} from '../../core/limits/limit-state.js'
 import {type HeaderFields, quotaHeaders} from './headers.js'
 
 /** The body of a refusal: problem details (RFC 9457). Names limits, but neither entities nor resources. */
@@ -106,6 +106,11 @@ export class RateLimitExceeded extends ZaelError {
   /** Every requested limit by name: of the entity or its parent, whichever waits longer. */
   get limits(): LimitStates {
     return Object.fromEntries(tighterStatuses(this.statuses).map(status => [status.name, status]))
+  }
+
+  /** Used ÷ capacity of the tightest requested limit: 1 if nothing is left, more in debt. */
+  get share(): number | undefined {
+    return shareUsed(this.statuses)
   }
 
   /** HTTP 429 headers: `Retry-After` (whole seconds, rounded up), and the IETF `RateLimit` and `RateLimit-Policy`. */

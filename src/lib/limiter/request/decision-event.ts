@@ -1,4 +1,5 @@
 import type {Consumption, Level} from '../../core/limits/limit.js'
+import type {LimitStates} from '../../core/limits/limit-state.js'
 
 /** The limit that refused a request; if several did, the one with the longest wait. */
 export interface RefusingLimit {
@@ -41,6 +42,10 @@ export interface DecisionEvent {
   readonly retryAfterMs: number | null
   /** The error `acquire` throws; `undefined` if admitted. */
   readonly error: unknown
+  /** Balances, as in the decision; computed when read, so read them in the callback. Empty if unknown. */
+  readonly limits: LimitStates
+  /** Used ÷ capacity of the tightest limit, as in the decision; computed when read. `undefined` if unknown. */
+  readonly share: number | undefined
   /** The limiter's namespace: its name, or its id if only that was given. */
   readonly namespace: string
   readonly entity: string

@@ -35,6 +35,7 @@ export {
   type ProblemDetails,
   RateLimitExceeded,
   RateLimiterUnavailable,
+  type RefusalError,
   RequestTooLarge,
   ResourceDisabled,
 } from './limiter/refusal/errors.js'

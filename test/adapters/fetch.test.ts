@@ -234,6 +234,15 @@ describeOnEngine('fetch', () => {
     expect(await charged()).toEqual({rpm: 1, tpm: 690})
   })
 
+  it('sends every call in shadow mode, and charges only calls that fit', async () => {
+    options = {...options, enforce: false}
+    await limiter.acquire({entity: 'user-1', resource: 'gpt-4', consume: {rpm: 9, tpm: 1}})
+    for (const rpm of [10, 10]) {
+      expect((await (await call('/v1/chat/completions', 'usage')).json()) as object).toMatchObject({id: 'c1'})
+      expect(await charged()).toEqual({rpm, tpm: 1 + countedBy('/v1/chat/completions')})
+    }
+  })
+
   it('waits if allowed, and rejects like fetch when the caller aborts meanwhile', async () => {
     const leaving = new AbortController()
     let waits = 0

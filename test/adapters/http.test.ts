@@ -64,6 +64,16 @@ describeOnEngine('adapters of HTTP servers', () => {
       expect(await spent()).toBe(2)
     })
 
+    it('admits every request in shadow mode, and charges only requests that fit', async () => {
+      await open({enforce: false, consume: {rpm: 4}})
+      expect((await get()).status).toBe(200)
+      const {status, headers, body} = await get()
+      expect({status, body}).toEqual({status: 200, body: 'limited'})
+      expect(headers.ratelimit).toContain('"rpm";r=3;')
+      expect(headers).not.toHaveProperty('retry-after')
+      expect(await spent()).toBe(4)
+    })
+
     it('refuses with 429, the wait, and problem details that name the limit but no entity', async () => {
       await scene.configure({level: 'entity', entity: 'user-1', resource: 'api'}, 'rpm=100/min')
       await scene.entity('team-secret')

@@ -20,6 +20,8 @@ export type GuardLimiter<Name extends string = string> = Pick<RateLimiter<Name>,
 export interface DecisionOptions {
   /** Longest wait for admission, in ms; 0 refuses at once. @default 0 */
   readonly waitMs?: number
+  /** `false` is shadow mode: requests that would be refused are admitted, uncharged, as `would-refuse`. @default true */
+  readonly enforce?: boolean
   /** Overrides the limiter's setting: allow or block requests while the table is unavailable. */
   readonly onUnavailable?: OnUnavailable
   /** Overrides the limiter's setting: settle `now`, while the caller waits, or `soon`, batched. */
@@ -78,7 +80,7 @@ export function createGuard<Request, Name extends string>(
   limiter: GuardLimiter<Name>,
   options: GuardOptions<Request, Name>,
 ): (request: Request, signal?: AbortSignal, waitMs?: number) => Promise<GuardOutcome> {
-  const {entity, resource, consume, skip, onUnavailable, settle, refundIf} = options
+  const {entity, resource, consume, skip, enforce, onUnavailable, settle, refundIf} = options
   return async (request, signal, waitMs = options.waitMs) => {
     if (await skip?.(request)) return {kind: 'skipped'}
     const charged = chargedEntity(await entity(request))
@@ -90,6 +92,7 @@ export function createGuard<Request, Name extends string>(
       resource: named,
       consume: typeof consume === 'function' ? await consume(request) : consume,
       ...(waitMs !== undefined && {waitMs}),
+      ...(enforce !== undefined && {enforce}),
       ...(onUnavailable && {onUnavailable}),
       ...(settle && {settle}),
       ...(signal && {signal}),

@@ -6,8 +6,8 @@ import {
   longestWait,
   RateLimitExceeded,
   RateLimiterUnavailable,
+  type RefusalError,
   RequestTooLarge,
-  type ResourceDisabled,
 } from './refusal/errors.js'
 import type {HeaderFields} from './refusal/headers.js'
 import type {DecisionReason, DecisionSummary, RefusingLimit} from './request/decision-event.js'
@@ -19,6 +19,11 @@ export interface AdmittedDecision<Name extends string = string> {
   readonly lease: Lease<Name>
   /** As of the lease: a switch bypassed the limits; the request is counted, and nothing was taken. */
   readonly bypassed: boolean
+  /**
+   * Only with `enforce: false`: the error that `acquire` would throw otherwise. Nothing was charged, and settlements
+   * charge nothing. `undefined` if the request fits.
+   */
+  readonly wouldRefuse: RefusalError | undefined
   /** Remaining balances; empty if the table was unavailable and the policy allowed the request. */
   readonly limits: LimitStates<Name>
   /** As of the lease: used ÷ capacity of the tightest limit after this request. `undefined` if `limits` is empty. */
@@ -49,7 +54,7 @@ export interface RefusedDecision<Name extends string = string> {
   /** Time spent waiting, in ms. */
   readonly waitedMs: number
   /** The error `acquire` throws. It has the details; `toProblem()` is the body of an HTTP 429, 403 or 503. */
-  readonly error: RateLimitExceeded | RequestTooLarge | ResourceDisabled | RateLimiterUnavailable
+  readonly error: RefusalError
   /** Response headers: `Retry-After` in whole seconds, `RateLimit` and `RateLimit-Policy`; none if waiting is useless. */
   headers(): HeaderFields
 }
@@ -61,12 +66,14 @@ export type AcquireDecision<Name extends string = string> = AdmittedDecision<Nam
 class Admitted<Name extends string> implements AdmittedDecision<Name> {
   readonly admitted = true
   readonly bypassed: boolean
+  readonly wouldRefuse: RefusalError | undefined
 
   constructor(
     readonly lease: Lease<Name>,
     readonly waitedMs: number,
   ) {
     this.bypassed = lease.bypassed
+    this.wouldRefuse = lease.wouldRefuse
   }
 
   get limits(): LimitStates<Name> {
@@ -90,7 +97,7 @@ class Refused<Name extends string> implements RefusedDecision<Name> {
   readonly retryAfterMs: number | null
 
   constructor(
-    readonly error: Refusal,
+    readonly error: RefusalError,
     readonly waitedMs: number,
   ) {
     this.reason = refusalReason(error)
@@ -113,26 +120,27 @@ export function admittedDecision<Name extends string>(lease: Lease<Name>, waited
 }
 
 /** A request that is too large is a refusal, not an error: its size usually comes from the caller's own client. */
-export function refusedDecision<Name extends string>(error: Refusal, waitedMs: number): RefusedDecision<Name> {
+export function refusedDecision<Name extends string>(error: RefusalError, waitedMs: number): RefusedDecision<Name> {
   return new Refused(error, waitedMs)
 }
 
-type Refusal = RefusedDecision['error']
-
-function refusalReason(error: Refusal): RefusedDecision['reason'] {
+function refusalReason(error: RefusalError): RefusedDecision['reason'] {
   if (error instanceof RateLimitExceeded) return error.contended ? 'contended' : 'exceeded'
   if (error instanceof RateLimiterUnavailable) return 'unavailable'
   return error instanceof RequestTooLarge ? 'too-large' : 'disabled'
 }
 
 export function summaryOf(outcome: AcquireOutcome, entity: string): DecisionSummary {
-  if (!(outcome instanceof Lease)) {
-    const retryAfterMs = outcome instanceof RateLimitExceeded ? outcome.retryAfterMs : null
-    const refusedBy = Object.freeze(refusingLimit(outcome, entity))
-    return {outcome: 'refused', reason: refusalReason(outcome), refusedBy, retryAfterMs, error: outcome}
+  const refusal = outcome instanceof Lease ? outcome.wouldRefuse : outcome
+  if (refusal) {
+    const retryAfterMs = refusal instanceof RateLimitExceeded ? refusal.retryAfterMs : null
+    const refusedBy = Object.freeze(refusingLimit(refusal, entity))
+    const how = refusal === outcome ? 'refused' : 'would-refuse'
+    return {outcome: how, reason: refusalReason(refusal), refusedBy, retryAfterMs, error: refusal}
   }
-  if (!outcome.isMetered) return ADMITTED_UNMETERED
-  return outcome.bypassed ? BYPASSED : ADMITTED
+  const {isMetered, bypassed} = outcome as Lease
+  if (!isMetered) return ADMITTED_UNMETERED
+  return bypassed ? BYPASSED : ADMITTED
 }
 
 interface DecisionBalances {
@@ -162,13 +170,14 @@ const ADMITTED = admittedFor(undefined)
 const ADMITTED_UNMETERED = admittedFor('unavailable')
 const BYPASSED = admittedFor('bypassed')
 
-function refusingLimit(refusal: Exclude<Refusal, RateLimiterUnavailable>, entity: string): RefusingLimit | undefined {
+function refusingLimit(refusal: RefusalError, entity: string): RefusingLimit | undefined {
   if (refusal instanceof RateLimitExceeded) {
     const worst = longestWait(refusal.statuses)
     if (!worst) return undefined
     const {resource, name: limit, level, source} = worst
     return {resource, limit, level, source}
   }
+  if (refusal instanceof RateLimiterUnavailable) return undefined
   const {resource} = refusal
   const level = refusal.entity === entity ? 'entity' : 'parent'
   return refusal instanceof RequestTooLarge

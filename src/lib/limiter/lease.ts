@@ -6,7 +6,7 @@ import {toTokens} from '../core/token-math.js'
 import {visibleLimits} from '../repository/buckets/buckets.js'
 import {mayHaveBeenApplied} from '../repository/buckets/marked-write.js'
 import {balancesOf, noteCharge, shareUsedOf} from './balance.js'
-import {LeaseEnded, unknownLimit, warnUnlimited} from './refusal/errors.js'
+import {LeaseEnded, RateLimitExceeded, type RefusalError, unknownLimit, warnUnlimited} from './refusal/errors.js'
 import {balanceHeaders, type HeaderFields} from './refusal/headers.js'
 import {
   accept,
@@ -74,8 +74,13 @@ export type LeasePart<Name extends string = string> = Pick<
 export class Lease<Name extends string = string> implements AsyncDisposable {
   readonly entity: string
   readonly resource: string
-  /** False if the table was unavailable and the policy allowed the request: nothing was charged. */
+  /**
+   * False if nothing was charged: the table was unavailable and the policy allowed the request, or `wouldRefuse` is set.
+   * Settlements then charge nothing either.
+   */
   readonly isMetered: boolean
+  /** With `enforce: false`: the error that `acquire` would throw otherwise. `undefined` if the request fits. */
+  readonly wouldRefuse: RefusalError | undefined
   #grants: readonly Grant[]
   readonly #makeActions: (() => LeaseActions) | undefined
   #madeActions: LeaseActions | undefined
@@ -85,10 +90,16 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
   #ended: 'committed' | 'rolled back' | undefined
 
   /** @internal */
-  constructor({entity, resource, amounts}: AskedResource, grants: readonly Grant[] = [], actions?: () => LeaseActions) {
+  constructor(
+    {entity, resource, amounts}: AskedResource,
+    grants: readonly Grant[] = [],
+    actions?: () => LeaseActions,
+    wouldRefuse?: RefusalError,
+  ) {
     this.entity = entity
     this.resource = resource
     this.isMetered = grants.length > 0
+    this.wouldRefuse = wouldRefuse
     this.#grants = grants
     this.#makeActions = actions
     this.#noteUnlimited(amounts, grants)
@@ -128,19 +139,20 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
     return Object.fromEntries(consumed) as Consumption<Name>
   }
 
-  /** Balances by this lease's writes, refilled to now: the lower of entity and parent. No call. Empty if unmetered. */
+  /** Balances by this lease's writes, refilled to now: the lower of entity and parent. No call. Empty in an outage. */
   get limits(): LimitStates<Name> {
-    if (!this.#actions) return {}
-    return balancesOf(this.#grants, this.#actions.clock()) as LimitStates<Name>
+    if (this.#actions) return balancesOf(this.#grants, this.#actions.clock()) as LimitStates<Name>
+    return this.wouldRefuse instanceof RateLimitExceeded ? (this.wouldRefuse.limits as LimitStates<Name>) : {}
   }
 
   /**
    * Used ÷ capacity of the tightest limit after this request, soft limits, parents and further `resources` included: 0
-   * if full, 1 if empty, more in debt. By the same balances as `limits`. `undefined` if unmetered.
+   * if full, 1 if empty, more in debt. By the same balances as `limits`. `undefined` in an outage.
    */
   get share(): number | undefined {
+    if (!this.#actions) return this.wouldRefuse instanceof RateLimitExceeded ? this.wouldRefuse.share : undefined
     const grants = [this, ...this.#others].flatMap(part => part.#grants)
-    return this.#actions && shareUsedOf(grants, this.#actions.clock())
+    return shareUsedOf(grants, this.#actions.clock())
   }
 
   /** Overdrawn soft limits, of the entity or its parent. */
@@ -196,7 +208,7 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
     await this.adjust(Object.fromEntries(returned))
   }
 
-  /** Takes more tokens now, or throws `RateLimitExceeded` and changes nothing. */
+  /** Takes more tokens now, or throws `RateLimitExceeded` and changes nothing. With `enforce: false`, never refused. */
   async consume(more: Consumption<Name>): Promise<void> {
     this.#checkOpen()
     const amounts = checkConsumption(more as Consumption)

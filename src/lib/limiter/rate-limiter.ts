@@ -26,9 +26,11 @@ import {
 import {DecisionObserver} from './observer.js'
 import {type PingOptions, type PingResult, pingTable} from './ping.js'
 import {
+  isRefusalError,
   LimiterClosed,
   RateLimitExceeded,
   RateLimiterUnavailable,
+  type RefusalError,
   RequestTooLarge,
   ResourceDisabled,
 } from './refusal/errors.js'
@@ -234,11 +236,12 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
   /** One attempt or several with waits; counts only the final refusal. One function: async calls cost every request. */
   async #decide<T>(
     request: AcquireRequest<Name>,
-    answer: (outcome: AcquireOutcome | RateLimiterUnavailable, waitedMs: number) => T,
+    answer: (outcome: AcquireOutcome, waitedMs: number) => T,
   ): Promise<T> {
     const parts = partsOfRequest(request)
     const {waitMs = 0} = request
-    const wait = waitMs > 0 ? this.#startWait(request, waitMs) : undefined
+    const isShadow = request.enforce === false
+    const wait = waitMs > 0 && !isShadow ? this.#startWait(request, waitMs) : undefined
     const isStrict = request.strict ?? this.#isStrict
     const startedMs = this.#observer?.now() ?? 0
     for (;;) {
@@ -262,9 +265,13 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
         try {
           outcome = await this.#outcomeOf(error, request, parts)
         } catch (failure) {
-          this.#observer?.report(request, failureSummary(failure), undefined, wait?.waitedMs ?? 0, startedMs)
-          if (failure instanceof RateLimiterUnavailable) return answer(failure, wait?.waitedMs ?? 0)
-          throw failure
+          const isUnavailable = failure instanceof RateLimiterUnavailable
+          if (!isUnavailable || !isShadow) {
+            this.#observer?.report(request, failureSummary(failure), undefined, wait?.waitedMs ?? 0, startedMs)
+            if (isUnavailable) return answer(failure, wait?.waitedMs ?? 0)
+            throw failure
+          }
+          outcome = failure
         }
       } finally {
         deadline.end()
@@ -279,6 +286,7 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
           throw failure
         }
       } else {
+        if (isShadow && !(outcome instanceof Lease)) outcome = unmetered(parts, outcome)
         this.#noteRefusal(request.entity, outcome)
         const lease = outcome instanceof Lease ? outcome : undefined
         this.#observer?.report(request, summaryOf(outcome, request.entity), lease, wait?.waitedMs ?? 0, startedMs)
@@ -313,10 +321,10 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
     return (main as Lease).including(others)
   }
 
-  async #outcomeOf(error: unknown, request: RequestRules, [main, ...others]: RequestParts): Promise<AcquireOutcome> {
+  async #outcomeOf(error: unknown, request: RequestRules, parts: RequestParts): Promise<AcquireOutcome> {
     if (error instanceof RequestTooLarge || error instanceof ResourceDisabled) return error
     await this.#handleFailure(error, request)
-    return new Lease(main).including(others.map(part => new Lease(part)))
+    return unmetered(parts)
   }
 
   #startDeadline({signal, timeoutMs = this.#settings.writeTimeoutMs}: RequestRules): Deadline {
@@ -326,7 +334,11 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
   #actionsFor(limiter: NamespaceLimiter, request: RequestRules, {entity, resource}: BucketName): LeaseActions {
     const {queues} = limiter
     const isStrict = request.strict ?? this.#isStrict
-    const handleFailure = (error: unknown) => this.#handleFailure(error, request)
+    const isShadow = request.enforce === false
+    const handleFailure = (error: unknown) =>
+      this.#handleFailure(error, request).catch(failure => {
+        if (!isShadow || !isRefusalError(failure)) throw failure
+      })
     const [closing, warning] = [this.#closing.signal, this.#settleWarning]
     const isSoon = (request.settle ?? this.#settle) === 'soon'
     return {
@@ -338,7 +350,7 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
         try {
           deadline.check()
           const grants = await limiter.acquire({entity, resource, amounts, requests: 0, isStrict, deadline})
-          this.#noteRefusal(entity, grants)
+          if (!isShadow) this.#noteRefusal(entity, grants)
           if (grants instanceof RateLimitExceeded) throw grants
           return grants
         } finally {
@@ -381,17 +393,18 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
   }
 }
 
-function leaseOf<Name extends string>(outcome: AcquireOutcome | RateLimiterUnavailable): Lease<Name> {
+function unmetered([main, ...others]: RequestParts, wouldRefuse?: RefusalError): Lease {
+  return new Lease(main, [], undefined, wouldRefuse).including(others.map(part => new Lease(part)))
+}
+
+function leaseOf<Name extends string>(outcome: AcquireOutcome): Lease<Name> {
   if (outcome instanceof Lease) return outcome as Lease<Name>
   throw outcome
 }
 
-function decisionOf<Name extends string>(
-  outcome: AcquireOutcome | RateLimiterUnavailable,
-  waitedMs: number,
-): AcquireDecision<Name> {
+function decisionOf<Name extends string>(outcome: AcquireOutcome, waitedMs: number): AcquireDecision<Name> {
   if (outcome instanceof Lease) return admittedDecision(outcome as Lease<Name>, waitedMs)
   return refusedDecision(outcome, waitedMs)
 }
 
-type RequestRules = Pick<AcquireRequest, 'onUnavailable' | 'strict' | 'settle' | 'timeoutMs' | 'signal'>
+type RequestRules = Pick<AcquireRequest, 'enforce' | 'onUnavailable' | 'strict' | 'settle' | 'timeoutMs' | 'signal'>

@@ -1,9 +1,9 @@
 import {onAbort} from '../dynamo/abort.js'
 import type {Backoff} from '../dynamo/retry.js'
 import type {Lease} from './lease.js'
-import type {RateLimitExceeded, RequestTooLarge, ResourceDisabled} from './refusal/errors.js'
+import type {RefusalError} from './refusal/errors.js'
 
-export type AcquireOutcome = Lease | RateLimitExceeded | RequestTooLarge | ResourceDisabled
+export type AcquireOutcome = Lease | RefusalError
 
 interface AdmissionWaitOptions {
   readonly waitMs: number

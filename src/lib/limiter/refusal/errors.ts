@@ -279,6 +279,14 @@ export class RateLimiterUnavailable extends ZaelError {
   }
 }
 
+/** The errors that refuse a request. */
+export type RefusalError = RateLimitExceeded | RequestTooLarge | ResourceDisabled | RateLimiterUnavailable
+
+export function isRefusalError(error: unknown): error is RefusalError {
+  const refusals = [RateLimitExceeded, RequestTooLarge, ResourceDisabled, RateLimiterUnavailable]
+  return refusals.some(each => error instanceof each)
+}
+
 /** The lease was already committed or rolled back. */
 export class LeaseEnded extends ZaelError {
   constructor(how: string) {

@@ -32,15 +32,18 @@ export type DecisionReason =
 
 /** One decision, as passed to `onDecision`. Frozen. */
 export interface DecisionEvent {
-  /** `failed`: no limit decided. `acquire` throws `error`, and so does `tryAcquire` unless `reason` is `unavailable`. */
-  readonly outcome: 'admitted' | 'refused' | 'failed'
+  /**
+   * `would-refuse`: admitted and not charged, only because of `enforce: false`; the other fields are as if refused.
+   * `failed`: no limit decided. `acquire` throws `error`, and so does `tryAcquire` unless `reason` is `unavailable`.
+   */
+  readonly outcome: 'admitted' | 'refused' | 'would-refuse' | 'failed'
   /** `undefined` for a request that was admitted and charged as usual. */
   readonly reason: DecisionReason | undefined
   /** `undefined` unless refused. */
   readonly refusedBy: RefusingLimit | undefined
   /** Without contention, waiting this long admits a refused request. `null`: waiting never helps, or not refused. */
   readonly retryAfterMs: number | null
-  /** The error `acquire` throws; `undefined` if admitted. */
+  /** The error `acquire` throws, or would throw if it enforced the limits; `undefined` if admitted. */
   readonly error: unknown
   /** Balances, as in the decision; computed when read, so read them in the callback. Empty if unknown. */
   readonly limits: LimitStates

@@ -58,6 +58,11 @@ export interface AcquireRequest<Name extends string = string> extends BucketName
   readonly strict?: boolean
   /** Overrides the limiter's option. */
   readonly settle?: Settle
+  /**
+   * `false` is shadow mode: a request that would be refused is admitted at once, charges nothing, and is reported as
+   * `would-refuse`. A request that fits is charged as always. `waitMs` is ignored. @default true
+   */
+  readonly enforce?: boolean
   /** Time limit per decision, in ms. Overrides the limiter's option. */
   readonly timeoutMs?: number
   /** How long to wait for admission, in ms. A longer known wait is refused at once. @default 0 */
@@ -128,6 +133,7 @@ export function partsOfRequest<Name extends string>(request: AcquireRequest<Name
     return {entity, resource: checkResourceName(name), amounts: checkConsumption(consume as Consumption)}
   })
   checkMs('timeoutMs', request.timeoutMs)
+  checkEnforce(request.enforce)
   checkSettle(request.settle)
   checkMs('waitMs', request.waitMs)
   return [main, ...parts]
@@ -141,6 +147,14 @@ function checkSettle(settle: Settle | undefined): void {
   if (settle === undefined || settle === 'now' || settle === 'soon') return
   throw new InvalidInput('option.invalid', `settle must be "now" or "soon", not ${JSON.stringify(settle)}.`, {
     details: {option: 'settle'},
+  })
+}
+
+/** A text such as 'false' would enforce the limits. */
+function checkEnforce(enforce: boolean | undefined): void {
+  if (enforce === undefined || typeof enforce === 'boolean') return
+  throw new InvalidInput('option.invalid', `enforce must be true or false, not ${JSON.stringify(enforce)}.`, {
+    details: {option: 'enforce'},
   })
 }
 

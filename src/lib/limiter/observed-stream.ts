@@ -1,9 +1,9 @@
 import {onAbort} from '../dynamo/abort.js'
 
 export interface StreamObserver<Chunk> {
-  chunk(chunk: Chunk): void
-  /** Called once. `isBroken`: the source failed, or the reader stopped. */
-  end(isBroken: boolean): Promise<void>
+  chunk?(chunk: Chunk): void
+  /** Called once. `isBroken`: the source failed, or the reader stopped (`isCancelled`). */
+  end(isBroken: boolean, isCancelled: boolean): Promise<void>
 }
 
 /** Longest time, in ms, to read a stream to its end after its reader has left. */
@@ -20,9 +20,11 @@ export function observedStream<Chunk>(
 ): ReadableStream<Chunk> {
   const reader = source.getReader()
   let ended: Promise<void> | undefined
+  /** Its reader has left. */
   let hasLeft = false
-  const end = (isBroken: boolean): Promise<void> => {
-    ended ??= observer.end(isBroken)
+  let isStopping = false
+  const end = (isBroken: boolean, isCancelled = false): Promise<void> => {
+    ended ??= observer.end(isBroken, isCancelled)
     return ended
   }
   // The source fails while nobody reads: the caller has aborted.
@@ -36,13 +38,19 @@ export function observedStream<Chunk>(
       await end(true)
       throw error
     }
-    if (result.done) await end(false)
-    else observer.chunk(result.value)
+    if (!result.done) observer.chunk?.(result.value)
+    // A pending read ends with the cancellation of its source.
+    else if (!isStopping) await end(false)
     return result
   }
 
+  /** The source first: it may still settle the lease that the observer ends. */
+  async function stop(reason?: unknown): Promise<void> {
+    isStopping = true
+    await reader.cancel(reason).finally(() => end(true, true))
+  }
+
   async function drain(): Promise<void> {
-    const stop = () => Promise.all([end(true), reader.cancel()])
     const timer = setTimeout(() => stop().catch(() => {}), LONGEST_DRAIN_MS)
     try {
       while (!(await next()).done);
@@ -64,7 +72,7 @@ export function observedStream<Chunk>(
       cancel: async reason => {
         hasLeft = true
         if (isDrained) void drain()
-        else await Promise.all([reader.cancel(reason), end(true)])
+        else await stop(reason)
       },
     },
     {highWaterMark: 0},
@@ -104,4 +112,88 @@ export function releasableSignal(signal: AbortSignal): {readonly signal: AbortSi
   const controller = new AbortController()
   const release = onAbort(signal, () => controller.abort(signal.reason))
   return {signal: controller.signal, release}
+}
+
+/** The same response with an observed body; `response` cannot be read any more. */
+function observedResponse(response: Response, observer: StreamObserver<Uint8Array>): Response {
+  return response.body ? responseLike(response, observedStream(response.body, observer)) : response
+}
+
+function responseLike(response: Response, body: ReadableStream<Uint8Array> | null): Response {
+  const {status, statusText, headers, url, redirected, type} = response
+  const copy = new Response(body, {status, statusText, headers})
+  const plainClone = copy.clone.bind(copy)
+  const clone = () => responseLike(response, plainClone().body)
+  return Object.defineProperties(copy, {
+    url: {value: url},
+    redirected: {value: redirected},
+    type: {value: type},
+    clone: {value: clone},
+  })
+}
+
+/**
+ * Calls `end` when a stream ends, is cancelled or fails. Accepts a `Response`, a `ReadableStream`, a Node stream or any
+ * other async iterable, and returns it or its replacement. `undefined` if there is nothing to read.
+ */
+export function endingWith<T>(result: T, end: (isFailed: boolean) => Promise<void>): T | undefined {
+  if (typeof result !== 'object' || result === null) return undefined
+  const observer = {end: (isBroken: boolean, isCancelled: boolean) => end(isBroken && !isCancelled)}
+  if (result instanceof Response) {
+    const isReadable = result.body && !result.body.locked && !result.bodyUsed
+    return isReadable ? (observedResponse(result, observer) as T) : undefined
+  }
+  if (result instanceof ReadableStream) return result.locked ? undefined : (observedStream(result, observer) as T)
+  // Changed in place: these have more methods than iteration, and private state.
+  if (isNodeReadable(result)) {
+    if (result.closed) return undefined
+    result.once('close', () => void end(isFailure(result.errored)))
+    return result
+  }
+  if (!(Symbol.asyncIterator in result && Object.isExtensible(result))) return undefined
+  observeIterable(result as object as AsyncIterable<unknown>, end)
+  return result
+}
+
+interface NodeReadable {
+  readonly closed: boolean
+  readonly errored: Error | null
+  once(event: 'close', listener: () => void): unknown
+}
+
+const isNodeReadable = (value: object): value is NodeReadable => 'errored' in value && 'readableEnded' in value
+
+/** A reader that stops early destroys the stream with one of these errors. */
+const isFailure = (error: (Error & {code?: string}) | null): boolean =>
+  error !== null && error.code !== 'ERR_STREAM_PREMATURE_CLOSE' && error.code !== 'ABORT_ERR'
+
+function observeIterable(iterable: AsyncIterable<unknown>, end: (isFailed: boolean) => Promise<void>): void {
+  if ('next' in iterable) observeIterator(iterable as unknown as AsyncIterator<unknown>, end)
+  else {
+    const open = iterable[Symbol.asyncIterator].bind(iterable)
+    iterable[Symbol.asyncIterator] = () => {
+      const iterator = open()
+      observeIterator(iterator, end)
+      return iterator
+    }
+  }
+}
+
+function observeIterator(iterator: AsyncIterator<unknown>, end: (isFailed: boolean) => Promise<void>): void {
+  const observed =
+    (method: (...values: [] | [unknown]) => Promise<IteratorResult<unknown>>) =>
+    async (...values: [] | [unknown]) => {
+      try {
+        const result = await method.apply(iterator, values)
+        if (result.done) await end(false)
+        return result
+      } catch (error) {
+        await end(true)
+        throw error
+      }
+    }
+  const {next, return: stop = async (value: unknown) => ({done: true, value}), throw: fail} = iterator
+  iterator.next = observed(next)
+  iterator.return = observed(stop)
+  if (fail) iterator.throw = observed(fail)
 }

@@ -23,6 +23,7 @@ import {
   readAvailability,
   resourceCapacity,
 } from './levels/reads.js'
+import {endingWith} from './observed-stream.js'
 import {DecisionObserver} from './observer.js'
 import {type PingOptions, type PingResult, pingTable} from './ping.js'
 import {
@@ -117,15 +118,23 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
     return this.#decide(request, leaseOf<Name>)
   }
 
-  /** Acquires, runs `work` and commits; if `work` throws, refunds and rethrows. `work` may end the lease itself. */
+  /**
+   * Acquires, runs `work` and commits; if `work` throws, refunds and rethrows. `work` may end the lease itself. If it
+   * returns a `Response`, a stream or another async iterable, the lease stays open until the caller has read it to the
+   * end or cancels it (commits), or it fails (refunds).
+   */
   async withLease<T>(request: AcquireRequest<Name>, work: (lease: Lease<Name>) => Promise<T> | T): Promise<T> {
     const lease = await this.acquire(request)
+    const end = async (isFailed: boolean) => {
+      if (!lease.isEnded) await (isFailed ? lease.rollback() : lease.commit())
+    }
     try {
       const result = await work(lease)
-      if (!lease.isEnded) await lease.commit()
-      return result
+      const stream = lease.isEnded ? undefined : endingWith(result, end)
+      if (stream === undefined) await end(false)
+      return stream ?? result
     } catch (error) {
-      await lease[Symbol.asyncDispose]()
+      await end(true)
       throw error
     }
   }

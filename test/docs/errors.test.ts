@@ -14,7 +14,7 @@ const NOT_CODES = [
   /\.(?:db|disposable|dll|dylib|exe|json|lock|log|so|ts|x|yaml|zip)$/,
   /\.amazonaws\.com$/,
   /^zael\./,
-  /^response\.(?:completed|failed)$/,
+  /^response\.(?:completed|failed|incomplete)$/,
   /^vercel\.ai\.error$/,
 ]
 const IS_CODE_DESPITE = new Set(['output.yaml'])

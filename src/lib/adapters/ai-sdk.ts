@@ -10,6 +10,7 @@ import type {RefusedRequest} from './guard.js'
 import {recordOf, type TokenEstimate, type Tokenizer, tokensIn, UsageTally} from './model-usage.js'
 import type {ProviderAnswer} from './provider.js'
 
+export {hashKey} from '../schema/hashed-name.js'
 export type {CallLimiter, CallOptions, SettledCall} from './call-charge.js'
 export type {CallLimit, CallLimits} from './call-limits.js'
 export type {DecisionOptions, GuardLimiter, HeaderStyle, LimitNames} from './guard.js'

@@ -98,7 +98,14 @@ export function createCallGuard<Call>(
   estimateOf: (call: Call, tokenizer: Tokenizer | undefined) => TokenEstimate,
 ): (call: Call, model: string | undefined, more?: CallContext) => Promise<CallOutcome | undefined> {
   const {entity, resource, skip, price, onUnknownPrice, weights, tokenizer, provider} = options
-  const {waitMs, enforce, onUnavailable, settle, headers, estimate = (call: Call) => estimateOf(call, tokenizer)} = options
+  const {
+    waitMs,
+    enforce,
+    onUnavailable,
+    settle,
+    headers,
+    estimate = (call: Call) => estimateOf(call, tokenizer),
+  } = options
   const limits: CallLimits = {...(price && {cost: 'usd'}), ...options.limits}
   // Picked one by one: an adapter's `entity`, `resource` and `skip` take another call than the guard's.
   const rules = {

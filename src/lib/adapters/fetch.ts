@@ -4,7 +4,13 @@
  *
  * @packageDocumentation
  */
-import {abortedBy, observedStream, releasableSignal, type StreamObserver} from '../limiter/observed-stream.js'
+import {
+  abortedBy,
+  observedStream,
+  releasableSignal,
+  responseLike,
+  type StreamObserver,
+} from '../limiter/observed-stream.js'
 import {
   type CallCharge,
   type CallLimiter,
@@ -19,6 +25,7 @@ import {estimateCall, type ModelCall, mayUseModel, type ReadCall, readModelCall,
 import {type Tokenizer, UsageTally} from './model-usage.js'
 import {warningOnce} from './problem.js'
 
+export {hashKey} from '../schema/hashed-name.js'
 export type {CallLimiter, CallOptions, SettledCall} from './call-charge.js'
 export type {CallLimit, CallLimits} from './call-limits.js'
 export type {DecisionOptions, GuardLimiter, HeaderStyle, LimitNames} from './guard.js'
@@ -78,7 +85,7 @@ export function limitedFetch(limiter: CallLimiter, options: LimitedFetchOptions)
       return response
     }
     const whole = await observedResponse(response, outcome, tokenizer, drain)
-    const observed = upstream && signal && whole.body ? sameResponse(whole, abortedBy(whole.body, signal)) : whole
+    const observed = upstream && signal && whole.body ? responseLike(whole, abortedBy(whole.body, signal)) : whole
     keepLease(outcome.lease, observed)
     return observed
   }
@@ -147,12 +154,7 @@ async function observedResponse(
       ? new AwsEventReader(onData)
       : undefined
   const observer = events ? eventObserver(events, tally, charge) : answerObserver(tally, charge)
-  return sameResponse(response, observedStream(response.body, observer, isDrained))
-}
-
-function sameResponse({status, statusText, headers, url}: Response, body: ReadableStream<Uint8Array>): Response {
-  const response = new Response(body, {status, statusText, headers})
-  return Object.defineProperty(response, 'url', {value: url})
+  return responseLike(response, observedStream(response.body, observer, isDrained))
 }
 
 function eventObserver(events: EventReader, tally: UsageTally, charge: CallCharge): StreamObserver<Uint8Array> {

@@ -119,7 +119,8 @@ function observedResponse(response: Response, observer: StreamObserver<Uint8Arra
   return response.body ? responseLike(response, observedStream(response.body, observer)) : response
 }
 
-function responseLike(response: Response, body: ReadableStream<Uint8Array> | null): Response {
+/** The same response with another body. */
+export function responseLike(response: Response, body: ReadableStream<Uint8Array> | null): Response {
   const {status, statusText, headers, url, redirected, type} = response
   const copy = new Response(body, {status, statusText, headers})
   const plainClone = copy.clone.bind(copy)

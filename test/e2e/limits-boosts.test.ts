@@ -250,23 +250,20 @@ describeOnEngine('temporary limits', () => {
     expect((await cli.tell('limits boosts')).boosts).toEqual([])
   })
 
-  it('explain their effect on a quota, and how to get more now', async () => {
-    await cli.tell('limits set --resource daily rpd=10k/day@UTC')
-    const lines = await shown('limits set --entity e1 --resource daily rpd=20k/day@UTC --for 24h')
-    expect(lines).toMatch(
-      /rpd: 20,000 from the next reset, at 2026-11-17 14:37 UTC. On expiry, any balance above 10,000 is lost./,
-    )
-    expect(lines).toContain('To add the difference until the next reset: zael bucket top-up e1 daily rpd=10k')
+  it('are refused for a quota, with the command that adds tokens until its reset', async () => {
     await cli.tell("limits set --resource monthly 'usd=$500/month@UTC'")
     const {code, error} = await cli.fail("limits set --entity e1 --resource monthly 'usd=$700' --for 1h")
     expect({code, error}).toMatchObject({
       code: 2,
       error: {
-        code: 'until.no-reset',
+        code: 'until.quota',
         hint: expect.stringContaining(
           "To add the difference at once, until the reset: zael bucket top-up e1 monthly 'usd=$200'",
         ),
       },
+    })
+    expect(await cli.fail("limits set --entity e1 --resource monthly 'usd=$300' --for 1h")).toMatchObject({
+      error: {code: 'until.quota', hint: 'Set it without --for or --until, and set it back later.'},
     })
   })
 })

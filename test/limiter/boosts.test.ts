@@ -71,41 +71,6 @@ describeOnEngine('a temporary limit', () => {
     expect(scene.calls).toEqual(['UpdateItem'])
   })
 
-  it('applies to a quota from the next reset', async () => {
-    await set('rph=5/hour@UTC')
-    expect(await admittedUntilRefused(limiter, {rph: 1}, 100)).toBe(5)
-    await repository.setLimits(resource, [parseLimit('rph=8/hour@UTC')], {until: new Date('2026-11-16T16:30Z')})
-    expect(await admittedUntilRefused(limiter, {rph: 1}, 100)).toBe(0)
-    scene.nowMs = Date.parse('2026-11-16T15:00:01Z')
-    expect(await admittedUntilRefused(limiter, {rph: 1}, 100)).toBe(8)
-    scene.nowMs = Date.parse('2026-11-16T17:00:01Z')
-    expect(await admittedUntilRefused(limiter, {rph: 1}, 100)).toBe(5)
-  })
-
-  it.each([
-    // Cut to the smaller allowance; the expiry restores nothing.
-    ['rpd=10/day@UTC', 'rpd=4/day@UTC', [4, 0]],
-    ['rpd=10/5hour!', 'rpd=20/5hour!', [9, 0]],
-    ['rpd=10/5hour!', 'rpd=4/5hour!', [4, 0]],
-  ])('keeps a quota that is not reset meanwhile: %s, temporarily %s', async (base, boosted, expected) => {
-    await set(base)
-    await limiter.acquire(request({rpd: 1}))
-    await boost(boosted)
-    scene.nowMs += MINUTE_MS
-    const during = await admittedUntilRefused(limiter, {rpd: 1}, 100)
-    scene.nowMs = UNTIL.getTime() + MINUTE_MS
-    expect([during, await admittedUntilRefused(limiter, {rpd: 1}, 100)]).toEqual(expected)
-  })
-
-  it('cuts a quota to the old allowance when it expires', async () => {
-    await set('rph=5/hour@UTC')
-    await repository.setLimits(resource, [parseLimit('rph=8/hour@UTC')], {until: new Date('2026-11-16T15:30Z')})
-    scene.nowMs = Date.parse('2026-11-16T15:00:01Z')
-    await limiter.acquire(request({rph: 1}))
-    scene.nowMs = Date.parse('2026-11-16T15:30Z')
-    expect(await admittedUntilRefused(limiter, {rph: 1}, 100)).toBe(5)
-  })
-
   it('ends at once for live buckets when it is removed early', async () => {
     await set('tpm=60/min:10')
     await boost('tpm=240/min:40')

@@ -80,7 +80,7 @@ export default class LimitsSet extends StackCommand<typeof LimitsSet> {
     const {change, made}: Awaited<ReturnType<typeof setAsPreviewed>> = dryRun
       ? {change: planned, made: preview}
       : await setAsPreviewed(namespace, request, previewed)
-    this.print(setLines(change, made, request, {dryRun, where, nowMs: clock(), asked}))
+    this.print(setLines(change, made, request, {dryRun, where, asked}))
     const warning = pythonNameWarning(change)
     if (warning !== undefined) this.warn(warning)
     const impact = seen ? impactJson(seen.impact, seen.range) : null

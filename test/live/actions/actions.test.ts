@@ -136,14 +136,14 @@ describeOnEngine('actions of the live view', () => {
     expect(await eventsOf(id)).toEqual([])
   })
 
-  it('accepts the drafted boost of a quota and of a limit with windows', async () => {
+  it('accepts the drafted boost of a limit with windows, and proposes a top-up for a quota', async () => {
     const entity = await newEntity()
     const scope = {level: 'entity', entity, resource: 'gpt-4'} as const
     const open = '"* * * * *"'
     const texts = ['tpd=10k@"0 9 * * 1-5"', `rpm=100/min,x0.5@${open}`, `tpm=10k/min,40k/min:50k@${open}`]
     await namespace.setLimits(scope, parseLimits(texts))
     // Drafts double the rate in force. For rpm, that equals the rate outside of the window.
-    const drafts = {tpd: `'tpd=20k@"0 9 * * 1-5"'`, rpm: 'rpm=100/min', tpm: 'tpm=80k/min:100k'}
+    const drafts = {rpm: 'rpm=100/min', tpm: 'tpm=80k/min:100k'}
     for (const [limit, expected] of Object.entries(drafts)) {
       const draft = await actions.boostText(rowOf(entity, {limit}))
       const {command, lines, perform} = await actions.ask('boost', rowOf(entity, {limit}), draft)
@@ -153,6 +153,11 @@ describeOnEngine('actions of the live view', () => {
       await perform()
       expect(await actions.boostText(rowOf(entity, {limit}))).toBe('rpm=200/min --for 1h')
     }
+    const quota = rowOf(entity, {limit: 'tpd'})
+    await expect(actions.ask('boost', quota, await actions.boostText(quota))).rejects.toMatchObject({
+      code: 'until.quota',
+      hint: expect.stringContaining(`zael bucket top-up ${entity} gpt-4 tpd=10k`),
+    })
   })
 
   it('blocks like zael entity disable, and leaves no switch after unblocking', async () => {

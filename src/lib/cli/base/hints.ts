@@ -162,7 +162,8 @@ const HINTS: Readonly<Record<string, (details: Details) => string | undefined>> 
     boosted
       ? `To end its boost: zael limits unset --boost ${words(limit)} ${scopeArguments(scope as ConfigScope)}`
       : undefined,
-  'until.no-reset': ({scope, limit, more, unit}) => {
+  'until.quota': ({scope, limit, more, unit}) => {
+    if (Number(more) <= 0) return 'Set it without --for or --until, and set it back later.'
     const amount = formatAmount(Number(more), unit === undefined ? undefined : String(unit))
     const command = topUpCommand(scope as ConfigScope, [`${limit}=${amount}`])
     return `To add the difference at once, until the reset: ${command}`

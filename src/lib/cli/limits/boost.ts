@@ -1,11 +1,8 @@
-import {nextResetMs} from '../../core/calendar/kind-definition.js'
-import {formatAmount} from '../../core/limits/amount-text.js'
 import {afterBoost, plainRate} from '../../core/limits/boost-text.js'
-import {boostedOf, isSessionReset, type Limit} from '../../core/limits/limit.js'
-import {formatMinute, formatTokens} from '../../core/text/text.js'
+import {boostedOf, type Limit} from '../../core/limits/limit.js'
+import {formatMinute} from '../../core/text/text.js'
 import type {BoostedLimit} from '../../repository/limits/configs.js'
-import type {ConfigScope} from '../../schema/config-record.js'
-import {scopeArguments, scopeWords, topUpCommand} from '../base/scope.js'
+import {scopeArguments, scopeWords} from '../base/scope.js'
 import type {Listing} from '../output/listing.js'
 import {type ChangeOutcome, limitJson, scopeJson} from './json.js'
 import type {LimitsBoostsResult} from './results.js'
@@ -49,7 +46,7 @@ export function asBoosted<T extends {readonly after: readonly Limit[]}>(change: 
 
 export function endLines(
   {scope, after, record}: ChangeOutcome,
-  {given, until, nowMs}: {readonly given: readonly Limit[]; readonly until: Date; readonly nowMs: number},
+  {given, until}: {readonly given: readonly Limit[]; readonly until: Date},
   where: string,
 ): string[] {
   const names = new Set(given.map(({name}) => name))
@@ -66,31 +63,5 @@ export function endLines(
   return [
     '',
     `Expires at ${formatMinute(untilMs)}${rounded}; then ${then}. To end it now: zael limits unset --boost ${scopeArguments(scope)}${where}`,
-    ...set.flatMap(limit => (limit.reset ? ['', quotaText(limit, nowMs)] : [])),
-    ...topUpLines(scope, set, where),
   ]
-}
-
-/** A higher quota applies from the next period, a lower one at once. Tokens cut off are not refunded. */
-function quotaText(limit: Limit, nowMs: number): string {
-  const {name, capacity, reset, unit} = limit
-  const boosted = boostedOf(limit)?.capacity ?? capacity
-  const [more, less] = [boosted, capacity].map(tokens => formatTokens(tokens, unit))
-  if (boosted < capacity) {
-    const again = isSessionReset(reset) ? 'the next session' : 'the next reset after expiry'
-    return `${name}: balances above ${more} are cut at once. Only ${again} restores them.`
-  }
-  const atEnd = `On expiry, any balance above ${less} is lost.`
-  if (isSessionReset(reset))
-    return `${name}: sessions that start before expiry get ${more}; open sessions keep their balance. ${atEnd}`
-  return `${name}: ${more} from the next reset, at ${formatMinute(nextResetMs(limit, nowMs) ?? 0)}. ${atEnd}`
-}
-
-function topUpLines(scope: ConfigScope, set: readonly Limit[], where: string): string[] {
-  const amounts = set.flatMap(limit => {
-    const more = (boostedOf(limit)?.capacity ?? 0) - limit.capacity
-    return limit.reset && more > 0 ? [`${limit.name}=${formatAmount(more, limit.unit)}`] : []
-  })
-  if (amounts.length === 0) return []
-  return ['', `To add the difference until the next reset: ${topUpCommand(scope, amounts)}${where}`]
 }

@@ -93,7 +93,6 @@ interface SetOutput {
   readonly dryRun: boolean
   /** Flags for suggested commands. */
   readonly where: string
-  readonly nowMs: number
   readonly asked?: SetQuestion | undefined
 }
 
@@ -101,12 +100,12 @@ export function setLines(
   change: ChangeOutcome,
   preview: ScopePreview,
   request: SetRequest,
-  {dryRun, where, nowMs, asked}: SetOutput,
+  {dryRun, where, asked}: SetOutput,
 ): string[] {
   const {scope, given, options} = request
   const {until} = options
   const notes = until
-    ? endLines(change, {given: limitsOf(request), until, nowMs}, where)
+    ? endLines(change, {given: limitsOf(request), until}, where)
     : copyLines(change.copied, scope, where)
   const advice = dryRun ? asked?.instead : narrowerText(request, preview, where)
   return [

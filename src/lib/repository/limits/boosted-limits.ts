@@ -1,5 +1,4 @@
 import {isDeepStrictEqual} from 'node:util'
-import {nextResetMs} from '../../core/calendar/kind-definition.js'
 import {isoMinute, LONGEST_UNTIL_DAYS, windowsUntil} from '../../core/calendar/windows-until.js'
 import {InvalidInput} from '../../core/errors.js'
 import {baseOf, boostedOf, DEFAULT_ZONE, type Limit, withBoost, withoutWindows} from '../../core/limits/limit.js'
@@ -71,8 +70,8 @@ export function boosted(
   return present.map(limit => {
     const value = values.get(limit.name)
     if (!value) return limit
+    checkRate(scope, limit, value)
     checkSameKind(scope, limit, value)
-    checkReset(scope, limit, value, end)
     const {crons} = windowsUntil(zone, end.nowMs, end.untilMs)
     return withBoost(limit, value, {crons, timeZone: zone, untilMs: end.untilMs})
   })
@@ -87,16 +86,13 @@ function checkSameKind(scope: ConfigScope, limit: Limit, given: Limit): void {
     })
   const {capacity, refillAmount, refillPeriodSeconds} = given
   const plain = withoutWindows(base)
-  const wanted = {
-    ...plain,
-    ...(base.reset ? {capacity} : {capacity, refillAmount, refillPeriodSeconds}),
-  }
+  const wanted = {...plain, capacity, refillAmount, refillPeriodSeconds}
   if (!isDeepStrictEqual(wanted, given))
     throw new InvalidInput(
       'until.kind',
       `The limit "${name}" is ${formatLimit(base)}. A temporary value can change only its amounts.`,
       {
-        hint: `Use the same form, for example ${formatLimit(base.reset ? wanted : {...plain, capacity: 2 * base.capacity, refillAmount: 2 * base.refillAmount})}.`,
+        hint: `Use the same form, for example ${formatLimit({...plain, capacity: 2 * base.capacity, refillAmount: 2 * base.refillAmount})}.`,
         details: {limit: name, is: formatLimit(base), given: formatLimit(given)},
       },
     )
@@ -113,28 +109,20 @@ function checkSameKind(scope: ConfigScope, limit: Limit, given: Limit): void {
     })
 }
 
-/** A raised quota takes effect at its next reset. If the end comes first, only unused buckets get the raised value. */
-function checkReset(
-  scope: ConfigScope,
-  limit: Limit,
-  {capacity}: Limit,
-  {untilMs, nowMs}: {readonly untilMs: number; readonly nowMs: number},
-): void {
-  const {name, capacity: now, unit} = baseOf(limit)
-  const resetMs = nextResetMs(limit, nowMs)
-  if (resetMs === undefined || resetMs < untilMs || capacity <= now) return
+/**
+ * A window would clamp the balance of a quota without telling its use. So neither a raise nor what is left after it would
+ * be as expected.
+ */
+function checkRate(scope: ConfigScope, limit: Limit, {capacity}: Limit): void {
+  const base = baseOf(limit)
+  const {name, reset, unit} = base
+  if (!reset) return
   throw new InvalidInput(
-    'until.no-reset',
-    `A temporary raise of the quota "${name}" takes effect at its next reset, ${isoMinute(resetMs)}, but would end by then.`,
+    'until.quota',
+    `The limit "${name}" is a quota, ${formatLimit(base)}: only rates can be temporary.`,
     {
-      hint: 'Top up its buckets: the tokens count at once, until the reset. Or choose a later end.',
-      details: {
-        scope,
-        limit: name,
-        resetsAt: isoMinute(resetMs),
-        more: capacity - now,
-        ...(unit !== undefined && {unit}),
-      },
+      hint: 'Top up its buckets: the tokens count at once, until the reset. Or change the quota without an end.',
+      details: {scope, limit: name, more: capacity - base.capacity, ...(unit !== undefined && {unit})},
     },
   )
 }

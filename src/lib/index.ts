@@ -41,7 +41,7 @@ export {
 } from './limiter/refusal/errors.js'
 export type {HeaderFields} from './limiter/refusal/headers.js'
 export type {DecisionEvent, DecisionReason, RefusingLimit} from './limiter/request/decision-event.js'
-export type {AcquireRequest, RateLimiterOptions, Settle} from './limiter/request/options.js'
+export type {AcquireRequest, RateLimiterOptions, Settle, SettledEvent} from './limiter/request/options.js'
 export type {BucketView, ShardView} from './repository/buckets/view.js'
 export type {ChangedEntity, Entities, EntityChange, MetadataChange, NewEntity} from './repository/entities/entities.js'
 export type {RemovedEntity} from './repository/entities/removal.js'

@@ -99,6 +99,7 @@ describeOnBoth('settlements', {timeout: 60_000}, table => {
     expect((await consumed()).input).toBe(50)
     scene.transport = table.transport
     await lease.rollback()
+    await limiter.settled()
     expect((await consumed()).input).toBe(10)
     await limiter.close()
   })

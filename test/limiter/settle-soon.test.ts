@@ -264,6 +264,7 @@ describeOnBoth("settle: 'soon'", {timeout: 60_000}, table => {
     const noteUnhandled = (reason: unknown) => unhandled.push(reason)
     beforeEach(() => {
       unhandled = []
+      limiter = scene.limiter({sleep: async () => {}})
       process.on('unhandledRejection', noteUnhandled)
       return () => void process.off('unhandledRejection', noteUnhandled)
     })
@@ -301,7 +302,7 @@ describeOnBoth("settle: 'soon'", {timeout: 60_000}, table => {
       'S5 refunds once the tokens of a charge that was accepted and failed, settled %s',
       async (settle, error) => {
         await scene.entity('user-1', 'acme')
-        limiter = scene.limiter({onUnavailable: 'allow'})
+        limiter = scene.limiter({onUnavailable: 'allow', sleep: async () => {}})
         const lease = await limiter.acquire({...request({tpm: 100}), settle})
         const repair = failWith(error)
         await warningsOf(async () => {

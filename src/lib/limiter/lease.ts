@@ -1,4 +1,4 @@
-import {type Amounts, negateAmounts} from '../core/buckets/bucket.js'
+import {type Amounts, negateAmounts, sumAmounts} from '../core/buckets/bucket.js'
 import {InvalidInput} from '../core/errors.js'
 import {type Consumption, checkConsumption, signedAmountsOf} from '../core/limits/limit.js'
 import type {LimitStates} from '../core/limits/limit-state.js'
@@ -20,19 +20,21 @@ import {
   noteFailed,
   partsOf,
   refundableBy,
-  takenBy,
 } from './request/grant.js'
+import type {SettledEvent} from './request/options.js'
 
 export interface LeaseActions {
   readonly isStrict: boolean
-  /** Charges or refunds one bucket item, whatever its balance. Throws outages unchanged. */
-  settle(holding: Holding, deltas: Amounts): Promise<void>
+  /** Charges or refunds one bucket item, whatever its balance. Retries in an outage, and calls `onRetry` each time. */
+  settle(holding: Holding, deltas: Amounts, requests: number, onRetry: () => void): Promise<void>
+  /** Writes the pending settlements of these items now. */
+  hurry(holdings: readonly Holding[]): void
+  /** Waits for a settlement as the caller asked, but not for retries. Errors of a rollback warn. */
+  finish(work: Promise<void>, rules: {readonly isRollback: boolean; readonly whenRetried: Promise<void>}): Promise<void>
+  readonly onSettled: ((event: Omit<SettledEvent, 'namespace'>) => void) | undefined
   takeMore(amounts: Amounts): Promise<readonly Grant[]>
   /** By policy, ignores an outage or throws `RateLimiterUnavailable`. Rethrows everything else. */
   handleFailure(error: unknown): Promise<void>
-  refund(holdings: readonly Holding[]): Promise<void>
-  /** Replaces `settle` and `handleFailure` if the lease settles soon. */
-  readonly soon: SoonActions<Holding> | undefined
   clock(): number
 }
 
@@ -88,6 +90,9 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
   #others: readonly Lease<Name>[] = NONE
   #unlimited: readonly string[] = NONE
   #ended: 'committed' | 'rolled back' | undefined
+  /** Settlements that are being retried. */
+  #retried = 0
+  #whenRetried: {readonly promise: Promise<void>; readonly resolve: () => void} | undefined
 
   /** @internal */
   constructor(
@@ -133,10 +138,7 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
   /** Whole tokens charged to the entity and not refunded, per limit, with pending settlements; if bypassed, counted. */
   get consumed(): Consumption<Name> {
     const [own] = this.#grants
-    const held = own ? [...heldSoonBy(own)] : []
-    // Negative while a refund of a failed charge is pending.
-    const consumed = held.map(([name, milli]) => [name, toTokens(milli > 0n ? milli : 0n)])
-    return Object.fromEntries(consumed) as Consumption<Name>
+    return (own ? tokensOf(heldSoonBy(own)) : {}) as Consumption<Name>
   }
 
   /** Balances by this lease's writes, refilled to now: the lower of entity and parent. No call. Empty in an outage. */
@@ -189,7 +191,8 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
   /**
    * Settles the charge: positive amounts charge more, into debt if needed; negative amounts refund. Never refused for
    * lack of tokens. Any limit of the bucket may be named; limits not configured at acquire are skipped, unless
-   * `strict`. Resolves when written or, with `settle: 'soon'`, at once.
+   * `strict`. Resolves when written or, with `settle: 'soon'`, at once. In an outage, resolves after the first failed
+   * attempt and retries in the background; `onSettled` reports the result.
    */
   async adjust(deltas: Consumption<Name>): Promise<void> {
     this.#checkOpen()
@@ -197,9 +200,8 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
     if (this.#grants.length === 0) return
     const amounts = this.#knownAmounts(asked)
     this.#checkNotMoreThanHeld(amounts)
-    const soon = this.#actions?.soon
-    if (soon) await soon.accept(this.#track(this.#settleAllSoon(amounts, soon)))
-    else await this.#track(this.#settleAll(amounts))
+    const actions = this.#actions
+    if (actions) await this.#finish(this.#settleAll(amounts, actions), actions, false)
   }
 
   /** Refunds whole tokens, at most those the lease holds. Tokens whose charge failed count too, and return nothing. */
@@ -223,16 +225,13 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
     for (const other of this.#others) await other.commit()
   }
 
-  /** Refunds everything the lease still holds and ends it. Resolves when written or finally failed. */
+  /** Refunds everything the lease still holds and ends it. Resolves when written or, in an outage, like `adjust`. */
   async rollback(): Promise<void> {
     this.#checkOpen()
     this.#ended = 'rolled back'
     const others = Promise.all(this.#others.map(other => other.rollback()))
-    // Writes under way are refunded too, once their outcome is known.
-    this.#hurry()
-    await Promise.allSettled(this.#underway)
-    for (const grant of this.#grants) this.#note(grant, negateAmounts(takenBy(grant)))
-    await this.#actions?.refund(this.#grants.flatMap(grant => grant.holdings))
+    const actions = this.#actions
+    if (actions) await this.#finish(this.#refundAll(actions), actions, true)
     await others
   }
 
@@ -242,41 +241,27 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
   }
 
   /** Waits for both levels, so that the holdings are right whatever the outcomes. */
-  async #settleAll(amounts: Amounts): Promise<void> {
-    const actions = this.#actions
-    if (!actions) return
-    const works = this.#grants.flatMap(grant => this.#settle(grant, knownBy(grant, amounts), actions.settle))
-    const outcomes = await Promise.allSettled(works)
-    for (const outcome of outcomes) if (outcome.status === 'rejected') await actions.handleFailure(outcome.reason)
-  }
-
-  async #settleAllSoon(amounts: Amounts, soon: SoonActions<Holding>): Promise<void> {
+  async #settleAll(amounts: Amounts, actions: LeaseActions): Promise<void> {
     const parts = this.#grants.map(grant => ({grant, known: knownBy(grant, amounts)}))
     for (const {grant, known} of parts) accept(grant, known, 1n)
+    const usage = actions.onSettled && (this.consumed as Consumption)
     // Refund only after earlier settlements are written: the charge of these very tokens might fail.
-    if (this.#underway.length > 0 && [...amounts.values()].some(milli => milli < 0n)) {
-      this.#hurry()
-      await Promise.allSettled(this.#underway)
-    }
+    if (this.#underway.length > 0 && [...amounts.values()].some(milli => milli < 0n)) await this.#afterOthers(actions)
+    const attempts = new Attempts(actions, () => this.#noteRetry())
     const works = parts.flatMap(({grant, known}) => {
       accept(grant, returnsOf(known), -1n)
-      return this.#settle(grant, known, soon.settle, charges => accept(grant, charges, -1n))
+      return this.#settle(grant, known, attempts)
     })
-    const outcomes = await Promise.allSettled(works)
-    for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason
+    await this.#settled(works, usage, attempts)
   }
 
-  #hurry(): void {
-    this.#actions?.soon?.hurry(this.#grants.flatMap(grant => grant.holdings))
+  /** Hurries the settlements under way and waits for them. */
+  async #afterOthers(actions: LeaseActions): Promise<void> {
+    actions.hurry(this.#grants.flatMap(grant => grant.holdings))
+    await Promise.allSettled(this.#underway)
   }
 
-  /** Calls `onDone` with the charges once they are booked, or never will be. */
-  #settle(
-    grant: Grant,
-    amounts: Amounts,
-    settle: SoonActions<Holding>['settle'],
-    onDone?: (charges: [string, bigint][]) => void,
-  ): Promise<void>[] {
+  #settle(grant: Grant, amounts: Amounts, attempts: Attempts): Promise<void>[] {
     const parts = partsOf(grant, amounts)
     dropFailed(grant, returnsOf(amounts))
     return parts.map(async ({holding, deltas}) => {
@@ -286,18 +271,73 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
       // Planted fault: a rollback refunds released tokens again
       book(holding, returns, 1n)
       try {
-        await settle(holding, deltas)
+        await attempts.settle(holding, deltas, 0)
       } catch (error) {
         if (!mayHaveBeenApplied(error)) book(holding, returns, -1n)
+        else if (grant === this.#grants[0]) attempts.noteDoubt(deltas)
         noteFailed(grant, charges)
-        onDone?.(charges)
+        accept(grant, charges, -1n)
         throw error
       }
       // Planted fault: a rollback ignores adjustments
       book(holding, charges, 1n)
-      onDone?.(charges)
+      accept(grant, charges, -1n)
       if (!holding.isBypassed) this.#note(grant, deltas)
     })
+  }
+
+  async #refundAll(actions: LeaseActions): Promise<void> {
+    // Writes under way are refunded too, once their outcome is known.
+    await this.#afterOthers(actions)
+    const [own] = this.#grants
+    const usage = actions.onSettled && own && tokensOf(new Map([...heldBy(own).keys()].map(name => [name, 0n])))
+    const attempts = new Attempts(actions, () => this.#noteRetry())
+    const works = this.#grants.flatMap(grant =>
+      grant.holdings.map(async holding => {
+        const {heldMilli, requests} = holding
+        holding.heldMilli = new Map()
+        holding.requests = 0
+        try {
+          await attempts.settle(holding, negateAmounts(heldMilli), -requests)
+        } catch (error) {
+          if (!mayHaveBeenApplied(error)) Object.assign(holding, {heldMilli, requests})
+          else if (grant === own) attempts.noteDoubt(heldMilli)
+          throw error
+        }
+        if (!holding.isBypassed) this.#note(grant, negateAmounts(heldMilli))
+      }),
+    )
+    actions.hurry(this.#grants.flatMap(grant => grant.holdings))
+    await this.#settled(works, usage, attempts)
+  }
+
+  /** Reports a settlement when all its writes are done or given up. Throws the first error. */
+  async #settled(works: readonly Promise<void>[], usage: Consumption | undefined, attempts: Attempts): Promise<void> {
+    const outcomes = await Promise.allSettled(works)
+    const {retries} = attempts
+    if (retries > 0) this.#retried--
+    const failure = outcomes.find(outcome => outcome.status === 'rejected')
+    const error = failure?.reason
+    const [own] = this.#grants
+    if (usage && own) {
+      const held = tokensOf(sumAmounts([{amounts: heldBy(own)}, {amounts: attempts.doubtfulMilli}]))
+      const charged = Object.fromEntries(Object.keys(usage).map(name => [name, held[name] ?? 0]))
+      const {entity, resource} = this
+      this.#actions?.onSettled?.({entity, resource, usage, charged, retries, error})
+    }
+    if (failure) throw error
+  }
+
+  #noteRetry(): void {
+    this.#retried++
+    this.#whenRetried?.resolve()
+    this.#whenRetried = undefined
+  }
+
+  async #finish(work: Promise<void>, actions: LeaseActions, isRollback: boolean): Promise<void> {
+    if (this.#retried === 0) this.#whenRetried ??= resolvable()
+    const whenRetried = this.#retried > 0 ? Promise.resolve() : (this.#whenRetried?.promise as Promise<void>)
+    await actions.finish(this.#track(work), {isRollback, whenRetried})
   }
 
   async #takeMore(amounts: Amounts): Promise<void> {
@@ -391,17 +431,49 @@ function knownBy(grant: Grant, amounts: Amounts): Amounts {
 
 const returnsOf = (deltas: Amounts): [string, bigint][] => [...deltas].filter(([, milli]) => milli < 0n)
 
-export interface SoonActions<Holding> {
-  /** Like the lease's `settle`, but batched with others for a moment and retried like a refund. */
-  settle(holding: Holding, deltas: Amounts): Promise<void>
-  hurry(holdings: readonly Holding[]): void
-  /** Resolves at once; closing waits for the work, and failures warn. While closing, waits for the work itself. */
-  accept(work: Promise<void>): Promise<void>
+/** The writes of one settlement. */
+class Attempts {
+  retries = 0
+  /** Millitokens of the entity whose charge or refund may have been applied. */
+  doubtfulMilli: Amounts = new Map()
+  readonly #actions: LeaseActions
+  readonly #onFirstRetry: () => void
+
+  constructor(actions: LeaseActions, onFirstRetry: () => void) {
+    this.#actions = actions
+    this.#onFirstRetry = onFirstRetry
+  }
+
+  settle(holding: Holding, deltas: Amounts, requests: number): Promise<void> {
+    return this.#actions.settle(holding, deltas, requests, () => {
+      if (++this.retries === 1) this.#onFirstRetry()
+    })
+  }
+
+  noteDoubt(deltas: Amounts): void {
+    const largest = new Map([...deltas].map(([name, milli]) => [name, milli < 0n ? -milli : milli]))
+    this.doubtfulMilli = sumAmounts([{amounts: this.doubtfulMilli}, {amounts: largest}])
+  }
 }
 
-interface SoonOptions<Holding> {
+/** Whole tokens. Negative amounts, while a refund of a failed charge is pending, count as 0. */
+function tokensOf(amounts: Amounts): Consumption {
+  return Object.fromEntries([...amounts].map(([name, milli]) => [name, toTokens(milli > 0n ? milli : 0n)]))
+}
+
+function resolvable(): {readonly promise: Promise<void>; readonly resolve: () => void} {
+  let resolve = () => {}
+  const promise = new Promise<void>(resolvePromise => {
+    resolve = resolvePromise
+  })
+  return {promise, resolve}
+}
+
+interface SettleOptions {
+  readonly isSoon: boolean
   readonly queues: {
-    settleSoon(holding: Holding, deltas: Amounts): Promise<void>
+    settle(holding: Holding, deltas: Amounts, requests: number, onRetry: () => void): Promise<void>
+    settleSoon(holding: Holding, deltas: Amounts, onRetry: () => void): Promise<void>
     hurry(holdings: readonly Holding[]): void
     readonly background: {run(work: Promise<unknown>): Promise<void>}
   }
@@ -410,18 +482,33 @@ interface SoonOptions<Holding> {
   readonly handleFailure: (error: unknown) => Promise<void>
 }
 
-export function soonActions<Holding>({
+/** `close` waits for all settlements. While closing, callers do too: the process may be about to end. */
+export function settleActions({
+  isSoon,
   queues,
   closing,
   warning,
   handleFailure,
-}: SoonOptions<Holding>): SoonActions<Holding> {
+}: SettleOptions): Pick<LeaseActions, 'settle' | 'hurry' | 'finish'> {
   return {
-    settle: (holding, deltas) => queues.settleSoon(holding, deltas),
+    settle: (holding, deltas, requests, onRetry) =>
+      isSoon && requests === 0
+        ? queues.settleSoon(holding, deltas, onRetry)
+        : queues.settle(holding, deltas, requests, onRetry),
     hurry: holdings => queues.hurry(holdings),
-    accept: async work => {
-      if (closing.aborted) await work.catch(handleFailure)
-      else void queues.background.run(work.catch(error => warning.show(error)))
+    finish: async (work, {isRollback, whenRetried}) => {
+      let isAccepted = isRollback || (isSoon && !closing.aborted)
+      const done = work.catch(error => {
+        if (!isAccepted) return handleFailure(error)
+        warning.show(error)
+      })
+      void queues.background.run(done)
+      if (closing.aborted) return done
+      if (isSoon && !isRollback) return
+      const accepted = whenRetried.then(() => {
+        isAccepted = true
+      })
+      await Promise.race([done, accepted])
     },
   }
 }

@@ -12,13 +12,12 @@ interface ObservedRequest<Name extends string> {
 }
 
 export class DecisionObserver {
-  readonly #onDecision: (event: DecisionEvent) => unknown
+  readonly #onDecision: (event: DecisionEvent) => void
   readonly #namespace: string
   #calls = 0
-  #hasWarned = false
 
   constructor(onDecision: (event: DecisionEvent) => unknown, namespace: string) {
-    this.#onDecision = onDecision
+    this.#onDecision = guardedCallback('onDecision', onDecision)
     this.#namespace = namespace
   }
 
@@ -46,24 +45,36 @@ export class DecisionObserver {
   ): void {
     const event = new ReportedDecision(this.#namespace, request, summary, lease, waitedMs, startedMs, this.#calls)
     this.#calls = 0
-    try {
-      const onDecision = this.#onDecision
-      const result = onDecision(event)
-      // Catch thenables of other realms too: an unhandled rejection would end the process.
-      if (typeof result === 'object' && result !== null && 'then' in result) Promise.resolve(result).catch(this.#warn)
-    } catch (thrown) {
-      this.#warn(thrown)
-    }
+    this.#onDecision(event)
   }
+}
 
-  /** Once per limiter: a failing callback would fail with every request. */
-  readonly #warn = (thrown: unknown): void => {
-    if (this.#hasWarned) return
-    this.#hasWarned = true
-    process.emitWarning(`onDecision failed, decisions are not affected. Shown once per limiter: ${textOf(thrown)}`, {
-      type: 'ZaelWarning',
-      code: 'ZAEL_ON_DECISION',
-    })
+const WARNINGS = {
+  onDecision: {code: 'ZAEL_ON_DECISION', unaffected: 'decisions'},
+  onSettled: {code: 'ZAEL_ON_SETTLED', unaffected: 'settlements'},
+} as const
+
+/** A callback of the user that never throws. It warns once per limiter: it would fail with every request. */
+export function guardedCallback<Event>(
+  option: keyof typeof WARNINGS,
+  callback: (event: Event) => unknown,
+): (event: Event) => void {
+  const {code, unaffected} = WARNINGS[option]
+  let hasWarned = false
+  const warn = (thrown: unknown): void => {
+    if (hasWarned) return
+    hasWarned = true
+    const text = `${option} failed, ${unaffected} are not affected. Shown once per limiter: ${textOf(thrown)}`
+    process.emitWarning(text, {type: 'ZaelWarning', code})
+  }
+  return event => {
+    try {
+      const result = callback(event)
+      // Catch thenables of other realms too: an unhandled rejection would end the process.
+      if (typeof result === 'object' && result !== null && 'then' in result) Promise.resolve(result).catch(warn)
+    } catch (thrown) {
+      warn(thrown)
+    }
   }
 }
 

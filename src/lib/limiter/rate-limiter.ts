@@ -13,7 +13,7 @@ import {openTable, type TableSeams} from '../repository/table/open-table.js'
 import type {Table} from '../repository/table/table.js'
 import type {OnUnavailable} from '../schema/config-record.js'
 import {type AcquireDecision, admittedDecision, failureSummary, refusedDecision, summaryOf} from './decision.js'
-import {Lease, type LeaseActions, SettleWarning, soonActions} from './lease.js'
+import {Lease, type LeaseActions, SettleWarning, settleActions} from './lease.js'
 import type {CacheEntries, CacheStats, NamespaceLimiter} from './levels/namespace-limiter.js'
 import {NamespaceLookup} from './levels/namespace-lookup.js'
 import {
@@ -24,7 +24,7 @@ import {
   resourceCapacity,
 } from './levels/reads.js'
 import {endingWith} from './observed-stream.js'
-import {DecisionObserver} from './observer.js'
+import {DecisionObserver, guardedCallback} from './observer.js'
 import {type PingOptions, type PingResult, pingTable} from './ping.js'
 import {
   isRefusalError,
@@ -83,6 +83,7 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
   /** Ends the reads that requests wait for. Writes, and the reads they need, continue. */
   readonly #reads = new AbortController()
   readonly #observer: DecisionObserver | undefined
+  readonly #onSettled: LeaseActions['onSettled']
   #hasReadPolicy = false
 
   constructor(options?: RateLimiterOptions<Name>)
@@ -94,8 +95,11 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
     this.#settings = settingsOf(options)
     this.#settle = options.settle ?? 'now'
     const {table, close} = openTable({...options, requestTimeoutMs: this.#settings.writeTimeoutMs})
-    const {onDecision, namespace, namespaceId} = options
-    this.#observer = onDecision && new DecisionObserver(onDecision, namespace ?? namespaceId ?? 'default')
+    const {onDecision, onSettled, namespace, namespaceId} = options
+    const shownNamespace = namespace ?? namespaceId ?? 'default'
+    const report = onSettled && guardedCallback('onSettled', onSettled)
+    this.#onSettled = report && (settled => report(Object.freeze({namespace: shownNamespace, ...settled})))
+    this.#observer = onDecision && new DecisionObserver(onDecision, shownNamespace)
     this.#table = this.#observer ? {...table, transport: this.#observer.counting(table.transport)} : table
     this.#closeTable = close
     this.#lookup = new NamespaceLookup(this.#table, this.#settings, options, this.#reads.signal)
@@ -352,8 +356,8 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
     const isSoon = (request.settle ?? this.#settle) === 'soon'
     return {
       isStrict,
-      soon: isSoon ? soonActions({queues, closing, warning, handleFailure}) : undefined,
-      settle: (holding, deltas) => queues.settle(holding, deltas),
+      ...settleActions({isSoon, queues, closing, warning, handleFailure}),
+      onSettled: this.#onSettled,
       takeMore: async amounts => {
         const deadline = this.#startDeadline(request)
         try {
@@ -368,7 +372,6 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
       },
       clock: this.#table.clock,
       handleFailure,
-      refund: holdings => queues.refund(holdings),
     }
   }
 

@@ -223,7 +223,8 @@ export class LeasePlay {
       await perform(lease, action)
       end()
       world.note(`p${this.#process.number} ${action.kind} ${this.#event.entity} done`)
-      if (this.#event.isSoon && (action.kind === 'adjust' || action.kind === 'release')) {
+      // In an outage, a settlement is written later even without `settle: 'soon'`.
+      if (action.kind === 'adjust' || action.kind === 'release') {
         this.#whenWritten(lease, deltas, () => {
           takeBack()
           this.#settled(before, deltas, startedMs)

@@ -132,12 +132,12 @@ export class BucketQueues {
     })
   }
 
-  settle(holding: Holding, deltas: Amounts): Promise<void> {
-    return this.at(holding.address).settle(deltas, 0, holding)
+  settle(holding: Holding, deltas: Amounts, requests: number, onRetry?: () => void): Promise<void> {
+    return this.at(holding.address).settle(deltas, requests, holding, onRetry)
   }
 
-  settleSoon(holding: Holding, deltas: Amounts): Promise<void> {
-    return this.at(holding.address).settleSoon(deltas, holding)
+  settleSoon(holding: Holding, deltas: Amounts, onRetry?: () => void): Promise<void> {
+    return this.at(holding.address).settleSoon(deltas, holding, onRetry)
   }
 
   /** Writes pending settlements now: of all queues, or of those with the given holdings. */

@@ -4,11 +4,25 @@ import {STAMP_MS} from '../../core/limits/limit-kind.js'
 import {isRetryable, Throttled} from '../../dynamo/errors.js'
 import {pause, retrying} from '../../dynamo/retry.js'
 import type {OperationOutput} from '../../dynamo/transport.js'
-import {type GuardedWrite, sendGuarded, type WriteOutcome} from '../../repository/buckets/marked-write.js'
+import {
+  type GuardedWrite,
+  mayHaveBeenApplied,
+  ruleOut,
+  sendGuarded,
+  type WriteBasis,
+  type WriteOutcome,
+} from '../../repository/buckets/marked-write.js'
 import {sessionsOpenedAt, spreadSessions} from '../../repository/buckets/session-spread.js'
-import {type BucketAddress, refusalUpdate, stampUpdate, type WriteMark} from '../../repository/buckets/writes.js'
+import {
+  type BucketAddress,
+  markIn,
+  refusalUpdate,
+  stampUpdate,
+  type WriteMark,
+} from '../../repository/buckets/writes.js'
 import type {NamespaceTable} from '../../repository/table/table.js'
 import {requireSupported} from '../../repository/table/unsupported-feature.js'
+import type {Item} from '../../schema/attribute-value.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
 import {chargedParent, isSameFamily} from '../../schema/family.js'
 import {keys, wireKey} from '../../schema/keys.js'
@@ -65,6 +79,13 @@ interface LimitsRead {
   readonly clockMs: number
 }
 
+/** A write that may have been applied. */
+interface UnansweredWrite {
+  readonly basis: WriteBasis
+  readonly mark: WriteMark
+  readonly slotMark: string | undefined
+}
+
 export const isOpen = ({isSettled, isAbandoned}: PendingRequest): boolean => !isSettled && !isAbandoned
 
 /** Decides requests on one bucket item. Its queue makes one call at a time. */
@@ -73,6 +94,7 @@ export class BucketItem {
   readonly table: NamespaceTable
   readonly address: BucketAddress
   readonly bucket: KnownBucket
+  #unanswered: UnansweredWrite | undefined
   #contendedUntilMs = 0
   #roundTripMs = SHORTEST_TRIP_MS
 
@@ -306,11 +328,11 @@ export class BucketItem {
     const {settings, nextMark, refusals, shards} = this.services
     const {table, address, bucket} = this
     const mark = nextMark()
-    const {lastRecord} = bucket
+    const {lastRecord, slotMark} = bucket
     // A write that probably fails carries no refusals: they would return to the tally.
     const piggyback = write.isProbe ? undefined : refusals.piggyback(address, write)
     try {
-      const options = {nextMark, slotMark: bucket.slotMark, timeoutMs: settings.writeTimeoutMs}
+      const options = {nextMark, slotMark, timeoutMs: settings.writeTimeoutMs}
       const outcome = await sendGuarded(table, piggyback ?? write, mark, options)
       piggyback?.settle(outcome)
       const seen = bucket.learn(outcome.item, mark, table.clock())
@@ -320,14 +342,31 @@ export class BucketItem {
       return {outcome, record: isFound ? asCharged(seen?.record, write.basis, mark, lastRecord) : seen?.record}
     } catch (error) {
       // The write may have been applied: the state may be wrong.
+      this.#unanswered = mayHaveBeenApplied(error) ? {basis: write.basis, mark, slotMark} : undefined
       piggyback?.fail(error)
       bucket.forget()
       throw error
     }
   }
 
+  /** Finds out whether the last write was applied, if its response is missing. If not, it never will be (S6). */
+  async findOutcome(): Promise<WriteOutcome> {
+    const {settings, nextMark} = this.services
+    const {table, bucket} = this
+    const {basis, mark, slotMark} = this.#unanswered as UnansweredWrite
+    const item = await this.read()
+    // Marks increase: a later one of this process is that of an earlier attempt to rule the write out.
+    const inSlot = markIn(item, mark.slot) ?? ''
+    const isRuledOut = inSlot > mark.nonce && inSlot < (mark.upTo ?? '')
+    const options = {nextMark, slotMark: isRuledOut ? inSlot : slotMark, timeoutMs: settings.writeTimeoutMs}
+    const outcome = await ruleOut(table, basis, mark, item, options)
+    this.#unanswered = undefined
+    bucket.learn(outcome.item, mark, table.clock())
+    return outcome
+  }
+
   /** The time limit bounds all attempts together, as for a write. */
-  async read(): Promise<void> {
+  async read(): Promise<Item | undefined> {
     const {settings, nextMark} = this.services
     const {table, bucket} = this
     const endMs = performance.now() + settings.writeTimeoutMs
@@ -335,6 +374,7 @@ export class BucketItem {
     const retryable = (error: unknown) => isRetryable(error) && performance.now() < endMs
     const {Item} = await retrying(attempt, {...table.backoff, retryable})
     bucket.learn(Item, nextMark(), table.clock())
+    return Item
   }
 
   #get(options: {readonly ConsistentRead: boolean}, timeoutMs: number): Promise<OperationOutput<'GetItem'>> {

@@ -1,6 +1,5 @@
 import {type Amounts, negateAmounts} from '../../core/buckets/bucket.js'
-import {isRetryable, isUnavailability} from '../../dynamo/errors.js'
-import {type Backoff, retrying} from '../../dynamo/retry.js'
+import {isUnavailability} from '../../dynamo/errors.js'
 import {mayHaveBeenApplied} from '../../repository/buckets/marked-write.js'
 import type {BucketAddress} from '../../repository/buckets/writes.js'
 import type {ChargedItem} from '../request/grant.js'
@@ -25,7 +24,7 @@ export class BucketQueue {
   readonly bucket: KnownBucket
   readonly #item: BucketItem
   #requests: PendingRequest[] = []
-  readonly #settlements = new PendingSettlements(() => this.#start())
+  readonly #settlements: PendingSettlements
   #isSettling = false
   #isInvalidated = false
   #refusalWriters: Deferred[] = []
@@ -34,6 +33,7 @@ export class BucketQueue {
   constructor(services: QueueServices, address: BucketAddress) {
     this.#item = new BucketItem(services, address)
     this.bucket = this.#item.bucket
+    this.#settlements = new PendingSettlements(() => this.#start(), services.table.backoff)
   }
 
   get running(): Promise<void> | undefined {
@@ -59,31 +59,23 @@ export class BucketQueue {
     this.#start()
   }
 
-  /** Charges, or refunds if negative, whatever the balance; resolves when written. */
-  settle(deltas: Amounts, requests: number, charged: ChargedItem): Promise<void> {
-    return this.#settlements.add(deltas, requests, charged)
+  /** Charges, or refunds if negative, whatever the balance; resolves when written. Retried in an outage. */
+  settle(deltas: Amounts, requests: number, charged: ChargedItem, onRetry?: () => void): Promise<void> {
+    return this.#settlements.add(deltas, requests, charged, onRetry)
   }
 
-  /** Like `settle`, but batched with others for a moment, and retried if it certainly failed. */
-  settleSoon(deltas: Amounts, charged: ChargedItem): Promise<void> {
-    let written: Promise<void> | undefined = this.#settlements.addSoon(deltas, charged)
-    const attempt = () => {
-      const first = written
-      written = undefined
-      return first ?? this.settle(deltas, 0, charged)
-    }
-    return retryUntilCertain(attempt, this.#item.table.backoff)
+  /** Like `settle`, but batched with others for a moment. */
+  settleSoon(deltas: Amounts, charged: ChargedItem, onRetry?: () => void): Promise<void> {
+    return this.#settlements.addSoon(deltas, charged, onRetry)
   }
 
   hurry(): void {
     this.#settlements.hurry()
   }
 
-  /** Refunds a charge; never rejects. */
-  async refund(amounts: Amounts, requests: number, charged: ChargedItem): Promise<void> {
+  refund(amounts: Amounts, requests: number, charged: ChargedItem): Promise<void> {
     // Planted fault: the first limit of an abandoned request stays charged
-    const attempt = () => this.settle(negateAmounts(amounts), -requests, charged)
-    await retryUntilCertain(attempt, this.#item.table.backoff).catch(() => {})
+    return this.settle(negateAmounts(amounts), -requests, charged)
   }
 
   writeRefusals(): Promise<void> {
@@ -114,16 +106,40 @@ export class BucketQueue {
 
   async #run(): Promise<void> {
     do {
+      if (this.#settlements.unsure) await this.#makeSure()
       const isDecided = !this.#settlements.isEmpty && (await this.#writePending())
-      if (!isDecided) await this.#decide()
-      const refusalWriters = this.#refusalWriters
-      this.#refusalWriters = []
-      if (refusalWriters.length > 0) await this.#writeRefusals(refusalWriters)
+      // Another write would replace the mark of an unsure one.
+      if (!this.#settlements.unsure) {
+        if (!isDecided) await this.#decide()
+        const refusalWriters = this.#refusalWriters
+        this.#refusalWriters = []
+        if (refusalWriters.length > 0) await this.#writeRefusals(refusalWriters)
+      }
       await afterMicrotasks()
       if (this.#isInvalidated) this.bucket.invalidate()
       this.#isInvalidated = false
     } while (this.#settlements.isDue || this.#requests.length > 0 || this.#refusalWriters.length > 0)
     this.#running = undefined
+  }
+
+  /** Finds out whether an unanswered write of settlements was applied. If that fails, so does everything pending. */
+  async #makeSure(): Promise<void> {
+    const {unsure} = this.#settlements
+    if (!unsure) return
+    try {
+      const outcome = await this.#item.findOutcome()
+      const due = outcome.applied ? [] : unsure.settlements
+      this.#settlements.resolveUnsure(!outcome.applied && outcome.isInDoubt ? dueInDoubt(due) : due)
+      if (outcome.applied) unsure.onApplied?.()
+    } catch (error) {
+      this.#settlements.resolveUnsure([])
+      this.#settlements.retry({settlements: this.#settlements.take({all: true}), error})
+      this.#settlements.retry(unsure)
+      const requests = this.#takeRequests()
+      for (const request of requests) if (!request.isSettled) request.fail(error)
+      this.#finish(requests)
+      for (const {reject} of this.#refusalWriters.splice(0)) reject(error)
+    }
   }
 
   async #decide(): Promise<void> {
@@ -138,6 +154,7 @@ export class BucketQueue {
 
   /** Writes settlements, batched with the requests if possible; false: requests are pending. */
   async #writePending(): Promise<boolean> {
+    if (this.#settlements.unsure) return false
     const step = this.#stepWithSettlements()
     if (step && (await this.#writeTogether(step))) return true
     const requests = this.#requests
@@ -166,7 +183,10 @@ export class BucketQueue {
       // The table rejected the combined write: its parts may be accepted alone.
       if (!mayHaveBeenApplied(error) && !isUnavailability(error)) await this.#writeAlone(settlements)
       else {
-        for (const {reject} of settlements) reject(error)
+        const onApplied = () => {
+          for (const {resolve} of settlements) resolve()
+        }
+        this.#settlements.retry({settlements, error, ...(mayHaveBeenApplied(error) && {onApplied})})
         for (const request of requests) if (!request.isSettled) request.fail(error)
       }
     }
@@ -193,7 +213,7 @@ export class BucketQueue {
 
   async #writeAlone(settlements: readonly Settlement[]): Promise<void> {
     this.#isSettling = true
-    await writeSettlements(this.#item, settlements)
+    for (const failed of await writeSettlements(this.#item, settlements)) this.#settlements.retry(failed)
     this.#isSettling = false
   }
 
@@ -207,12 +227,4 @@ export class BucketQueue {
     for (const request of requests) request.finish()
     if (requests.length > 0) this.bucket.noteDecided()
   }
-}
-
-const ATTEMPTS = 10
-
-/** Retries a settlement that certainly was not applied; throws the last error. */
-function retryUntilCertain(attempt: () => Promise<void>, backoff: Backoff): Promise<void> {
-  const retryable = (error: unknown) => isRetryable(error) && !mayHaveBeenApplied(error)
-  return retrying(attempt, {...backoff, attempts: ATTEMPTS, retryable})
 }

@@ -1,5 +1,7 @@
 import {type Amounts, type BucketLimit, negateAmounts, sumAmounts} from '../../core/buckets/bucket.js'
 import {isSamePeriod, type QuotaPeriod} from '../../core/buckets/kind-refill.js'
+import {isRetryable, Unavailable} from '../../dynamo/errors.js'
+import {type Backoff, pause} from '../../dynamo/retry.js'
 import type {Returns} from '../../repository/buckets/consume-write.js'
 import {ceilingOf} from '../../repository/buckets/plan.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
@@ -67,6 +69,19 @@ export interface Settlement extends ChargedItem {
   readonly requests: number
   readonly resolve: () => void
   readonly reject: (error: unknown) => void
+  /** Called after each failed attempt that will be repeated. */
+  readonly onRetry?: (() => void) | undefined
+  failures?: number
+  /** No attempt begins later, by the monotonic clock. Set with the first failure. */
+  retryUntilMs?: number
+}
+
+/** A failed write of settlements. */
+export interface FailedWrite {
+  readonly settlements: readonly Settlement[]
+  readonly error: unknown
+  /** Set if the write may have been applied: completes it once that turns out to be so. */
+  readonly onApplied?: () => void
 }
 
 export function chargesOf(settlements: readonly Settlement[]): Map<string, bigint> {
@@ -82,18 +97,33 @@ const positive = (amounts: Amounts): Amounts => new Map([...amounts].filter(([, 
 /** How long a `soon` settlement waits for others of its bucket; bounds the loss in a crash. */
 const LONGEST_WAIT_MS = 50
 
+/** Bounds of the retries: attempts, and time since the first failure. `close` waits as long. */
+const [MOST_ATTEMPTS, LONGEST_RETRY_MS] = [40, 30_000]
+
+/** Longest pause between attempts: a request of the bucket and the end of an outage should not wait longer. */
+const LONGEST_PAUSE_MS = 1000
+
 export class PendingSettlements {
   #due: Settlement[] = []
   #soon: Settlement[] = []
+  #unsure: FailedWrite | undefined
+  #isUnsureDue = false
   #timer: NodeJS.Timeout | undefined
   readonly #onDue: () => void
+  readonly #backoff: Backoff
 
-  constructor(onDue: () => void) {
+  constructor(onDue: () => void, backoff: Backoff) {
     this.#onDue = onDue
+    this.#backoff = backoff
   }
 
   get isEmpty(): boolean {
-    return this.#due.length === 0 && this.#soon.length === 0
+    return this.#due.length === 0 && this.#soon.length === 0 && !this.#unsure
+  }
+
+  /** Settlements of the last write, if it may have been applied. Find out before the next write replaces its mark. */
+  get unsure(): FailedWrite | undefined {
+    return this.#unsure
   }
 
   get all(): readonly Settlement[] {
@@ -101,26 +131,56 @@ export class PendingSettlements {
   }
 
   get isDue(): boolean {
-    return this.#due.length > 0
+    return this.#due.length > 0 || this.#isUnsureDue
   }
 
   /** Writes now, together with all `soon` settlements; resolves when written. */
-  add(amounts: Amounts, requests: number, charged: ChargedItem): Promise<void> {
-    const written = pushTo(this.#due, amounts, requests, charged)
+  add(amounts: Amounts, requests: number, charged: ChargedItem, onRetry?: () => void): Promise<void> {
+    const written = pushTo(this.#due, amounts, requests, charged, onRetry)
     this.hurry()
     return written
   }
 
   /** Writes with the next due settlement, or after the longest wait; resolves when written. */
-  addSoon(amounts: Amounts, charged: ChargedItem): Promise<void> {
+  addSoon(amounts: Amounts, charged: ChargedItem, onRetry?: () => void): Promise<void> {
     // Not unref'd: a process that ends normally writes the accepted settlements.
     this.#timer ??= setTimeout(() => this.hurry(), LONGEST_WAIT_MS)
-    return pushTo(this.#soon, amounts, 0, charged)
+    return pushTo(this.#soon, amounts, 0, charged, onRetry)
   }
 
   hurry(): void {
     this.#moveSoon()
+    this.#isUnsureDue = this.#unsure !== undefined
     if (this.isDue) this.#onDue()
+  }
+
+  /** Repeats a failed write later, unless that is pointless or has been tried for too long. */
+  retry({settlements, error, onApplied}: FailedWrite): void {
+    const isPassing = isRetryable(error) || error instanceof Unavailable
+    const nowMs = performance.now()
+    const kept: Settlement[] = []
+    let mostFailures = 0
+    for (const settlement of settlements) {
+      const {failures = 0, retryUntilMs = nowMs + LONGEST_RETRY_MS, onRetry} = settlement
+      Object.assign(settlement, {failures: failures + 1, retryUntilMs})
+      if (!isPassing || failures + 1 >= MOST_ATTEMPTS || nowMs >= retryUntilMs) settlement.reject(error)
+      else {
+        kept.push(settlement)
+        onRetry?.()
+        mostFailures = Math.max(mostFailures, failures + 1)
+      }
+    }
+    if (kept.length === 0) return
+    if (onApplied) this.#unsure = {settlements: kept, error, onApplied}
+    else this.#soon = [...this.#soon, ...kept]
+    void pause(mostFailures, {...this.#backoff, maxMs: LONGEST_PAUSE_MS}).then(() => this.hurry())
+  }
+
+  /** The outcome of the `unsure` write is known: these of its settlements are still due. */
+  resolveUnsure(due: readonly Settlement[]): void {
+    this.#unsure = undefined
+    this.#isUnsureDue = false
+    this.#due.push(...due)
   }
 
   take({all}: {readonly all: boolean}): readonly Settlement[] {
@@ -146,8 +206,9 @@ function pushTo(
   amounts: Amounts,
   requests: number,
   {isBypassed, incarnation, periods}: ChargedItem,
+  onRetry: (() => void) | undefined,
 ): Promise<void> {
   return new Promise((resolve, reject) => {
-    settlements.push({amounts, requests, isBypassed, incarnation, periods, resolve, reject})
+    settlements.push({amounts, requests, isBypassed, incarnation, periods, resolve, reject, onRetry})
   })
 }

@@ -2,8 +2,9 @@ import {type Amounts, neededUntilSeconds, sumAmounts} from '../../core/buckets/b
 import {hasOverflowed} from '../../core/buckets/fullness.js'
 import {isSamePeriod, type QuotaPeriod} from '../../core/buckets/kind-refill.js'
 import {divideByRoom} from '../../core/buckets/shards.js'
-import {Throttled} from '../../dynamo/errors.js'
+import {Throttled, Unavailable} from '../../dynamo/errors.js'
 import {adjustUpdate} from '../../repository/buckets/adjust-write.js'
+import {mayHaveBeenApplied} from '../../repository/buckets/marked-write.js'
 import {ceilingOf, planBucket} from '../../repository/buckets/plan.js'
 import {readShards} from '../../repository/buckets/split.js'
 import {plannedUpdate, type WriteMark} from '../../repository/buckets/writes.js'
@@ -12,7 +13,7 @@ import type {ChargedItem} from '../request/grant.js'
 import {requestCount} from '../request/pending-request.js'
 import type {BucketItem} from './bucket-item.js'
 import {shareOfRecord} from './known-bucket.js'
-import {chargesOf, type Settlement} from './settlements.js'
+import {chargesOf, type FailedWrite, type Settlement} from './settlements.js'
 
 const MOST_TRIES = 20
 
@@ -23,23 +24,43 @@ interface OthersPart {
   readonly charged: ChargedItem
 }
 
-/** Writes pending settlements in one call, unless they differ in incarnation or quota period, or only count. */
-export async function writeSettlements(item: BucketItem, settlements: readonly Settlement[]): Promise<void> {
+/**
+ * Writes pending settlements in one call, unless they differ in incarnation or quota period, or only count. Returns the
+ * writes that failed; at most the last of them may have been applied.
+ */
+export async function writeSettlements(item: BucketItem, settlements: readonly Settlement[]): Promise<FailedWrite[]> {
   const counted = settlements.filter(({isBypassed}) => isBypassed)
   const taken = settlements.filter(({isBypassed}) => !isBypassed)
-  for (const group of [counted, ...byIncarnation(taken)].filter(each => each.length > 0)) {
+  const groups = [counted, ...byIncarnation(taken)].filter(each => each.length > 0)
+  const failed: FailedWrite[] = []
+  for (const [at, group] of groups.entries()) {
+    const others: OthersPart[] = []
     try {
-      const others = await writeGroup(item, group)
-      const written = others.map(({shard, amounts, charged}) =>
-        item.services.refund({...item.address, shard}, amounts, 0, charged),
-      )
-      // Not awaited here: the requests of this shard need not wait for another.
-      if (written.length > 0) void Promise.all(written).then(() => resolveAll(group))
-      else resolveAll(group)
+      await writeGroup(item, group, others)
+      finish(item, group, others)
     } catch (error) {
-      for (const settlement of group) settlement.reject(error)
+      if (!mayHaveBeenApplied(error)) {
+        failed.push({settlements: group, error})
+        continue
+      }
+      // Another write would replace the mark that shows whether this one was applied.
+      const unwritten = groups.slice(at + 1).flat()
+      const notSent = new Unavailable('UpdateItem', false, error)
+      if (unwritten.length > 0) failed.push({settlements: unwritten, error: notSent})
+      return [...failed, {settlements: group, error, onApplied: () => finish(item, group, others)}]
     }
   }
+  return failed
+}
+
+/** Resolves written settlements, after their refunds to other shards. */
+function finish(item: BucketItem, group: readonly Settlement[], others: readonly OthersPart[]): void {
+  const written = others.map(({shard, amounts, charged}) =>
+    item.services.refund({...item.address, shard}, amounts, 0, charged),
+  )
+  // Not awaited here: the requests of this shard need not wait for another.
+  if (written.length > 0) void Promise.all(written).then(() => resolveAll(group))
+  else resolveAll(group)
 }
 
 function resolveAll(settlements: readonly Settlement[]): void {
@@ -65,19 +86,19 @@ function byIncarnation(settlements: readonly Settlement[]): Settlement[][] {
 const returnsTokens = ({amounts, requests}: Settlement): boolean =>
   requests < 0 || [...amounts.values()].some(milli => milli < 0n)
 
-/** Drops settlements of a bucket or limit that is gone. Resolves to the refunds for other shards. */
-async function writeGroup(item: BucketItem, settlements: readonly Settlement[]): Promise<readonly OthersPart[]> {
+/** Drops settlements of a bucket or limit that is gone. Adds the refunds for other shards to `others`. */
+async function writeGroup(item: BucketItem, settlements: readonly Settlement[], others: OthersPart[]): Promise<void> {
   const {table, address, bucket} = item
   const isBypassed = settlements.every(settlement => settlement.isBypassed)
   const periods = new Map(settlements.flatMap(returnedPeriods))
   const charges = chargesOf(settlements)
-  const others: OthersPart[] = []
   let returning = settlements.find(returnsTokens)
   const moved = new Map<string, bigint>()
   let isThere = (_name: string) => true
-  // Without the slot, a lost first try of a refund looks like an applied one.
+  // Without the slot, a lost first try of a refund looks like an applied one, and a charge may be repeated in vain.
+  const isRetry = settlements.some(({failures}) => failures !== undefined)
   // Planted fault: a refund to an unread bucket is written without a read
-  if (returning && !bucket.isSlotKnown) await item.read()
+  if ((returning || isRetry) && !bucket.isSlotKnown) await item.read()
   for (let tries = 0; tries < MOST_TRIES; tries++) {
     const lapsed = new Set([...lapsedIn(periods, bucket.lastRecord), ...becameQuotas(settlements, bucket.lastRecord)])
     // Don't repeat a refund that may be applied, nor refund to another bucket. Charges remain due.
@@ -91,7 +112,7 @@ async function writeGroup(item: BucketItem, settlements: readonly Settlement[]):
     }
     // Charges offset refunds only if these are applied: a write without a change shows whether they are.
     const isSetOff = returning !== undefined && !isBypassed && charges.size > 0
-    if (changes.size === 0 && requests === 0 && !isSetOff) return others
+    if (changes.size === 0 && requests === 0 && !isSetOff) return
     const current = new Map([...periods].filter(([name]) => !lapsed.has(name)))
     const charged = returning && {...returning, periods: current}
     const highestMilli = charged && (await leaveToOthers(item, charged, changes, moved, others))
@@ -106,10 +127,10 @@ async function writeGroup(item: BucketItem, settlements: readonly Settlement[]):
     const {outcome} = await item.write({update, basis: {kind: 'revision', revision: limitsRevision}})
     if (outcome.applied) {
       if (!isBypassed) await settleOverflow(item, changes)
-      return others
+      return
     }
     const stored = outcome.item && decodeBucket(outcome.item)
-    if (stored?.kind !== 'bucket') return others
+    if (stored?.kind !== 'bucket') return
     // Never refund to a quota that may have been reset.
     const isOther = !isBypassed && (stored.record.unsupported || stored.record.incarnation !== returning?.incarnation)
     // Planted fault: an uncertain refund is repeated

@@ -66,11 +66,6 @@ export function accept(grant: Grant, deltas: Iterable<readonly [string, bigint]>
   grant.accepted = {charges, returns}
 }
 
-/** Millitokens taken from the balances, over all items; bypassed holdings are only counted. */
-export function takenBy({holdings}: Grant): Map<string, bigint> {
-  return sumAmounts(holdings.flatMap(({isBypassed, heldMilli}) => (isBypassed ? [] : [{amounts: heldMilli}])))
-}
-
 export function isCharged({holdings}: Grant, name: string): boolean {
   return holdings.some(({heldMilli}) => heldMilli.has(name))
 }

@@ -44,6 +44,28 @@ export interface RateLimiterOptions<Name extends string = string> extends Connec
    * Errors change no decision; the process warns once per limiter (`ZAEL_ON_DECISION`).
    */
   readonly onDecision?: (event: DecisionEvent) => void
+  /**
+   * Called when a settlement of a lease (`adjust`, `release`, `rollback`) was written, or was given up after retries.
+   * Errors change nothing; the process warns once per limiter (`ZAEL_ON_SETTLED`).
+   */
+  readonly onSettled?: (event: SettledEvent) => void
+}
+
+/** One settlement of a lease, as passed to `onSettled`: written, or given up. Frozen. */
+export interface SettledEvent {
+  /** As in a decision event. */
+  readonly namespace: string
+  readonly entity: string
+  /** The resource of this part of the lease. */
+  readonly resource: string
+  /** Whole tokens per limit that the lease should be charged after this settlement; 0 after a rollback. */
+  readonly usage: Consumption
+  /** Whole tokens per limit that the lease is charged now. After an unknown outcome, the larger possible amount. */
+  readonly charged: Consumption
+  /** Failed attempts before the last, in the background. */
+  readonly retries: number
+  /** Why the settlement was given up; `undefined` if it was written. */
+  readonly error: unknown
 }
 
 /** One request for admission. */
@@ -91,8 +113,9 @@ export function settingsOf(options: RateLimiterOptions): LimiterSettings {
   if (namespaceId !== undefined && !isNamespaceId(namespaceId)) {
     throw new InvalidInput('name.invalid', `${JSON.stringify(namespaceId)} is not a valid namespace id.`)
   }
-  if (options.onDecision !== undefined && typeof options.onDecision !== 'function') {
-    throw new InvalidInput('option.invalid', 'onDecision must be a function.', {details: {option: 'onDecision'}})
+  for (const option of ['onDecision', 'onSettled'] as const) {
+    if (options[option] === undefined || typeof options[option] === 'function') continue
+    throw new InvalidInput('option.invalid', `${option} must be a function.`, {details: {option}})
   }
   checkSettle(options.settle)
   const defaultLimits = readLimits(options.defaultLimits ?? [])

@@ -150,7 +150,7 @@ export async function sendGuarded(
 }
 
 /** Still in doubt only without a bucket, or if another process may have overwritten the attempt's mark. */
-async function ruleOut(
+export async function ruleOut(
   table: NamespaceTable,
   basis: WriteBasis,
   mark: WriteMark,

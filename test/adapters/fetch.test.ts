@@ -291,7 +291,7 @@ describeOnEngine('fetch', () => {
       const response = await stream('/v1/messages', 'usage')
       faults.start(OUTAGE)
       expect(await response.text()).toBe(server.bodies[0])
-      await expect.poll(() => warned).toMatchObject([{name: 'ZaelWarning', code: 'ZAEL_UNSETTLED'}])
+      await expect.poll(() => warned).toMatchObject([{name: 'ZaelWarning', code: 'ZAEL_SETTLE'}])
     } finally {
       process.off('warning', warn)
     }

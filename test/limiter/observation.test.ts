@@ -40,6 +40,7 @@ describeOnEngine('onDecision', () => {
       waitedMs: 0,
       durationMs: expect.any(Number),
       calls: 1,
+      circuit: 'closed',
     })
     expect(last().durationMs).toBeGreaterThan(0)
     expect(Object.isFrozen(last())).toBe(true)

@@ -132,6 +132,9 @@ export class Denied extends ZaelError {
   }
 }
 
+/** Credentials cannot be loaded or have expired. To a limiter this is an outage: they may return. */
+export class CredentialsUnavailable extends Denied {}
+
 /** A proxy responded instead of AWS and blocks requests: a wrong setting, never an outage. */
 export class BlockedByProxy extends ZaelError {
   constructor(operation: string, cause?: unknown) {
@@ -250,6 +253,11 @@ export class RequestFailed extends ZaelError {
 /** Bugs and refusals never count as an outage (D-34). */
 export function isUnavailability(error: unknown): error is Throttled | Unavailable {
   return error instanceof Throttled || error instanceof Unavailable
+}
+
+/** The table cannot be used for now: it is unavailable, or there are no credentials. */
+export function isOutage(error: unknown): error is ZaelError {
+  return isUnavailability(error) || error instanceof CredentialsUnavailable
 }
 
 /** Nothing was applied and a retry may succeed: safe for every request. */

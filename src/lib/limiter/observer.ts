@@ -1,5 +1,6 @@
 import type {Consumption} from '../core/limits/limit.js'
 import type {Transport} from '../dynamo/transport.js'
+import type {Circuit} from './circuit.js'
 import {balancesOfDecision} from './decision.js'
 import type {Lease} from './lease.js'
 import type {DecisionEvent, DecisionSummary} from './request/decision-event.js'
@@ -14,11 +15,13 @@ interface ObservedRequest<Name extends string> {
 export class DecisionObserver {
   readonly #onDecision: (event: DecisionEvent) => void
   readonly #namespace: string
+  readonly #circuit: Pick<Circuit, 'state'>
   #calls = 0
 
-  constructor(onDecision: (event: DecisionEvent) => unknown, namespace: string) {
+  constructor(onDecision: (event: DecisionEvent) => unknown, namespace: string, circuit: Pick<Circuit, 'state'>) {
     this.#onDecision = guardedCallback('onDecision', onDecision)
     this.#namespace = namespace
+    this.#circuit = circuit
   }
 
   /** Monotonic, in ms. */
@@ -43,7 +46,8 @@ export class DecisionObserver {
     waitedMs: number,
     startedMs: number,
   ): void {
-    const event = new ReportedDecision(this.#namespace, request, summary, lease, waitedMs, startedMs, this.#calls)
+    const {state} = this.#circuit
+    const event = new ReportedDecision(this.#namespace, request, summary, lease, waitedMs, startedMs, this.#calls, state)
     this.#calls = 0
     this.#onDecision(event)
   }
@@ -100,6 +104,7 @@ class ReportedDecision<Name extends string> implements DecisionEvent {
     readonly waitedMs: number,
     startedMs: number,
     readonly calls: number,
+    readonly circuit: DecisionEvent['circuit'],
   ) {
     this.#lease = lease
     this.outcome = summary.outcome

@@ -1,5 +1,5 @@
 import type {ZaelError} from '../core/errors.js'
-import {isUnavailability} from '../dynamo/errors.js'
+import {isOutage} from '../dynamo/errors.js'
 import type {Table} from '../repository/table/table.js'
 import type {Key} from '../schema/attribute-value.js'
 import {wireKey} from '../schema/keys.js'
@@ -15,7 +15,7 @@ export interface PingOptions {
 /** Whether the table answered a ping. */
 export type PingResult =
   | {readonly available: true; readonly latencyMs: number}
-  /** `error`: why there was no answer; a network failure, a timeout, throttling or a server error. */
+  /** `error`: why there was no answer; a network failure, a timeout, throttling, a server error or no credentials. */
   | {readonly available: false; readonly latencyMs: number; readonly error: ZaelError}
 
 /** Not retried, so that the latency is that of one round trip. Throws errors that are not outages. */
@@ -30,7 +30,7 @@ export async function pingTable(
     await transport.send('GetItem', request, {timeoutMs, signal})
     return {available: true, latencyMs: performance.now() - startedMs}
   } catch (error) {
-    if (!isUnavailability(error)) throw error
+    if (!isOutage(error)) throw error
     return {available: false, latencyMs: performance.now() - startedMs, error}
   }
 }

@@ -2,7 +2,7 @@ import {type Consumption, checkConsumption} from '../core/limits/limit.js'
 import {type BucketName, checkEntityId, checkResourceName} from '../core/names.js'
 import {checkMs} from '../core/text/duration.js'
 import {connectionsClosed} from '../dynamo/abort.js'
-import {isUnavailability} from '../dynamo/errors.js'
+import {isOutage} from '../dynamo/errors.js'
 import type {Resolution} from '../repository/limits/resolver.js'
 import {
   applyFeedback,
@@ -12,6 +12,7 @@ import {
 import {openTable, type TableSeams} from '../repository/table/open-table.js'
 import type {Table} from '../repository/table/table.js'
 import type {OnUnavailable} from '../schema/config-record.js'
+import {Circuit} from './circuit.js'
 import {type AcquireDecision, admittedDecision, failureSummary, refusedDecision, summaryOf} from './decision.js'
 import {Lease, type LeaseActions, SettleWarning, settleActions} from './lease.js'
 import type {CacheEntries, CacheStats, NamespaceLimiter} from './levels/namespace-limiter.js'
@@ -82,6 +83,7 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
   readonly #closing = new AbortController()
   /** Ends the reads that requests wait for. Writes, and the reads they need, continue. */
   readonly #reads = new AbortController()
+  readonly #circuit: Circuit
   readonly #observer: DecisionObserver | undefined
   readonly #onSettled: LeaseActions['onSettled']
   #hasReadPolicy = false
@@ -99,8 +101,12 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
     const shownNamespace = namespace ?? namespaceId ?? 'default'
     const report = onSettled && guardedCallback('onSettled', onSettled)
     this.#onSettled = report && (settled => report(Object.freeze({namespace: shownNamespace, ...settled})))
-    this.#observer = onDecision && new DecisionObserver(onDecision, shownNamespace)
-    this.#table = this.#observer ? {...table, transport: this.#observer.counting(table.transport)} : table
+    const probeTimeoutMs = this.#settings.writeTimeoutMs
+    const probe = () => pingTable(this.#table, this.#lookup.pingKey, {timeoutMs: probeTimeoutMs})
+    this.#circuit = new Circuit({probe, probeTimeoutMs, random: table.backoff.random})
+    this.#observer = onDecision && new DecisionObserver(onDecision, shownNamespace, this.#circuit)
+    const counted = this.#observer?.counting(table.transport) ?? table.transport
+    this.#table = {...table, transport: this.#circuit.watching(counted)}
     this.#closeTable = close
     this.#lookup = new NamespaceLookup(this.#table, this.#settings, options, this.#reads.signal)
   }
@@ -222,6 +228,7 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
     await (await this.#lookup.current)?.queues.refusals.flush()
     await this.settled()
     clearTimeout(timer)
+    this.#circuit.end()
     this.#reads.abort(connectionsClosed())
     await this.#closeTable()
   }
@@ -259,9 +266,11 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
     const startedMs = this.#observer?.now() ?? 0
     for (;;) {
       const deadline = this.#startDeadline(request)
+      const {answers} = this.#circuit
       let outcome: AcquireOutcome
       try {
         deadline.check()
+        this.#circuit.check()
         const atHand = this.#closing.signal.aborted ? undefined : this.#lookup.atHand
         const limiter = atHand ?? (await deadline.until(this.#open()))
         this.#readPolicyOnce(request, limiter)
@@ -275,6 +284,7 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
           outcome = grants instanceof RateLimitExceeded ? grants : this.#lease(limiter, request, parts[0], grants)
         }
       } catch (error) {
+        this.#circuit.noteFailure(error, answers)
         try {
           outcome = await this.#outcomeOf(error, request, parts)
         } catch (failure) {
@@ -362,6 +372,7 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
         const deadline = this.#startDeadline(request)
         try {
           deadline.check()
+          this.#circuit.check()
           const grants = await limiter.acquire({entity, resource, amounts, requests: 0, isStrict, deadline})
           if (!isShadow) this.#noteRefusal(entity, grants)
           if (grants instanceof RateLimitExceeded) throw grants
@@ -376,7 +387,7 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
   }
 
   async #handleFailure(error: unknown, request: RequestRules): Promise<void> {
-    if (!isUnavailability(error)) throw error
+    if (!isOutage(error)) throw error
     if ((await this.#policy(request)) === 'block') throw new RateLimiterUnavailable(error)
   }
 
@@ -398,6 +409,7 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
   async #policy(request: RequestRules): Promise<OnUnavailable> {
     const given = request.onUnavailable ?? this.#onUnavailable
     if (given !== undefined) return given
+    if (this.#circuit.state === 'open') return this.#lookup.found?.resolver.lastOnUnavailable ?? 'block'
     const stored = await this.#lookup.found?.resolver
       .onUnavailable({signal: AbortSignal.timeout(POLICY_TIMEOUT_MS)})
       .catch(() => undefined)

@@ -8,7 +8,7 @@ import {
 } from '@opentelemetry/sdk-metrics'
 import {BasicTracerProvider, InMemorySpanExporter, SimpleSpanProcessor} from '@opentelemetry/sdk-trace-base'
 import {afterEach, beforeEach, describe, expect, it, vi} from 'vitest'
-import {type ObserveOptions, observeDecisions} from '../../../src/lib/adapters/otel/index.js'
+import {type ObserveOptions, observeDecisions, observeSettlements} from '../../../src/lib/adapters/otel/index.js'
 import type {DecisionEvent} from '../../../src/lib/limiter/request/decision-event.js'
 import {Scene} from '../../helpers/limiter.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'
@@ -94,7 +94,37 @@ const EVENT: DecisionEvent = {
   waitedMs: 0,
   durationMs: 4,
   calls: 1,
+  circuit: 'closed',
 }
+
+it('labels decisions that an open circuit answered', async () => {
+  const record = observe()
+  record(EVENT)
+  record({...EVENT, reason: 'unavailable', circuit: 'open'})
+  const shared = 'zael.namespace=default zael.outcome=admitted'
+  expect(await pointsOf('zael.decisions')).toEqual([
+    `${shared} zael.resource=gpt-4: 1`,
+    `zael.circuit=open ${shared} zael.reason=unavailable zael.resource=gpt-4: 1`,
+  ])
+})
+
+it('counts settlements by outcome', async () => {
+  const record = observeSettlements({meterProvider})
+  const settled = {namespace: 'default', entity: 'user-1', resource: 'gpt-4', usage: {tpm: 48}, charged: {tpm: 48}}
+  record({...settled, retries: 0, error: undefined})
+  record({...settled, retries: 0, error: undefined})
+  record({...settled, retries: 3, error: undefined})
+  record({...settled, retries: 40, charged: {tpm: 4001}, error: new Error('throttled')})
+  expect((await recorded())['zael.settlements']).toEqual({
+    unit: '{settlement}',
+    description: 'Settlements of leases that were written, at once or after retries, or given up.',
+    points: [
+      'zael.namespace=default zael.outcome=written zael.resource=gpt-4: 2',
+      'zael.namespace=default zael.outcome=retried zael.resource=gpt-4: 1',
+      'zael.namespace=default zael.outcome=failed zael.resource=gpt-4: 1',
+    ],
+  })
+})
 
 describeOnEngine('decisions as metrics', () => {
   const table = useTable()

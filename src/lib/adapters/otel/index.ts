@@ -1,11 +1,12 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 /**
- * Records decisions as OpenTelemetry metrics and spans.
+ * Records decisions and settlements as OpenTelemetry metrics, and decisions as spans.
  *
  * @packageDocumentation
  */
 import {
   type Attributes,
+  type Counter,
   context,
   type Meter,
   type MeterProvider,
@@ -16,6 +17,7 @@ import {
   trace,
 } from '@opentelemetry/api'
 import type {DecisionEvent} from '../../limiter/request/decision-event.js'
+import type {SettledEvent} from '../../limiter/request/options.js'
 
 /** Options of {@link observeDecisions}. */
 export interface ObserveOptions {
@@ -59,6 +61,32 @@ export function observeDecisions(options: ObserveOptions = {}): (event: Decision
   }
 }
 
+/**
+ * Counts the settlements of one or more limiters. Pass it as `onSettled`.
+ *
+ * @example
+ * ```ts
+ * const limiter = new RateLimiter({stack: 'prod', onSettled: observeSettlements()})
+ * ```
+ */
+export function observeSettlements(options: Pick<ObserveOptions, 'meterProvider'> = {}): (event: SettledEvent) => void {
+  const resourceLabel = boundedNames(MOST_NAMES)
+  let counter: Counter | undefined
+  return ({namespace, resource, retries, error}) => {
+    counter ??= (options.meterProvider ?? metrics)
+      .getMeter(SCOPE.name, SCOPE.version)
+      .createCounter('zael.settlements', {
+        description: 'Settlements of leases that were written, at once or after retries, or given up.',
+        unit: '{settlement}',
+      })
+    counter.add(1, {
+      'zael.namespace': namespace,
+      'zael.resource': resourceLabel(resource),
+      'zael.outcome': error !== undefined ? 'failed' : retries > 0 ? 'retried' : 'written',
+    })
+  }
+}
+
 const DURATION_BOUNDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
 
 const WAIT_BOUNDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600]
@@ -89,7 +117,7 @@ function decisionMetrics(meter: Meter, names: NameLabels): (event: DecisionEvent
     unit: '{call}',
   })
   return event => {
-    const {namespace, entity, resource, outcome, reason, refusedBy, waitedMs, durationMs} = event
+    const {namespace, entity, resource, outcome, reason, refusedBy, waitedMs, durationMs, circuit} = event
     const labels: Attributes = {
       'zael.namespace': namespace,
       'zael.resource': names.resource(resource),
@@ -101,6 +129,7 @@ function decisionMetrics(meter: Meter, names: NameLabels): (event: DecisionEvent
       ...(reason && {'zael.reason': reason}),
       ...(refusedBy?.limit !== undefined && {'zael.limit': refusedBy.limit}),
       ...(refusedBy && {'zael.level': refusedBy.level}),
+      ...(circuit === 'open' && {'zael.circuit': circuit}),
     })
     duration.record(durationMs / 1000, labels)
     if (waitedMs > 0) waits.record(waitedMs / 1000, labels)
@@ -143,7 +172,7 @@ function decisionSpans(tracer: Tracer, showsEntity: boolean): (event: DecisionEv
 }
 
 function attributesOf(event: DecisionEvent, showsEntity: boolean): Attributes {
-  const {namespace, entity, resource, resources, outcome, reason, refusedBy, retryAfterMs, waitedMs} = event
+  const {namespace, entity, resource, resources, outcome, reason, refusedBy, retryAfterMs, waitedMs, circuit} = event
   return {
     'zael.namespace': namespace,
     'zael.resource': resource,
@@ -155,5 +184,6 @@ function attributesOf(event: DecisionEvent, showsEntity: boolean): Attributes {
     ...(refusedBy?.limit !== undefined && {'zael.limit': refusedBy.limit}),
     ...(retryAfterMs !== null && {'zael.retry_after': retryAfterMs / 1000}),
     ...(waitedMs > 0 && {'zael.wait': waitedMs / 1000}),
+    ...(circuit === 'open' && {'zael.circuit': circuit}),
   }
 }

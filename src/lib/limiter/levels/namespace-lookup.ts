@@ -1,4 +1,4 @@
-import {isUnavailability} from '../../dynamo/errors.js'
+import {isOutage} from '../../dynamo/errors.js'
 import {ConfigCache} from '../../repository/limits/cache.js'
 import {namespaceMissing} from '../../repository/namespaces/errors.js'
 import {Namespaces} from '../../repository/namespaces/namespaces.js'
@@ -96,7 +96,7 @@ export class NamespaceLookup {
   async #lookUp(before: Promise<NamespaceLimiter> | undefined): Promise<NamespaceLimiter> {
     const known = await before
     const namespace = await this.#namespaceId(known !== undefined).catch(error => {
-      if (known && isUnavailability(error)) return known.table.namespace
+      if (known && isOutage(error)) return known.table.namespace
       throw error
     })
     // After a failed lookup too: the previous limiter still holds unwritten refusals.

@@ -1,6 +1,6 @@
 import {type Amounts, type BucketLimit, negateAmounts, sumAmounts} from '../../core/buckets/bucket.js'
 import {isSamePeriod, type QuotaPeriod} from '../../core/buckets/kind-refill.js'
-import {isRetryable, Unavailable} from '../../dynamo/errors.js'
+import {isOutage, isRetryable} from '../../dynamo/errors.js'
 import {type Backoff, pause} from '../../dynamo/retry.js'
 import type {Returns} from '../../repository/buckets/consume-write.js'
 import {ceilingOf} from '../../repository/buckets/plan.js'
@@ -156,7 +156,7 @@ export class PendingSettlements {
 
   /** Repeats a failed write later, unless that is pointless or has been tried for too long. */
   retry({settlements, error, onApplied}: FailedWrite): void {
-    const isPassing = isRetryable(error) || error instanceof Unavailable
+    const isPassing = isRetryable(error) || isOutage(error)
     const nowMs = performance.now()
     const kept: Settlement[] = []
     let mostFailures = 0

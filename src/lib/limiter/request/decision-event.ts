@@ -63,6 +63,8 @@ export interface DecisionEvent {
   readonly durationMs: number
   /** Table calls since the last event, refunds, splits and refusal counts included. Shared by concurrent requests. */
   readonly calls: number
+  /** `open`: after five failures in a row, requests get the outage policy without asking the table, until it answers. */
+  readonly circuit: 'open' | 'closed'
 }
 
 export type DecisionSummary = Pick<DecisionEvent, 'outcome' | 'reason' | 'refusedBy' | 'retryAfterMs' | 'error'>

@@ -138,14 +138,14 @@ async function askBoost(
     command: ['limits', 'set', '--entity', entity, '--resource', resource, ...request.words],
     lines: [
       `This changes the limits of ${scopeWords(scope)}:`,
-      ...setLines(planned, preview, request, {dryRun: true, where, nowMs}).slice(1),
+      ...setLines(planned, preview, request, {dryRun: true, where}).slice(1),
       ...(loss === undefined ? [] : ['', loss]),
     ],
     perform: async () => {
       const now = await previewSet(namespace, request, nowMs)
       if (!isDeepStrictEqual(shownIn(now.planned), shownIn(planned))) throw changedMeanwhile(target)
       const {change, made} = await setAsPreviewed(namespace, request, previewed, NO_PROGRESS)
-      return setLines(change, made, request, {dryRun: false, where, nowMs})
+      return setLines(change, made, request, {dryRun: false, where})
     },
   }
 }

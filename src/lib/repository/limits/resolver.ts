@@ -1,6 +1,6 @@
 import {LEVELS, type Level, type Limit} from '../../core/limits/limit.js'
 import {type BucketName, DEFAULT_RESOURCE} from '../../core/names.js'
-import {isUnavailability} from '../../dynamo/errors.js'
+import {isOutage} from '../../dynamo/errors.js'
 import {
   type AccessSwitch,
   type ConfigRecord,
@@ -137,9 +137,14 @@ export class ConfigResolver {
       const [record] = await this.#read([scope], options)
       return record?.onUnavailable
     } catch (error) {
-      if (!isUnavailability(error)) throw error
-      return this.#cache.lastKnown(configKey(this.#table.namespace, scope))?.onUnavailable
+      if (!isOutage(error)) throw error
+      return this.lastOnUnavailable
     }
+  }
+
+  /** As last read, however long ago. */
+  get lastOnUnavailable(): OnUnavailable | undefined {
+    return this.#cache.lastKnown(configKey(this.#table.namespace, {level: 'system'}))?.onUnavailable
   }
 
   async #read(scopes: readonly ConfigScope[], options: CachedReadOptions): Promise<(ConfigRecord | undefined)[]> {

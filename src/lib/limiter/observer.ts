@@ -47,7 +47,16 @@ export class DecisionObserver {
     startedMs: number,
   ): void {
     const {state} = this.#circuit
-    const event = new ReportedDecision(this.#namespace, request, summary, lease, waitedMs, startedMs, this.#calls, state)
+    const event = new ReportedDecision(
+      this.#namespace,
+      request,
+      summary,
+      lease,
+      waitedMs,
+      startedMs,
+      this.#calls,
+      state,
+    )
     this.#calls = 0
     this.#onDecision(event)
   }

@@ -7,7 +7,7 @@ import {Repository} from '../../src/lib/repository/repository.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {engineProxy} from './engine-proxy.js'
 import {tableCli} from './table-cli.js'
-import {zael} from './zael.js'
+import {BIN, run, zael} from './zael.js'
 
 describeOnEngine('zael limits apply beside other clients', () => {
   const table = useTable()
@@ -61,7 +61,7 @@ describeOnEngine('zael limits apply beside other clients', () => {
 
   it('is unlocked by `limits unlock`, which shows the holder and asks', async () => {
     const {namespace} = await scene('stuck')
-    expect(await cli.tell('limits unlock -n stuck')).toEqual({namespace: 'stuck', lock: null})
+    expect(await cli.tell('limits unlock -n stuck')).toEqual({namespace: 'stuck', lock: null, buckets: null})
     const lock = await namespace.applyLock.take({owner: 'ada@laptop (process 7)'})
     expect(await cli.fail('limits unlock -n stuck')).toMatchObject({
       code: 2,
@@ -76,6 +76,17 @@ describeOnEngine('zael limits apply beside other clients', () => {
     await expect(lock.save({})).rejects.toMatchObject({code: 'manifest.lock-lost'})
     await lock.abandon()
     expect((await cli.run('limits unlock -n stuck')).stdout).toBe('Namespace stuck is not locked\n')
+  })
+
+  it('finishes its changes although the reader of its output has left', async () => {
+    const {namespace, write} = await scene('piped')
+    const rates = Object.fromEntries(Array.from({length: 40}, (_, at) => [`r${at}`, '5/min']))
+    const path = await write(rates)
+    const words = `limits apply -f ${path} --yes ${cli.flags.join(' ')}`
+    const pipe = `{ "${process.execPath}" "${BIN}" ${words}; echo $? >&2; } | true`
+    expect((await run('bash', ['-c', pipe], {})).stderr).toBe('0\n')
+    expect(await rateOf(namespace, 'r39')).toBe(5)
+    expect(await namespace.applyLock.get()).toBeUndefined()
   })
 
   it('releases the lock when it fails, when it is declined, and when a signal stops it', async () => {

@@ -9,7 +9,8 @@ export default class LimitsUnlock extends StackCommand<typeof LimitsUnlock> {
 
   static override description =
     'While `zael limits apply` runs, it locks the namespace for other runs. The lock of a crashed run expires after 30 ' +
-    'seconds; this command removes it now. Asks first. A run that is still active stops before its next change.'
+    'seconds; this command removes it now, and updates live buckets that the run left with former limits. Asks first. A ' +
+    'run that is still active stops before its next change.'
 
   static override flags = {yes: boolean({char: 'y', description: 'Skip confirmation.'})}
 
@@ -20,14 +21,17 @@ export default class LimitsUnlock extends StackCommand<typeof LimitsUnlock> {
 
   protected async work(): Promise<LimitsUnlockResult> {
     const {yes = false, namespace} = this.flags
-    const {applyLock} = await this.stack.namespace()
-    const lock = await applyLock.get()
+    const repository = await this.stack.namespace()
+    const lock = await repository.applyLock.get()
     if (lock) {
       await confirm(unlockQuestion(namespace, lock, this.stack.table.clock()), {yes})
-      await applyLock.remove(lock)
+      await repository.applyLock.remove(lock)
     }
-    this.print(unlockedLines(namespace, lock))
+    // A killed run may have stored limits without updating their buckets. Later plans have no changes for these.
+    const buckets = lock && (await repository.syncAll())
+    this.print(unlockedLines(namespace, lock, buckets))
     const {owner: holder = '', since = '', leaseUntilMs = 0} = lock ?? {}
-    return {namespace, lock: lock ? {holder, since, expires: new Date(leaseUntilMs).toISOString()} : null}
+    const removed = lock ? {holder, since, expires: new Date(leaseUntilMs).toISOString()} : null
+    return {namespace, lock: removed, buckets: buckets ?? null}
   }
 }

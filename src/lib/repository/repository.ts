@@ -9,7 +9,14 @@ import {Buckets} from './buckets/buckets.js'
 import {type BucketView, viewStates} from './buckets/view.js'
 import {Entities} from './entities/entities.js'
 import {ApplyLock} from './limits/apply-lock.js'
-import {familySync, type SyncOptions, type SyncResult, switchSync, syncBuckets} from './limits/bucket-sync.js'
+import {
+  familySync,
+  type SyncOptions,
+  type SyncResult,
+  switchRepair,
+  switchSync,
+  syncBuckets,
+} from './limits/bucket-sync.js'
 import type {
   ConfigChange,
   DeleteOptions,
@@ -253,7 +260,7 @@ export class NamespaceRepository {
 
   /** @internal Updates live buckets that a killed process has left with former limits, switches or parents. */
   syncAll(options: SyncOptions = {}): Promise<SyncResult> {
-    return syncBuckets(this.#table, undefined, [limitSync, switchSync, familySync], options)
+    return syncBuckets(this.#table, undefined, [limitSync, switchRepair, familySync], options)
   }
 
   async #synced(change: ConfigChange, options: SyncOptions): Promise<LimitsChange> {

@@ -5,7 +5,7 @@ import type {InferredArgs, InferredFlags} from '@oclif/core/interfaces'
 import {InvalidInput, type ZaelError} from '../../core/errors.js'
 import {typedName} from '../../schema/hashed-name.js'
 import {jsonPieces, jsonText} from '../output/json-text.js'
-import {fittedLines, paint, safeLine, writeLines} from '../output/lines.js'
+import {finishWithoutReader, fittedLines, paint, safeLine, writeLines} from '../output/lines.js'
 import {type ListFlagValues, type Listing, listingCsv, listingLines} from '../output/listing.js'
 import {type LongList, type PrintOptions, printLongList} from '../output/long-list.js'
 import {formatIn, isRowFormat, type OutputFormat} from '../output/output-format.js'
@@ -50,6 +50,7 @@ export abstract class BaseCommand<T extends typeof Command> extends Command {
       throw asUsageFailure(error, [command, ...(meant ?? ['--help'])].join(' '))
     }
     this.takeSignals()
+    if (this.ctor.flags && ('yes' in this.ctor.flags || 'out' in this.ctor.flags)) finishWithoutReader()
   }
 
   protected takeSignals(): void {

@@ -7,6 +7,7 @@ import type {Preview} from '../../insight/preview/preview.js'
 import type {ApplyResult} from '../../manifest/apply.js'
 import type {Manifest} from '../../manifest/manifest.js'
 import {adoptedScopes, type ManifestDrift, type Plan, type PlanCounts, type PlannedChange} from '../../manifest/plan.js'
+import type {SyncResult} from '../../repository/limits/bucket-sync.js'
 import type {LockRecord} from '../../schema/lock-record.js'
 import {scopeWords} from '../base/scope.js'
 import {paint} from '../output/lines.js'
@@ -257,10 +258,13 @@ export function unlockQuestion(namespace: string, {owner, since, leaseUntilMs}: 
   return `${owner} has locked namespace ${namespace} since ${since}. ${state}`
 }
 
-export function unlockedLines(namespace: string, lock: LockRecord | undefined): string[] {
-  if (!lock) return [`Namespace ${namespace} is not locked`]
-  return [
-    `Removed the lock of ${lock.owner} on namespace ${namespace}, held since ${lock.since}`,
-    'Buckets that the run did not update keep their former limits until their next request; `zael verify --fix` updates them now.',
-  ]
+export function unlockedLines(
+  namespace: string,
+  lock: LockRecord | undefined,
+  buckets: SyncResult | undefined,
+): string[] {
+  if (!lock || !buckets) return [`Namespace ${namespace} is not locked`]
+  return factLines(`Removed the lock of ${lock.owner} on namespace ${namespace}, held since ${lock.since}`, {
+    'live buckets': bucketsText(buckets),
+  })
 }

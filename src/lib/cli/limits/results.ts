@@ -396,6 +396,7 @@ export const limitsUnlockResult = strictObject({
   })
     .nullable()
     .describe('The lock that was removed; null if there was none'),
+  buckets: bucketSyncSchema.nullable().describe('Live buckets that the run had left with former limits'),
 }).meta({title: 'zael limits unlock'})
 export type LimitsUnlockResult = ResultOf<typeof limitsUnlockResult>
 

@@ -75,3 +75,18 @@ async function writeTexts(
   }
   write()
 }
+
+let needsReader = true
+
+/** For commands that change something: a reader that leaves (`| head -1`) does not end them. Their output is dropped. */
+export function finishWithoutReader(): void {
+  if (!needsReader) return
+  needsReader = false
+  for (const stream of [process.stdout, process.stderr]) {
+    const others = stream.listeners('error') as ((error: NodeJS.ErrnoException) => void)[]
+    stream.removeAllListeners('error')
+    stream.on('error', (error: NodeJS.ErrnoException) => {
+      if (error.code !== 'EPIPE' && error.code !== 'ERR_STREAM_DESTROYED') for (const other of others) other(error)
+    })
+  }
+}

@@ -205,3 +205,17 @@ const stampSwitch: AlignShard = async ({table, resolve, signal}, shard) => {
 }
 
 export const switchSync: BucketSync = {align: stampSwitch, isThorough: true}
+
+/** Writes only to buckets whose switch differs. A bypass is renewed by requests. */
+export const switchRepair: BucketSync = {
+  align: async (context, shard) => {
+    const {entity, resource} = addressOf(shard)
+    const {access} = await context.resolve({entity, resource}, true)
+    if (shard.kind === 'ghost') return 'unaffected'
+    const {isDisabled = false, bypassUntilMs} = shard.record
+    const isSame =
+      isDisabled === (access?.access === 'disabled') && (bypassUntilMs === undefined) === (access?.access !== 'bypass')
+    return isSame ? 'unchanged' : stampSwitch(context, shard)
+  },
+  isThorough: true,
+}

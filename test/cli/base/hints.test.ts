@@ -1,9 +1,12 @@
 import {describe, expect, inject, it} from 'vitest'
 import {openStack} from '../../../src/lib/cli/base/context.js'
-import {withNearestNames, withWhere} from '../../../src/lib/cli/base/hints.js'
+import {withCommandHint, withNearestNames, withWhere} from '../../../src/lib/cli/base/hints.js'
+import {calendarCheck} from '../../../src/lib/core/calendar/schedule.js'
 import {ZaelError} from '../../../src/lib/core/errors.js'
+import {parseLimits} from '../../../src/lib/core/limits/limit-text.js'
 import {Denied, RegionMissing, Unavailable} from '../../../src/lib/dynamo/errors.js'
 import {entityMissing} from '../../../src/lib/repository/entities/lineage.js'
+import {nothingApplies} from '../../../src/lib/repository/limits/checks.js'
 import {namespaceMissing} from '../../../src/lib/repository/namespaces/errors.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'
 
@@ -92,6 +95,30 @@ describeOnEngine('an error about a missing name', () => {
     expect(await hinted(entityMissing('k2'))).toMatchObject({hint: 'Did you mean "k1"?'})
     expect(await hinted(entityMissing('nobody'))).toMatchObject({hint: 'See `zael entity list`.'})
     expect(await hinted(entityMissing(''))).toMatchObject({code: 'entity.missing'})
+  })
+
+  it("suggests limits like the parent's for an entity without limits that charges its parent", async () => {
+    const flags = {stack: table.name, namespace: 'default', 'endpoint-url': inject('engineEndpoint')}
+    await using context = await openStack(flags, {})
+    await context.repository.namespaces.register('default')
+    const namespace = await context.namespace()
+    await namespace.entities.create({id: 'search'})
+    await namespace.entities.create({id: 'ann', parent: 'search', cascade: true})
+    await namespace.entities.create({id: 'bob', parent: 'search'})
+    const limits = parseLimits(['rpm=60/min', 'usd=$500/month@UTC'], calendarCheck)
+    await namespace.setLimits({level: 'entity', entity: 'search', resource: 'gpt-4'}, limits)
+    const error = (await hinted(nothingApplies('ann', 'gpt-4'))) as ZaelError
+    expect(error).toMatchObject({code: 'limits.missing', kind: 'notFound', details: {entity: 'ann', nearest: []}})
+    expect(error.hint).toBe(
+      'Its parent search has rpm=60/min usd=$500/month@UTC, but ann needs limits of its own: its use is then recorded ' +
+        'for ann and charged to both. For all entities: ' +
+        "zael limits set --resource gpt-4 rpm=60/min 'usd=$500/month@UTC'; " +
+        "only for ann: zael limits set --entity ann --resource gpt-4 rpm=60/min 'usd=$500/month@UTC'",
+    )
+    expect(withCommandHint(error)).toBe(error)
+    const other = {hint: expect.stringContaining('--entity bob --resource gpt-4 rpm=100/min')}
+    expect(await hinted(nothingApplies('bob', 'gpt-4'))).toMatchObject(other)
+    expect(await hinted(nothingApplies('ann', 'gpt-5'))).not.toMatchObject({hint: expect.stringContaining('search')})
   })
 
   it('suggests the nearest table for a stack', async () => {

@@ -19,6 +19,8 @@ export async function withNearestNames(error: unknown, context: StackContext): P
     return suggesting(error, String(entity), await namesOrNone(() => entityIds(context, String(entity))))
   }
   if (error.code === 'limits.missing' && resource !== undefined) {
+    const [hint] = entity === undefined ? [] : await namesOrNone(() => parentHints(context, `${entity}`, `${resource}`))
+    if (hint !== undefined) return withHint(error, hint, [])
     return suggesting(error, String(resource), await namesOrNone(() => resourceNames(context)))
   }
   if (error.code === 'table.missing') {
@@ -32,10 +34,33 @@ export async function withNearestNames(error: unknown, context: StackContext): P
 
 function suggesting(error: ZaelError, typed: string, names: readonly string[]): ZaelError {
   const meant = nearestNames(typed, names)
+  return withHint(error, didYouMean(meant) ?? commandHint(error), meant)
+}
+
+function withHint(error: ZaelError, hint: string | undefined, nearest: readonly string[]): ZaelError {
   const {kind, code, message, cause} = error
-  const details = {...error.details, nearest: meant}
-  const hint = didYouMean(meant) ?? commandHint(error)
+  const details = {...error.details, nearest}
   return new ZaelError(kind, code, message, {...(hint === undefined ? {} : {hint}), details, cause})
+}
+
+/** For an entity without limits whose requests would charge a parent that has some. */
+async function parentHints(context: StackContext, entity: string, resource: string): Promise<string[]> {
+  const [{parentOnlyLimits}, {formatLimit}, {withUnits}] = await Promise.all([
+    import('../../insight/lookup/family-limits.js'),
+    import('../../core/limits/limit-text.js'),
+    import('../../repository/limits/units.js'),
+  ])
+  const namespace = await context.namespace()
+  const [shared] = await parentOnlyLimits(namespace, entity, [{resource}])
+  if (!shared) return []
+  const {limits} = await namespace.configs.resolve({entity: shared.parent, resource})
+  const texts = withUnits(limits, await namespace.configs.units()).map(formatLimit)
+  const set = `zael limits set --resource ${shellWord(resource)} ${words(...texts)}`
+  return [
+    `Its parent ${shared.parent} has ${texts.join(' ')}, but ${entity} needs limits of its own: its use is then ` +
+      `recorded for ${entity} and charged to both. For all entities: ${set}; only for ${entity}: ` +
+      set.replace('--resource', () => `--entity ${shellWord(entity)} --resource`),
+  ]
 }
 
 async function namespaceNames({repository}: StackContext): Promise<string[]> {

@@ -39,6 +39,7 @@ describeOnEngine('budgets of quotas', () => {
         ...{resource: 'gpt-4', name: 'usd', allowance: 20_000_000, used: 12_000_000, left: 8_000_000, share: 0.6},
         ...{since: '2026-11-01T00:00:00Z', resetsAt: '2026-12-01T00:00:00.000Z', daysLeft: 20},
         ...{averageSince: '2026-11-01T00:00:00Z', exhaustsAt: '2026-11-17T16:00:00Z'},
+        parent: null,
       },
     ])
     expect(budgetLines(await budgets(), units, scene.nowMs)).toEqual([
@@ -50,6 +51,30 @@ describeOnEngine('budgets of quotas', () => {
     expect(await budgets('e', 'other')).toEqual([])
     scene.nowMs = Date.UTC(2026, 11, 1)
     expect(await budgets()).toMatchObject([{used: 0, left: 20_000_000, share: 0, exhaustsAt: null}])
+  })
+
+  it('show the lower quota of a parent that is charged too', async () => {
+    await scene.entity('ann', 'search')
+    await scene.entity('bob', 'search')
+    await own.setLimits({level: 'entity', entity: 'search', resource: 'gpt-4'}, parseLimits(['usd=$10/month@UTC']))
+    const spend = (entity: string, usd: number) => scene.limiter().acquire({entity, resource: 'gpt-4', consume: {usd}})
+    await spend('ann', 1_000_000)
+    const resetsAt = '2026-12-01T00:00:00.000Z'
+    expect(await budgets('ann')).toMatchObject([
+      {left: 19_000_000, parent: {entity: 'search', left: 9_000_000, resetsAt}},
+    ])
+    await spend('bob', 9_000_000)
+    const exhausted = await budgets('ann')
+    expect(exhausted).toMatchObject([{left: 19_000_000, parent: {entity: 'search', left: 0, resetsAt}}])
+    expect(budgetLines(exhausted, units, scene.nowMs)).toEqual([
+      '',
+      'Quota usd of gpt-4 now: $1 of $20 used (5 %), $19 left',
+      '  resets in 20 d, at 2026-12-01 00:00 UTC',
+      '  its parent search has $0 of usd left until 2026-12-01 00:00 UTC',
+    ])
+    expect(await budgets('search')).toMatchObject([{left: 0, parent: null}])
+    await own.setLimits({level: 'entity', entity: 'search', resource: 'gpt-4'}, parseLimits(['usd=$900/month@UTC']))
+    expect(await budgets('ann')).toMatchObject([{left: 19_000_000, parent: null}])
   })
 
   it('show that a quota lasts, that it is used up, and an open session', async () => {

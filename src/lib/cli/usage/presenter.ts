@@ -159,19 +159,26 @@ export const parentOnlyLines = (shared: readonly ParentOnlyLimits[]): string[] =
 
 /** Amounts first, then when the quota resets and when it is used up. */
 export function budgetLines(budgets: readonly QuotaBudget[], units: LimitUnits, nowMs: number): string[] {
-  return budgets.flatMap(({resource, name, allowance, used, left, share, resetsAt, exhaustsAt, averageSince}) => {
-    const amount = (tokens: number) => formatTokens(tokens, units.get(name))
-    const resetMs = Date.parse(resetsAt)
-    const rate = exhaustsAt === null ? 'enough until the reset' : `used up at ${formatMinute(Date.parse(exhaustsAt))}`
-    return [
-      '',
-      `Quota ${name} of ${resource} now: ${amount(used)} of ${amount(allowance)} used (${formatPercent(share)}), ${amount(left)} left`,
-      `  resets in ${formatSpan(Math.max(0, resetMs - nowMs))}, at ${formatMinute(resetMs)}`,
-      ...(left > 0 && averageSince !== null
-        ? [`  at the average rate since ${formatMinute(Date.parse(averageSince))}: ${rate}`]
-        : []),
-    ]
-  })
+  return budgets.flatMap(
+    ({resource, name, allowance, used, left, share, resetsAt, exhaustsAt, averageSince, parent}) => {
+      const amount = (tokens: number) => formatTokens(tokens, units.get(name))
+      const resetMs = Date.parse(resetsAt)
+      const rate = exhaustsAt === null ? 'enough until the reset' : `used up at ${formatMinute(Date.parse(exhaustsAt))}`
+      return [
+        '',
+        `Quota ${name} of ${resource} now: ${amount(used)} of ${amount(allowance)} used (${formatPercent(share)}), ${amount(left)} left`,
+        `  resets in ${formatSpan(Math.max(0, resetMs - nowMs))}, at ${formatMinute(resetMs)}`,
+        ...(parent
+          ? [
+              `  its parent ${parent.entity} has ${amount(parent.left)} of ${name} left until ${formatMinute(Date.parse(parent.resetsAt))}`,
+            ]
+          : []),
+        ...(left > 0 && averageSince !== null && !(parent && parent.left <= 0)
+          ? [`  at the average rate since ${formatMinute(Date.parse(averageSince))}: ${rate}`]
+          : []),
+      ]
+    },
+  )
 }
 
 const PER: Readonly<Record<Window, string>> = {hourly: 'per hour', daily: 'per day', monthly: 'per month'}

@@ -63,6 +63,9 @@ const budgetsShape = {
     exhaustsAt: textOrNull.describe(
       'Projected by the average rate, UTC; null: not before the reset, or already used up.',
     ),
+    parent: strictObject({entity: z.string(), left: z.number(), resetsAt: z.string()})
+      .nullable()
+      .describe("The parent's quota of that name if it is charged too and has less left; else null."),
   }).describe('Used quotas of the entity in their current period, now; empty without an entity.'),
 }
 

@@ -7,6 +7,16 @@ import {badCursor, decodeCursor, encodeCursor} from '../../repository/table/curs
 import {checkPageLimit, type PageRequest, type RecordPage} from '../../repository/table/query.js'
 import {needEntity, needResource} from './known-names.js'
 
+export async function bucketOf(
+  repository: NamespaceRepository,
+  entity: string,
+  resource: string,
+  nowMs: number,
+): Promise<BucketLevels | undefined> {
+  const bucket = await repository.buckets.find(entity, resource)
+  return bucket && (await viewInForce(repository, nowMs))(bucket)
+}
+
 /** Throws for an unknown entity or bucket. */
 export async function bucketsOf(
   repository: NamespaceRepository,
@@ -15,8 +25,8 @@ export async function bucketsOf(
   nowMs: number,
 ): Promise<BucketLevels[]> {
   if (resource !== undefined) {
-    const bucket = await repository.buckets.find(entity, resource)
-    if (bucket) return [await (await viewInForce(repository, nowMs))(bucket)]
+    const bucket = await bucketOf(repository, entity, resource, nowMs)
+    if (bucket) return [bucket]
     await needEntity(repository, entity)
     throw bucketMissing(entity, resource)
   }

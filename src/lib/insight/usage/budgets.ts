@@ -1,9 +1,11 @@
 import {resetsOf} from '../../core/calendar/kind-definition.js'
 import {isSessionReset, type Limit} from '../../core/limits/limit.js'
-import type {LimitLevel} from '../../repository/buckets/view.js'
+import type {BucketLevels, LimitLevel} from '../../repository/buckets/view.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
 import {isoMilliseconds, isoSeconds} from '../../schema/attribute-value.js'
-import {bucketsOf} from '../lookup/bucket-search.js'
+import type {EntityRecord} from '../../schema/entity-record.js'
+import {bucketOf, bucketsOf} from '../lookup/bucket-search.js'
+import {sharedCharge} from '../lookup/family-limits.js'
 
 const DAY_MS = 86_400_000
 
@@ -26,6 +28,14 @@ export interface QuotaBudget {
   readonly averageSince: string | null
   /** At the average rate; `null`: not before the reset, or already used up. */
   readonly exhaustsAt: string | null
+  /** The parent's quota of that name, if requests are charged to it and less is left there. */
+  readonly parent: ParentBudget | null
+}
+
+interface ParentBudget {
+  readonly entity: string
+  readonly left: number
+  readonly resetsAt: string
 }
 
 /** Quotas of an entity that were used in their current period, by resource and name. Read from live buckets. */
@@ -36,18 +46,33 @@ export async function quotaBudgets(
 ): Promise<QuotaBudget[]> {
   if (entity === undefined) return []
   const budgets: QuotaBudget[] = []
+  let record: EntityRecord | undefined
   for (const bucket of await bucketsOf(repository, entity, undefined, nowMs)) {
     const quotas = bucket.limits.filter(({quota}) => quota !== undefined)
     if (quotas.length === 0 || (resource !== undefined && bucket.resource !== resource)) continue
-    const {limits} = await repository.configs.resolve({entity, resource: bucket.resource})
+    const {limits, cascade} = await repository.configs.resolve({entity, resource: bucket.resource})
+    record ??= await repository.entities.get(entity)
+    const shared = sharedCharge(record, cascade)
+    const parent = shared?.charged ? await bucketOf(repository, shared.parent, bucket.resource, nowMs) : undefined
     for (const level of quotas) {
       const period = openPeriod(level, limits, nowMs)
       if (!period) continue
       const average = await averageUse(repository, {entity, resource: bucket.resource}, period, nowMs)
-      budgets.push({resource: bucket.resource, ...budgetOf(period, average, nowMs)})
+      budgets.push({
+        ...{resource: bucket.resource, ...budgetOf(period, average, nowMs)},
+        parent: lowerParent(parent, level),
+      })
     }
   }
   return budgets.sort((a, b) => (`${a.resource} ${a.name}` < `${b.resource} ${b.name}` ? -1 : 1))
+}
+
+/** `null` unless less is left of the parent's quota than of `own`. */
+function lowerParent(bucket: BucketLevels | undefined, own: LimitLevel): ParentBudget | null {
+  const shared = bucket?.limits.find(({name}) => name === own.name)
+  if (!shared || shared.resetsAt === undefined || shared.soft || shared.level >= own.level) return null
+  if (!bucket || bucket.bypassedUntil !== null) return null
+  return {entity: bucket.entity, left: Math.floor(shared.level), resetsAt: shared.resetsAt}
 }
 
 interface OpenPeriod {
@@ -110,7 +135,7 @@ function budgetOf(
   {level: {name, level, capacity}, used, resetMs, sinceMs}: OpenPeriod,
   average: AverageUse | undefined,
   nowMs: number,
-): Omit<QuotaBudget, 'resource'> {
+): Omit<QuotaBudget, 'resource' | 'parent'> {
   const left = Math.floor(level)
   const exhaustsMs = left > 0 && average && average.perMs > 0 ? nowMs + left / average.perMs : Number.POSITIVE_INFINITY
   return {

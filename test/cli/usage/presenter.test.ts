@@ -81,9 +81,19 @@ describe('usage show', () => {
       '2026-11-01 09:00  tpm       5   1,000   <1 %  ░░░░░░░░░░         1        0               0',
     ])
     const totals = {requests: 2, doubtful: 0, refused: {requests: 3, byParent: 40, blocked: 0}, totals: []}
-    expect(usageFooter(windows, totals, {window: 'hourly', isPart: false})[1]).toBe(
-      'Total: 2 requests, 3 refused, 40 refused by the parent',
+    expect(usageFooter(windows, totals, {window: 'hourly', entity: 'user-1', isPart: false})[1]).toBe(
+      'Total: 2 requests, 43 refused, including 40 by the parent only',
     )
+  })
+
+  it('counts requests that a parent refused once in the total of all entities', () => {
+    const refused = {requests: 294, byParent: 207, blocked: 87}
+    const totals = {requests: 2, doubtful: 0, refused, totals: []}
+    const total = (isPart: boolean) => usageFooter([hour('10', 5)], totals, {window: 'hourly', isPart})[1]
+    expect(total(false)).toBe('Total: 2 requests, 294 refused, including 87 by a block and 207 by the parent only')
+    expect(total(true)).toContain('2 requests, at least 294 refused, including')
+    expect(summaryFooter(totals, {windows: 3, complete: true})[0]).toContain('in 3 windows, 294 refused, including 87')
+    expect(summaryFooter(totals, {windows: 3, entity: 'e', complete: true})[0]).toContain(' windows, 501 refused, ')
   })
 
   it('adds rows for requests that a block or only the parent refused, so that rows and total agree', async () => {
@@ -99,8 +109,8 @@ describe('usage show', () => {
       '2026-11-01T09:00:00Z,user-1,gpt-4,(blocked),,,,1,,2,0',
     ])
     const totals = {requests: 2, doubtful: 0, refused: {requests: 12, byParent: 4, blocked: 9}, totals: []}
-    expect(usageFooter(windows, totals, {window: 'hourly', isPart: false})[1]).toBe(
-      'Total: 2 requests, 12 refused (9 by a block), 4 refused by the parent',
+    expect(usageFooter(windows, totals, {window: 'hourly', entity: 'user-1', isPart: false})[1]).toBe(
+      'Total: 2 requests, 16 refused, including 9 by a block and 4 by the parent only',
     )
   })
 
@@ -171,8 +181,10 @@ describe('usage summary and top', () => {
   })
 
   it('uses singular and plural in the footer', () => {
-    expect(summaryFooter({requests: 1, doubtful: 0, refused: NONE}, 1)).toEqual(['Total: 1 request in 1 window'])
-    expect(summaryFooter({requests: 1000, doubtful: 2, refused: NONE}, 2)).toEqual([
+    expect(summaryFooter({requests: 1, doubtful: 0, refused: NONE}, {windows: 1, complete: true})).toEqual([
+      'Total: 1 request in 1 window',
+    ])
+    expect(summaryFooter({requests: 1000, doubtful: 2, refused: NONE}, {windows: 2, complete: true})).toEqual([
       'Total: 1,000 requests in 2 windows',
       'Up to 2 requests and their tokens count twice if an entity changed its parent in this time.',
     ])

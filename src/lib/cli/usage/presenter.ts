@@ -12,7 +12,7 @@ import {
 import type {Window} from '../../core/window.js'
 import type {ParentOnlyLimits} from '../../insight/lookup/family-limits.js'
 import type {QuotaBudget} from '../../insight/usage/budgets.js'
-import type {LimitRefused} from '../../insight/usage/refused.js'
+import {type LimitRefused, refusedTotal} from '../../insight/usage/refused.js'
 import type {
   LimitShare,
   LimitTotal,
@@ -112,10 +112,21 @@ function refusedColumns(scope: Pick<UsageScope, 'units'>, isShown: boolean): Lis
   ]
 }
 
-function refusedText({requests, byParent, blocked}: RefusedRequests): string {
-  const block = blocked > 0 ? ` (${formatCount(blocked)} by a block)` : ''
-  const own = requests > 0 ? `, ${formatCount(requests)} refused${block}` : ''
-  return byParent > 0 ? `${own}, ${formatCount(byParent)} refused by the parent` : own
+/** The requests that the parent refused are counted there too: `requests` of all entities includes them. */
+function refusedText(
+  refused: RefusedRequests,
+  {entity, isPart}: {entity?: string | undefined; isPart: boolean},
+): string {
+  const {requests, byParent, blocked} = refused
+  const total = entity === undefined ? Math.max(requests, byParent) : refusedTotal(refused)
+  if (total === 0) return ''
+  const parts = [
+    ...(blocked > 0 ? [`${formatCount(blocked)} by a block`] : []),
+    ...(byParent > 0 ? [`${formatCount(byParent)} by the parent only`] : []),
+  ]
+  // A page may lack the parents of its children.
+  const least = entity === undefined && byParent > 0 && isPart ? 'at least ' : ''
+  return `, ${least}${formatCount(total)} refused${parts.length === 0 ? '' : `, including ${formatList(parts)}`}`
 }
 
 /** Shows limits of a unit as money; CSV has numbers. */
@@ -136,14 +147,14 @@ function amountColumn<Row extends {readonly name?: string}>(
 export function usageFooter(
   windows: readonly UsageWindow[],
   {requests, doubtful, refused, totals}: UsageTotals,
-  {window, units, isPart}: Pick<UsageScope, 'window' | 'units'> & {readonly isPart: boolean},
+  {window, units, entity, isPart}: Pick<UsageScope, 'window' | 'units' | 'entity'> & {readonly isPart: boolean},
 ): string[] {
   if (windows.length === 0) return []
   const title = isPart ? `Total of the ${formatCount(windows.length)} windows shown` : 'Total'
   const figures = resourcesOf(totals, units).map(({resource, limits}) => `  ${resource}: ${limits.join(', ')}`)
   return [
     '',
-    `${title}: ${formatPlural(requests, 'request')}${refusedText(refused)}`,
+    `${title}: ${formatPlural(requests, 'request')}${refusedText(refused, {entity, isPart})}`,
     ...figures,
     // A page may lack the parents of its children.
     ...(isPart ? [] : doubtfulLines(doubtful)),
@@ -223,8 +234,12 @@ export function summaryListing(totals: readonly LimitTotal[], scope: UsageScope,
   }
 }
 
-export function summaryFooter({requests, refused, doubtful}: Omit<UsageTotals, 'totals'>, windows: number): string[] {
-  const total = `Total: ${formatPlural(requests, 'request')} in ${formatPlural(windows, 'window')}${refusedText(refused)}`
+export function summaryFooter(
+  {requests, refused, doubtful}: Omit<UsageTotals, 'totals'>,
+  {windows, entity, complete}: Pick<UsageScope, 'entity'> & {readonly windows: number; readonly complete: boolean},
+): string[] {
+  const text = refusedText(refused, {entity, isPart: !complete})
+  const total = `Total: ${formatPlural(requests, 'request')} in ${formatPlural(windows, 'window')}${text}`
   return [total, ...doubtfulLines(doubtful)]
 }
 

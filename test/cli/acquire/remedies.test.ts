@@ -1,5 +1,5 @@
 import {beforeEach, expect, it} from 'vitest'
-import {remedies} from '../../../src/lib/cli/acquire/why-presenter.js'
+import {type Remedy, remedies} from '../../../src/lib/cli/acquire/why-presenter.js'
 import {plainAt} from '../../../src/lib/core/calendar/kind-definition.js'
 import {formatLimit, parseLimit} from '../../../src/lib/core/limits/limit-text.js'
 import {explain} from '../../../src/lib/insight/why/explain.js'
@@ -30,13 +30,16 @@ describeOnEngine('a proposed command', () => {
   const boost = (text: string, until: string, scope: typeof resource | typeof entity = resource) =>
     repository.setLimits(scope, [parseLimit(text)], {until: new Date(until)})
 
+  async function remediesFor(consume: Record<string, number>): Promise<Remedy[]> {
+    const {limits} = await explain(repository, {entity: 'user-1', resource: 'gpt-4', consume}, () => scene.nowMs)
+    return limits.flatMap(limit => remedies(limit, scene.nowMs))
+  }
+
   /** The commands proposed for one more request of an emptied bucket, or for a larger request. */
   async function proposed(asked?: number, name = 'tpm'): Promise<string[]> {
     const limiter = scene.limiter()
     await admittedUntilRefused(limiter, {[name]: 1}, 100)
-    const question = {entity: 'user-1', resource: 'gpt-4', consume: {[name]: asked ?? 1}}
-    const {limits} = await explain(repository, question, () => scene.nowMs)
-    return limits.flatMap(limit => remedies(limit, scene.nowMs)).map(([command]) => command)
+    return (await remediesFor({[name]: asked ?? 1})).map(([command]) => command)
   }
 
   /** The values of the limit that apply to the entity at an instant. */
@@ -87,6 +90,31 @@ describeOnEngine('a proposed command', () => {
     expect(commands.at(-1)).toBe(`${prefix} 'tpm=10/day@UTC,60/day@"* 0 * * *",3/day@"* 14 * * *"'`)
     await run(commands.at(-1))
     expect((await valuesAt(Date.parse('2026-11-17T00:00Z'))).capacity).toBe(60)
+  })
+
+  it.each([
+    ['at once', [], ', at once'],
+    ['at the next reset in a period in which its kind was changed', ['tpm=10/day@UTC'], ', from its next reset'],
+    ['at the next reset if it has windows', [`tpm=10/month@UTC,x0.5@${CLOSED}`], ', from its next reset'],
+  ])('raises a quota %s', async (_, changed, effect) => {
+    await set('tpm=10/month@UTC')
+    await proposed()
+    for (const text of changed) await set(text)
+    const [first, ...others] = await remediesFor({tpm: 1})
+    expect(first).toEqual(['zael bucket top-up user-1 gpt-4 tpm=1', 'add this amount until the reset'])
+    expect(others.at(-1)?.[1]).toBe(`double the quota of entity user-1 for gpt-4${effect}`)
+    await run(others.at(-1)?.[0])
+    const isAtOnce = effect === ', at once'
+    const admitted = await admittedUntilRefused(scene.limiter(), {tpm: 1}, 100)
+    expect(admitted).toBe(isAtOnce ? 10 : 0)
+  })
+
+  it('tops up a tenth of the allowance, rounded to two digits, or more if the request needs more', async () => {
+    await set('usd=$500/month@UTC')
+    await scene.limiter().acquire({entity: 'user-1', resource: 'gpt-4', consume: {usd: 499_900_000}})
+    const topUp = async (usd: number) => (await remediesFor({usd}))[0]?.[0]
+    expect(await topUp(226_283)).toBe("zael bucket top-up user-1 gpt-4 'usd=$50'")
+    expect(await topUp(123_456_789)).toBe("zael bucket top-up user-1 gpt-4 'usd=$130'")
   })
 
   it('raises a boost until it expires, in every window', async () => {

@@ -26,6 +26,7 @@ const limit = (change: Partial<ExplainedLimit> = {}): ExplainedLimit => ({
   ...RPM,
   configured: configured({...RPM, ...(change as Partial<Limit>)}),
   resetsAtMs: undefined,
+  tellsUse: change.configured?.reset !== undefined,
   copiedUntilMs: undefined,
   toppedUp: 0,
   entity: 'user-1',
@@ -282,8 +283,10 @@ describe('a quota', () => {
     })
   })
 
-  it('shows the duration of a session', () => {
-    expect(whyLines(explanation([quota('s=200/5h!')])).join('\n')).toContain('resets   5 h after its first use')
+  it('shows the end of an open session, or its duration', () => {
+    const shown = (change = {}) => whyLines(explanation([quota('s=200/5h!', change)])).join('\n')
+    expect(shown()).toContain('resets   5 h after its first use')
+    expect(shown({resetsAtMs: AT_MS + 3_600_000})).toContain('resets   2026-01-02T04:04:05Z, in 1 h\n')
   })
 
   it('shows money as money, and quotes its command for a shell', () => {

@@ -53,6 +53,12 @@ describeOnEngine('budgets of quotas', () => {
     expect(await budgets()).toMatchObject([{used: 0, left: 20_000_000, share: 0, exhaustsAt: null}])
   })
 
+  it('round the time to the reset up, as why does', async () => {
+    await use({usd: 1_000_000})
+    scene.nowMs += 60_000
+    expect(budgetLines(await budgets(), units, scene.nowMs)[2]).toContain('resets in 20 d, at')
+  })
+
   it('show the lower quota of a parent that is charged too', async () => {
     await scene.entity('ann', 'search')
     await scene.entity('bob', 'search')

@@ -50,6 +50,20 @@ describeOnEngine('an explanation', () => {
     await table.transport.send('PutItem', {TableName: table.name, Item: encodeEntity(record)})
   }
 
+  it('tells when an open session ends', async () => {
+    const scene = new Scene(table)
+    await scene.configure({level: 'system'}, 's=200/5h!')
+    const endOf = async () => (await ask(scene)).limits[0]?.resetsAtMs
+    expect(await endOf()).toBeUndefined()
+    const openedMs = scene.nowMs
+    await scene.limiter().acquire(request({s: 150}))
+    await splitInto(scene, 2)
+    scene.nowMs += 3_600_000
+    expect(await endOf()).toBe(openedMs + 5 * 3_600_000)
+    scene.nowMs = openedMs + 5 * 3_600_000
+    expect(await endOf()).toBeUndefined()
+  })
+
   it('admits one of each limit for an unused bucket', async () => {
     const scene = new Scene(table)
     await scene.configure({level: 'system'}, 'rpm=60/min')

@@ -87,7 +87,7 @@ const whyOneResult = strictObject({
     refillPeriodSeconds: z.int().min(1),
     ...limitKindShape,
     toppedUp: z.int().min(1).optional().describe('Added to a quota until its reset; the capacity includes it'),
-    resetsAt: z.string().optional().describe('Next reset of a calendar quota; UTC, ISO 8601'),
+    resetsAt: z.string().optional().describe('Next reset of a quota; absent if no session is open; UTC, ISO 8601'),
     feedback: strictObject({
       at: z.string().describe('UTC, ISO 8601'),
       left: count.optional().describe('Whole tokens left'),

@@ -221,9 +221,8 @@ function feedbackJson({
 }
 
 function resetsText({configured: {reset}, resetsAtMs}: ExplainedLimit, atMs: number): string | undefined {
-  if (isSessionReset(reset)) return `${formatSpan(reset.afterSeconds * 1000)} after its first use`
-  if (resetsAtMs === undefined) return undefined
-  return `${isoSeconds(resetsAtMs)}, in ${formatWait(resetsAtMs - atMs)}`
+  if (resetsAtMs !== undefined) return `${isoSeconds(resetsAtMs)}, in ${formatWait(resetsAtMs - atMs)}`
+  return isSessionReset(reset) ? `${formatSpan(reset.afterSeconds * 1000)} after its first use` : undefined
 }
 
 function shardsText({shards, configured: {unit}}: ExplainedLimit): string {
@@ -324,8 +323,8 @@ export function remedies(limit: ExplainedLimit, atMs: number, where = ''): Remed
 }
 
 /**
- * Raises the values that apply when the command takes effect: now, or at the next reset of a quota with windows. A
- * temporary limit, or a copy made for one, keeps its end. `undefined` if it expires before that, or if the raised values
+ * Raises the values that apply when the command takes effect: now, or at the next reset of a quota with windows or of
+ * another kind before. A temporary limit, or a copy made for one, keeps its end. `undefined` if it expires before that, or if the raised values
  * equal the base.
  */
 function raising(limit: ExplainedLimit, atMs: number, where: string): Remedy | undefined {
@@ -334,7 +333,7 @@ function raising(limit: ExplainedLimit, atMs: number, where: string): Remedy | u
   const untilMs = configured.boost?.isEnded === false ? configured.boost.untilMs : copiedUntilMs
   const base = baseOf(configured)
   // Its use counts against the new allowance at once (decision 43).
-  const isPlainQuota = base.reset !== undefined && !base.schedule && untilMs === undefined
+  const isPlainQuota = limit.tellsUse && !base.schedule && untilMs === undefined
   const fromMs = isPlainQuota ? atMs : (resetsAtMs ?? atMs)
   if (untilMs !== undefined && untilMs <= fromMs) return undefined
   const present = plainAt(untilMs === undefined ? base : configured, fromMs)
@@ -384,12 +383,19 @@ function raisedFrom({configured: {reset, schedule}, retryAfterMs}: ExplainedLimi
 const missing = ({exceeded, requested, available}: ExplainedLimit): number => (exceeded ? requested - available : 0)
 
 function topUp(limit: ExplainedLimit, where: string): Remedy {
-  const {entity, resource, name, configured} = limit
-  const amount = shellWord(`${name}=${formatAmount(missing(limit), configured.unit)}`)
+  const {entity, resource, name, configured, capacity, toppedUp} = limit
+  const tokens = Math.max(missing(limit), (capacity - toppedUp) / 10)
+  const amount = shellWord(`${name}=${formatAmount(roundedUp(tokens), configured.unit)}`)
   return [
     `zael bucket top-up ${shellWord(entity)} ${shellWord(resource)} ${amount}${where}`,
-    'add the missing amount until the reset',
+    'add this amount until the reset',
   ]
+}
+
+/** To two digits. */
+function roundedUp(tokens: number): number {
+  const step = 10 ** Math.max(0, Math.floor(Math.log10(tokens)) - 1)
+  return Math.min(MAX_TOKENS, Math.ceil(tokens / step) * step)
 }
 
 function doubled(tokens: number): number {

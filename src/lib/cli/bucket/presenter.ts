@@ -1,4 +1,4 @@
-import {formatSpan, formatTokens} from '../../core/text/text.js'
+import {formatSpan, formatTokens, formatWait} from '../../core/text/text.js'
 import {type BucketLevels, type LimitLevel, type ShardLevels, switchWord} from '../../repository/buckets/view.js'
 import type {Listing, ListingColumn} from '../output/listing.js'
 import {percentCell} from '../output/text-table.js'
@@ -131,7 +131,7 @@ function rowOf(bucket: BucketLevels, view: ShardLevels | undefined, limit?: Limi
 function resetsColumn(buckets: readonly BucketLevels[], nowMs: number) {
   const value = ({quota, resetsAt}: LevelRow) => {
     if (!quota) return undefined
-    const when = resetsAt === undefined ? 'with next use' : `in ${formatSpan(Date.parse(resetsAt) - nowMs)}`
+    const when = resetsAt === undefined ? 'with next use' : `in ${formatWait(Date.parse(resetsAt) - nowMs)}`
     return quota === 'session' ? `session, ${when}` : when
   }
   const isExtra = !buckets.some(({limits}) => limits.some(({quota}) => quota))

@@ -5,8 +5,8 @@ import {
   formatMinute,
   formatPercent,
   formatPlural,
-  formatSpan,
   formatTokens,
+  formatWait,
   shellWord,
 } from '../../core/text/text.js'
 import type {Window} from '../../core/window.js'
@@ -178,7 +178,7 @@ export function budgetLines(budgets: readonly QuotaBudget[], units: LimitUnits, 
       return [
         '',
         `Quota ${name} of ${resource} now: ${amount(used)} of ${amount(allowance)} used (${formatPercent(share)}), ${amount(left)} left`,
-        `  resets in ${formatSpan(Math.max(0, resetMs - nowMs))}, at ${formatMinute(resetMs)}`,
+        `  resets in ${formatWait(Math.max(0, resetMs - nowMs))}, at ${formatMinute(resetMs)}`,
         ...(parent
           ? [
               `  its parent ${parent.entity} has ${amount(parent.left)} of ${name} left until ${formatMinute(Date.parse(parent.resetsAt))}`,

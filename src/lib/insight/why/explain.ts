@@ -2,8 +2,8 @@ import type {Amounts} from '../../core/buckets/bucket.js'
 import {nextResetMs} from '../../core/calendar/kind-definition.js'
 import {ZaelError} from '../../core/errors.js'
 import {type NextLevel, nextLevel} from '../../core/limits/boost-text.js'
-import {type Consumption, checkConsumption, type Limit} from '../../core/limits/limit.js'
-import {isBypassedAt} from '../../core/limits/limit-kind.js'
+import {type Consumption, checkConsumption, isSessionReset, type Limit} from '../../core/limits/limit.js'
+import {isBypassedAt, sessionEndMs, tellsUse} from '../../core/limits/limit-kind.js'
 import type {LimitState} from '../../core/limits/limit-state.js'
 import {DEFAULT_RESOURCE} from '../../core/names.js'
 import {toTokens} from '../../core/token-math.js'
@@ -40,8 +40,10 @@ export interface ExplainedLimit extends LimitState {
   readonly copiedUntilMs: number | undefined
   /** What applies then. */
   readonly next?: NextLevel | undefined
-  /** Epoch ms of the next reset of a calendar quota. `undefined`: another kind of limit. */
+  /** Epoch ms of the next reset of a quota. `undefined`: a rate, or no session is open. */
   readonly resetsAtMs: number | undefined
+  /** A new allowance of this quota takes effect at once. Otherwise at its next reset. */
+  readonly tellsUse: boolean
   /** Charges and refuses nothing now. */
   readonly isBypassed: boolean
   /** Whole tokens added to a quota until its reset. `capacity` includes them. */
@@ -216,7 +218,11 @@ async function explainLevel(namespace: NamespaceRepository, question: LevelQuest
     ...status,
     scope,
     copiedUntilMs,
-    ...configuredIn(resolution, status.name, nowMs),
+    ...configuredIn(resolution, status.name, bucket, nowMs),
+    tellsUse: records.every(({state}) => {
+      const held = state.limits.get(status.name)
+      return held !== undefined && tellsUse(held, nowMs)
+    }),
     isBypassed: records.some(record => isBypassedAt(record, nowMs)),
     toppedUp: toTokens(topUpsOf(records, nowMs).get(status.name) ?? 0n),
     shards: records.map(record => shardShare(record, status.name)),
@@ -226,9 +232,20 @@ async function explainLevel(namespace: NamespaceRepository, question: LevelQuest
   }))
 }
 
-function configuredIn(resolution: Resolution, name: string, nowMs: number) {
+function configuredIn(resolution: Resolution, name: string, bucket: ShardedBucket | undefined, nowMs: number) {
   const configured = resolution.limits.find(limit => limit.name === name) as Limit
-  return {configured, next: nextLevel(resolution, configured), resetsAtMs: nextResetMs(configured, nowMs)}
+  const isSession = isSessionReset(configured.reset)
+  const resetsAtMs = isSession ? openSessionEnd(bucket, name, nowMs) : nextResetMs(configured, nowMs)
+  return {configured, next: nextLevel(resolution, configured), resetsAtMs}
+}
+
+/** As stored: the records that a request finds have a new session once the last one has ended. */
+function openSessionEnd(bucket: ShardedBucket | undefined, name: string, nowMs: number): number | undefined {
+  const ends = (bucket?.shards ?? []).flatMap(shard => {
+    const limit = shard.kind === 'bucket' ? shard.record.state.limits.get(name) : undefined
+    return (limit && sessionEndMs(limit)) ?? []
+  })
+  return ends.find(endMs => endMs > nowMs)
 }
 
 function lastFeedback(bucket: ShardedBucket | undefined, name: string): StoredFeedback | undefined {

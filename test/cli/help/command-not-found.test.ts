@@ -30,6 +30,7 @@ describe('arguments of a command that takes none', () => {
   it.each([
     ['limits plan limits.yaml', 'Unexpected argument: limits.yaml', 'zael limits plan --file limits.yaml'],
     ['bucket list gpt-4', 'Unexpected argument: gpt-4', 'zael bucket list --resource gpt-4'],
+    ['usage top gpt-4', 'Unexpected argument: gpt-4', 'zael usage top --resource gpt-4'],
     ['limits plan one.yaml two.yaml', 'Unexpected arguments: one.yaml, two.yaml', 'zael limits plan --help'],
     ['status prod', 'Unexpected argument: prod', 'zael status --help'],
     ['migrate plan prod', 'Unexpected argument: prod', 'zael migrate plan --help'],

@@ -162,6 +162,16 @@ describeOnEngine('the impact of a change', () => {
     expect(await at(60)).toEqual([undefined, ['possible large: 9000 of 12200']])
   })
 
+  it('mentions an open window only where a rate is compared', async () => {
+    const {own} = await setUp()
+    const openFor = async (...texts: string[]) => {
+      const preview = await own.configs.preview({level: 'resource', resource: 'gpt-4'}, parseLimits(texts))
+      return (await impactOf(own, [preview], {...range, nowMs: sinceMs + 5.5 * HOUR_MS})).openMs
+    }
+    expect(await openFor('rpm=200/day@UTC')).toBeUndefined()
+    expect(await openFor('rpm=200/min')).toBe(sinceMs + 5 * HOUR_MS)
+  })
+
   it('is empty for a raised limit', async () => {
     const {own} = await setUp()
     expect((await impact(own, {level: 'resource', resource: 'gpt-4'}, 'rpm=100k')).found).toEqual([])

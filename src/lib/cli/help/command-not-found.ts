@@ -64,8 +64,8 @@ function unexpectedArgument(
   if (!command) return undefined
   const name = command.id.split(':')
   const values = words.slice(name.length)
-  const [flag, another] = Object.values(command.flags).filter(({required}) => required)
-  // A value for the only required flag, typed without the flag's name.
+  const [flag = command.flags.resource, another] = Object.values(command.flags).filter(({required}) => required)
+  // A value for the only required flag, or a resource, typed without the flag's name.
   const isMeant = flag && !another && values.length === 1 && !isGiven(flag, rest)
   const given = isMeant ? [`--${flag.name}`, ...values.map(shellWord)] : ['--help']
   const message = `Unexpected argument${values.length > 1 ? 's' : ''}: ${values.join(', ')}`

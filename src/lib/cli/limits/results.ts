@@ -143,7 +143,7 @@ export const impactSchema = strictObject({
   entities: z.int().describe('Entities with usage that the limits would apply to'),
   others: z.int().describe('Entities with usage that more specific limits apply to'),
   windows: z.int().describe('Compared usage windows'),
-  open: textOrNull.describe('Start of a window that has not ended, compared with the allowance of the time until now'),
+  open: textOrNull.describe('Start of a window that has not ended; rates are compared with their allowance until now'),
   changed: z.array(z.string()).describe('Names of limits that would change'),
   unrecorded: z.array(z.string()).describe('Changed limits without recorded usage; they cannot be compared'),
   complete: z.boolean().describe('False when not all usage was read'),

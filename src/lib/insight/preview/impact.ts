@@ -36,7 +36,7 @@ export interface Impact {
   readonly entities: number
   readonly others: number
   readonly windows: number
-  /** Start of a compared window that has not ended, epoch ms. */
+  /** Start of a window that has not ended, epoch ms, if a rate is compared with it. */
   readonly openMs: number | undefined
   readonly changed: readonly string[]
   /** Changed limits without recorded usage: their impact is unknown. */
@@ -74,8 +74,8 @@ export async function impactOf(
   const used = new Set<string>()
   const open = windowStart(range.window, range.nowMs)
   let isOpen = false
-  for (const {pair} of concerned) {
-    isOpen ||= pair.records.has(open)
+  for (const {pair, limits} of concerned) {
+    isOpen ||= limits.some(({reset}) => !reset) && pair.records.has(open)
     for (const {tokens} of pair.records.values()) for (const [name, count] of tokens) if (count > 0) used.add(name)
   }
   const changed = [...new Set(concerned.flatMap(({limits}) => limits.map(({name}) => name)))].sort()

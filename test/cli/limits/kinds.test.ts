@@ -57,6 +57,17 @@ describeOnEngine('limits of all kinds on the command line', () => {
     expect(await cli.show('bucket show user-1 --resource quotas', 120)).toMatch(/RESETS[\s\S]*session, in [45] h/)
   })
 
+  it('mention quotas once, when a rate per day is new', async () => {
+    const note = async (limits: string) =>
+      / (?:is a rate|are rates) .*/.exec((await cli.run(`limits set --resource daily ${limits}`)).stdout)?.[0]
+    expect(await note('rpd=200/day --dry-run')).toBe(
+      ' is a rate and refills continuously. For a quota that resets at midnight, give /day@UTC.',
+    )
+    expect(await note('rpd=200/day tpd=1k/2day')).toMatch(/^ are rates and refill continuously/)
+    for (const limits of ['rpd=300/day', 'rpd=400', 'q=5/day@UTC', 'b=200/day:400', 'm=5/min', 'm=5/day --for 2h'])
+      expect([limits, await note(limits)]).toEqual([limits, undefined])
+  })
+
   it('warn once when a new name cannot be charged by clients of 0.10', async () => {
     const set = 'limits set --resource named my-limit=5/min a.b=5/min fine=5/min'
     const {code, stderr} = await cli.run(set)

@@ -111,6 +111,7 @@ export function setLines(
   return [
     ...changeLines(change, preview, dryRun, keptText(given)),
     ...eachResourceLines(scope, preview),
+    ...(until ? [] : refillLines(given)),
     ...notes,
     ...(dryRun && asked ? ['', confirmationLine(asked.question)] : []),
     ...(advice === undefined ? [] : ['', advice]),
@@ -122,6 +123,22 @@ function eachResourceLines(scope: ConfigScope, {after}: ScopePreview): string[] 
   const quotas = after.limits.filter(({reset}) => reset).map(({name}) => name)
   if (quotas.length === 0 || (scope.level !== 'system' && levelOf(scope) !== 'entity_default')) return []
   return ['', `Each resource has its own allowance of ${formatList(quotas)}.`]
+}
+
+const DAY_SECONDS = 86_400
+
+/** A new rate per day is easily taken for a quota. A burst shows that a rate is meant. */
+function refillLines(given: readonly GivenLimit[]): string[] {
+  const names = given.flatMap(
+    ({hasPeriod, inForce, limit: {name, reset, capacity, refillAmount, refillPeriodSeconds}}) => {
+      const isDaily = hasPeriod && !reset && refillPeriodSeconds >= DAY_SECONDS && capacity === refillAmount
+      const isKnown = inForce && !inForce.reset && inForce.refillPeriodSeconds >= DAY_SECONDS
+      return isDaily && !isKnown ? [name] : []
+    },
+  )
+  if (names.length === 0) return []
+  const refills = names.length === 1 ? 'is a rate and refills' : 'are rates and refill'
+  return ['', `${formatList(names)} ${refills} continuously. For a quota that resets at midnight, give /day@UTC.`]
 }
 
 /** `undefined` when no confirmation is needed. */

@@ -91,6 +91,8 @@ describe('usage show', () => {
     const totals = {requests: 2, doubtful: 0, refused, totals: []}
     const total = (isPart: boolean) => usageFooter([hour('10', 5)], totals, {window: 'hourly', isPart})[1]
     expect(total(false)).toBe('Total: 2 requests, 294 refused, including 87 by a block and 207 by the parent only')
+    const all = {...totals, refused: {requests: 3, byParent: 3, blocked: 0}}
+    expect(summaryFooter(all, {windows: 3, complete: true})[0]).toMatch(/3 refused, all by the parent only$/)
     expect(total(true)).toContain('2 requests, at least 294 refused, including')
     expect(summaryFooter(totals, {windows: 3, complete: true})[0]).toContain('in 3 windows, 294 refused, including 87')
     expect(summaryFooter(totals, {windows: 3, entity: 'e', complete: true})[0]).toContain(' windows, 501 refused, ')

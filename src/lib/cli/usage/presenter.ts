@@ -120,13 +120,13 @@ function refusedText(
   const {requests, byParent, blocked} = refused
   const total = entity === undefined ? Math.max(requests, byParent) : refusedTotal(refused)
   if (total === 0) return ''
-  const parts = [
-    ...(blocked > 0 ? [`${formatCount(blocked)} by a block`] : []),
-    ...(byParent > 0 ? [`${formatCount(byParent)} by the parent only`] : []),
-  ]
+  const part = (count: number, by: string) =>
+    count === 0 ? [] : [`${count === total ? 'all' : formatCount(count)} by ${by}`]
+  const parts = [...part(blocked, 'a block'), ...part(byParent, 'the parent only')]
+  const list = `${parts[0]?.startsWith('all') ? '' : 'including '}${formatList(parts)}`
   // A page may lack the parents of its children.
   const least = entity === undefined && byParent > 0 && isPart ? 'at least ' : ''
-  return `, ${least}${formatCount(total)} refused${parts.length === 0 ? '' : `, including ${formatList(parts)}`}`
+  return `, ${least}${formatCount(total)} refused${parts.length === 0 ? '' : `, ${list}`}`
 }
 
 /** Shows limits of a unit as money; CSV has numbers. */

@@ -7,7 +7,7 @@ const PUBLIC = [
   'src/lib/index.ts',
   'src/lib/adapters/otel/index.ts',
   'src/lib/local/testing/index.ts',
-  ...['ai-sdk', 'express', 'fastify', 'fetch', 'hono'].map(name => `src/lib/adapters/${name}.ts`),
+  ...['ai-sdk', 'express', 'fastify', 'fetch', 'hono', 'prices'].map(name => `src/lib/adapters/${name}.ts`),
 ]
 
 /** Every name that several files of the library export, with the files. A name that is passed on counts as well. */

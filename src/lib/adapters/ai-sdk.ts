@@ -7,7 +7,7 @@
 import {abortedBy, observedStream, releasableSignal} from '../limiter/observed-stream.js'
 import {type CallCharge, type CallLimiter, type CallOptions, createCallGuard} from './call-charge.js'
 import type {RefusedRequest} from './guard.js'
-import {recordOf, type TokenEstimate, type Tokenizer, tokensIn, UsageTally} from './model-usage.js'
+import {recordOf, type TokenEstimate, type Tokenizer, tokensOfTexts, UsageTally} from './model-usage.js'
 import type {ProviderAnswer} from './provider.js'
 
 export {hashKey} from '../schema/hashed-name.js'
@@ -146,7 +146,7 @@ function estimateOf(
   {params: {prompt, tools, maxOutputTokens = 0}}: LanguageModelCall,
   tokenizer: Tokenizer | undefined,
 ): TokenEstimate {
-  return {input: tokensIn([prompt, tools], tokenizer), output: maxOutputTokens}
+  return {input: tokensOfTexts([prompt, tools], tokenizer), output: maxOutputTokens}
 }
 
 function tallyPart(tally: UsageTally, part: Readonly<Record<string, unknown>>): void {

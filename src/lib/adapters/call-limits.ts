@@ -18,7 +18,7 @@ export interface CallLimits extends LimitNames {
 /** What a limit of a call counts. */
 export type CallLimit = keyof CallLimits
 
-export function limitsOf({requests = 'rpm', tokens, input, output, cost}: CallLimits): [CallLimit, string][] {
+export function namedLimits({requests = 'rpm', tokens, input, output, cost}: CallLimits): [CallLimit, string][] {
   const all = tokens ?? (input === undefined && output === undefined ? 'tpm' : undefined)
   const named: Readonly<Record<CallLimit, string | undefined>> = {requests, tokens: all, input, output, cost}
   return Object.entries(named).flatMap(([limit, name]) => (name ? [[limit as CallLimit, name]] : []))
@@ -41,7 +41,7 @@ export function callAmounts(
     cost,
   }
   const amounts: Record<string, number> = {}
-  for (const [limit, name] of limitsOf(names)) amounts[name] = Math.max(amounts[name] ?? 0, counts[limit])
+  for (const [limit, name] of namedLimits(names)) amounts[name] = Math.max(amounts[name] ?? 0, counts[limit])
   return amounts
 }
 

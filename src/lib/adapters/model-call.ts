@@ -1,4 +1,4 @@
-import {isCount, recordOf, type TokenEstimate, type Tokenizer, tokensIn} from './model-usage.js'
+import {isCount, recordOf, type TokenEstimate, type Tokenizer, tokensOfTexts} from './model-usage.js'
 
 /** One call to a model, as sent. */
 export interface ModelCall {
@@ -76,7 +76,7 @@ export function estimateCall({body}: ModelCall, tokenizer?: Tokenizer): TokenEst
   ]
   const answers = [body.n, gemini.candidateCount].find(isCount) ?? 1
   return {
-    input: tokensIn(
+    input: tokensOfTexts(
       [messages, system, input, prompt, instructions, tools, contents, systemInstruction, toolConfig],
       tokenizer,
     ),

@@ -99,7 +99,7 @@ const NO_TEXT = new Set(
 export type Tokenizer = (text: string) => number
 
 /** Tokens of all texts and attachments in a value. */
-export function tokensIn(value: unknown, tokenizer?: Tokenizer): number {
+export function tokensOfTexts(value: unknown, tokenizer?: Tokenizer): number {
   const {text, tokens} = textsIn(value)
   return tokens + (tokenizer ?? estimateTokens)(text)
 }

@@ -1,7 +1,7 @@
 import type {Consumption} from '../core/limits/limit.js'
 import type {Lease} from '../limiter/lease.js'
 import type {RateLimiter} from '../limiter/rate-limiter.js'
-import {type CallLimit, type CallLimits, limitsOf} from './call-limits.js'
+import {type CallLimit, type CallLimits, namedLimits} from './call-limits.js'
 import type {UsageWeights} from './model-usage.js'
 import {warningOnce} from './problem.js'
 
@@ -40,7 +40,7 @@ export class ProviderReporter {
 
   constructor(limiter: ReportingLimiter, limits: ProviderAccount['limits'] = {}) {
     this.#limiter = limiter
-    this.#names = limitsOf(limits) as [ProviderLimit, string][]
+    this.#names = namedLimits(limits) as [ProviderLimit, string][]
   }
 
   /** Never throws: the caller gets the response anyway, and the next response repeats the feedback. */

@@ -160,6 +160,51 @@ describeOnEngine('the effect of a change of limits', () => {
     expect((await cli.tell(`limits apply -f ${file} --yes`)).result).toMatchObject({outcome: 'complete', updated: 1})
   })
 
+  describe('of a lowered quota', () => {
+    const until = (days: number) => `${new Date(Date.now() + days * 86_400_000).toISOString().slice(0, 10)} 00:00 UTC`
+
+    /** Customers of resource batch that have used so much of 100/day@UTC. */
+    const used = async (...amounts: number[]) => {
+      const {name, tenant} = await open()
+      await tenant.setLimits(batch, parseLimits(['rpd=100/day@UTC']))
+      const connection = {stack: table.name, transport: table.transport, timeoutMs: PATIENT_MS}
+      await using limiter = new RateLimiter({...connection, namespace: name})
+      for (const [at, rpd] of amounts.entries())
+        await limiter.acquire({entity: `busy-${String(at).padStart(2, '0')}`, resource: 'batch', consume: {rpd}})
+      return {name, tenant}
+    }
+
+    it('asks before live buckets lose all that is left, and changes nothing without an answer', async () => {
+      const {name, tenant} = await used(10, 60, 80, 100)
+      const question = `2 of 4 live buckets have nothing left and are refused until ${until(1)}`
+      const refused = await cli.fail(`limits set -r batch rpd=50 -n ${name}`)
+      expect([refused.code, refused.error.message]).toEqual([2, `${question}. This needs confirmation.`])
+      expect(await textsAt(tenant, batch)).toContain('rpd=100')
+      const dry = await cli.show(`limits set -r batch rpd=50 --dry-run -n ${name}`, 200)
+      expect(dry).toContain(`\nNeeds confirmation: ${question}\n`)
+      expect(await cli.tell(`limits set -r batch rpd=50 --yes -n ${name}`)).toMatchObject({confirmation: question})
+      expect(await textsAt(tenant, batch)).toContain('rpd=50')
+    })
+
+    it.each(['rpd=81', "'rpd=50/day@UTC,soft'", 'rpd=200'])('does not ask before %s', async limit => {
+      const {name} = await used(10, 80, 100)
+      expect(await cli.tell(`limits set -r batch ${limit} -n ${name}`)).toMatchObject({confirmation: null})
+    })
+
+    it('says so before a manifest is applied', async () => {
+      const {name} = await used(60)
+      const file = join(folder, `${name}.yaml`)
+      await writeFile(file, `namespace: ${name}\nresources: {batch: {limits: {rpd: 50/day@UTC}}}\n`)
+      const refused = await cli.fail(`limits apply -f ${file}`)
+      expect([refused.code, refused.error.message]).toEqual([
+        2,
+        expect.stringMatching(
+          new RegExp(`^This .*\\. 1 of 1 live bucket has nothing left and is refused until ${until(1)}`),
+        ),
+      ])
+    })
+  })
+
   describe('when another operator adds a limit between the question and the change', () => {
     /** The result of a command during which the resource gets a limit before the first write. */
     const overtaken = async (command: string) => {

@@ -2,7 +2,7 @@ import {InvalidInput, ZaelError} from '../../core/errors.js'
 import {groupBy} from '../../core/group-by.js'
 import {kindNameOf, type Limit} from '../../core/limits/limit.js'
 import {formatLimit, hasSameText, type LimitChange, limitChanges} from '../../core/limits/limit-text.js'
-import {formatCount, formatList, formatPlural, formatSome} from '../../core/text/text.js'
+import {formatCount, formatPlural, formatSome} from '../../core/text/text.js'
 import type {Preview} from '../../insight/preview/preview.js'
 import type {EntityFileFormat, ListedEntities} from '../../manifest/entity-file.js'
 import type {ImportPlan, ImportResult, KeptCopy, ListedLimits} from '../../manifest/import.js'
@@ -11,7 +11,7 @@ import {levelOf} from '../../schema/config-record.js'
 import {scopeWords} from '../base/scope.js'
 import {limitChangeJson, limitJson, scopeJson} from '../limits/json.js'
 import {changeText, confirmationLine, fieldChanges, firstLines, scopeKindChanges} from '../limits/presenter.js'
-import {quotaLines, sideEffectLines, sideEffects, sideEffectsJson} from '../limits/preview.js'
+import {planQuestion, quotaLines, sideEffectLines, sideEffects, sideEffectsJson} from '../limits/preview.js'
 import {EXIT} from '../output/exit.js'
 import {listenForEnd} from '../output/interrupt.js'
 import {ProgressLine, withProgress} from '../output/progress.js'
@@ -132,7 +132,7 @@ export function importQuestion(plan: ImportPlan, preview: ImportPreview): string
   const limits = plan.limits.filter(({before}) => before.length > 0).length
   const refusing = new Set(preview.changed.filter(mayRefuseMore).map(({scope}) => scope.entity)).size
   const kept = plannedKept(plan).length
-  const {lost, altered} = sideEffects(preview)
+  const {lost, altered, refused} = sideEffects(preview)
   const parts = [
     ...(updates > 0 ? [`changes ${formatPlural(updates, 'entity', 'entities')}`] : []),
     ...(limits > 0 ? [`changes ${limitsText(limits, ' already set')}`] : []),
@@ -142,7 +142,7 @@ export function importQuestion(plan: ImportPlan, preview: ImportPreview): string
     ...lost,
     ...altered,
   ]
-  return parts.length === 0 ? undefined : `This ${formatList(parts)}`
+  return planQuestion(parts, refused)
 }
 
 export function importedLines(plan: ImportPlan, {result, isInterrupted}: ImportRun): string[] {

@@ -22,7 +22,7 @@ import {
   policyText,
   scopeKindChanges,
 } from './presenter.js'
-import {quotaLines, sideEffectLines, sideEffects, sideEffectsJson} from './preview.js'
+import {planQuestion, quotaLines, sideEffectLines, sideEffects, sideEffectsJson} from './preview.js'
 import type {
   LimitsApplyResult,
   LimitsDiffResult,
@@ -73,7 +73,7 @@ const endedBoosts = (boosts: Plan['boosts']): Plan['boosts'] => boosts.filter(({
 export function applyQuestion({changes, counts, boosts}: Plan, preview: Preview): string | undefined {
   const {update, delete: gone} = counts
   const ended = endedBoosts(boosts).map(({scope, limit}) => `${limit.name} of ${scopeWords(scope)}`)
-  const {lost, altered} = sideEffects(preview)
+  const {lost, altered, refused} = sideEffects(preview)
   const parts = [
     ...(update > 0 ? [`updates ${formatPlural(update, 'scope or record', 'scopes or records')}`] : []),
     ...(gone > 0 ? [`deletes the limits of ${formatPlural(gone, 'scope')}`] : []),
@@ -82,7 +82,7 @@ export function applyQuestion({changes, counts, boosts}: Plan, preview: Preview)
     ...(ended.length === 0 ? [] : [`ends ${formatPlural(ended.length, 'temporary limit')} (${formatList(ended)})`]),
     ...altered,
   ]
-  return parts.length === 0 ? undefined : `This ${formatList(parts)}`
+  return planQuestion(parts, refused)
 }
 
 export function diffLines({manifest, differences, boosts}: ManifestDrift): string[] {

@@ -1,7 +1,7 @@
 import {plainRate} from '../../core/limits/boost-text.js'
 import {baseOf, type Limit} from '../../core/limits/limit.js'
 import {formatLimit, limitChanges} from '../../core/limits/limit-text.js'
-import {formatList, formatMinute, formatPlural, formatTokens} from '../../core/text/text.js'
+import {formatCount, formatList, formatMinute, formatPlural, formatTokens} from '../../core/text/text.js'
 import type {NewName} from '../../insight/lookup/known-names.js'
 import type {AppliedScope} from '../../insight/preview/level-limits.js'
 import type {AlteredLimit, Preview, QuotaEffect, ScopePreview} from '../../insight/preview/preview.js'
@@ -46,10 +46,11 @@ export function changeQuestion(
   preview: Preview,
   kept: {readonly untilMs: number | undefined; readonly limits: readonly Limit[]} = {untilMs: undefined, limits: []},
 ): string | undefined {
-  const {lost, altered} = sideEffects(preview)
+  const {lost, altered, refused} = sideEffects(preview)
   const effects = [...lost, ...altered]
   const questions = [
     ...(effects.length === 0 ? [] : [`Changing ${scopeWords(scope)} ${effects.join(', and ')}`]),
+    ...refused,
     ...(kept.untilMs === undefined || kept.limits.length === 0 ? [] : [keptText(scope, kept.untilMs, kept.limits)]),
   ]
   return questions.length === 0 ? undefined : questions.join('. ')
@@ -61,13 +62,33 @@ function keptText(scope: ConfigScope, untilMs: number, kept: readonly Limit[]): 
   return `${end}. This makes ${words} permanent`
 }
 
-/** Parts of a question, if any: live buckets lose limits that they are charged for, or get other values. */
-export function sideEffects(preview: Preview): Record<'lost' | 'altered', string[]> {
+/**
+ * Parts of a question, if any: live buckets lose limits that they are charged for, or get other values. `refused` is a
+ * sentence of its own: quotas lose all that is left.
+ */
+export function sideEffects(preview: Preview): Record<'lost' | 'altered' | 'refused', string[]> {
   const [lost, altered] = [lossText(preview), alteredText(alteredLive(preview))]
   return {
     lost: lost === undefined ? [] : [`removes limits: ${lost}`],
     altered: altered === undefined ? [] : [`also changes ${altered}`],
+    refused: refusedText(preview),
   }
+}
+
+/** `undefined` when no confirmation is needed. */
+export function planQuestion(parts: readonly string[], refused: readonly string[]): string | undefined {
+  const sentences = [...(parts.length === 0 ? [] : [`This ${formatList(parts)}`]), ...refused]
+  return sentences.length === 0 ? undefined : sentences.join('. ')
+}
+
+function refusedText({quotas, buckets, isComplete}: Preview): string[] {
+  const emptied = quotas.filter(({left, refusedUntil}) => left.before >= 1 && refusedUntil !== undefined)
+  const count = new Set(emptied.map(({entity, resource}) => `${entity}#${resource}`)).size
+  if (count === 0) return []
+  const resets = [...new Set(emptied.flatMap(({refusedUntil}) => refusedUntil ?? []))].sort()
+  const until = `${formatMinute(Date.parse(resets.at(-1) ?? ''))}${resets.length > 1 ? ' at the latest' : ''}`
+  const these = `${isComplete ? '' : 'At least '}${formatCount(count)} of ${formatPlural(buckets, 'live bucket')}`
+  return [`${these} ${count === 1 ? 'has nothing left and is' : 'have nothing left and are'} refused until ${until}`]
 }
 
 export function sideEffectLines(preview: Preview): string[] {

@@ -137,7 +137,7 @@ describeOnEngine('zael entity import', () => {
       )
       const quota = await file('quota.csv', 'id,limits.batch', 'busy,rpd=30/day@UTC')
       expect(await cli.show(`entity import ${quota} --dry-run`, 200)).toMatch(
-        /Changed quotas of live buckets: 1\n {2}rpd of busy for batch: 40 used, left 60 → -10, requests are refused until \d{4}-\d\d-\d\d 00:00 UTC\n/,
+        /Quotas of live buckets: 1 changed, 1 has nothing left\n {2}rpd of busy for batch: 40 used, left 60 → -10, requests are refused until \d{4}-\d\d-\d\d 00:00 UTC\n/,
       )
       expect((await cli.tell(`entity import ${quota} --dry-run`)).quotas).toMatchObject([
         {used: 40, left: {before: 60, after: -10}, refusedUntil: expect.any(String)},

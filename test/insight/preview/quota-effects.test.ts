@@ -33,10 +33,31 @@ describeOnBoth('L6 the preview of a changed quota', {}, table => {
       {entity: 'user-1', resource: 'gpt-4', limit: 'q', used: 8_000_000, left, refusedUntil},
     ])
     const line = `q of user-1 for gpt-4: $8 used, left $2 → ${shown}`
-    expect(changeLines(planned, preview, true).map(each => each.trim())).toContain(`quotas   ${line}`)
+    const title = `Quotas of live buckets: 1 changed${refusedUntil === null ? '' : ', 1 has nothing left'}`
+    expect(changeLines(planned, preview, true).slice(-3)).toEqual(['', title, `  ${line}`])
     const together = await previewChanges(namespace, [{...planned, named: ['q']}], scene.nowMs)
-    expect(quotaLines(together)).toEqual(['', 'Changed quotas of live buckets: 1', `  ${line}`])
+    expect(quotaLines(together)).toEqual(['', title, `  ${line}`])
     await namespace.setLimits(RESOURCE, parseLimits([text]))
     expect(await scene.limiter().available(request({}))).toEqual({q: after})
+  })
+  it('counts all and lists ten, first those that are refused', async () => {
+    const scene = new Scene(table)
+    scene.nowMs = Date.parse('2026-03-10T09:00:00Z')
+    const namespace = new NamespaceRepository(scene.tenant, undefined)
+    await namespace.setLimits(RESOURCE, parseLimits(['q=100/day@UTC', 's=100/day@UTC,soft']))
+    await using limiter = scene.limiter()
+    for (let at = 1; at <= 12; at++) await limiter.acquire(request({q: at * 8, s: 99}, `user-${at}`))
+    await limiter.settled()
+    const planned = await namespace.configs.preview(RESOURCE, parseLimits(['q=50/day@UTC', 's=50/day@UTC,soft']), {})
+    const [, title, first, ...rest] = quotaLines(await previewChange(namespace, {...planned}, scene.nowMs))
+    expect(title).toBe('Quotas of live buckets: 24 changed, 6 have nothing left')
+    expect(first).toBe(
+      '  q of user-12 for gpt-4: 96 used, left 4 → -46, requests are refused until 2026-03-11 00:00 UTC',
+    )
+    expect(rest.slice(0, 9).map(line => line.includes('are refused'))).toEqual([
+      ...Array(5).fill(true),
+      ...Array(4).fill(false),
+    ])
+    expect(rest.slice(9)).toEqual(['  and 14 more; --json lists all'])
   })
 })

@@ -68,15 +68,19 @@ export function listText(texts: readonly string[]): string | undefined {
   return texts.length === 0 ? undefined : shown.join('; ')
 }
 
-/** After a blank line: the number of lines, and some of them. */
-export function firstLines(title: string, lines: readonly string[]): string[] {
+/** After a blank line: the number of lines, and some of them. `elsewhere`: how to see all. */
+export function firstLines(
+  title: string,
+  lines: readonly string[],
+  {count = formatCount(lines.length), elsewhere = ''} = {},
+): string[] {
   if (lines.length === 0) return []
   const rest = lines.length - MOST_LINES
   return [
     '',
-    `${title}: ${formatCount(lines.length)}`,
+    `${title}: ${count}`,
     ...lines.slice(0, MOST_LINES).map(line => `  ${line}`),
-    ...(rest > 0 ? [`  and ${formatCount(rest)} more`] : []),
+    ...(rest > 0 ? [`  and ${formatCount(rest)} more${elsewhere}`] : []),
   ]
 }
 

@@ -20,7 +20,7 @@ export function changeLines(change: ChangeOutcome, preview: ScopePreview, dryRun
   const changesLimits = change.before.length > 0 || change.after.length > 0
   // After the change, "live buckets" already says "none affected".
   const isCounted = changesLimits && !(buckets && preview.buckets === 0)
-  return factLines(`Limits of ${scopeWords(scope)}${dryRun ? ' (dry run, nothing written)' : ''}`, {
+  const facts = factLines(`Limits of ${scopeWords(scope)}${dryRun ? ' (dry run, nothing written)' : ''}`, {
     ...Object.fromEntries(
       limitChanges(before.limits, after.limits).map(each => {
         return [each.name, `${changeText(each)}${copies.has(each.name) ? origin : ''}`]
@@ -31,13 +31,13 @@ export function changeLines(change: ChangeOutcome, preview: ScopePreview, dryRun
     uncovers: levelsText(uncovers),
     'also changes': alteredText(altered.filter(({isShown}) => !isShown)),
     affects: isCounted ? concernedText(preview) : undefined,
-    quotas: listText(preview.quotas.map(quotaText)),
     loses: lossText(preview),
     new: newNamesText(names),
     'on unavailable': policyText(previous?.onUnavailable, record?.onUnavailable),
     'audit retention': policyText(retentionText(previous), retentionText(record)),
     'live buckets': buckets && bucketsText(buckets),
   })
+  return [...facts, ...quotaLines(preview)]
 }
 
 /** Asked before a change with side effects, and before limits copied for a boost (until epoch ms) become permanent. */
@@ -123,7 +123,13 @@ function alteredText(altered: readonly AlteredLimit[]): string | undefined {
 }
 
 export function quotaLines({quotas, isComplete}: Preview): string[] {
-  return firstLines(`Changed quotas of ${isComplete ? 'live buckets' : 'the live buckets read'}`, quotas.map(quotaText))
+  const empty = quotas.filter(({refusedUntil}) => refusedUntil !== undefined).length
+  const counts = [
+    `${formatCount(quotas.length)} changed`,
+    ...(empty > 0 ? [`${formatCount(empty)} ${empty === 1 ? 'has' : 'have'} nothing left`] : []),
+  ]
+  const title = `Quotas of ${isComplete ? 'live buckets' : 'the live buckets read'}`
+  return firstLines(title, quotas.map(quotaText), {count: counts.join(', '), elsewhere: '; --json lists all'})
 }
 
 function quotaText({entity, resource, limit: {name, unit}, used, left, refusedUntil}: QuotaEffect): string {

@@ -100,7 +100,9 @@ export const changedQuotasSchema = listOf({
   used: z.number().describe('In this period, in tokens'),
   left: strictObject({before: z.number(), after: z.number()}).describe('In tokens; negative until the next reset'),
   refusedUntil: textOrNull.describe('The reset, if nothing is left after the change; UTC, ISO 8601'),
-}).describe('Changed quotas of live buckets, when the change was previewed. Least left first')
+}).describe(
+  'Changed quotas of live buckets, when the change was previewed. First those that are refused, then least left first',
+)
 
 export const confirmationSchema = textOrNull.describe('What the change asks without --yes; null: nothing')
 

@@ -25,7 +25,7 @@ export interface Preview {
   readonly losing: number
   /** Live buckets left without limits at any level: their requests fail. */
   readonly unconfigured: number
-  /** Changed quotas of live buckets, least left first. */
+  /** Changed quotas of live buckets: first those that are refused, then least left first. */
   readonly quotas: readonly QuotaEffect[]
   /** Unnamed changes to live buckets, and to resources that are hidden or uncovered. Most live buckets first. */
   readonly altered: readonly AlteredLimit[]
@@ -240,11 +240,13 @@ class PreviewCount {
       lost: [...this.#lost].sort(),
       losing: this.#losing,
       unconfigured: this.#unconfigured,
-      quotas: this.#quotas.sort((a, b) => a.left.after - b.left.after),
+      quotas: this.#quotas.sort((a, b) => isRefused(b) - isRefused(a) || a.left.after - b.left.after),
       altered: [...this.#altered.values()].sort((a, b) => b.buckets - a.buckets || (order(a) < order(b) ? -1 : 1)),
     }
   }
 }
+
+const isRefused = ({refusedUntil}: QuotaEffect): number => Number(refusedUntil !== undefined)
 
 function liveRecords({shards}: ShardedBucket, nowMs: number): BucketRecord[] {
   const isLive = ({ttlSeconds}: BucketRecord) => ttlSeconds === undefined || ttlSeconds * 1000 > nowMs

@@ -26,6 +26,7 @@ export async function tabled(
 export const NO_EFFECT: Preview = {
   entities: 0,
   buckets: 0,
+  others: 0,
   isComplete: true,
   lost: [],
   losing: 0,

@@ -4,7 +4,7 @@ import {scopeFlags, scopeOf} from '../../lib/cli/base/scope.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {timeFlags, timeRange} from '../../lib/cli/flags/time-range.js'
 import {IMPACT_MS, impactJson, impactLines, impactListing, readImpact} from '../../lib/cli/limits/impact.js'
-import {newNamesJson, newNamesText} from '../../lib/cli/limits/preview.js'
+import {newNamesJson, newNamesText, othersLines} from '../../lib/cli/limits/preview.js'
 import type {LimitsImpactResult} from '../../lib/cli/limits/results.js'
 import {completeLimits, keptJson, keptText} from '../../lib/cli/limits/set.js'
 import {listFlags} from '../../lib/cli/output/listing.js'
@@ -71,6 +71,7 @@ export default class LimitsImpact extends StackCommand<typeof LimitsImpact> {
     this.print([
       '',
       ...impactLines(impact, range),
+      ...(impact.entities > 0 ? othersLines(scope, impact, 'with usage') : []),
       ...(kept === undefined ? [] : [`Kept: ${kept}`]),
       ...(unknown ? [`Unknown names: ${unknown}`] : []),
     ])

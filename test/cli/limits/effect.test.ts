@@ -121,8 +121,15 @@ describeOnEngine('the effect of a change of limits', () => {
     const {name} = await open('cust-08', 'cust-09', 'cust-10')
     await cli.tell(`limits set ${OWN} tpd=400k/day -n ${name}`)
     const output = await cli.tell(`limits set --resource batch rpm=200/min -n ${name}`)
-    expect(output.concerned).toEqual({entities: 2, buckets: 2, complete: true})
+    expect(output.concerned).toEqual({entities: 2, buckets: 2, others: 1, complete: true})
     expect(output.hides).toEqual([])
+    expect(await cli.show(`limits set --resource batch rpm=300/min -n ${name}`, 200)).toContain(
+      '\n1 entity with live buckets has its own limits for batch and keeps them.\n',
+    )
+    expect(await cli.show(`limits set --system rpm=300/min -n ${name}`, 200)).toContain(
+      '\n3 entities with live buckets have more specific limits and keep them.\n',
+    )
+    expect(await cli.show(`limits set ${OWN} rpm=300/min -n ${name}`, 200)).not.toContain('own limits')
   })
 
   it('marks unknown names as new, with the nearest existing ones', async () => {

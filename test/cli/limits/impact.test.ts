@@ -77,6 +77,23 @@ describeOnEngine('zael limits impact', () => {
     expect(Date.parse(found[0].boostedUntil)).toBeGreaterThan(Date.now())
   })
 
+  it('counts entities that keep their own limits, and says where the rest of a long list is', async () => {
+    const repository = new Repository({stack: table.name, transport: table.transport})
+    const {id} = (await repository.namespaces.register('default')).namespace
+    await cli.run('limits set --resource images rpm=1000')
+    await cli.run('limits set --entity c1 --resource images rpm=9000')
+    const start = windowStart('hourly', Date.now() - 7_200_000)
+    for (let at = 1; at <= 13; at++) {
+      const counted = {tokens: new Map([['rpm', 9000]]), totalEvents: 9000, ttlSeconds: undefined}
+      const record = {namespace: id, entity: `c${at}`, resource: 'images', window: 'hourly', start, ...counted} as const
+      await put({...newTenant(table), namespace: id}, encodeUsage(record))
+    }
+    const {stdout} = await cli.run('limits impact --resource images rpm=100')
+    expect(stdout).toContain('\n1 entity with usage has its own limits for images and keeps them.\n')
+    const seen = await cli.run('limits set --resource images rpm=100 --impact --dry-run')
+    expect(seen.stdout).toContain('\n… and 2 more; --json lists all\n')
+  })
+
   it('says that the current hour is compared with the part that has passed', async () => {
     const repository = new Repository({stack: table.name, transport: table.transport})
     const {id} = (await repository.namespaces.register('default')).namespace

@@ -150,7 +150,7 @@ export async function impactText(
   return [
     '',
     ...table,
-    ...(more > 0 ? [`… and ${formatCount(more)} more; see \`zael limits impact\``] : []),
+    ...(more > 0 ? [`… and ${formatCount(more)} more; --json lists all`] : []),
     ...impactLines(impact, range),
   ]
 }

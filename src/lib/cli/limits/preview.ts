@@ -37,7 +37,20 @@ export function changeLines(change: ChangeOutcome, preview: ScopePreview, dryRun
     'audit retention': policyText(retentionText(previous), retentionText(record)),
     'live buckets': buckets && bucketsText(buckets),
   })
-  return [...facts, ...quotaLines(preview)]
+  const others = othersLines(scope, preview, 'with live buckets')
+  return [...facts, ...(others.length > 0 ? ['', ...others] : []), ...quotaLines(preview)]
+}
+
+export function othersLines(
+  scope: ConfigScope,
+  {others, isComplete}: Pick<Preview, 'others' | 'isComplete'>,
+  which: string,
+): string[] {
+  if (others === 0 || scope.level === 'entity') return []
+  const these = `${isComplete ? '' : 'At least '}${formatPlural(others, 'entity', 'entities')} ${which}`
+  const [have, their, keep] = others === 1 ? ['has', 'its', 'keeps'] : ['have', 'their', 'keep']
+  const own = scope.level === 'resource' ? `${their} own limits for ${scope.resource}` : 'more specific limits'
+  return [`${these} ${have} ${own} and ${keep} them.`]
 }
 
 /** Asked before a change with side effects, and before limits copied for a boost (until epoch ms) become permanent. */
@@ -168,7 +181,7 @@ export function copyLines(copied: AppliedScope | undefined, scope: ConfigScope, 
 }
 
 export function previewJson(change: ChangeOutcome, preview: ScopePreview): Omit<LimitsUnsetResult, 'buckets'> {
-  const {before, after, hides, uncovers, entities, buckets, isComplete, names} = preview
+  const {before, after, hides, uncovers, entities, buckets, others, isComplete, names} = preview
   const {
     lost: {complete: _, ...lost},
     altered,
@@ -180,7 +193,7 @@ export function previewJson(change: ChangeOutcome, preview: ScopePreview): Omit<
     effective: {before: appliedJson(before), after: appliedJson(after)},
     hides: hides.map(appliedJson),
     uncovers: uncovers.map(appliedJson),
-    concerned: {entities, buckets, complete: isComplete},
+    concerned: {entities, buckets, others, complete: isComplete},
     quotas,
     lost,
     altered,

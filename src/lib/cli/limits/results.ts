@@ -115,6 +115,7 @@ const effectSchema = strictObject({
   concerned: strictObject({
     entities: count,
     buckets: count,
+    others: count.describe('Entities with live buckets that keep more specific limits'),
     complete: z.boolean().describe('False: not all live buckets were read; numbers are lower bounds'),
   }).describe('Entities with live buckets to which the changed limits apply'),
   quotas: changedQuotasSchema,

@@ -18,6 +18,8 @@ export interface Preview {
   /** Entities with live buckets to which the changed limits apply. */
   readonly entities: number
   readonly buckets: number
+  /** Entities with live buckets in the changed scopes to which only more specific limits apply. */
+  readonly others: number
   /** False: more live buckets exist than were read, so all numbers are lower bounds. */
   readonly isComplete: boolean
   /** Names of limits that charged live buckets lose. `losing` counts these buckets. */
@@ -148,6 +150,7 @@ const BUCKETS_PER_READ = 100
 class PreviewCount {
   readonly #levels: LevelLimits
   readonly #entities = new Set<string>()
+  readonly #others = new Set<string>()
   readonly #buckets = new Set<string>()
   readonly #lost = new Set<string>()
   readonly #altered = new Map<string, AlteredLimit>()
@@ -195,6 +198,7 @@ class PreviewCount {
     const {entity, resource} = bucket
     const [was, is] = [this.#levels.appliedTo(bucket, 'before'), this.#levels.appliedTo(bucket, 'after')]
     const id = `${entity}#${resource}`
+    if (!(was.change ?? is.change)) this.#others.add(entity)
     if (!(was.change ?? is.change) || this.#buckets.has(id)) return
     this.#buckets.add(id)
     this.#entities.add(entity)
@@ -236,6 +240,7 @@ class PreviewCount {
     return {
       entities: this.#entities.size,
       buckets: this.#buckets.size,
+      others: [...this.#others].filter(entity => !this.#entities.has(entity)).length,
       isComplete: this.#isComplete,
       lost: [...this.#lost].sort(),
       losing: this.#losing,

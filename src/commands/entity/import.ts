@@ -1,5 +1,6 @@
 import {string} from '@oclif/core/args'
 import {boolean, option} from '@oclif/core/flags'
+import {typedFlags} from '../../lib/cli/base/settings.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {
   importedLines,
@@ -49,7 +50,7 @@ export default class EntityImport extends StackCommand<typeof EntityImport> {
     const namespace = await this.stack.namespace()
     const plan = await planWithProgress(namespace, listed)
     const preview = await previewImport(namespace, plan, this.stack.table.clock())
-    this.print(importPlanLines(file, plan, preview, dryRun))
+    this.print(importPlanLines(file, plan, preview, {dryRun, where: typedFlags(this.settings)}))
     if (dryRun) return importJson(file, plan, preview, undefined)
     const question = importQuestion(plan, preview)
     if (question !== undefined) await confirm(question, {yes})

@@ -50,11 +50,12 @@ export default class LimitsApply extends StackCommand<typeof LimitsApply> {
   protected async work(): Promise<LimitsApplyResult> {
     const {'dry-run': dryRun = false, yes = false, wait} = this.flags
     const file = oneFile(this.args.file, this.flags.file)
-    const {manifest, namespace, reviewed} = await openManifest(file, this.stack, this.settings, {mayBePlan: true})
+    const source = await openManifest(file, this.stack, this.settings, {mayBePlan: true})
+    const {manifest, namespace, reviewed, where} = source
     const planned = async (): Promise<PreviewedPlan> => {
       const previewed = await planWithPreview(namespace, manifest, this.stack.table.clock())
       if (reviewed) requireReviewed(reviewed, previewed, namespace.id)
-      this.print(manifestPlanLines(previewed.plan, previewed.preview))
+      this.print(manifestPlanLines(previewed.plan, previewed.preview, where))
       return previewed
     }
     if (dryRun) {

@@ -38,7 +38,7 @@ export default class LimitsPlan extends StackCommand<typeof LimitsPlan> {
     const {manifest, namespace} = source
     const nowMs = this.stack.table.clock()
     const {plan, preview} = await planWithPreview(namespace, manifest, nowMs)
-    this.print(manifestPlanLines(plan, preview))
+    this.print(manifestPlanLines(plan, preview, source.where))
     if (out !== undefined) {
       await writePlanFile(out, {plan, preview}, {namespace, text: source.text(), file, nowMs})
       this.print(planWrittenLines(out))

@@ -99,7 +99,7 @@ describe('the question before a plan is applied', () => {
   })
 
   it('follows the list of losses', () => {
-    const lines = manifestPlanLines(plan([update]), {...NO_EFFECT, lost: ['old'], losing: 1})
+    const lines = manifestPlanLines(plan([update]), {...NO_EFFECT, lost: ['old'], losing: 1}, '')
     expect(lines.at(-1)).toBe('Loses old from 1 live bucket')
     expect(manifestPlanJson(plan([update]), {...NO_EFFECT, lost: ['old'], losing: 1}).lost).toEqual({
       limits: ['old'],
@@ -112,7 +112,7 @@ describe('the question before a plan is applied', () => {
 
 describe('a plan', () => {
   it('counts its changes', () => {
-    expect(manifestPlanLines(plan([update], {update: 1, adopt: 1}), NO_EFFECT)).toEqual([
+    expect(manifestPlanLines(plan([update], {update: 1, adopt: 1}), NO_EFFECT, '')).toEqual([
       'Changes in namespace acme',
       `  ${changeLine(update)}`,
       '0 to create, 1 to update, 0 to delete, 1,200 unchanged; 1 existing scope becomes managed',
@@ -126,8 +126,8 @@ describe('a plan', () => {
   })
 
   it('reports no changes', () => {
-    expect(manifestPlanLines(plan([]), NO_EFFECT)).toEqual(['No changes in namespace acme'])
-    expect(manifestPlanLines(plan([], {adopt: 2}), NO_EFFECT)[0]).toMatch(/; 2 existing scopes become managed$/)
+    expect(manifestPlanLines(plan([]), NO_EFFECT, '')).toEqual(['No changes in namespace acme'])
+    expect(manifestPlanLines(plan([], {adopt: 2}), NO_EFFECT, '')[0]).toMatch(/; 2 existing scopes become managed$/)
   })
 })
 

@@ -36,7 +36,7 @@ const change = (previous: ConfigRecord | undefined, now: ConfigRecord | undefine
 const lines = (made: ChangeOutcome, dryRun: boolean, preview: Partial<ScopePreview> = {}) => {
   const {scope, before, after} = made
   const effect = {before: {scope, limits: before}, after: {scope, limits: after}, hides: [], uncovers: []}
-  return changeLines(made, {...effect, ...NO_EFFECT, names: [], ...preview}, dryRun)
+  return changeLines(made, {...effect, ...NO_EFFECT, names: [], ...preview}, {dryRun, where: ''})
 }
 
 describe('the scope of limits', () => {

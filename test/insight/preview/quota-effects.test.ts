@@ -30,13 +30,21 @@ describeOnBoth('L6 the preview of a changed quota', {}, table => {
     const preview = await previewChange(namespace, {...planned, named: ['q']}, scene.nowMs)
     const left = {before: 2_000_000, after}
     expect(previewJson(planned, preview).quotas).toEqual([
-      {entity: 'user-1', resource: 'gpt-4', limit: 'q', used: 8_000_000, left, refusedUntil},
+      {
+        entity: 'user-1',
+        resource: 'gpt-4',
+        limit: 'q',
+        used: 8_000_000,
+        left,
+        resetsAt: '2026-04-01T00:00:00.000Z',
+        refusedUntil,
+      },
     ])
     const line = `q of user-1 for gpt-4: $8 used, left $2 → ${shown}`
     const title = `Quotas of live buckets: 1 changed${refusedUntil === null ? '' : ', 1 has nothing left'}`
-    expect(changeLines(planned, preview, true).slice(-3)).toEqual(['', title, `  ${line}`])
+    expect(changeLines(planned, preview, {dryRun: true, where: ''}).slice(-3)).toEqual(['', title, `  ${line}`])
     const together = await previewChanges(namespace, [{...planned, named: ['q']}], scene.nowMs)
-    expect(quotaLines(together)).toEqual(['', title, `  ${line}`])
+    expect(quotaLines(together, '')).toEqual(['', title, `  ${line}`])
     await namespace.setLimits(RESOURCE, parseLimits([text]))
     expect(await scene.limiter().available(request({}))).toEqual({q: after})
   })
@@ -49,7 +57,7 @@ describeOnBoth('L6 the preview of a changed quota', {}, table => {
     for (let at = 1; at <= 12; at++) await limiter.acquire(request({q: at * 8, s: 99}, `user-${at}`))
     await limiter.settled()
     const planned = await namespace.configs.preview(RESOURCE, parseLimits(['q=50/day@UTC', 's=50/day@UTC,soft']), {})
-    const [, title, first, ...rest] = quotaLines(await previewChange(namespace, {...planned}, scene.nowMs))
+    const [, title, first, ...rest] = quotaLines(await previewChange(namespace, {...planned}, scene.nowMs), '')
     expect(title).toBe('Quotas of live buckets: 24 changed, 6 have nothing left')
     expect(first).toBe(
       '  q of user-12 for gpt-4: 96 used, left 4 → -46, requests are refused until 2026-03-11 00:00 UTC',
@@ -59,5 +67,35 @@ describeOnBoth('L6 the preview of a changed quota', {}, table => {
       ...Array(4).fill(false),
     ])
     expect(rest.slice(9)).toEqual(['  and 14 more; --json lists all'])
+  })
+  const later = 'until the reset at 2026-04-01 00:00 UTC; the new allowance applies from then'
+  const night = '@"* 22,23 * * *"'
+
+  it.each([
+    ['has windows', `q=$10/month@UTC,$5${night}`, `q=$50/month@UTC,$5${night}`, `$2 left ${later}`, '$40'],
+    ['gets another period', 'q=$10/day@UTC', 'q=$50/month@UTC', `$2 left ${later}`, '$40'],
+    ['is cut', 'q=$10/day@UTC', 'q=$1/month@UTC', `left $2 → $1 ${later}`, undefined],
+    ['was a rate', 'q=$10/day', 'q=$50/month@UTC', `$2 left ${later}`, '$48'],
+  ])('says that the new allowance applies from the reset if the quota %s', async (_, was, is, shown, more) => {
+    const scene = new Scene(table)
+    scene.nowMs = Date.parse('2026-03-10T09:00:00Z')
+    const namespace = new NamespaceRepository(scene.tenant, undefined)
+    await namespace.setLimits(RESOURCE, parseLimits([was]))
+    await using limiter = scene.limiter()
+    await limiter.acquire(request({q: 8_000_000}))
+    await limiter.settled()
+    const planned = await namespace.configs.preview(RESOURCE, parseLimits([is]), {})
+    const preview = await previewChange(namespace, {...planned, named: ['q']}, scene.nowMs)
+    expect(previewJson(planned, preview).quotas).toMatchObject([{used: null, resetsAt: '2026-04-01T00:00:00.000Z'}])
+    const advice = `To add tokens now: zael bucket top-up user-1 gpt-4 'q=${more}' --stack x`
+    expect(quotaLines(preview, ' --stack x')).toEqual([
+      '',
+      'Quotas of live buckets: 1 changed, 1 only from the next reset',
+      `  q of user-1 for gpt-4: ${shown}`,
+      ...(more === undefined ? [] : ['', advice]),
+    ])
+    const left = preview.quotas[0]?.left.after
+    await namespace.setLimits(RESOURCE, parseLimits([is]))
+    expect(await scene.limiter().available(request({}))).toEqual({q: left})
   })
 })

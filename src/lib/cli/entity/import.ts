@@ -86,7 +86,13 @@ const limitsText = (count: number, rest = ''): string =>
 const actions = ({entities}: ImportPlan, action: 'create' | 'update') =>
   entities.filter(change => change.action === action)
 
-export function importPlanLines(file: string, plan: ImportPlan, preview: ImportPreview, dryRun: boolean): string[] {
+/** `where`: flags for suggested commands. */
+export function importPlanLines(
+  file: string,
+  plan: ImportPlan,
+  preview: ImportPreview,
+  {dryRun, where}: {readonly dryRun: boolean; readonly where: string},
+): string[] {
   const question = importQuestion(plan, preview)
   const [create, update] = [actions(plan, 'create').length, actions(plan, 'update')]
   const shown = update.slice(0, MOST_SHOWN).map(change => `  ~ ${change.entity}: ${fieldChanges(change).join(', ')}`)
@@ -100,7 +106,7 @@ export function importPlanLines(file: string, plan: ImportPlan, preview: ImportP
     ...sideEffectLines(preview),
     ...scopeKindChanges(preview.changed).map(kinds => `Changes ${kinds}`),
     ...firstLines('Changed limits of existing entities', preview.changed.map(changedLine)),
-    ...quotaLines(preview),
+    ...quotaLines(preview, where),
     ...(dryRun && question !== undefined ? ['', confirmationLine(question)] : []),
   ]
 }

@@ -8,7 +8,7 @@ import type {Manifest} from '../../manifest/manifest.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
 import type {ConfigRecord} from '../../schema/config-record.js'
 import type {StackContext} from '../base/context.js'
-import type {Settings} from '../base/settings.js'
+import {type Settings, typedFlags} from '../base/settings.js'
 import {interruptible} from '../output/interrupt.js'
 import {writeDocument} from '../output/lines.js'
 import type {Listing} from '../output/listing.js'
@@ -98,17 +98,20 @@ function startsLikeJson(read: FileText): boolean {
   return false
 }
 
-/** A typed `--namespace` must be the one in the manifest. */
+/** A typed `--namespace` must be the one in the manifest. `where`: flags for suggested commands. */
 export async function openManifest(
   file: string,
   {repository}: StackContext,
-  {namespace: {source, value}}: Settings,
+  settings: Settings,
   options?: {readonly isKept?: boolean; readonly mayBePlan?: boolean},
-): Promise<ManifestSource & {readonly namespace: NamespaceRepository}> {
+): Promise<ManifestSource & {readonly namespace: NamespaceRepository; readonly where: string}> {
   const read = await readSource(file, options)
   const {openManifestNamespace} = await import('../../manifest/manifest.js')
+  const {source, value} = settings.namespace
   const asked = source === 'flag' ? value : undefined
-  return {...read, namespace: await openManifestNamespace(repository, read.manifest, asked)}
+  const named = {...settings.namespace, source: 'flag', value: read.manifest.namespace} as const
+  const where = typedFlags({...settings, namespace: named})
+  return {...read, namespace: await openManifestNamespace(repository, read.manifest, asked), where}
 }
 
 /** Deliberately invalid YAML: applying a truncated manifest would delete the missing limits. */

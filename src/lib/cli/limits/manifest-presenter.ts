@@ -33,7 +33,12 @@ import type {
 
 const SIGNS = {create: ['+', 'green'], update: ['~', 'yellow'], delete: ['-', 'red']} as const
 
-export function manifestPlanLines({manifest, changes, counts, boosts}: Plan, preview: Preview): string[] {
+/** `where`: flags for suggested commands. */
+export function manifestPlanLines(
+  {manifest, changes, counts, boosts}: Plan,
+  preview: Preview,
+  where: string,
+): string[] {
   if (changes.length === 0) return [`No changes ${inNamespace(manifest)}${adoption(counts)}`, ...boostLines(boosts)]
   return [
     `Changes ${inNamespace(manifest)}`,
@@ -42,7 +47,7 @@ export function manifestPlanLines({manifest, changes, counts, boosts}: Plan, pre
     ...sideEffectLines(preview),
     ...plannedKinds(changes).map(kinds => `Changes ${kinds}`),
     ...boostLines(boosts),
-    ...quotaLines(preview),
+    ...quotaLines(preview, where),
   ]
 }
 

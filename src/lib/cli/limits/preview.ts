@@ -1,3 +1,4 @@
+import {formatAmount} from '../../core/limits/amount-text.js'
 import {plainRate} from '../../core/limits/boost-text.js'
 import {baseOf, type Limit} from '../../core/limits/limit.js'
 import {formatLimit, limitChanges} from '../../core/limits/limit-text.js'
@@ -6,13 +7,18 @@ import type {NewName} from '../../insight/lookup/known-names.js'
 import type {AppliedScope} from '../../insight/preview/level-limits.js'
 import type {AlteredLimit, Preview, QuotaEffect, ScopePreview} from '../../insight/preview/preview.js'
 import type {ConfigScope} from '../../schema/config-record.js'
-import {scopeArguments, scopeWords} from '../base/scope.js'
+import {scopeArguments, scopeWords, topUpCommand} from '../base/scope.js'
 import {factLines} from '../output/text-table.js'
 import {type ChangeOutcome, changeJson, limitChangeJson, limitJson, scopeJson} from './json.js'
 import {bucketsText, changeText, firstLines, listText, policyText, retentionText} from './presenter.js'
 import type {ChangeEffectJson, LimitsPlanResult, LimitsUnsetResult} from './results.js'
 
-export function changeLines(change: ChangeOutcome, preview: ScopePreview, dryRun: boolean, kept?: string): string[] {
+/** `where`: flags for suggested commands. */
+export function changeLines(
+  change: ChangeOutcome,
+  preview: ScopePreview,
+  {dryRun, where, kept}: {readonly dryRun: boolean; readonly where: string; readonly kept?: string | undefined},
+): string[] {
   const {scope, previous, record, buckets, copied} = change
   const {before, after, hides, uncovers, altered, names} = preview
   const copies = new Set(copied?.limits.map(({name}) => name))
@@ -38,7 +44,7 @@ export function changeLines(change: ChangeOutcome, preview: ScopePreview, dryRun
     'live buckets': buckets && bucketsText(buckets),
   })
   const others = othersLines(scope, preview, 'with live buckets')
-  return [...facts, ...(others.length > 0 ? ['', ...others] : []), ...quotaLines(preview)]
+  return [...facts, ...(others.length > 0 ? ['', ...others] : []), ...quotaLines(preview, where)]
 }
 
 export function othersLines(
@@ -135,20 +141,44 @@ function alteredText(altered: readonly AlteredLimit[]): string | undefined {
   return listText(texts)
 }
 
-export function quotaLines({quotas, isComplete}: Preview): string[] {
+export function quotaLines({quotas, isComplete}: Preview, where: string): string[] {
   const empty = quotas.filter(({refusedUntil}) => refusedUntil !== undefined).length
+  const later = quotas.filter(({used}) => used === undefined).length
   const counts = [
     `${formatCount(quotas.length)} changed`,
     ...(empty > 0 ? [`${formatCount(empty)} ${empty === 1 ? 'has' : 'have'} nothing left`] : []),
+    ...(later > 0 ? [`${formatCount(later)} only from the next reset`] : []),
   ]
   const title = `Quotas of ${isComplete ? 'live buckets' : 'the live buckets read'}`
-  return firstLines(title, quotas.map(quotaText), {count: counts.join(', '), elsewhere: '; --json lists all'})
+  return [
+    ...firstLines(title, quotas.map(quotaText), {count: counts.join(', '), elsewhere: '; --json lists all'}),
+    ...topUpLines(quotas, where),
+  ]
 }
 
-function quotaText({entity, resource, limit: {name, unit}, used, left, refusedUntil}: QuotaEffect): string {
-  const [spent, before, after] = [used, left.before, left.after].map(tokens => formatTokens(tokens, unit))
-  const refused = refusedUntil && `, requests are refused until ${formatMinute(Date.parse(refusedUntil))}`
-  return `${name} of ${entity} for ${resource}: ${spent} used, left ${before} → ${after}${refused ?? ''}`
+function quotaText({entity, resource, limit: {name, unit}, used, left, ...quota}: QuotaEffect): string {
+  const {resetsAt, refusedUntil} = quota
+  const [before, after] = [left.before, left.after].map(tokens => formatTokens(tokens, unit))
+  const reset = formatMinute(Date.parse(resetsAt))
+  const refused = refusedUntil === undefined ? '' : ', requests are refused'
+  const whose = `${name} of ${entity} for ${resource}`
+  if (used !== undefined) {
+    const until = refused && `${refused} until ${reset}`
+    return `${whose}: ${formatTokens(used, unit)} used, left ${before} → ${after}${until}`
+  }
+  const balance = before === after ? `${after} left` : `left ${before} → ${after}`
+  return `${whose}: ${balance}${refused} until the reset at ${reset}; the new allowance applies from then`
+}
+
+/** For the first of several. */
+function topUpLines(quotas: readonly QuotaEffect[], where: string): string[] {
+  const [first, second] = quotas.filter(({used, risesBy}) => used === undefined && risesBy > 0)
+  if (!first) return []
+  const {entity, resource, limit, risesBy} = first
+  const command = topUpCommand({level: 'entity', entity, resource}, [
+    `${limit.name}=${formatAmount(risesBy, limit.unit)}`,
+  ])
+  return ['', `To add tokens now${second ? ', for example' : ''}: ${command}${where}`]
 }
 
 function levelsText(levels: readonly AppliedScope[]): string | undefined {
@@ -208,7 +238,9 @@ export function sideEffectsJson(preview: Preview): Pick<LimitsPlanResult, 'lost'
     altered: altered.map(({resource, buckets, ...change}) => {
       return {resource, ...limitChangeJson(change), entities: buckets, buckets}
     }),
-    quotas: quotas.map(({limit, refusedUntil = null, ...quota}) => ({...quota, limit: limit.name, refusedUntil})),
+    quotas: quotas.map(({limit, risesBy: _, used = null, refusedUntil = null, ...quota}) => {
+      return {...quota, limit: limit.name, used, refusedUntil}
+    }),
   }
 }
 

@@ -97,8 +97,12 @@ export const changedQuotasSchema = listOf({
   entity: z.string(),
   resource: z.string(),
   limit: z.string(),
-  used: z.number().describe('In this period, in tokens'),
+  used: z
+    .number()
+    .nullable()
+    .describe('In this period, in tokens; null: not known, so the balance stays until the reset'),
   left: strictObject({before: z.number(), after: z.number()}).describe('In tokens; negative until the next reset'),
+  resetsAt: z.string().describe('UTC, ISO 8601'),
   refusedUntil: textOrNull.describe('The reset, if nothing is left after the change; UTC, ISO 8601'),
 }).describe(
   'Changed quotas of live buckets, when the change was previewed. First those that are refused, then least left first',

@@ -109,7 +109,7 @@ export function setLines(
     : copyLines(change.copied, scope, where)
   const advice = dryRun ? asked?.instead : narrowerText(request, preview, where)
   return [
-    ...changeLines(change, preview, dryRun, keptText(given)),
+    ...changeLines(change, preview, {dryRun, where, kept: keptText(given)}),
     ...eachResourceLines(scope, preview),
     ...(until ? [] : refillLines(given)),
     ...notes,

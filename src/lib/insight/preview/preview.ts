@@ -1,5 +1,6 @@
 import {isDeepStrictEqual} from 'node:util'
 import type {Limit} from '../../core/limits/limit.js'
+import {tellsUse} from '../../core/limits/limit-kind.js'
 import {formatLimit, hasSameText, type LimitChange, limitChanges} from '../../core/limits/limit-text.js'
 import {toTokens} from '../../core/token-math.js'
 import {chunksOf} from '../../dynamo/concurrency.js'
@@ -44,8 +45,13 @@ export interface AlteredLimit extends LimitChange {
 /** Tokens, at the instant of the preview. */
 export interface QuotaEffect extends BucketPair {
   readonly limit: Limit
-  readonly used: number
+  /** `undefined`: not known, so the balance stays until the reset, but is cut to the new allowance. */
+  readonly used: number | undefined
   readonly left: {readonly before: number; readonly after: number}
+  /** ISO 8601, UTC. */
+  readonly resetsAt: string
+  /** Tokens by which the allowance rises; negative if it falls. For former rates: above the balance. */
+  readonly risesBy: number
   /** ISO 8601, UTC: the reset, if nothing is left after the change. */
   readonly refusedUntil: string | undefined
 }
@@ -267,15 +273,23 @@ function quotaEffects(
 ): QuotaEffect[] {
   const {entity, resource, limits} = viewBucket(bucket, nowMs)
   const plans = records.map(record => planBucket({record, incomplete: new Map()}, nowMs, is.limits))
-  return changesBetween(was, is).flatMap(({name, after: limit}) => {
-    const {level: before, used} = limits.find(each => each.name === name) ?? {}
-    if (!limit?.reset || before === undefined || used === undefined) return []
+  return changesBetween(was, is).flatMap(({name, before, after: limit}) => {
+    const {level, used} = limits.find(each => each.name === name) ?? {}
     const planned = plans.flatMap(({changes}) => changes.get(name)?.after ?? [])
+    const resetsAt = planned
+      .flatMap(share => quotaLevel(share, nowMs).resetsAt ?? [])
+      .sort()
+      .at(-1)
+    // Without a reset, the next request starts a session with the new allowance.
+    if (!limit?.reset || level === undefined || resetsAt === undefined) return []
     // With debts: a shard's debt is paid by the others.
     const after = toTokens(planned.reduce((sum, {tokensMilli}) => sum + tokensMilli, 0n))
-    const resets = planned.flatMap(share => quotaLevel(share, nowMs).resetsAt ?? []).sort()
-    const refusedUntil = after < 1 && !limit.soft ? resets.at(-1) : undefined
-    return [{entity, resource, limit, used, left: {before, after}, refusedUntil}]
+    return {
+      ...{entity, resource, limit, resetsAt, left: {before: level, after}},
+      used: planned.every(share => tellsUse(share, nowMs)) ? used : undefined,
+      risesBy: limit.capacity - (before?.reset ? before.capacity : after),
+      refusedUntil: after < 1 && !limit.soft ? resetsAt : undefined,
+    }
   })
 }
 

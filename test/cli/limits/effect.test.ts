@@ -210,6 +210,28 @@ describeOnEngine('the effect of a change of limits', () => {
         ),
       ])
     })
+
+    it('counts a bucket once, and names the last of several resets', async () => {
+      const {name} = await used(60)
+      await cli.tell(`limits set -r batch 'rpk=100@"15 18 * * * UTC"' -n ${name}`)
+      const connection = {stack: table.name, transport: table.transport, timeoutMs: PATIENT_MS}
+      await using limiter = new RateLimiter({...connection, namespace: name})
+      await limiter.acquire({entity: 'busy-00', resource: 'batch', consume: {rpk: 60}})
+      await limiter.settled()
+      const {confirmation} = await cli.tell(`limits set -r batch rpd=50 rpk=50 --dry-run -n ${name}`)
+      expect(confirmation).toMatch(
+        /^1 of 1 live bucket has nothing left and is refused until [-\d]+ (00:00|18:15) UTC at the latest$/,
+      )
+    })
+
+    it('suggests a top-up in the namespace of the manifest if the new allowance must wait for a reset', async () => {
+      const {name} = await used(60)
+      const file = join(folder, `${name}.yaml`)
+      await writeFile(file, `namespace: ${name}\nresources: {batch: {limits: {rpd: 500/month@UTC}}}\n`)
+      expect(await cli.show(`limits plan -f ${file}`, 300)).toContain(
+        `\nTo add tokens now: zael bucket top-up busy-00 batch rpd=400 --stack ${table.name} --namespace ${name} --endpoint-url`,
+      )
+    })
   })
 
   describe('when another operator adds a limit between the question and the change', () => {

@@ -54,7 +54,7 @@ describeOnEngine('zael limits apply that a signal stops', () => {
     expect(Number(made) + Number(left)).toBe(COUNT)
     expect(Number(left)).toBeGreaterThan(0)
     const namespace = signal.toLowerCase()
-    expect(await cli.tell(`limits unlock -n ${namespace}`)).toEqual({namespace, lock: null})
+    expect(await cli.tell(`limits unlock -n ${namespace}`)).toEqual({namespace, lock: null, buckets: null})
     const rest = await cli.tell(`limits apply -f ${path} --yes`)
     expect(rest.result).toMatchObject({outcome: 'complete', created: Number(left)})
   })

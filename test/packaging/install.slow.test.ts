@@ -135,8 +135,11 @@ describe('the package as published', () => {
     expect(FRAMEWORKS.filter(name => existsSync(join(project(), 'node_modules', name)))).toEqual([])
     const load = `for (const name of ${JSON.stringify(ADAPTERS)}) console.log(Object.keys(await import('zael/' + name)).sort().join())`
     const loaded = await run(process.execPath, ['--input-type=module', '--eval', load], project())
-    const names = ['honoLimiter,leaseOf', 'expressLimiter,leaseOf', 'fastifyLimiter,leaseOf', 'leaseOf,limitedFetch']
-    expect(loaded).toEqual({code: 0, stdout: [...names, 'limitedModel', ''].join('\n'), stderr: ''})
+    const names = [
+      ...['hashKey,honoLimiter,leaseOf', 'expressLimiter,hashKey,leaseOf', 'fastifyLimiter,hashKey,leaseOf'],
+      ...['hashKey,leaseOf,limitedFetch', 'hashKey,limitedModel'],
+    ]
+    expect(loaded).toEqual({code: 0, stdout: [...names, ''].join('\n'), stderr: ''})
   })
 })
 
@@ -194,7 +197,7 @@ describe('the documentation of the package', () => {
 
   it('has examples of the adapters that compile with the frameworks', async context => {
     if (!existsSync(home())) context.skip('it was not installed')
-    expect(adapterExamples()).toHaveLength(10)
+    expect(adapterExamples()).toHaveLength(12)
     const compiled = await run(join(ROOT, 'node_modules/.bin/tsc'), ['-p', 'frameworks'], project())
     expect(compiled).toMatchObject({code: 0, stdout: ''})
   })

@@ -1,3 +1,4 @@
+/// <reference lib="esnext.disposable" preserve="true" />
 /**
  * Prices of models, for limits in money. Reads the price files of LiteLLM and models.dev.
  *

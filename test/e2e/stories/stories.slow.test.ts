@@ -137,7 +137,7 @@ describe.skipIf(inject('engineEndpoint') === '')('the stories of an operator', {
     async () => {
       const csv = await stack.type('zael usage top --by entity,tpm --since 7d --limit 10 --output csv')
       const [titles, ...rows] = csv.trimEnd().split('\n')
-      expect(titles).toBe('entity,share,requests,used-rpm,used-tpd,used-tpm,refused,refused-tpd')
+      expect(titles).toBe('entity,share,requests,used-rpm,used-tpd,used-tpm,refused,refused-tpd,blocked')
       expect(rows.pop()).toMatch(/^Printed 10 of \d+ consumers\. Without --limit, all are printed\.$/)
       expect(rows.map(row => row.split(',')[0])).toEqual(CUSTOMERS.slice(0, 10))
       // Six days, and the traffic since.

@@ -20,7 +20,8 @@ export async function showAnswer(who: string, what: string, response: Response, 
 /** One line of the final account. */
 export interface Account {
   readonly entity: string
-  readonly resource: string
+  /** Default: all. */
+  readonly resource?: string
   readonly limit: string
   /** What should have been charged: tokens on the provider's bill, or requests that were answered. */
   readonly expected: number
@@ -49,7 +50,7 @@ async function chargedFor(
 ): Promise<number> {
   const endMs = performance.now() + COUNTED_WITHIN_MS
   for (;;) {
-    const {limits} = await namespace.usageTotals({entity, resource})
+    const {limits} = await namespace.usageTotals({entity, ...(resource && {resource})})
     const charged = limits[limit]?.total ?? 0
     if (charged === expected || performance.now() > endMs) return charged
     await sleep(100)

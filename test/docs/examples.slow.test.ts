@@ -7,7 +7,7 @@ import {afterEach, beforeEach, describe, expect, it} from 'vitest'
 import {outcomeOf, ROOT, run} from '../e2e/zael.js'
 import {cleanEnvironment} from '../helpers/run-command.js'
 
-const NAMES = ['ai-sdk-app', 'express-api', 'hono-gateway']
+const NAMES = ['ai-sdk-app', 'express-api', 'gateway']
 
 /** Everything that the example puts down is below it. */
 let folder = ''

@@ -1,0 +1,55 @@
+import {Hono} from 'hono'
+import type {RateLimiter} from 'zael'
+import {hashKey, limitedFetch} from 'zael/fetch'
+import {honoLimiter} from 'zael/hono'
+import type {PriceTable} from 'zael/prices'
+
+export interface GatewayOptions {
+  readonly limiter: RateLimiter
+  /** Where the provider listens, such as `https://api.openai.com`. */
+  readonly provider: string
+  /** Prices of all models, such as `(await loadPrices('prices.json')).models`. */
+  readonly prices: PriceTable
+  /** Models in order of preference: if a call of one is refused, the next one is tried. */
+  readonly fallback: readonly string[]
+}
+
+/**
+ * A gateway in front of a provider of models. Each API key has a limit of requests to the gateway (`rpm`). For each model
+ * it has limits of requests, tokens and dollars per day (`rpd`, `tpd`, `usd`), and its team shares a budget (`usd`).
+ */
+export function createGateway({limiter, provider, prices, fallback}: GatewayOptions): Hono {
+  const modelFetch = limitedFetch(limiter, {
+    // Keys are neither stored nor logged. An unknown key has no team, and the limits of the model.
+    entity: ({headers}) => hashKey(headers.get('x-api-key')),
+    limits: {requests: 'rpd', tokens: 'tpd', cost: 'usd'},
+    price: prices,
+    fallback,
+    // A stream that its reader leaves is read to its `usage`, so the charge is exact.
+    drain: true,
+    // The fields that clients of OpenAI know; those of the IETF draft are about the requests to the gateway.
+    headers: 'openai',
+    onSettled: ({model, error}) => {
+      if (error) console.error(`A call of ${model} stays charged as estimated`, error)
+    },
+  })
+
+  const app = new Hono()
+  app.use(
+    honoLimiter(limiter, {
+      entity: c => hashKey(c.req.header('x-api-key')),
+      resource: 'gateway',
+      consume: {rpm: 1},
+    }),
+  )
+  // JSON and streams pass as they come. Reserved tokens and dollars are corrected when the response has ended.
+  app.post('/v1/*', async c =>
+    modelFetch(`${provider}${c.req.path}`, {
+      method: 'POST',
+      headers: {'content-type': 'application/json', 'x-api-key': c.req.header('x-api-key') ?? ''},
+      body: await c.req.text(),
+      signal: c.req.raw.signal,
+    }),
+  )
+  return app
+}

@@ -33,7 +33,7 @@ async function story(url: string, {namespace, model}: Parts): Promise<void> {
   await showAnswer('user-1', 'streamText', streamed, model.billedTokens - tokens)
 
   chapter(
-    'What is left does not cover another reservation: an APICallError with status 429, before the provider is asked',
+    'The balance does not cover another reservation: an APICallError with status 429, before the provider is asked',
   )
   await showAnswer('user-1', 'refused by zael', await ask('user-1', '/chat'))
 

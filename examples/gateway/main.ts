@@ -59,7 +59,7 @@ async function story(url: string, {namespace, model}: Parts): Promise<void> {
   await show('ada', 'chat completion as a stream', await ask('key-of-ada', chat, stream))
   await show('ada', 'message of Anthropic as a stream', await ask('key-of-ada', '/v1/messages', {stream: true}))
 
-  chapter('What is left does not cover another reservation: the small model answers instead')
+  chapter('The balance does not cover another reservation: the small model answers instead')
   await show('ada', 'chat completion', await ask('key-of-ada', chat))
 
   chapter('The budget of the team is used up: zael refuses Ben too, and the provider is not asked')

@@ -239,6 +239,8 @@ describe('the warning about a limit that is not configured', () => {
     }
     const about = warnings.filter(text => text.includes('"warned-'))
     expect(about).toHaveLength(2)
-    expect(about[1]).toMatch(/^ZaelWarning: No limit "warned-b" applies to a request for gpt-4, so it is not limited\./)
+    expect(about[1]).toMatch(
+      /^ZaelWarning: No limit "warned-b" applies to a request for gpt-4, so this amount is not limited\./,
+    )
   })
 })

@@ -125,7 +125,7 @@ function createAdmission(
   }
 }
 
-const UNKNOWN_MODEL = refusedCall('Unknown model', 'The model of this call cannot be read, so it has no limits.')
+const UNKNOWN_MODEL = refusedCall('Unknown model', 'The model of this call cannot be read, so its limits are unknown.')
 
 const warnUnknownModel = warningOnce(
   'ZAEL_UNKNOWN_MODEL',

@@ -66,7 +66,7 @@ export class Circuit {
     this.#error = new Unavailable(
       'acquire',
       false,
-      new Error(`not asked, because ${MOST_FAILURES} requests in a row failed`),
+      new Error(`it was not asked, because ${MOST_FAILURES} requests in a row got no answer`),
     )
     this.#plan(FIRST_PAUSE_MS)
   }

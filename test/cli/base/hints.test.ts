@@ -110,8 +110,8 @@ describeOnEngine('an error about a missing name', () => {
     const error = (await hinted(nothingApplies('ann', 'gpt-4'))) as ZaelError
     expect(error).toMatchObject({code: 'limits.missing', kind: 'notFound', details: {entity: 'ann', nearest: []}})
     expect(error.hint).toBe(
-      'Its parent search has rpm=60/min usd=$500/month@UTC, but ann needs limits of its own: its use is then recorded ' +
-        'for ann and charged to both. For all entities: ' +
+      'Its parent search has rpm=60/min usd=$500/month@UTC, but ann needs its own limits. Requests of ann are then ' +
+        'recorded for ann and charged to both. For all entities: ' +
         "zael limits set --resource gpt-4 rpm=60/min 'usd=$500/month@UTC'; " +
         "only for ann: zael limits set --entity ann --resource gpt-4 rpm=60/min 'usd=$500/month@UTC'",
     )

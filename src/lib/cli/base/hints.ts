@@ -57,8 +57,8 @@ async function parentHints(context: StackContext, entity: string, resource: stri
   const texts = withUnits(limits, await namespace.configs.units()).map(formatLimit)
   const set = `zael limits set --resource ${shellWord(resource)} ${words(...texts)}`
   return [
-    `Its parent ${shared.parent} has ${texts.join(' ')}, but ${entity} needs limits of its own: its use is then ` +
-      `recorded for ${entity} and charged to both. For all entities: ${set}; only for ${entity}: ` +
+    `Its parent ${shared.parent} has ${texts.join(' ')}, but ${entity} needs its own limits. Requests of ` +
+      `${entity} are then recorded for ${entity} and charged to both. For all entities: ${set}; only for ${entity}: ` +
       set.replace('--resource', () => `--entity ${shellWord(entity)} --resource`),
   ]
 }

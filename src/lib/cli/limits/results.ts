@@ -105,10 +105,10 @@ export const changedQuotasSchema = listOf({
   resetsAt: z.string().describe('UTC, ISO 8601'),
   refusedUntil: textOrNull.describe('The reset, if nothing is left after the change; UTC, ISO 8601'),
 }).describe(
-  'Changed quotas of live buckets, when the change was previewed. First those that are refused, then least left first',
+  'Changed quotas of live buckets, when the change was previewed. Refused quotas first, then by tokens left, ascending',
 )
 
-export const confirmationSchema = textOrNull.describe('What the change asks without --yes; null: nothing')
+export const confirmationSchema = textOrNull.describe('Question that the command asks without --yes; null: none')
 
 const effectSchema = strictObject({
   effective: strictObject({before: appliedLimitsSchema, after: appliedLimitsSchema}).describe(

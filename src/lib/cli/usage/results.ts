@@ -6,7 +6,7 @@ const usageWindowSchema = z.enum(['hourly', 'daily', 'monthly']).meta({id: 'Usag
 const refusedRequestsSchema = strictObject({
   requests: z.number().describe('Refused by limits of the entity itself or by a block, each request once.'),
   byParent: z.number().describe('Refused only by its parent; also counted there.'),
-  blocked: z.number().describe('Of requests, refused because the entity or resource was disabled.'),
+  blocked: z.number().describe('Part of requests: refused because the entity or resource was disabled.'),
 }).meta({id: 'RefusedRequests'})
 
 export const limitRefusedSchema = strictObject({
@@ -150,7 +150,7 @@ export const usageExportResult = strictObject({
     refusedAmount: decimalOrNull,
     requestsBlocked: z
       .number()
-      .describe('Of requestsRefused, refused because the entity or resource was disabled; no limit counts them.'),
+      .describe('Part of requestsRefused: the entity or resource was disabled, so no limit counts them.'),
   }).describe('By entity, each newest first.'),
   next: z.null().describe('An export has no pages.'),
   warnings: z.array(z.string()).describe('Warnings; absent when there are none.').optional(),

@@ -244,7 +244,7 @@ export function warnUnlimited(name: string, {resource}: {readonly resource: stri
   if (warned.has(name) || warned.size >= MOST_WARNINGS) return
   warned.add(name)
   process.emitWarning(
-    `No limit "${name}" applies to a request for ${resource}, so it is not limited. Shown once per limit; strict: true throws instead.`,
+    `No limit "${name}" applies to a request for ${resource}, so this amount is not limited. Shown once per limit; strict: true throws instead.`,
     {type: 'ZaelWarning', code: 'ZAEL_UNLIMITED'},
   )
 }

@@ -65,6 +65,7 @@ const LOOKS: Steps<NamespaceRepository> = {
   'audit.listAll': tenant => tenant.audit.listAll(),
   'buckets.get': tenant => tenant.buckets.get('child', RESOURCE, 0),
   'buckets.find': tenant => tenant.buckets.find('child', RESOURCE),
+  'buckets.findMany': tenant => tenant.buckets.findMany([{entity: 'child', resource: RESOURCE}]),
   'buckets.ofEntity': tenant => all(tenant.buckets.ofEntity('child')),
   'buckets.ofResource': tenant => all(tenant.buckets.ofResource(RESOURCE)),
   'buckets.ofNamespace': tenant => all(tenant.buckets.ofNamespace()),

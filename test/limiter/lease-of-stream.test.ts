@@ -54,7 +54,7 @@ describeOnEngine('withLease of a stream', () => {
     })
   /** The end of a Node stream waits for nobody. */
   const ended = async () => {
-    for (let turn = 0; turn < 1000 && !lease.isEnded; turn++) await new Promise(resolve => setImmediate(resolve))
+    await expect.poll(() => lease.isEnded, {timeout: 10_000}).toBe(true)
     await lease.written()
     return lease.isEnded
   }

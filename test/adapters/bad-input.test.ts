@@ -117,7 +117,7 @@ describeOnEngine('adapters of HTTP servers with unusual input', () => {
       ['an unknown resource', {entity: SECRET, resource: 'gpt-9'}, 'The requested resource is not available.'],
       ['a negative amount', {entity: SECRET, consume: {rpm: -1}}, 'The request asks for an invalid amount.'],
       [
-        'an amount that is no number',
+        'an amount that is not a number',
         {entity: SECRET, consume: {rpm: Number.NaN}},
         'The request asks for an invalid amount.',
       ],

@@ -176,6 +176,21 @@ describeOnEngine('routes to a model', () => {
     expect(await consumed('gpt-4')).toBe(1117 + Math.ceil(100 + 12.5 + 35))
   })
 
+  it('counts the text of a stream at its end, not with each part', async () => {
+    const part = `data: ${JSON.stringify({choices: [{delta: {content: 'x'}}]})}\n\n`
+    let counted = 0
+    const tokenizer = (text: string) => {
+      counted++
+      return text.length
+    }
+    const headers = {'content-type': 'text/event-stream'}
+    options = {...options, tokenizer, fetch: async () => new Response(part.repeat(50), {headers})}
+    await call(JSON_CALL)
+    // Once for the input.
+    expect(counted).toBeLessThan(5)
+    expect(await consumed('gpt-4')).toBe('hello'.length + 50)
+  })
+
   it('charges output beyond the estimate while it arrives', async () => {
     await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=100/min', 'tpm=10k/min')
     const events = new TransformStream<Uint8Array, Uint8Array>()

@@ -1,5 +1,6 @@
 import type {Consumption} from '../core/limits/limit.js'
 import type {Lease} from '../limiter/lease.js'
+import {guardedCallback} from '../limiter/observer.js'
 import {amountsBetween, type CallLimits, callAmounts} from './call-limits.js'
 import {createGuard, type DecisionOptions, type GuardLimiter, type GuardOutcome, type RefusedRequest} from './guard.js'
 import {type CallPrice, pricing} from './model-price.js'
@@ -134,6 +135,7 @@ export function createCallGuard<Call>(
   const reporter =
     provider && limiter.reportProviderLimits && new ProviderReporter(limiter as ReportingLimiter, provider.limits)
   const costs = pricing(price, onUnknownPrice)
+  const ending = {...options, ...(options.onSettled && {onSettled: guardedCallback('onSettled', options.onSettled)})}
 
   return async (asked, model, {signal, isLast = true, unknown} = {}) => {
     if (await skip?.(asked)) return undefined
@@ -158,7 +160,7 @@ export function createCallGuard<Call>(
         amountsOf: usage => callAmounts(usage, costs.of(asked, model, usage), limits, weights),
       },
     ]
-    if (!sharedGuard) return charge(call, parts, options)
+    if (!sharedGuard) return charge(call, parts, ending)
     const leftMs = longestMs === undefined ? undefined : Math.max(0, longestMs - (performance.now() - startMs))
     let shared: GuardOutcome
     try {
@@ -169,7 +171,7 @@ export function createCallGuard<Call>(
     }
     if (shared.kind === 'admitted') {
       const charged = providerAmounts(usageOf(expected))
-      return charge(call, [...parts, {lease: shared.lease, charged, amountsOf: providerAmounts}], options, reporter)
+      return charge(call, [...parts, {lease: shared.lease, charged, amountsOf: providerAmounts}], ending, reporter)
     }
     await patiently(own.lease.rollback())
     return (shared.kind === 'refused' ? byProvider(shared) : shared) as CallOutcome
@@ -218,10 +220,10 @@ function charge(
   const ending = (usage: ModelUsage | undefined, ends: (part: ChargedPart) => Promise<void>): Promise<void> => {
     const done = writing.then(() => Promise.all(parts.map(part => (part.lease.isEnded ? undefined : ends(part)))))
     const reported = done.then(
-      () => notify(onSettled, {entity, resource, model, usage, charged: own.charged}),
+      () => onSettled?.({entity, resource, model, usage, charged: own.charged}),
       error => {
         warnUnsettled(error)
-        notify(onSettled, {entity, resource, model, usage, charged: own.charged, error})
+        onSettled?.({entity, resource, model, usage, charged: own.charged, error})
       },
     )
     writing = reported
@@ -254,6 +256,8 @@ function charge(
           : settleAs({...usageOf(estimate), output: outputOfBroken}, undefined),
       ),
     progress: tally => {
+      // With a tokenizer, this counts the whole text.
+      if (settleEvery === Number.POSITIVE_INFINITY) return
       const {received} = tally
       if (received - settledOutput < settleEvery) return
       settledOutput = received
@@ -286,14 +290,6 @@ function neverSent(error: unknown): boolean {
   return NEVER_SENT.has(String(code)) || neverSent(cause)
 }
 
-function notify(onSettled: ChargeOptions['onSettled'], settled: SettledCall): void {
-  try {
-    onSettled?.(settled)
-  } catch (error) {
-    warnCallback(error)
-  }
-}
-
 /** Reveals that the provider limited the request, not the account's id. */
 function byProvider(refused: RefusedRequest): RefusedRequest {
   const {problem} = refused
@@ -304,7 +300,7 @@ function byProvider(refused: RefusedRequest): RefusedRequest {
   }
 }
 
-const unpriced = (): RefusedRequest => refusedCall('Unknown price', 'There is no price for the model of this call.')
+const unpriced = (): RefusedRequest => refusedCall('Unknown price', 'The model of this call has no price.')
 
 export function refusedCall(title: string, detail: string): RefusedRequest {
   const problem = {type: 'about:blank', title, status: 400, detail}
@@ -325,5 +321,3 @@ export function patiently(work: Promise<unknown>): Promise<void> {
 }
 
 const warnUnsettled = warningOnce('ZAEL_UNSETTLED', 'The tokens of a call stay charged as they were estimated')
-
-const warnCallback = warningOnce('ZAEL_CALLBACK', 'The callback `onSettled` failed')

@@ -1,13 +1,13 @@
-import {parseObject} from './model-call.js'
+import {parseJson, parseObject} from './model-call.js'
 import {recordOf, type UsageTally} from './model-usage.js'
 
 type Event = Readonly<Record<string, unknown>>
 
 /** A response in JSON. Gemini sends a stream as an array, unless asked for events. */
 export function tallyAnswer(tally: UsageTally, text: string): void {
-  const events = listOf(parsed(text))
-  for (const event of events) tallyParts(tally, event)
-  const answer = parseObject(text)
+  const value = parseJson(text)
+  for (const event of listOf(value)) tallyParts(tally, event)
+  const answer = recordOf(value)
   tally.report(answer.usage ?? answer.usageMetadata, 'final')
   tally.addDelta([answer.choices, answer.content, answer.output, answer.candidates])
   tally.complete()
@@ -35,14 +35,6 @@ function tallyParts(tally: UsageTally, event: Event): void {
 }
 
 const listOf = (value: unknown): Event[] => (Array.isArray(value) ? value.map(recordOf) : [])
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
-}
 
 /** Finds the events in the bytes of a stream. */
 export interface EventReader {

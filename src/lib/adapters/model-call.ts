@@ -145,10 +145,13 @@ function textFields(form: FormData | URLSearchParams): Fields {
   return Object.fromEntries([...form].filter(([, value]) => typeof value === 'string'))
 }
 
-export function parseObject(text: string | undefined): Fields {
+export const parseObject = (text: string): Fields => recordOf(parseJson(text))
+
+/** `undefined` if the text is not JSON. */
+export function parseJson(text: string): unknown {
   try {
-    return text ? recordOf(JSON.parse(text)) : {}
+    return JSON.parse(text)
   } catch {
-    return {}
+    return undefined
   }
 }

@@ -58,7 +58,7 @@ const wholeMillionths = (cost: number): number => Math.ceil(Number(cost.toPrecis
 export type CallPrice<Call> = PriceTable | ((usage: ModelUsage, call: Call) => number | undefined)
 
 interface Pricing<Call> {
-  /** In millionths, for the dearest kind of input; `undefined` if there is no price. */
+  /** In millionths, for the dearest kind of input; `undefined` without a price. */
   reserve(call: Call, model: string | undefined, estimate: TokenEstimate): number | undefined
   /** In millionths. A price that is unknown after the call leaves what was reserved. */
   of(call: Call, model: string | undefined, usage: ModelUsage): number

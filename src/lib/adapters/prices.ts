@@ -7,6 +7,7 @@
 import {createHash} from 'node:crypto'
 import {readFile, stat} from 'node:fs/promises'
 import {InvalidInput} from '../core/errors.js'
+import {parseJson} from './model-call.js'
 import {highest, type ModelPrice, type PriceTable, type TokenPrices} from './model-price.js'
 import {recordOf} from './model-usage.js'
 
@@ -33,7 +34,7 @@ export interface PriceFile {
  */
 export async function loadPrices(path: string): Promise<PriceFile> {
   const [text, {mtime}] = await Promise.all([readFile(path, 'utf8'), stat(path)])
-  const content = recordOf(parsed(text, path))
+  const content = recordOf(parseJson(text))
   const isModelsDev = Object.values(content).some(provider => 'models' in recordOf(provider))
   const models = isModelsDev ? fromModelsDev(content) : fromLiteLlm(content)
   if (Object.keys(models).length === 0)
@@ -43,14 +44,6 @@ export async function loadPrices(path: string): Promise<PriceFile> {
     version: createHash('sha256').update(text).digest('hex').slice(0, 12),
     date: mtime.toISOString(),
     models,
-  }
-}
-
-function parsed(text: string, path: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch (cause) {
-    throw new InvalidInput('prices.format', `"${path}" is not JSON.`, {cause})
   }
 }
 

@@ -255,7 +255,7 @@ export function isUnavailability(error: unknown): error is Throttled | Unavailab
   return error instanceof Throttled || error instanceof Unavailable
 }
 
-/** The table cannot be used for now: it is unavailable, or there are no credentials. */
+/** The table is unavailable, or the credentials are. */
 export function isOutage(error: unknown): error is ZaelError {
   return isUnavailability(error) || error instanceof CredentialsUnavailable
 }

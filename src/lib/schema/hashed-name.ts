@@ -36,7 +36,7 @@ export function typedName(kind: 'entity' | 'resource', typed: string): string {
 
 /**
  * A stable entity id for a secret, such as an API key: `key-` and 22 characters of its SHA-256. The table, logs and events
- * then never contain the key. Empty, as adapters refuse it, if there is no key.
+ * then never contain the key. Without a key, the id is empty, and adapters refuse the request.
  */
 export function hashKey(key: string | readonly string[] | null | undefined): string {
   return typeof key === 'string' && key !== '' ? `key-${shortHash(key)}` : ''

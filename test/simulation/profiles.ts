@@ -20,6 +20,7 @@ import {
   loweredByOthers,
   type Planned,
   plain,
+  refundsAfterEviction,
   SYSTEM,
   sharedSlotRush,
   slowLimitFillsUp,
@@ -42,7 +43,7 @@ export function scenarioOf(profile: Profile, seed: number): Scenario {
   const planned = planOf(profile, seed, draws)
   // Separate draws, so that the rest of a seed does not depend on these.
   const settled = settleSomeSoon(planned, new Draws(seed * 7919 + profile.length))
-  const cacheSize = someCacheSize(new Draws(seed * 104_729 + profile.length))
+  const cacheSize = Math.min(planned.cacheSize, someCacheSize(new Draws(seed * 104_729 + profile.length)))
   const synced = syncSome(settled, new Draws(seed * 32_452_843 + profile.length))
   const repeated = repeatSome(synced, seed, new Draws(seed * 15_485_863 + profile.length))
   return {seed, profile, ...repeated, cacheSize}
@@ -50,8 +51,9 @@ export function scenarioOf(profile: Profile, seed: number): Scenario {
 
 function planOf(profile: Profile, seed: number, draws: Draws): Planned {
   if (isAboutBatches(profile, seed)) return batchesInDoubt(draws, profile)
-  // Rare otherwise: every sixth seed plays only this.
+  // Rare otherwise: some seeds play only this.
   if (profile === 'config' && seed % 6 === 0) return loweredByOthers(draws)
+  if (profile === 'faults' && seed % 12 === 1) return refundsAfterEviction(draws)
   if (isAboutSplits(profile, seed)) return leasesAcrossSplits(draws)
   return isAboutClocks(profile, seed) ? planClockChange(draws) : PLANS[profile](draws)
 }

@@ -99,6 +99,29 @@ export function firstWritesInDoubt(draws: Draws): Planned {
 }
 
 /**
+ * Leases refund tokens to buckets that the cache has evicted since, and single calls are lost. The second request for
+ * the bucket replaces the mark of the charge in the slot.
+ */
+export function refundsAfterEviction(draws: Draws): Planned {
+  const capacity = draws.int(50, 200)
+  const limits = [{name: 'rpm', capacity, refillAmount: 1, refillPeriodSeconds: 3600}]
+  const steps: Step[] = []
+  for (let round = 0; round < 6; round++) {
+    const startMs = round * 40_000
+    const actions: LeaseAction[] = [{kind: 'adjust', deltas: {rpm: -draws.int(1, 4)}, afterMs: 5000}]
+    const lease: ScenarioEvent = {kind: 'acquire', entity: 'u0', consume: {rpm: 5}, actions}
+    steps.push({atMs: startMs, by: 0, event: lease})
+    for (const [at, entity] of ['u0', 'u1', 'u2'].entries())
+      steps.push({
+        atMs: startMs + 1000 * (at + 1),
+        by: 0,
+        event: {kind: 'acquire', entity, consume: {rpm: 1}, actions: []},
+      })
+  }
+  return {...plain(1, limits), cacheSize: 1, steps, faults: lostAnswers(draws, 1, 0.1)}
+}
+
+/**
  * Requests that charge several shards, while another process takes from them and refunds, and responses are lost: the
  * first try of a transaction arrives after its retry was refused.
  */

@@ -7,7 +7,7 @@ import {keys, wireKey} from '../../../src/lib/schema/keys.js'
 import {readRefusals} from '../../../src/lib/schema/refusal-counts.js'
 import {FaultTransport} from '../../helpers/fault-transport.js'
 import {Scene} from '../../helpers/limiter.js'
-import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {describeOnEngine, PATIENT_MS, useTable} from '../../helpers/table.js'
 
 const RESOURCE = 'gpt-4'
 const of = (consume: Record<string, number>, entity = 'user-1') => ({entity, resource: RESOURCE, consume})
@@ -231,11 +231,13 @@ describeOnEngine('refusals in buckets', () => {
   })
 
   it('are lost, not doubled, if the outcome of their write stays unknown', async () => {
-    const limiter = scene.limiter({timeoutMs: 200})
+    const limiter = scene.limiter({timeoutMs: PATIENT_MS})
     await limiter.acquire(of({rpm: 99}))
     await limiter.tryAcquire(of({rpm: 5}))
     faults.start({kind: 'lost after apply', at: 1, operation: 'UpdateItem', times: 50})
-    await expect(limiter.acquire(of({rpm: 1}))).rejects.toMatchObject({code: 'limiter.unavailable'})
+    await expect(limiter.acquire({...of({rpm: 1}), timeoutMs: 200})).rejects.toMatchObject({
+      code: 'limiter.unavailable',
+    })
     // The write is abandoned a moment after its caller.
     await limiter.settled()
     faults.stop()

@@ -16,7 +16,7 @@ export function perUser(model: ProviderModel, limiter: RateLimiter): LanguageMod
   })
 }
 
-/** `POST /answer` answers at once, `POST /chat` streams. Who asks is in the field `x-user`. */
+/** `POST /answer` answers at once, `POST /chat` streams. The header field `x-user` names the user. */
 export function createApp(model: LanguageModel): RequestListener {
   return async (request, response) => {
     let prompt = ''
@@ -25,7 +25,7 @@ export function createApp(model: LanguageModel): RequestListener {
       model,
       prompt,
       maxOutputTokens: 100,
-      // Refuses at once, with the time to wait, instead of holding the request.
+      // No retries: a refusal reaches the client at once, with the time to wait.
       maxRetries: 0,
       providerOptions: {zael: {user: String(request.headers['x-user'] ?? 'nobody')}},
     }
@@ -47,7 +47,7 @@ export function createApp(model: LanguageModel): RequestListener {
   }
 }
 
-/** Passes a refusal on, of zael or of the provider; both are errors of the same kind. */
+/** Sends a refusal to the client. Refusals of zael and of the provider are both an `APICallError`. */
 function refuse(response: ServerResponse, error: unknown): void {
   if (response.headersSent) return void response.destroy()
   const {statusCode = 500, responseHeaders = {}, responseBody} = APICallError.isInstance(error) ? error : {}

@@ -8,7 +8,7 @@ export interface ApiOptions {
   readonly provider: string
 }
 
-/** What an answer is expected to use, in tokens; it is replaced by what was used. */
+/** Estimated tokens of an answer. The handler settles the difference from the actual usage. */
 const RESERVED_TOKENS = 100
 
 /** An API whose users have a number of requests (`rpd`) and tokens (`tpd`) per day. */
@@ -46,7 +46,7 @@ export function createApi({limiter, provider}: ApiOptions): express.Express {
       response.write(piece)
       text += piece
     }
-    // Without a count, what was reserved stays.
+    // If the stream has no count, the reservation stays charged.
     const tokens = Number(/"total_tokens":(\d+)/.exec(text)?.[1] ?? RESERVED_TOKENS)
     await leaseOf(request)?.adjust({tpd: tokens - RESERVED_TOKENS})
     response.end()
@@ -59,7 +59,7 @@ interface ChatCompletion {
   readonly usage: {readonly total_tokens: number}
 }
 
-/** A report costs as much as five other requests; an answer also tokens. */
+/** A report costs five requests. An answer costs one request and tokens. */
 function costOf(path: string): Record<string, number> {
   if (path === '/reports') return {rpd: 5}
   return path.startsWith('/answers') ? {rpd: 1, tpd: RESERVED_TOKENS} : {rpd: 1}

@@ -20,14 +20,14 @@ export interface GatewayOptions {
  */
 export function createGateway({limiter, provider, prices, fallback}: GatewayOptions): Hono {
   const modelFetch = limitedFetch(limiter, {
-    // Keys are neither stored nor logged. An unknown key has no team, and the limits of the model.
+    // Keys are neither stored nor logged. An unknown key has no team: only the limits of the model apply to it.
     entity: ({headers}) => hashKey(headers.get('x-api-key')),
     limits: {requests: 'rpd', tokens: 'tpd', cost: 'usd'},
     price: prices,
     fallback,
-    // A stream that its reader leaves is read to its `usage`, so the charge is exact.
+    // If the reader leaves a stream, the adapter reads on until `usage`, so the charge is exact.
     drain: true,
-    // The fields that clients of OpenAI know; those of the IETF draft are about the requests to the gateway.
+    // Refused calls get OpenAI's header fields, for the limits of the model. The IETF fields report the gateway's limit.
     headers: 'openai',
     onSettled: ({model, error}) => {
       if (error) console.error(`A call of ${model} stays charged as estimated`, error)
@@ -42,7 +42,7 @@ export function createGateway({limiter, provider, prices, fallback}: GatewayOpti
       consume: {rpm: 1},
     }),
   )
-  // JSON and streams pass as they come. Reserved tokens and dollars are corrected when the response has ended.
+  // JSON and streams pass unchanged. Reserved tokens and dollars are settled when the response ends.
   app.post('/v1/*', async c =>
     modelFetch(`${provider}${c.req.path}`, {
       method: 'POST',

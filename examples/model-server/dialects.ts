@@ -1,23 +1,23 @@
-/** What is left of the provider's own limits. */
+/** State of one of the provider's own limits. */
 export interface Allowance {
   readonly limit: number
   readonly remaining: number
-  /** Until it is full again. */
+  /** Time until the limit is full again. */
   readonly resetSeconds: number
 }
 
-/** An answer before it is put into the words of a provider. */
+/** An answer in no provider's format yet. */
 export interface Reply {
   readonly model: string
-  /** What is streamed, in pieces. */
+  /** The text of the answer, in the pieces in which it is streamed. */
   readonly pieces: readonly string[]
   /** In tokens, as the provider counts them. */
   readonly usage: {readonly input: number; readonly output: number}
-  /** OpenAI's chat streams have `usage` only for those who ask. */
+  /** OpenAI's chat streams have `usage` only if the request asks for it. */
   readonly hasUsage: boolean
 }
 
-/** How a provider speaks. */
+/** The format of a provider's responses. */
 export interface Dialect {
   answer(reply: Reply): object
   /** The events of a stream, each as it is sent. */
@@ -75,7 +75,7 @@ const anthropic: Dialect = {
   headers: (requests, tokens) => ({...anthropicFields('requests', requests), ...anthropicFields('tokens', tokens)}),
 }
 
-/** By the path of the request. */
+/** Keyed by the path of the request. */
 export const DIALECTS: Readonly<Record<string, Dialect>> = {
   '/v1/chat/completions': openai,
   '/v1/messages': anthropic,

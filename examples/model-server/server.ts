@@ -4,18 +4,18 @@ import {type HttpServer, listen} from '../shared/listen.js'
 import {type Allowance, DIALECTS, type Dialect, type Reply} from './dialects.js'
 
 /**
- * A provider of models on this machine: chat completions as OpenAI has them, messages as Anthropic has them, each as JSON
- * or as a stream, with `usage` and the fields that say what is left. Above its own limit it answers 429.
+ * A simulated provider of models on this machine. It serves OpenAI's chat completions and Anthropic's messages, as JSON or
+ * as a stream, with `usage` and rate limit fields. Above its own limit it answers 429.
  */
 export interface ModelServer extends HttpServer {
   /** Tokens of all answers, as the provider would bill them. */
   readonly billedTokens: number
-  /** Requests that were answered, and that were refused by the provider itself. */
+  /** Requests that the provider answered, and requests that it refused. */
   readonly answered: number
   readonly refused: number
 }
 
-/** What the provider allows in an hour. */
+/** The provider's limits per hour. */
 export interface ModelServerOptions {
   readonly requests: number
   readonly tokens: number
@@ -66,7 +66,7 @@ export async function startModelServer({requests, tokens}: ModelServerOptions): 
   return Object.assign(tally, await listen(server))
 }
 
-/** A token per word: not what zael estimates, so that there is something to settle. */
+/** A token per word. This differs from zael's estimate, so that there is something to settle. */
 function replyTo({model = 'unknown', stream, stream_options, max_tokens, messages = []}: ModelRequest): Reply {
   const words = TEXT.split(' ').slice(0, max_tokens)
   const input = messages.flatMap(({content}) => content.match(/\S+/g) ?? []).length

@@ -4,7 +4,7 @@ import {DemoStack} from '../../docs/demo/stack.js'
 import {type ModelServer, type ModelServerOptions, startModelServer} from '../model-server/server.js'
 import type {HttpServer} from './listen.js'
 
-/** What every example works with: a limiter on a local stack, and a provider of models. */
+/** The parts of every example: a limiter on a local stack, and a provider of models. */
 export interface Parts {
   readonly limiter: RateLimiter
   readonly namespace: NamespaceRepository
@@ -13,19 +13,19 @@ export interface Parts {
 
 export interface Example {
   readonly title: string
-  /** What the provider allows. */
+  /** The provider's own limits. */
   readonly provider: ModelServerOptions
   setLimits(namespace: NamespaceRepository): Promise<void>
   start(parts: Parts): Promise<HttpServer>
-  /** Sends requests to the server and shows what becomes of them. */
+  /** Sends requests to the server and prints the responses. */
   story(url: string, parts: Parts): Promise<void>
-  /** Commands to go on with, for `--serve`. */
+  /** Commands to try with `--serve`. */
   commands(url: string): readonly string[]
 }
 
-/** Runs an example on a local stack of its own, which is deleted at the end; with `--serve` after Ctrl-C. */
+/** Runs an example on its own local stack. Deletes the stack at the end or, with `--serve`, after Ctrl-C. */
 export async function runExample(example: Example): Promise<void> {
-  // The SDK prints seven lines about Node 20 otherwise.
+  // Otherwise the SDK prints seven lines about Node 20.
   process.env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED ??= 'true'
   say(paint('bold', example.title))
   const stack = await DemoStack.inOwnFolder()
@@ -68,13 +68,13 @@ async function serve({commands}: Example, url: string, stack: DemoStack): Promis
   for (const command of [...commands(url), `${stack.environment} node bin/run.js watch --stack local`]) {
     say(`   ${paint('cyan', `$ ${command}`)}`)
   }
-  // Until a signal ends the process.
+  // Wait until a signal ends the process.
   await new Promise(() => {})
 }
 
 type Closer = () => Promise<void>
 
-/** In reverse order; what cannot be closed does not keep the rest from it. */
+/** Closes in reverse order. If one part fails to close, the others are still closed. */
 async function closeAll(closers: readonly Closer[]): Promise<void> {
   for (const close of closers.toReversed()) {
     await close().catch(error => {
@@ -87,7 +87,7 @@ async function closeAll(closers: readonly Closer[]): Promise<void> {
 function onSignal(leave: Closer): void {
   for (const [signal, exitCode] of [['SIGINT', 130] as const, ['SIGTERM', 143] as const, ['SIGHUP', 129] as const]) {
     process.once(signal, () => {
-      // The terminal may be closed.
+      // Writes fail if the terminal is closed.
       for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {})
       void leave().finally(() => process.exit(exitCode))
     })

@@ -2,10 +2,10 @@ import {setTimeout as sleep} from 'node:timers/promises'
 import type {NamespaceRepository} from 'zael'
 import {count, paint, say, table} from '../../docs/demo/screen.js'
 
-/** What an answer tells of limits, zael's and the provider's. */
+/** Header fields about limits, from zael and from the provider. */
 const FIELDS = /^(retry-after|ratelimit|ratelimit-policy|x-ratelimit-.*|anthropic-ratelimit-.*)$/
 
-/** Shows what became of a request: what is left after it, and of a refusal all fields and the body. */
+/** Prints the status and the balance left after a request; for a refusal, all fields and the body. */
 export async function showAnswer(who: string, what: string, response: Response, tokens?: number): Promise<void> {
   const isOk = response.ok
   const used = tokens === undefined ? '' : `, the provider's usage: ${count(tokens)} tokens`
@@ -20,18 +20,18 @@ export async function showAnswer(who: string, what: string, response: Response, 
 /** One line of the final account. */
 export interface Account {
   readonly entity: string
-  /** Default: all. */
+  /** Default: all resources. */
   readonly resource?: string
   readonly limit: string
-  /** What should have been charged: tokens on the provider's bill, or requests that were answered. */
+  /** The expected charge: tokens on the provider's bill, or answered requests. */
   readonly expected: number
   readonly unit: string
 }
 
-/** How long the table's stream may take on a busy machine. */
+/** Maximum delay of usage on a busy machine. */
 const COUNTED_WITHIN_MS = 60_000
 
-/** Compares what should have been charged with the usage that the aggregator has counted from the table's stream. */
+/** Compares the expected charges with the usage that the aggregator counted from the table's stream. */
 export async function showAccounts(namespace: NamespaceRepository, accounts: readonly Account[]): Promise<void> {
   const rows: string[][] = []
   let isExact = true

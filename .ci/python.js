@@ -4,6 +4,7 @@
 //   node .ci/python.js zae-limiter-0.10   a release of the Python client, for test/peer; also zae-limiter-0.17, and
 //                                         zae-limiter-0.4 and -0.5 for test/migrate/releases
 //   node .ci/python.js ministack          an emulator of AWS, for test/aws/ministack
+//   node .ci/python.js litellm            LiteLLM's list of models and prices, for test/adapters/litellm
 // These are installed alone and find the rest in the first environment: all run on the same versions, and to look them up
 // again would take pip most of its time.
 import {spawnSync} from 'node:child_process'

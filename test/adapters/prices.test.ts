@@ -49,6 +49,60 @@ it('loads the file of LiteLLM', async () => {
   })
 })
 
+it('takes the highest price where LiteLLM has more than zael can tell apart', async () => {
+  const {models} = await load({
+    tiers: {
+      tiered_pricing: [
+        {input_cost_per_token: 1e-6, output_cost_per_token: 2e-6, range: [0, 32_000]},
+        {input_cost_per_token: 2e-6, output_cost_per_token: 4e-6, range: [32_000, 128_000]},
+        {input_cost_per_token: 4e-6, output_cost_per_token: 3e-6, range: [128_000, 1_000_000]},
+      ],
+    },
+    bounds: {
+      input_cost_per_token: 1e-6,
+      output_cost_per_token: 2e-6,
+      input_cost_per_token_above_32k_tokens: 2e-6,
+      input_cost_per_token_above_256k_tokens: 3e-6,
+      output_cost_per_token_above_256k_tokens: 5e-6,
+    },
+    reasoning: {input_cost_per_token: 1e-6, output_cost_per_token: 2e-6, output_cost_per_reasoning_token: 4e-6},
+    image: {
+      mode: 'image_generation',
+      input_cost_per_token: 5e-6,
+      input_cost_per_image_token: 1e-5,
+      output_cost_per_image_token: 4e-5,
+    },
+    chat: {mode: 'chat', input_cost_per_token: 1e-6, output_cost_per_token: 2e-6, input_cost_per_audio_token: 9e-6},
+  })
+  expect(models).toMatchObject({
+    tiers: {input: 1, output: 2, above: {tokens: 32_000, input: 4, output: 4}},
+    bounds: {input: 1, output: 2, above: {tokens: 32_000, input: 3, output: 5}},
+    reasoning: {input: 1, output: 4},
+    image: {input: 10, output: 40},
+    chat: {input: 1, output: 2},
+  })
+})
+
+it('takes a price of zero for an unknown one', async () => {
+  const zero = {input_cost_per_token: 0, output_cost_per_token: 0}
+  const lite = await load({
+    'gpt-4o': {input_cost_per_token: 1e-6},
+    rerank: {...zero, input_cost_per_query: 0.002},
+    zero,
+  })
+  expect(Object.keys(lite.models)).toEqual(['gpt-4o'])
+  const free = {cost: {input: 0, output: 0}}
+  const dev = await load({a: {models: {'gpt-4o': {cost: {input: 3, output: 9}}}}, b: {models: {'gpt-4o': free, free}}})
+  expect(dev.models).toEqual({'a/gpt-4o': {input: 3, output: 9}, 'gpt-4o': {input: 3, output: 9}})
+})
+
+it('loads prices of long input and of reasoning from models.dev', async () => {
+  const cost = {input: 1, output: 2, reasoning: 3, context_over_200k: {input: 2, output: 4, cache_read: 0.5}}
+  const {models} = await load({google: {models: {gemini: {cost}}}})
+  const above = {tokens: 200_000, input: 2, output: 4, cachedInput: 0.5}
+  expect(models.gemini).toEqual({input: 1, output: 3, above})
+})
+
 it('loads the file of models.dev, with the highest price of a model of several providers', async () => {
   const {source, models} = await load({
     openai: {id: 'openai', models: {'gpt-4o': {cost: {input: 2.5, output: 10, cache_read: 1.25}}, free: {}}},

@@ -54,41 +54,58 @@ function fromLiteLlm(content: Json): PriceTable {
   const {sample_spec: _, ...models} = content
   return Object.fromEntries(
     Object.entries(models).flatMap(([model, value]) => {
-      const fields = recordOf(value)
-      const prices = perMillion(fields, '')
-      if (!prices) return []
-      const bound = Object.keys(fields).flatMap(
-        name => /^input_cost_per_token_above_(\d+)k_tokens$/.exec(name)?.[1] ?? [],
-      )
-      const tokens = Math.min(...bound.map(Number))
-      const above = bound.length > 0 ? perMillion(fields, `_above_${tokens}k_tokens`, prices) : undefined
-      const perRequest = fields.input_cost_per_request
-      return [
-        [
-          model,
-          {
-            ...prices,
-            ...(isPrice(perRequest) && {perRequest}),
-            ...(above && {above: {...above, tokens: tokens * 1000}}),
-          },
-        ],
-      ]
+      const price = ofLiteLlm(recordOf(value))
+      return price && !isFree(price) ? [[model, price]] : []
     }),
   )
 }
 
+function ofLiteLlm(fields: Json): ModelPrice | undefined {
+  const {tiered_pricing, input_cost_per_request: perRequest} = fields
+  const [first, ...tiers] = Array.isArray(tiered_pricing) ? tiered_pricing.map(recordOf) : []
+  const prices = perMillion({...fields, ...first}, '')
+  if (!prices) return undefined
+  const above = Object.keys(fields).flatMap(name => {
+    const [suffix, thousands] = /_above_(\d+)k_tokens$/.exec(name) ?? []
+    if (suffix === undefined || name !== `input_cost_per_token${suffix}`) return []
+    return [{tokens: Number(thousands) * 1000, ...perMillion(fields, suffix, prices)}]
+  })
+  for (const tier of tiers) {
+    const tokens = Array.isArray(tier.range) ? Number(tier.range[0]) : 0
+    above.push({tokens, ...perMillion({...fields, ...tier}, '', prices)})
+  }
+  return {...prices, ...(isPrice(perRequest) && {perRequest}), ...longInput(above as LongInput[])}
+}
+
+type LongInput = NonNullable<ModelPrice['above']>
+
+/** From the lowest bound on, the highest prices: never too low. */
+function longInput(above: readonly LongInput[]): Pick<ModelPrice, 'above'> {
+  const [only] = above
+  if (!only) return {}
+  const tokens = Math.min(...above.map(prices => prices.tokens))
+  return {above: above.length > 1 ? {...highest(above), tokens} : only}
+}
+
+/** Models whose tokens are not only text. */
+const MEDIA = /^(audio|image|realtime|video)/
+
+/** `base`: prices of short input, which are never higher. */
 function perMillion(fields: Json, suffix: string, base?: TokenPrices): TokenPrices | undefined {
   const price = (name: string) => {
     const value = fields[name + suffix]
     // 1.1e-7 * 1e6 is not exactly 0.11.
     return isPrice(value) ? Number((value * 1e6).toPrecision(12)) : undefined
   }
+  const kinds = MEDIA.test(String(fields.mode)) ? ['', 'audio_', 'image_', 'video_'] : ['']
+  const dearest = (direction: string, ...more: string[]) =>
+    [...kinds, ...more].map(kind => price(`${direction}_cost_per_${kind}token`) ?? 0)
   const input = price('input_cost_per_token') ?? base?.input
   if (input === undefined) return undefined
   return {
-    input,
-    // Embeddings have no output.
-    output: price('output_cost_per_token') ?? base?.output ?? 0,
+    input: Math.max(input, base?.input ?? 0, ...dearest('input')),
+    // Embeddings have no output. Some models bill reasoning at a higher price.
+    output: Math.max(base?.output ?? 0, ...dearest('output', 'reasoning_')),
     ...optional('cachedInput', price('cache_read_input_token_cost') ?? base?.cachedInput),
     ...optional('cacheWrite', price('cache_creation_input_token_cost') ?? base?.cacheWrite),
   }
@@ -99,20 +116,26 @@ function fromModelsDev(content: Json): PriceTable {
   const table: Record<string, ModelPrice> = {}
   for (const [provider, {models}] of Object.entries(content).map(([name, value]) => [name, recordOf(value)] as const)) {
     for (const [model, value] of Object.entries(recordOf(models))) {
-      const {input, output = 0, cache_read, cache_write} = recordOf(recordOf(value).cost)
-      if (!isPrice(input) || !isPrice(output)) continue
-      const price = {
-        input,
-        output,
-        ...optional('cachedInput', cache_read),
-        ...optional('cacheWrite', cache_write),
-      }
+      const cost = recordOf(recordOf(value).cost)
+      const prices = ofModelsDev(cost)
+      if (!prices || isFree(prices)) continue
+      const long = ofModelsDev(recordOf(cost.context_over_200k))
+      const price = {...prices, ...(long && {above: {tokens: 200_000, ...long}})}
       table[`${provider}/${model}`] = price
       table[model] = table[model] ? highest([table[model], price]) : price
     }
   }
   return table
 }
+
+function ofModelsDev({input, output = 0, reasoning = 0, cache_read, cache_write}: Json): TokenPrices | undefined {
+  if (!isPrice(input) || !isPrice(output) || !isPrice(reasoning)) return undefined
+  const cached = {...optional('cachedInput', cache_read), ...optional('cacheWrite', cache_write)}
+  return {input, output: Math.max(output, reasoning), ...cached}
+}
+
+/** Both files also write 0 for prices that they do not know, or that are not per token. */
+const isFree = ({input, output, perRequest = 0}: ModelPrice): boolean => input + output + perRequest === 0
 
 const optional = (name: string, value: unknown): object => (isPrice(value) ? {[name]: value} : {})
 

@@ -3,6 +3,7 @@ import {inspect} from 'node:util'
 import {anything, asyncProperty, assert as check, constantFrom, oneof, record, string} from 'fast-check'
 import {afterEach, beforeEach, describe, expect, it} from 'vitest'
 import {hashKey} from '../../src/lib/adapters/express.js'
+import {limitedFetch} from '../../src/lib/adapters/fetch.js'
 import type {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
 import {Scene} from '../helpers/limiter.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
@@ -121,6 +122,11 @@ describeOnEngine('adapters of HTTP servers with unusual input', () => {
         {entity: SECRET, consume: {rpm: Number.NaN}},
         'The request asks for an invalid amount.',
       ],
+      [
+        'an amount that is not even text',
+        {entity: SECRET, consume: {rpm: [{toString: undefined}]}},
+        'The request asks for an invalid amount.',
+      ],
       ['no amounts', {entity: SECRET, consume: undefined}, 'The request asks for an invalid amount.'],
     ])('refuses %s with 400', async (_what, next, detail) => {
       const {status, text, headers} = await send(next)
@@ -180,5 +186,44 @@ describeOnEngine('adapters of HTTP servers with unusual input', () => {
       expect(inspect(errors, {depth: 9})).toContain('No level has limits for entity (hidden) and resource gpt-9.')
       expect(inspect(errors, {depth: 9})).not.toContain(SECRET)
     })
+  })
+})
+
+describeOnEngine('calls to models with unusual input', () => {
+  const table = useTable()
+
+  it('are sent or refused, whatever the key, path, headers and body', async () => {
+    const scene = new Scene(table)
+    const limiter = scene.limiter({sleep: async () => {}})
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=1k/min', 'tpm=1M/min')
+    const send = limitedFetch(limiter, {
+      entity: ({headers}) => hashKey(headers.get('x-api-key')),
+      fetch: async () => new Response('{"usage": {"prompt_tokens": 5, "completion_tokens": 3}}'),
+    })
+    const statuses = new Set<number>()
+    const text = string({unit: 'binary', maxLength: 100})
+    const fields = ['messages', 'input', 'tools', 'max_tokens', 'max_completion_tokens', 'n', 'generationConfig']
+    const json = record(
+      {model: oneof(constantFrom('gpt-4'), anything()), ...Object.fromEntries(fields.map(name => [name, anything()]))},
+      {requiredKeys: []},
+    ).map(value => JSON.stringify(value, (_, part) => (typeof part === 'bigint' ? String(part) : part)))
+    await check(
+      asyncProperty(oneof(json, text), text, oneof(text, constantFrom('', 'sk-1')), async (body, path, key) => {
+        const url = `http://127.0.0.1/v1/${encodeURIComponent(Buffer.from(path).toString())}`
+        const headers = {'x-api-key': key.replace(/[^\u0020-\u007e]/g, '')}
+        const response = await send(url, {method: 'POST', body, headers})
+        statuses.add(response.status)
+      }),
+      {numRuns: 300},
+    )
+    for (const most of [
+      {max_tokens: 2e6},
+      ...[2 ** 53 - 1, -1, '9', 1e300, 0.5].map(n => ({max_tokens: 2 ** 53 - 1, n})),
+    ]) {
+      const body = JSON.stringify({model: 'gpt-4', ...most})
+      statuses.add((await send('http://127.0.0.1/v1', {method: 'POST', body, headers: {'x-api-key': 'sk-1'}})).status)
+    }
+    await limiter.close()
+    expect([...statuses].toSorted()).toEqual([200, 400, 429])
   })
 })

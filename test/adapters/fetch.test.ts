@@ -323,10 +323,11 @@ describeOnEngine('fetch', () => {
     expect(await charged()).toEqual({rpm: 1, tpm: 18})
   })
 
-  it('throws usage errors to the caller and sends nothing', async () => {
-    await expect(call('/v1/messages', 'usage', {}, {model: 'unconfigured'})).rejects.toMatchObject({
-      code: 'limits.missing',
-    })
+  it('refuses models without limits with 400, and throws if the resource of the options has none', async () => {
+    const refused = await call('/v1/messages', 'usage', {}, {model: 'unconfigured'})
+    expect(await refused.json()).toMatchObject({status: 400, detail: 'The requested resource is not available.'})
+    options = {...options, resource: 'unconfigured'}
+    await expect(call('/v1/messages', 'usage')).rejects.toMatchObject({code: 'limits.missing'})
     expect(server.paths).toEqual([])
   })
 })

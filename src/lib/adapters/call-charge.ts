@@ -2,7 +2,14 @@ import type {Consumption} from '../core/limits/limit.js'
 import type {Lease} from '../limiter/lease.js'
 import {guardedCallback} from '../limiter/observer.js'
 import {amountsBetween, type CallLimits, callAmounts} from './call-limits.js'
-import {createGuard, type DecisionOptions, type GuardLimiter, type GuardOutcome, type RefusedRequest} from './guard.js'
+import {
+  createGuard,
+  createServerGuard,
+  type DecisionOptions,
+  type GuardLimiter,
+  type GuardOutcome,
+  type RefusedRequest,
+} from './guard.js'
 import {type CallPrice, pricing} from './model-price.js'
 import {
   type ModelUsage,
@@ -116,10 +123,10 @@ export function createCallGuard<Call>(
     ...(settle && {settle}),
     ...(headers && {headers}),
   }
-  const ownGuard = createGuard<ChargedCall, string>(limiter, {
+  const ownGuard = createServerGuard<ChargedCall, string>(limiter, {
     ...rules,
     entity: call => call.entity,
-    resource: call => call.resource,
+    resource: typeof resource === 'string' ? resource : call => call.resource,
     consume: call => call.amounts,
   })
   const providerAmounts = (usage: ModelUsage) =>

@@ -110,16 +110,16 @@ export function createGuard<Request, Name extends string>(
   }
 }
 
-/** Like `createGuard`, for servers: what the client asks for must not look like a failure of the server. */
+/** Like `createGuard`, for servers and gateways: what the client asks for must not look like a failure of the server. */
 export function createServerGuard<Request, Name extends string>(
   limiter: GuardLimiter<Name>,
   options: GuardOptions<Request, Name>,
-): (request: Request, signal?: AbortSignal) => Promise<GuardOutcome> {
+): (request: Request, signal?: AbortSignal, waitMs?: number) => Promise<GuardOutcome> {
   const {resource, consume} = options
   const guard = createGuard(limiter, options)
-  return async (request, signal) => {
+  return async (request, signal, waitMs) => {
     try {
-      return await guard(request, signal)
+      return await guard(request, signal, waitMs)
     } catch (error) {
       const code = error instanceof ZaelError ? error.code : undefined
       if (typeof consume === 'function' && (code === 'request.amount' || code === 'name.invalid')) {

@@ -300,8 +300,7 @@ export type Consumption<Name extends string = string> = string extends Name
 export function checkConsumption(consume: Consumption): Map<string, bigint> {
   const amounts = signedAmountsOf(consume)
   for (const [name, milli] of amounts) {
-    if (milli < 0n)
-      throw invalidAmount(name, consume[name] as number, 'must be at least 0', 'Use release() to refund tokens.')
+    if (milli < 0n) throw invalidAmount(name, consume[name], 'must be at least 0', 'Use release() to refund tokens.')
   }
   return amounts
 }
@@ -322,10 +321,12 @@ export function signedAmountsOf(deltas: Consumption): Map<string, bigint> {
   return amounts
 }
 
-function invalidAmount(name: string, tokens: number, why: string, hint?: string): InvalidInput {
+function invalidAmount(name: string, tokens: unknown, why: string, hint?: string): InvalidInput {
+  // Some objects cannot be converted to text.
+  const shown = typeof tokens === 'object' && tokens !== null ? 'an object' : String(tokens)
   return new InvalidInput(
     'request.amount',
-    `The amount of "${name}" ${why}, not ${tokens}.`,
+    `The amount of "${name}" ${why}, not ${shown}.`,
     hint === undefined ? {} : {hint},
   )
 }

@@ -19,7 +19,7 @@ try {
   say(`${machineLine(environment.engineName)}\n`)
   say(await compareOneCall(environment, isQuick ? 1 : 3, isQuick ? 200 : 600))
   say('')
-  say(await measureStubbed(isQuick ? 1 : 5, isQuick ? 200 : 600))
+  say(await measureStubbed(isQuick ? 2 : 20, isQuick ? 100 : 150))
   say('')
   say(await pressHotBucket(environment, isQuick ? 300 : 1500))
   say(`\n${((performance.now() - startedMs) / 1000).toFixed(0)} s`)

@@ -20,8 +20,11 @@ interface CircuitOptions {
 
 /** Answers requests at once while the table answers nothing. Any answer closes it, be it to a probe or a settlement. */
 export class Circuit {
+  /** Calls sent so far. */
+  calls = 0
+  /** Calls that the table has answered; for `noteFailure`. */
+  answers = 0
   readonly #options: CircuitOptions
-  #answers = 0
   #failures = 0
   /** The error of all requests while open. */
   #error: Unavailable | undefined
@@ -32,10 +35,11 @@ export class Circuit {
     this.#options = options
   }
 
-  /** Counts answers. Adds nothing to the time of a call. */
+  /** Counts calls and answers. Adds nothing to the time of a call. */
   watching(transport: Transport): Transport {
     return {
       send: (operation, input, options) => {
+        this.calls++
         const answer = transport.send(operation, input, options)
         answer.then(this.#noteAnswer, this.#noteError)
         return answer
@@ -47,11 +51,6 @@ export class Circuit {
     return this.#error && performance.now() < this.#trustedUntilMs ? 'open' : 'closed'
   }
 
-  /** Answers of the table so far; for `noteFailure`. */
-  get answers(): number {
-    return this.#answers
-  }
-
   /** Throws if open. */
   check(): void {
     if (this.#error && this.state === 'open') throw this.#error
@@ -59,7 +58,7 @@ export class Circuit {
 
   /** A request failed. Counts if the table has answered no call since it began, when `answers` was read. */
   noteFailure(error: unknown, answers: number): void {
-    const isUnanswered = isOutage(error) && !(error instanceof Throttled) && answers === this.#answers
+    const isUnanswered = isOutage(error) && !(error instanceof Throttled) && answers === this.answers
     if (!isUnanswered || error === this.#error) return
     this.#failures++
     if (this.#failures < MOST_FAILURES || this.#timer) return
@@ -89,7 +88,7 @@ export class Circuit {
   }
 
   readonly #noteAnswer = (): void => {
-    this.#answers++
+    this.answers++
     this.#failures = 0
     if (this.#error) this.end()
   }

@@ -1,5 +1,4 @@
 import type {Consumption} from '../core/limits/limit.js'
-import type {Transport} from '../dynamo/transport.js'
 import type {Circuit} from './circuit.js'
 import {balancesOfDecision} from './decision.js'
 import type {Lease} from './lease.js'
@@ -15,10 +14,14 @@ interface ObservedRequest<Name extends string> {
 export class DecisionObserver {
   readonly #onDecision: (event: DecisionEvent) => void
   readonly #namespace: string
-  readonly #circuit: Pick<Circuit, 'state'>
-  #calls = 0
+  readonly #circuit: Pick<Circuit, 'state' | 'calls'>
+  #callsReported = 0
 
-  constructor(onDecision: (event: DecisionEvent) => unknown, namespace: string, circuit: Pick<Circuit, 'state'>) {
+  constructor(
+    onDecision: (event: DecisionEvent) => unknown,
+    namespace: string,
+    circuit: Pick<Circuit, 'state' | 'calls'>,
+  ) {
     this.#onDecision = guardedCallback('onDecision', onDecision)
     this.#namespace = namespace
     this.#circuit = circuit
@@ -29,15 +32,6 @@ export class DecisionObserver {
     return performance.now()
   }
 
-  counting(transport: Transport): Transport {
-    return {
-      send: (operation, input, options) => {
-        this.#calls++
-        return transport.send(operation, input, options)
-      },
-    }
-  }
-
   /** `startedMs` comes from `now()`. `lease`: if admitted. Whatever the callback does, the decision stands. */
   report<Name extends string>(
     request: ObservedRequest<Name>,
@@ -46,19 +40,12 @@ export class DecisionObserver {
     waitedMs: number,
     startedMs: number,
   ): void {
-    const {state} = this.#circuit
-    const event = new ReportedDecision(
-      this.#namespace,
-      request,
-      summary,
-      lease,
-      waitedMs,
-      startedMs,
-      this.#calls,
-      state,
+    const {state, calls} = this.#circuit
+    const newCalls = calls - this.#callsReported
+    this.#callsReported = calls
+    this.#onDecision(
+      new ReportedDecision(this.#namespace, request, summary, lease, waitedMs, startedMs, newCalls, state),
     )
-    this.#calls = 0
-    this.#onDecision(event)
   }
 }
 

@@ -105,8 +105,7 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
     const probe = () => pingTable(this.#table, this.#lookup.pingKey, {timeoutMs: probeTimeoutMs})
     this.#circuit = new Circuit({probe, probeTimeoutMs, random: table.backoff.random})
     this.#observer = onDecision && new DecisionObserver(onDecision, shownNamespace, this.#circuit)
-    const counted = this.#observer?.counting(table.transport) ?? table.transport
-    this.#table = {...table, transport: this.#circuit.watching(counted)}
+    this.#table = {...table, transport: this.#circuit.watching(table.transport)}
     this.#closeTable = close
     this.#lookup = new NamespaceLookup(this.#table, this.#settings, options, this.#reads.signal)
   }

@@ -1,4 +1,4 @@
-import type {AttributeValue, Item} from '../schema/attribute-value.js'
+import {type AttributeValue, type Item, n, s} from '../schema/attribute-value.js'
 
 interface Placeholders {
   ExpressionAttributeNames: Record<string, string> | undefined
@@ -96,6 +96,10 @@ export class ExpressionBuilder {
     return this
   }
 
+  store(attribute: string, value: AttributeValue | undefined): this {
+    return value === undefined ? this.remove(attribute) : this.set(attribute, value)
+  }
+
   delete(attribute: string, elements: AttributeValue): this {
     this.#delete = appended(this.#delete, `${this.name(attribute)} ${this.value(elements)}`)
     return this
@@ -104,6 +108,13 @@ export class ExpressionBuilder {
   condition(expression: string): this {
     this.#conditions.push(expression)
     return this
+  }
+
+  /** The attribute has this value; `undefined`: the item does not have it. */
+  require(attribute: string, value: string | number | bigint | undefined): this {
+    const stored = this.name(attribute)
+    if (value === undefined) return this.condition(`attribute_not_exists(${stored})`)
+    return this.condition(`${stored}=${this.value(typeof value === 'string' ? s(value) : n(value))}`)
   }
 
   keyCondition(expression: string): this {

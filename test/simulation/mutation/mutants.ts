@@ -84,11 +84,7 @@ export const MUTANTS: readonly Mutant[] = [
     ['the overflow can be taken too', 'first?.earliestRefillMs ?? nowMs', '0 * (first?.earliestRefillMs ?? nowMs)'],
   ]),
   ...inFunction('admissionUpdate', [
-    [
-      'a bypassed request is counted by a late attempt as well',
-      'requireLimitsRevision',
-      'isBypassed || requireLimitsRevision',
-    ],
+    ['a bypassed request is counted by a late attempt as well', 'e.require', 'isBypassed || e.require'],
     ['a bypass does not end'],
   ]),
   ...inFunction('adjustUpdate', [['a refund goes to a bucket that did not give the tokens']]),
@@ -177,7 +173,7 @@ export const MUTANTS: readonly Mutant[] = [
     ['a write does not ask whether the switch was thrown', '!seen?.isDisabled', 'seen?.isDisabled && !seen'],
   ]),
   ...inFunction('planKinds', [
-    ['a changed kind of limit is not stored', 'store(e, attribute, value)', 'void [attribute, value]'],
+    ['a changed kind of limit is not stored', 'e.store(attribute, value)', 'void [attribute, value]'],
   ]),
   ...inFunction('grantOfShard', [
     ['a missing shard is granted tokens that another shard holds for it', 'isInPeriod', '!isInPeriod'],

@@ -6,7 +6,6 @@ import {attributes} from '../../schema/attributes.js'
 import {limitAttribute, markAttribute} from '../../schema/bucket-record.js'
 import {kindAttribute} from '../../schema/kind-attributes.js'
 import type {NamespaceTable} from '../table/table.js'
-import {requireNumber} from './kind-write.js'
 import {
   addConsumption,
   type BucketAddress,
@@ -14,8 +13,6 @@ import {
   countRequests,
   countWrite,
   markedUpdate,
-  requireLimitsRevision,
-  requireText,
   type WriteMark,
 } from './writes.js'
 
@@ -53,11 +50,11 @@ export function adjustUpdate(
   const {returns, ttlSeconds, requests = 0, isBypassed = false} = options
   const e = new ExpressionBuilder()
   if (ttlSeconds !== undefined) e.set(names.expiresAt, n(ttlSeconds))
-  requireLimitsRevision(e, options)
+  e.require(names.limitsRevision, options.limitsRevision)
   if (returns) {
     requireSlot(e, returns, mark)
     // Planted fault: a refund goes to a bucket that did not give the tokens
-    if (!isBypassed) requireText(e, names.incarnation, returns.incarnation)
+    if (!isBypassed) e.require(names.incarnation, returns.incarnation)
     requirePeriodsAndRoom(e, returns)
   }
   for (const [name, milli] of deltas) {
@@ -83,7 +80,7 @@ export function requireReturnTarget(
 ): void {
   // Planted fault: a refund batched with a request is applied twice when the request is delivered twice
   requireSlot(e, target, mark)
-  requireText(e, names.incarnation, target.incarnation)
+  e.require(names.incarnation, target.incarnation)
   requirePeriodsAndRoom(e, target)
   for (const name of returned) {
     if (!target.periods.has(name)) requireRate(e, name)
@@ -93,7 +90,7 @@ export function requireReturnTarget(
 
 /** A second delivery finds the slot changed, so it refunds nothing. A repetition requires the slot anyway. */
 function requireSlot(e: ExpressionBuilder, {slotMark}: ReturnTarget, {slot, repeats}: WriteMark): void {
-  if (!repeats) requireText(e, markAttribute(slot), slotMark)
+  if (!repeats) e.require(markAttribute(slot), slotMark)
 }
 
 /** Otherwise the write would restore a removed limit as counters without parameters. */
@@ -110,7 +107,7 @@ function requirePeriodsAndRoom(e: ExpressionBuilder, {periods, validUntilMs, hig
   for (const [name, milli] of highestMilli ?? [])
     e.condition(`${e.name(limitAttribute(name, 'tokens'))} <= ${e.value(n(milli))}`)
   for (const [name, period] of periods) requirePeriod(e, name, period)
-  if (periods.size > 0) requireNumber(e, names.validUntil, validUntilMs)
+  if (periods.size > 0) e.require(names.validUntil, validUntilMs)
 }
 
 function requirePeriod(
@@ -118,7 +115,7 @@ function requirePeriod(
   name: string,
   {endMs, resetNumber, startMs, isSession}: QuotaPeriod,
 ): void {
-  if (isSession) requireNumber(e, kindAttribute(name, 'sessionStart'), startMs)
-  else requireNumber(e, kindAttribute(name, 'resetNumber'), resetNumber)
+  if (isSession) e.require(kindAttribute(name, 'sessionStart'), startMs)
+  else e.require(kindAttribute(name, 'resetNumber'), resetNumber)
   if (endMs !== undefined) e.condition(`${e.name(names.refilledAt)} < ${e.value(n(endMs))}`)
 }

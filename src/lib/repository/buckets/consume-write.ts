@@ -11,7 +11,6 @@ import {type BucketRecord, limitAttribute} from '../../schema/bucket-record.js'
 import {kindAttribute} from '../../schema/kind-attributes.js'
 import type {NamespaceTable} from '../table/table.js'
 import {type ReturnTarget, requireReturnTarget} from './adjust-write.js'
-import {requireEnabled, requireValidity} from './kind-write.js'
 import {
   type BucketAddress,
   type BucketUpdate,
@@ -19,10 +18,9 @@ import {
   countWrite,
   markedUpdate,
   refuseExpired,
-  requireCapacity,
-  requireLimitsRevision,
+  requireEnabled,
   requireShardCount,
-  setOrRemove,
+  requireValidity,
   type WriteMark,
 } from './writes.js'
 
@@ -96,7 +94,7 @@ export function admissionUpdate(
   if (bounds.length > 0) e.condition(bounds.map(each => spellBounds(e, each)).join(' OR '))
   if (shardCount !== undefined) requireShardCount(e, shardCount)
   // Planted fault: a bypassed request is counted by a late attempt as well
-  if (seen) requireLimitsRevision(e, seen)
+  if (seen) e.require(names.limitsRevision, seen.limitsRevision)
   else {
     // A late attempt must not find tokens refilled since, nor an instant that was set back (decision 26).
     const setBackFrom = e.name(names.setBackFrom)
@@ -114,7 +112,7 @@ export function admissionUpdate(
     // Fractions are valid only for the instant they were stored with.
     e.remove(names.remainders)
   }
-  if (ttlSeconds !== undefined) setOrRemove(e, names.expiresAt, ttlSeconds === null ? undefined : n(ttlSeconds))
+  if (ttlSeconds !== undefined) e.store(names.expiresAt, ttlSeconds === null ? undefined : n(ttlSeconds))
   if (write.repairsPressure)
     e.copy(limitAttribute(WRITE_PRESSURE_LIMIT, 'tokens'), limitAttribute(WRITE_PRESSURE_LIMIT, 'capacity'))
   countWrite(e)
@@ -133,11 +131,10 @@ function spellLimit(
   else if (addMilli !== 0n) e.add(tokens, n(addMilli))
   // Planted fault: charges of requests are not counted
   if (countedMilli !== 0n) e.add(limitAttribute(name, 'consumed'), n(countedMilli))
-  if (rate) requireCapacity(e, name, rate)
+  if (rate) e.require(limitAttribute(name, 'capacity'), rate.capacityMilli)
   if (rate && needsRefill) {
-    e.condition(`${e.name(limitAttribute(name, 'refillAmount'))} = ${e.value(n(rate.refillAmountMilli))}`)
-    if (rate.refillAmountMilli !== 0n)
-      e.condition(`${e.name(limitAttribute(name, 'refillPeriod'))} = ${e.value(n(rate.refillPeriodMs))}`)
+    e.require(limitAttribute(name, 'refillAmount'), rate.refillAmountMilli)
+    if (rate.refillAmountMilli !== 0n) e.require(limitAttribute(name, 'refillPeriod'), rate.refillPeriodMs)
   }
   if (isSoft) {
     e.condition(`attribute_exists(${e.name(tokens)})`)
@@ -154,11 +151,10 @@ function spellBounds(e: ExpressionBuilder, bounds: StateBounds): string {
   const terms: string[] = []
   if (earliestRefillMs !== undefined) terms.push(`${e.name(names.refilledAt)}>=${e.value(n(earliestRefillMs))}`)
   if (latestRefillMs !== undefined) terms.push(`${e.name(names.refilledAt)}<=${e.value(n(latestRefillMs))}`)
-  const compare = (name: string, operator: string, milli: bigint) =>
-    terms.push(`${e.name(limitAttribute(name, 'tokens'))}${operator}${e.value(n(milli))}`)
   // Planted fault: a bucket that is not full counts as full
-  for (const [name, milli] of lowestMilli) compare(name, '>=', milli)
-  for (const [name, milli] of highestMilli) compare(name, '<=', milli)
+  for (const [name, milli] of lowestMilli) terms.push(`${e.name(limitAttribute(name, 'tokens'))}>=${e.value(n(milli))}`)
+  for (const [name, milli] of highestMilli)
+    terms.push(`${e.name(limitAttribute(name, 'tokens'))}<=${e.value(n(milli))}`)
   return terms.join(' AND ')
 }
 

@@ -8,7 +8,7 @@ import {
 } from '../../core/buckets/bucket.js'
 import {hasCalendar, isBypassedAt, type LimitKind, sessionEndMs} from '../../core/limits/limit-kind.js'
 import type {ExpressionBuilder} from '../../dynamo/expression.js'
-import {type AttributeValue, n} from '../../schema/attribute-value.js'
+import {n} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
 import {encodeCalendars, encodeKindState, kindAttribute} from '../../schema/kind-attributes.js'
@@ -58,19 +58,19 @@ export function planKinds(e: ExpressionBuilder, plan: BucketPlan, isUsed: boolea
   const after = limitsAfter(plan)
   const isPlain = !hasKinds(after) && !hasKinds(record.state)
   if (isPlain && record.validUntilMs === undefined) {
-    if (isUsed) requireNumber(e, names.validUntil, undefined)
+    if (isUsed) e.require(names.validUntil, undefined)
     return
   }
   const untilMs = plannedValidity(plan, after)
   // Must not hide a limit change that another client has announced since.
-  requireNumber(e, names.validUntil, record.validUntilMs)
-  if (untilMs !== record.validUntilMs) store(e, names.validUntil, untilMs === undefined ? undefined : n(untilMs))
+  e.require(names.validUntil, record.validUntilMs)
+  if (untilMs !== record.validUntilMs) e.store(names.validUntil, untilMs === undefined ? undefined : n(untilMs))
   if (isPlain) return
   for (const [name, change] of changes) planKind(e, name, change, record)
   if (![...changes].some(([name, change]) => isRedefined(name, change, record))) return
   const kinds = new Map([...after.limits].map(([name, {kind}]) => [name, kind]))
   // Planted fault: a changed kind of limit is not stored
-  for (const [attribute, value] of encodeCalendars(kinds)) store(e, attribute, value)
+  for (const [attribute, value] of encodeCalendars(kinds)) e.store(attribute, value)
 }
 
 function planKind(e: ExpressionBuilder, name: string, {kind, after}: PlannedLimit, {state}: BucketRecord): void {
@@ -84,12 +84,12 @@ function planKind(e: ExpressionBuilder, name: string, {kind, after}: PlannedLimi
   const session = before?.quota?.session
   if (session) {
     // Another shard may have opened a window since, or another client may have changed the kind of quota.
-    requireNumber(e, kindAttribute(name, 'sessionStart'), session.startMs)
-    requireNumber(e, kindAttribute(name, 'sessionSeconds'), session.lengthMs / 1000)
+    e.require(kindAttribute(name, 'sessionStart'), session.startMs)
+    e.require(kindAttribute(name, 'sessionSeconds'), session.lengthMs / 1000)
   }
   const stored = encodeKindState(name, before)
   for (const [attribute, value] of encodeKindState(name, after.kind)) {
-    if (JSON.stringify(value) !== JSON.stringify(stored.get(attribute))) store(e, attribute, value)
+    if (JSON.stringify(value) !== JSON.stringify(stored.get(attribute))) e.store(attribute, value)
   }
 }
 
@@ -106,35 +106,6 @@ function storedKind(name: string, kind: LimitKind, {limits}: BucketState): strin
 function isRedefined(name: string, {kind, after}: PlannedLimit, {state}: BucketRecord): boolean {
   const before: LimitKind | undefined = state.limits.get(name)?.kind
   return before?.definition !== (kind === 'remove' ? undefined : after.kind?.definition)
-}
-
-function store(e: ExpressionBuilder, attribute: string, value: AttributeValue | undefined): void {
-  if (value === undefined) e.remove(attribute)
-  else e.set(attribute, value)
-}
-
-export function requireNumber(e: ExpressionBuilder, attribute: string, value: number | undefined): void {
-  const stored = e.name(attribute)
-  e.condition(value === undefined ? `attribute_not_exists(${stored})` : `${stored} = ${e.value(n(value))}`)
-}
-
-/** No calendar has changed the bucket up to now, and no client asks zael to read the configuration first. */
-export function requireValidity(
-  e: ExpressionBuilder,
-  nowMs: number,
-  {seen, isScheduled = false}: {readonly seen?: BucketRecord | undefined; readonly isScheduled?: boolean | undefined},
-): void {
-  const stored = e.name(names.validUntil)
-  const isExpected = isScheduled || seen?.validUntilMs !== undefined
-  // Planted fault: a charge does not ask whether a calendar has changed something
-  e.condition(isExpected ? `${stored}>${e.value(n(nowMs))}` : `attribute_not_exists(${stored})`)
-}
-
-/** Not disabled or bypassed since it was seen: other clients then stamp neither refill instant nor revision. */
-export function requireEnabled(e: ExpressionBuilder, seen?: Pick<BucketRecord, 'isDisabled' | 'bypassUntilMs'>): void {
-  // Planted fault: a write does not ask whether the switch was thrown
-  if (!seen?.isDisabled) e.condition(`attribute_not_exists(${e.name(names.disabled)})`)
-  if (seen?.bypassUntilMs === undefined) e.condition(`attribute_not_exists(${e.name(names.bypass)})`)
 }
 
 /**
@@ -157,14 +128,4 @@ export function stampBypass(
   // An expired stamp may have another type than number.
   const isLive = isBypassedAt(seen, nowMs)
   e.condition(isLive ? `${stored} = ${e.value(n(seen.bypassUntilMs))}` : `NOT (${stored} > ${e.value(n(nowMs))})`)
-}
-
-/** Also requires unchanged validity and bypass instants: otherwise a copy of the bucket would be wrong. */
-export function requireOpen(
-  e: ExpressionBuilder,
-  seen: Pick<BucketRecord, 'validUntilMs' | 'isDisabled' | 'bypassUntilMs'>,
-): void {
-  requireEnabled(e, seen)
-  if (seen.bypassUntilMs !== undefined) requireNumber(e, names.bypass, seen.bypassUntilMs)
-  requireNumber(e, names.validUntil, seen.validUntilMs)
 }

@@ -30,9 +30,8 @@ import {kindAttribute} from '../../schema/kind-attributes.js'
 import type {NamespaceTable} from '../table/table.js'
 import {type TransactItem, transact} from '../table/transact.js'
 import {requireSupported} from '../table/unsupported-feature.js'
-import {requireNumber, requireOpen} from './kind-write.js'
 import {isFirstOfSeveral, type SeenBucket} from './plan.js'
-import {countWrite, requireFamily, requireLimitsRevision, requireShardCount} from './writes.js'
+import {countWrite, requireFamily, requireOpen, requireShardCount} from './writes.js'
 
 const names = attributes.bucket
 
@@ -123,12 +122,12 @@ async function divideGrants(table: NamespaceTable, records: readonly BucketRecor
     if (divided.length === 0) continue
     const e = new ExpressionBuilder().set(names.limitsRevision, newRevision(table))
     requireShardCount(e, shardCount)
-    requireLimitsRevision(e, record)
+    e.require(names.limitsRevision, record.limitsRevision)
     for (const name of divided) {
       const limit = state.limits.get(name) as BucketLimit
       const tk = e.name(limitAttribute(name, 'tokens'))
       e.condition(`${tk} <= ${e.value(n(limit.tokensMilli))}`)
-      requireNumber(e, kindAttribute(name, 'grantCount'), limit.kind?.quota?.grantCount)
+      e.require(kindAttribute(name, 'grantCount'), limit.kind?.quota?.grantCount)
       storeGrant(e, name, grantedFor(limit, shardCount))
     }
     const Key = wireKey(keys.bucket(table.namespace, entity, resource, shard))
@@ -265,7 +264,7 @@ function moveTokens(
   // The new shard starts at the donor's refill instant: a refill of the donor since would count twice.
   give.condition(`${give.name(names.refilledAt)} = ${give.value(n(donor.state.refilledAtMs))}`)
   give.condition(`${give.name(names.shardCount)} = ${give.value(n(donor.shardCount))}`)
-  requireLimitsRevision(give, donor)
+  give.require(names.limitsRevision, donor.limitsRevision)
   requireFamily(give, donor)
   requireOpen(give, donor)
   if (shardCount !== donor.shardCount)

@@ -1,7 +1,6 @@
 import type {Amounts, BucketLimit} from '../../core/buckets/bucket.js'
 import {isSoftAt, STAMP_MS} from '../../core/limits/limit-kind.js'
 import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
-import type {Rate} from '../../core/token-math.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import type {OperationInput} from '../../dynamo/transport.js'
 import {type AttributeValue, bool, type Item, n, readString, s} from '../../schema/attribute-value.js'
@@ -21,7 +20,7 @@ import {keys, wireKey, withoutKey} from '../../schema/keys.js'
 import {encodeFeedback, feedbackAttribute, type StoredFeedback} from '../../schema/kind-attributes.js'
 import {bucketRefusals, type RefusalCounts} from '../../schema/refusal-counts.js'
 import type {NamespaceTable, Table} from '../table/table.js'
-import {expiryOfPeriod, planKinds, requireEnabled, requireNumber, stampBypass} from './kind-write.js'
+import {expiryOfPeriod, planKinds, stampBypass} from './kind-write.js'
 import {type BucketPlan, ceilingOf, changesLimits, type PlannedLimit, rulesAt} from './plan.js'
 
 const names = attributes.bucket
@@ -131,7 +130,7 @@ export function plannedUpdate(
   // A split keeps the refill instant, but changes this shard's share.
   requireShardCount(e, record.shardCount)
   // Planted fault: a rewrite does not check whether the limits have changed
-  requireLimitsRevision(e, record)
+  e.require(names.limitsRevision, record.limitsRevision)
   // The tokens may belong to a request that was counted elsewhere: on another shard, or earlier.
   const takesTokens = [...write.amounts.values()].some(milli => milli > 0n)
   const isUsed = takesTokens || (write.requests ?? 0) > 0 || write.isCompared === true
@@ -153,9 +152,9 @@ export function plannedUpdate(
   }
   planKinds(e, plan, isUsed)
   countRequests(e, write.requests ?? 0)
-  setOrRemove(e, names.remainders, remaindersOf(plan))
+  e.store(names.remainders, remaindersOf(plan))
   const {ttlSeconds = expiryOfPeriod(plan)} = write
-  if (ttlSeconds !== undefined) setOrRemove(e, names.expiresAt, ttlSeconds === null ? undefined : n(ttlSeconds))
+  if (ttlSeconds !== undefined) e.store(names.expiresAt, ttlSeconds === null ? undefined : n(ttlSeconds))
   if (write.family) storeFamily(e, write.family, record)
   for (const [name, feedback] of write.feedback ?? []) e.set(feedbackAttribute(name), encodeFeedback(feedback))
   // A reset or top-up voids older plans. So does feedback by a slow clock, which leaves the refill instant.
@@ -210,8 +209,9 @@ function guardLimit(
   const {state} = seen.record
   const stored = state.limits.get(name)
   // Other clients lower it without a new revision (S9).
+  const usesCapacity = milli > 0n || change.creditMilli > 0n || change.parametersChanged
   // Planted fault: a rewrite does not ask whether another client has lowered the capacity
-  if (stored && (milli > 0n || change.creditMilli > 0n || change.parametersChanged)) requireCapacity(e, name, stored)
+  if (stored && usesCapacity) e.require(limitAttribute(name, 'capacity'), stored.capacityMilli)
   // Before or after the change: the credit was cut at the capacity in force until now.
   const ruleMs = rulesAt(change.after, plan)
   const ceilings = [change.after, stored ?? change.after].map(limit => ceilingOf(name, limit, seen.record, ruleMs))
@@ -234,10 +234,6 @@ function guardLimit(
   // Others may have refunded since: the credit must not exceed the capacity.
   const highest = ceilings.map(each => each - change.creditMilli).reduce((a, b) => (a < b ? a : b))
   e.condition(`${e.name(tk)} <= ${e.value(n(highest > stored.tokensMilli ? highest : stored.tokensMilli))}`)
-}
-
-export function requireCapacity(e: ExpressionBuilder, name: string, {capacityMilli}: Rate): void {
-  e.condition(`${e.name(limitAttribute(name, 'capacity'))} = ${e.value(n(capacityMilli))}`)
 }
 
 /** Refunds to the previous period must not be carried into the new one. */
@@ -269,22 +265,20 @@ export function countRequests(e: ExpressionBuilder, requests: number): void {
   if (requests !== 0) e.add(names.requests, n(requests))
 }
 
-export function setOrRemove(e: ExpressionBuilder, name: string, value: AttributeValue | undefined): void {
-  if (value === undefined) e.remove(name)
-  else e.set(name, value)
-}
-
 /** Refuses an expired bucket that DynamoDB has not deleted yet. A seen one must still have an expiry, or none. */
 export function refuseExpired(e: ExpressionBuilder, nowMs: number, seen?: Pick<BucketRecord, 'ttlSeconds'>): void {
   const expiresAt = e.name(names.expiresAt)
-  const isAhead = () => `${expiresAt}>${e.value(n(Math.floor(nowMs / 1000)))}`
-  if (seen?.ttlSeconds !== undefined) e.condition(isAhead())
-  else e.condition(`attribute_not_exists(${expiresAt})${seen ? '' : ` OR ${isAhead()}`}`)
+  if (seen && seen.ttlSeconds === undefined) {
+    e.condition(`attribute_not_exists(${expiresAt})`)
+    return
+  }
+  const isAhead = `${expiresAt}>${e.value(n(Math.floor(nowMs / 1000)))}`
+  e.condition(seen ? isAhead : `attribute_not_exists(${expiresAt}) OR ${isAhead}`)
 }
 
 export function storeFamily(e: ExpressionBuilder, family: Family, seen: Family): void {
   e.set(names.cascade, bool(family.cascade))
-  setOrRemove(e, names.parent, family.parent === undefined ? undefined : s(family.parent))
+  e.store(names.parent, family.parent === undefined ? undefined : s(family.parent))
   const generation = family.parentGeneration && generationAttributes(family.parentGeneration)
   for (const [name, value] of Object.entries(generation ?? {})) e.set(name, value)
   requireFamily(e, seen)
@@ -295,9 +289,9 @@ export function requireFamily(e: ExpressionBuilder, {cascade, parent, parentGene
   const stored = e.name(names.cascade)
   const isSame = `${stored} = ${e.value(bool(cascade))}`
   e.condition(cascade ? isSame : `attribute_not_exists(${stored}) OR ${isSame}`)
-  requireText(e, names.parent, parent)
-  requireNumber(e, names.parentGeneration, parentGeneration?.moves)
-  requireText(e, names.parentIncarnation, parentGeneration?.incarnation)
+  e.require(names.parent, parent)
+  e.require(names.parentGeneration, parentGeneration?.moves)
+  e.require(names.parentIncarnation, parentGeneration?.incarnation)
 }
 
 /** Clients that do not shard omit the count. */
@@ -307,17 +301,33 @@ export function requireShardCount(e: ExpressionBuilder, count: number): void {
   e.condition(count === 1 ? `attribute_not_exists(${stored}) OR ${isSame}` : isSame)
 }
 
-/** Limits and family are unchanged since they were seen; older plans are void (decision 25). */
-export function requireLimitsRevision(
+/** No calendar has changed the bucket up to now, and no client asks zael to read the configuration first. */
+export function requireValidity(
   e: ExpressionBuilder,
-  {limitsRevision}: Pick<BucketRecord, 'limitsRevision'>,
+  nowMs: number,
+  {seen, isScheduled = false}: {readonly seen?: BucketRecord | undefined; readonly isScheduled?: boolean | undefined},
 ): void {
-  requireText(e, names.limitsRevision, limitsRevision)
+  const stored = e.name(names.validUntil)
+  const isExpected = isScheduled || seen?.validUntilMs !== undefined
+  // Planted fault: a charge does not ask whether a calendar has changed something
+  e.condition(isExpected ? `${stored}>${e.value(n(nowMs))}` : `attribute_not_exists(${stored})`)
 }
 
-export function requireText(e: ExpressionBuilder, attribute: string, value: string | undefined): void {
-  const stored = e.name(attribute)
-  e.condition(value === undefined ? `attribute_not_exists(${stored})` : `${stored}=${e.value(s(value))}`)
+/** Not disabled or bypassed since it was seen: other clients then stamp neither refill instant nor revision. */
+export function requireEnabled(e: ExpressionBuilder, seen?: Pick<BucketRecord, 'isDisabled' | 'bypassUntilMs'>): void {
+  // Planted fault: a write does not ask whether the switch was thrown
+  if (!seen?.isDisabled) e.condition(`attribute_not_exists(${e.name(names.disabled)})`)
+  if (seen?.bypassUntilMs === undefined) e.condition(`attribute_not_exists(${e.name(names.bypass)})`)
+}
+
+/** Also requires unchanged validity and bypass instants: otherwise a copy of the bucket would be wrong. */
+export function requireOpen(
+  e: ExpressionBuilder,
+  seen: Pick<BucketRecord, 'validUntilMs' | 'isDisabled' | 'bypassUntilMs'>,
+): void {
+  requireEnabled(e, seen)
+  if (seen.bypassUntilMs !== undefined) e.require(names.bypass, seen.bypassUntilMs)
+  e.require(names.validUntil, seen.validUntilMs)
 }
 
 export function markedUpdate(
@@ -334,9 +344,12 @@ export function markedUpdate(
   // Planted fault: a repetition leaves the first try valid
   if (isRevision || repeats) e.set(names.limitsRevision, s(nonce))
   // Planted fault: a repetition is not recognised
-  if (repeats) requireText(e, attribute, repeats.slotMark)
+  if (repeats) e.require(attribute, repeats.slotMark)
+  const stored = e.name(attribute)
+  // A second delivery finds its own mark or a later one of its process. Another process that shares the slot may hide it.
+  const isEarlier = `attribute_not_exists(${stored}) OR ${stored}<${e.value(s(nonce))}`
   // Planted fault: a write that is delivered twice is applied twice
-  if (!repeats && upTo !== undefined) refuseLater(e, attribute, nonce, upTo)
+  if (!repeats && upTo !== undefined) e.condition(`${isEarlier} OR ${stored}>${e.value(s(upTo))}`)
   return {
     TableName: table.name,
     Key: wireKey(keys.bucket(table.namespace, address.entity, address.resource, address.shard)),
@@ -344,14 +357,6 @@ export function markedUpdate(
     ReturnValues: 'ALL_NEW',
     ReturnValuesOnConditionCheckFailure: 'ALL_OLD',
   }
-}
-
-/**
- * A second delivery finds its own mark or a later one of its process. Another process that shares the slot may hide it.
- */
-function refuseLater(e: ExpressionBuilder, attribute: string, nonce: string, upTo: string): void {
-  const stored = e.name(attribute)
-  e.condition(`attribute_not_exists(${stored}) OR ${stored}<${e.value(s(nonce))} OR ${stored}>${e.value(s(upTo))}`)
 }
 
 function countRefusals(e: ExpressionBuilder, refusals: RefusalCounts): void {
@@ -368,7 +373,7 @@ export function refusalUpdate(
   mark: WriteMark,
 ): BucketUpdate {
   const e = new ExpressionBuilder()
-  requireLimitsRevision(e, seen)
+  e.require(names.limitsRevision, seen.limitsRevision)
   e.condition(`attribute_exists(${e.name(attributes.bucket.refilledAt)})`)
   return markedUpdate(table, address, e, mark)
 }
@@ -395,6 +400,6 @@ export function stampUpdate(
   if (access === 'bypass') e.set(names.bypass, n(Math.min(readAtMs + STAMP_MS, untilMs)))
   else e.remove(names.bypass)
   e.condition(`attribute_exists(${e.name(names.refilledAt)})`)
-  if (seen) requireLimitsRevision(e, seen)
+  if (seen) e.require(names.limitsRevision, seen.limitsRevision)
   return markedUpdate(table, address, e, mark, {isRevision: true})
 }

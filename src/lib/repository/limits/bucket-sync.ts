@@ -9,14 +9,7 @@ import {type Family, familyOf, isOlderGeneration, isSameFamily} from '../../sche
 import {keys} from '../../schema/keys.js'
 import {addressOf, Buckets, bucketsOfScope} from '../buckets/buckets.js'
 import {type RewriteOutcome, stampStoredBucket} from '../buckets/rewrite.js'
-import {
-  type BucketUpdate,
-  markedUpdate,
-  requireLimitsRevision,
-  stampUpdate,
-  storeFamily,
-  type WriteMark,
-} from '../buckets/writes.js'
+import {type BucketUpdate, markedUpdate, stampUpdate, storeFamily, type WriteMark} from '../buckets/writes.js'
 import {getItem, type NamespaceTable} from '../table/table.js'
 import {UnsupportedFeature} from '../table/unsupported-feature.js'
 import {ConfigCache} from './cache.js'
@@ -184,7 +177,7 @@ export const familySync: BucketSync = {align: alignFamily, isThorough: true}
 function familyUpdate(table: NamespaceTable, record: BucketRecord, family: Family, mark: WriteMark): BucketUpdate {
   const e = new ExpressionBuilder()
   storeFamily(e, family, record)
-  requireLimitsRevision(e, record)
+  e.require(attributes.bucket.limitsRevision, record.limitsRevision)
   e.condition(`attribute_exists(${e.name(attributes.bucket.refilledAt)})`)
   return markedUpdate(table, record, e, mark, {isRevision: true})
 }

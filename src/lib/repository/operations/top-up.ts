@@ -11,7 +11,7 @@ import type {BucketRecord, Residue} from '../../schema/bucket-record.js'
 import {decodeEntity} from '../../schema/entity-record.js'
 import {familyOf, readGeneration} from '../../schema/family.js'
 import {keys, wireKey} from '../../schema/keys.js'
-import {requireNumber, validityOf} from '../buckets/kind-write.js'
+import {validityOf} from '../buckets/kind-write.js'
 import {
   type BucketPlan,
   ceilingOf,
@@ -220,6 +220,6 @@ function requireOwner(table: NamespaceTable, entity: string, owner: Item | undef
     const value = owner[name]
     e.condition(value ? `${e.name(name)} = ${e.value(value)}` : `attribute_not_exists(${e.name(name)})`)
   }
-  requireNumber(e, attributes.entity.parentGeneration, readGeneration(owner)?.moves)
+  e.require(attributes.entity.parentGeneration, readGeneration(owner)?.moves)
   return {ConditionCheck: {TableName: table.name, Key: wireKey(key), ...e.write()}}
 }

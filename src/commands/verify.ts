@@ -17,7 +17,7 @@ export default class Verify extends StackCommand<typeof Verify> {
   static override flags = {
     entity: string({char: 'e', description: 'Check only this entity.', helpValue: 'ENTITY'}),
     since: string({
-      description: 'Start: 90m, 24h, 7d or a UTC time. Skip older usage, and buckets without a later refill.',
+      description: 'Start: 90m, 24h, 7d or a UTC time. Skip usage before it, and buckets not refilled since.',
       helpValue: 'WHEN',
     }),
     fix: boolean({

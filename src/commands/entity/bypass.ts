@@ -11,7 +11,7 @@ export default class EntityBypass extends SwitchCommand<typeof EntityBypass> {
 
   static override description =
     'Requests count in usage but consume no tokens. Takes effect within a second; for requests above the capacity ' +
-    'of a limit, within a minute. Does not include a parent that is also charged. Of several switches (disable, ' +
+    'of a limit, within a minute. The limits of a parent that is also charged still apply. Of several switches (disable, ' +
     'bypass, exempt), the most specific applies: entity and resource, then entity, then resource. `zael entity ' +
     'clear` ends the bypass within a minute.'
 

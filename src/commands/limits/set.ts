@@ -18,8 +18,9 @@ export default class LimitsSet extends StackCommand<typeof LimitsSet> {
   static override description =
     "Limits you don't name are kept; --only removes them. An amount alone, such as tpm=200k, keeps the period, " +
     'burst ratio, time zone and windows. A scope without limits starts with a copy of the limits that apply ' +
-    'there. Asks first if live buckets would lose a limit or all that is left of a quota, or if a limit would change ' +
-    'in a way you did not spell out. Syntax: `zael help limit-syntax`.'
+    'there. Asks first if live buckets would lose a limit or the rest of a quota, if the change affects limits you ' +
+    "don't name, if a limit changes its kind (rate, calendar quota, session quota), or if an amount of money has no currency or period. " +
+    'Syntax: `zael help limit-syntax`.'
 
   static override args = {
     limits: string({description: 'Limits such as rpm=100/min.', multiple: true, ignoreStdin: true}),

@@ -4,7 +4,7 @@ export default class ResourceEnable extends SwitchCommand<typeof ResourceEnable>
   static override summary = 'End `zael resource disable`'
 
   static override description =
-    'Removes only a block; a bypass is kept. Processes admit requests within the limits after at most a second. ' +
+    'Removes only a block; a bypass is kept. Within a second, processes admit requests again, up to their limits. ' +
     'If an entity has its own switch (disable, bypass, exempt), that switch applies.'
 
   static override args = resourceSwitchArgs

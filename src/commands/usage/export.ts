@@ -13,8 +13,8 @@ export default class UsageExport extends StackCommand<typeof UsageExport> {
   static override description =
     'Prints a row per entity, resource, limit and window with tokens, money and refusals, for all entities of the ' +
     'namespace. Windows without usage have no row. The column "open" is true until ten minutes after the end of a ' +
-    'window: its usage may still change. Rows of a parent include requests of its children that cascade, also for ' +
-    'limits that only the parent has. Amounts without a limit are not recorded. "parent" is the current one.'
+    'window: its usage may still change. Rows of a parent include cascading requests of its children, even for ' +
+    'limits that the children lack. Amounts for names without a limit are not recorded. The column "parent" is the current parent.'
 
   static override flags = {
     ...exportRangeFlags,

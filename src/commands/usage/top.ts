@@ -16,14 +16,14 @@ export default class UsageTop extends StackCommand<typeof UsageTop> {
   static override description =
     'Without --resource, includes every resource with its own limits or live buckets. Reads at most the newest ' +
     '1,000,000 windows per resource and warns if there are more; --window daily needs fewer. Cascading requests also ' +
-    'charge parents, so shares can add up to more than 100 %. Use of a limit that only a parent has is recorded for the parent. A table shows ten rows, other formats show all.'
+    'charge parents, so shares can add up to more than 100 %. If only a parent has a limit, its use is recorded for the parent. A table shows ten rows, other formats show all.'
 
   static override flags = {
     ...usageFlags,
     by: string({
       description:
-        'Rank by requests, refused, or a limit such as tpm. To add up the resources of each entity, give "entity", ' +
-        'or a prefix as in entity,tpm.',
+        'Rank by requests, refused, or a limit such as tpm. To add up the resources of each entity, give "entity" ' +
+        'or put it before the limit, as in entity,tpm.',
       default: 'requests',
       helpValue: '[entity,]LIMIT',
     }),

@@ -237,7 +237,7 @@ describe('usage summary and top', () => {
     expect(topFooter({...top, hasOthers: true, doubtful: 7}, {by: 'usd', resource: 'r'})).toEqual([
       '',
       '1 of 2 consumers',
-      'Entities without recorded use of usd are not listed. Use of a limit that only a parent has is recorded for the parent.',
+      'Entities without recorded use of usd are not listed. If only a parent has a limit, its use is recorded for the parent.',
       'Up to 7 requests and their tokens count twice if an entity changed its parent in this time.',
     ])
     expect(topFooter({...top, total: 0, resources: []}, requests)).toEqual([

@@ -24,7 +24,7 @@ export const temporaryFlags = {
 /** Lifting the block of a deleted entity needs consent. */
 export const entityLiftFlags = {
   ...entitySwitchFlags,
-  yes: boolean({char: 'y', description: 'Skip confirmation. Asks only to unblock a deleted entity.'}),
+  yes: boolean({char: 'y', description: 'Skip confirmation, which is needed only to unblock a deleted entity.'}),
 }
 
 export const entitySwitchExamples = (verb: SwitchVerb) => [

@@ -89,7 +89,7 @@ export function topFooter(
 ): string[] {
   const among = resource === undefined ? ` (resources: ${resources.join(', ') || 'none'})` : ''
   if (total === 0) return among === '' ? [] : [`Searched every resource with its own limits or live buckets${among}.`]
-  const others = `Entities without recorded use of ${by} are not listed. Use of a limit that only a parent has is recorded for the parent.`
+  const others = `Entities without recorded use of ${by} are not listed. If only a parent has a limit, its use is recorded for the parent.`
   return [
     '',
     `${formatCount(count)} of ${formatCount(total)} consumers${among}`,

@@ -175,7 +175,7 @@ export const STACK_OPTIONS: readonly StackOption[] = [
   {
     ...named('iam', 'iam', 'EnableIAM', 'iam'),
     ...boolean(true),
-    description: 'Create IAM policies and the role of the aggregator. Otherwise, set --aggregator-role.',
+    description: 'Create IAM policies and the role of the aggregator. With --no-iam, set --aggregator-role.',
   },
   {
     ...named('iamRoles', 'iam-roles', 'EnableIAMRoles', 'iam'),

@@ -48,13 +48,13 @@ export interface CallOptions<Call> extends Omit<DecisionOptions, 'limits'> {
   /** Returns true for calls that are not limited. */
   readonly skip?: (call: Call) => boolean | Promise<boolean>
   /**
-   * A call that was sent, and ends without the provider's count: keep the whole estimate, or refund what has not arrived.
-   * The provider may have billed it. @default 'keep'
+   * The charge of a call that was sent and ends without the provider's count. `keep`: the whole estimate. `refund`: input
+   * and received output, or nothing without a response; the provider may bill more. @default 'keep'
    */
   readonly onAbort?: 'keep' | 'refund'
   /** Output that `keep` assumes for a call that sets no maximum, in tokens. @default 4096 */
   readonly maxOutput?: number
-  /** If the reader of a stream leaves, read it to the end, up to the provider's count. @default false */
+  /** If the reader of a stream stops early, read on until the provider's count arrives. @default false */
   readonly drain?: boolean
   /** Charge output beyond the estimate while the stream is read, every so many tokens. @default at the end */
   readonly settleEvery?: number

@@ -98,7 +98,7 @@ export function checkConfigResource(name: string): string {
   return name === DEFAULT_RESOURCE ? name : checkResourceName(name)
 }
 
-/** Identifies a bucket: an entity's, for a resource. */
+/** Identifies the bucket of an entity for a resource. */
 export interface BucketName {
   readonly entity: string
   readonly resource: string

@@ -17,7 +17,7 @@ import type {AcquireOutcome} from './waiting.js'
 export interface AdmittedDecision<Name extends string = string> {
   readonly admitted: true
   readonly lease: Lease<Name>
-  /** As of the lease: a switch bypassed the limits; the request is counted, and nothing was taken. */
+  /** As in the lease: a switch bypassed the limits; the request is counted, and nothing was taken. */
   readonly bypassed: boolean
   /**
    * Only with `enforce: false`: the error that `acquire` would throw otherwise. Nothing was charged, and settlements
@@ -26,7 +26,7 @@ export interface AdmittedDecision<Name extends string = string> {
   readonly wouldRefuse: RefusalError | undefined
   /** Remaining balances; empty if the table was unavailable and the policy allowed the request. */
   readonly limits: LimitStates<Name>
-  /** As of the lease: used ÷ capacity of the tightest limit after this request. `undefined` if `limits` is empty. */
+  /** As in the lease: used ÷ capacity of the tightest limit after this request. `undefined` if `limits` is empty. */
   readonly share: number | undefined
   /** Requested limits that are not configured, so not limited; empty in strict mode, which throws. */
   readonly unlimited: readonly Name[]

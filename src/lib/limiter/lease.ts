@@ -135,13 +135,13 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
     return this.#grants[0]?.holdings[0]?.isBypassed ?? false
   }
 
-  /** Whole tokens charged to the entity and not refunded, per limit, with pending settlements; if bypassed, counted. */
+  /** Whole tokens charged to the entity (if bypassed: counted) and not refunded, per limit, with pending settlements. */
   get consumed(): Consumption<Name> {
     const [own] = this.#grants
     return (own ? tokensOf(heldSoonBy(own)) : {}) as Consumption<Name>
   }
 
-  /** Balances by this lease's writes, refilled to now: the lower of entity and parent. No call. Empty in an outage. */
+  /** Balances after this lease's writes, refilled to now: the lower of entity and parent. No call. Empty in an outage. */
   get limits(): LimitStates<Name> {
     if (this.#actions) return balancesOf(this.#grants, this.#actions.clock()) as LimitStates<Name>
     return this.wouldRefuse instanceof RateLimitExceeded ? (this.wouldRefuse.limits as LimitStates<Name>) : {}
@@ -204,7 +204,7 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
     if (actions) await this.#finish(this.#settleAll(amounts, actions), actions, false)
   }
 
-  /** Refunds whole tokens, at most those the lease holds. Tokens whose charge failed count too, and return nothing. */
+  /** Refunds whole tokens, at most those the lease holds. Includes tokens whose charge failed, which refund nothing. */
   async release(amounts: Consumption<Name>): Promise<void> {
     const returned = [...checkConsumption(amounts as Consumption)].map(([name, milli]) => [name, -toTokens(milli)])
     await this.adjust(Object.fromEntries(returned))

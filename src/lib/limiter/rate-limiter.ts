@@ -129,8 +129,8 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
 
   /**
    * Acquires, runs `work` and commits; if `work` throws, refunds and rethrows. `work` may end the lease itself. If it
-   * returns a `Response`, a stream or another async iterable, the lease stays open until the caller has read it to the
-   * end or cancels it (commits), or it fails (refunds).
+   * returns a `Response`, a stream or another async iterable, the lease stays open: it commits when the caller has read
+   * the result to the end or cancels it, and refunds when the result fails.
    */
   async withLease<T>(request: AcquireRequest<Name>, work: (lease: Lease<Name>) => Promise<T> | T): Promise<T> {
     const lease = await this.acquire(request)
@@ -172,7 +172,7 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
   }
 
   /**
-   * Applies provider feedback: lowers balances to `left`, and so far that a `refused` request waits as long as reported.
+   * Applies provider feedback: lowers balances to `left`, and until a `refused` request has to wait `retryAfterMs`.
    * Never raises a balance or counts consumption. One read; one write per shard that holds more.
    */
   async reportProviderLimits(feedback: ProviderFeedback<Name>): Promise<ProviderFeedbackResult<Name>> {

@@ -25,7 +25,10 @@ export interface ObserveOptions {
   readonly meterProvider?: MeterProvider
   /** Receives the spans. @default the globally registered provider */
   readonly tracerProvider?: TracerProvider
-  /** Record entities: ids may be personal or secret, each is a time series; after 1,000, `_other_`. @default false */
+  /**
+   * Record entity ids, which may be personal or secret. Each id is a time series; after 1,000 ids, others share `_other_`.
+   * @default false
+   */
   readonly entities?: boolean
   /** Record a span for each decision within an active span. @default true */
   readonly spans?: boolean

@@ -7,7 +7,7 @@ export interface LimitState {
   readonly entity: string
   readonly resource: string
   readonly level: 'entity' | 'parent'
-  /** Tokens bought for a quota included. */
+  /** Includes tokens that a top-up added to a quota. */
   readonly capacity: number
   /**
    * Negative in debt; above the capacity after the capacity was lowered. A lease estimates it from the charged shards of
@@ -34,7 +34,7 @@ export interface LimitState {
   readonly resetsAt?: string | undefined
   /** Tokens added to a quota's capacity until its reset. Absent if there are none. */
   readonly toppedUp?: number | undefined
-  /** Tokens used of a quota in its period. Absent for rates and closed sessions, and if only usage records tell it. */
+  /** Tokens used of a quota in its period. Absent for rates and closed sessions, and if the balance does not show it. */
   readonly used?: number | undefined
 }
 

@@ -16,7 +16,7 @@ export type Settle = 'now' | 'soon'
 export interface RateLimiterOptions<Name extends string = string> extends ConnectionOptions {
   /** Tenant to work in. @default `default` */
   readonly namespace?: string
-  /** The namespace's opaque id, for deployments that use one without registering it. */
+  /** The namespace's opaque id, for namespaces that are not registered by name. */
   readonly namespaceId?: string
 
   /** If the table is unavailable: `block` throws, `allow` admits unmetered. @default the system setting, or `block` */

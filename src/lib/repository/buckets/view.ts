@@ -30,7 +30,7 @@ export interface LimitLevel {
 /** One shard now, including the refill since its last write. */
 export interface ShardView<State = LimitState> {
   readonly shard: number
-  /** A deleted shard of which only refunds remain; it counts for nothing. */
+  /** A deleted shard that a late refund created again. Not part of any sum. */
   readonly isGhost: boolean
   readonly limits: readonly State[]
   /** Limits without parameters; the next request repairs them. */
@@ -54,7 +54,7 @@ export interface BucketView<State = LimitState> {
   readonly shardCount: number
   /** A switch refuses every request. */
   readonly isDisabled: boolean
-  /** ISO 8601, UTC: until when a bypass holds before the configuration is reread; `null` while limits apply. */
+  /** When the bypass ends unless a check of the configuration renews it, ISO 8601; `null` while limits apply. */
   readonly bypassedUntil: string | null
   /** The sum over all shards. */
   readonly limits: readonly State[]

@@ -128,7 +128,10 @@ export class Entities {
     return searchEntities(this.#table, {}, request)
   }
 
-  /** Matching entities by id; eventually consistent. Reads all to the page's end; fewer with `parent` or `prefix`. */
+  /**
+   * Matching entities by id; eventually consistent. Reads all entities up to the end of the page, or fewer with `parent`
+   * or `prefix`.
+   */
   async search(
     filter: EntityFilter,
     request: PageRequest = {},
@@ -183,7 +186,7 @@ export class Entities {
 
   /**
    * Deletes an entity with its limits, usage and buckets, but not its audit events. Refused while it has children. A
-   * disabled entity stays blocked; to others, the limits of the resource apply, and no parent is charged.
+   * disabled entity stays blocked. Otherwise, later requests with its id use the resource's limits and charge no parent.
    */
   async delete(id: string): Promise<RemovedEntity> {
     const removed = await removeEntity(this.#table, this.#audit, id)

@@ -7,7 +7,7 @@ import type {UnitsByLimit} from './units.js'
 
 /** How to set limits; the settings belong to the system level. */
 export interface SetOptions extends SystemSettings {
-  /** Remove the other limits of the scope, instead of keeping or, in an empty scope, copying them. @default false */
+  /** Remove the scope's other limits. If false, they are kept, and an empty scope starts with a copy. @default false */
   readonly replace?: boolean | undefined
   /** When the values expire, rounded up to the minute, at most 300 days ahead. The limits must already exist. */
   readonly until?: Date | undefined

@@ -47,7 +47,7 @@ export function checkReason(reason: string): string {
 }
 
 export const switchRemoved = (): InvalidInput =>
-  new InvalidInput('switch.removed', 'A removed switch has no end and no reason.')
+  new InvalidInput('switch.removed', 'An end or a reason was given, but the switch is removed.')
 
 /** Refuses names that cannot be stored before anything is written (D-43). */
 export function checkScope(scope: ConfigScope): void {

@@ -220,7 +220,7 @@ export class Configs {
     return resourcesOfEntities(this.#table)
   }
 
-  /** Stores limits. Others are kept unless `replace` is set. Limits copied from another level must still apply. */
+  /** Stores limits. Others are kept unless `replace` is set. Starts again if limits to copy from another level change. */
   async set(scope: ConfigScope, given: readonly Limit[], options: SetOptions = {}): Promise<ConfigChange> {
     const limits = this.#checked(scope, given, options)
     await requireReaders(this.#table, [...limits.flatMap(markedFeatures), ...policyFeatures(options.policies ?? {})])

@@ -55,7 +55,7 @@ export interface OperationResult {
   readonly isRepeated: boolean
   /** Shards written. */
   readonly shards: number
-  /** Deleted shards of which only refunds remain; they count for nothing. */
+  /** Deleted shards that late refunds created again. Not part of any sum. */
   readonly ghosts: number
   /** Whole tokens by limit: added by a top-up, restored by a reset. */
   readonly amounts: Readonly<Record<string, number>>

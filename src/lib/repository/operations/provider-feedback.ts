@@ -22,7 +22,7 @@ export interface ProviderFeedback<Name extends string = string> {
   readonly ageMs?: number
   /** A refused request, and when it would be admitted. */
   readonly refused?: {
-    /** Amounts it requested of the exceeded limits, minus its charge still in the bucket. */
+    /** Amounts that it requested of the exceeded limits, minus those still charged to the bucket. */
     readonly consume: Consumption<Name>
     /** From now, in ms. Capped at an hour, so that a wrong number cannot block everyone for days. */
     readonly retryAfterMs: number

@@ -18,7 +18,7 @@ export interface ConnectionOptions {
   readonly profile?: string
   /** Address of the service, such as a local engine. */
   readonly endpoint?: string
-  /** Provides identity, region and endpoint; used directly if it has more settings. Never changed or closed. */
+  /** Provides identity, region and endpoint; sends requests only if it has other settings. Never changed or closed. */
   readonly client?: DynamoDBClient
 }
 

@@ -147,7 +147,7 @@ describeWithPeers('resets and top-ups with zae-limiter 0.17', () => {
       await setLimits(quota('rpd', 10, DAILY))
       await zael({rpd: 1}, 2)
       await operators[other].topUp({rpd: 5}, 'k')
-      await expect(operator.reset(undefined, 'k')).rejects.toThrow(/already used|stands for/)
+      await expect(operator.reset(undefined, 'k')).rejects.toThrow(/already used/)
       expect(await scene.totals(user, 'gpt', 'rpd')).toMatchObject({tokens: 13})
     })
 

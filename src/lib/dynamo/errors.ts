@@ -176,7 +176,7 @@ const CERTIFICATE_HINTS: Readonly<Record<string, string>> = {
   CERT_HAS_EXPIRED: 'Check the clock of this machine; if it is right, the certificate has to be renewed.',
   CERT_NOT_YET_VALID: 'Check the clock of this machine.',
   ERR_TLS_CERT_ALTNAME_INVALID:
-    'Another server answers than the one that was asked: check --endpoint-url, the name server and proxies.',
+    'The certificate belongs to another host. Check --endpoint-url, the name server and proxies.',
 }
 
 export function isCertificateCode(code: string | undefined): boolean {

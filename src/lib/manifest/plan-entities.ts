@@ -122,8 +122,8 @@ function checkEntitySizes(changes: readonly EntityRecordChange[], live: LiveEnti
   const named = tooLarge.map(({entity, bytes}) => `${entity} (${formatCount(bytes)} bytes)`)
   throw new InvalidInput(
     `${source}.too-large`,
-    `${formatPlural(tooLarge.length, 'entity is', 'entities are')} too large for the table: a record and the audit event of ` +
-      `its change may have ${formatCount(MAX_ITEM_BYTES)} bytes each: ${formatSome(named, MOST_NAMED)}.`,
+    `${formatPlural(tooLarge.length, 'entity is', 'entities are')} too large for the table: ${formatSome(named, MOST_NAMED)}. ` +
+      `A record, and the audit event of its change, may have at most ${formatCount(MAX_ITEM_BYTES)} bytes each.`,
     {
       hint: 'Nothing was written. Store less metadata, such as links to large values. An audit event contains old and new values.',
       details: {entities: tooLarge, most: MAX_ITEM_BYTES},

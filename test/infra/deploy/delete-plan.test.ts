@@ -168,8 +168,8 @@ describe('the table of a stack', () => {
     await expect(refused).rejects.toMatchObject({
       code: 'table.foreign',
       message:
-        'The table "prod" is not known to be a rate limiter\'s: it has no version record, and no stack "prod" that zael ' +
-        'deployed has created and kept it.',
+        'The table "prod" is not known to be a rate limiter\'s: it has no version record, and no deleted ' +
+        'stack "prod" of zael created and kept it.',
       hint: expect.stringContaining('If nobody needs the table: aws dynamodb delete-table --table-name prod'),
     })
   })

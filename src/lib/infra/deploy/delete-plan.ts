@@ -202,7 +202,7 @@ async function isFormerTable(aws: Aws, {transport, name: TableName}: Table): Pro
 }
 
 function unknownTable(name: string): ZaelError {
-  const why = `it has no version record, and no stack "${name}" that zael deployed has created and kept it`
+  const why = `it has no version record, and no deleted stack "${name}" of zael created and kept it`
   const message = `The table "${name}" is not known to be a rate limiter's: ${why}.`
   return new ZaelError('conflict', 'table.foreign', message, {
     hint: `Nothing was deleted. Check --stack, --region and --profile. If nobody needs the table: aws dynamodb delete-table --table-name ${name}`,

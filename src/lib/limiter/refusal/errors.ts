@@ -51,7 +51,7 @@ export class RateLimitExceeded extends ZaelError {
     const retryAfterMs = finiteWait(waitMs)
     const worst = longestWait(statuses)
     const what = worst
-      ? `Rate limit exceeded (${worst.name} of ${worst.entity} for ${worst.resource}: ${worst.available} of ${worst.requested} asked for)`
+      ? `Rate limit exceeded (${worst.name} of ${worst.entity} for ${worst.resource}: ${worst.available} left, ${worst.requested} requested)`
       : 'The bucket is contended: other processes changed it before this request could be charged'
     super('negative', 'limit.exceeded', `${what}; try again in ${Math.ceil(retryAfterMs)} ms`, {
       hint: 'Wait for retryAfterMs, then try again.',

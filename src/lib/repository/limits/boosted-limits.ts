@@ -46,7 +46,7 @@ export function checkEnding(
       : options.hasSettings
         ? 'Outage policy, audit retention, switch and cascade policy cannot be temporary. Set them without an end.'
         : options.replace
-          ? 'Temporary limits keep all other limits, so they cannot replace them.'
+          ? 'A temporary change keeps all other limits, so it cannot remove them.'
           : undefined
   if (problem !== undefined) throw new InvalidInput('until.only-limits', problem)
 }

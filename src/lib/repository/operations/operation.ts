@@ -24,7 +24,8 @@ export function topUpOf(amounts: Readonly<Record<string, number>>): BucketOperat
 
 export function resetOf(limits: readonly string[] | undefined): BucketOperation {
   if (!limits) return {kind: 'reset'}
-  if (limits.length === 0) throw new InvalidInput('bucket.limits', 'A reset of some limits needs the name of one.')
+  if (limits.length === 0)
+    throw new InvalidInput('bucket.limits', 'The list of limits to reset is empty. Name at least one limit.')
   return {kind: 'reset', limits: new Set(limits.map(checkLimitName))}
 }
 
@@ -119,7 +120,7 @@ export function bucketContended({entity, resource}: Whose): ZaelError {
 export function tooManyShards({entity, resource}: Whose, shards: number, most: number): ZaelError {
   const message = `The bucket of "${entity}" for "${resource}" has ${shards} shards; at most ${most} can be changed at once.`
   return new ZaelError('conflict', 'bucket.too-many-shards', message, {
-    hint: 'Nothing was changed. Use the bucket with a limiter of zael once: it repairs a number that is too large.',
+    hint: 'Nothing was changed. Send one request for this bucket through zael: it repairs the number of shards.',
     details: {entity, resource, shards, most},
   })
 }

@@ -137,7 +137,7 @@ export function requireCountable(name: string, ceilingMilli: bigint): void {
   if (ceilingMilli <= toMilli(MAX_TOKENS)) return
   throw new InvalidInput(
     'bucket.amount',
-    `With that "${name}" could hold ${toTokens(ceilingMilli)}: at most ${MAX_TOKENS} is possible.`,
+    `This change would let "${name}" hold ${toTokens(ceilingMilli)} tokens. The maximum is ${MAX_TOKENS}.`,
   )
 }
 
@@ -209,7 +209,7 @@ function describe(kind: OperationRecord['operation'], tokens: ReadonlyMap<string
 }
 
 function otherOperation({entity, resource, id}: OperationRecord, before: string): ZaelError {
-  const message = `The idempotency key "${id}" stands for ${before} of "${entity}" for "${resource}", which was applied before.`
+  const message = `The idempotency key "${id}" was already used for ${before} of "${entity}" for "${resource}".`
   return new ZaelError('conflict', 'bucket.key-used', message, {
     hint: 'Nothing was changed. Use another key for another change.',
     details: {entity, resource, idempotencyKey: id},

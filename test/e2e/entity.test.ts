@@ -151,7 +151,7 @@ describeOnEngine('zael entity', () => {
     `)
     const first = await cli.run('entity list --limit 2')
     expect(first.stdout.split('\n')).toHaveLength(4)
-    expect(first.stderr).toBe('More rows exist. Add --all, or --cursor NEXT, the value of "next" in --json\n')
+    expect(first.stderr).toBe('More rows exist. Add --all, or --cursor with the value of "next" from --json\n')
     const {stderr} = await cli.run('entity list --limit 2 --output csv')
     const [, cursor] = /^More rows exist. Add --all, or --cursor (\S+)\n$/.exec(stderr) ?? []
     expect(cursor).toBe((await cli.tell('entity list --limit 2')).next)

@@ -78,7 +78,7 @@ describeOnEngine('a plan file', () => {
       error: {
         code: 'manifest.plan-outdated',
         message: expect.stringMatching(
-          /^The table has changed since the plan of .*\n {2}~ entity e: name Other → E2 \(planned from other values\)\n {2}- resource gone: rpm=7\/min \(planned from other values\)$/,
+          /^The table has changed since the plan of .*\n {2}~ entity e: name Other → E2 \(the plan expected other values\)\n {2}- resource gone: rpm=7\/min \(the plan expected other values\)$/,
         ),
         hint: expect.stringContaining(`zael limits plan -f ${path} --out FILE`),
       },

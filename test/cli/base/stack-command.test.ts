@@ -155,11 +155,11 @@ describeOnEngine('a command on a stack', () => {
     expect(await run(SampleList)).toEqual({
       exit: 0,
       stdout: 'some words\nID\na\nb\n',
-      stderr: 'More rows exist. Add --all, or --cursor NEXT, the value of "next" in --json\n',
+      stderr: 'More rows exist. Add --all, or --cursor with the value of "next" from --json\n',
     })
     expect((await run(SampleList, '--sort', '-id')).stderr).toBe(
       '--sort sorted only the rows above; add --all to sort everything.\n' +
-        'More rows exist. Add --all, or --cursor NEXT, the value of "next" in --json\n',
+        'More rows exist. Add --all, or --cursor with the value of "next" from --json\n',
     )
     expect((await run(SampleList, '-o', 'csv')).stderr).toBe('More rows exist. Add --all, or --cursor CURSOR\n')
     expect((await run(SampleList, '-o', 'csv')).stdout).toBe('id\na\nb\n')

@@ -30,7 +30,7 @@ describeOnEngine('zael limits impact', () => {
     }
     const time = 'from 2026-11-02 00:00 to 2026-11-03 00:00 (UTC)'
     expect(await last('limits impact --resource gpt-4 rpm=100')).toContain(
-      `Replayed 1 hourly window of 1 entity, ${time}: 1 would have been refused, 0 perhaps, 0 only in bursts, 0 came near.`,
+      `Replayed 1 hourly window of 1 entity, ${time}: 1 would have been refused, 0 perhaps, 0 only in bursts, 0 came near the limit.`,
     )
     expect(await last('limits impact --resource gtp-4 rpm=100')).toEqual([
       'No recorded usage to compare with these limits.',

@@ -261,7 +261,7 @@ describe.skipIf(inject('engineEndpoint') === '')('the stories of an operator', {
 
       expect(await stack.type('zael limits plan -f ada.yaml --out plan.json')).toMatch(/tpm 120k\/min → 150k\/min/)
       expect(await stack.type('zael limits set --resource gpt-4 tpm=90k/min')).toMatch(/tpm +120k\/min → 90k\/min/)
-      expect(await stack.type('zael limits apply plan.json --yes', 5)).toContain('(planned from other values)')
+      expect(await stack.type('zael limits apply plan.json --yes', 5)).toContain('(the plan expected other values)')
       expect((await rate())?.capacity).toBe(90_000)
 
       const killed = await bobApplies()

@@ -172,7 +172,7 @@ export abstract class BaseCommand<T extends typeof Command> extends Command {
     if (next === undefined) return
     this.sayPartlySorted('add --all to sort everything')
     // A cursor has hundreds of characters. JSON has it as `next`; rows have no place for it.
-    const value = this.format === 'csv' || this.format === 'jsonl' ? next : 'NEXT, the value of "next" in --json'
+    const value = this.format === 'csv' || this.format === 'jsonl' ? next : 'with the value of "next" from --json'
     this.logToStderr(`More rows exist. Add --all, or --cursor ${value}`)
   }
 

@@ -126,7 +126,7 @@ function summaryText(impact: Impact, {window, sinceMs, untilMs}: ImpactRange): s
   return (
     `Replayed ${formatPlural(windows, `${window} window`)} of ${these}, ${time}: ` +
     `${count('refused')} would have been refused, ${count('possible')} perhaps, ${count('bursts')} only in bursts, ` +
-    `${count('near')} came near.`
+    `${count('near')} came near the limit.`
   )
 }
 

@@ -140,7 +140,7 @@ function differencesOf(
       const line = changes[at] && changeLine(changes[at])
       return isSame || line === undefined
         ? []
-        : [`${line} (${planned ? 'planned from other values' : 'not in the plan'})`]
+        : [`${line} (${planned ? 'the plan expected other values' : 'not in the plan'})`]
     }),
     ...reviewed.flatMap(change => (needed.has(subjectOf(change)) ? [] : [`${subjectWords(change)}: no longer needed`])),
   ]

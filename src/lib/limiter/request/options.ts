@@ -25,7 +25,7 @@ export interface RateLimiterOptions<Name extends string = string> extends Connec
   readonly timeoutMs?: number
   /** How long a refusal may use a cached state, in ms. 0: never. @default 1,000 */
   readonly denyCacheMs?: number
-  /** How long configurations and entities are cached, in ms. @default 60,000 */
+  /** How long a change of limits or entities may take to reach this process, in ms. @default 60,000 */
   readonly configCacheMs?: number
   /** Throw for a limit that is not configured, instead of warning once and listing it as `unlimited`. @default false */
   readonly strict?: boolean

@@ -74,7 +74,7 @@ describe('the next step', () => {
   it('S1 consumes from an unseen bucket of a known resource if its limits are the same and have room', () => {
     const supposed = () => ({rates: record(0).state.limits, shardCount: 1})
     const condition = conditionOf(stepFor(undefined, [request({rpm: 1})], {supposed}))
-    expect(condition).toContain('b_rpm_cp = 100000 AND b_rpm_ra = 100000 AND b_rpm_rp = 60000')
+    expect(condition).toContain('b_rpm_cp=100000 AND b_rpm_ra=100000 AND b_rpm_rp=60000')
     expect(condition).toContain(`rf>=${NOW - 15_000} AND b_rpm_tk<=74998`)
   })
 

@@ -74,6 +74,12 @@ export class ServerClock {
   readonly now = (): number => this.#localNow() + this.#offsetMs
 }
 
+/** The `Date` header, in epoch ms; `undefined` if missing or malformed. */
+export function dateOf(header: string | undefined): number | undefined {
+  const date = Date.parse(header ?? '')
+  return Number.isNaN(date) ? undefined : date
+}
+
 function intersect(a: Evidence, b: Evidence): Evidence {
   return {lowMs: Math.max(a.lowMs, b.lowMs), highMs: Math.min(a.highMs, b.highMs)}
 }

@@ -105,11 +105,6 @@ export interface ResponseInfo {
   capacity: readonly ConsumedCapacity[]
 }
 
-export function dateOf(header: string | undefined): number | undefined {
-  const date = Date.parse(header ?? '')
-  return Number.isNaN(date) ? undefined : date
-}
-
 export function capacityOf(output: unknown): readonly ConsumedCapacity[] {
   const {ConsumedCapacity: consumed} = (output ?? {}) as {ConsumedCapacity?: ConsumedCapacity | ConsumedCapacity[]}
   if (consumed === undefined) return []
@@ -139,11 +134,6 @@ export function timeoutsOf(options: Timeouts): Required<Timeouts> {
     connectTimeoutMs: checkTimeoutMs('connectTimeoutMs', connectTimeoutMs),
     requestTimeoutMs: checkTimeoutMs('requestTimeoutMs', requestTimeoutMs),
   }
-}
-
-/** May be negative: the rest of an earlier deadline. */
-export function leftMs(timeoutMs: number): number {
-  return checkTimeoutMs('timeoutMs', Math.max(0, timeoutMs))
 }
 
 /** A response may stall, but not repeatedly. */

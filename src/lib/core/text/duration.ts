@@ -28,14 +28,20 @@ export function parseDuration(text: string): number {
   })
 }
 
+/** 24 days: Node's timers fire at once for longer times. */
 const LONGEST_TIMEOUT_MS = 2 ** 31 - 1
 
-/** Rejects `NaN`, `Infinity` and more than 24 days, because Node's timers fire at once for longer times. */
+/** Rejects `NaN` and `Infinity` too. */
 export function checkTimeoutMs(name: string, ms: number): number {
   if (ms >= 0 && ms <= LONGEST_TIMEOUT_MS) return ms
   throw new InvalidInput('timeout.invalid', `${name} must be from 0 to ${LONGEST_TIMEOUT_MS} ms, not ${ms}.`, {
     details: {name, value: String(ms)},
   })
+}
+
+/** May be negative: the rest of an earlier deadline. */
+export function leftMs(timeoutMs: number): number {
+  return checkTimeoutMs('timeoutMs', Math.max(0, timeoutMs))
 }
 
 /** The shortest exact spelling: 60000 → `1min`, 90000 → `90sec`. */
@@ -44,11 +50,8 @@ export function formatDuration(ms: number): string {
   return `${ms / unitMs}${names.at(-1)}`
 }
 
-/** Node's timers fire at once for longer times. */
-const LONGEST_MS = 2 ** 31 - 1
-
 export function checkMs(option: string, ms: number | undefined): number | undefined {
-  if (ms === undefined || (typeof ms === 'number' && ms >= 0 && ms <= LONGEST_MS)) return ms
-  const message = `${option} must be a number of milliseconds from 0 to ${LONGEST_MS}, not ${ms}.`
+  if (ms === undefined || (typeof ms === 'number' && ms >= 0 && ms <= LONGEST_TIMEOUT_MS)) return ms
+  const message = `${option} must be a number of milliseconds from 0 to ${LONGEST_TIMEOUT_MS}, not ${ms}.`
   throw new InvalidInput('option.invalid', message, {details: {option}})
 }

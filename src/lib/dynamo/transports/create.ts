@@ -1,9 +1,10 @@
 import {isDeepStrictEqual} from 'node:util'
 import type {DynamoDBClient} from '@aws-sdk/client-dynamodb'
+import {leftMs} from '../../core/text/duration.js'
 import {connectionsClosed, unlessStopped} from '../abort.js'
 import {classifyError} from '../classify.js'
 import {SharedFlight} from '../shared-flight.js'
-import {type ClosableTransport, isDataOperation, leftMs, type Operation, type SendOptions} from '../transport.js'
+import {type ClosableTransport, isDataOperation, type Operation, type SendOptions} from '../transport.js'
 import {accessOf, explicitAccess} from './access.js'
 import {createSdkTransport, type SdkTransportOptions} from './sdk.js'
 

@@ -1,13 +1,12 @@
 import {crc32} from 'node:zlib'
+import {leftMs} from '../../core/text/duration.js'
 import {connectionsClosed, onAbort, unlessStopped} from '../abort.js'
 import {classifyError} from '../classify.js'
-import {ServerClock} from '../server-clock.js'
+import {dateOf, ServerClock} from '../server-clock.js'
 import {SharedFlight} from '../shared-flight.js'
 import {
   type ClosableTransport,
   capacityOf,
-  dateOf,
-  leftMs,
   longestExchangeMs,
   type Operation,
   type OperationInput,
@@ -100,7 +99,7 @@ export class LeanTransport implements ClosableTransport {
   }
 
   #read(answer: HttpAnswer, operation: Operation, sentAtMs: number): unknown {
-    const {clock, onResponse} = this.#options
+    const {clock, onResponse, meterCapacity = false} = this.#options
     const receivedAtMs = clock()
     const {status, headers} = answer
     let output: unknown
@@ -115,7 +114,8 @@ export class LeanTransport implements ClosableTransport {
       return output
     } finally {
       const serverDateMs = dateOf(headers.get('date'))
-      const info = {operation, sentAtMs, receivedAtMs, serverDateMs, isTimeRefused, capacity: capacityOf(output)}
+      const capacity = meterCapacity ? capacityOf(output) : []
+      const info = {operation, sentAtMs, receivedAtMs, serverDateMs, isTimeRefused, capacity}
       this.#signingClock.observe(info)
       onResponse?.(info)
     }

@@ -1,12 +1,12 @@
 import type {DynamoDBClient, DynamoDBClientConfig, GetItemCommand} from '@aws-sdk/client-dynamodb'
+import {leftMs} from '../../core/text/duration.js'
 import {unlessStopped} from '../abort.js'
 import {classifyError} from '../classify.js'
 import type {Connection} from '../connection.js'
+import {dateOf} from '../server-clock.js'
 import {
   type ClosableTransport,
   capacityOf,
-  dateOf,
-  leftMs,
   longestExchangeMs,
   type Operation,
   refusesTime,

@@ -47,9 +47,10 @@ const {partition: kind, sort, indexSort} = keyParts
 const PART_DIGITS = 5
 
 /** The slash keeps an id from being a prefix of another one. */
-export const namespacePrefix = (namespace: string): string => `${namespace}/`
+const inNamespace = (namespace: string, rest: string): string => `${namespace}/${rest}`
 
-const inNamespace = (namespace: string, rest: string): string => `${namespacePrefix(namespace)}${rest}`
+export const namespacePrefix = (namespace: string): string => inNamespace(namespace, '')
+
 const entityPk = (namespace: string, entity: string) => inNamespace(namespace, `${kind.entity}${entity}`)
 const resourcePk = (namespace: string, resource: string) => inNamespace(namespace, `${kind.resource}${resource}`)
 const systemPk = (namespace: string) => inNamespace(namespace, kind.system)
@@ -213,7 +214,7 @@ export function parseKey({PK, SK}: Key): ParsedKey | undefined {
     case kind.entity:
       return parseEntitySk(namespace, name, SK)
     case kind.bucket:
-      return parseBucketSk(namespace, name, SK)
+      return parseBucket(namespace, name, SK)
     case kind.resource:
       return SK === sort.config ? {record: 'resource-config', namespace, resource: name} : undefined
     case kind.audit: {
@@ -236,24 +237,13 @@ function parseEntitySk(namespace: string, entity: string, SK: string): ParsedKey
   return {record: 'usage', namespace, entity, resource: usage[1] as string, ...parseWindowKey(usage[2] as string)}
 }
 
-function parseBucketSk(namespace: string, name: string, SK: string): ParsedKey | undefined {
-  if (SK === sort.bucket) return parseBucketName(namespace, name)
-  const id = after(sort.operation, SK)
-  const bucket = id === undefined ? undefined : parseBucketName(namespace, name)
-  if (id === undefined || !bucket) return undefined
-  return {record: 'operation', namespace, entity: bucket.entity, resource: bucket.resource, id}
-}
-
-function parseBucketName(namespace: string, name: string): Extract<ParsedKey, {record: 'bucket'}> | undefined {
+function parseBucket(namespace: string, name: string, SK: string): ParsedKey | undefined {
   const parts = /^([^#]+)#(.+)#(\d{1,9})$/.exec(name)
   if (!parts) return undefined
-  return {
-    record: 'bucket',
-    namespace,
-    entity: parts[1] as string,
-    resource: parts[2] as string,
-    shard: Number(parts[3]),
-  }
+  const [, entity, resource, shard] = parts as unknown as [string, string, string, string]
+  if (SK === sort.bucket) return {record: 'bucket', namespace, entity, resource, shard: Number(shard)}
+  const id = after(sort.operation, SK)
+  return id === undefined ? undefined : {record: 'operation', namespace, entity, resource, id}
 }
 
 function parseSystemSk(namespace: string, SK: string): ParsedKey | undefined {

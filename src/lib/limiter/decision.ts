@@ -115,8 +115,8 @@ class Refused<Name extends string> implements RefusedDecision<Name> {
   readonly headers = (): HeaderFields => ('retryAfterMs' in this.error ? this.error.headers() : {})
 }
 
-export function admittedDecision<Name extends string>(lease: Lease<Name>, waitedMs: number): AdmittedDecision<Name> {
-  return new Admitted(lease, waitedMs)
+export function decisionOf<Name extends string>(outcome: AcquireOutcome, waitedMs: number): AcquireDecision<Name> {
+  return outcome instanceof Lease ? new Admitted(outcome as Lease<Name>, waitedMs) : refusedDecision(outcome, waitedMs)
 }
 
 /** A request that is too large is a refusal, not an error: its size usually comes from the caller's own client. */

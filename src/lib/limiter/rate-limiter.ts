@@ -13,7 +13,7 @@ import {openTable, type TableSeams} from '../repository/table/open-table.js'
 import type {Table} from '../repository/table/table.js'
 import type {OnUnavailable} from '../schema/config-record.js'
 import {Circuit} from './circuit.js'
-import {type AcquireDecision, admittedDecision, failureSummary, refusedDecision, summaryOf} from './decision.js'
+import {type AcquireDecision, decisionOf, failureSummary, summaryOf} from './decision.js'
 import {Lease, type LeaseActions, SettleWarning, settleActions} from './lease.js'
 import type {CacheEntries, CacheStats, NamespaceLimiter} from './levels/namespace-limiter.js'
 import {NamespaceLookup} from './levels/namespace-lookup.js'
@@ -258,13 +258,13 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
     answer: (outcome: AcquireOutcome, waitedMs: number) => T,
   ): Promise<T> {
     const parts = partsOfRequest(request)
-    const {waitMs = 0} = request
+    const {waitMs = 0, timeoutMs = this.#settings.writeTimeoutMs} = request
     const isShadow = request.enforce === false
     const wait = waitMs > 0 && !isShadow ? this.#startWait(request, waitMs) : undefined
     const isStrict = request.strict ?? this.#isStrict
     const startedMs = this.#observer?.now() ?? 0
     for (;;) {
-      const deadline = this.#startDeadline(request)
+      const deadline = new Deadline(timeoutMs, request.signal)
       const {answers} = this.#circuit
       let outcome: AcquireOutcome
       try {
@@ -272,7 +272,7 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
         this.#circuit.check()
         const atHand = this.#closing.signal.aborted ? undefined : this.#lookup.atHand
         const limiter = atHand ?? (await deadline.until(this.#open()))
-        this.#readPolicyOnce(request, limiter)
+        if (!this.#hasReadPolicy) this.#readPolicy(request, limiter)
         if (parts.length > 1) {
           const requests = parts.map(part => ({...part, requests: 1 as const, isStrict, deadline}))
           const grants = await limiter.acquireTogether(requests, deadline)
@@ -309,8 +309,8 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
         }
       } else {
         if (isShadow && !(outcome instanceof Lease)) outcome = unmetered(parts, outcome)
-        this.#noteRefusal(request.entity, outcome)
         const lease = outcome instanceof Lease ? outcome : undefined
+        if (!lease) this.#noteRefusal(request.entity, outcome)
         this.#observer?.report(request, summaryOf(outcome, request.entity), lease, wait?.waitedMs ?? 0, startedMs)
         return answer(outcome, wait?.waitedMs ?? 0)
       }
@@ -349,10 +349,6 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
     return unmetered(parts)
   }
 
-  #startDeadline({signal, timeoutMs = this.#settings.writeTimeoutMs}: RequestRules): Deadline {
-    return new Deadline(timeoutMs, signal)
-  }
-
   #actionsFor(limiter: NamespaceLimiter, request: RequestRules, {entity, resource}: BucketName): LeaseActions {
     const {queues} = limiter
     const isStrict = request.strict ?? this.#isStrict
@@ -368,7 +364,7 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
       ...settleActions({isSoon, queues, closing, warning, handleFailure}),
       onSettled: this.#onSettled,
       takeMore: async amounts => {
-        const deadline = this.#startDeadline(request)
+        const deadline = new Deadline(request.timeoutMs ?? this.#settings.writeTimeoutMs, request.signal)
         try {
           deadline.check()
           this.#circuit.check()
@@ -399,8 +395,8 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
   }
 
   /** Reads the stored policy before the table may become unavailable: once per process, alongside the request. */
-  #readPolicyOnce(request: RequestRules, limiter: NamespaceLimiter): void {
-    if (this.#hasReadPolicy || (request.onUnavailable ?? this.#onUnavailable) !== undefined) return
+  #readPolicy(request: RequestRules, limiter: NamespaceLimiter): void {
+    if ((request.onUnavailable ?? this.#onUnavailable) !== undefined) return
     this.#hasReadPolicy = true
     limiter.resolver.onUnavailable().catch(() => {})
   }
@@ -423,11 +419,6 @@ function unmetered([main, ...others]: RequestParts, wouldRefuse?: RefusalError):
 function leaseOf<Name extends string>(outcome: AcquireOutcome): Lease<Name> {
   if (outcome instanceof Lease) return outcome as Lease<Name>
   throw outcome
-}
-
-function decisionOf<Name extends string>(outcome: AcquireOutcome, waitedMs: number): AcquireDecision<Name> {
-  if (outcome instanceof Lease) return admittedDecision(outcome as Lease<Name>, waitedMs)
-  return refusedDecision(outcome, waitedMs)
 }
 
 type RequestRules = Pick<AcquireRequest, 'enforce' | 'onUnavailable' | 'strict' | 'settle' | 'timeoutMs' | 'signal'>

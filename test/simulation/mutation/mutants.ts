@@ -53,8 +53,8 @@ export const MUTANTS: readonly Mutant[] = [
   ...inFunction('boundsOfRoom', [
     [
       'a bucket that has overflowed counts as one with room',
-      '(first?.highestMilli.get(name) ?? 0n)',
-      '2n * (first?.highestMilli.get(name) ?? 0n) + 1n',
+      '(first.highestMilli.get(name) ?? 0n)',
+      '2n * (first.highestMilli.get(name) ?? 0n) + 1n',
     ],
   ]),
   ...inFunction('plannedUpdate', [

@@ -101,10 +101,11 @@ export function boundsOfRoom(seen: BucketState, names: readonly string[], nowMs:
   const share = inForceAt(seen, instantAt(seen, nowMs))
   const elapsedMs = Math.max(0, nowMs - share.refilledAtMs)
   const first = roomAfter(share.limits, names, elapsedMs, nowMs)
-  const isInside = (name: string) =>
+  if (!first) return []
+  for (const name of names) {
     // Planted fault: a bucket that has overflowed counts as one with room
-    (share.limits.get(name)?.tokensMilli ?? 0n) <= (first?.highestMilli.get(name) ?? 0n)
-  if (!first || !names.every(isInside)) return []
+    if ((share.limits.get(name)?.tokensMilli ?? 0n) > (first.highestMilli.get(name) ?? 0n)) return []
+  }
   const isSmall = (name: string) => {
     const {capacityMilli} = share.limits.get(name) as Rate
     return (capacityMilli - (first.highestMilli.get(name) as bigint)) * SMALL_GAIN <= capacityMilli

@@ -225,7 +225,7 @@ export class ShardGatherer {
       const plans = new Map(
         [...seen].map(([shard, each]) => {
           const {bucket} = this.#queues.at({entity, resource, shard})
-          return [shard, planBucket(each, bucket.timeAt(table.clock()), applied.limits, {opensSessions: true})]
+          return [shard, planBucket(each, bucket.time.at(table.clock()), applied.limits, {opensSessions: true})]
         }),
       )
       return {seen, plans, applied, sinceMs, nowMs: table.clock()}

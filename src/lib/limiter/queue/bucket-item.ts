@@ -119,8 +119,8 @@ export class BucketItem {
       if (round >= MOST_ROUNDS && mayRefuse) {
         const {record} = state.seen
         if (round >= 2 * MOST_ROUNDS)
-          return this.#refuse({kind: 'refuse', requests: open, record, nowMs: bucket.timeAt(clock())})
-        this.#refuse(refuseMisfits(open, record, bucket.timeAt(clock())))
+          return this.#refuse({kind: 'refuse', requests: open, record, nowMs: bucket.time.at(clock())})
+        this.#refuse(refuseMisfits(open, record, bucket.time.at(clock())))
       } else if (round >= FIRST_CONTENDED_ROUND && mayRefuse && this.#isOutrunSince(startedMs)) {
         // Decide by the stored balance: other clients are faster to take the refill since.
         const {record} = state.seen
@@ -168,7 +168,7 @@ export class BucketItem {
   ): StepInput {
     const {settings, entities, limits} = this.services
     const {table, address, bucket} = this
-    const [nowMs, roundTripMs] = [bucket.timeAt(clockMs), this.#roundTripMs]
+    const [nowMs, roundTripMs] = [bucket.time.at(clockMs), this.#roundTripMs]
     const supposed = () => entities.suppose(address, bucket.lastRecord, inForce?.applied ?? limits.atHand(address))
     return {table, settings, address, bucket, requests, clockMs, nowMs, supposed, isCertain, isContended, roundTripMs}
   }
@@ -228,7 +228,7 @@ export class BucketItem {
     const {settings} = this.services
     const {table, address, bucket} = this
     const {inForce, bypassUntilMs, clockMs} = await this.#readLimits(state)
-    const nowMs = state.exists ? bucket.timeAt(clockMs) : bucket.createdAtMs(clockMs)
+    const nowMs = state.exists ? bucket.time.at(clockMs) : bucket.createdAtMs(clockMs)
     if (await this.#refuseDisabled(state, requests, inForce.applied)) return
     // In doubt until a write updates it: this one may be lost or overtaken by another client's.
     if (state.exists && !isInLine(state.seen, inForce)) bucket.noteDoubt()

@@ -23,7 +23,7 @@ const afterMicrotasks = (): Promise<void> => new Promise(resolve => process.next
 export class BucketQueue {
   readonly bucket: KnownBucket
   readonly #item: BucketItem
-  #requests: PendingRequest[] = []
+  readonly #requests: PendingRequest[] = []
   readonly #settlements: PendingSettlements
   #isSettling = false
   #isInvalidated = false
@@ -135,7 +135,7 @@ export class BucketQueue {
       this.#settlements.resolveUnsure([])
       this.#settlements.retry({settlements: this.#settlements.take({all: true}), error})
       this.#settlements.retry(unsure)
-      const requests = this.#takeRequests()
+      const requests = this.#requests.splice(0)
       for (const request of requests) if (!request.isSettled) request.fail(error)
       this.#finish(requests)
       for (const {reject} of this.#refusalWriters.splice(0)) reject(error)
@@ -143,7 +143,7 @@ export class BucketQueue {
   }
 
   async #decide(): Promise<void> {
-    const requests = this.#takeRequests()
+    const requests = this.#requests.splice(0)
     try {
       await this.#item.decide(requests)
     } catch (error) {
@@ -167,7 +167,7 @@ export class BucketQueue {
 
   /** Batches requests and settlements. If not applied, settles alone; false: requests are pending. */
   async #writeTogether(step: WriteStep): Promise<boolean> {
-    const [requests, settlements] = [this.#takeRequests(), this.#settlements.take({all: true})]
+    const [requests, settlements] = [this.#requests.splice(0), this.#settlements.take({all: true})]
     this.#isSettling = true
     try {
       const seen = await this.#item.write(step)
@@ -215,12 +215,6 @@ export class BucketQueue {
     this.#isSettling = true
     for (const failed of await writeSettlements(this.#item, settlements)) this.#settlements.retry(failed)
     this.#isSettling = false
-  }
-
-  #takeRequests(): readonly PendingRequest[] {
-    const requests = this.#requests
-    this.#requests = []
-    return requests
   }
 
   #finish(requests: readonly PendingRequest[]): void {

@@ -32,9 +32,10 @@ const LONG_AGO_MS = 0
 const NONE: ReadonlySet<string> = new Set()
 
 export class KnownBucket {
+  /** Tells the instant to decide at: later than the clock if another client's clock moved the bucket ahead. */
+  readonly time = new BucketTime()
   readonly #settings: LimiterSettings
   readonly #gauge = new PressureGauge()
-  readonly #time = new BucketTime()
   #state: KnownState | undefined
   #lastRecord: BucketRecord | undefined
   #seenAtMs = 0
@@ -81,18 +82,13 @@ export class KnownBucket {
     return this.#gauge.needsRepair
   }
 
-  /** The instant to decide at: later than the clock if another client's clock moved the bucket ahead. */
-  timeAt(clockMs: number): number {
-    return this.#time.at(clockMs)
-  }
-
   /** Learns the state from the answer to a write; `undefined` if there is no bucket. */
   learn(item: Item | undefined, {slot}: WriteMark, nowMs: number): SeenLoad | undefined {
     this.#slotMark = markIn(item, slot)
     this.#isSlotKnown = true
     this.#seenAtMs = performance.now()
     this.#state = stateIn(item, nowMs)
-    this.#time.follow(this.#state.exists ? this.#state.seen.record : undefined, nowMs)
+    this.time.follow(this.#state.exists ? this.#state.seen.record : undefined, nowMs)
     if (!this.#state.exists) return undefined
     const {record} = this.#state.seen
     this.#lastRecord = record
@@ -109,14 +105,14 @@ export class KnownBucket {
     this.#state = stateIn(item, LONG_AGO_MS)
     if (!this.#state.exists) return
     this.#lastRecord = this.#state.seen.record
-    this.#time.follow(this.#lastRecord, nowMs)
+    this.time.follow(this.#lastRecord, nowMs)
   }
 
   /** Learns a state read outside the queue, unless an answer has shown a later one since. */
   learnRecord(record: BucketRecord, sinceMs: number, nowMs: number): void {
     if (this.#state && this.#state.atMs > sinceMs) return
     this.#state = {exists: true, atMs: nowMs, seen: {record, incomplete: new Map()}}
-    this.#time.follow(record, nowMs)
+    this.time.follow(record, nowMs)
     this.#seenAtMs = performance.now()
     this.#lastRecord = record
   }
@@ -183,7 +179,7 @@ export class KnownBucket {
   wouldAdmitAny(demands: readonly Demand[], clockMs: number): boolean {
     if (!this.#state?.exists) return false
     const {record} = this.#state.seen
-    const nowMs = this.timeAt(clockMs)
+    const nowMs = this.time.at(clockMs)
     // A bypass is time-limited: the configuration need not be read earlier.
     if (isBypassedAt(record, nowMs)) return false
     return demands.some(({amounts}) => !needsLimits(record, amounts, nowMs) && shardWouldAdmit(record, amounts, nowMs))
@@ -192,7 +188,7 @@ export class KnownBucket {
   wouldAdmitAll(demands: readonly Demand[], clockMs: number): boolean {
     if (!this.#state?.exists || !this.isFresh(clockMs)) return false
     const {record} = this.#state.seen
-    const [sum, nowMs] = [sumAmounts(demands), this.timeAt(clockMs)]
+    const [sum, nowMs] = [sumAmounts(demands), this.time.at(clockMs)]
     return !needsLimits(record, sum, nowMs) && shardWouldAdmit(record, sum, nowMs)
   }
 
@@ -229,7 +225,7 @@ export class KnownBucket {
     const {amounts} = demand
     // The common case: the stored balance suffices.
     if (holds(record, amounts)) return undefined
-    const nowMs = this.timeAt(clockMs)
+    const nowMs = this.time.at(clockMs)
     if (needsLimits(record, amounts, nowMs) || this.isCheckDue(clockMs) || isBucketExpired(record, nowMs))
       return undefined
     // Planted fault: a soft limit refuses after its grace period

@@ -13,7 +13,6 @@ import {
   boundsOfFullness,
   boundsOfRoom,
   boundsOfUnseenRoom,
-  type FullnessBounds,
   isOverfull,
   MOST_LIMITS_IN_BOUNDS,
   sharedTake,
@@ -145,12 +144,8 @@ export function nextStep(input: StepInput): QueueStep | ApplyLimitsStep | Unsupp
   if (stored.others.length === 0 && room.length > 0) return consume(input, requests, {bounds: room, ...known})
   const shared = isContended ? takeTogether(input, state.seen) : undefined
   if (shared) return shared
-  const bounds = room.length > 0 ? [] : fullnessFor(state.seen, share, amounts, nowMs)
-  if (bounds.length > 0) {
-    const ttlSeconds = renewedExpiry(record, share, settings.bucketTtlMultiplier, nowMs)
-    const write = takeFromFull(amounts, record, bounds, {requests: requestCount(requests), nowMs, ttlSeconds})
-    return admission(input, 'consume-from-full', write, requests)
-  }
+  const full = room.length > 0 ? undefined : consumeFromFull(input, state.seen, share, amounts)
+  if (full) return full
   // A batch that waits for all of its tokens loses to every smaller one: it takes what is stored.
   if (isContended && stored.fitting.length > 0 && room.length > 0)
     return consume(input, stored.fitting, {bounds: room, ...known})
@@ -280,25 +275,26 @@ function isScheduled(limits: ReadonlyMap<string, KindedRate>): boolean {
   return false
 }
 
-/** Bounds within which the bucket is full whatever others wrote, if it was full when seen and holds enough. */
-function fullnessFor(seen: SeenBucket, share: BucketState, amounts: Amounts, nowMs: number): FullnessBounds[] {
-  if (seen.incomplete.size > 0 || seen.record.state.limits.size > MOST_LIMITS_IN_BOUNDS) return []
-  const held = inForceAt(share, nowMs).limits
-  const isEnough = [...amounts].every(([name, milli]) => {
-    const limit = held.get(name)
-    return limit !== undefined && milli <= (limit.kind?.quota ? givableMilli(limit, nowMs) : limit.capacityMilli)
-  })
-  return isEnough ? boundsOfFullness(share, amounts, nowMs) : []
-}
-
-/** Epoch seconds for a full bucket used now; `null`: it gets none, `undefined`: it has none. */
-function renewedExpiry(
-  record: BucketRecord,
+/** `undefined` unless the bucket was full when seen and holds enough: then bounds show that it is full, whatever others wrote. */
+function consumeFromFull(
+  input: StepInput,
+  {record, incomplete}: SeenBucket,
   share: BucketState,
-  multiplier: number,
-  nowMs: number,
-): number | null | undefined {
-  if (record.ttlSeconds === undefined || multiplier <= 0) return undefined
-  if (isFirstOfSeveral(record)) return null
-  return expiresAtSeconds(share.limits.values(), multiplier, nowMs)
+  amounts: Amounts,
+): WriteStep | undefined {
+  const {requests, nowMs} = input
+  const {bucketTtlMultiplier: multiplier} = input.settings
+  if (incomplete.size > 0 || record.state.limits.size > MOST_LIMITS_IN_BOUNDS) return undefined
+  const held = inForceAt(share, nowMs).limits
+  for (const [name, milli] of amounts) {
+    const limit = held.get(name)
+    if (!limit || milli > (limit.kind?.quota ? givableMilli(limit, nowMs) : limit.capacityMilli)) return undefined
+  }
+  const bounds = boundsOfFullness(share, amounts, nowMs)
+  if (bounds.length === 0) return undefined
+  let ttlSeconds: number | null | undefined
+  if (record.ttlSeconds !== undefined && multiplier > 0)
+    ttlSeconds = isFirstOfSeveral(record) ? null : expiresAtSeconds(share.limits.values(), multiplier, nowMs)
+  const options = {requests: requestCount(requests), nowMs, ttlSeconds}
+  return admission(input, 'consume-from-full', takeFromFull(amounts, record, bounds, options), requests)
 }

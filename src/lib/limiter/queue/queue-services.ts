@@ -126,14 +126,11 @@ export class EntityCache {
   notice(record: BucketRecord): void {
     const {entity, resource, shardCount} = record
     this.noticeFamily(record)
+    this.#lastOfResource.set(resource, record)
     // Only shard 0 proves that there are fewer shards; the others may be behind.
     const before = this.shardCount(entity, resource)
     const count = record.shard === 0 ? shardCount : Math.max(before, shardCount)
     if (count !== before) this.setShardCount(entity, resource, count)
-  }
-
-  noticeLimits(record: BucketRecord): void {
-    this.#lastOfResource.set(record.resource, record)
   }
 
   /** Predicted state of an unread bucket, from its last seen record and the limits that it must have. */
@@ -194,7 +191,6 @@ export class ShardRepair {
       return
     }
     entities.notice(record)
-    entities.noticeLimits(record)
     const isBehind = address.shard > 0 && shardCount < entities.shardCount(address.entity, address.resource)
     if (isBehind || grantedForFewer(record, table.clock()).length > 0) this.#change(address, () => this.fill(address))
     if (unitsPerSecond === undefined) return

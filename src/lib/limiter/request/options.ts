@@ -115,9 +115,9 @@ export function settingsOf(options: RateLimiterOptions): LimiterSettings {
   }
   for (const option of ['onDecision', 'onSettled'] as const) {
     if (options[option] === undefined || typeof options[option] === 'function') continue
-    throw new InvalidInput('option.invalid', `${option} must be a function.`, {details: {option}})
+    throw invalidOption(option, 'must be a function')
   }
-  checkSettle(options.settle)
+  if (options.settle !== undefined) checkSettle(options.settle)
   const defaultLimits = readLimits(options.defaultLimits ?? [])
   const tooMany = tooManyLimits(defaultLimits)
   if (tooMany !== undefined) throw new InvalidInput('limit.too-many', `defaultLimits: ${tooMany}.`)
@@ -155,10 +155,13 @@ export function partsOfRequest<Name extends string>(request: AcquireRequest<Name
   const parts = others.map(([name, consume]) => {
     return {entity, resource: checkResourceName(name), amounts: checkConsumption(consume as Consumption)}
   })
-  checkMs('timeoutMs', request.timeoutMs)
-  checkEnforce(request.enforce)
-  checkSettle(request.settle)
-  checkMs('waitMs', request.waitMs)
+  const {timeoutMs, waitMs, enforce, settle} = request
+  checkMs('timeoutMs', timeoutMs)
+  checkMs('waitMs', waitMs)
+  // A text such as 'false' would enforce the limits.
+  if (enforce !== undefined && typeof enforce !== 'boolean')
+    throw invalidOption('enforce', `must be true or false, not ${JSON.stringify(enforce)}`)
+  if (settle !== undefined) checkSettle(settle)
   return [main, ...parts]
 }
 
@@ -166,24 +169,16 @@ function refuse(why: string): InvalidInput {
   return new InvalidInput('request.resources', `The request cannot be made: ${why}.`)
 }
 
-function checkSettle(settle: Settle | undefined): void {
-  if (settle === undefined || settle === 'now' || settle === 'soon') return
-  throw new InvalidInput('option.invalid', `settle must be "now" or "soon", not ${JSON.stringify(settle)}.`, {
-    details: {option: 'settle'},
-  })
-}
-
-/** A text such as 'false' would enforce the limits. */
-function checkEnforce(enforce: boolean | undefined): void {
-  if (enforce === undefined || typeof enforce === 'boolean') return
-  throw new InvalidInput('option.invalid', `enforce must be true or false, not ${JSON.stringify(enforce)}.`, {
-    details: {option: 'enforce'},
-  })
+function checkSettle(settle: Settle): void {
+  if (settle !== 'now' && settle !== 'soon')
+    throw invalidOption('settle', `must be "now" or "soon", not ${JSON.stringify(settle)}`)
 }
 
 function checkWhole(option: string, value: number | undefined, least: number): number | undefined {
   if (value === undefined || (Number.isSafeInteger(value) && value >= least)) return value
-  throw new InvalidInput('option.invalid', `${option} must be a whole number from ${least}, not ${value}.`, {
-    details: {option},
-  })
+  throw invalidOption(option, `must be a whole number from ${least}, not ${value}`)
+}
+
+function invalidOption(option: string, why: string): InvalidInput {
+  return new InvalidInput('option.invalid', `${option} ${why}.`, {details: {option}})
 }

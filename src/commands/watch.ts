@@ -30,8 +30,10 @@ export default class Watch extends StackCommand<typeof Watch> {
     if (once && actions) throw (await import('../lib/live/run.js')).actionsUnavailable()
     if (once) {
       const {takeSnapshot} = await import('../lib/live/run.js')
-      const {printSnapshot} = await import('../lib/live/lines.js')
+      const {printSnapshot, sampleText} = await import('../lib/live/lines.js')
       const watched = await takeSnapshot(this.stack, request, top)
+      const part = sampleText(watched.head)
+      if (part !== undefined && this.format !== 'table') this.warn(part)
       await this.printAll(options => printSnapshot(watched, {...options, width: this.lineWidth}))
       return {}
     }

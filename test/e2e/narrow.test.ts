@@ -39,6 +39,7 @@ describeOnEngine('a terminal of 40 columns', {timeout: 120_000}, () => {
     'namespace show default',
     `usage show user-1 ${DAY}`,
     `usage top ${DAY}`,
+    `usage top --by refused ${DAY}`,
     'watch --once --all',
     'why user-2 gpt-4 rpm=90',
     'why user-1',

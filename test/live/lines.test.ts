@@ -136,7 +136,7 @@ describe('a poll in one line', () => {
       `"2027-01-15T08:00:00Z  3 buckets, 1 over, 1 near, 1 in debt  worst ben gpt-4 -20 of 100 rpm (0%)  rpm 2.25/s, tpm 1,250/s  2.5 read units"`,
     )
     expect(line(polled([ADA]))).toMatchInlineSnapshot(
-      `"2027-01-15T08:00:00Z  1 bucket, 0 over, 1 near  worst ada gpt-4 12.99 of 100 rpm (12%), empty in 5s  rpm 3.25/s, tpm 1,250/s  2.5 read units"`,
+      `"2027-01-15T08:00:00Z  1 bucket, 0 over, 1 near  worst ada gpt-4 12.999 of 100 rpm (12%), empty in 5s  rpm 3.25/s, tpm 1,250/s  2.5 read units"`,
     )
     expect(line(polled([ZOE]))).toMatchInlineSnapshot(
       `"2027-01-15T08:00:00Z  1 bucket, 0 over, 0 near  worst zoe search 60 of 60 rpm (100%)  rpm -1/s  2.5 read units"`,
@@ -201,10 +201,10 @@ describe('a poll in one line', () => {
 describe('a snapshot', () => {
   it('is a table and a line with totals', async () => {
     expect(await lines(polled(ALL), 80)).toMatchInlineSnapshot(`
-      "STATUS  ENTITY  RESOUR…  LIMIT  LEVEL  CAPACITY  LEFT  USED/S  EMPTY IN  REFUSED
-      over    ben     gpt-4    rpm      -20       100    0%       0       <1s        0
-      near    ada     gpt-4    rpm    12.99       100   12%    3.25        5s        0
-      ok      zoe     search   rpm       60        60  100%      -1         -        0
+      "STATUS  ENTITY  RESOURCE  LIMIT   LEVEL  LEFT  USED/S  EMPTY IN  REFUSED
+      over    ben     gpt-4     rpm       -20    0%       0       <1s        0
+      near    ada     gpt-4     rpm    12.999   12%    3.25        5s        0
+      ok      zoe     search    rpm        60  100%      -1         -        0
 
       3 buckets, 1 over, 1 near, 1 in debt; 2.5 read units
       "
@@ -244,8 +244,8 @@ describe('a snapshot', () => {
     expect(await lines(polled([ZOE], {known}), 80)).toMatchInlineSnapshot(`
       "Read 1 of 100 or more buckets. To read all, add --all.
 
-      STATUS  ENTITY  RESOUR…  LIMIT  LEVEL  CAPACITY  LEFT  USED/S  EMPTY IN  REFUSED
-      ok      zoe     search   rpm       60        60  100%      -1         -        0
+      STATUS  ENTITY  RESOURCE  LIMIT  LEVEL  LEFT  USED/S  EMPTY IN  REFUSED
+      ok      zoe     search    rpm       60  100%      -1         -        0
 
       1 bucket, 0 over, 0 near; 2.5 read units, read 1 of 100 or more
       "
@@ -271,6 +271,42 @@ describe('a snapshot', () => {
 
   it('L6 never shows more tokens than there are', async () => {
     const almost = readingOf(bucketOf('a#b', {limits: {rpm: {capacity: 10, refillPerSecond: 0.001, left: 0.999}}}))
-    expect(await lines(polled([almost]), undefined)).toMatch(/over +a +b +rpm +0\.99 +10 +9%/)
+    expect(await lines(polled([almost]), undefined)).toMatch(/over +a +b +rpm +0\.999 +10 +9%/)
+  })
+
+  it('L6 shows level and debt exactly, so that they agree', async () => {
+    const owing = readingOf(bucketOf('a#b', {limits: {rpm: {capacity: 10, refillPerSecond: 0.001, left: -2.345}}}))
+    expect(await lines(polled([owing]), undefined)).toMatch(/rpm +-2\.345 +10 +0% +2\.345 /)
+    const money = polled([owing], {units: new Map([['rpm', 'USD']])})
+    expect(await lines(money, undefined)).toMatch(/rpm +-\$0\.000003 +\$0\.00001 +0% +\$0\.000003 /)
+  })
+
+  describe('in a narrow terminal', () => {
+    const NAMES = ['customer-acme-production', 'customer-acme-staging', 'c3']
+    const many = NAMES.map(entity =>
+      readingOf(bucketOf(`${entity}#gpt-4o-mini`, {limits: {rpm: {capacity: 10_000, left: 5095.16}}})),
+    )
+
+    it.each([80, 100])('keeps names of up to 24 characters in %i columns', async width => {
+      const shown = await lines(polled(many), width)
+      for (const name of NAMES) expect(shown).toContain(`${name}  `)
+      expect(shown).toMatch(/^STATUS +ENTITY +RESOURCE +LIMIT .*LEFT .*REFUSED/)
+    })
+
+    it('stacks the rows in 40 columns, with LEFT and REFUSED first', async () => {
+      const shown = await lines(polled(many), 40)
+      expect(shown).toContain(
+        'ok  customer-acme-production\n  gpt-4o-mini\n  LEFT 50%  REFUSED 0  LIMIT rpm\n  LEVEL 5,095.16  LAST REFUSED -\n',
+      )
+    })
+
+    it.each([
+      ['pressure', 'WRITES'],
+      ['shards', 'SHARDS'],
+      ['empty', 'EMPTY IN'],
+    ] as const)('keeps the column sorted by: %s', async (sort, header) => {
+      const rated = ALL.map(reading => ({...reading, ...rates({rpm: 1})}))
+      expect(await lines(polled(rated), 60, {...EVERYTHING, sort})).toContain(header)
+    })
   })
 })

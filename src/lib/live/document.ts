@@ -11,6 +11,7 @@ export type PolledData = Pick<WatchData, 'readings' | 'known' | 'units' | 'probl
 export interface WatchedBuckets {
   readonly head: Omit<WatchResult, 'buckets'>
   readonly count: number
+  readonly sort: Selection['sort']
   readonly buckets: Iterable<WatchedBucketJson>
 }
 
@@ -60,7 +61,7 @@ export function watchedBuckets(
       for (const reading of readingsOf(shown, find)) yield bucketDocument(rowAt(reading, nowMs, find), units)
     },
   }
-  return {head, count: shown.length, buckets}
+  return {head, count: shown.length, sort: selection.sort, buckets}
 }
 
 function* readingsOf(ids: readonly string[], find: FindReading): Generator<Reading, void> {

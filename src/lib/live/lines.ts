@@ -28,8 +28,15 @@ export function pollLine(document: WatchResult): string {
     .join('  ')
 }
 
-function bucketTable(head: Head, rows: readonly WatchedBucketJson[]): Listing<WatchedBucketJson> {
-  return {rows, columns: columnsOf(head, rows), empty: emptyText(head)}
+function bucketTable(
+  {head, sort}: Pick<WatchedBuckets, 'head' | 'sort'>,
+  rows: readonly WatchedBucketJson[],
+): Listing<WatchedBucketJson> {
+  const keys = ['entity', 'resource', 'left', 'refused', sort === 'pressure' ? 'writes' : sort]
+  const columns = columnsOf(head, rows).map((column): Column => {
+    return keys.includes(column.name) ? {...column, fit: 'key'} : column
+  })
+  return {rows, columns, empty: emptyText(head), elsewhere: '--json'}
 }
 
 function closingLines({head, count}: Pick<WatchedBuckets, 'head' | 'count'>): string[] {
@@ -38,13 +45,13 @@ function closingLines({head, count}: Pick<WatchedBuckets, 'head' | 'count'>): st
   return count === 0 ? [] : ['', total]
 }
 
-/** Above the table: counts of a part must not pass for counts of the whole. */
-function sampleLines(head: Head): string[] {
+/** Counts of a part must not pass for counts of the whole. */
+export function sampleText(head: Head): string | undefined {
   const {sampled, usedFirst} = head
-  if (!sampled) return []
+  if (!sampled) return undefined
   const first = usedFirst ? `Buckets used since ${usedFirst.since} were read first. ` : ''
   const missing = usedFirst?.complete === false ? 'Some of them are missing. ' : ''
-  return [`Read ${partText(head, head.bucketsWatched)} buckets. ${first}${missing}To read all, add --all.`, '']
+  return `Read ${partText(head, head.bucketsWatched)} buckets. ${first}${missing}To read all, add --all.`
 }
 
 const partText = ({known}: Pick<Head, 'known'>, read: number): string =>
@@ -62,6 +69,7 @@ const columnsOf = (
   {
     name: 'capacity',
     align: 'right',
+    fit: 'spare',
     value: bucket => amountOf(tightestOf(bucket), 'capacity'),
     raw: bucket => tightestOf(bucket)?.capacity,
   },
@@ -108,8 +116,9 @@ function rateText(limit: LimitJson | undefined): string | undefined {
   return rate === null ? undefined : amountText(rate, limit?.unit, formatRate)
 }
 
-function amountOf(limit: LimitJson | undefined, what: 'capacity' | 'debt'): number | string | undefined {
-  return limit?.unit === undefined ? limit?.[what] : amountText(limit[what], limit.unit, String)
+function amountOf(limit: LimitJson | undefined, what: 'capacity' | 'debt'): string | undefined {
+  // A level in money is rounded down, so a debt is rounded up.
+  return limit && amountText(limit.unit === undefined ? limit[what] : Math.ceil(limit[what]), limit.unit, formatCount)
 }
 
 const spanText = (ms: number | null): string | undefined => (ms === null ? undefined : formatShortSpan(ms))
@@ -180,7 +189,7 @@ const tightestOf = ({limit, limits}: WatchedBucketJson) => limits.find(({name}) 
 
 function levelText(bucket: WatchedBucketJson): string | undefined {
   const limit = tightestOf(bucket)
-  return limit && amountText(limit.level, limit.unit, tokens => formatNumber(tokens, 'down'))
+  return limit && amountText(limit.level, limit.unit, tokens => formatNumber(tokens, 'down', 3))
 }
 
 function refillText(bucket: WatchedBucketJson): string | undefined {
@@ -196,7 +205,7 @@ function leftText(bucket: WatchedBucketJson): string | undefined {
 export async function printSnapshot(watched: WatchedBuckets, options: Omit<LongListOptions, 'flags'>): Promise<void> {
   const {head, buckets} = watched
   const isCsv = options.format === 'csv'
-  const listing = isCsv ? csvTable(buckets) : (rows: readonly WatchedBucketJson[]) => bucketTable(head, rows)
+  const listing = isCsv ? csvTable(buckets) : (rows: readonly WatchedBucketJson[]) => bucketTable(watched, rows)
   const list = {
     before: head,
     field: 'buckets',
@@ -205,7 +214,8 @@ export async function printSnapshot(watched: WatchedBuckets, options: Omit<LongL
     listing,
   }
   const fitted = (lines: readonly string[]) => lines.flatMap(line => fittedLines(line, process.stdout))
-  if (options.format === 'table') await writeLines(fitted(sampleLines(head)), options.onBegin)
+  const sample = options.format === 'table' ? sampleText(head) : undefined
+  if (sample !== undefined) await writeLines(fitted([sample, '']), options.onBegin)
   await printLongList(list, {...options, flags: {'no-header': false}})
   if (options.format === 'table') await writeLines(fitted(closingLines(watched)))
 }

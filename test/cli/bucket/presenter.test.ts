@@ -54,6 +54,13 @@ it('shows a row per shard, and a sum of several shards', async () => {
   expect((await listed(shardListing([single], NOW, false), PLAIN, 120))[1]).toMatch(/ 0 {2}rpm .*soon$/)
 })
 
+it('L6 shows level and debt exactly, so that they agree', async () => {
+  const owing = {...bucket, limits: [{...level(-2.345), capacity: 100}]}
+  expect((await listed(bucketListing([owing], NOW), PLAIN, 120))[1]).toMatch(/rpm +-2\.345 +100 +0 % +2\.345 /)
+  const money = await listed(bucketListing([owing], NOW, new Map([['rpm', 'USD']])), PLAIN, 120)
+  expect(money[1]).toMatch(/rpm +-\$0\.000003 +\$0\.0001 +0 % +\$0\.000003 /)
+})
+
 it('marks a ghost shard', async () => {
   const nothing = {limits: [], writePressure: null, writes: 0, refilledAt: null, refillAgeMs: null, expiresAt: null}
   const ghost = {...bucket, shardCount: 1, limits: [], shards: [shard(3, 0, {isGhost: true, ...nothing})]}

@@ -85,6 +85,14 @@ describe('lists as CSV', () => {
 })
 
 describe('--sort', () => {
+  it('keeps the column in a narrow terminal', async () => {
+    const wide = [{name: 'long', value: () => 'a text of 20 columns'}, ...columns.slice(0, 2)]
+    const header = async (sort?: string) =>
+      (await listed({...listing, columns: wide}, flags({sort}), 24)).slice(0, 2).join(' ')
+    expect(await header()).not.toContain('SIZE IN KB')
+    expect(await header('-size')).toContain('SIZE IN KB')
+  })
+
   it('sorts by value, not by the displayed text, with missing values last', () => {
     expect(ids({sort: 'id'})).toEqual(['a', 'b', 'c'])
     expect(ids({sort: 'size'})).toEqual(['b', 'a', 'c'])

@@ -107,7 +107,8 @@ describe.each([
 
   it('has no line longer than the width, and shows each column or names it, whatever it contains', async () => {
     const cell = fc.oneof(fc.string({maxLength: 40, unit: 'grapheme'}), fc.integer(), fc.constant(null))
-    const column = fc.record({header: fc.string({maxLength: 12}), fit: fc.constantFrom('whole', 'spare', undefined)})
+    const fits = fc.constantFrom('whole' as const, 'spare' as const, 'key' as const, undefined)
+    const column = fc.record({header: fc.string({maxLength: 12}), fit: fits})
     await fc.assert(
       fc.asyncProperty(
         fc.array(column, {minLength: 1, maxLength: 8}),
@@ -117,7 +118,8 @@ describe.each([
           const chosen = columns.map(({header, fit}) => (fit === undefined ? {header} : {header, fit}))
           const cells = rows.map(row => row.slice(0, chosen.length))
           const lines = await tabled(chosen, cells, {header: true, width, isTerminal})
-          expect(lines.length).toBeGreaterThanOrEqual(1 + rows.length)
+          // Stacked rows have no header.
+          expect(lines.length).toBeGreaterThanOrEqual(rows.length)
           for (const line of lines) expect(textWidth(line)).toBeLessThanOrEqual(width)
         },
       ),
@@ -133,6 +135,54 @@ describe.each([
   it('can have more rows than a function call can have arguments', async () => {
     const rows = Array.from({length: 200_000}, (_, i) => [`r${i}`])
     expect((await tabled([{header: 'A'}], rows, {...PIPE, isTerminal})).at(-1)).toBe('r199999')
+  })
+})
+
+describe.each([
+  ['in a pipe', false],
+  ['on a terminal', true],
+])('key columns %s', (_, isTerminal) => {
+  const columns = [
+    {header: 'STATUS'},
+    {header: 'ENTITY', fit: 'key'},
+    {header: 'TEXT'},
+    {header: 'LEVEL'},
+    {header: 'REFUSED', fit: 'key'},
+    {header: 'BAR', fit: 'spare'},
+  ] as const
+  const rows = [
+    ['over', 'customer-acme-production', 'some words', 603.15, 35, '██████'],
+    ['ok', 'c3', 'more words', 1, 0, '░░░░░░'],
+  ]
+  const at = async (width: number, some = rows) => {
+    const lines = await tabled(columns, some, {header: true, width, isTerminal})
+    return lines.filter(line => !line.startsWith('Not shown'))
+  }
+
+  it('outlast other columns, and keep names of up to 24 characters', async () => {
+    expect(await at(60)).toEqual([
+      'STATUS  ENTITY                    TEXT        LEVEL  REFUSED',
+      'over    customer-acme-production  some wor…  603.15       35',
+      'ok      c3                        more wor…       1        0',
+    ])
+    expect(await at(48)).toEqual([
+      'STATUS  ENTITY                    REFUSED',
+      'over    customer-acme-production       35',
+      'ok      c3                              0',
+    ])
+    const [, long] = await at(44, [['ok', 'a-name-of-more-than-24-characters', '', 1, 7, '']])
+    expect(long).toBe('ok      a-name-of-more-than-24-cha…        7')
+  })
+
+  it('stack each row when they do not fit beside each other', async () => {
+    expect(await at(32)).toEqual([
+      'over  customer-acme-production',
+      '  REFUSED 35  TEXT some words',
+      '  LEVEL 603.15',
+      'ok  c3',
+      '  REFUSED 0  TEXT more words',
+      '  LEVEL 1',
+    ])
   })
 })
 

@@ -246,6 +246,38 @@ describe('usage summary and top', () => {
   })
 })
 
+describe('in a narrow terminal', () => {
+  const entity = 'customer-acme-production'
+
+  it('stacks the rows of usage show, with use and refusals first', async () => {
+    const windows = [{...refusing('10', 30), resource: 'gpt-4o-mini-2024'}]
+    const listing = usageListing(windows, {window: 'hourly', range, entity}, false)
+    expect(await listed(listing, PLAIN, 40)).toEqual([
+      '2026-11-01 10:00  gpt-4o-mini-2024  tpm',
+      '  USED 5  REFUSED 30  BUDGET 1,000',
+      '  SHARE <1 %  REQUESTS 1',
+      '  REFUSED TOKENS 12,000',
+    ])
+    expect((await listed(listing, PLAIN, 80))[0]).toMatch(/^START +RESOURCE +LIMIT +USED .*REFUSED$/)
+  })
+
+  it.each([
+    ['refused', 'REFUSED', '35'],
+    ['requests', 'REQUESTS', '37'],
+    ['tpm', 'TOKENS', 'tpm 12,321'],
+  ])('keeps names and the ranked figure of usage top --by %s', async (by, header, value) => {
+    const refused = {requests: 35, byParent: 0, blocked: 0, lastAtMs: 1, limits: new Map()}
+    const limits = new Map([['tpm', 12_321]])
+    const consumer = {entity, resource: 'gpt-4', requests: 37, share: 0.13, limits, overdrawn: new Map(), refused}
+    const names = {used: ['tpm'], overdrawn: [], refused: []}
+    const listing = topListing([consumer], {by, isByEntity: false, resource: undefined, names, isCsv: false})
+    const [first, second] = await listed(listing, PLAIN, 80)
+    expect(first?.split(/ {2,}/)).toContain(header)
+    expect(second).toMatch(new RegExp(`^${entity} +gpt-4 .* ${value}( |$)`))
+    expect((await listed(listing, PLAIN, 40)).join('\n')).toMatch(new RegExp(`^${entity} +gpt-4\\s.*${value}`))
+  })
+})
+
 it('adds a column for overdrawn soft limits, and a note in the totals', async () => {
   const scope = {window: 'hourly', range, entity: 'user-1', resource: 'gpt-4'} as const
   const soft = {name: 'tpm', tokens: 1200, overdrawn: 3, budget: 1000, share: 1.2, refused: NOT_REFUSED}

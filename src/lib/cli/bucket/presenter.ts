@@ -1,4 +1,4 @@
-import {formatSpan, formatTokens, formatWait} from '../../core/text/text.js'
+import {formatCount, formatSpan, formatTokens, formatWait} from '../../core/text/text.js'
 import {type BucketLevels, type LimitLevel, type ShardLevels, switchWord} from '../../repository/buckets/view.js'
 import type {Listing, ListingColumn} from '../output/listing.js'
 import {percentCell} from '../output/text-table.js'
@@ -93,7 +93,9 @@ function levelColumns(units: LimitUnits, buckets: readonly BucketLevels[]) {
     align: 'right' as const,
     value: (row: LevelRow) => {
       const [tokens, unit] = [row[name], units.get(row.name ?? '')]
-      return tokens === undefined || unit === undefined ? tokens : formatTokens(Math.floor(tokens), unit)
+      if (tokens === undefined || unit === undefined) return tokens === undefined ? undefined : formatCount(tokens)
+      // A level in money is rounded down, so a debt is rounded up.
+      return formatTokens(name === 'debt' ? Math.ceil(tokens) : Math.floor(tokens), unit)
     },
     raw: (row: LevelRow) => row[name],
   })

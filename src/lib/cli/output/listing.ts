@@ -2,6 +2,7 @@ import {boolean, integer, string} from '@oclif/core/flags'
 import {InvalidInput} from '../../core/errors.js'
 import {didYouMean, nearestNames} from '../../core/text/nearest.js'
 import {shownText} from '../../core/text/printable.js'
+import {fittedLines} from './lines.js'
 import type {Cell, TextColumn} from './table-layout.js'
 import {longTable, type TextTableOptions, textTable} from './text-table.js'
 
@@ -54,22 +55,24 @@ export interface Listing<Row> {
   readonly rows: readonly Row[]
   readonly columns: readonly ListingColumn<Row>[]
   readonly empty: string
+  /** How to see dropped columns, for a command without `--columns`. */
+  readonly elsewhere?: string
 }
 
 export async function listingLines<Row>(
-  {rows, columns, empty}: Listing<Row>,
+  {rows, columns, empty, elsewhere}: Listing<Row>,
   flags: ListFlagValues,
   width: number | undefined,
 ): Promise<Iterable<string>> {
   const chosen = chooseColumns(columns, flags.columns)
   const sorted = sortRows(rows, columns, flags.sort)
-  if (rows.length === 0) return [empty]
-  return textTable(textColumns(chosen, flags), cellsOf(chosen, sorted), tableOptions(flags, width))
+  if (rows.length === 0) return fittedLines(empty, process.stdout)
+  return textTable(textColumns(chosen, flags), cellsOf(chosen, sorted), tableOptions(flags, width, elsewhere))
 }
 
 /** The first rows, in `rows`, determine the widths. */
 export function longListing<Row>(
-  {rows, columns}: Listing<Row>,
+  {rows, columns, elsewhere}: Listing<Row>,
   rest: AsyncIterable<readonly Row[]>,
   flags: ListFlagValues,
   width: number | undefined,
@@ -78,24 +81,26 @@ export function longListing<Row>(
   const more = (async function* () {
     for await (const some of rest) yield cellsOf(chosen, some)
   })()
-  return longTable(textColumns(chosen, flags), cellsOf(chosen, rows), more, tableOptions(flags, width))
+  return longTable(textColumns(chosen, flags), cellsOf(chosen, rows), more, tableOptions(flags, width, elsewhere))
 }
 
 function textColumns<Row>(chosen: readonly ListingColumn<Row>[], flags: ListFlagValues): TextColumn[] {
   const isAsked = flags.columns !== undefined
-  return chosen.map(({name, header = name.toUpperCase(), align, fit}) => ({
-    name,
-    header,
-    ...(align === undefined ? {} : {align}),
-    ...(fit === undefined || (isAsked && fit === 'spare') ? {} : {fit}),
-  }))
+  const sorted = flags.sort?.replace(/^-/, '')
+  return chosen.map(({name, header = name.toUpperCase(), align, fit: own}) => {
+    const fit = name === sorted ? 'key' : isAsked && own === 'spare' ? undefined : own
+    return {name, header, ...(align === undefined ? {} : {align}), ...(fit === undefined ? {} : {fit})}
+  })
 }
 
 const cellsOf = <Row>(chosen: readonly ListingColumn<Row>[], rows: readonly Row[]): Cell[][] =>
   rows.map(row => chosen.map(column => column.value(row)))
 
-function tableOptions(flags: ListFlagValues, width: number | undefined): TextTableOptions {
-  const elsewhere = flags.columns === undefined ? '--columns or --output json' : '--output csv'
+function tableOptions(
+  flags: ListFlagValues,
+  width: number | undefined,
+  elsewhere = flags.columns === undefined ? '--columns or --output json' : '--output csv',
+): TextTableOptions {
   return {header: !flags['no-header'], width, elsewhere}
 }
 

@@ -11,8 +11,11 @@ export interface TextColumn {
   readonly header: string
   /** Numbers are right-aligned by default. */
   readonly align?: 'left' | 'right'
-  /** In narrow tables, neither is shortened; `spare` columns are dropped first. */
-  readonly fit?: 'whole' | 'spare'
+  /**
+   * In narrow tables, none of these is shortened, except a `key` that is wider than a name. `spare` columns are dropped
+   * first and `key` columns never: if they do not fit beside each other, rows are stacked.
+   */
+  readonly fit?: 'whole' | 'spare' | 'key'
 }
 
 export interface PlacedColumn extends TextColumn {
@@ -27,6 +30,8 @@ export interface PlacedColumn extends TextColumn {
 export interface TableLayout {
   readonly columns: readonly PlacedColumn[]
   readonly dropped: readonly TextColumn[]
+  /** The width of lines when each row takes several, because its key columns do not fit into one. */
+  readonly stackedIn?: number
 }
 
 export const GAP = '  '
@@ -34,8 +39,10 @@ export const GAP = '  '
 const READABLE = 14
 /** Minimum width while other columns can be dropped. */
 const NARROWEST = 6
+/** Minimum width of key columns. */
+const NAME = 24
 
-/** To fit `width`: shortens the widest text columns, then drops spare ones, then the rightmost. The first stays. */
+/** To fit `width`: shortens the widest text columns, then drops spare ones, then the rightmost. The first and keys stay. */
 export function layOutTable(
   columns: readonly TextColumn[],
   rows: readonly (readonly Cell[])[],
@@ -70,10 +77,16 @@ function fitted(wanted: readonly PlacedColumn[], width: number): TableLayout {
     if (totalOf(columns) <= width) return {columns, dropped: inOrder(dropped)}
     const [only] = columns
     if (columns.length === 1 && only) return {columns: [{...only, width}], dropped: inOrder(dropped)}
-    const leaving = spare < 0 ? kept.length - 1 : spare
+    const leaving = spare < 0 ? kept.findLastIndex(({fit}, position) => fit !== 'key' && position > 0) : spare
+    if (leaving < 0) return stacked(wanted, width)
     dropped.push(...kept.slice(leaving, leaving + 1))
     kept = kept.toSpliced(leaving, 1)
   }
+}
+
+function stacked(wanted: readonly PlacedColumn[], stackedIn: number): TableLayout {
+  const [dropped, columns] = [true, false].map(isSpare => wanted.filter(({fit}) => (fit === 'spare') === isSpare))
+  return {columns: columns ?? [], dropped: dropped ?? [], stackedIn}
 }
 
 const inOrder = (columns: readonly PlacedColumn[]): PlacedColumn[] => columns.toSorted((a, b) => a.at - b.at)
@@ -86,7 +99,8 @@ function narrowed(columns: readonly PlacedColumn[], width: number, narrowest: nu
       const own = widths[index] ?? 0
       // The first column names the row: cut short, several rows look the same.
       const isName = index === 0 && columns.length > 1 && own <= READABLE
-      return isRight || fit !== undefined || isName ? 0 : own
+      const isWhole = fit === 'key' ? own <= NAME : fit !== undefined
+      return isRight || isWhole || isName ? 0 : own
     })
     const widest = Math.max(...candidates)
     if (widest <= narrowest) break

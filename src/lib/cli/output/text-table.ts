@@ -39,7 +39,8 @@ export async function textTable(
   const layout = layOutTable(columns, rows, options)
   if (!isTerminal) return plainLines(layout, rows, header)
   const footer = footerLines(layout, elsewhere, width)
-  if (rows.length > MOST_DRAWN_ROWS) return chained(plainLines(layout, rows, header), footer)
+  if (rows.length > MOST_DRAWN_ROWS || layout.stackedIn !== undefined)
+    return chained(plainLines(layout, rows, header), footer)
   const {drawnLines} = await import('./terminal-table.js')
   return [...drawnLines(layout, rows, header), ...footer]
 }
@@ -71,10 +72,14 @@ export function plainTable(
 
 /** Lazy, so that long tables are never in memory as a whole. */
 function* plainLines(
-  {columns}: TableLayout,
+  {columns, stackedIn}: TableLayout,
   rows: readonly (readonly Cell[])[],
   header: boolean,
 ): Generator<string, void> {
+  if (stackedIn !== undefined) {
+    for (const row of rows) yield* stackedLines(columns, row, stackedIn)
+    return
+  }
   const lineOf = (texts: readonly string[]) =>
     columns
       .map(({width, isRight, isCut = true}, position) => {
@@ -85,6 +90,28 @@ function* plainLines(
       .trimEnd()
   if (header) yield paint('dim', lineOf(columns.map(column => column.header)))
   for (const row of rows) yield lineOf(columns.map(({at}) => cellText(row[at])))
+}
+
+/** The names of a row, then its figures with their headers: key figures first. */
+function stackedLines(columns: readonly PlacedColumn[], row: readonly Cell[], width: number): string[] {
+  const isName = ({fit, isRight}: PlacedColumn, position: number) => position === 0 || (fit === 'key' && !isRight)
+  const others = columns.filter((column, position) => !isName(column, position) && column.header !== '')
+  const figures = [...others.filter(({fit}) => fit === 'key'), ...others.filter(({fit}) => fit !== 'key')]
+  const names = columns.filter(isName).map(({at}) => cellText(row[at]))
+  const labelled = figures.map(({header, at}) => `${header} ${cellText(row[at])}`)
+  const [first = '', ...more] = packed(names, width)
+  const below = [...more, ...packed(labelled, width - GAP.length)]
+  return [first, ...below.map(line => cutText(GAP + line, width))]
+}
+
+function packed(texts: readonly string[], width: number): string[] {
+  const lines: string[] = []
+  for (const text of texts.map(each => cutText(each, width))) {
+    const longer = `${lines.at(-1)}${GAP}${text}`
+    if (lines.length > 0 && textWidth(longer) <= width) lines.splice(-1, 1, longer)
+    else lines.push(text)
+  }
+  return lines
 }
 
 function footerLines({dropped}: TableLayout, elsewhere: string, width: number | undefined): string[] {

@@ -72,10 +72,10 @@ export function usageListing(windows: readonly UsageWindow[], scope: UsageScope,
     }),
     columns: [
       {name: 'start', fit: 'whole', value: ({start}) => startText(scope.window, start), raw: ({start}) => start},
-      {name: 'entity', value: ({entity}) => entity, isExtra: scope.entity !== undefined && !isCsv},
-      {name: 'resource', value: ({resource}) => resource, isExtra: scope.resource !== undefined && !isCsv},
-      {name: 'limit', value: ({name}) => name},
-      amountColumn('used', scope, ({tokens}) => tokens),
+      {name: 'entity', fit: 'key', value: ({entity}) => entity, isExtra: scope.entity !== undefined && !isCsv},
+      {name: 'resource', fit: 'key', value: each => each.resource, isExtra: scope.resource !== undefined && !isCsv},
+      {name: 'limit', fit: 'key', value: ({name}) => name},
+      {...amountColumn<ShareRow>('used', scope, ({tokens}) => tokens), fit: 'key'},
       amountColumn('budget', scope, ({budget}) => budget),
       {name: 'share', align: 'right', value: ({share}) => percentCell(share), raw: ({share}) => share},
       {name: 'bar', header: '', fit: 'spare', value: ({share}) => shareBar(share), isExtra: isCsv},
@@ -107,7 +107,7 @@ function refusedColumns(scope: Pick<UsageScope, 'units'>, isShown: boolean): Lis
   const isExtra = !isShown
   const tokens = amountColumn<RefusedRow>('refused-tokens', scope, ({refused}) => refused?.tokens ?? 0)
   return [
-    {name: 'refused', align: 'right', value: ({refused}) => refused?.requests ?? 0, isExtra},
+    {name: 'refused', align: 'right', fit: 'key', value: ({refused}) => refused?.requests ?? 0, isExtra},
     {...tokens, header: 'REFUSED TOKENS', isExtra},
   ]
 }

@@ -24,22 +24,25 @@ type TopScope = Pick<UsageScope, 'units' | 'resource'> &
 
 export function topListing(consumers: readonly TopConsumer[], scope: TopScope): Listing<TopConsumer> {
   const {by, isByEntity, resource, isCsv} = scope
+  // The tokens column has the amounts of all limits.
+  const keys = ['entity', 'resource', by === 'requests' || by === 'refused' ? by : 'tokens']
+  const columns: ListingColumn<TopConsumer>[] = [
+    {name: 'entity', value: ({entity}) => entity},
+    {name: 'resource', value: each => each.resource, isExtra: isByEntity || (resource !== undefined && !isCsv)},
+    {
+      name: 'share',
+      header: `SHARE OF ${by.toUpperCase()}`,
+      align: 'right',
+      value: ({share}) => percentCell(share),
+      raw: ({share}) => Math.round(share * 1e6) / 1e6,
+    },
+    {name: 'bar', header: '', fit: 'spare', value: ({share}) => shareBar(share), isExtra: isCsv},
+    {name: 'requests', value: ({requests}) => requests},
+    ...(isCsv ? limitColumns(scope) : textColumns(consumers, scope)),
+  ]
   return {
     rows: consumers,
-    columns: [
-      {name: 'entity', value: ({entity}) => entity},
-      {name: 'resource', value: each => each.resource, isExtra: isByEntity || (resource !== undefined && !isCsv)},
-      {
-        name: 'share',
-        header: `SHARE OF ${by.toUpperCase()}`,
-        align: 'right',
-        value: ({share}) => percentCell(share),
-        raw: ({share}) => Math.round(share * 1e6) / 1e6,
-      },
-      {name: 'bar', header: '', fit: 'spare', value: ({share}) => shareBar(share), isExtra: isCsv},
-      {name: 'requests', value: ({requests}) => requests},
-      ...(isCsv ? limitColumns(scope) : textColumns(consumers, scope)),
-    ],
+    columns: columns.map(column => (keys.includes(column.name) ? {...column, fit: 'key'} : column)),
     empty: by === 'refused' ? 'No refused requests are recorded for that time.' : NOTHING_RECORDED,
   }
 }

@@ -6,6 +6,7 @@ import {parseLimits} from '../../../src/lib/core/limits/limit-text.js'
 import {RateLimiter} from '../../../src/lib/limiter/rate-limiter.js'
 import {type NamespaceRepository, Repository} from '../../../src/lib/repository/repository.js'
 import {tableCli} from '../../e2e/table-cli.js'
+import {zael} from '../../e2e/zael.js'
 import {describeOnEngine, PATIENT_MS, useTable} from '../../helpers/table.js'
 
 describeOnEngine('live limits that a change alters without naming them', () => {
@@ -128,14 +129,46 @@ describeOnEngine('live limits that a change alters without naming them', () => {
     expect(gpt4).toEqual(['gpt-4', 'tpm', 'tpm=90k/min', 'tpm=10k/min', 1])
     const refused = await cli.fail(`limits apply -f ${file}`)
     expect(refused).toMatchObject({code: 2, error: {code: 'confirm.needed'}})
-    expect(refused.error.message).toContain('also changes tpm for gpt-4 from 90k/min to 10k/min (1 live bucket)')
+    expect(refused.error.message).toContain('also changes acme for gpt-4: tpm 90k/min → 10k/min')
     expect(await tenant.configs.ofEntity('acme')).toEqual([])
     await cli.tell(`limits apply -f ${file} --yes`)
 
     await state('entities: {}')
     expect(await cli.show(`limits plan -f ${file}`, 200)).toContain(
-      'Also changes rpm for gpt-4 from 500/min to 100/min (1 live bucket); tpm for gpt-4 from 10k/min to 90k/min (1 live bucket)',
+      [
+        'Also changes: 2 live buckets',
+        '  acme for gpt-4: rpm 500/min → 100/min, tpm 10k/min → 90k/min',
+        '  acme for whisper: rpm 500/min → 100/min\n',
+      ].join('\n'),
     )
+  })
+
+  it('names every entity of a manifest, the first ten in lines that fit the terminal, all in JSON', async () => {
+    const {name} = await open()
+    const ids = Array.from({length: 12}, (_, at) => `customer-number-${String(at).padStart(2, '0')}`)
+    const connection = {stack: table.name, transport: table.transport, timeoutMs: PATIENT_MS}
+    const limiter = new RateLimiter({...connection, namespace: name})
+    await Promise.all(ids.map(entity => limiter.acquire({entity, resource: 'gpt-4', consume: {rpm: 1, tpm: 5}})))
+    await limiter.close()
+    const file = join(folder, `${name}.yaml`)
+    const entities = ids.map(id => `  ${id}: {limits: {rpm: 500/min, tpm: 10k/min}}`)
+    await writeFile(file, [`namespace: ${name}`, 'entities:', ...entities, ''].join('\n'))
+
+    const words = ['limits', 'plan', '-f', file, ...cli.flags]
+    const {stdout} = await zael(words, {env: {NO_COLOR: '1'}, columns: 50})
+    const [, shown = ''] = /\n(Also changes: .*)/s.exec(stdout) ?? []
+    expect(shown.split('\n').slice(0, 3)).toEqual([
+      'Also changes: 12 live buckets',
+      '  customer-number-00 for gpt-4: tpm 90k/min →',
+      '      10k/min',
+    ])
+    expect(shown).toContain('  and 2 more; --json lists all')
+    expect(Math.max(...shown.split('\n').map(line => line.length))).toBeLessThanOrEqual(50)
+
+    const {altered} = await cli.tell(`limits plan -f ${file}`)
+    expect(altered.map(({entityIds}: {entityIds: string[]}) => entityIds.toSorted())).toEqual([ids])
+    const {error} = await cli.fail(`limits apply -f ${file}`)
+    expect(error.message).toContain('also changes 12 live buckets, such as customer-number-00 for gpt-4: tpm 90k/min')
   })
 
   it('omits unchanged limits, and limits that change as named', async () => {

@@ -65,8 +65,9 @@ export function changeQuestion(
   preview: Preview,
   kept: {readonly untilMs: number | undefined; readonly limits: readonly Limit[]} = {untilMs: undefined, limits: []},
 ): string | undefined {
-  const {lost, altered, refused} = sideEffects(preview)
-  const effects = [...lost, ...altered]
+  const {lost, refused} = sideEffects(preview)
+  const altered = alteredText(alteredLive(preview))
+  const effects = [...lost, ...(altered === undefined ? [] : [`also changes ${altered}`])]
   const questions = [
     ...(effects.length === 0 ? [] : [`Changing ${scopeWords(scope)} ${effects.join(', and ')}`]),
     ...refused,
@@ -86,10 +87,12 @@ function keptText(scope: ConfigScope, untilMs: number, kept: readonly Limit[]): 
  * sentence of its own: quotas lose all that is left.
  */
 export function sideEffects(preview: Preview): Record<'lost' | 'altered' | 'refused', string[]> {
-  const [lost, altered] = [lossText(preview), alteredText(alteredLive(preview))]
+  const lost = lossText(preview)
+  const [first, ...more] = alteredPairs(alteredLive(preview))
+  const buckets = more.length === 0 ? '' : `${formatPlural(more.length + 1, 'live bucket')}, such as `
   return {
     lost: lost === undefined ? [] : [`removes limits: ${lost}`],
-    altered: altered === undefined ? [] : [`also changes ${altered}`],
+    altered: first === undefined ? [] : [`also changes ${buckets}${first}`],
     refused: refusedText(preview),
   }
 }
@@ -111,11 +114,24 @@ function refusedText({quotas, buckets, isComplete}: Preview): string[] {
 }
 
 export function sideEffectLines(preview: Preview): string[] {
-  const [lost, altered] = [lossText(preview), alteredText(preview.altered)]
+  const lost = lossText(preview)
+  const altered = alteredPairs(preview.altered)
+  const count = `${preview.isComplete ? '' : 'at least '}${formatPlural(altered.length, 'live bucket')}`
   return [
     ...(lost === undefined ? [] : [`Loses ${lost}`]),
-    ...(altered === undefined ? [] : [`Also changes ${altered}`]),
+    ...firstLines('Also changes', altered, {count, elsewhere: '; --json lists all'}),
   ]
+}
+
+/** One text per entity and resource: `acme for gpt-4: rpm 30/min → 500/min, tpm 9k/min → 10k/min`. */
+function alteredPairs(altered: readonly AlteredLimit[]): string[] {
+  const changes = new Map<string, string[]>()
+  for (const {entities, resource, name, before, after} of altered)
+    for (const entity of entities) {
+      const pair = `${entity} for ${resource}`
+      changes.set(pair, [...(changes.get(pair) ?? []), `${name} ${changeText({name, before, after})}`])
+    }
+  return Array.from(changes, ([pair, texts]) => `${pair}: ${texts.join(', ')}`)
 }
 
 /** Changes that need confirmation: live buckets get other values. Limits that are gone count as lost. */
@@ -235,8 +251,8 @@ export function sideEffectsJson(preview: Preview): Pick<LimitsPlanResult, 'lost'
   const {lost: limits, losing, unconfigured, isComplete, altered, quotas} = preview
   return {
     lost: {limits, buckets: losing, unconfigured, complete: isComplete},
-    altered: altered.map(({resource, buckets, ...change}) => {
-      return {resource, ...limitChangeJson(change), entities: buckets, buckets}
+    altered: altered.map(({resource, entities: entityIds, buckets, ...change}) => {
+      return {resource, ...limitChangeJson(change), entities: buckets, entityIds: [...entityIds], buckets}
     }),
     quotas: quotas.map(({limit, risesBy: _, used = null, refusedUntil = null, ...quota}) => {
       return {...quota, limit: limit.name, used, refusedUntil}

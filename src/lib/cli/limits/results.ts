@@ -85,6 +85,7 @@ export const alteredLimitsSchema = z
       .extend({
         resource: z.string(),
         entities: count.describe('Entities with these live buckets'),
+        entityIds: z.array(z.string()).describe('Ids of the entities, also of those without a live bucket'),
         buckets: count.describe('0: only future buckets are affected'),
       })
       .meta({id: 'AlteredLimit'}),

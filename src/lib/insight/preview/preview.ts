@@ -38,6 +38,7 @@ export interface AlteredLimit extends LimitChange {
   /** The changed scope has the same `before` and `after`, so the preview shows them there. */
   readonly isShown: boolean
   readonly resource: string
+  readonly entities: readonly string[]
   /** Live buckets, each of another entity. 0: the next one used will be affected. */
   readonly buckets: number
 }
@@ -220,7 +221,7 @@ class PreviewCount {
 
   /** Unnamed effects: other limits, or other values than at the changed scope. */
   #addAltered(pair: BucketPair, isLive: boolean): void {
-    const {resource} = pair
+    const {entity, resource} = pair
     const [was, is] = [this.#levels.appliedTo(pair, 'before'), this.#levels.appliedTo(pair, 'after')]
     const deciding = [is, was].flatMap(({change}) => change ?? [])
     const [place] = deciding
@@ -236,8 +237,9 @@ class PreviewCount {
       // A removed limit that is shown counts as lost.
       if (isShown && (named.includes(name) || after === undefined)) continue
       const key = [resource, name, before && formatLimit(before), after && formatLimit(after)].join('#')
-      const known = this.#altered.get(key) ?? {resource, name, before, after, isShown, buckets: 0}
-      this.#altered.set(key, {...known, buckets: known.buckets + (isLive ? 1 : 0)})
+      const known = this.#altered.get(key) ?? {resource, name, before, after, isShown, entities: [], buckets: 0}
+      const entities = known.entities.includes(entity) ? known.entities : [...known.entities, entity]
+      this.#altered.set(key, {...known, entities, buckets: known.buckets + (isLive ? 1 : 0)})
     }
   }
 

@@ -85,8 +85,12 @@ describe('durations', () => {
     ['day', 86_400_000],
   ])('%s is %s ms', (text, ms) => expect(parseDuration(text)).toBe(ms))
 
-  it.each(['', '5', '5x', '-5s', '1.5h', '0s', 's5', '99999999999999999d'])('rejects %o', text => {
+  it.each(['', '5', '5x', '-5s', '1.5h', 's5', '99999999999999999d'])('rejects %o', text => {
     expect(() => parseDuration(text)).toThrow('is not a duration')
+  })
+
+  it.each(['0s', '0min', '00d'])('rejects %o as too short', text => {
+    expect(() => parseDuration(text)).toThrow(`"${text}" is too short: a duration must be longer than 0.`)
   })
 
   it('are formatted so that they read back equal', () => {

@@ -77,11 +77,13 @@ describeOnEngine('an error about a missing name', () => {
       code: 'namespace.missing',
       kind: 'notFound',
       message: 'Namespace "acm" does not exist.',
-      hint: 'Did you mean "acme"?',
+      hint: 'Did you mean "acme"? To create a new one: zael namespace create acm',
       details: {namespace: 'acm', nearest: ['acme']},
     })
-    expect(await hinted(namespaceMissing('acxe'))).toMatchObject({hint: 'Did you mean "acme" or "acne"?'})
-    const hint = expect.stringContaining('zael namespace list')
+    expect(await hinted(namespaceMissing('acxe'))).toMatchObject({
+      hint: 'Did you mean "acme" or "acne"? To create a new one: zael namespace create acxe',
+    })
+    const hint = expect.stringContaining('To create it: zael namespace create nothing-like-it. ')
     expect(await hinted(namespaceMissing('nothing-like-it'))).toMatchObject({hint, details: {nearest: []}})
   })
 

@@ -1,6 +1,10 @@
+import {rm, writeFile} from 'node:fs/promises'
+import {tmpdir} from 'node:os'
+import {join} from 'node:path'
 import {expect, it} from 'vitest'
 import {Repository} from '../../../src/lib/repository/repository.js'
 import {tableCli} from '../../e2e/table-cli.js'
+import {zael} from '../../e2e/zael.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'
 import {scanWhere} from '../../repository/namespace-items.js'
 import {newTenant} from '../../repository/namespace-table.js'
@@ -26,9 +30,23 @@ describeOnEngine('C-2 a namespace that does not exist', () => {
     const refusal = {
       code: 3,
       stdout: '',
-      stderr: 'Error: Namespace "amce" does not exist.\nTry: Did you mean "acme"?\n',
+      stderr: `Error: Namespace "amce" does not exist.\nTry: Did you mean "acme"? To create a new one: zael namespace create amce ${cli.flags.join(' ')}\n`,
     }
     expect(outcomes).toEqual(commands.map(() => refusal))
     expect(await everything()).toEqual(before)
+  })
+
+  it.each([
+    ['plan', 'emea'],
+    ['apply', 'quarterly'],
+  ])('is created by the command that limits %s suggests', async (verb, name) => {
+    const file = join(tmpdir(), `zael-namespace-${process.pid}-${verb}.yaml`)
+    await writeFile(file, `namespace: ${name}\nsystem: {limits: {rpm: 5}}\n`)
+    const {code, stderr} = await cli.run(`limits ${verb} -f ${file}`)
+    const [, command = ''] = /To create it: zael (.*?)\. See/.exec(stderr) ?? []
+    expect([code, command]).toEqual([3, `namespace create ${name} ${cli.flags.join(' ')}`])
+    expect((await zael(command.split(' '))).code).toBe(0)
+    expect((await cli.run(`limits ${verb} -f ${file} --json`)).code).toBe(0)
+    await rm(file)
   })
 })

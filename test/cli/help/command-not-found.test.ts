@@ -58,10 +58,13 @@ describe('arguments of a command that takes none', () => {
   })
 
   it.each([
-    ['entity block leaked-1', 'zael entity disable'],
-    ['entity unblock leaked-1', 'zael entity enable'],
-    ['resource block gpt-4', 'zael resource disable'],
-  ])('have no part in a command of another name: %s', (typed, hint) => {
+    ['entity block leaked-1', 'zael entity disable leaked-1'],
+    ['entity unblock leaked-1', 'zael entity enable leaked-1'],
+    ['resource block gpt-4', 'zael resource disable gpt-4'],
+    ['entity block', 'zael entity disable'],
+    ['entity shwo user-1', 'zael entity show user-1'],
+    ['migrate statsu now', 'zael migrate status'],
+  ])('are repeated in the suggested command if it takes any: %s', (typed, hint) => {
     expect(unknownCommand(config, typed.split(' '))).toMatchObject({code: 'command.unknown', hint})
   })
 

@@ -13,7 +13,9 @@ export async function withNearestNames(error: unknown, context: StackContext): P
   if (!(error instanceof ZaelError)) return error
   const {namespace, entity, resource} = error.details
   if (error.code === 'namespace.missing') {
-    return suggesting(error, String(namespace), await namesOrNone(() => namespaceNames(context)))
+    const meant = nearestNames(String(namespace), await namesOrNone(() => namespaceNames(context)))
+    const create = `To create a new one: zael namespace create ${words(namespace)}`
+    return withHint(error, meant.length === 0 ? commandHint(error) : `${didYouMean(meant)} ${create}`, meant)
   }
   if (error.code === 'entity.missing') {
     return suggesting(error, String(entity), await namesOrNone(() => entityIds(context, String(entity))))
@@ -193,7 +195,8 @@ const HINTS: Readonly<Record<string, (details: Details) => string | undefined>> 
     const command = topUpCommand(scope as ConfigScope, [`${limit}=${amount}`])
     return `To add the difference at once, until the reset: ${command}`
   },
-  'namespace.missing': () => 'See `zael namespace list`, or `zael namespace orphans` for deleted ones.',
+  'namespace.missing': ({namespace}) =>
+    `To create it: zael namespace create ${words(namespace)}. See also \`zael namespace list\` and \`zael namespace orphans\`.`,
   'namespace.ambiguous': () => 'Use the id instead of the name. `zael namespace orphans` lists the ids.',
   'namespace.state': ({id, name, remedy}) => {
     if (remedy === 'delete') return `Delete it first with \`zael namespace delete ${words(name)}\`.`

@@ -47,7 +47,11 @@ export function unknownCommand(config: Config, words: readonly string[], rest: r
   }
   const extra = unexpectedArgument(config, words, rest)
   if (extra) return extra
-  const commands = commandWords(config).map(path => ({words: path, type: `${config.bin} ${path.join(' ')}`}))
+  const commands = commandWords(config).map(path => {
+    const {args = {}} = config.commands.find(({id}) => id === path.join(':')) ?? {}
+    const values = Object.keys(args).length === 0 ? [] : words.slice(path.length).map(shellWord)
+    return {words: path, type: [config.bin, ...path, ...values].join(' ')}
+  })
   const topics = HELP_TOPICS.map(({name}) => ({words: [name], type: `${config.bin} help ${name}`}))
   const meant = words.map(word => SYNONYMS.get(word) ?? word)
   return withSuggestions(config, 'command.unknown', message, meant, [...commands, ...topics])

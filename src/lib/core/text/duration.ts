@@ -23,7 +23,8 @@ export function durationMs(text: string): number | undefined {
 export function parseDuration(text: string): number {
   const ms = durationMs(text)
   if (ms !== undefined && ms > 0) return ms
-  throw new InvalidInput('duration.syntax', `"${text}" is not a duration.`, {
+  const problem = ms === 0 ? 'is too short: a duration must be longer than 0' : 'is not a duration'
+  throw new InvalidInput('duration.syntax', `"${text}" ${problem}.`, {
     hint: 'Write a whole number and a unit: 500ms, 2s, 15min, 24h, 7d.',
   })
 }

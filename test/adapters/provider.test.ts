@@ -5,6 +5,7 @@ import {limitedModel} from '../../src/lib/adapters/ai-sdk.js'
 import {limitedFetch} from '../../src/lib/adapters/fetch.js'
 import {readReportedLimits, readRetryAfterMs} from '../../src/lib/adapters/provider.js'
 import type {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
+import {Buckets} from '../../src/lib/repository/buckets/buckets.js'
 import {Scene} from '../helpers/limiter.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 
@@ -93,6 +94,7 @@ describeOnEngine('a provider account shared by all callers', () => {
     received = 0
     await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=100/min', 'tpm=10k/min')
     await scene.configure({level: 'entity', entity: ACCOUNT, resource: 'gpt-4'}, 'rpm=60/min', 'tpm=6k/min')
+    await scene.configure({level: 'entity', entity: ACCOUNT, resource: 'models'}, 'rpm=60/min')
   })
   afterEach(() => limiter.close())
 
@@ -119,6 +121,22 @@ describeOnEngine('a provider account shared by all callers', () => {
     expect(refused).toMatchObject({status: 429, body: {'limited-by': 'provider', 'violated-policies': ['rpm']}})
     expect(received).toBe(0)
     expect(await of('user-1')).toEqual({rpm: {tokens: 100, consumed: 0}, tpm: {tokens: 10_000, consumed: 0}})
+  })
+
+  it('counts a refusal by the account for the caller too, with the write of the refund', async () => {
+    await limiter.acquire({entity: ACCOUNT, resource: 'models', consume: {rpm: 60}})
+    const send = limitedFetch(limiter, {entity: 'user-1', provider: {entity: ACCOUNT, resource: 'models'}})
+    const refuse = () => send(url, {method: 'POST', body})
+    await refuse()
+    scene.calls.length = 0
+    expect((await refuse()).status).toBe(429)
+    expect(scene.calls).toHaveLength(2)
+    await limiter.close()
+    const counts = async (entity: string, resource: string) =>
+      (await new Buckets(scene.tenant).find(entity, resource))?.shards[0]?.counts
+    const accounts = new Map([[`${ACCOUNT}#models`, 2]])
+    expect(await counts('user-1', 'gpt-4')).toMatchObject({requests: 0, refused: 0, refusedByParent: 2, accounts})
+    expect(await counts(ACCOUNT, 'models')).toMatchObject({requests: 1, refused: 2, refusedByParent: 0})
   })
 
   it('lowers the balance if a response reports less, and makes no call otherwise', async () => {

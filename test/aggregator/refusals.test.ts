@@ -11,6 +11,7 @@ import {usageItems} from './fixtures/stored-usage.js'
 import {loggingAggregator, streamRecord, tableOver} from './fixtures/stream.js'
 import {StreamTap} from './fixtures/stream-tap.js'
 
+const FIRST_MS = Date.UTC(2023, 10, 14, 12)
 const WINDOWS = ['hourly', 'daily', 'monthly']
 
 describeOnEngine('refusals in usage records', () => {
@@ -22,7 +23,7 @@ describeOnEngine('refusals in usage records', () => {
 
   beforeEach(async () => {
     scene = new Scene(table)
-    scene.nowMs = Date.UTC(2023, 10, 14, 12)
+    scene.nowMs = FIRST_MS
     tap = new StreamTap(table.transport, () => scene.nowMs)
     scene.transport = tap
     await scene.configure({level: 'resource', resource: 'gpt-4'}, 'tpm=1000/min', 'rpm=10/min')
@@ -50,6 +51,7 @@ describeOnEngine('refusals in usage records', () => {
           requests,
           byParent: 0,
           lastAtMs: scene.nowMs,
+          firstAtMs: FIRST_MS,
           limits: new Map([['tpm', {requests, tokens: BigInt(requests * 950)}]]),
         },
       ]),
@@ -71,6 +73,32 @@ describeOnEngine('refusals in usage records', () => {
       ]),
       totalEvents: 1,
     })
+  })
+
+  it('by a provider account name it, and the account names the resource of its callers', async () => {
+    await scene.configure({level: 'entity', entity: 'org', resource: 'models'}, 'rpm=1/h')
+    const limiter = scene.limiter()
+    const asking = {entity: 'org', resource: 'models', consume: {rpm: 1}, caller: {entity: 'user-1', resource: 'gpt-4'}}
+    await limiter.acquire(request({tpm: 1}))
+    for (let at = 0; at < 4; at++) await limiter.tryAcquire(asking)
+    await limiter.close()
+    const firstAtMs = scene.nowMs
+    const aggregator = newAggregator()
+    await aggregator.handle({Records: tap.take()})
+    scene.nowMs += 60_000
+    const later = scene.limiter()
+    await later.acquire(request({tpm: 1}))
+    await later.tryAcquire(asking)
+    await later.close()
+    await aggregator.handle({Records: tap.take()})
+    const refusedOf = async (entity: string) => {
+      const records = (await usageItems(table, scene.namespace, entity)).map(item => decodeUsage(item) as UsageRecord)
+      return records.find(({window}) => window === 'hourly')?.refused
+    }
+    const accounts = new Map([['org#models', 4]])
+    const both = {lastAtMs: scene.nowMs, firstAtMs}
+    expect(await refusedOf('user-1')).toMatchObject({requests: 0, byParent: 4, accounts, ...both})
+    expect(await refusedOf('org')).toMatchObject({requests: 4, byParent: 0, callers: new Map([['gpt-4', 4]]), ...both})
   })
 
   it('are stored in maps, so that other clients do not mistake them for counters', async () => {
@@ -128,6 +156,7 @@ describe('refusals in the stream', () => {
       byParent: 1,
       blocked: 2,
       lastAtMs: 9,
+      firstAtMs: 9,
       limits,
     })
     expect(change(before, before)).toBeUndefined()

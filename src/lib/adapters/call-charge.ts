@@ -81,6 +81,8 @@ interface ChargedCall {
   readonly model: string | undefined
   readonly estimate: TokenEstimate
   readonly amounts: Consumption
+  /** Once the caller is charged. */
+  readonly lease?: Lease
 }
 
 /** What happens to an admitted call. None of these throws or waits long: the provider's response must reach the caller. */
@@ -138,6 +140,7 @@ export function createCallGuard<Call>(
       entity: () => provider.entity,
       resource: call => provider.resource ?? call.resource,
       consume: call => providerAmounts(usageOf(call.estimate)),
+      caller: ({lease}) => lease && {entity: lease.entity, resource: lease.resource},
     })
   const reporter =
     provider && limiter.reportProviderLimits && new ProviderReporter(limiter as ReportingLimiter, provider.limits)
@@ -171,7 +174,7 @@ export function createCallGuard<Call>(
     const leftMs = longestMs === undefined ? undefined : Math.max(0, longestMs - (performance.now() - startMs))
     let shared: GuardOutcome
     try {
-      shared = await sharedGuard(call, signal ?? undefined, leftMs)
+      shared = await sharedGuard({...call, lease: own.lease}, signal ?? undefined, leftMs)
     } catch (error) {
       await patiently(own.lease.rollback())
       throw error

@@ -2,6 +2,7 @@ import {encodeEntityId} from '../core/encoded-name.js'
 import {ZaelError} from '../core/errors.js'
 import type {Consumption} from '../core/limits/limit.js'
 import type {LimitState, LimitStates} from '../core/limits/limit-state.js'
+import type {BucketName} from '../core/names.js'
 import {Aborted} from '../dynamo/errors.js'
 import {type AdmittedDecision, type RefusedDecision, refusedDecision} from '../limiter/decision.js'
 import type {Lease} from '../limiter/lease.js'
@@ -43,6 +44,8 @@ export interface GuardOptions<Request, Name extends string = string> extends Dec
   readonly resource: string | ((request: Request) => string | Promise<string>)
   /** Whole tokens per limit, such as `{rpm: 1}`. */
   readonly consume: Consumption<Name> | ((request: Request) => Consumption<Name> | Promise<Consumption<Name>>)
+  /** @internal The bucket of the caller, if `entity` is a provider account. */
+  readonly caller?: (request: Request) => BucketName | undefined
   /** Returns true for requests that are not limited. */
   readonly skip?: (request: Request) => boolean | Promise<boolean>
   /** Whether a response with this status is free: refunds everything that the lease still holds. */
@@ -80,7 +83,7 @@ export function createGuard<Request, Name extends string>(
   limiter: GuardLimiter<Name>,
   options: GuardOptions<Request, Name>,
 ): (request: Request, signal?: AbortSignal, waitMs?: number) => Promise<GuardOutcome> {
-  const {entity, resource, consume, skip, enforce, onUnavailable, settle, refundIf} = options
+  const {entity, resource, consume, caller, skip, enforce, onUnavailable, settle, refundIf} = options
   return async (request, signal, waitMs = options.waitMs) => {
     if (await skip?.(request)) return {kind: 'skipped'}
     const charged = chargedEntity(await entity(request))
@@ -96,6 +99,7 @@ export function createGuard<Request, Name extends string>(
       ...(onUnavailable && {onUnavailable}),
       ...(settle && {settle}),
       ...(signal && {signal}),
+      ...(caller && {caller: caller(request)}),
     }
     try {
       const decision = await limiter.tryAcquire(asked)

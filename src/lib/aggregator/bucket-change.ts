@@ -159,8 +159,20 @@ function refusedBy(before: Item, after: Item): RefusalCounts | undefined {
   const {lastAtMs} = counted
   const blocked = difference('blocked')
   const requests = {requests: difference('requests'), byParent: difference('byParent'), ...(blocked > 0 && {blocked})}
-  const added = {...requests, lastAtMs, limits}
+  const links = {...linksBy('accounts', known, counted), ...linksBy('callers', known, counted)}
+  const added = {...requests, ...links, lastAtMs, firstAtMs: lastAtMs, limits}
   return hasRefusals(added) && Number.isSafeInteger(lastAtMs) ? added : undefined
+}
+
+/** Bounds a usage record: any client may write. */
+const LONGEST_LINK = 512
+
+function linksBy(link: 'accounts' | 'callers', known: RefusalCounts, counted: RefusalCounts) {
+  const added = Array.from(counted[link] ?? [], ([bucket, count]) => {
+    return [bucket, count - (known[link]?.get(bucket) ?? 0)] as const
+  })
+  const valid = added.filter(([bucket, count]) => bucket.length <= LONGEST_LINK && isPlausible(count))
+  return valid.length === 0 ? {} : {[link]: new Map(valid)}
 }
 
 const isPlausible = (added: number): boolean => added > 0 && added <= MOST_REQUESTS

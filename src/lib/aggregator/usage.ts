@@ -223,6 +223,7 @@ function addCounts(e: ExpressionBuilder, {pending, counted, stored}: UsageAdditi
 
 /** Keeps the expression within 4 KB. */
 const REFUSED_LIMITS_PER_WRITE = 20
+const LINKS_PER_WRITE = 8
 
 /** Returns limits beyond one write. Assumes an unread record has the map; if not, the condition fails and shows it. */
 function addToUsage(
@@ -232,7 +233,12 @@ function addToUsage(
 ): string[] {
   if (refusals.length === 0) return []
   const all = addRefusals(refusals)
-  const counted = {...all, limits: new Map([...all.limits].slice(0, REFUSED_LIMITS_PER_WRITE))}
+  const counted = {
+    ...all,
+    limits: new Map([...all.limits].slice(0, REFUSED_LIMITS_PER_WRITE)),
+    accounts: new Map([...(all.accounts ?? [])].slice(0, LINKS_PER_WRITE)),
+    callers: new Map([...(all.callers ?? [])].slice(0, LINKS_PER_WRITE)),
+  }
   const map = attributes.usage.refusals
   if (stored && !stored.countsRefusals) {
     e.set(map, encodeUsageRefusals(counted)).condition(`attribute_not_exists(${e.name(map)})`)

@@ -310,17 +310,17 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
       } else {
         if (isShadow && !(outcome instanceof Lease)) outcome = unmetered(parts, outcome)
         const lease = outcome instanceof Lease ? outcome : undefined
-        if (!lease) this.#noteRefusal(request.entity, outcome)
+        if (!lease) this.#noteRefusal(request, outcome)
         this.#observer?.report(request, summaryOf(outcome, request.entity), lease, wait?.waitedMs ?? 0, startedMs)
         return answer(outcome, wait?.waitedMs ?? 0)
       }
     }
   }
 
-  #noteRefusal(entity: string, outcome: unknown): void {
+  #noteRefusal({entity, caller}: Pick<AcquireRequest, 'entity' | 'caller'>, outcome: unknown): void {
     const refusals = this.#lookup.found?.queues.refusals
-    if (outcome instanceof RateLimitExceeded) refusals?.note(entity, outcome)
-    else if (outcome instanceof ResourceDisabled && outcome.hasBucket) refusals?.noteDisabled(entity, outcome)
+    if (outcome instanceof RateLimitExceeded) refusals?.note(entity, outcome, caller)
+    else if (outcome instanceof ResourceDisabled && outcome.hasBucket) refusals?.noteDisabled(entity, outcome, caller)
   }
 
   #startWait({onWait, signal}: AcquireRequest<Name>, waitMs: number): AdmissionWait {
@@ -369,7 +369,7 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
           deadline.check()
           this.#circuit.check()
           const grants = await limiter.acquire({entity, resource, amounts, requests: 0, isStrict, deadline})
-          if (!isShadow) this.#noteRefusal(entity, grants)
+          if (!isShadow) this.#noteRefusal({entity, caller: request.caller}, grants)
           if (grants instanceof RateLimitExceeded) throw grants
           return grants
         } finally {
@@ -421,4 +421,7 @@ function leaseOf<Name extends string>(outcome: AcquireOutcome): Lease<Name> {
   throw outcome
 }
 
-type RequestRules = Pick<AcquireRequest, 'enforce' | 'onUnavailable' | 'strict' | 'settle' | 'timeoutMs' | 'signal'>
+type RequestRules = Pick<
+  AcquireRequest,
+  'caller' | 'enforce' | 'onUnavailable' | 'strict' | 'settle' | 'timeoutMs' | 'signal'
+>

@@ -72,6 +72,10 @@ export const attributes = {
     tokens: 'xt',
     byParent: 'xp',
     blocked: 'xb',
+    /** `{accounts}_{entity}#{resource}`: provider accounts that refused requests of this bucket. */
+    accounts: 'xo',
+    /** `{callers}_{resource}`: in a provider account's bucket, whose requests it refused. */
+    callers: 'xc',
     /** Epoch ms. */
     lastAt: 'xl',
   },

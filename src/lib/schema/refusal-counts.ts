@@ -10,11 +10,17 @@ export interface LimitRefusals {
 export interface RefusalCounts {
   /** Counts a request once, however many limits refused it. */
   readonly requests: number
-  /** Requests that this bucket would have admitted and the parent's refused. */
+  /** Requests that this bucket would have admitted, and that the parent or a provider account refused. */
   readonly byParent: number
   /** Of `requests`, refused by a switch: no limit counts them. Absent if there were none. */
   readonly blocked?: number | undefined
+  /** Of `byParent`, by the provider account that refused: `entity#resource`. Absent if there were none. */
+  readonly accounts?: ReadonlyMap<string, number> | undefined
+  /** In a provider account: refused requests of callers, by their resource. Absent if there were none. */
+  readonly callers?: ReadonlyMap<string, number> | undefined
   readonly lastAtMs: number
+  /** In usage records: the first refusal, some seconds late at most. Absent if unknown. */
+  readonly firstAtMs?: number | undefined
   readonly limits: ReadonlyMap<string, LimitRefusals>
 }
 
@@ -27,7 +33,12 @@ interface Spelling {
   readonly lastAt: string
   readonly requestsPrefix: string
   readonly tokensPrefix: string
+  readonly accounts: string
+  readonly callers: string
 }
+
+/** Parts of the counts that are named after other buckets; both name their prefix in {@link Spelling}. */
+const LINKS = ['accounts', 'callers'] as const
 
 /**
  * Buckets: top-level numbers, because only those can be incremented without reading the item. Usage records: one map,
@@ -40,15 +51,21 @@ const BUCKET: Spelling = {
   lastAt: names.lastAt,
   requestsPrefix: `${names.requests}_`,
   tokensPrefix: `${names.tokens}_`,
+  accounts: `${names.accounts}_`,
+  callers: `${names.callers}_`,
 }
 const USAGE: Spelling = {
   ...{requests: 'n', byParent: 'p', blocked: 'b', lastAt: 'at'},
-  ...{requestsPrefix: 'r:', tokensPrefix: 't:'},
+  ...{requestsPrefix: 'r:', tokensPrefix: 't:', accounts: 'o:', callers: 'c:'},
 }
+
+/** Only in usage records. */
+const FIRST_AT = 'first'
 
 export const isRefusalAttribute = (attribute: string): boolean =>
   attribute.startsWith(BUCKET.requestsPrefix) ||
   attribute.startsWith(BUCKET.tokensPrefix) ||
+  LINKS.some(link => attribute.startsWith(BUCKET[link])) ||
   attribute === BUCKET.requests ||
   attribute === BUCKET.byParent ||
   attribute === BUCKET.blocked ||
@@ -64,7 +81,8 @@ interface SpelledCounts {
 }
 
 /** Stores tokens minus requests: limits that count requests then need no second number. */
-function spell({requests, byParent, blocked = 0, lastAtMs, limits}: RefusalCounts, spelling: Spelling): SpelledCounts {
+function spell(counts: RefusalCounts, spelling: Spelling): SpelledCounts {
+  const {requests, byParent, blocked = 0, lastAtMs, limits} = counts
   const added = new Map<string, bigint>([
     [spelling.requests, BigInt(requests)],
     [spelling.byParent, BigInt(byParent)],
@@ -74,6 +92,8 @@ function spell({requests, byParent, blocked = 0, lastAtMs, limits}: RefusalCount
     added.set(spelling.requestsPrefix + limit, BigInt(count))
     added.set(spelling.tokensPrefix + limit, tokens - BigInt(count))
   }
+  for (const link of LINKS)
+    for (const [bucket, count] of counts[link] ?? []) added.set(spelling[link] + bucket, BigInt(count))
   return {added: new Map([...added].filter(([, count]) => count !== 0n)), lastAt: [spelling.lastAt, lastAtMs]}
 }
 
@@ -81,7 +101,9 @@ export const readRefusals = (item: Item): RefusalCounts => read(item, BUCKET)
 
 export function readUsageRefusals(item: Item): RefusalCounts | undefined {
   const value = item[attributes.usage.refusals]
-  return value && 'M' in value ? read(value.M, USAGE) : undefined
+  if (!value || !('M' in value)) return undefined
+  const firstAtMs = readNumber(value.M, FIRST_AT)
+  return {...read(value.M, USAGE), ...(firstAtMs !== undefined && {firstAtMs})}
 }
 
 function read(item: Item, spelling: Spelling): RefusalCounts {
@@ -100,14 +122,25 @@ function read(item: Item, spelling: Spelling): RefusalCounts {
     requests: readNumber(item, spelling.requests) ?? 0,
     byParent: readNumber(item, spelling.byParent) ?? 0,
     ...(blocked !== 0 && {blocked}),
+    ...readLink(item, spelling, 'accounts'),
+    ...readLink(item, spelling, 'callers'),
     lastAtMs: readNumber(item, spelling.lastAt) ?? 0,
     limits,
   }
 }
 
+function readLink(item: Item, spelling: Spelling, link: (typeof LINKS)[number]): Pick<RefusalCounts, typeof link> {
+  const prefix = spelling[link]
+  const found = Object.keys(item).filter(name => name.startsWith(prefix))
+  return found.length === 0
+    ? {}
+    : {[link]: new Map(found.map(name => [name.slice(prefix.length), readNumber(item, name) ?? 0]))}
+}
+
 export function encodeUsageRefusals(counts: RefusalCounts): AttributeValue {
   const {added, lastAt} = usageRefusals(counts)
   const entries: Item = {[lastAt[0]]: n(lastAt[1])}
+  if (counts.firstAtMs !== undefined) entries[FIRST_AT] = n(counts.firstAtMs)
   for (const [name, count] of added) entries[name] = n(count)
   return {M: entries}
 }
@@ -118,7 +151,12 @@ export const hasRefusals = ({requests, byParent, limits}: RefusalCounts): boolea
 export function addRefusals(all: Iterable<RefusalCounts>): RefusalCounts {
   let [requests, byParent, blocked, lastAtMs] = [0, 0, 0, 0]
   const limits = new Map<string, LimitRefusals>()
+  const links = {accounts: new Map<string, number>(), callers: new Map<string, number>()}
+  let firstAtMs: number | undefined = Number.POSITIVE_INFINITY
   for (const counts of all) {
+    for (const link of LINKS) for (const [bucket, count] of counts[link] ?? []) addLink(links[link], bucket, count)
+    // Of a part whose first refusal is unknown, the whole has none either.
+    firstAtMs = counts.firstAtMs && firstAtMs && Math.min(firstAtMs, counts.firstAtMs)
     requests += counts.requests
     byParent += counts.byParent
     blocked += counts.blocked ?? 0
@@ -128,7 +166,16 @@ export function addRefusals(all: Iterable<RefusalCounts>): RefusalCounts {
       limits.set(limit, {requests: known.requests + more.requests, tokens: known.tokens + more.tokens})
     }
   }
-  return {requests, byParent, ...(blocked !== 0 && {blocked}), lastAtMs, limits}
+  return {
+    ...{requests, byParent, ...(blocked !== 0 && {blocked})},
+    ...(links.accounts.size > 0 && {accounts: links.accounts}),
+    ...(links.callers.size > 0 && {callers: links.callers}),
+    ...{lastAtMs, ...(firstAtMs !== undefined && Number.isFinite(firstAtMs) && {firstAtMs}), limits},
+  }
+}
+
+export function addLink(link: Map<string, number>, bucket: string, count: number): void {
+  link.set(bucket, (link.get(bucket) ?? 0) + count)
 }
 
 /** Lifetime counters of a bucket item. Other clients do not count. */
@@ -137,15 +184,19 @@ export interface BucketCounts {
   readonly requests: number
   readonly refused: number
   readonly refusedByParent: number
+  /** Of `refusedByParent`, as in {@link RefusalCounts}. */
+  readonly accounts?: RefusalCounts['accounts']
   /** Epoch ms; 0 if there was none. */
   readonly lastRefusedAtMs: number
 }
 
 export function readBucketCounts(item: Item): BucketCounts {
+  const refusedByParent = readNumber(item, names.byParent) ?? 0
   return {
     requests: readNumber(item, attributes.bucket.requests) ?? 0,
     refused: readNumber(item, names.requests) ?? 0,
-    refusedByParent: readNumber(item, names.byParent) ?? 0,
+    refusedByParent,
+    ...(refusedByParent > 0 && readLink(item, BUCKET, 'accounts')),
     lastRefusedAtMs: readNumber(item, names.lastAt) ?? 0,
   }
 }

@@ -53,6 +53,24 @@ describe('the tally of refusals', () => {
     return {piggyback, sent, counts: marks[0] as RefusalCounts}
   }
 
+  it('counts a refusal by a provider account once there, and once for the caller', () => {
+    const org = {entity: 'org', resource: 'models'}
+    const statuses = [asked('rpm', 1, org), asked('tpm', 500, org)]
+    tally.note('org', {statuses}, BUCKET)
+    tally.noteDisabled('org', org, BUCKET)
+    expect(take(org)?.counts).toMatchObject({requests: 2, byParent: 0, blocked: 1, callers: new Map([['gpt-4', 2]])})
+    const accounts = new Map([['org#models', 2]])
+    expect(take()?.counts).toMatchObject({requests: 0, byParent: 2, accounts, limits: new Map()})
+  })
+
+  it('restores the accounts of an uncounted write', () => {
+    const org = {entity: 'org', resource: 'models'}
+    tally.note('org', {statuses: [asked('rpm', 1, org)]}, BUCKET)
+    take()?.piggyback.settle(refused(false))
+    tally.note('org', {statuses: [asked('rpm', 1, org)]}, BUCKET)
+    expect(take()?.counts).toMatchObject({byParent: 2, accounts: new Map([['org#models', 2]])})
+  })
+
   it('counts a request once, and each exceeded limit with its requested tokens', () => {
     tally.note('user-1', {statuses: [asked('rpm', 1), asked('tpm', 500), asked('tpd', 500, {exceeded: false})]})
     tally.note('user-1', {statuses: [asked('rpm', 1, {exceeded: false}), asked('tpm', 700)]})

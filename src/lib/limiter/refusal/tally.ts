@@ -5,7 +5,7 @@ import {isUnavailability} from '../../dynamo/errors.js'
 import {type GuardedWrite, mayHaveBeenApplied, type WriteOutcome} from '../../repository/buckets/marked-write.js'
 import type {WriteMark} from '../../repository/buckets/writes.js'
 import {Lru} from '../../repository/table/lru.js'
-import type {RefusalCounts} from '../../schema/refusal-counts.js'
+import {addLink, type RefusalCounts} from '../../schema/refusal-counts.js'
 
 /** Between writes to a bucket that only refuses; bounds the loss in a crash. */
 const FLUSH_INTERVAL_MS = 10_000
@@ -19,6 +19,9 @@ const WORTH_A_WRITE_BY_PARENT = 10
 /** Limits per write, and the longest update they are added to: DynamoDB allows 4,096 characters. */
 const LIMITS_PER_WRITE = 8
 const LONGEST_UPDATE = 3500
+
+/** Provider accounts per caller, and resources of callers per account, between two writes. */
+const MOST_LINKS = 8
 
 /** Concurrent writes for refusals only: requests must not queue behind thousands of them. */
 const FLUSHES_IN_FLIGHT = 16
@@ -41,6 +44,8 @@ interface MutableCounts extends RefusalCounts {
   requests: number
   byParent: number
   blocked?: number
+  accounts?: Map<string, number>
+  callers?: Map<string, number>
   lastAtMs: number
   readonly limits: Map<string, {requests: number; tokens: bigint}>
 }
@@ -104,7 +109,8 @@ export class RefusalTally {
     return this.#waiting.size
   }
 
-  note(entity: string, {statuses}: {readonly statuses: readonly AskedLimit[]}): void {
+  /** `caller`: whose request `entity`, a provider account, was asked for. */
+  note(entity: string, {statuses}: {readonly statuses: readonly AskedLimit[]}, caller?: BucketName): void {
     const lastAtMs = this.#options.clock()
     const blamed = statuses.filter(({exceeded}) => exceeded)
     const [first] = blamed
@@ -112,6 +118,7 @@ export class RefusalTally {
     if (!first) return
     if (blamed.length === 1 && first.entity === entity) this.#addBucket(first, blamed, lastAtMs)
     else this.#noteBuckets(entity, blamed, lastAtMs)
+    if (caller) this.#noteCaller(caller, new Set(blamed.map(({resource}) => keyOf({entity, resource}))), lastAtMs)
     this.#hasten()
   }
 
@@ -126,6 +133,18 @@ export class RefusalTally {
     }
   }
 
+  /** The caller counts the request as refused by others, and the accounts for whom they refused it. */
+  #noteCaller(caller: BucketName, accounts: Iterable<string>, lastAtMs: number): void {
+    const none = {requests: 0, byParent: 0, lastAtMs, limits: NO_LIMITS}
+    const refusing = new Map<string, number>()
+    for (const account of accounts) {
+      refusing.set(account, 1)
+      const [entity = '', resource = ''] = account.split('#')
+      this.#add({entity, resource}, {...none, callers: new Map([[caller.resource, 1]])})
+    }
+    this.#add(caller, {...none, byParent: 1, accounts: refusing})
+  }
+
   #addBucket(bucket: BucketName, asked: readonly AskedLimit[], lastAtMs: number): void {
     const waiting = this.#waitingFor(bucket)
     waiting.counts.requests++
@@ -136,11 +155,12 @@ export class RefusalTally {
     this.#wakeAt(dueAtMs(waiting))
   }
 
-  noteDisabled(entity: string, refusing: BucketName): void {
+  noteDisabled(entity: string, refusing: BucketName, caller?: BucketName): void {
     const {resource} = refusing
     const counts = {requests: 1, byParent: 0, lastAtMs: this.#options.clock(), limits: NO_LIMITS}
     this.#add(refusing, {...counts, blocked: 1})
     if (refusing.entity !== entity) this.#add({entity, resource}, {...counts, requests: 0, byParent: 1})
+    if (caller) this.#noteCaller(caller, [keyOf({entity, resource})], counts.lastAtMs)
     this.#hasten()
   }
 
@@ -188,14 +208,21 @@ export class RefusalTally {
     }).catch(() => {})
   }
 
-  #add(bucket: BucketName, {requests, byParent, blocked = 0, lastAtMs, limits}: RefusalCounts): void {
+  #add(bucket: BucketName, more: RefusalCounts): void {
+    const {requests, byParent, blocked = 0, lastAtMs, limits} = more
     const waiting = this.#waitingFor(bucket)
     const {counts} = waiting
+    for (const link of ['accounts', 'callers'] as const) {
+      if (!more[link]) continue
+      counts[link] ??= new Map()
+      for (const [name, count] of more[link])
+        if (counts[link].has(name) || counts[link].size < MOST_LINKS) addLink(counts[link], name, count)
+    }
     counts.requests += requests
     counts.byParent += byParent
     if (blocked > 0) counts.blocked = (counts.blocked ?? 0) + blocked
     counts.lastAtMs = Math.max(counts.lastAtMs, lastAtMs)
-    for (const [name, more] of limits) countLimit(counts, name, more.requests, more.tokens)
+    for (const [name, each] of limits) countLimit(counts, name, each.requests, each.tokens)
     if (isWorthAWrite(waiting)) this.#wakeAt(dueAtMs(waiting))
   }
 

@@ -74,6 +74,11 @@ export interface AcquireRequest<Name extends string = string> extends BucketName
   readonly consume: Consumption<Name>
   /** Further resources, charged together with the first or not at all, such as `{embeddings: {rpm: 1}}`. At most 15. */
   readonly resources?: Readonly<Record<string, Consumption<Name>>>
+  /**
+   * Whose request this is, if `entity` is an account that callers share, such as a provider's. If the account refuses it,
+   * the refusal also counts for the caller.
+   */
+  readonly caller?: BucketName | undefined
   /** Overrides the limiter's option. */
   readonly onUnavailable?: OnUnavailable
   /** Overrides the limiter's option. */
@@ -147,6 +152,10 @@ const MOST_RESOURCES = 16
 export function partsOfRequest<Name extends string>(request: AcquireRequest<Name>): RequestParts {
   const entity = checkEntityId(request.entity)
   const resource = checkResourceName(request.resource)
+  if (request.caller) {
+    checkEntityId(request.caller.entity)
+    checkResourceName(request.caller.resource)
+  }
   const main = {entity, resource, amounts: checkConsumption(request.consume as Consumption)}
   const others = request.resources === undefined ? [] : Object.entries(request.resources)
   if (others.length >= MOST_RESOURCES)

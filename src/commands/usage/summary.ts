@@ -52,7 +52,7 @@ export default class UsageSummary extends StackCommand<typeof UsageSummary> {
     const budgets = await quotaBudgets(namespace, {entity, resource}, nowMs)
     const parentOnly = await parentOnlyLimits(namespace, entity, totals)
     await this.list(summaryListing(totals, scope, this.format === 'csv'), usageTitle(scope))
-    if (windows > 0) this.print(['', ...summaryFooter({requests, doubtful, refused}, {windows, entity, complete})])
+    if (windows > 0) this.print(['', ...summaryFooter({requests, doubtful, refused}, {...scope, windows, complete})])
     this.print([...budgetLines(budgets, units, nowMs), ...parentOnlyLines(parentOnly)])
     if (!complete) this.warn(partialText(windows))
     return {...usageScopeJson(scope), requests, doubtful, refused, windows, totals, budgets, parentOnly, complete}

@@ -1,3 +1,4 @@
+import {refusingAccounts} from '../insight/usage/refused.js'
 import type {FindReading, PollFacts, Reading, Row, Selection, WatchData} from './model/model.js'
 import {ranking} from './model/rank.js'
 import {refusedPerSecond} from './model/request-counts.js'
@@ -88,6 +89,7 @@ function bucketDocument(
     refused: {
       requests: requests.refused,
       byParent: requests.refusedByParent,
+      ...(requests.accounts && {byProvider: refusingAccounts(requests)}),
       lastAt: requests.lastRefusedAtMs > 0 ? new Date(requests.lastRefusedAtMs).toISOString() : null,
     },
     emptyInMs,

@@ -11,6 +11,7 @@ import {
 } from '../core/text/text.js'
 import {refusedTotal} from '../insight/usage/refused.js'
 import type {WatchedBuckets} from './document.js'
+import {isByOther, REFUSED_BY} from './model/status.js'
 import type {WatchedBucketJson, WatchResult} from './results.js'
 import {amountText} from './screen/line.js'
 
@@ -61,7 +62,7 @@ const columnsOf = (
   {at, rateLimit}: Head,
   buckets: readonly WatchedBucketJson[],
 ): Listing<WatchedBucketJson>['columns'] => [
-  {name: 'status', value: ({status, refusedBy}) => (refusedBy === 'parent' ? `${status} (parent)` : status)},
+  {name: 'status', value: ({status, refusedBy}) => (isByOther(refusedBy) ? `${status} (${refusedBy})` : status)},
   {name: 'entity', value: ({entity}) => entity},
   {name: 'resource', value: ({resource}) => resource},
   {name: 'limit', value: ({limit}) => limit},
@@ -164,7 +165,7 @@ function worstText(worst: WatchedBucketJson): string {
   const ends = worst.emptyInMs === null || worst.emptyInMs === 0 ? '' : `, empty in ${formatShortSpan(worst.emptyInMs)}`
   const capacity = amountText(limit.capacity, limit.unit, formatNumber)
   const level = `${levelText(worst)} of ${capacity} ${limit.name} (${leftText(worst)})`
-  const parent = worst.refusedBy === 'parent' ? ', refused by its parent' : ''
+  const parent = isByOther(worst.refusedBy) ? `, refused by ${REFUSED_BY[worst.refusedBy]}` : ''
   return `worst ${worst.entity} ${worst.resource} ${level}${ends}${parent}`
 }
 

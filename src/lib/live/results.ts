@@ -8,16 +8,18 @@ const watchedBucketSchema = strictObject({
     .enum(['ok', 'overdrawn', 'near', 'over', 'disabled', 'gone'])
     .describe('disabled: a switch refuses every request'),
   refusedBy: z
-    .enum(['entity', 'parent'])
+    .enum(['entity', 'parent', 'provider'])
     .nullable()
-    .describe('If the status is over: whether its own limits refuse requests, or only the limits of its parent.'),
+    .describe(
+      'If the status is over: whether its own limits refuse requests, or only its parent or a provider account.',
+    ),
   limit: textOrNull.describe('The tightest limit; rate and times refer to it.'),
   ratePerSecond: z.number().nullable().describe('Tokens consumed per second, net; null until the second reading.'),
   refusedPerSecond: z
     .number()
     .nullable()
     .describe(
-      'Requests refused per second in the last ten seconds, by its own limits or its parent; null until the second reading.',
+      'Requests refused per second in the last ten seconds, by its own limits, its parent or a provider account; null until the second reading.',
     ),
   refused: strictObject({
     requests: z
@@ -25,7 +27,14 @@ const watchedBucketSchema = strictObject({
       .describe(
         'Refused by its own limits since the bucket was created; for a parent, including requests of its children',
       ),
-    byParent: z.number().describe('Refused only by its parent'),
+    byParent: z.number().describe('Refused only by its parent or a provider account'),
+    byProvider: listOf({
+      entity: z.string(),
+      resource: z.string(),
+      requests: z.number(),
+    })
+      .optional()
+      .describe('Part of byParent: the provider accounts that refused, most first; absent without any'),
     lastAt: textOrNull.describe('Last refusal: UTC, ISO 8601; null if there was none'),
   }).describe('Requests that zael refused.'),
   emptyInMs: z.number().nullable(),
@@ -100,7 +109,7 @@ export const watchResult = strictObject({
     disabled: z.int().describe('Buckets for which a switch refuses every request.'),
     inDebt: z.int(),
     shards: z.int(),
-    refusedPerSecond: z.number().describe('Requests; one that a parent refused counts once.'),
+    refusedPerSecond: z.number().describe('Requests; one that a parent or a provider account refused counts once.'),
     ratePerSecond: z
       .record(z.string(), z.number())
       .describe('Tokens per second by limit name; what parents are charged counts there too.'),

@@ -115,6 +115,44 @@ describe('an explanation', () => {
     )
   })
 
+  it('names the provider account that refused, its limits and its callers, and when the refusals began', () => {
+    const account = {entity: 'provider-x', resource: 'models', level: 'provider', ...empty} as const
+    const callers = [
+      {entity: 'user-2', resource: 'gpt-4', requests: 3, tokens: 1200},
+      {entity: 'user-1', resource: 'gpt-4', requests: 40, tokens: 60},
+    ]
+    const refusing = limit({...account, refused: {requests: 43, tokens: 43}, callers})
+    const most = recent({admitted: 10, byParent: 42})
+    const refused = {...most.refused, accounts: new Map([['provider-x#models', 40]])}
+    const refusedSince = {atMs: Date.UTC(2026, 0, 2, 2, 42, 7), isHour: false}
+    const result = explanation([limit(), refusing], {recent: {...most, refused, refusedSince}})
+    const lines = whyLines(result)
+    expect(lines[0]).toBe(
+      'user-1, gpt-4: 81 % of requests refused (42 of 52 since 2026-01-02T02:00:00Z, ' +
+        '40 by provider-x · models (rpm), 2 only by the parent, last 4 s ago). Refusals began at 2026-01-02 02:42 UTC. ' +
+        'A request for 1 rpm is refused now; without others, ready in 2 s.',
+    )
+    expect(lines).toContain(
+      'rpm of the provider account provider-x · models refuses, clears in 2 s without other requests',
+    )
+    expect(lines).toContain(
+      '  callers  user-2 · gpt-4 1,200 used, 3 refused; user-1 · gpt-4 60 used, 40 refused (since 2026-01-02T02:00:00Z)',
+    )
+    expect(lines.join('\n')).toContain('zael bucket reset provider-x --resource models')
+    expect(whyJson(result)).toMatchObject({
+      refused: {
+        byParent: 42,
+        byProvider: [{entity: 'provider-x', resource: 'models', requests: 40}],
+        ...{beganAt: '2026-01-02T02:42:07.000Z', beganInHour: '2026-01-02T02:00:00Z'},
+      },
+      limits: [{level: 'entity'}, {level: 'provider', entity: 'provider-x', resource: 'models', callers}],
+    })
+    const hour = {...most, refused, refusedSince: {atMs: Date.UTC(2026, 0, 2, 2), isHour: true}}
+    expect(whyLines(explanation([limit()], {recent: hour}))[0]).toContain(
+      'Refusals began in the hour from 2026-01-02 02:00 UTC.',
+    )
+  })
+
   it('leads with the share of refused requests, not with the wait of one, if most are refused', () => {
     const most = recent({admitted: 1200, requests: 8300})
     const [first, , second] = whyLines(explanation([limit({...empty, retryAfterMs: 114})], {recent: most}))
@@ -351,5 +389,25 @@ it('shows the balance and time of provider feedback', () => {
   expect(whyLines(explanation([refused])).join('\n')).toMatch(
     /provider feedback +rate limited until 2026-01-02T03:04:07Z/,
   )
-  expect(whyJson(explanation([left])).limits[0]?.feedback).toEqual({at: '2026-01-02T03:04:01.000Z', left: 12})
+  expect(whyJson(explanation([left])).limits[0]?.feedback).toEqual({
+    ...{at: '2026-01-02T03:04:01.000Z', left: 12, inForce: true},
+  })
+})
+
+it('advises to wait or to ask the provider while its feedback is in force, and to reset nothing', () => {
+  const lines = (feedback: ExplainedLimit['feedback']) => whyLines(explanation([limit({...empty, feedback})]))
+  const refused = lines({atMs: AT_MS - 4000, clearsAtMs: AT_MS + 60_000})
+  expect(refused.at(-1)).toBe(
+    'The provider reported that rpm of user-1 is used up until 2026-01-02T03:05:05Z. Wait, or raise the quota at the ' +
+      'provider. A reset or a higher limit in zael would lead to 429s of the provider.',
+  )
+  expect(refused.join('\n')).not.toMatch(/zael (bucket|limits)/)
+  expect(lines({atMs: AT_MS - 4000, left: 0}).at(-1)).toMatch(/rpm of user-1 had only 0 left at 2026-01-02T03:04:01Z/)
+  const [of] = whyJson(explanation([limit({...empty, feedback: {atMs: AT_MS, clearsAtMs: AT_MS + 1}})])).limits
+  expect(of).toMatchObject({remedies: [], feedback: {inForce: true}})
+  for (const old of [
+    {atMs: AT_MS - 60_000, left: 0},
+    {atMs: AT_MS - 90_000, clearsAtMs: AT_MS - 1},
+  ])
+    expect(lines(old).join('\n')).toContain('zael bucket reset user-1')
 })

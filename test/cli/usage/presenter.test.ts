@@ -86,6 +86,25 @@ describe('usage show', () => {
     )
   })
 
+  it('names the provider account that refused, and counts its refusals once', async () => {
+    const byProvider = [{entity: 'org', resource: 'models', requests: 5}]
+    const refused = {requests: 2, byParent: 7, blocked: 0, byProvider}
+    const window = {...hour('10', 5), refused}
+    const scope = {window: 'hourly', range, entity: 'user-1', resource: 'gpt-4'} as const
+    const rows = await listed(usageListing([window], scope, false), PLAIN, 120)
+    expect(rows.slice(2).map(row => row.replace(/ +/g, ' '))).toEqual([
+      '2026-11-01 10:00 (org) - - - - 1 5 0',
+      '2026-11-01 10:00 (parent) - - - - 1 2 0',
+    ])
+    const totals = {requests: 2, doubtful: 0, refused, totals: []}
+    const footer = (of: object) => usageFooter([window], totals, {window: 'hourly', isPart: false, ...of})[1]
+    const parts = 'including 5 by org · models and 2 by the parent only'
+    expect(footer({entity: 'user-1'})).toBe(`Total: 2 requests, 9 refused, ${parts}`)
+    // The account counts them in its own resource.
+    expect(footer({resource: 'gpt-4'})).toBe(`Total: 2 requests, 7 refused, ${parts}`)
+    expect(footer({resource: 'models'})).toBe(`Total: 2 requests, 7 refused, ${parts}`)
+  })
+
   it('counts requests that a parent refused once in the total of all entities', () => {
     const refused = {requests: 294, byParent: 207, blocked: 87}
     const totals = {requests: 2, doubtful: 0, refused, totals: []}

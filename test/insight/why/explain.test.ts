@@ -29,7 +29,7 @@ describeOnEngine('an explanation', () => {
     scene: Scene,
     entity: string,
     tokens: Record<string, number>,
-    more: {totalEvents?: number; refused?: RefusalCounts} = {},
+    more: {totalEvents?: number; refused?: RefusalCounts; resource?: string; start?: string} = {},
   ) => {
     const start = `${new Date(scene.nowMs).toISOString().slice(0, 13)}:00:00Z`
     const record = {namespace: scene.namespace, entity, resource: 'gpt-4', window: 'hourly' as const, start}
@@ -114,6 +114,71 @@ describeOnEngine('an explanation', () => {
     expect([...readings.values()].map(({typical}) => typical)).toEqual([[1, 401]])
     expect(await ask(scene, {consume: {tpm: 5}})).toMatchObject({basis: 'asked', admitted: true})
     expect(await ask(scene, {entity: 'user-2'})).toMatchObject({basis: 'one-token'})
+  })
+
+  it('explains the provider account that refused the entity, with the callers it refused', async () => {
+    const scene = new Scene(table)
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'tpm=1000/min')
+    await scene.configure({level: 'entity', entity: 'org', resource: 'models'}, 'tpm=100/min')
+    const limiter = scene.limiter()
+    await limiter.acquire({entity: 'org', resource: 'models', consume: {tpm: 80}})
+    const hour = {requests: 0, byParent: 4, lastAtMs: scene.nowMs, limits: new Map()}
+    const refused = (requests: number) => ({...hour, byParent: requests, accounts: new Map([['org#models', requests]])})
+    await used(scene, 'user-1', {tpm: 50}, {refused: refused(4)})
+    await used(scene, 'user-2', {tpm: 70}, {refused: refused(1)})
+    await used(scene, 'user-3', {tpm: 99}, {})
+    const callers = new Map([['gpt-4', 5]])
+    const limits = new Map([['tpm', {requests: 5, tokens: 400n}]])
+    await used(
+      scene,
+      'org',
+      {tpm: 80},
+      {resource: 'models', refused: {...hour, requests: 5, byParent: 0, callers, limits}},
+    )
+    const listed = [
+      {entity: 'user-2', resource: 'gpt-4', requests: 1, tokens: 70},
+      {entity: 'user-1', resource: 'gpt-4', requests: 4, tokens: 50},
+    ]
+    const explanation = await ask(scene)
+    expect(explanation).toMatchObject({
+      admitted: false,
+      limits: [
+        {level: 'entity', entity: 'user-1', exceeded: false},
+        {level: 'provider', entity: 'org', resource: 'models', requested: 80, exceeded: true, callers: listed},
+      ],
+    })
+    expect(explanation.limits[1]?.refused).toEqual({requests: 5, tokens: 400})
+    expect((await ask(scene, {consume: {tpm: 5}})).admitted).toBe(true)
+    expect((await ask(scene, {entity: 'org', resource: 'models'})).limits).toMatchObject([
+      {level: 'entity', callers: listed},
+    ])
+    expect((await ask(scene, {entity: 'user-3'})).limits).toHaveLength(1)
+    await limiter.close()
+  })
+
+  it('tells when the refusals began, over hours that follow each other', async () => {
+    const scene = new Scene(table)
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'tpm=1000/min')
+    scene.nowMs = Date.UTC(2026, 0, 2, 12, 5)
+    const atMs = (hour: number, minute: number) => Date.UTC(2026, 0, 2, hour, minute)
+    const refuse = async (hour: number, first: number | undefined, last: number) => {
+      const start = `2026-01-02T${String(hour).padStart(2, '0')}:00:00Z`
+      const instants = {lastAtMs: atMs(hour, last), ...(first !== undefined && {firstAtMs: atMs(hour, first)})}
+      await used(scene, 'user-1', {}, {start, refused: {requests: 1, byParent: 0, limits: new Map(), ...instants}})
+    }
+    const began = async () => (await ask(scene)).recent.refusedSince
+    await refuse(8, 1, 2)
+    expect(await began()).toBeUndefined()
+    await refuse(12, 4, 4)
+    expect(await began()).toEqual({atMs: atMs(12, 4), isHour: false})
+    await refuse(12, 1, 4)
+    await refuse(11, 42, 58)
+    expect(await began()).toEqual({atMs: atMs(11, 42), isHour: false})
+    await refuse(10, undefined, 41)
+    expect(await began()).toEqual({atMs: atMs(11, 42), isHour: false})
+    await refuse(10, undefined, 41)
+    await refuse(11, undefined, 58)
+    expect(await began()).toEqual({atMs: atMs(10, 0), isHour: true})
   })
 
   it('takes the average request from recorded usage if the counters of the bucket do not tell', async () => {

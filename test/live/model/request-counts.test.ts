@@ -32,12 +32,13 @@ describe('the requests of a bucket', () => {
   it('add up over all shards', () => {
     const shards = [
       shard(0, {requests: 5, refused: 2, lastRefusedAtMs: 7}),
-      shard(1, {requests: 1, refusedByParent: 4, lastRefusedAtMs: 9}),
+      shard(1, {requests: 1, refusedByParent: 4, accounts: new Map([['org#models', 3]]), lastRefusedAtMs: 9}),
     ]
     expect(nextRequestCounts(undefined, shards, READ_AT_MS)).toMatchObject({
       admitted: 6,
       refused: 2,
       refusedByParent: 4,
+      accounts: new Map([['org#models', 3]]),
       lastRefusedAtMs: 9,
       refusedPerSecond: undefined,
     })

@@ -45,6 +45,13 @@ describe('refused requests in the totals', () => {
     const byId = new Map(readings.map(reading => [reading.id, reading]))
     expect(totalsAt(readings, READ_AT_MS, id => byId.get(id)).refusedPerSecond).toBe(7 + 1 + 2)
     expect(resourcesAt(readings, READ_AT_MS, id => byId.get(id))[0]?.refusedPerSecond).toBe(10)
+    const refusedByOrg = readingOf(bucketOf('d#r', {limits: {}}), {
+      requests: {...NO_REQUESTS, refusedPerSecond: {own: 0, byParent: 5}, accounts: new Map([['org#models', 5]])},
+    })
+    const org = of('org#models', 5, 0)
+    const found = (id: string) => (id === org.id ? org : undefined)
+    expect(totalsAt([refusedByOrg, org], READ_AT_MS, found).refusedPerSecond).toBe(5)
+    expect(resourcesAt([refusedByOrg, org], READ_AT_MS, found).map(row => row.refusedPerSecond)).toEqual([5, 5])
     const children = readings.slice(1)
     expect(totalsAt(children, READ_AT_MS).refusedPerSecond).toBe(1 + 3 + 4 + 2)
   })

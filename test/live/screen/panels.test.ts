@@ -127,7 +127,7 @@ describe('other panels', () => {
       "
       zael watch · prod/default · eu-west-1              [overview] resources  health
       data 1s old · 12.5 read units/poll · 5 of 5 buckets · every 2s
-      Keys
+      Keys  lines 1-19 of 20; j k scroll
       Ctrl-C quit                             y explain refusals
       Ctrl-Z suspend; fg resumes              / filter as you type
       q quit                                  s S next sort, reverse
@@ -143,10 +143,10 @@ describe('other panels', () => {
       resource:gpt-4 or entity:ada exact match
 
       ● ok  ▲ below 20 %, or empty within a minute  ✖ refusing
-      ↑ parent its parent refuses  ◆ soft and empty  ⊘ disabled  ○ gone
+      ↑ parent its parent refuses  ↑ provider a provider account refuses
+      ◆ soft and empty  ⊘ disabled  ○ gone
       ◂ in debt  ▸ above its capacity  ↓ empty in  ↑ full in
       4±30% shards and their imbalance
-      ~ not read in the last three polls (each poll reads a sample)
       5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · used rps 14/s, tpm 2.5k/s · 6 s…
       esc back · q quit
       "

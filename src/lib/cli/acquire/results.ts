@@ -66,20 +66,30 @@ const whyOneResult = strictObject({
     ),
   refused: strictObject({
     requests: z.number().describe('Refused by limits of the entity itself, each request once'),
-    byParent: z.number().describe('Refused only by its parent'),
+    byParent: z.number().describe('Refused only by its parent or a provider account'),
+    byProvider: listOf({
+      entity: z.string(),
+      resource: z.string(),
+      requests: z.number(),
+    }).describe('Part of byParent: the provider accounts that refused, most first'),
+    beganAt: textOrNull.describe('When the refusals began, some seconds late at most; null if only the hour is known'),
+    beganInHour: textOrNull.describe('Start of that hour, UTC; null without refusals'),
     since: z.string().describe('Start of the first counted hour, UTC'),
     lastAt: textOrNull.describe('UTC, ISO 8601; null without refusals'),
   }).describe('Recently refused requests'),
   recent: strictObject({
     since: z.string().describe('Start of the first counted hour, UTC'),
     admitted: z.number().describe('Recorded requests; writes of clients that count no requests'),
-    refused: z.number().describe('By its own limits or its parent'),
+    refused: z.number().describe('By its own limits, its parent or a provider account'),
     share: z.number().nullable().describe('Refused fraction; null without requests'),
   }).describe('Requests of at least the last 10 minutes'),
   limits: listOf({
     name: z.string(),
-    level: z.enum(['entity', 'parent']),
+    level: z
+      .enum(['entity', 'parent', 'provider'])
+      .describe('provider: a provider account that recently refused requests of the entity'),
     entity: z.string(),
+    resource: z.string(),
     setFor: scopeSchema,
     text: z.string().describe('In the syntax of `zael limits set`'),
     capacity: z.int().min(1),
@@ -92,6 +102,9 @@ const whyOneResult = strictObject({
       at: z.string().describe('UTC, ISO 8601'),
       left: count.optional().describe('Whole tokens left'),
       clearsAt: z.string().optional().describe('When refused requests are admitted again; UTC, ISO 8601'),
+      inForce: z
+        .boolean()
+        .describe('It still lowers the balance: refilling the bucket would lead to 429s of the provider'),
     })
       .optional()
       .describe('Latest provider feedback that lowered the balance'),
@@ -114,7 +127,15 @@ const whyOneResult = strictObject({
     drainedByOthers: count.describe(
       'Other tokens charged to it in that hour: its own, of smaller children, and of children that moved or were deleted',
     ),
-    remedies: z.array(remedySchema),
+    callers: listOf({
+      entity: z.string(),
+      resource: z.string(),
+      requests: z.number().describe('Refused by this account since recent.since'),
+      tokens: z.number().describe('Charged to the caller for the limit of this name, through any account'),
+    })
+      .optional()
+      .describe('Callers that a provider account refused, most tokens first; only when its limit is exceeded'),
+    remedies: z.array(remedySchema).describe('Empty while provider feedback is in force: wait, or ask the provider'),
   }),
 })
 export type WhyOneResult = ResultOf<typeof whyOneResult>

@@ -11,6 +11,7 @@ import {
   type ScheduleEntry,
 } from '../../core/limits/limit.js'
 import {formatLimit} from '../../core/limits/limit-text.js'
+import type {BucketName} from '../../core/names.js'
 import {
   formatCount,
   formatMinute,
@@ -21,8 +22,9 @@ import {
   formatWait,
   shellWord,
 } from '../../core/text/text.js'
+import {windowStart} from '../../core/window.js'
 import type {SharedCharge} from '../../insight/lookup/family-limits.js'
-import {refusedShare, refusedTotal} from '../../insight/usage/refused.js'
+import {refusedShare, refusedTotal, refusingAccounts} from '../../insight/usage/refused.js'
 import type {ExplainedLimit, Explanation, SetSwitch} from '../../insight/why/explain.js'
 import {isoMilliseconds, isoSeconds} from '../../schema/attribute-value.js'
 import type {StoredFeedback} from '../../schema/kind-attributes.js'
@@ -95,7 +97,9 @@ function bypassLines({bypassed, resource}: Explanation, where: string): string[]
 
 function refusedLines(explanation: Explanation): string[] {
   const text = refusedText(explanation)
-  return text === undefined || isOverrun(explanation) ? [] : [`${explanation.entity}: ${text}.`]
+  return text === undefined || isOverrun(explanation)
+    ? []
+    : [`${explanation.entity}: ${text}.${beganText(explanation)}`]
 }
 
 /** With this share of recent requests refused, the wait of a single request would mislead. */
@@ -109,11 +113,29 @@ function isOverrun({recent, atMs}: Explanation): boolean {
   return (refusedShare(recent) ?? 0) >= OVERRUN_SHARE && atMs - lastAtMs <= OVERRUN_MS
 }
 
-function refusedText({recent, atMs}: Explanation): string | undefined {
+/** With the limits of the account that refused requests, of any caller. */
+function accountText({entity, resource}: BucketName, limits: readonly ExplainedLimit[]): string {
+  const refusing = limits.filter(
+    each =>
+      each.level === 'provider' && each.entity === entity && each.resource === resource && each.refused.requests > 0,
+  )
+  return `${entity} · ${resource}${refusing.length === 0 ? '' : ` (${refusing.map(({name}) => name).join(', ')})`}`
+}
+
+function beganText({recent: {refusedSince}}: Explanation): string {
+  if (!refusedSince) return ''
+  const {atMs, isHour} = refusedSince
+  return ` Refusals began ${isHour ? 'in the hour from' : 'at'} ${formatMinute(atMs)}.`
+}
+
+function refusedText({recent, atMs, limits}: Explanation): string | undefined {
   const {refused, admitted, since} = recent
   const [total, share] = [refusedTotal(refused), refusedShare(recent)]
   if (total === 0 || share === null) return undefined
-  const parent = refused.byParent > 0 ? `, ${formatCount(refused.byParent)} only by the parent` : ''
+  const accounts = refusingAccounts(refused)
+  const byParent = refused.byParent - accounts.reduce((sum, {requests}) => sum + requests, 0)
+  const providers = accounts.map(account => `, ${formatCount(account.requests)} by ${accountText(account, limits)}`)
+  const parent = `${providers.join('')}${byParent > 0 ? `, ${formatCount(byParent)} only by the parent` : ''}`
   const last = refused.lastAtMs === undefined ? '' : `, last ${formatSpan(Math.max(0, atMs - refused.lastAtMs))} ago`
   const counts = `${formatCount(total)} of ${formatCount(Math.max(0, admitted) + total)} since ${since}`
   return `${formatPercent(share)} of requests refused (${counts}${parent}${last})`
@@ -137,14 +159,15 @@ function verdict(explanation: Explanation): string {
   const {resource, limits, admitted, retryAfterMs, atMs, basis, disabled} = explanation
   if (disabled) return disabledText(explanation, disabled)
   const entity = withName(explanation)
-  const units = new Map(limits.flatMap(({name, configured: {unit}}) => (unit === undefined ? [] : [[name, unit]])))
-  const amounts = amountWords(Object.fromEntries(limits.map(({name, requested}) => [name, requested])), units)
+  const own = limits.filter(({level}) => level !== 'provider')
+  const units = new Map(own.flatMap(({name, configured: {unit}}) => (unit === undefined ? [] : [[name, unit]])))
+  const amounts = amountWords(Object.fromEntries(own.map(({name, requested}) => [name, requested])), units)
   const request = BASES[basis](amounts)
   if (isOverrun(explanation)) {
     const wait =
       retryAfterMs === Infinity ? 'waiting does not help' : `without others, ready in ${formatWait(retryAfterMs)}`
     const now = admitted ? 'would be admitted at this instant' : `is refused now; ${wait}`
-    return `${entity}, ${resource}: ${refusedText(explanation)}. A${request.slice(1)} ${now}.`
+    return `${entity}, ${resource}: ${refusedText(explanation)}.${beganText(explanation)} A${request.slice(1)} ${now}.`
   }
   const subject = `${entity}, ${resource}: ${request}`
   if (admitted) return `${subject} is admitted now.`
@@ -158,7 +181,7 @@ function limitLines(limit: ExplainedLimit, explanation: Explanation): string[] {
   const {name, entity, level, exceeded, shards, scope, drainedBy, configured} = limit
   const {refused, isBypassed} = limit
   const count = (tokens: number) => formatTokens(tokens, configured.unit)
-  const whose = level === 'parent' ? `the parent ${entity}` : entity
+  const whose = level === 'parent' ? `the parent ${entity}` : level === 'provider' ? accountOf(limit) : entity
   const alone = isOverrun(explanation) ? ' without other requests' : ''
   const clears =
     limit.retryAfterMs === Infinity ? 'waiting does not help' : `clears in ${formatWait(limit.retryAfterMs)}${alone}`
@@ -184,9 +207,19 @@ function limitLines(limit: ExplainedLimit, explanation: Explanation): string[] {
     shards: shards.length > 1 ? shardsText(limit) : undefined,
     'provider feedback': feedbackText(limit),
     refused: refused.requests > 0 ? refusedByText(limit, recent.since) : undefined,
+    callers: limit.callers ? `${callersText(limit)} (since ${recent.since})` : undefined,
     'consumed by': exceeded && isShared ? `${consumers || 'no recorded usage yet'} (since ${hour})` : undefined,
   })
 }
+
+const accountOf = ({entity, resource}: BucketName): string => `the provider account ${entity} · ${resource}`
+
+const callersText = ({callers = [], configured: {unit}}: ExplainedLimit): string =>
+  callers
+    .map(({entity, resource, requests, tokens}) => {
+      return `${entity} · ${resource} ${formatTokens(tokens, unit)} used, ${formatCount(requests)} refused`
+    })
+    .join('; ')
 
 const isOverdrawn = ({configured, available, requested}: ExplainedLimit): boolean =>
   configured.soft === true && available < requested
@@ -211,13 +244,34 @@ function feedbackText({feedback, configured: {unit}}: ExplainedLimit): string | 
   return `${what} (at ${isoSeconds(feedback.atMs)})`
 }
 
-function feedbackJson({
-  atMs,
-  left,
-  clearsAtMs,
-}: StoredFeedback): NonNullable<WhyOneResult['limits'][number]['feedback']> {
+function feedbackJson(
+  {atMs, left, clearsAtMs}: StoredFeedback,
+  inForce: boolean,
+): NonNullable<WhyOneResult['limits'][number]['feedback']> {
   const clears = clearsAtMs === undefined ? {} : {clearsAt: isoMilliseconds(clearsAtMs)}
-  return {at: isoMilliseconds(atMs), ...(left !== undefined && {left}), ...clears}
+  return {at: isoMilliseconds(atMs), ...(left !== undefined && {left}), ...clears, inForce}
+}
+
+/** Until the provider's own instant; for a balance it reported, until the limit would have filled up since. */
+function isFeedbackInForce({feedback, capacity, refillAmount, refillPeriodSeconds}: ExplainedLimit, nowMs: number) {
+  if (!feedback) return false
+  const {atMs, clearsAtMs = 0} = feedback
+  return (
+    clearsAtMs > nowMs || (refillAmount > 0 && nowMs - atMs < (capacity / refillAmount) * refillPeriodSeconds * 1000)
+  )
+}
+
+function providerAdvice(limit: ExplainedLimit): string {
+  const {feedback, configured, name} = limit
+  const left = feedback?.left === undefined ? '' : ` only ${formatTokens(feedback.left, configured.unit)} left`
+  const said =
+    feedback?.clearsAtMs === undefined
+      ? `had${left} at ${isoSeconds(feedback?.atMs ?? 0)}`
+      : `is used up until ${isoSeconds(Math.ceil(feedback.clearsAtMs / 1000) * 1000)}`
+  return (
+    `The provider reported that ${name} of ${limit.entity} ${said}. Wait, or raise the quota at the provider. ` +
+    `A reset or a higher limit in zael would lead to 429s of the provider.`
+  )
 }
 
 function resetsText({configured: {reset}, resetsAtMs}: ExplainedLimit, atMs: number): string | undefined {
@@ -234,8 +288,9 @@ function shardsText({shards, configured: {unit}}: ExplainedLimit): string {
 
 function remedyLines(exceeded: readonly ExplainedLimit[], {atMs}: Explanation, where: string): string[] {
   const commands = new Map(exceeded.flatMap(limit => remedies(limit, atMs, where)))
+  const advice = exceeded.filter(limit => isFeedbackInForce(limit, atMs)).flatMap(limit => ['', providerAdvice(limit)])
   const [, , ...lines] = nextLines([...commands])
-  return ['', 'To admit it sooner:', ...lines]
+  return commands.size === 0 ? advice : [...advice, '', 'To admit it sooner:', ...lines]
 }
 
 export function whyJson(explanation: Explanation, where = ''): WhyOneResult {
@@ -268,6 +323,7 @@ export function whyJson(explanation: Explanation, where = ''): WhyOneResult {
       name: limit.name,
       level: limit.level,
       entity: limit.entity,
+      resource: limit.resource,
       setFor: scopeJson(limit.scope),
       text: formatLimit(limit.configured),
       capacity: limit.capacity,
@@ -276,7 +332,7 @@ export function whyJson(explanation: Explanation, where = ''): WhyOneResult {
       ...kindJson(limit.configured),
       ...(limit.toppedUp > 0 && {toppedUp: limit.toppedUp}),
       ...(limit.resetsAtMs !== undefined && {resetsAt: new Date(limit.resetsAtMs).toISOString()}),
-      ...(limit.feedback && {feedback: feedbackJson(limit.feedback)}),
+      ...(limit.feedback && {feedback: feedbackJson(limit.feedback, isFeedbackInForce(limit, atMs))}),
       available: limit.available,
       requested: limit.requested,
       deficit: missing(limit),
@@ -287,6 +343,7 @@ export function whyJson(explanation: Explanation, where = ''): WhyOneResult {
       shards: limit.shards.map(({shard, available, capacity}) => ({shard, available, capacity})),
       drainedBy: limit.drainedBy.map(({entity: child, tokens}) => ({entity: child, tokens})),
       drainedByOthers: limit.drainedByOthers,
+      ...(limit.callers && {callers: limit.callers}),
       remedies: remedies(limit, atMs, where).map(([command, purpose]) => ({command, purpose})),
     })),
   }
@@ -298,17 +355,19 @@ function switchJson(set: SetSwitch, commands: readonly Remedy[]): NonNullable<Wh
   return {entity, setFor: scopeJson(scope), ...switchEndJson(set), remedies}
 }
 
-function refusedJson({recent: {refused, since}}: Explanation): WhyOneResult['refused'] {
+function refusedJson({recent: {refused, since, refusedSince}}: Explanation): WhyOneResult['refused'] {
   const {requests, byParent, lastAtMs} = refused
-  const lastAt = lastAtMs === undefined ? null : new Date(lastAtMs).toISOString()
-  return {requests, byParent, since, lastAt}
+  const lastAt = lastAtMs === undefined ? null : isoMilliseconds(lastAtMs)
+  const beganAt = !refusedSince || refusedSince.isHour ? null : isoMilliseconds(refusedSince.atMs)
+  const beganInHour = refusedSince ? windowStart('hourly', refusedSince.atMs) : null
+  return {requests, byParent, byProvider: refusingAccounts(refused), beganAt, beganInHour, since, lastAt}
 }
 
 export type Remedy = readonly [command: string, purpose: string]
 
 /** Fastest first: top up, refill, or raise the limit for this entity and resource only. `where`: flags to append. */
 export function remedies(limit: ExplainedLimit, atMs: number, where = ''): Remedy[] {
-  if (!limit.exceeded) return []
+  if (!limit.exceeded || isFeedbackInForce(limit, atMs)) return []
   const {configured, requested, entity, resource, capacity} = limit
   const refill: Remedy = [
     `zael bucket reset ${shellWord(entity)} --resource ${shellWord(resource)}${where}`,
@@ -453,6 +512,11 @@ const roomOf = ({available, requested, capacity}: ExplainedLimit): number =>
   (available - requested) / Math.max(1, capacity)
 
 function limitText(limit: ExplainedLimit): string {
-  const whose = limit.level === 'parent' ? ` of the parent ${limit.entity}` : ''
+  const whose =
+    limit.level === 'parent'
+      ? ` of the parent ${limit.entity}`
+      : limit.level === 'provider'
+        ? ` of ${accountOf(limit)}`
+        : ''
   return `${limit.name}${whose} ${leftText(limit)}`
 }

@@ -12,14 +12,8 @@ import {
 import type {Window} from '../../core/window.js'
 import type {ParentOnlyLimits} from '../../insight/lookup/family-limits.js'
 import type {QuotaBudget} from '../../insight/usage/budgets.js'
-import {type LimitRefused, refusedTotal} from '../../insight/usage/refused.js'
-import type {
-  LimitShare,
-  LimitTotal,
-  RefusedRequests,
-  UsageTotals,
-  UsageWindow,
-} from '../../insight/usage/usage-report.js'
+import {type LimitRefused, type RefusedRequests, refusedElsewhere, refusedTotal} from '../../insight/usage/refused.js'
+import type {LimitShare, LimitTotal, UsageTotals, UsageWindow} from '../../insight/usage/usage-report.js'
 import type {TimeRange} from '../flags/time-range.js'
 import {nothingChanged} from '../output/interrupt.js'
 import type {Listing, ListingColumn} from '../output/listing.js'
@@ -61,7 +55,9 @@ type ShareRow = Omit<UsageWindow, 'limits' | 'refused'> & Partial<LimitShare>
 export function usageListing(windows: readonly UsageWindow[], scope: UsageScope, isCsv: boolean): Listing<ShareRow> {
   return {
     rows: windows.flatMap(({limits, refused, ...window}) => {
-      const others = Object.entries({[BLOCKED]: refused.blocked, [BY_PARENT]: refused.byParent})
+      const accounts = (refused.byProvider ?? []).map(({entity, requests}) => [`(${entity})`, requests] as const)
+      const byParent = refused.byParent - accounts.reduce((sum, [, requests]) => sum + requests, 0)
+      const others = [[BLOCKED, refused.blocked] as const, ...accounts, [BY_PARENT, byParent] as const]
         .filter(([, requests]) => requests > 0)
         .map(([name, requests]) => ({name, refused: {requests, tokens: 0}}))
       const rows: Partial<LimitShare>[] = [...limits, ...others]
@@ -112,17 +108,23 @@ function refusedColumns(scope: Pick<UsageScope, 'units'>, isShown: boolean): Lis
   ]
 }
 
-/** The requests that the parent refused are counted there too: `requests` of all entities includes them. */
+/**
+ * The requests that the parent or a provider account refused are counted there too: `requests` of all entities includes
+ * them, unless the account belongs to another resource.
+ */
 function refusedText(
   refused: RefusedRequests,
-  {entity, isPart}: {entity?: string | undefined; isPart: boolean},
+  {entity, resource, isPart}: {entity?: string | undefined; resource?: string | undefined; isPart: boolean},
 ): string {
-  const {requests, byParent, blocked} = refused
-  const total = entity === undefined ? Math.max(requests, byParent) : refusedTotal(refused)
+  const {requests, byParent, blocked, byProvider = []} = refused
+  const elsewhere = refusedElsewhere(byProvider, [resource ?? ''])
+  const total = entity === undefined ? Math.max(requests, byParent - elsewhere) + elsewhere : refusedTotal(refused)
   if (total === 0) return ''
   const part = (count: number, by: string) =>
     count === 0 ? [] : [`${count === total ? 'all' : formatCount(count)} by ${by}`]
-  const parts = [...part(blocked, 'a block'), ...part(byParent, 'the parent only')]
+  const accounts = byProvider.flatMap(each => part(each.requests, `${each.entity} · ${each.resource}`))
+  const byOther = byParent - byProvider.reduce((sum, each) => sum + each.requests, 0)
+  const parts = [...part(blocked, 'a block'), ...accounts, ...part(Math.max(0, byOther), 'the parent only')]
   const list = `${parts[0]?.startsWith('all') ? '' : 'including '}${formatList(parts)}`
   // A page may lack the parents of its children.
   const least = entity === undefined && byParent > 0 && isPart ? 'at least ' : ''
@@ -147,14 +149,14 @@ function amountColumn<Row extends {readonly name?: string}>(
 export function usageFooter(
   windows: readonly UsageWindow[],
   {requests, doubtful, refused, totals}: UsageTotals,
-  {window, units, entity, isPart}: Pick<UsageScope, 'window' | 'units' | 'entity'> & {readonly isPart: boolean},
+  {window, units, entity, resource, isPart}: Omit<UsageScope, 'range'> & {readonly isPart: boolean},
 ): string[] {
   if (windows.length === 0) return []
   const title = isPart ? `Total of the ${formatCount(windows.length)} windows shown` : 'Total'
   const figures = resourcesOf(totals, units).map(({resource, limits}) => `  ${resource}: ${limits.join(', ')}`)
   return [
     '',
-    `${title}: ${formatPlural(requests, 'request')}${refusedText(refused, {entity, isPart})}`,
+    `${title}: ${formatPlural(requests, 'request')}${refusedText(refused, {entity, resource, isPart})}`,
     ...figures,
     // A page may lack the parents of its children.
     ...(isPart ? [] : doubtfulLines(doubtful)),
@@ -236,9 +238,10 @@ export function summaryListing(totals: readonly LimitTotal[], scope: UsageScope,
 
 export function summaryFooter(
   {requests, refused, doubtful}: Omit<UsageTotals, 'totals'>,
-  {windows, entity, complete}: Pick<UsageScope, 'entity'> & {readonly windows: number; readonly complete: boolean},
+  scope: Pick<UsageScope, 'entity' | 'resource'> & {readonly windows: number; readonly complete: boolean},
 ): string[] {
-  const text = refusedText(refused, {entity, isPart: !complete})
+  const {windows, entity, resource, complete} = scope
+  const text = refusedText(refused, {entity, resource, isPart: !complete})
   const total = `Total: ${formatPlural(requests, 'request')} in ${formatPlural(windows, 'window')}${text}`
   return [total, ...doubtfulLines(doubtful)]
 }

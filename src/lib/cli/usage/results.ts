@@ -5,7 +5,14 @@ const usageWindowSchema = z.enum(['hourly', 'daily', 'monthly']).meta({id: 'Usag
 
 const refusedRequestsSchema = strictObject({
   requests: z.number().describe('Refused by limits of the entity itself or by a block, each request once.'),
-  byParent: z.number().describe('Refused only by its parent; also counted there.'),
+  byParent: z.number().describe('Refused only by its parent or a provider account; also counted there.'),
+  byProvider: listOf({
+    entity: z.string(),
+    resource: z.string(),
+    requests: z.number(),
+  })
+    .optional()
+    .describe('Part of byParent: the provider accounts that refused, most first; absent without any.'),
   blocked: z.number().describe('Part of requests: refused because the entity or resource was disabled.'),
 }).meta({id: 'RefusedRequests'})
 
@@ -139,7 +146,7 @@ export const usageExportResult = strictObject({
     requestsRefused: z
       .number()
       .describe('Refused by limits of the entity itself or by a block, each request once; as above.'),
-    requestsRefusedByParent: z.number().describe('Refused only by its parent; as above.'),
+    requestsRefusedByParent: z.number().describe('Refused only by its parent or a provider account; as above.'),
     limit: textOrNull.describe('null: requests were counted, but no limit.'),
     unit: textOrNull.describe('ISO 4217 currency code; null for tokens.'),
     consumed: z.number().describe('Whole tokens, net of refunds; millionths of the unit for money.'),

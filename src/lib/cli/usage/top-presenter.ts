@@ -1,5 +1,5 @@
 import {formatCount, formatTokens} from '../../core/text/text.js'
-import {NOT_REFUSED, refusedTotal} from '../../insight/usage/refused.js'
+import {NOT_REFUSED, refusedTotal, requestsOf} from '../../insight/usage/refused.js'
 import type {TopConsumer, TopConsumers} from '../../insight/usage/usage-top.js'
 import type {Listing, ListingColumn} from '../output/listing.js'
 import {percentCell} from '../output/text-table.js'
@@ -110,7 +110,7 @@ export function consumerJson({entity, resource, requests, share, limits, overdra
     entity,
     resource: resource ?? null,
     requests,
-    refused: {requests: refused.requests, byParent: refused.byParent, blocked: refused.blocked},
+    refused: requestsOf(refused),
     share,
     limits: [...new Set([...limits.keys(), ...refused.limits.keys()])].map(name => ({
       name,

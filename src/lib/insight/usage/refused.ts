@@ -1,6 +1,7 @@
+import type {BucketName} from '../../core/names.js'
 import {windowStart} from '../../core/window.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
-import type {RefusalCounts} from '../../schema/refusal-counts.js'
+import {addLink, type RefusalCounts} from '../../schema/refusal-counts.js'
 import type {UsageRecord} from '../../schema/usage-record.js'
 
 /** Recent usage covers at least this time. Usage is recorded by the hour, so it covers at most an hour more. */
@@ -9,8 +10,11 @@ const RECENT_MS = 600_000
 export interface RefusedUsage {
   /** By the entity's own limits, each request once. */
   readonly requests: number
-  /** Only by the parent; also counted there. */
+  /** Only by the parent or a provider account; also counted there. */
   readonly byParent: number
+  /** Of `byParent`, as in {@link RefusalCounts}. */
+  readonly accounts?: RefusalCounts['accounts']
+  readonly callers?: RefusalCounts['callers']
   /** Of `requests`, because the entity or resource is disabled. No limit counts them. */
   readonly blocked: number
   /** Whole tokens requested, by exceeded limit. */
@@ -24,7 +28,7 @@ export interface LimitRefused {
   readonly tokens: number
 }
 
-/** Requests of an entity that were refused, by its own limits or only by those of its parent. Every screen counts so. */
+/** Requests of an entity that were refused, by its own limits, or only by its parent or a provider account. Every screen counts so. */
 export const refusedTotal = ({requests, byParent}: Pick<RefusedUsage, 'requests' | 'byParent'>): number =>
   requests + byParent
 
@@ -54,9 +58,43 @@ export function withRefused(
     byParent: soFar.byParent + refused.byParent,
     blocked: soFar.blocked + (refused.blocked ?? 0),
     limits,
+    ...(refused.accounts || soFar.accounts ? {accounts: summed(soFar.accounts, refused.accounts)} : {}),
+    ...(refused.callers || soFar.callers ? {callers: summed(soFar.callers, refused.callers)} : {}),
     lastAtMs: lastAtMs > 0 ? lastAtMs : undefined,
   }
 }
+
+function summed(soFar: RefusalCounts['accounts'], more: RefusalCounts['accounts']): ReadonlyMap<string, number> {
+  const sums = new Map(soFar)
+  for (const [bucket, count] of more ?? []) addLink(sums, bucket, count)
+  return sums
+}
+
+export interface RefusingAccount extends BucketName {
+  readonly requests: number
+}
+
+/** The provider accounts that refused most requests come first. */
+export function refusingAccounts({accounts = new Map()}: Pick<RefusalCounts, 'accounts'>): RefusingAccount[] {
+  return Array.from(accounts, ([name, requests]) => {
+    const [entity = '', resource = ''] = name.split('#')
+    return {entity, resource, requests}
+  }).sort((a, b) => b.requests - a.requests || (a.entity < b.entity ? -1 : 1))
+}
+
+export interface RefusedRequests extends Pick<RefusedUsage, 'requests' | 'byParent' | 'blocked'> {
+  /** Of `byParent`. Absent if no provider account refused any. */
+  readonly byProvider?: readonly RefusingAccount[] | undefined
+}
+
+export const requestsOf = ({requests, byParent, accounts, blocked}: RefusedUsage): RefusedRequests => ({
+  ...{requests, byParent, blocked},
+  ...(accounts && {byProvider: refusingAccounts({accounts})}),
+})
+
+/** Requests that a provider account refused, and that none of these resources counts in the account's own usage. */
+export const refusedElsewhere = (accounts: readonly RefusingAccount[], resources: readonly string[]): number =>
+  accounts.reduce((sum, {resource, requests}) => sum + (resources.includes(resource) ? 0 : requests), 0)
 
 function sum(known: LimitRefused = NOT_REFUSED, {limits}: RefusalCounts, name: string): LimitRefused {
   const {requests, tokens} = limits.get(name) ?? {requests: 0, tokens: 0n}
@@ -83,7 +121,17 @@ export interface RecentUsage {
   /** Whole tokens charged, by limit. */
   readonly tokens: ReadonlyMap<string, number>
   readonly refused: RefusedUsage
+  /** When the refusals began, if there were any: at most a day ago. */
+  readonly refusedSince?: RefusedSince | undefined
 }
+
+export interface RefusedSince {
+  /** Epoch ms: some seconds after the first refusal at most, or the start of its hour. */
+  readonly atMs: number
+  readonly isHour: boolean
+}
+
+const HOUR_MS = 3_600_000
 
 export async function recentUsage(
   {usage}: Pick<NamespaceRepository, 'usage'>,
@@ -91,16 +139,37 @@ export async function recentUsage(
   resource: string,
   nowMs: number,
 ): Promise<RecentUsage> {
-  const range = {window: 'hourly', sinceMs: nowMs - RECENT_MS, untilMs: nowMs + 1, limit: 2} as const
-  const {records} = await usage.ofEntity(entity, {resource, ...range})
+  const range = {window: 'hourly', sinceMs: nowMs - 24 * HOUR_MS, untilMs: nowMs + 1} as const
+  const {records: day} = await usage.ofEntity(entity, {resource, ...range})
+  const since = recentStart(nowMs)
+  const records = day.filter(({start}) => start >= since)
   const tokens = new Map<string, number>()
   let admitted = 0
   for (const record of records) {
     admitted += record.totalEvents
     for (const [name, amount] of record.tokens) tokens.set(name, (tokens.get(name) ?? 0) + amount)
   }
-  return {since: recentStart(nowMs), admitted, tokens, refused: refusedIn(records)}
+  const refused = refusedIn(records)
+  return {since, admitted, tokens, refused, refusedSince: refusedTotal(refused) > 0 ? refusedSince(day) : undefined}
 }
+
+/** The first of the latest hours with refusals that follow each other. Newest first. */
+function refusedSince(hours: readonly UsageRecord[]): RefusedSince | undefined {
+  let earliest: RefusedSince | undefined
+  let hourMs: number | undefined
+  for (const {start, refused} of hours) {
+    const startMs = Date.parse(start)
+    if (!refused || refusedTotal(refused) === 0) continue
+    const isGap = hourMs !== undefined && (startMs < hourMs - HOUR_MS || isPause(refused.lastAtMs, earliest))
+    if (isGap) break
+    hourMs = startMs
+    earliest = {atMs: refused.firstAtMs ?? startMs, isHour: refused.firstAtMs === undefined}
+  }
+  return earliest
+}
+
+const isPause = (lastAtMs: number, next: RefusedSince | undefined): boolean =>
+  next !== undefined && !next.isHour && next.atMs - lastAtMs > RECENT_MS
 
 /** Share of the recent requests that were refused. `null`: there were none. */
 export function refusedShare({admitted, refused}: Pick<RecentUsage, 'admitted' | 'refused'>): number | null {

@@ -8,7 +8,16 @@ import type {PageRequest} from '../../repository/table/query.js'
 import {isoSeconds} from '../../schema/attribute-value.js'
 import type {UsageRecord} from '../../schema/usage-record.js'
 import {needEntity, needResource} from '../lookup/known-names.js'
-import {countedLimits, type LimitRefused, NOT_REFUSED, type RefusedUsage, refusedIn, withRefused} from './refused.js'
+import {
+  countedLimits,
+  type LimitRefused,
+  NOT_REFUSED,
+  type RefusedRequests,
+  type RefusedUsage,
+  refusedIn,
+  requestsOf,
+  withRefused,
+} from './refused.js'
 import {type AskedFigures, AskedUsage} from './usage-asked.js'
 
 const CONCURRENT_READS = 8
@@ -45,8 +54,6 @@ export interface UsageWindow {
   readonly refused: RefusedRequests
   readonly limits: readonly LimitShare[]
 }
-
-export type RefusedRequests = Pick<RefusedUsage, 'requests' | 'byParent' | 'blocked'>
 
 export interface LimitTotal {
   readonly resource: string
@@ -174,8 +181,6 @@ class UsageSum {
     }
   }
 }
-
-const requestsOf = ({requests, byParent, blocked}: RefusedUsage): RefusedRequests => ({requests, byParent, blocked})
 
 async function readUsage({usage}: NamespaceRepository, subject: UsageSubject, page: PageRequest) {
   const {entity, resource} = subject

@@ -2,7 +2,7 @@ import {InvalidInput} from '../../core/errors.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
 import type {UsageRecord} from '../../schema/usage-record.js'
 import {configuredResources, needResource} from '../lookup/known-names.js'
-import {type RefusedUsage, refusedIn, refusedTotal, withRefused} from './refused.js'
+import {type RefusedUsage, refusedElsewhere, refusedIn, refusedTotal, refusingAccounts, withRefused} from './refused.js'
 import {AmountTable, AskedUsage} from './usage-asked.js'
 import {type UsageSubject, walkUsage} from './usage-report.js'
 
@@ -67,8 +67,9 @@ export async function topConsumers(
     })
     const take = (record: UsageRecord) => {
       tallies.add(record)
-      // A request that a parent refused counts there.
-      if (by === 'refused') whole += record.refused?.requests ?? 0
+      // A request that a parent or a provider account refused counts there.
+      const refusing = refusingAccounts(record.refused ?? {})
+      if (by === 'refused') whole += (record.refused?.requests ?? 0) + refusedElsewhere(refusing, found.resources)
       windows++
       onProgress?.(windows)
       return asked.add(record)

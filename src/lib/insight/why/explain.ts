@@ -1,11 +1,12 @@
 import type {Amounts} from '../../core/buckets/bucket.js'
 import {nextResetMs} from '../../core/calendar/kind-definition.js'
 import {ZaelError} from '../../core/errors.js'
+import {groupBy} from '../../core/group-by.js'
 import {type NextLevel, nextLevel} from '../../core/limits/boost-text.js'
 import {type Consumption, checkConsumption, isSessionReset, type Limit} from '../../core/limits/limit.js'
 import {isBypassedAt, sessionEndMs, tellsUse} from '../../core/limits/limit-kind.js'
 import type {LimitState} from '../../core/limits/limit-state.js'
-import {DEFAULT_RESOURCE} from '../../core/names.js'
+import {type BucketName, DEFAULT_RESOURCE} from '../../core/names.js'
 import {toTokens} from '../../core/token-math.js'
 import {windowStart} from '../../core/window.js'
 import {chunksOf, forEachConcurrently} from '../../dynamo/concurrency.js'
@@ -27,13 +28,25 @@ import type {StoredFeedback} from '../../schema/kind-attributes.js'
 import type {UsageRecord} from '../../schema/usage-record.js'
 import {resolveFamily, type SharedCharge, sharedCharge} from '../lookup/family-limits.js'
 import {needEntity} from '../lookup/known-names.js'
-import {type LimitRefused, NOT_REFUSED, type RecentUsage, recentUsage, refusedTotal} from '../usage/refused.js'
+import {
+  type LimitRefused,
+  NOT_REFUSED,
+  type RecentUsage,
+  recentUsage,
+  refusedTotal,
+  refusingAccounts,
+} from '../usage/refused.js'
 
 const MOST_CONSUMERS = 5
 
 const CONCURRENT_READS = 8
 
-export interface ExplainedLimit extends LimitState {
+/** Provider accounts that are explained, those that refused most. */
+const MOST_ACCOUNTS = 3
+
+export interface ExplainedLimit extends Omit<LimitState, 'level'> {
+  /** `provider`: of a provider account that refused requests of the entity recently. */
+  readonly level: LimitState['level'] | 'provider'
   readonly scope: ConfigScope
   readonly configured: Limit
   /** Epoch ms at which limits copied for a boost end. `undefined`: not copied. */
@@ -58,6 +71,15 @@ export interface ExplainedLimit extends LimitState {
   readonly drainedBy: readonly {readonly entity: string; readonly tokens: number}[]
   /** The rest of that hour: own requests, smaller children, children that moved or were deleted. */
   readonly drainedByOthers: number
+  /** Of a provider account: callers that it refused since `Explanation.recent.since`, most tokens first. */
+  readonly callers?: readonly RefusedCaller[]
+}
+
+export interface RefusedCaller extends BucketName {
+  /** Refused by the account. */
+  readonly requests: number
+  /** Whole tokens that the caller was charged for the limit of this name, through any account. */
+  readonly tokens: number
 }
 
 export interface SetSwitch {
@@ -146,7 +168,12 @@ export async function explain(
           ? [explainLevel(namespace, {...question, ...parent, level: 'parent', state: parentState})]
           : []),
       ]
-  const limits = (await Promise.all(asking)).flat()
+  const accounts = disabled ? [] : refusingAccounts(recent.refused).slice(0, MOST_ACCOUNTS)
+  const levels = await Promise.all([
+    ...asking,
+    ...accounts.map(account => explainAccount(namespace, account, asked, atMs)),
+  ])
+  const limits = levels.flat()
   return {
     entity,
     resource,
@@ -164,6 +191,34 @@ export async function explain(
     recent,
     limits,
   }
+}
+
+/** As an average request of the account finds it; without limits if the account has none anymore. */
+async function explainAccount(
+  namespace: NamespaceRepository,
+  {entity, resource}: BucketName,
+  asked: Amounts | undefined,
+  atMs: number,
+): Promise<ExplainedLimit[]> {
+  const [resolution, state] = await Promise.all([
+    resolveFamily(namespace, entity, resource).then(
+      ({own}) => own,
+      error => {
+        if (!isWithoutLimits(error)) throw error
+        return undefined
+      },
+    ),
+    readLevel(namespace, entity, resource, atMs),
+  ])
+  if (!resolution || resolution.access?.access === 'disabled') return []
+  requireSupportedLimits(resolution, {entity, resource})
+  const {average} = averageIn(state)
+  const typical = checkConsumption(
+    Object.fromEntries(resolution.limits.map(({name}) => [name, average?.get(name) ?? 1])),
+  )
+  const amounts = new Map(Array.from(typical, ([name, milli]) => [name, asked?.get(name) ?? milli]))
+  const limits = await explainLevel(namespace, {entity, resource, resolution, amounts, atMs, level: 'entity', state})
+  return limits.map(limit => ({...limit, level: 'provider'}))
 }
 
 interface LevelQuestion {
@@ -213,7 +268,13 @@ async function explainLevel(namespace: NamespaceRepository, question: LevelQuest
   const records = found.map(record => asSwitched(record, resolution.access?.access === 'bypass', nowMs))
   const {statuses} = explainRefusal({records, amounts, nowMs, source}, level)
   const exceeded = statuses.filter(status => status.exceeded).map(({name}) => name)
-  const drained = exceeded.length === 0 ? NOT_SHARED : await consumers(namespace, entity, resource, nowMs)
+  const [drained, callers] =
+    exceeded.length === 0
+      ? [NOT_SHARED, []]
+      : await Promise.all([
+          consumers(namespace, entity, resource, nowMs),
+          refusedCallers(namespace, {entity, resource}, recent),
+        ])
   return statuses.map(status => ({
     ...status,
     scope,
@@ -229,6 +290,7 @@ async function explainLevel(namespace: NamespaceRepository, question: LevelQuest
     feedback: lastFeedback(bucket, status.name),
     refused: recent.refused.limits.get(status.name) ?? NOT_REFUSED,
     ...drainers(status.exceeded ? drained : NOT_SHARED, status.name),
+    ...(status.exceeded && callers.length > 0 && {callers: topCallers(callers, status.name)}),
   }))
 }
 
@@ -292,6 +354,33 @@ async function consumers(
     charged: records.find(({entity}) => entity === parent)?.tokens ?? new Map(),
     children: used.filter(({entity}) => charged.has(entity)),
   }
+}
+
+/** Callers of a provider account that it refused. Usage does not tell which account an admitted request used. */
+async function refusedCallers(
+  {usage}: NamespaceRepository,
+  {entity, resource}: BucketName,
+  {refused, since}: RecentUsage,
+): Promise<UsageRecord[]> {
+  const account = `${entity}#${resource}`
+  const found: UsageRecord[] = []
+  for (const callers of refused.callers?.keys() ?? []) {
+    const {records} = await usage.ofResource(callers, {window: 'hourly', sinceMs: Date.parse(since)})
+    found.push(...records.filter(record => record.refused?.accounts?.has(account)))
+  }
+  return found.map(record => ({...record, totalEvents: record.refused?.accounts?.get(account) ?? 0}))
+}
+
+/** `totalEvents` of these records: refused by the account. */
+function topCallers(records: readonly UsageRecord[], name: string): RefusedCaller[] {
+  const callers = [...groupBy(records, ({entity, resource}) => `${entity}#${resource}`).values()].map(hours => {
+    const {entity, resource} = hours[0] as UsageRecord
+    const sum = (figure: (hour: UsageRecord) => number) => hours.reduce((total, hour) => total + figure(hour), 0)
+    return {entity, resource, requests: sum(hour => hour.totalEvents), tokens: sum(hour => hour.tokens.get(name) ?? 0)}
+  })
+  return callers
+    .sort((a, b) => b.tokens - a.tokens || b.requests - a.requests || (a.entity < b.entity ? -1 : 1))
+    .slice(0, MOST_CONSUMERS)
 }
 
 /** Whether an entity's parent or cascade changed. Other clients do not count versions. */

@@ -49,7 +49,7 @@ export type FindReading = (id: string) => Reading | undefined
  */
 export const ROW_STATUSES = ['ok', 'overdrawn', 'near', 'over', 'disabled', 'gone'] as const
 
-export type RefusedBy = 'entity' | 'parent'
+export type RefusedBy = 'entity' | 'parent' | 'provider'
 
 export type RowStatus = (typeof ROW_STATUSES)[number]
 
@@ -115,7 +115,7 @@ export interface Totals {
   readonly inDebt: number
   /** By limit, over buckets with a known rate. A request that is also charged to a parent counts once. */
   readonly ratePerSecond: ReadonlyMap<string, number>
-  /** Requests, over buckets read twice; one that a parent refused counts once. */
+  /** Requests, over buckets read twice; one that a parent or a provider account refused counts once. */
   readonly refusedPerSecond: number
   readonly shards: number
   readonly worst: Reading | undefined

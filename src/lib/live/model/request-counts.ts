@@ -33,8 +33,10 @@ export interface RequestCounts {
   readonly admitted: number
   /** By its own limits; at a parent, including its children's requests. */
   readonly refused: number
-  /** Refused by the parent; its own limits would have admitted these requests. */
+  /** Refused by the parent or a provider account; its own limits would have admitted these requests. */
   readonly refusedByParent: number
+  /** Provider accounts among them, by the id of their bucket. Absent without any. */
+  readonly accounts?: ReadonlyMap<string, number>
   /** Epoch ms; 0: never. */
   readonly lastRefusedAtMs: number
   /** Over the last 10 s, or between two readings if longer; `undefined` after the first reading. */
@@ -66,6 +68,7 @@ export function nextRequestCounts(
   const shards: ShardCounts[] = []
   let [admitted, refused, refusedByParent, lastRefusedAtMs] = [0, 0, 0, 0]
   let [own, byParent] = [0, 0]
+  let accounts: Map<string, number> | undefined
   for (const each of stored) {
     const {shard} = addressOf(each)
     const before = known.shards.find(each => each.shard === shard)
@@ -75,6 +78,10 @@ export function nextRequestCounts(
     admitted += counts.requests
     refused += counts.refused
     refusedByParent += counts.refusedByParent
+    for (const [id, requests] of counts.accounts ?? []) {
+      accounts ??= new Map()
+      accounts.set(id, (accounts.get(id) ?? 0) + requests)
+    }
     lastRefusedAtMs = Math.max(lastRefusedAtMs, counts.lastRefusedAtMs)
     // A new shard counted these earlier, or another client copied them.
     if (!before) continue
@@ -90,7 +97,8 @@ export function nextRequestCounts(
     ? withinWindow([...before, {sinceMs, untilMs: readAtMs, ...sums}])
     : nothingCounted(readAtMs).samples
   const rates = last && ratesOf(samples)
-  return {admitted, refused, refusedByParent, lastRefusedAtMs, refusedPerSecond: rates, shards, samples}
+  const counts = {admitted, refused, refusedByParent, ...(accounts && {accounts}), lastRefusedAtMs}
+  return {...counts, refusedPerSecond: rates, shards, samples}
 }
 
 let first = NO_REQUESTS

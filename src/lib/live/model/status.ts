@@ -17,6 +17,12 @@ const SEVERITY: Readonly<Record<RowStatus, number>> = {
   gone: 5,
 }
 
+/** A refusal that its own limits did not make. */
+export const REFUSED_BY = {parent: 'its parent', provider: 'a provider account'} as const
+
+export const isByOther = (refusedBy: RefusedBy | null | undefined): refusedBy is keyof typeof REFUSED_BY =>
+  refusedBy === 'parent' || refusedBy === 'provider'
+
 const NO_PARENTS: FindReading = () => undefined
 
 export interface LimitSummary {
@@ -57,9 +63,15 @@ function refusedByAt(
   if (!isBeingRefused(requests, readAtMs)) return undefined
   const {own, byParent} = requests.refusedPerSecond ?? {own: 0, byParent: 0}
   const [more, less] = own + byParent > 0 ? [byParent, own] : [requests.refusedByParent, requests.refused]
-  if (more > less) return 'parent'
+  if (more > less) return isByProvider(requests) ? 'provider' : 'parent'
   // Its own limits refused before the bypass.
   return isBypassedAt(reading, nowMs) ? undefined : 'entity'
+}
+
+/** Which of both refused is known only since the bucket was created. */
+function isByProvider({accounts, refusedByParent}: Reading['requests']): boolean {
+  const byProvider = [...(accounts?.values() ?? [])].reduce((sum, requests) => sum + requests, 0)
+  return 2 * byProvider > refusedByParent
 }
 
 /** Only limits that both have are charged to the parent. */

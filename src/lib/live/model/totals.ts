@@ -72,11 +72,11 @@ export function totalConsumption(readings: Iterable<BucketConsumption>): Map<str
   return sums
 }
 
-/** A watched parent already counts the requests that it refused its children. */
+/** A watched parent or provider account already counts the requests that it refused its children or callers. */
 function refusedOf({requests, chargedTo}: Reading, find: FindReading | undefined): number {
   const {own = 0, byParent = 0} = requests.refusedPerSecond ?? {}
-  const parent = chargedTo === undefined ? undefined : find?.(chargedTo)
-  return own + (parent?.requests.refusedPerSecond ? 0 : byParent)
+  const others = [...(chargedTo === undefined ? [] : [chargedTo]), ...(requests.accounts?.keys() ?? [])]
+  return own + (others.some(id => find?.(id)?.requests.refusedPerSecond) ? 0 : byParent)
 }
 
 export function mostConsumed(ratePerSecond: ReadonlyMap<string, number>): string | undefined {
@@ -102,6 +102,8 @@ function resourceRow(
   find: FindReading | undefined,
 ): ResourceRow {
   const ratePerSecond = totalConsumption(readings)
+  // The row of a provider account may be another resource's.
+  const findHere: FindReading = id => (id.endsWith(`#${resource}`) ? find?.(id) : undefined)
   const limits = new Map<string, LimitLevel>()
   let [over, near] = [0, 0]
   for (const reading of readings) {
@@ -120,7 +122,7 @@ function resourceRow(
     ratePerSecond,
     over,
     near,
-    refusedPerSecond: readings.reduce((sum, reading) => sum + refusedOf(reading, find), 0),
+    refusedPerSecond: readings.reduce((sum, reading) => sum + refusedOf(reading, findHere), 0),
     top: topConsumers(readings, ratePerSecond),
   }
 }

@@ -11,7 +11,7 @@ import {
 import {textStart, textWidth} from '../../core/text/text-width.js'
 import {type LimitLevel, type ShardLevels, switchWord} from '../../repository/buckets/view.js'
 import {type Detail, type Reading, type Row, USAGE_HOURS, type WatchData} from '../model/model.js'
-import {rowAt} from '../model/status.js'
+import {isByOther, REFUSED_BY, rowAt} from '../model/status.js'
 import type {Frame} from './frame.js'
 import type {GlyphSet} from './glyphs.js'
 import {amountText, cell, columnsOf, type Line, seg, type Tone, wrapPieces} from './line.js'
@@ -70,7 +70,9 @@ function section(title: string, lines: readonly Line[], age?: string): Line[] {
 
 function titleLines(row: Row, name: string | undefined, age: string, columns: number, glyphs: GlyphSet): Line[] {
   const {view, status, shardCount, refusedBy} = row
-  const refused = refusedBy === 'parent' ? ', refused by its parent' : ''
+  const [account] = row.requests.accounts?.keys() ?? []
+  const by = refusedBy === 'provider' && account !== undefined ? account.replace('#', ` ${glyphs.dot} `) : undefined
+  const refused = isByOther(refusedBy) ? `, refused by ${by ?? REFUSED_BY[refusedBy]}` : ''
   const charged = view.cascade && view.parent !== null ? `, also charged to ${view.parent}` : ''
   const access = switchWord(view)
   const [until, tone] = untilText(row, glyphs)

@@ -15,6 +15,7 @@ import {textWidth} from '../../core/text/text-width.js'
 import {switchWord} from '../../repository/buckets/view.js'
 import type {Row, RowStatus, SortKey} from '../model/model.js'
 import {refusedPerSecond} from '../model/request-counts.js'
+import {isByOther} from '../model/status.js'
 import type {Frame} from './frame.js'
 import type {GlyphSet} from './glyphs.js'
 import {isOutdated} from './header-panel.js'
@@ -221,7 +222,7 @@ function rowLine(props: RowProps): Line {
 }
 
 function reasonBesidesLevel({view, refusedBy}: Row, {fills}: GlyphSet): string | undefined {
-  return switchWord(view) ?? (refusedBy === 'parent' ? `${fills} parent` : undefined)
+  return switchWord(view) ?? (isByOther(refusedBy) ? `${fills} ${refusedBy}` : undefined)
 }
 
 const reasonColumn = (columns: readonly OverviewColumn[]): OverviewKey =>

@@ -1,52 +1,21 @@
-import {type ChildProcessByStdio, spawn} from 'node:child_process'
 import {once} from 'node:events'
 import {createServer} from 'node:http'
 import type {AddressInfo} from 'node:net'
-import {createInterface} from 'node:readline'
-import type {Readable, Writable} from 'node:stream'
-import {fileURLToPath} from 'node:url'
 import {afterEach, beforeEach, expect, inject, it} from 'vitest'
 import {Scene} from '../helpers/limiter.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
+import {TestProcess} from './test-process.js'
 
-const PROGRAM = fileURLToPath(new URL('fixtures/calling-process.ts', import.meta.url))
 const ACCOUNT = 'provider:openai:org-1'
 const PROCESSES = 3
 const RETRY_AFTER_SECONDS = 3
 
 /** A process that calls the provider on command. */
-class Caller {
-  readonly child: ChildProcessByStdio<Writable, Readable, null>
-  readonly #lines: AsyncIterator<string>
-
-  constructor(args: readonly string[]) {
-    this.child = spawn(process.execPath, ['--import', 'tsx', PROGRAM, ...args], {
-      stdio: ['pipe', 'pipe', 'inherit'],
-      env: {PATH: process.env.PATH, AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED: 'true'},
-    })
-    // A killed process reads nothing.
-    this.child.stdin.on('error', () => {})
-    this.#lines = createInterface({input: this.child.stdout})[Symbol.asyncIterator]()
-  }
-
-  /** The next line of its output. */
-  async line(): Promise<string> {
-    const {done, value} = await this.#lines.next()
-    if (done) throw new Error('A process ended early.')
-    return value
-  }
-
+class Caller extends TestProcess {
   /** The status of its next call. */
   call(): Promise<string> {
     this.child.stdin.write('\n')
     return this.line()
-  }
-
-  async kill(): Promise<void> {
-    if (this.child.exitCode !== null || this.child.signalCode !== null) return
-    const gone = once(this.child, 'close')
-    this.child.kill('SIGKILL')
-    await gone
   }
 }
 
@@ -75,10 +44,10 @@ describeOnEngine('a provider account and several processes', {timeout: 300_000},
     await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1/chat/completions`
     const args = [inject('engineEndpoint'), table.name, scene.namespace, ACCOUNT, url]
-    callers = Array.from({length: PROCESSES}, () => new Caller(args))
+    callers = Array.from({length: PROCESSES}, () => new Caller('calling-process', args))
   })
   afterEach(async () => {
-    await Promise.all(callers.map(caller => caller.kill()))
+    await Promise.all(callers.map(caller => caller.end('SIGKILL')))
     const closed = once(server, 'close')
     server.close()
     server.closeAllConnections()

@@ -9,7 +9,10 @@ export interface SdkCall {
   readonly maxRetries?: number
   readonly abortSignal?: AbortSignal
   readonly prompt?: string
+  /** @default 100 */
   readonly maxOutputTokens?: number
+  /** Whether there is no maximum. */
+  readonly isUnbounded?: boolean
 }
 
 /** A version of the AI SDK, as used by the tests. */
@@ -22,7 +25,7 @@ export interface Sdk {
   isApiCallError(error: unknown): boolean
 }
 
-const PROMPT = {prompt: 'x'.repeat(40), maxOutputTokens: 100} as const
+const PROMPT = {prompt: 'x'.repeat(40)} as const
 const onError = () => {}
 
 /** Real packages, whose types must accept the middleware without a cast. */
@@ -84,8 +87,13 @@ type Model5 = Parameters<typeof ai5.wrapLanguageModel>[0]['model']
 type Model6 = Parameters<typeof ai6.wrapLanguageModel>[0]['model']
 type Model7 = Parameters<typeof ai7.wrapLanguageModel>[0]['model']
 
-function settings({maxRetries = 0, ...call}: Omit<SdkCall, 'model' | 'middleware'>) {
-  return {...PROMPT, maxRetries, ...call}
+function settings({
+  maxRetries = 0,
+  maxOutputTokens = 100,
+  isUnbounded = false,
+  ...call
+}: Omit<SdkCall, 'model' | 'middleware'>) {
+  return {...PROMPT, ...(!isUnbounded && {maxOutputTokens}), maxRetries, ...call}
 }
 
 /** A model of the given specification that calls the model server, as chat completions. */

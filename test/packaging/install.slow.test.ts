@@ -31,7 +31,7 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const UNREACHABLE = /\b(ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ENETUNREACH|ETIMEDOUT|ENOTCACHED)\b/
 
 /** Optional peers of the adapters, with their types. */
-const FRAMEWORKS = ['hono', 'express', 'fastify', 'ai', '@opentelemetry/api']
+const FRAMEWORKS = ['hono', 'express', 'fastify', 'ai', 'openai', '@opentelemetry/api']
 const ADAPTERS = ['hono', 'express', 'fastify', 'fetch', 'ai-sdk']
 
 /** Dependencies that declare Node 22 and are tested on Node 20 here: docs/decisions/0021. They bring others of the kind. */
@@ -197,7 +197,7 @@ describe('the documentation of the package', () => {
 
   it('has examples of the adapters that compile with the frameworks', async context => {
     if (!existsSync(home())) context.skip('it was not installed')
-    expect(adapterExamples()).toHaveLength(12)
+    expect(adapterExamples()).toHaveLength(18)
     const compiled = await run(join(ROOT, 'node_modules/.bin/tsc'), ['-p', 'frameworks'], project())
     expect(compiled).toMatchObject({code: 0, stdout: ''})
   })

@@ -50,6 +50,14 @@ describeOnEngine('encoded names on the command line', () => {
     expect(await cli.tell(`entity enable ${entity}`)).toMatchObject({scope: {entity: bucket.entity}})
   })
 
+  it('are shown decoded in the audit log, and accepted there in both forms', async () => {
+    const stored = `$RESOURCE:${encodeResourceName(MODEL)}`
+    expect(await cli.show('audit list', 200)).toMatch(/ \$RESOURCE:claude-3-5-sonnet@20240620 +claude-3-5-sonnet@/)
+    for (const subject of [`$RESOURCE:${MODEL}`, stored])
+      expect(await cli.tell(`audit list ${subject}`)).toMatchObject({events: [{entity: stored, action: 'limits_set'}]})
+    expect(await cli.tell(`audit list $RESOURCE:${LONG}`)).toMatchObject({events: [{action: 'limits_set'}]})
+  })
+
   it('are accepted in full if they are hashed', async () => {
     const {resource} = await cli.tell(`limits get --resource ${LONG}`)
     expect(resource).toMatch(/^h--.{22}-commitment\/anthropic.claude-instant-v1$/)

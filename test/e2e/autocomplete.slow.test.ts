@@ -55,6 +55,24 @@ describeOnEngine('zael autocomplete', () => {
     await expect.poll(() => offered('entity', 'show', ...place, 'user:1@')).toContain('user:1@example.org')
   })
 
+  it('offers encoded names as commands show them, and as stored where that is typed', async () => {
+    const place = ['--stack', table.name, '--endpoint-url', inject('engineEndpoint')]
+    await zael(['namespace', 'create', 'encoded', ...place])
+    const here = [...place, '-n', 'encoded']
+    for (const id of ['::1', 'auth0|1', 'auth0|2', 'auth-1']) await zael(['entity', 'create', id, ...here])
+    await zael(['limits', 'set', '--resource', 'claude@1', 'rpm=1/min', '--yes', ...here])
+    const offered = async (...line: string[]) => (await zael(['__complete', ...line])).stdout
+    const entities = (typed: string) => offered('entity', 'show', ...here, typed)
+    await expect.poll(() => entities('')).toBe('auth-1\n::1\nauth0|1\nauth0|2\n')
+    await expect.poll(() => entities('auth')).toBe('auth-1\nauth0|1\nauth0|2\n')
+    await expect.poll(() => entities(':')).toBe('::1\n')
+    await expect.poll(() => entities('x--a')).toBe('x--auth0__7c1\nx--auth0__7c2\n')
+    await expect.poll(() => offered('limits', 'get', ...here, '--resource', 'cl')).toBe('claude@1\n')
+    await expect
+      .poll(() => offeredByBash(`zael entity show ${here.join(' ')} auth0`))
+      .toEqual(['auth0\\|1', 'auth0\\|2'])
+  })
+
   it('offers and prints nothing when the stack is unavailable', async () => {
     const {stdout, stderr, code} = await zael(['__complete', 'entity', 'show', '--endpoint-url=http://127.0.0.1:1', ''])
     expect({stdout, stderr, code}).toEqual({stdout: '', stderr: '', code: 0})

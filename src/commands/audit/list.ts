@@ -57,10 +57,10 @@ export default class AuditList extends StackCommand<typeof AuditList> {
 
   protected async work(): Promise<AuditListResult> {
     const {since, until, action, limit, all, cursor, follow} = this.flags
-    const {entity} = this.args
     const {table} = this.stack
     const range = since === undefined && until === undefined ? {} : timeRange(this.flags, table.clock(), Infinity)
-    const {findEvents, watchEvents} = await import('../../lib/insight/lookup/audit-search.js')
+    const {findEvents, typedSubject, watchEvents} = await import('../../lib/insight/lookup/audit-search.js')
+    const entity = this.args.entity && typedSubject(this.args.entity)
     const repository = await this.stack.namespace()
     const page = {limit: all ? undefined : limit, cursor}
     const {records, next} = await findEvents(repository, {entity, action, ...range, ...page})

@@ -56,8 +56,16 @@ const MARKED = /^[xh]--/
 /** Returns empty texts, and values that are not texts, as they are. */
 export function encodedName(form: Form, text: string): string {
   if (typeof text !== 'string' || text === '' || (isAllowed(form, text) && !MARKED.test(text))) return text
-  return ENCODED + escapedName(form, text, unit => (unit < 0x100 ? `__${hex(unit, 2)}` : `__u${hex(unit, 4)}`))
+  return ENCODED + escapedName(form, text, escapeOf)
 }
+
+/** Begins the encoded ids of all entities whose text begins like this. */
+export function encodedStart(text: string): string {
+  // The escape of an underscore depends on the next character.
+  return ENCODED + escapedName(ENTITY, text.replace(/_+$/, ''), escapeOf)
+}
+
+const escapeOf = (unit: number): string => (unit < 0x100 ? `__${hex(unit, 2)}` : `__u${hex(unit, 4)}`)
 
 /** Also escapes an underscore before another one, which would look like the start of an escape. */
 export function escapedName(form: Form, text: string, escapeUnit: (code: number) => string): string {

@@ -1,6 +1,7 @@
 import {readFile} from 'node:fs/promises'
 import {homedir} from 'node:os'
 import {join} from 'node:path'
+import {encodedStart, shownName} from '../../core/encoded-name.js'
 import {openStack, type StackContext} from '../base/context.js'
 import {findSettings} from '../base/settings.js'
 
@@ -60,7 +61,8 @@ async function read({of, typed, begin}: NameSearch, configDir: string): Promise<
     'endpoint-url': settings.endpointUrl.value,
   })
   const names = await namesIn(stack, of, begin)
-  return names.filter(name => isTypable(name) && name.startsWith(begin)).slice(0, MOST_NAMES)
+  const offered = names.flatMap(name => [shownName(name), name].find(each => each.startsWith(begin)) ?? [])
+  return offered.filter(isTypable).slice(0, MOST_NAMES)
 }
 
 async function namesIn(stack: StackContext, of: NameKind, begin: string): Promise<string[]> {
@@ -69,8 +71,10 @@ async function namesIn(stack: StackContext, of: NameKind, begin: string): Promis
   if (of === 'deleted-namespace') return (await stack.repository.namespaces.orphans()).map(({id}) => id)
   const namespace = await stack.namespace()
   if (of === 'entity') {
-    const {records} = await namespace.entities.search({prefix: begin}, {limit: MOST_NAMES})
-    return records.map(({entity}) => entity)
+    const prefixes = begin === '' ? [''] : [begin, encodedStart(begin)]
+    const search = (prefix: string) => namespace.entities.search({prefix}, {limit: MOST_NAMES})
+    const found = await Promise.all(prefixes.map(search))
+    return found.flatMap(({records}) => records.map(({entity}) => entity))
   }
   const resources = await namespace.configs.resources()
   return resources.flatMap(({scope}) => (scope.level === 'resource' ? [scope.resource] : []))

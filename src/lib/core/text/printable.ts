@@ -26,7 +26,8 @@ export function shownText(text: string): string {
   return printableText(text.includes('x--') ? text.replace(ENCODED_NAMES, shownName) : text)
 }
 
-const ENCODED_NAMES = /(?<![^\s"'(,])x--[\w.:@/-]+/g
+/** Words of their own, or the resource of an audit event. */
+const ENCODED_NAMES = /(?<=^|[\s"'(,]|\$RESOURCE:)x--[\w.:@/-]+/g
 
 export function escapeHidden(text: string, escaped: (character: string) => string): string {
   if (isPlain.test(text) || !needsEscape.test(text)) return text

@@ -5,13 +5,20 @@ import type {NamespaceRepository} from '../../repository/repository.js'
 import type {AuditSelection} from '../../repository/table/audit.js'
 import type {RecordPage} from '../../repository/table/query.js'
 import type {Table} from '../../repository/table/table.js'
-import {type AuditRecord, isSubject} from '../../schema/audit-record.js'
+import {type AuditRecord, isSubject, resourceSubject} from '../../schema/audit-record.js'
+import {typedName} from '../../schema/hashed-name.js'
 import {needEntity} from './known-names.js'
 
 /** Every read goes back this far, because an index may show an event late. */
 const OVERLAP_MS = 60_000
 
 const POLL_INTERVAL_MS = 2000
+
+/** An entity, or a resource as commands show it: `$RESOURCE:claude@1`. */
+export function typedSubject(typed: string): string {
+  const start = resourceSubject('')
+  return typed.startsWith(start) ? start + typedName('resource', typed.slice(start.length)) : typed
+}
 
 /** Newest first. Throws for an unknown entity. */
 export async function findEvents(

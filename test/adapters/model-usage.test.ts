@@ -1,6 +1,6 @@
 import {expect, it} from 'vitest'
-import {tallyAnswer, tallyEvent} from '../../src/lib/adapters/model-answer.js'
-import {type ModelUsage, readUsage, UsageTally} from '../../src/lib/adapters/model-usage.js'
+import {AwsEventReader, EventStreamReader, tallyAnswer, tallyEvent} from '../../src/lib/adapters/model-answer.js'
+import {type ModelUsage, readUsage, tokensOfTexts, UsageTally} from '../../src/lib/adapters/model-usage.js'
 
 const USAGE = {input: 100, cachedInput: 1000, cacheWrite: 0, output: 50}
 
@@ -72,6 +72,23 @@ it.each<[string, object, Partial<ModelUsage>]>([
     {inputTokens: {total: 1130, noCache: 100, cacheRead: 1000, cacheWrite: 30}, outputTokens: {total: 50, text: 50}},
     {cacheWrite: 30},
   ],
+  [
+    'xAI, with reasoning only in the total',
+    {
+      prompt_tokens: 1100,
+      completion_tokens: 20,
+      total_tokens: 1150,
+      prompt_tokens_details: {cached_tokens: 1000},
+      completion_tokens_details: {reasoning_tokens: 30},
+    },
+    {},
+  ],
+  ['Voyage embeddings', {total_tokens: 100}, {cachedInput: 0, output: 0}],
+  ['Cohere', {billed_units: {input_tokens: 90}, tokens: {input_tokens: 100, output_tokens: 50}}, {cachedInput: 0}],
+  ['Llama on Bedrock', {generation: 'x', prompt_token_count: 100, generation_token_count: 50}, {cachedInput: 0}],
+  ['Titan on Bedrock', {inputTextTokenCount: 100, results: [{tokenCount: 50}]}, {cachedInput: 0}],
+  ['metrics of Bedrock', {inputTokenCount: 100, outputTokenCount: 50, cacheReadInputTokenCount: 1000}, {}],
+  ['Ollama', {prompt_eval_count: 100, eval_count: 50, done: true}, {cachedInput: 0}],
 ])('reads the usage of %s', (_, report, differing) => {
   expect(readUsage(report as Record<string, unknown>)).toEqual({...USAGE, ...differing})
 })
@@ -87,8 +104,7 @@ const frame = (payload: object): Uint8Array => {
   return bytes
 }
 
-it('reads the binary events of Bedrock, wherever the bytes are split', async () => {
-  const {AwsEventReader} = await import('../../src/lib/adapters/model-answer.js')
+it('reads the binary events of Bedrock, wherever the bytes are split', () => {
   const wrapped = Buffer.from(JSON.stringify({type: 'content_block_delta', delta: {text: 'there'}})).toString('base64')
   const bytes = Buffer.concat([
     frame({contentBlockIndex: 0, delta: {text: 'Hello'}}),
@@ -167,3 +183,127 @@ it.each(['', 'null', '[]', '7', '{', '{"usage": 7}', '{"choices": 7}', '{"usage"
     expect(tally.used(ESTIMATE, false, 100)).toEqual({input: 10, cachedInput: 0, cacheWrite: 0, output: 100})
   },
 )
+
+const REPORT = {prompt_tokens: 5, completion_tokens: 300, total_tokens: 305}
+const PART = {choices: [{delta: {content: 'a'}}]}
+const LAST = {choices: [{delta: {}, finish_reason: 'stop'}]}
+
+it.each<[string, object[]]>([
+  ['Groq', [PART, {...LAST, x_groq: {usage: REPORT}}]],
+  ['Moonshot', [PART, {choices: [{...LAST.choices[0], usage: REPORT}]}]],
+  [
+    'Cohere',
+    [
+      {type: 'content-delta', delta: {message: {content: {text: 'a'}}}},
+      {type: 'message-end', delta: {usage: {tokens: {input_tokens: 5, output_tokens: 300}}}},
+    ],
+  ],
+  [
+    'Llama on Bedrock',
+    [
+      {generation: 'a', prompt_token_count: 5, generation_token_count: 1},
+      {
+        generation: '',
+        stop_reason: 'stop',
+        'amazon-bedrock-invocationMetrics': {inputTokenCount: 5, outputTokenCount: 300},
+      },
+    ],
+  ],
+])('finds the usage in a stream of %s', (_, events) => {
+  expect(tallied(...events).counted).toEqual({input: 5, cachedInput: 0, cacheWrite: 0, output: 300})
+})
+
+it('does not count a report that text follows', () => {
+  const text = {choices: [{delta: {content: 'x'.repeat(4000)}}]}
+  expect(tallied({choices: [], usage: {prompt_tokens: 5, completion_tokens: 3}}, text).received).toBe(1000)
+  expect(tallied({choices: [], usage: {prompt_tokens: 5, completion_tokens: 3}}, text).counted).toBeUndefined()
+})
+
+it('does not count a report of zeros for a response with text', () => {
+  const tally = new UsageTally()
+  const usage = {prompt_tokens: 0, completion_tokens: 0, total_tokens: 0}
+  tallyAnswer(tally, JSON.stringify({choices: [{message: {content: 'x'.repeat(400)}}], usage}))
+  expect(tally.used({input: 10, output: 0}, false, 100)).toEqual({
+    input: 10,
+    cachedInput: 0,
+    cacheWrite: 0,
+    output: 100,
+  })
+})
+
+it.each<[string, string, number]>([
+  ['lines of JSON', '{"message": {"content": "a"}}\n{"done": true, "prompt_eval_count": 5, "eval_count": 300}\n', 305],
+  ['events', `data: ${JSON.stringify(PART)}\r\n\r\ndata: ${JSON.stringify({...LAST, usage: REPORT})}\r\n\r\n`, 305],
+  ['plain text', 'x'.repeat(1200), 310],
+  ['JSON in other fields', JSON.stringify({outputs: [{text: 'x'.repeat(1200)}]}), 310],
+])('counts a response that is %s, whatever its type', (_, text, tokens) => {
+  const tally = new UsageTally()
+  tallyAnswer(tally, text)
+  const {input, output} = tally.used({input: 10, output: 0}, false, 100)
+  expect(input + output).toBe(tokens)
+})
+
+it('charges the whole estimate for a response that OpenAI prepares in the background', () => {
+  const tally = new UsageTally()
+  tallyAnswer(tally, JSON.stringify({id: 'r', status: 'queued', output: [], usage: null}))
+  expect(tally.used({input: 10, output: 0}, false, 4096)).toMatchObject({input: 10, output: 4096})
+})
+
+it('reads values that are nested deeper than the stack', () => {
+  const deep = '['.repeat(1e5) + '"x"' + ']'.repeat(1e5)
+  const tally = new UsageTally()
+  tallyAnswer(tally, `{"choices": ${deep}, "usage": ${JSON.stringify(REPORT)}}`)
+  expect(tally.counted?.output).toBe(300)
+  expect(tokensOfTexts(JSON.parse(deep))).toBe(1)
+})
+
+it('refuses a value that contains itself', () => {
+  const cycle: unknown[] = []
+  cycle.push(cycle)
+  expect(() => tokensOfTexts(cycle)).toThrow('contains itself')
+})
+
+it.each([
+  () => {
+    throw new Error('<|endoftext|> is not allowed')
+  },
+  () => Number.NaN,
+  () => -1,
+])('estimates by characters if the tokenizer fails', tokenizer => {
+  expect(tokensOfTexts('x'.repeat(40), tokenizer)).toBe(10)
+  const tally = new UsageTally(tokenizer)
+  tally.addDelta('x'.repeat(40))
+  expect(tally.received).toBe(10)
+})
+
+it('counts images and files by URL or id like those in the call', () => {
+  const parts = [
+    {type: 'image_url', image_url: {url: 'https://example.com/a.png'}},
+    {type: 'input_image', image_url: 'https://example.com/a.png'},
+    {type: 'image', source: {type: 'url', url: 'https://example.com/a.png'}},
+    {type: 'input_file', file_id: 'file-1'},
+    {fileData: {fileUri: 'https://example.com/a.mp4'}},
+  ]
+  expect(tokensOfTexts(parts)).toBe(5 * 1600)
+  expect(tokensOfTexts({url: 'x'.repeat(40)})).toBe(10)
+})
+
+it('reads a line and a frame of 8 MiB in many chunks', () => {
+  const chunk = Buffer.alloc(2 ** 14, 'x')
+  const sizes: number[] = []
+  const lines = new EventStreamReader(data => sizes.push(data.length))
+  lines.read(Buffer.from('data: '))
+  for (let read = 0; read < 512; read++) lines.read(chunk)
+  lines.read(Buffer.from('\r'))
+  lines.read(Buffer.from('\n\r\n'))
+  const frames = new AwsEventReader(data => sizes.push(data.length))
+  const prelude = Buffer.alloc(12)
+  prelude.writeUInt32BE(16 + 2 ** 23)
+  frames.read(prelude)
+  for (let read = 0; read < 512; read++) frames.read(chunk)
+  frames.read(Buffer.alloc(4))
+  expect(sizes).toEqual([2 ** 23, 2 ** 23])
+  frames.read(Buffer.alloc(2 ** 14))
+  frames.read(frame({delta: {text: 'a'}}))
+  expect(sizes).toHaveLength(2)
+})

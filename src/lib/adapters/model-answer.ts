@@ -1,15 +1,30 @@
 import {parseJson, parseObject} from './model-call.js'
-import {recordOf, type UsageTally} from './model-usage.js'
+import {recordOf, tokensOfTexts, type UsageTally} from './model-usage.js'
 
 type Event = Readonly<Record<string, unknown>>
 
-/** A response in JSON. Gemini sends a stream as an array, unless asked for events. */
+/** A response that is no event stream, by its type. Gemini sends a stream as an array, unless asked for events. */
 export function tallyAnswer(tally: UsageTally, text: string): void {
   const value = parseJson(text)
+  if (value === undefined) {
+    tallyLines(tally, text)
+    return
+  }
   for (const event of listOf(value)) tallyParts(tally, event)
-  const answer = recordOf(value)
-  tally.report(answer.usage ?? answer.usageMetadata, 'final')
-  tally.addDelta([answer.choices, answer.content, answer.output, answer.candidates])
+  const {usage, usageMetadata, ...answer} = recordOf(value)
+  const parts = [answer.choices, answer.content, answer.output, answer.candidates].filter(part => part !== undefined)
+  tally.addDelta(parts.length > 0 ? parts : answer)
+  reportIn(tally, recordOf(value), 'final')
+  // OpenAI works on a response in the background.
+  if (answer.status === 'queued' || answer.status === 'in_progress') tally.fail()
+  else tally.complete()
+}
+
+/** Plain text, JSON in lines as of Ollama, or events with a wrong type. */
+function tallyLines(tally: UsageTally, text: string): void {
+  for (const line of text.split(/\r\n|\n|\r/)) tallyEvent(tally, line.replace(/^data:/, '').trim())
+  if (tally.counted) return
+  tally.addDelta(text)
   tally.complete()
 }
 
@@ -21,17 +36,34 @@ export function tallyEvent(tally: UsageTally, data: string): void {
   else tallyParts(tally, event)
 }
 
+const LAST_EVENTS = new Set(['message_stop', 'message-end', 'response.completed', 'response.incomplete'])
+
 function tallyParts(tally: UsageTally, event: Event): void {
   const parts = [...listOf(event.choices), ...listOf(event.candidates)]
   const isLast = parts.every(({finish_reason, finishReason}) => finish_reason ?? finishReason)
-  // Anthropic reports the input at the start; some servers report the usage so far with every part.
-  tally.report(recordOf(event.message).usage, 'start')
-  tally.report(event.usage ?? event.usageMetadata ?? recordOf(event.response).usage, isLast ? 'final' : 'so far')
   if (event.delta !== undefined || parts.length > 0)
     tally.addDelta([event.delta, ...parts.map(({delta, text, content}) => [delta, text, content])])
-  const isWhole = ['message_stop', 'response.completed', 'response.incomplete'].includes(String(event.type))
-  if (isWhole || (event.candidates !== undefined && isLast)) tally.complete()
+  // Models of Bedrock and Ollama send text in fields of their own.
+  else if (event.type === undefined && !event.choices && !event.candidates) tallyOther(tally, event)
+  // Anthropic reports the input at the start; some servers report the usage so far with every part.
+  tally.report(recordOf(event.message).usage, 'start')
+  reportIn(tally, event, isLast ? 'final' : 'so far')
+  if (LAST_EVENTS.has(String(event.type)) || event.done === true || (event.candidates !== undefined && isLast))
+    tally.complete()
   if (event.type === 'error' || event.type === 'response.failed' || event.error) tally.fail()
+}
+
+function tallyOther(tally: UsageTally, {usage: _, ...event}: Event): void {
+  if (tokensOfTexts(event) > 0) tally.addDelta(event)
+}
+
+/** Places of usage reports; the last one that is present counts. */
+function reportIn(tally: UsageTally, event: Event, of: 'so far' | 'final'): void {
+  tally.report(event, of)
+  for (const place of [event.x_groq, event.delta, event.response, ...listOf(event.choices)])
+    tally.report(recordOf(place).usage, of)
+  tally.report(event['amazon-bedrock-invocationMetrics'], of)
+  tally.report(event.usage ?? event.usageMetadata, of)
 }
 
 const listOf = (value: unknown): Event[] => (Array.isArray(value) ? value.map(recordOf) : [])
@@ -46,7 +78,8 @@ export interface EventReader {
 export class EventStreamReader implements EventReader {
   readonly #decoder = new TextDecoder()
   readonly #onData: (data: string) => void
-  #rest = ''
+  /** Parts of the last line: joined once, because a line can hold a whole image. */
+  #rest: string[] = []
   #data: string[] = []
 
   constructor(onData: (data: string) => void) {
@@ -54,14 +87,18 @@ export class EventStreamReader implements EventReader {
   }
 
   read(chunk: Uint8Array): void {
-    const lines = (this.#rest + this.#decoder.decode(chunk, {stream: true})).split(/\r\n|\n|\r(?!$)/)
-    this.#rest = lines.pop() ?? ''
+    const text = this.#decoder.decode(chunk, {stream: true})
+    const isWithin = !/[\r\n]/.test(text) && !this.#rest.at(-1)?.endsWith('\r')
+    this.#rest.push(text)
+    if (isWithin) return
+    const lines = this.#rest.join('').split(/\r\n|\n|\r(?!$)/)
+    this.#rest = [lines.pop() ?? '']
     for (const line of lines) this.#line(line)
   }
 
   end(): void {
-    this.#line(this.#rest + this.#decoder.decode())
-    this.#rest = ''
+    this.#line(this.#rest.join('') + this.#decoder.decode())
+    this.#rest = []
     this.#dispatch()
   }
 
@@ -80,24 +117,38 @@ export class EventStreamReader implements EventReader {
 const PRELUDE_BYTES = 12
 const CHECKSUM_BYTES = 4
 
-/** Of Amazon's binary event streams, which Bedrock uses. */
+/** Amazon's own limit is 24 MiB. */
+const MOST_FRAME_BYTES = 2 ** 25
+
+/** Of Amazon's binary event streams, which Bedrock uses. Ignores bytes after an invalid length. */
 export class AwsEventReader implements EventReader {
   readonly #onData: (data: string) => void
-  #rest = Buffer.alloc(0)
+  #chunks: Uint8Array[] = []
+  #bytes = 0
+  /** Bytes that complete the next step: joined once. */
+  #needed = PRELUDE_BYTES
 
   constructor(onData: (data: string) => void) {
     this.#onData = onData
   }
 
   read(chunk: Uint8Array): void {
-    this.#rest = Buffer.concat([this.#rest, chunk])
-    while (this.#rest.length >= PRELUDE_BYTES) {
-      const size = this.#rest.readUInt32BE(0)
-      if (size < PRELUDE_BYTES + CHECKSUM_BYTES || this.#rest.length < size) return
-      const start = PRELUDE_BYTES + this.#rest.readUInt32BE(4)
-      this.#onData(this.#rest.subarray(start, size - CHECKSUM_BYTES).toString())
-      this.#rest = this.#rest.subarray(size)
+    if (this.#needed > MOST_FRAME_BYTES) return
+    this.#chunks.push(chunk)
+    this.#bytes += chunk.length
+    if (this.#bytes < this.#needed) return
+    let rest = Buffer.concat(this.#chunks)
+    for (this.#needed = PRELUDE_BYTES; rest.length >= this.#needed; ) {
+      const size = rest.readUInt32BE(0)
+      this.#needed = size < PRELUDE_BYTES + CHECKSUM_BYTES ? Number.POSITIVE_INFINITY : size
+      if (rest.length < this.#needed) break
+      const start = PRELUDE_BYTES + rest.readUInt32BE(4)
+      this.#onData(rest.subarray(start, size - CHECKSUM_BYTES).toString())
+      rest = rest.subarray(size)
+      this.#needed = PRELUDE_BYTES
     }
+    this.#chunks = this.#needed > MOST_FRAME_BYTES ? [] : [rest]
+    this.#bytes = rest.length
   }
 
   end(): void {}

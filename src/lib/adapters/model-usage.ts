@@ -1,3 +1,5 @@
+import {warningOnce} from './problem.js'
+
 /** Tokens of one call, as providers bill them. No token is counted twice. */
 export interface ModelUsage {
   /** Input that was neither read from nor written to a prompt cache. */
@@ -13,6 +15,8 @@ export interface TokenEstimate {
   readonly input: number
   /** The maximum that the response may have. 0: the call sets none. */
   readonly output: number
+  /** Alternative responses that the call asks for: each may have `maxOutput`. @default 1 */
+  readonly answers?: number
 }
 
 /** How much each token counts for limits of tokens. @default 1 */
@@ -22,7 +26,8 @@ export const usageOf = ({input, output}: TokenEstimate): ModelUsage => ({input, 
 
 /**
  * Fields of all usage reports, by what they count: OpenAI (chat, responses, embeddings), OpenRouter and other compatible
- * APIs, Anthropic, Gemini, Bedrock and the AI SDK. The first one present counts; of `more`, all.
+ * APIs, Anthropic, Gemini, Bedrock and its models, Cohere, Ollama and the AI SDK. The first one present counts; of
+ * `more`, all.
  */
 const FIELDS = {
   input: [
@@ -32,9 +37,25 @@ const FIELDS = {
     'inputTokens',
     'inputTokens.total',
     'inputTextTokenCount',
+    'inputTokenCount',
+    'prompt_token_count',
+    'prompt_eval_count',
+    'tokens.input_tokens',
   ],
   moreInput: ['toolUsePromptTokenCount'],
-  output: ['completion_tokens', 'output_tokens', 'candidatesTokenCount', 'outputTokens', 'outputTokens.total'],
+  output: [
+    'completion_tokens',
+    'output_tokens',
+    'candidatesTokenCount',
+    'outputTokens',
+    'outputTokens.total',
+    'outputTokenCount',
+    'totalOutputTextTokenCount',
+    'results.0.tokenCount',
+    'generation_token_count',
+    'eval_count',
+    'tokens.output_tokens',
+  ],
   moreOutput: ['thoughtsTokenCount'],
   /** Also counted in the input. */
   cachedInput: [
@@ -47,8 +68,8 @@ const FIELDS = {
   ],
   cacheWrite: ['prompt_tokens_details.cache_write_tokens', 'inputTokens.cacheWrite'],
   /** Not counted in the input, unless that is `prompt_tokens`: proxies add them to it. */
-  cachedApart: ['cache_read_input_tokens', 'cacheReadInputTokens'],
-  writtenApart: ['cache_creation_input_tokens', 'cacheWriteInputTokens'],
+  cachedApart: ['cache_read_input_tokens', 'cacheReadInputTokens', 'cacheReadInputTokenCount'],
+  writtenApart: ['cache_creation_input_tokens', 'cacheWriteInputTokens', 'cacheWriteInputTokenCount'],
   total: ['total_tokens', 'totalTokenCount', 'totalTokens'],
 } as const
 
@@ -61,7 +82,10 @@ export function readUsage(report: Readonly<Record<string, unknown>>): ReportedUs
   const counts = (fields: readonly string[]) => fields.map(field => at(report, field)).filter(isCount)
   const first = (fields: readonly string[]) => counts(fields)[0]
   const sum = (fields: readonly string[]) => counts(fields).reduce((total, count) => total + count, 0)
-  const input = first(FIELDS.input)
+  const [total, output] = [first(FIELDS.total), first(FIELDS.output)]
+  // Embeddings and rerankers report no output, some only a total.
+  const isInputOnly = output === undefined && total !== undefined
+  const input = first(FIELDS.input) ?? (isInputOnly ? total : undefined)
   if (input === undefined) return undefined
   const isApart = !isCount(report.prompt_tokens)
   const [cachedApart = 0, writtenApart = 0] = [first(FIELDS.cachedApart), first(FIELDS.writtenApart)]
@@ -70,19 +94,19 @@ export function readUsage(report: Readonly<Record<string, unknown>>): ReportedUs
   const within =
     (first(FIELDS.cachedInput) ?? (isApart ? 0 : cachedApart)) +
     (first(FIELDS.cacheWrite) ?? (isApart ? 0 : writtenApart))
-  const output = first(FIELDS.output)
-  // Embeddings report no output, only a total.
-  const isInputOnly = output === undefined && first(FIELDS.total) !== undefined
+  const plain = Math.max(0, input - within) + sum(FIELDS.moreInput)
+  // xAI and Gemini's compatible API count hidden reasoning only in the total.
+  const rest = (total ?? 0) - plain - cachedInput - cacheWrite
   return {
-    input: Math.max(0, input - within) + sum(FIELDS.moreInput),
+    input: plain,
     cachedInput,
     cacheWrite,
-    output: output === undefined && !isInputOnly ? undefined : (output ?? 0) + sum(FIELDS.moreOutput),
+    output: output === undefined && !isInputOnly ? undefined : Math.max(rest, (output ?? 0) + sum(FIELDS.moreOutput)),
   }
 }
 
 function at(report: Readonly<Record<string, unknown>>, path: string): unknown {
-  return path.split('.').reduce<unknown>((value, name) => recordOf(value)[name], report)
+  return path.split('.').reduce<unknown>((value, name) => (Object(value) as Record<string, unknown>)[name], report)
 }
 
 /** Characters of ASCII text per token: typical for English and code. Other characters count as a token each. */
@@ -92,8 +116,13 @@ const CHARACTERS_PER_TOKEN = 4
 const TOKENS_PER_ATTACHMENT = 1600
 
 const NO_TEXT = new Set(
-  'id type role object model status finish_reason stop_reason stop_sequence signature providerOptions'.split(' '),
+  'id type role object model status finish_reason stop_reason stopReason stop_sequence signature providerOptions'.split(
+    ' ',
+  ),
 )
+
+/** Fields that hold or name an image or a file. */
+const ATTACHMENTS = new Set('data bytes b64_json file_data file_id file_url file_uri fileUri image_url'.split(' '))
 
 /** Counts the tokens of a text. */
 export type Tokenizer = (text: string) => number
@@ -101,8 +130,22 @@ export type Tokenizer = (text: string) => number
 /** Tokens of all texts and attachments in a value. */
 export function tokensOfTexts(value: unknown, tokenizer?: Tokenizer): number {
   const {text, tokens} = textsIn(value)
-  return tokens + (tokenizer ?? estimateTokens)(text)
+  return tokens + (tokensBy(tokenizer, text) ?? estimateTokens(text))
 }
+
+/** `undefined` if the tokenizer fails: some refuse texts that users can write, such as `<|endoftext|>`. */
+function tokensBy(tokenizer: Tokenizer | undefined, text: string): number | undefined {
+  try {
+    const tokens = tokenizer?.(text)
+    if (tokens === undefined || (tokens >= 0 && Number.isFinite(tokens))) return tokens && Math.ceil(tokens)
+    warnTokenizer(`it returned ${tokens}`)
+  } catch (error) {
+    warnTokenizer(error)
+  }
+  return undefined
+}
+
+const warnTokenizer = warningOnce('ZAEL_TOKENIZER', 'The tokenizer failed, so tokens are estimated from characters')
 
 /** Never fewer than a token for each character that is not ASCII, such as Chinese. */
 function estimateTokens(text: string): number {
@@ -112,19 +155,34 @@ function estimateTokens(text: string): number {
 
 const charactersBeyondAscii = (text: string): number => text.replace(/\p{ASCII}+/gu, '').length
 
-function textsIn(value: unknown, key = ''): {text: string; tokens: number} {
-  if (typeof value === 'string' && !isAttachment(value, key)) return {text: value, tokens: 0}
-  if (typeof value === 'string' || value instanceof Uint8Array || value instanceof URL)
-    return {text: '', tokens: TOKENS_PER_ATTACHMENT}
-  const parts = Array.isArray(value)
-    ? value.map(each => textsIn(each, key))
-    : Object.entries(recordOf(value)).flatMap(([name, each]) => (NO_TEXT.has(name) ? [] : [textsIn(each, name)]))
-  return {text: parts.map(({text}) => text).join(''), tokens: parts.reduce((sum, {tokens}) => sum + tokens, 0)}
+/** More values than the largest body holds: the value contains itself. */
+const MOST_VALUES = 2 ** 24
+
+/** Without recursion: clients can nest values deeper than the stack. */
+function textsIn(whole: unknown): {text: string; tokens: number} {
+  const texts: string[] = []
+  let tokens = 0
+  let values = 0
+  const pending: {value: unknown; key: string}[] = [{value: whole, key: ''}]
+  for (let next = pending.pop(); next; next = pending.pop()) {
+    const {value, key} = next
+    if (typeof value === 'string' && !value.startsWith('data:') && !ATTACHMENTS.has(key)) texts.push(value)
+    else if (typeof value === 'string' || isFile(value)) tokens += TOKENS_PER_ATTACHMENT
+    else if (typeof value === 'object' && value !== null) {
+      const parts = Array.isArray(value) ? value.map(each => [key, each] as const) : Object.entries(value)
+      values += parts.length
+      if (values > MOST_VALUES) throw new TypeError('The value contains itself.')
+      for (const [name, part] of parts.reverse())
+        if (!NO_TEXT.has(name)) pending.push({value: part, key: isUrl(name, key) ? 'file_url' : name})
+    }
+  }
+  return {text: texts.join(''), tokens}
 }
 
-function isAttachment(text: string, key: string): boolean {
-  return text.startsWith('data:') || key === 'data' || key === 'file_data' || key === 'bytes'
-}
+const isFile = (value: unknown): boolean => value instanceof Uint8Array || value instanceof URL || value instanceof Blob
+
+/** Images and documents by URL; other fields of this name hold text. */
+const isUrl = (name: string, key: string): boolean => name === 'url' && (key === 'image_url' || key === 'source')
 
 export function recordOf(value: unknown): Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : {}
@@ -152,7 +210,7 @@ export class UsageTally {
     this.#tokenizer = tokenizer
   }
 
-  /** `final`: of the whole response; `so far`: too, if no part follows. Later reports complete or replace earlier ones. */
+  /** `final`: of the whole response; `so far`: too, if no text follows. Later reports complete or replace earlier ones. */
   report(value: unknown, of: 'start' | 'so far' | 'final'): void {
     const report = Object.fromEntries(Object.entries(recordOf(value)).filter(([, count]) => count !== null))
     if (readUsage(report) === undefined && !FIELDS.output.some(field => isCount(at(report, field)))) return
@@ -169,6 +227,9 @@ export class UsageTally {
     this.#ascii += text.length - other
     this.#other += other + tokens
     if (this.#tokenizer) this.#text += text
+    if (text === '') return
+    this.#isCounted = false
+    this.#mayCount = false
   }
 
   /** All parts have arrived, even if the connection breaks afterwards. */
@@ -183,14 +244,22 @@ export class UsageTally {
 
   /** Output tokens received, never fewer than reported so far. */
   get received(): number {
-    const estimated = this.#tokenizer?.(this.#text) ?? this.#other + Math.ceil(this.#ascii / CHARACTERS_PER_TOKEN)
-    return Math.max(this.#deltas, estimated, readUsage(this.#report)?.output ?? 0)
+    const estimated =
+      tokensBy(this.#tokenizer, this.#text) ?? this.#other + Math.ceil(this.#ascii / CHARACTERS_PER_TOKEN)
+    return Math.max(this.#deltas, estimated, this.#reported?.output ?? 0)
   }
 
   /** The provider's count. */
   get counted(): ModelUsage | undefined {
-    const usage = this.#isCounted || (this.#mayCount && this.#isComplete) ? readUsage(this.#report) : undefined
+    const usage = this.#isCounted || (this.#mayCount && this.#isComplete) ? this.#reported : undefined
     return usage?.output === undefined ? undefined : {...usage, output: usage.output}
+  }
+
+  /** Some servers report zeros for responses with text. */
+  get #reported(): ReportedUsage | undefined {
+    const usage = readUsage(this.#report)
+    const isZero = usage && usage.input + usage.cachedInput + usage.cacheWrite + (usage.output ?? 0) === 0
+    return isZero && this.#ascii + this.#other > 0 ? undefined : usage
   }
 
   /**
@@ -200,7 +269,7 @@ export class UsageTally {
   used(estimate: TokenEstimate, isBroken: boolean, outputOfBroken: number): ModelUsage {
     const {counted} = this
     if (counted) return counted
-    const known = readUsage(this.#report) ?? usageOf(estimate)
+    const known = this.#reported ?? usageOf(estimate)
     const isPart = (isBroken || this.#hasFailed) && !this.#isComplete
     const reserved = estimate.input + estimate.output - (known.input + known.cachedInput + known.cacheWrite)
     return {...known, output: Math.max(this.received, isPart ? outputOfBroken : reserved)}

@@ -298,13 +298,15 @@ describeOnEngine('fetch', () => {
     expect(await charged()).toEqual({rpm: 1, tpm: RESERVED})
   })
 
-  it('skips calls without a model, unless a resource is given, and calls by option', async () => {
+  it('skips calls that use no model, and calls by option', async () => {
     expect((await limitedFetch(limiter, options)(`${server.url}/v1/models`)).status).toBe(200)
     expect(await scene.shards('user-1', 'gpt-4')).toEqual([])
     options = {...options, resource: 'gpt-4', skip: ({url}) => url.endsWith('/v1/models?free')}
     expect((await limitedFetch(limiter, options)(`${server.url}/v1/models?free`)).status).toBe(200)
     expect(await scene.shards('user-1', 'gpt-4')).toEqual([])
     await (await limitedFetch(limiter, options)(new URL(`${server.url}/v1/models`))).text()
+    expect(await scene.shards('user-1', 'gpt-4')).toEqual([])
+    await (await limitedFetch(limiter, options)(new URL(`${server.url}/v1/models`), {method: 'POST'})).text()
     expect(await charged()).toMatchObject({rpm: 1})
   })
 

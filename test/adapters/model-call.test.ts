@@ -1,6 +1,6 @@
 import {expect, it} from 'vitest'
 import {EventStreamReader} from '../../src/lib/adapters/model-answer.js'
-import {estimateCall, readModelCall} from '../../src/lib/adapters/model-call.js'
+import {estimateCall, readModelCall, withModel} from '../../src/lib/adapters/model-call.js'
 import {observedStream} from '../../src/lib/limiter/observed-stream.js'
 
 const estimateOf = async (body: object) =>
@@ -14,9 +14,21 @@ it.each([
     {input: 3, output: 0},
   ],
   ['input and instructions', {input: 'xxxx', instructions: 'xxxx', max_output_tokens: 9}, {input: 2, output: 9}],
-  ['several answers', {prompt: ['xxxx', 'xxxx'], max_tokens: 9, n: 3}, {input: 2, output: 27}],
-  ['the newer of two maxima', {max_tokens: 9, max_completion_tokens: 8}, {input: 0, output: 8}],
-  ['invalid numbers as nothing', {max_tokens: '9', n: -1}, {input: 0, output: 0}],
+  ['several answers', {prompt: ['xxxx', 'xxxx'], max_tokens: 9, n: 3}, {input: 2, output: 27, answers: 3}],
+  ['the larger of two maxima', {max_tokens: 9, max_completion_tokens: 8}, {input: 0, output: 9}],
+  ['several answers without a maximum', {prompt: 'xxxx', n: 3}, {input: 1, output: 0, answers: 3}],
+  [
+    'the candidates of which one is sent',
+    {prompt: 'xxxx', max_tokens: 9, best_of: 3},
+    {input: 1, output: 27, answers: 3},
+  ],
+  ['a maximum as text', {max_tokens: '9'}, {input: 1, output: 9}],
+  ['invalid numbers as nothing', {max_tokens: -9, n: -1}, {input: 0, output: 0}],
+  ['tokens', {input: [[1, 2], [3]], dimensions: 256}, {input: 3, output: 0}],
+  ['functions and schemas', {functions: [{description: 'xxxx'}], response_format: {x: 'xxxx'}}, {input: 2, output: 0}],
+  ['contents to embed', {content: {parts: [{text: 'xxxx'}]}}, {input: 1, output: 0}],
+  ['Titan', {inputText: 'xxxx', textGenerationConfig: {maxTokenCount: 9}}, {input: 1, output: 9}],
+  ['Gemini', {generationConfig: {maxOutputTokens: 9, candidateCount: 2}}, {input: 0, output: 18, answers: 2}],
   [
     'an image as an image, whatever its bytes',
     {messages: [{role: 'user', content: [{type: 'image', source: {type: 'base64', data: 'A'.repeat(1e6)}}]}]},
@@ -95,9 +107,35 @@ it.each([
   ['https://b.example/model/anthropic.claude-3-haiku%3A0/converse-stream', 'anthropic.claude-3-haiku:0'],
   ['https://a.example/openai/deployments/my-gpt/chat/completions?api-version=1', 'my-gpt'],
   ['https://a.example/v1/batches', undefined],
+  ['https://g.example/v1beta/models/gemini-2.0-flash:batchGenerateContent', undefined],
+  ['https://g.example/v1beta/models/../models/gemini-2.0-flash:generateContent', 'gemini-2.0-flash'],
   ['https://a.example/model/%E0%A4%A/invoke', '%E0%A4%A'],
 ])('finds the model in the path: %s', async (url, model) => {
   expect((await readModelCall(url, {method: 'POST', body: '{}'})).call.model).toBe(model)
+})
+
+it.each([
+  'https://g.example/v1beta/models/dear:generateContent',
+  'https://b.example/model/dear/invoke',
+  'https://a.example/openai/deployments/dear/chat/completions',
+])('prefers the model in the path to that of the body, as the provider does: %s', async url => {
+  const read = await readModelCall(url, {method: 'POST', body: '{"model": "cheap"}'})
+  expect(read.call.model).toBe('dear')
+  const {call, input, init} = withModel(read, 'next one')
+  expect(call).toMatchObject({model: 'next one', url: url.replace('dear', 'next%20one')})
+  expect([String(input), init?.body]).toEqual([call.url, '{"model":"next one"}'])
+})
+
+it('replaces the model in the path of a Request', async () => {
+  const request = new Request('http://127.0.0.1/model/dear/invoke?a=1', {method: 'POST', body: '{"messages": []}'})
+  const {input, init} = withModel(await readModelCall(request, undefined), 'cheap')
+  const sent = new Request(input, init)
+  expect([sent.url, await sent.text()]).toEqual(['http://127.0.0.1/model/cheap/invoke?a=1', '{"messages":[]}'])
+})
+
+it('counts the files of a form', async () => {
+  const {call} = await readModelCall('http://127.0.0.1/', {method: 'POST', body: form()})
+  expect(estimateCall(call)).toEqual({input: 1600, output: 0})
 })
 
 it('finds events wherever the bytes are split', () => {

@@ -51,7 +51,14 @@ const ROUTES: readonly (readonly [string, string, () => unknown, Fate])[] = [
   ['POST', '/v1/files', () => formOf({purpose: 'batch'}), 'free'],
   ['POST', '/v1/uploads/u1/parts', () => formOf({}), 'free'],
   ['POST', '/v1/responses/r1/cancel', () => undefined, 'free'],
-  ['POST', '/v1beta/models/gpt-4:countTokens', () => '{}', 'charged'],
+  ['POST', '/v1beta/models/gpt-4:countTokens', () => '{}', 'free'],
+  ['POST', '/v1/messages/count_tokens', () => JSON_CALL, 'free'],
+  ['POST', '/model/gpt-4/count-tokens', () => '{}', 'free'],
+  ['POST', '/v1beta/models/gpt-4:batchGenerateContent', () => '{}', 'refused'],
+  ['POST', '/v1beta/models/gpt-4:batchEmbedContents', () => '{}', 'charged'],
+  ['POST', '/v1/files', () => JSON_CALL, 'charged'],
+  ['POST', '/v1/files/../chat/completions', () => streamOf(`${' '.repeat(2 ** 24)}${JSON_CALL}`), 'refused'],
+  ['POST', '/v1/x/%2E%2E/files/%2e%2e/chat/completions', () => '', 'refused'],
   ['GET', '/v1/models', () => undefined, 'free'],
   ['DELETE', '/v1/responses/r1', () => undefined, 'free'],
 ]
@@ -104,6 +111,37 @@ describeOnEngine('routes to a model', () => {
     if (fate === 'refused') expect(JSON.parse(text)).toMatchObject({title: 'Unknown model'})
   })
 
+  it('lets calls pass that use no model, also with a resource and prices', async () => {
+    options = {...options, resource: 'gpt-4', price: {'gpt-4': {input: 1, output: 1}}}
+    expect((await call(undefined, '/v1/models', 'GET')).status).toBe(200)
+    expect((await call(formOf({purpose: 'batch'}), '/v1/files')).status).toBe(200)
+    expect(await consumed('gpt-4', 'rpm')).toBe(0)
+  })
+
+  it('charges the model in the path, whatever the body says', async () => {
+    const {status} = await call(JSON.stringify({...CALL, model: 'mini'}), '/openai/deployments/gpt-4/chat/completions')
+    expect([status, await consumed('gpt-4'), await consumed('mini')]).toEqual([200, 8, 0])
+  })
+
+  it.each([
+    ['header fields of Bedrock', {'x-amzn-bedrock-input-token-count': '7', 'x-amzn-bedrock-output-token-count': '4'}],
+    ['a stream whose type is in capitals', {'content-type': 'TEXT/EVENT-STREAM'}],
+  ])('reads the usage in %s', async (_, headers) => {
+    const event = `data: {"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 4}}\n\n`
+    options = {...options, fetch: async () => new Response('content-type' in headers ? event : '{}', {headers})}
+    await call(JSON_CALL)
+    expect(await consumed('gpt-4')).toBe(11)
+  })
+
+  it('charges the whole estimate for a stream that ends without its last event', async () => {
+    const headers = {'content-type': 'text/event-stream'}
+    const event = 'data: {"choices": [{"delta": {"content": "x"}}]}\n\n'
+    options = {...options, maxOutput: 50, fetch: async () => new Response(event, {headers})}
+    const {max_tokens: _, ...open} = CALL
+    await call(JSON.stringify(open))
+    expect(await consumed('gpt-4')).toBe(2 + 50)
+  })
+
   it('charges calls of an unknown model to a resource, if configured', async () => {
     options = {...options, onUnknownModel: {resource: 'unknown'}}
     expect((await call('not JSON')).status).toBe(200)
@@ -126,6 +164,24 @@ describeOnEngine('routes to a model', () => {
       expect(JSON.parse(sent[1] as string)).toEqual({...CALL, model: 'mini'})
       expect([await consumed('mini', 'rpm'), await consumed('mini')]).toEqual([1, 8])
       expect(await consumed('gpt-4', 'rpm')).toBe(1)
+    })
+
+    it('changes the model in the path', async () => {
+      const urls: string[] = []
+      const {fetch: send} = options
+      options = {
+        ...options,
+        fallback: ['gpt-4', 'mini'],
+        fetch: async (input, init) => {
+          urls.push(String(input))
+          return (send as typeof fetch)(input, init)
+        },
+      }
+      await drain('gpt-4')
+      const body = '{"contents":["hello"]}'
+      expect((await call(body, '/v1beta/models/gpt-4:generateContent')).status).toBe(200)
+      expect([urls, sent]).toEqual([['http://127.0.0.1/v1beta/models/mini:generateContent'], [body]])
+      expect([await consumed('mini'), await consumed('gpt-4', 'rpm')]).toEqual([8, 0])
     })
 
     it('does not lead upwards, nor to other models, and ends with the refusal of the last one', async () => {

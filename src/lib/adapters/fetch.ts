@@ -107,7 +107,7 @@ function createAdmission(
   return async (read, signal) => {
     const {call} = read
     const isUnknown = call.model === undefined && resource === undefined
-    if (isUnknown && !mayUseModel(call)) return {outcome: undefined, sent: read}
+    if (!mayUseModel(call)) return {outcome: undefined, sent: read}
     if (isUnknown && (await skip?.(call))) return {outcome: undefined, sent: read}
     if (isUnknown) warnUnknownModel(`${call.method} ${call.url.replace(/[?#].*$/, '')}`)
     if (isUnknown && onUnknownModel === 'refuse') return {outcome: UNKNOWN_MODEL, sent: read}
@@ -143,7 +143,7 @@ async function observedResponse(
     await charge.settle(tally, false)
     return response
   }
-  const type = response.headers.get('content-type') ?? ''
+  const type = response.headers.get('content-type')?.toLowerCase() ?? ''
   const onData = (data: string) => {
     tallyEvent(tally, data)
     charge.progress(tally)
@@ -153,32 +153,52 @@ async function observedResponse(
     : type.startsWith('application/vnd.amazon.eventstream')
       ? new AwsEventReader(onData)
       : undefined
-  const observer = events ? eventObserver(events, tally, charge) : answerObserver(tally, charge)
+  const observer = events ? eventObserver(events, tally, charge) : answerObserver(tally, charge, response.headers)
   return responseLike(response, observedStream(response.body, observer, isDrained))
 }
 
 function eventObserver(events: EventReader, tally: UsageTally, charge: CallCharge): StreamObserver<Uint8Array> {
   return {
     chunk: chunk => events.read(chunk),
-    end: isBroken => {
+    end: () => {
       events.end()
-      return charge.settle(tally, isBroken)
+      // A stream that ends without its last event was cut off too.
+      return charge.settle(tally, true)
     },
   }
 }
 
+/** Longest body that is kept, in characters. More can only be images or sound. */
+const MOST_CHARACTERS = 2 ** 26
+
 /** Keeps the whole body: `usage` may be at the start or at the end of the JSON. */
-function answerObserver(tally: UsageTally, charge: CallCharge): StreamObserver<Uint8Array> {
+function answerObserver(tally: UsageTally, charge: CallCharge, headers: Headers): StreamObserver<Uint8Array> {
   const decoder = new TextDecoder()
   let text = ''
   return {
     chunk: chunk => {
-      text += decoder.decode(chunk, {stream: true})
+      if (text.length < MOST_CHARACTERS) text += decoder.decode(chunk, {stream: true})
     },
     end: isBroken => {
-      if (isBroken) tally.addDelta(text)
+      const isPart = isBroken || text.length >= MOST_CHARACTERS
+      if (isPart) tally.addDelta(isBroken ? text : '')
       else tallyAnswer(tally, text + decoder.decode())
-      return charge.settle(tally, isBroken)
+      if (!tally.counted) tally.report(bedrockReport(headers), 'final')
+      return charge.settle(tally, isPart)
     },
+  }
+}
+
+/** Bedrock also reports the usage of a response that is not streamed in header fields. */
+function bedrockReport(headers: Headers): object {
+  const count = (name: string) => {
+    const text = headers.get(`x-amzn-bedrock-${name}-token-count`)
+    return text === null ? null : Number(text)
+  }
+  return {
+    inputTokenCount: count('input'),
+    outputTokenCount: count('output'),
+    cacheReadInputTokenCount: count('cache-read-input'),
+    cacheWriteInputTokenCount: count('cache-write-input'),
   }
 }

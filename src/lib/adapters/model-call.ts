@@ -4,9 +4,9 @@ import {isCount, recordOf, type TokenEstimate, type Tokenizer, tokensOfTexts} fr
 export interface ModelCall {
   readonly method: string
   readonly url: string
-  /** The `model` of the body or of the URL; `undefined` if neither can be read. */
+  /** The model in the URL, which providers prefer, or the `model` of the body; `undefined` if neither can be read. */
   readonly model: string | undefined
-  /** The parsed body: a JSON object, or the text fields of a form; otherwise empty. */
+  /** The parsed body: a JSON object, or the fields of a form; otherwise empty. */
   readonly body: Readonly<Record<string, unknown>>
   readonly headers: Headers
 }
@@ -32,7 +32,7 @@ export async function readModelCall(input: string | URL | Request, init: Request
   const call = {
     method: (init?.method ?? request?.method ?? 'GET').toUpperCase(),
     url,
-    model: typeof fields.model === 'string' && fields.model !== '' ? fields.model : modelOfUrl(url),
+    model: modelOfUrl(url) ?? (typeof fields.model === 'string' && fields.model !== '' ? fields.model : undefined),
     body: fields,
     headers: new Headers(init?.headers ?? request?.headers),
   }
@@ -40,12 +40,21 @@ export async function readModelCall(input: string | URL | Request, init: Request
   return {call, input, init: body === undefined ? init : ({...init, body, duplex: 'half'} as RequestInit), isJson}
 }
 
-/** Of Gemini and Vertex, Bedrock, and Azure, which name the model in the path. */
-const MODEL_IN_PATH = [/\/models\/([^/:]+):\w+$/, /\/model\/([^/]+)\/[\w-]+$/, /\/openai\/deployments\/([^/]+)\//]
+/** Of Gemini and Vertex, Bedrock, and Azure, which name the model in the path. Not of batches, which are read later. */
+const MODEL_IN_PATH = [
+  /(?<=\/models\/)[^/:]+(?=:(?!batchGenerate|asyncBatch)\w+$)/,
+  /(?<=\/model\/)[^/]+(?=\/[\w-]+$)/,
+  /(?<=\/openai\/deployments\/)[^/]+(?=\/)/,
+]
+
+/** As sent: `fetch` resolves `..`. */
+function pathOf(url: string): string {
+  return URL.canParse(url) ? new URL(url).pathname : url.replace(/[?#].*$/, '')
+}
 
 function modelOfUrl(url: string): string | undefined {
-  const path = url.replace(/[?#].*$/, '')
-  const [model] = MODEL_IN_PATH.flatMap(pattern => pattern.exec(path)?.[1] ?? [])
+  const path = pathOf(url)
+  const [model] = MODEL_IN_PATH.flatMap(pattern => pattern.exec(path)?.[0] ?? [])
   try {
     return model && decodeURIComponent(model)
   } catch {
@@ -53,34 +62,48 @@ function modelOfUrl(url: string): string | undefined {
   }
 }
 
-/** Reading, deleting, cancelling, uploading files and counting tokens use no model. */
-export function mayUseModel({method, url}: ModelCall): boolean {
+/** Reading, deleting and counting tokens use no model; nor do cancelling and uploading, which name none. */
+export function mayUseModel({method, url, model}: ModelCall): boolean {
   if (['GET', 'HEAD', 'OPTIONS', 'DELETE'].includes(method)) return false
-  return !/\/(files|uploads)(\/|$)|\/(cancel|count_tokens)$|:countTokens$/.test(url.replace(/[?#].*$/, ''))
+  const path = pathOf(url)
+  if (/\/count[-_]tokens$|:countTokens$/.test(path)) return false
+  return model !== undefined || !/\/(files|uploads)(\/|$)|\/cancel$/.test(path)
 }
 
-/** The call with another model, where the body names it. */
+/** The call with another model, where it names its own: in the URL, the body, or both. */
 export function withModel({call, input, init, isJson}: ReadCall, model: string): ReadCall {
-  const body = JSON.stringify({...call.body, model})
+  const fields = {...call.body, ...('model' in call.body && {model})}
   const headers = new Headers(call.headers)
   headers.delete('content-length')
-  return {call: {...call, model, body: {...call.body, model}}, input, init: {...init, headers, body}, isJson}
+  const sent = {...init, headers, body: JSON.stringify(fields)}
+  if (modelOfUrl(call.url) === undefined) return {call: {...call, model, body: fields}, input, init: sent, isJson}
+  const url = new URL(call.url)
+  for (const pattern of MODEL_IN_PATH) url.pathname = url.pathname.replace(pattern, () => encodeURIComponent(model))
+  const target = input instanceof Request ? new Request(url, input) : url
+  return {call: {...call, url: url.href, model, body: fields}, input: target, init: sent, isJson}
 }
 
+/** Objects that hold the settings of a call: the body, or fields of it. */
+const SETTINGS = 'generationConfig generation_config inferenceConfig textGenerationConfig parameters options'.split(' ')
+
+const MAXIMA = [
+  ...['max_completion_tokens', 'max_output_tokens', 'max_tokens', 'maxOutputTokens', 'maxTokens', 'max_gen_len'],
+  ...['maxTokenCount', 'max_new_tokens', 'num_predict'],
+]
+
+const ANSWERS = ['n', 'best_of', 'candidateCount', 'candidate_count']
+
+/** Fields that the provider ignores do not lower the estimate: the largest maximum counts, and all text. */
 export function estimateCall({body}: ModelCall, tokenizer?: Tokenizer): TokenEstimate {
-  const {messages, system, input, prompt, instructions, tools, contents, systemInstruction, toolConfig} = body
-  const [gemini, bedrock] = [recordOf(body.generationConfig), recordOf(body.inferenceConfig)]
-  const most = [
-    ...[body.max_completion_tokens, body.max_output_tokens, body.max_tokens],
-    ...[gemini.maxOutputTokens, bedrock.maxTokens],
-  ]
-  const answers = [body.n, gemini.candidateCount].find(isCount) ?? 1
+  const {model: _model, metadata: _metadata, user: _user, ...input} = body
+  const settings = [body, ...SETTINGS.map(name => recordOf(body[name]))]
+  const largest = (names: readonly string[]) =>
+    Math.max(0, ...settings.flatMap(each => names.map(name => Number(each[name]))).filter(isCount))
+  const answers = Math.max(1, largest(ANSWERS))
   return {
-    input: tokensOfTexts(
-      [messages, system, input, prompt, instructions, tools, contents, systemInstruction, toolConfig],
-      tokenizer,
-    ),
-    output: (most.find(isCount) ?? 0) * Math.max(1, answers),
+    input: tokensOfTexts(input, tokenizer),
+    output: largest(MAXIMA) * answers,
+    ...(answers > 1 && {answers}),
   }
 }
 
@@ -95,7 +118,8 @@ interface ReadBody {
 
 async function readBody(body: Body): Promise<ReadBody> {
   if (typeof body === 'string') return {fields: parseObject(body)}
-  if (body instanceof FormData || body instanceof URLSearchParams) return {fields: textFields(body), isForm: true}
+  if (body instanceof FormData || body instanceof URLSearchParams)
+    return {fields: Object.fromEntries(body), isForm: true}
   if (body instanceof Blob) return {fields: body.size > MOST_BYTES ? {} : parseObject(await body.text())}
   if (body instanceof ArrayBuffer || ArrayBuffer.isView(body))
     return {fields: parseObject(new TextDecoder().decode(body as ArrayBuffer))}
@@ -107,7 +131,7 @@ async function readRequest(request: Request | undefined): Promise<ReadBody> {
   if (!request?.body) return {fields: {}}
   const copy = request.clone()
   if (/^multipart\/form-data|^application\/x-www-form-urlencoded/.test(request.headers.get('content-type') ?? ''))
-    return {fields: await copy.formData().then(textFields, () => ({})), isForm: true}
+    return {fields: await copy.formData().then(Object.fromEntries, () => ({})), isForm: true}
   const {bytes, rest} = await readStart(copy.body as ReadableStream<Uint8Array>)
   await rest?.cancel()
   return {fields: rest ? {} : parseObject(new TextDecoder().decode(bytes))}
@@ -139,10 +163,6 @@ async function readStart(
     },
   })
   return {bytes: new Uint8Array(), rest}
-}
-
-function textFields(form: FormData | URLSearchParams): Fields {
-  return Object.fromEntries([...form].filter(([, value]) => typeof value === 'string'))
 }
 
 export const parseObject = (text: string): Fields => recordOf(parseJson(text))

@@ -168,6 +168,8 @@ function textsIn(whole: unknown): {text: string; tokens: number} {
     const {value, key} = next
     if (typeof value === 'string' && !value.startsWith('data:') && !ATTACHMENTS.has(key)) texts.push(value)
     else if (typeof value === 'string' || isFile(value)) tokens += TOKENS_PER_ATTACHMENT
+    // Text that the caller has already split into tokens.
+    else if (typeof value === 'number' && (key === 'input' || key === 'prompt')) tokens++
     else if (typeof value === 'object' && value !== null) {
       const parts = Array.isArray(value) ? value.map(each => [key, each] as const) : Object.entries(value)
       values += parts.length

@@ -151,12 +151,11 @@ describeOnEngine('requests from the shell', () => {
   it('are explained when they fit', async () => {
     expect(await cli.show('why user-9 slow', 120)).toMatchInlineSnapshot(`
       "user-9, slow: a request for 1 rpm is admitted now.
+      user-9 is unknown: it has no record, limits, bucket or usage. Its first request gets the limits below.
 
       rpm of user-9 has room
         level    1 of 1 left, 1 requested
         set for  resource slow: 1/4sec
-
-      user-9 has no record. Limits apply anyway; check the spelling if you expected one.
       "
     `)
   })

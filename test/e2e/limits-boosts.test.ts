@@ -77,8 +77,6 @@ describeOnEngine('temporary limits', () => {
       entity_default  cust-08  -         -                                                                                   not set
       resource        -        batch     rpm=60/min tpd=200k/day                                                             hidden by entity
       system          -        -         -                                                                                   not set
-
-      cust-08 has no record. Limits apply anyway; check the spelling if you expected one.
       "
     `)
     expect(await shown('limits boosts')).toContain('cust-08')

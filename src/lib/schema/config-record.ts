@@ -254,6 +254,15 @@ export function policiesDetails(policies: Policies, of: Policies = policies): {[
   }
 }
 
+/** The switch that an audit event set or removed; `undefined` if it changed none. */
+export function accessInDetails(details: {
+  readonly [key: string]: Json
+}): {access: AccessSwitch | undefined} | undefined {
+  const {[names.disabled]: disabled} = details
+  if (disabled === undefined) return undefined
+  return {access: disabled === 'bypass' ? disabled : disabled === null ? undefined : disabled ? 'disabled' : 'enabled'}
+}
+
 interface AuditedPolicy {
   readonly name: string
   /** Absent in events of other clients. */

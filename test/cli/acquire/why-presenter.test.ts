@@ -244,10 +244,12 @@ describe('an explanation', () => {
 
   it('says when waiting does not help, and warns about an unknown entity', () => {
     const never = limit({...empty, requested: 500, retryAfterMs: Infinity})
-    const lines = whyLines(explanation([never], {isRegistered: false}))
+    const lines = whyLines(explanation([never], {isRegistered: false, unknown: {nearest: ['user-2']}}))
     expect(lines[0]).toBe('user-1, gpt-4: a request for 500 rpm is refused, and waiting does not help.')
     expect(lines).toContain('rpm of user-1 refuses, waiting does not help')
-    expect(lines).toContain('user-1 has no record. Limits apply anyway; check the spelling if you expected one.')
+    expect(lines[1]).toMatch(/^user-1 is unknown: it has no record, limits, bucket or usage\. .*user-2/)
+    expect(whyLines(explanation([never], {isRegistered: false})).join()).not.toContain('unknown')
+    expect(whyJson(explanation([never], {unknown: {nearest: []}})).known).toBe(false)
     expect(lines.at(-1)).toContain('zael limits set --entity user-1 --resource gpt-4 rpm=100/min:500 ')
   })
 })
@@ -410,4 +412,29 @@ it('advises to wait or to ask the provider while its feedback is in force, and t
     {atMs: AT_MS - 90_000, clearsAtMs: AT_MS - 1},
   ])
     expect(lines(old).join('\n')).toContain('zael bucket reset user-1')
+})
+
+it('says when, by whom and why a switch was set, or that no event tells it', () => {
+  const scope = {level: 'entity', entity: 'user-1', resource: DEFAULT_RESOURCE} as const
+  const disabled = {entity: 'user-1', scope, reason: 'leaked', set: {at: '2026-01-02T02:42:10Z', by: 'ada@ops'}}
+  const lines = (of: Explanation['disabled']) => whyLines(explanation([], {disabled: of, admitted: false})).slice(1, 4)
+  expect(lines(disabled)).toEqual([
+    '  set for  entity user-1 for every resource',
+    '  set at   2026-01-02 02:42 UTC by ada@ops',
+    '  reason   leaked',
+  ])
+  expect(lines({...disabled, set: undefined})[1]).toBe(
+    '  set at   unknown: its audit event has expired, or another client set it',
+  )
+  const json = whyJson(explanation([], {disabled, admitted: false, retryAfterMs: Infinity}))
+  expect(json.disabled).toMatchObject({setAt: '2026-01-02T02:42:10Z', setBy: 'ada@ops', reason: 'leaked'})
+})
+
+it('does not call a request admitted without saying that a soft limit is overdrawn', () => {
+  const soft = limit({available: -2, configured: {...configured(RPM), soft: true}})
+  const text = 'user-1, gpt-4: a request for 1 rpm is admitted now, although rpm is overdrawn (soft).'
+  expect(whyLines(explanation([soft]))[0]).toBe(text)
+  const all = whyAllLines({entity: 'user-1', atMs: AT_MS, explanations: [explanation([soft])]})
+  expect(all).toContain(text)
+  expect(all).toContain('rpm of user-1 is soft: it is overdrawn and refuses nothing')
 })

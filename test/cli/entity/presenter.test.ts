@@ -204,6 +204,15 @@ describe('an entity with its limits', () => {
       'search    rpm=100/min  entity                     -       100       -',
       'web       rpm=100/min  resource            bypassed       100       1',
     ])
+    const set = {at: '2026-01-02T03:04:05Z', by: 'ada'}
+    const told = {...off, set, untilMs: Date.UTC(2026, 0, 3), reason: 'leaked'}
+    const toldOverview = {...overview, resources: [{...first, access: told}]}
+    expect((await entityOverviewLines(toldOverview, 200))[6]).toBe(
+      'Disabled: every request is refused. Set for entity user for every resource at 2026-01-02 03:04 UTC by ada, ' +
+        'until 2026-01-03 00:00 UTC. Reason: leaked',
+    )
+    const [json] = overviewJson(toldOverview).resources
+    expect(json?.access).toMatchObject({setAt: '2026-01-02T03:04:05Z', setBy: 'ada', reason: 'leaked'})
     const everywhere = {...overview, resources: resources.map(each => ({...each, access: off}))}
     expect(await entityOverviewLines(everywhere, 80)).toContain(
       'Disabled: every request is refused. Set for entity user for every resource.',

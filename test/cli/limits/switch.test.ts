@@ -26,7 +26,7 @@ describeOnEngine('the switch on the command line', () => {
     expect(await cli.tell('watch --once')).toMatchObject({totals: {disabled: 1}, buckets: [{status: 'disabled'}]})
     expect(await cli.show('audit list', 200)).toContain('disabled: not set → yes')
     expect(await cli.show('why user-1 gpt-4', 100)).toMatch(
-      /is disabled for user-1.*\n.*\n\nNext:\n {2}zael entity exempt user-1 --resource gpt-4 .*\n {2}zael resource enable gpt-4 /,
+      /is disabled for user-1.*\n.*\n {2}set at {3}20.* UTC.*\n\nNext:\n {2}zael entity exempt user-1 --resource gpt-4 .*\n {2}zael resource enable gpt-4 /,
     )
     const why = JSON.parse((await cli.run('why user-1 gpt-4 --json')).stdout)
     expect(schemaProblems('why', why)).toEqual([])
@@ -68,7 +68,7 @@ describeOnEngine('the switch on the command line', () => {
     expect(Date.parse(buckets[0].bypassedUntil)).toBeGreaterThan(Date.now())
     expect(await cli.show('audit list', 200)).toContain('disabled: not set → bypass')
     expect(await cli.show('why user-1 files rpm=9', 100)).toMatch(
-      /^user-1, files: a request for 9 rpm is admitted now\.\n\nrpm of user-1 is bypassed\n[\s\S]*\n\nfiles is bypassed for user-1: .*\n.*\n\nNext:\n {2}zael resource clear files /,
+      /^user-1, files: a request for 9 rpm is admitted now\.\n\nrpm of user-1 is bypassed\n[\s\S]*\n\nfiles is bypassed for user-1: .*\n.*\n {2}set at .*\n\nNext:\n {2}zael resource clear files /,
     )
     const why = JSON.parse((await cli.run('why user-1 files rpm=9 --json')).stdout)
     expect(schemaProblems('why', why)).toEqual([])
@@ -141,9 +141,10 @@ describeOnEngine('the switch on the command line', () => {
     const told = JSON.parse((await cli.run('why user-8 mail --json')).stdout)
     expect(schemaProblems('why', told)).toEqual([])
     expect(told.disabled).toMatchObject({until: set.until, reason: 'chargeback 4711'})
-    expect(await cli.show('entity show user-8', 200)).toContain(
-      `Set for entity user-8 for every resource until ${end}. Reason: chargeback 4711`,
-    )
+    const shown = await cli.show('entity show user-8', 300)
+    expect(shown).toMatch(/Set for entity user-8 for every resource at 20.* UTC by \S+, until /)
+    expect(shown).toContain(`until ${end}. Reason: chargeback 4711`)
+    expect(told.disabled.setBy).toEqual(expect.any(String))
     expect((await cli.tell('entity show user-8')).resources[0].access).toMatchObject({reason: 'chargeback 4711'})
     expect((await cli.tell('limits resolve user-8 mail')).access).toMatchObject({until: set.until})
     expect(await cli.show('limits list --all', 200)).toMatch(/user-8 +- +disabled until /)

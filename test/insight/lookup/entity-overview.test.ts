@@ -122,14 +122,14 @@ describeOnEngine('an overview of an entity', () => {
     expect(await access()).toEqual([undefined, undefined])
     const team = {level: 'entity', entity: 'team', resource: '_default_'} as const
     await namespace.setAccess(team, 'disabled')
-    expect(await access()).toEqual([
+    expect(await access()).toMatchObject([
       {access: 'disabled', scope: team},
       {access: 'disabled', scope: team},
     ])
     const key = {level: 'entity', entity: 'key', resource: 'r'} as const
     await namespace.setAccess(key, 'disabled')
-    expect((await access())[0]).toEqual({access: 'disabled', scope: key})
+    expect((await access())[0]).toMatchObject({access: 'disabled', scope: key, set: {at: expect.stringMatching(/Z$/)}})
     await namespace.entities.update('key', {cascade: false})
-    expect(await access()).toEqual([{access: 'disabled', scope: key}, undefined])
+    expect(await access()).toMatchObject([{access: 'disabled', scope: key}, undefined])
   })
 })

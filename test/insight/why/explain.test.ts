@@ -1,8 +1,10 @@
 import {expect, it} from 'vitest'
+import {parseLimit} from '../../../src/lib/core/limits/limit-text.js'
 import {DEFAULT_RESOURCE} from '../../../src/lib/core/names.js'
 import {explain, type Question} from '../../../src/lib/insight/why/explain.js'
 import {takeReadings} from '../../../src/lib/live/poll/poller.js'
 import {NamespaceRepository} from '../../../src/lib/repository/repository.js'
+import {encodeAudit} from '../../../src/lib/schema/audit-record.js'
 import {encodeEntity} from '../../../src/lib/schema/entity-record.js'
 import type {RefusalCounts} from '../../../src/lib/schema/refusal-counts.js'
 import {encodeUsage} from '../../../src/lib/schema/usage-record.js'
@@ -197,17 +199,52 @@ describeOnEngine('an explanation', () => {
 
   it('shows the switch of a disabled entity or parent, its scope, and no limits', async () => {
     const scene = new Scene(table)
-    const repository = new NamespaceRepository(scene.tenant, undefined)
+    const repository = new NamespaceRepository(scene.tenant, 'ada')
+    const set = {at: `${new Date(scene.nowMs).toISOString().slice(0, 19)}Z`, by: 'ada'}
     await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=6/min')
     await repository.entities.create({id: 'org'})
     await repository.entities.create({id: 'user-1', parent: 'org', cascade: true})
     const scope = {level: 'entity', entity: 'org', resource: DEFAULT_RESOURCE} as const
     await repository.setAccess(scope, 'disabled')
     expect(await ask(scene)).toMatchObject({admitted: false, retryAfterMs: Infinity, limits: []})
-    expect((await ask(scene)).disabled).toEqual({entity: 'org', scope})
+    expect((await ask(scene)).disabled).toEqual({entity: 'org', scope, set})
     const own = {level: 'resource', resource: 'gpt-4'} as const
     await repository.setAccess(own, 'disabled')
-    expect((await ask(scene)).disabled).toEqual({entity: 'user-1', scope: own})
+    expect((await ask(scene)).disabled).toEqual({entity: 'user-1', scope: own, set})
+  })
+
+  it('tells who set a switch last, and nothing if no event is left', async () => {
+    const scene = new Scene(table)
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=6/min')
+    const scope = {level: 'entity', entity: 'user-1', resource: DEFAULT_RESOURCE} as const
+    const by = (name: string) => new NamespaceRepository(scene.tenant, name)
+    await by('ada').setAccess(scope, 'disabled', {reason: 'leaked'})
+    await by('bob').setAccess(scope, 'bypass')
+    expect((await ask(scene)).bypassed).toMatchObject([{set: {by: 'bob'}}])
+    scene.nowMs += 1000
+    await by('cyd').setAccess(scope, 'disabled', {reason: 'again'})
+    await by('dan').setAccess({...scope, resource: 'gpt-4'}, undefined)
+    expect((await ask(scene)).disabled).toMatchObject({reason: 'again', set: {by: 'cyd'}})
+    await by('eve').configs.set({...scope, resource: 'other'}, [parseLimit('rpm=1/min')])
+    expect((await ask(scene)).disabled?.set?.by).toBe('cyd')
+    const {records} = await by('x').audit.list({entity: 'user-1'})
+    for (const record of records) {
+      const {PK, SK} = encodeAudit(record)
+      await table.transport.send('DeleteItem', {TableName: table.name, Key: {PK, SK} as never})
+    }
+    expect((await ask(scene)).disabled).toEqual({entity: 'user-1', scope, reason: 'again'})
+  })
+
+  it('knows an entity by its record, limits, bucket or usage, and suggests similar ids for others', async () => {
+    const scene = new Scene(table)
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=6/min')
+    await scene.configure({level: 'entity', entity: 'user-11', resource: 'other'}, 'rpm=6/min')
+    await scene.limiter().acquire(request({rpm: 1}))
+    await new NamespaceRepository(scene.tenant, undefined).entities.create({id: 'user-12'})
+    const unknown = async (entity: string) => (await ask(scene, {entity})).unknown
+    expect(await unknown('user-1')).toBeUndefined()
+    expect(await unknown('user-11')).toBeUndefined()
+    expect((await unknown('user_12'))?.nearest).toEqual(['user-12'])
   })
 
   it('shows the time until it clears, as a refusal does', async () => {

@@ -7,6 +7,7 @@ import {
   scopeSchema,
   sharedChargeSchema,
   switchEndShape,
+  switchSetShape,
   textOrNull,
 } from '../output/results.js'
 import {limitRefusedSchema} from '../usage/results.js'
@@ -41,6 +42,7 @@ const switchSchema = strictObject({
   entity: z.string().describe('The entity asked about, or its parent'),
   setFor: scopeSchema,
   ...switchEndShape,
+  ...switchSetShape,
   remedies: z.array(remedySchema),
 })
 
@@ -48,6 +50,7 @@ const whyOneResult = strictObject({
   entity: z.string(),
   resource: z.string(),
   registered: z.boolean().describe('Whether the entity has a record'),
+  known: z.boolean().describe('Whether a record, limits, a bucket or usage of the entity is stored'),
   name: textOrNull.describe('Display name of the entity; null when it equals the id'),
   parent: textOrNull.describe('Parent that every request also charges'),
   cascade: sharedChargeSchema,

@@ -12,8 +12,10 @@ import {
 } from '../../core/limits/limit.js'
 import {formatLimit} from '../../core/limits/limit-text.js'
 import type {BucketName} from '../../core/names.js'
+import {didYouMean} from '../../core/text/nearest.js'
 import {
   formatCount,
+  formatList,
   formatMinute,
   formatPercent,
   formatPlural,
@@ -29,7 +31,7 @@ import type {ExplainedLimit, Explanation, SetSwitch} from '../../insight/why/exp
 import {isoMilliseconds, isoSeconds} from '../../schema/attribute-value.js'
 import type {StoredFeedback} from '../../schema/kind-attributes.js'
 import {scopeArguments, scopeWords} from '../base/scope.js'
-import {kindJson, scopeJson, switchEndJson} from '../limits/json.js'
+import {kindJson, scopeJson, switchEndJson, switchSetJson, switchSetText} from '../limits/json.js'
 import {cascadeSource, sharedChargeJson} from '../limits/resolve-presenter.js'
 import {type SwitchVerb, switchCommand} from '../limits/switch.js'
 import {factLines, nextLines} from '../output/text-table.js'
@@ -50,7 +52,7 @@ function opening(disabled: SetSwitch, resource: string, where: string): Remedy[]
 }
 
 export function whyLines(explanation: Explanation, where = ''): string[] {
-  const {entity, limits, isRegistered, cascade, disabled} = explanation
+  const {entity, limits, cascade, disabled} = explanation
   if (disabled) {
     return [
       verdict(explanation),
@@ -61,13 +63,11 @@ export function whyLines(explanation: Explanation, where = ''): string[] {
   const exceeded = limits.filter(limit => limit.exceeded)
   return [
     verdict(explanation),
+    ...unknownLines(explanation),
     ...refusedLines(explanation),
     ...limits.flatMap(limit => ['', ...limitLines(limit, explanation)]),
     ...bypassLines(explanation, where),
     ...(cascade ? sharedLines(entity, cascade) : []),
-    ...(isRegistered
-      ? []
-      : ['', `${entity} has no record. Limits apply anyway; check the spelling if you expected one.`]),
     ...(exceeded.length === 0 ? [] : remedyLines(exceeded, explanation, where)),
   ]
 }
@@ -82,8 +82,8 @@ function disabledText({entity, resource}: Explanation, disabled: SetSwitch): str
 const endText = ({untilMs}: SetSwitch): string =>
   untilMs === undefined ? 'the switch is removed' : formatMinute(untilMs)
 
-const switchFacts = ({scope, reason}: SetSwitch): string[] =>
-  factLines('', {'set for': scopeWords(scope), reason}).slice(1)
+const switchFacts = ({scope, reason, set}: SetSwitch): string[] =>
+  factLines('', {'set for': scopeWords(scope), 'set at': switchSetText(set), reason}).slice(1)
 
 function bypassLines({bypassed, resource}: Explanation, where: string): string[] {
   if (bypassed.length === 0) return []
@@ -93,6 +93,15 @@ function bypassLines({bypassed, resource}: Explanation, where: string): string[]
     ...switchFacts(each),
   ])
   return [...switches, ...nextLines(bypassed.map(each => lifting(each, 'clear', where)))]
+}
+
+function unknownLines({entity, unknown}: Explanation): string[] {
+  if (!unknown) return []
+  const nearest = didYouMean(unknown.nearest)
+  return [
+    `${entity} is unknown: it has no record, limits, bucket or usage. Its first request gets the limits below.` +
+      `${nearest === undefined ? '' : ` ${nearest}`}`,
+  ]
 }
 
 function refusedLines(explanation: Explanation): string[] {
@@ -170,6 +179,11 @@ function verdict(explanation: Explanation): string {
     return `${entity}, ${resource}: ${refusedText(explanation)}.${beganText(explanation)} A${request.slice(1)} ${now}.`
   }
   const subject = `${entity}, ${resource}: ${request}`
+  const overdrawn = limits.filter(isOverdrawn).map(({name}) => name)
+  if (admitted && overdrawn.length > 0) {
+    const which = `${formatList(overdrawn)} ${overdrawn.length === 1 ? 'is' : 'are'}`
+    return `${subject} is admitted now, although ${which} overdrawn (soft).`
+  }
   if (admitted) return `${subject} is admitted now.`
   if (retryAfterMs === Infinity) return `${subject} is refused, and waiting does not help.`
   const at = isoSeconds(Math.ceil((atMs + retryAfterMs) / 1000) * 1000)
@@ -301,6 +315,7 @@ export function whyJson(explanation: Explanation, where = ''): WhyOneResult {
     entity,
     resource,
     registered: isRegistered,
+    known: explanation.unknown === undefined,
     name: explanation.name ?? null,
     parent: parent ?? null,
     cascade: sharedChargeJson(cascade),
@@ -352,7 +367,7 @@ export function whyJson(explanation: Explanation, where = ''): WhyOneResult {
 function switchJson(set: SetSwitch, commands: readonly Remedy[]): NonNullable<WhyOneResult['disabled']> {
   const {entity, scope} = set
   const remedies = commands.map(([command, purpose]) => ({command, purpose}))
-  return {entity, setFor: scopeJson(scope), ...switchEndJson(set), remedies}
+  return {entity, setFor: scopeJson(scope), ...switchEndJson(set), ...switchSetJson(set.set), remedies}
 }
 
 function refusedJson({recent: {refused, since, refusedSince}}: Explanation): WhyOneResult['refused'] {
@@ -479,7 +494,8 @@ export function whyAllLines({entity, explanations}: WhyReport, where = ''): stri
   ]
 }
 
-const isNotable = (explanation: Explanation): boolean => !explanation.admitted || refusedText(explanation) !== undefined
+const isNotable = (explanation: Explanation): boolean =>
+  !explanation.admitted || refusedText(explanation) !== undefined || explanation.limits.some(isOverdrawn)
 
 export function whyAllJson({entity, atMs, explanations}: WhyReport, where = ''): WhyAllResult {
   return {

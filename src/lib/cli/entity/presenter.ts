@@ -19,7 +19,7 @@ import type {SyncResult} from '../../repository/limits/bucket-sync.js'
 import type {AccessSwitch, ConfigScope} from '../../schema/config-record.js'
 import type {EntityRecord} from '../../schema/entity-record.js'
 import {scopeWords} from '../base/scope.js'
-import {scopeJson, switchEndJson} from '../limits/json.js'
+import {scopeJson, switchEndJson, switchSetJson, switchSetText} from '../limits/json.js'
 import {type KindCounts, kindLines} from '../output/kind-counts.js'
 import type {Listing, ListingColumn} from '../output/listing.js'
 import {ProgressLine, type ProgressStream} from '../output/progress.js'
@@ -195,7 +195,14 @@ export function overviewJson({id, record, deletedAt, parents, resources}: Entity
       resource: resource ?? null,
       source: source ?? null,
       cascade: cascade ? {charged: cascade.charged, level: cascade.level} : null,
-      access: access ? {access: access.access, setFor: scopeJson(access.scope), ...switchEndJson(access)} : null,
+      access: access
+        ? {
+            access: access.access,
+            setFor: scopeJson(access.scope),
+            ...switchEndJson(access),
+            ...switchSetJson(access.set),
+          }
+        : null,
       limits: limits.map(limit => {
         const {available = null, capacityNow} = limit
         const {boost: _, ...base} = baseOf(limit)
@@ -251,9 +258,10 @@ const EFFECTS = {
   bypass: 'Bypassed: every request is admitted and not charged',
 } as const
 
-function setText({scope, untilMs, reason}: NonNullable<EntityOverview['resources'][number]['access']>): string {
+function setText({scope, untilMs, reason, set}: NonNullable<EntityOverview['resources'][number]['access']>): string {
   const end = untilMs === undefined ? '' : ` until ${formatMinute(untilMs)}`
-  return `Set for ${scopeWords(scope)}${end}.${reason === undefined ? '' : ` Reason: ${reason}`}`
+  const origin = set ? ` at ${switchSetText(set)}` : ''
+  return `Set for ${scopeWords(scope)}${origin}${end === '' || origin === '' ? end : `,${end}`}.${reason === undefined ? '' : ` Reason: ${reason}`}`
 }
 
 /** One line per switch, with the resources that it decides. */

@@ -14,6 +14,7 @@ import {
   scopeSchema,
   sharedChargeSchema,
   switchEndShape,
+  switchSetShape,
   textOrNull,
 } from '../output/results.js'
 
@@ -107,7 +108,7 @@ export const entityShowResult = strictObject({
     resource: textOrNull.describe('Null for all other resources'),
     source: limitLevelSchema.nullable().describe('The level whose limits apply'),
     cascade: sharedChargeSchema,
-    access: strictObject({access: accessSchema.unwrap(), setFor: scopeSchema, ...switchEndShape})
+    access: strictObject({access: accessSchema.unwrap(), setFor: scopeSchema, ...switchEndShape, ...switchSetShape})
       .nullable()
       .describe('The switch that decides, of the entity or of its charged parent; null if none is set'),
     limits: listOf({

@@ -1,6 +1,8 @@
 import {boostField} from '../../core/limits/boost-text.js'
 import {baseOf, type Limit} from '../../core/limits/limit.js'
 import {formatLimit, type LimitChange, limitChanges} from '../../core/limits/limit-text.js'
+import {formatMinute} from '../../core/text/text.js'
+import type {SwitchSet} from '../../insight/lookup/audit-search.js'
 import type {LimitsChange} from '../../repository/repository.js'
 import {isoSeconds} from '../../schema/attribute-value.js'
 import {type ConfigRecord, type ConfigScope, levelOf} from '../../schema/config-record.js'
@@ -43,6 +45,16 @@ export interface SwitchEnd {
 
 export function switchEndJson({untilMs, reason}: SwitchEnd): {until: string | null; reason: string | null} {
   return {until: untilMs === undefined ? null : isoSeconds(untilMs), reason: reason ?? null}
+}
+
+export const switchSetJson = (set: SwitchSet | undefined): {setAt: string | null; setBy: string | null} => ({
+  ...{setAt: set?.at ?? null, setBy: set?.by ?? null},
+})
+
+/** Such as `2026-11-01 10:00 UTC by ada`. */
+export function switchSetText(set: SwitchSet | undefined): string {
+  if (!set) return 'unknown: its audit event has expired, or another client set it'
+  return `${formatMinute(Date.parse(set.at))}${set.by === undefined ? '' : ` by ${set.by}`}`
 }
 
 export function configJson(config: ConfigRecord): LimitsGetResult {

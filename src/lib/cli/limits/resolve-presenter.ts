@@ -42,7 +42,8 @@ function resolutionJson({source, limits, trace, access}: Resolution): Resolution
 export async function resolveLines(family: FamilyLimits, width: number | undefined): Promise<string[]> {
   const {entity, resource, isRegistered, own, cascade, parent} = family
   const lines = await resolutionLines(`Limits of ${entity} for ${resource}`, own, width, cascade)
-  if (!isRegistered)
+  const hasOwn = own.trace.some(({scope, limits}) => scope.level === 'entity' && limits.length > 0)
+  if (!isRegistered && !hasOwn)
     lines.push('', `${entity} has no record. Limits apply anyway; check the spelling if you expected one.`)
   if (own.onUnavailable) lines.push('', `When the table is unavailable: ${own.onUnavailable}.`)
   if (!parent) return lines

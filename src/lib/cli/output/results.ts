@@ -32,6 +32,11 @@ export const switchEndShape = {
   reason: textOrNull.describe('Why an operator set it'),
 }
 
+export const switchSetShape = {
+  setAt: textOrNull.describe('When it was set, UTC, ISO 8601; null: no audit event tells it'),
+  setBy: textOrNull.describe('Who set it; null: unknown'),
+}
+
 export const accessChangeSchema = strictObject({before: accessSchema, after: accessSchema}).meta({id: 'AccessChange'})
 
 export const cascadePolicySchema = z

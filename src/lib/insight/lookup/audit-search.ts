@@ -6,6 +6,7 @@ import type {AuditSelection} from '../../repository/table/audit.js'
 import type {RecordPage} from '../../repository/table/query.js'
 import type {Table} from '../../repository/table/table.js'
 import {type AuditRecord, isSubject, resourceSubject} from '../../schema/audit-record.js'
+import {type AccessSwitch, accessInDetails, type ConfigScope} from '../../schema/config-record.js'
 import {typedName} from '../../schema/hashed-name.js'
 import {needEntity} from './known-names.js'
 
@@ -34,6 +35,32 @@ export async function findEvents(
     if (records.length === 0) await needEntity(repository, entity)
   }
   return page
+}
+
+/** When and by whom a switch was set. */
+export interface SwitchSet {
+  /** ISO 8601. */
+  readonly at: string
+  readonly by: string | undefined
+}
+
+/** More changes than a scope has within the time that events are kept. */
+const EVENTS_OF_SCOPE = 200
+
+/** `undefined`: the event has expired, or another client set the switch. */
+export async function switchSet(
+  {audit}: Pick<NamespaceRepository, 'audit'>,
+  scope: ConfigScope,
+  access: AccessSwitch,
+): Promise<SwitchSet | undefined> {
+  if (scope.level === 'system') return undefined
+  const entity = scope.level === 'entity' ? scope.entity : resourceSubject(scope.resource)
+  const {records} = await audit.list({entity, limit: EVENTS_OF_SCOPE})
+  for (const {resource, details, timestamp: at, principal: by} of records) {
+    const set = resource === scope.resource ? accessInDetails(details) : undefined
+    if (set) return set.access === access ? {at, by} : undefined
+  }
+  return undefined
 }
 
 /** Yields `found`, oldest first, then new events as they happen, each once. */

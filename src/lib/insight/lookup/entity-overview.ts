@@ -11,6 +11,7 @@ import {entityMissing} from '../../repository/entities/lineage.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
 import type {AccessSwitch, ConfigRecord, ConfigScope} from '../../schema/config-record.js'
 import type {EntityRecord} from '../../schema/entity-record.js'
+import {type SwitchSet, switchSet} from './audit-search.js'
 import {type SharedCharge, sharedCharge} from './family-limits.js'
 
 export interface EntityOverview {
@@ -43,6 +44,8 @@ export interface AccessOverview {
   readonly untilMs?: number | undefined
   readonly reason?: string | undefined
   readonly scope: ConfigScope
+  /** Absent if no audit event tells it. */
+  readonly set?: SwitchSet | undefined
 }
 
 export interface LimitOverview extends Limit {
@@ -53,10 +56,11 @@ export interface LimitOverview extends Limit {
 }
 
 export async function entityOverview(
-  {entities, configs, buckets}: NamespaceRepository,
+  namespace: NamespaceRepository,
   id: string,
   nowMs: number,
 ): Promise<EntityOverview> {
+  const {entities, configs, buckets} = namespace
   const live = new Map<string, ShardedBucket>()
   const collect = async () => {
     for await (const bucket of buckets.ofEntity(id)) live.set(bucket.resource, bucket)
@@ -105,8 +109,21 @@ export async function entityOverview(
     record,
     deletedAt: record ? undefined : own.find(({deletedAt}) => deletedAt)?.deletedAt,
     parents: record?.parent === undefined ? [] : await entities.parents(id),
-    resources: [...[...names].sort(), undefined].map(overview),
+    resources: await withOrigins(namespace, [...[...names].sort(), undefined].map(overview)),
   }
+}
+
+/** Reads the events of each switch once. */
+async function withOrigins(namespace: NamespaceRepository, resources: ResourceOverview[]): Promise<ResourceOverview[]> {
+  const found = new Map<string, SwitchSet | undefined>()
+  for (const {access} of resources) {
+    const key = JSON.stringify(access?.scope)
+    if (access && !found.has(key)) found.set(key, await switchSet(namespace, access.scope, access.access))
+  }
+  return resources.map(each => {
+    const set = each.access && found.get(JSON.stringify(each.access.scope))
+    return each.access && set ? {...each, access: {...each.access, set}} : each
+  })
 }
 
 /** Records from the most to the least specific level. */

@@ -11,6 +11,15 @@ export async function needEntity(repository: NamespaceRepository, entity: string
   if (!(await isKnownEntity(repository, entity))) throw entityMissing(entity)
 }
 
+/** Similar ids; `undefined` if the namespace holds something of the entity. */
+export async function unknownEntity(
+  repository: NamespaceRepository,
+  entity: string,
+): Promise<{nearest: string[]} | undefined> {
+  if (await isKnownEntity(repository, entity)) return undefined
+  return {nearest: nearestNames(entity, await repository.entities.similar(entity))}
+}
+
 export async function needResource(repository: NamespaceRepository, resource: string): Promise<void> {
   const configured = await configuredResources(repository)
   if (await isKnownResource(repository, resource, configured)) return
@@ -79,10 +88,8 @@ export async function newNameNotice(repository: NamespaceRepository, scope: Poli
 }
 
 async function* newNamesOfScope(repository: NamespaceRepository, scope: ConfigScope): AsyncGenerator<NewName, void> {
-  if (scope.level === 'entity' && !(await isKnownEntity(repository, scope.entity))) {
-    const nearest = nearestNames(scope.entity, await repository.entities.similar(scope.entity))
-    yield {kind: 'entity', name: scope.entity, nearest}
-  }
+  const unknown = scope.level === 'entity' ? await unknownEntity(repository, scope.entity) : undefined
+  if (scope.level === 'entity' && unknown) yield {kind: 'entity', name: scope.entity, ...unknown}
   if (scope.level === 'system' || scope.resource === DEFAULT_RESOURCE) return
   const {resource} = scope
   const configured = await configuredResources(repository)

@@ -26,8 +26,9 @@ import type {AccessSwitch, ConfigScope} from '../../schema/config-record.js'
 import type {EntityRecord} from '../../schema/entity-record.js'
 import type {StoredFeedback} from '../../schema/kind-attributes.js'
 import type {UsageRecord} from '../../schema/usage-record.js'
+import {type SwitchSet, switchSet} from '../lookup/audit-search.js'
 import {resolveFamily, type SharedCharge, sharedCharge} from '../lookup/family-limits.js'
-import {needEntity} from '../lookup/known-names.js'
+import {needEntity, unknownEntity} from '../lookup/known-names.js'
 import {
   type LimitRefused,
   NOT_REFUSED,
@@ -89,12 +90,16 @@ export interface SetSwitch {
   /** Epoch ms at which it expires; absent if it stays. */
   readonly untilMs?: number | undefined
   readonly reason?: string | undefined
+  /** Absent if no audit event tells it. */
+  readonly set?: SwitchSet | undefined
 }
 
 export interface Explanation {
   readonly entity: string
   readonly resource: string
   readonly isRegistered: boolean
+  /** Similar ids, nearest first, if nothing of the entity is stored. */
+  readonly unknown?: {readonly nearest: readonly string[]} | undefined
   readonly name?: string | undefined
   readonly parent: string | undefined
   readonly cascade: SharedCharge | undefined
@@ -130,6 +135,11 @@ function switchOf(which: AccessSwitch, entity: string, {access, trace}: Resoluti
   return {entity, scope, ...(untilMs !== undefined && {untilMs}), ...(reason !== undefined && {reason})}
 }
 
+async function withOrigin(namespace: NamespaceRepository, of: SetSwitch, which: AccessSwitch): Promise<SetSwitch> {
+  const set = await switchSet(namespace, of.scope, which)
+  return {...of, ...(set && {set})}
+}
+
 /** Explains the result that an acquire would have now, from the stored state. Read-only. */
 export async function explain(
   namespace: NamespaceRepository,
@@ -142,7 +152,7 @@ export async function explain(
     [switchOf(which, entity, own), parent && switchOf(which, parent.entity, parent.resolution)].flatMap(
       each => each ?? [],
     )
-  const [disabled] = switched('disabled')
+  const [disabled] = await Promise.all(switched('disabled').map(each => withOrigin(namespace, each, 'disabled')))
   if (!disabled && parent && parent.resolution.source === undefined) throw nothingApplies(parent.entity, resource)
   requireSupportedLimits(own, {entity, resource})
   if (parent) requireSupportedLimits(parent.resolution, {entity: parent.entity, resource})
@@ -178,6 +188,7 @@ export async function explain(
     entity,
     resource,
     isRegistered,
+    unknown: isRegistered || state.bucket ? undefined : await unknownEntity(namespace, entity),
     name,
     parent: parent?.entity,
     cascade,
@@ -186,7 +197,7 @@ export async function explain(
     admitted: !disabled && limits.every(limit => !limit.exceeded),
     retryAfterMs: disabled ? Infinity : Math.max(0, ...limits.map(limit => limit.retryAfterMs)),
     disabled,
-    bypassed: disabled ? [] : switched('bypass'),
+    bypassed: disabled ? [] : await Promise.all(switched('bypass').map(each => withOrigin(namespace, each, 'bypass'))),
     basis: asked ? 'asked' : !average ? 'one-token' : counted > 0 ? 'typical' : 'per-write',
     recent,
     limits,

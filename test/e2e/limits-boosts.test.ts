@@ -29,7 +29,7 @@ describeOnEngine('temporary limits', () => {
   it('are set with an expiry, shown with it everywhere, and ended early', async () => {
     const command = `limits set ${words} tpd=400k/day --for 24h`
     expect(await shown(`${command} --dry-run`)).toContain(
-      'tpd      200k/day → 400k/day until 2026-11-17 14:37 UTC, then the next level',
+      'tpd      200k/day → 400k/day until 2026-11-17 14:37 UTC, then 200k/day (resource level)',
     )
     expect((await cli.tell('limits boosts')).boosts).toEqual([])
     expect(await shown('limits boosts')).toMatch(/^No temporary limits/)
@@ -37,12 +37,12 @@ describeOnEngine('temporary limits', () => {
     expect(await shown(command)).toMatchInlineSnapshot(`
       "Limits of entity cust-08 for batch
         rpm           60/min, unchanged, copied from resource batch
-        tpd           200k/day → 400k/day until 2026-11-17 14:37 UTC, then the next level
+        tpd           200k/day → 400k/day until 2026-11-17 14:37 UTC, then 200k/day (resource level)
         hides         resource batch: rpm=60/min tpd=200k/day
         new           entity cust-08
         live buckets  none affected
 
-      Expires at 2026-11-17 14:37 UTC (rounded up to the minute); then entity cust-08 for batch has no limits of its own, and the next level applies. To end it now: zael limits unset --boost --entity cust-08 --resource batch
+      Expires at 2026-11-17 14:37 UTC (rounded up to the minute); then the limits of resource batch apply. To end it now: zael limits unset --boost --entity cust-08 --resource batch
       "
     `)
     const {limits} = await cli.tell(`limits get ${words}`)
@@ -58,13 +58,13 @@ describeOnEngine('temporary limits', () => {
     expect(await shown(`limits get ${words}`)).toMatchInlineSnapshot(`
       "Limits of entity cust-08 for batch
         rpm  60/min
-        tpd  400k/day until 2026-11-17 14:37 UTC, then the next level
+        tpd  400k/day until 2026-11-17 14:37 UTC, then the inherited limit
       "
     `)
     expect(await shown('limits list')).toMatchInlineSnapshot(`
       "LEVEL     ENTITY   RESOURCE  LIMITS
       resource  -        batch     rpm=60/min tpd=200k/day
-      entity    cust-08  batch     rpm=60/min tpd=200k/day (400k/day until 2026-11-17 14:37 UTC, then the next level)
+      entity    cust-08  batch     rpm=60/min tpd=200k/day (400k/day until 2026-11-17 14:37 UTC, then the inherited limit)
       "
     `)
     expect(await shown('limits resolve cust-08 batch')).toMatchInlineSnapshot(`
@@ -73,13 +73,13 @@ describeOnEngine('temporary limits', () => {
         tpd  400k/day until 2026-11-17 14:37 UTC, then 200k/day (resource level)
 
       LEVEL           ENTITY   RESOURCE  LIMITS
-      entity          cust-08  batch     rpm=60/min tpd=200k/day (400k/day until 2026-11-17 14:37 UTC, then the next level)  applies
-      entity_default  cust-08  -         -                                                                                   not set
-      resource        -        batch     rpm=60/min tpd=200k/day                                                             hidden by entity
-      system          -        -         -                                                                                   not set
+      entity          cust-08  batch     rpm=60/min tpd=200k/day (400k/day until 2026-11-17 14:37 UTC, then the inherited limit)  applies
+      entity_default  cust-08  -         -                                                                                        not set
+      resource        -        batch     rpm=60/min tpd=200k/day                                                                  hidden by entity
+      system          -        -         -                                                                                        not set
       "
     `)
-    expect(await shown('limits boosts')).toContain('cust-08')
+    expect(await shown('limits boosts')).toMatch(/cust-08 +batch .* UTC +200k\/day \(resource level\)/)
     expect((await cli.tell('limits boosts')).boosts).toMatchObject([
       {scope: {level: 'entity', entity: 'cust-08'}, copied: true, limit: {boost: {text: 'tpd=400k/day'}}},
     ])
@@ -105,13 +105,13 @@ describeOnEngine('temporary limits', () => {
       "
     `)
     expect(await shown(`entity show cust-08`)).toContain(
-      'tpd=200k/day (400k/day until 2026-11-17 14:37 UTC, then the next level)',
+      'tpd=200k/day (400k/day until 2026-11-17 14:37 UTC, then the inherited limit)',
     )
 
     expect(await shown(`limits unset --boost ${words}`)).toMatchInlineSnapshot(`
       "Limits of entity cust-08 for batch
         rpm           60/min, unchanged
-        tpd           400k/day until 2026-11-17 14:37 UTC, then the next level → 200k/day
+        tpd           400k/day until 2026-11-17 14:37 UTC, then 200k/day (resource level) → 200k/day
         uncovers      resource batch: rpm=60/min tpd=200k/day
         live buckets  none affected
       "
@@ -152,7 +152,7 @@ describeOnEngine('temporary limits', () => {
     expect((await cli.tell('limits boosts')).boosts).toMatchObject(
       [scope, batch].map(() => ({limit: {boost: {ended: true}}})),
     )
-    expect(await shown('limits boosts')).toMatch(/cust-08 +batch +tpd +ended +2026-11-17 14:37 UTC +the next level/)
+    expect(await shown('limits boosts')).toMatch(/cust-08 +batch +tpd +ended +2026-11-17 14:37 UTC +200k\/day \(resource level\)/)
     await cli.tell('limits unset --boost --resource batch')
     expect((await cli.tell('limits boosts')).boosts).toHaveLength(1)
     await cli.tell(`limits unset --boost ${words}`)

@@ -6,6 +6,8 @@ import {tableCli} from './table-cli.js'
 
 const LIMIT = {name: 'rpm', capacity: 100, refillAmount: 100, refillPeriodSeconds: 60}
 
+const NEW_NAMESPACE = 'Did you mean "default"? To create a new one: zael namespace create defaul FLAGS'
+
 describeOnEngine('zael limits', () => {
   const table = useTable()
   const repository = new Repository({stack: table.name, transport: table.transport})
@@ -85,12 +87,12 @@ describeOnEngine('zael limits', () => {
     ['limits unset rpx --resource gpt-4', 'limits.missing', 'It has rpm.'],
     ['limits unset --all --yes --entity nobody', 'limits.missing', 'Run `zael limits list` to see all limits.'],
     ['limits resolve user-1 gpt-44', 'limits.missing', 'Did you mean "gpt-4"?'],
-    ['limits set --system rpm=1 --namespace defaul', 'namespace.missing', 'Did you mean "default"?'],
-    ['limits list --namespace defaul', 'namespace.missing', 'Did you mean "default"?'],
+    ['limits set --system rpm=1 --namespace defaul', 'namespace.missing', NEW_NAMESPACE],
+    ['limits list --namespace defaul', 'namespace.missing', NEW_NAMESPACE],
   ])('reports that %s was not found, with a hint', async (command, code, hint) => {
     await namespace.setLimits({level: 'resource', resource: 'gpt-4'}, [LIMIT])
     // The proposed command runs against the same table.
-    const fullHint = hint.replace(/(?<=`zael [^`]+)`/, () => ` ${cli.flags.join(' ')}\``)
+    const fullHint = hint.replace(/(?<=`zael [^`]+)`/, () => ` ${cli.flags.join(' ')}\``).replace('FLAGS', cli.flags.join(' '))
     expect(await cli.fail(command)).toMatchObject({code: 3, error: {code, hint: fullHint}})
   })
 

@@ -107,7 +107,7 @@ describeOnEngine('a manifest and temporary limits', () => {
     const {boosts} = await planManifest(repository, manifestOf(stated))
     const own = boosts.filter(({scope}) => scope.level === 'entity')
     expect(own.map(boostText)).toEqual([
-      'ends rpm 200/min until 2026-11-16 15:37 UTC, then the next level',
+      'ends rpm 200/min until 2026-11-16 15:37 UTC, then the inherited limit',
       TPM_BOOST.replace('10k/min', '20k/min'),
     ])
     expect(applyQuestion(await planManifest(repository, manifestOf(stated)), NO_EFFECT)).toBe(
@@ -128,7 +128,7 @@ describeOnEngine('a manifest and temporary limits', () => {
     await repository.setAccess(entity, 'bypass')
     const stated = `${TEXT}entities:\n  user: {${user}}\n`
     expect((await planManifest(repository, manifestOf(stated))).boosts.map(boostText)).toContain(
-      'rpm 200/min until 2026-11-16 15:37 UTC, then the next level',
+      'rpm 200/min until 2026-11-16 15:37 UTC, then the inherited limit',
     )
     expect(await apply(repository, stated)).toMatchObject({outcome: 'complete'})
     expect((await repository.configs.get(entity))?.limits).toEqual(before)

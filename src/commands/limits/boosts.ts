@@ -8,7 +8,7 @@ export default class LimitsBoosts extends StackCommand<typeof LimitsBoosts> {
 
   static override description =
     'Lists limits set with `zael limits set --for` or `--until`, next to expire first. NOW is the current value, THEN ' +
-    'the value after expiry. `zael limits unset --boost` ends one early. Expired limits are listed until the ' +
+    'the value after expiry, with the level that sets it. `zael limits unset --boost` ends one early. Expired limits are listed until the ' +
     'aggregator removes them.'
 
   static override flags = listFlags
@@ -19,8 +19,10 @@ export default class LimitsBoosts extends StackCommand<typeof LimitsBoosts> {
   ]
 
   protected async work(): Promise<LimitsBoostsResult> {
-    const boosts = await (await this.stack.namespace()).configs.boosts()
-    await this.list(boostListing(boosts))
+    const namespace = await this.stack.namespace()
+    const {levelsAfter} = await import('../../lib/insight/preview/level-limits.js')
+    const boosts = await namespace.configs.boosts()
+    await this.list(boostListing(boosts, await levelsAfter(namespace, boosts)))
     return {boosts: boostsJson(boosts)}
   }
 }

@@ -9,7 +9,7 @@ import {impactFlags, impactJson, impactText, readImpact} from '../../lib/cli/lim
 import {pythonNameWarning} from '../../lib/cli/limits/presenter.js'
 import {previewJson} from '../../lib/cli/limits/preview.js'
 import type {LimitsSetResult} from '../../lib/cli/limits/results.js'
-import {completeLimits, keptJson, previewSet, setAsPreviewed, setLines, setQuestion} from '../../lib/cli/limits/set.js'
+import {askedLines, completeLimits, keptJson, previewSet, setAsPreviewed, setLines, setQuestion} from '../../lib/cli/limits/set.js'
 import {confirm} from '../../lib/cli/output/confirm.js'
 
 export default class LimitsSet extends StackCommand<typeof LimitsSet> {
@@ -77,11 +77,13 @@ export default class LimitsSet extends StackCommand<typeof LimitsSet> {
     const seen = this.flags.impact ? await readImpact(namespace, [asBoosted(planned)], clock()) : undefined
     if (seen) this.print([...(await impactText(seen, this.lineWidth)), ''])
     const asked = setQuestion(request, previewed, where)
+    const isListed = asked !== undefined && !dryRun && !yes
+    if (isListed) this.print(askedLines(previewed, request, where))
     if (asked && !dryRun) await confirm(asked.question, {yes, instead: asked.instead})
     const {change, made}: Awaited<ReturnType<typeof setAsPreviewed>> = dryRun
       ? {change: planned, made: preview}
       : await setAsPreviewed(namespace, request, previewed)
-    this.print(setLines(change, made, request, {dryRun, where, asked}))
+    this.print(setLines(change, made, request, {dryRun, isListed: isListed && made === preview, where, asked}))
     const warning = pythonNameWarning(change)
     if (warning !== undefined) this.warn(warning)
     const impact = seen ? impactJson(seen.impact, seen.range) : null

@@ -77,7 +77,7 @@ export default class LimitsUnset extends StackCommand<typeof LimitsUnset> {
         : namespace.unsetLimit(scope, name, sync),
     )
     const made = await previewMade(namespace, preview, planned, change)
-    this.print([...changeLines(change, made, {dryRun: false, where}), ...copyLines(change.copied, scope, where)])
+    this.print([...changeLines(change, made, {where}), ...copyLines(change.copied, scope, where)])
     return {...previewJson(change, made), buckets: change.buckets}
   }
 
@@ -95,7 +95,7 @@ export default class LimitsUnset extends StackCommand<typeof LimitsUnset> {
     const question = changeQuestion(scope, preview)
     if (question !== undefined) await confirm(question, {yes: this.flags.yes ?? false})
     const change = await changeWithProgress(sync => namespace.endBoosts(scope, names, sync))
-    this.print(changeLines(change, preview, {dryRun: false, where: typedFlags(this.settings)}))
+    this.print(changeLines(change, preview, {where: typedFlags(this.settings)}))
     return {...previewJson(change, preview), buckets: change.buckets}
   }
 }

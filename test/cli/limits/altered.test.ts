@@ -88,6 +88,17 @@ describeOnEngine('live limits that a change alters without naming them', () => {
     )
   })
 
+  it('lists who is affected before it asks', async () => {
+    const {name, tenant} = await open()
+    const {code, stdout, stderr} = await cli.run(`limits set --entity acme rpm=500 -n ${name}`)
+    expect(stdout).toMatch(/^Limits of entity acme for every resource \(nothing written yet\)\n/)
+    expect(stdout).toMatch(/\n {2}affects +1 entity with 2 live buckets\n/)
+    expect([code, stderr]).toEqual([2, expect.stringContaining('This needs confirmation.')])
+    expect(await tenant.configs.ofEntity('acme')).toEqual([])
+    const {stdout: made} = await cli.run(`limits set --entity acme rpm=500 -n ${name} --yes`)
+    expect(made).toMatch(/^Limits of entity acme for every resource\n/)
+  })
+
   it('includes a named limit if another value was in force', async () => {
     const {name, tenant} = await open()
     await tenant.setLimits({level: 'resource', resource: 'gpt-4'}, parseLimits(['rpm=1k/min', 'tpm=10k/min']))

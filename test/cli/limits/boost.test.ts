@@ -7,7 +7,7 @@ import {parseLimit} from '../../../src/lib/core/limits/limit-text.js'
 const NOW_MS = Date.parse('2026-11-16T14:36:12Z')
 
 it.each([
-  ['with the boost', '2026-11-17T12:00Z', 'entity e1 for r has no limits of its own, and the next level applies'],
+  ['with the boost', '2026-11-17T12:00Z', 'the limits of resource r apply'],
   ['with another one, later', '2026-11-18T12:00Z', 'the value shown after "then" applies'],
 ])('says which limits follow a boost whose copy ends %s', (_, copyEnd, then) => {
   const untilMs = Date.parse('2026-11-17T12:00Z')
@@ -18,6 +18,7 @@ it.each([
   const unset = {onUnavailable: undefined, auditRetentionDays: undefined}
   const record = {namespace: 'n', scope, limits: after, copiedUntilMs: Date.parse(copyEnd), ...unset}
   const change = {scope, before: [limit], after, previous: undefined, record}
-  const lines = endLines(change, {given: [value], until: new Date(untilMs)}, '')
+  const next = {scope: {level: 'resource', resource: 'r'} as const, limits: [limit]}
+  const lines = endLines(change, {given: [value], until: new Date(untilMs), next}, '')
   expect(lines[1]).toContain(`Expires at 2026-11-17 12:00 UTC; then ${then}.`)
 })

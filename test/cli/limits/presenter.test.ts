@@ -2,7 +2,7 @@ import {describe, expect, it} from 'vitest'
 import {checkedNames, scopeOf, scopeWords} from '../../../src/lib/cli/base/scope.js'
 import {type ChangeOutcome, changeJson, limitJson, scopeJson} from '../../../src/lib/cli/limits/json.js'
 import {configLines, configListing, unsetQuestion} from '../../../src/lib/cli/limits/presenter.js'
-import {changeLines, copyLines} from '../../../src/lib/cli/limits/preview.js'
+import {changeLines, copyLines, DRY_RUN} from '../../../src/lib/cli/limits/preview.js'
 import {resolveJson, resolveLines} from '../../../src/lib/cli/limits/resolve-presenter.js'
 import {parseLimit, parseLimits} from '../../../src/lib/core/limits/limit-text.js'
 import {DEFAULT_RESOURCE} from '../../../src/lib/core/names.js'
@@ -36,7 +36,7 @@ const change = (previous: ConfigRecord | undefined, now: ConfigRecord | undefine
 const lines = (made: ChangeOutcome, dryRun: boolean, preview: Partial<ScopePreview> = {}) => {
   const {scope, before, after} = made
   const effect = {before: {scope, limits: before}, after: {scope, limits: after}, hides: [], uncovers: []}
-  return changeLines(made, {...effect, ...NO_EFFECT, names: [], ...preview}, {dryRun, where: ''})
+  return changeLines(made, {...effect, ...NO_EFFECT, names: [], ...preview}, {state: dryRun ? DRY_RUN : '', where: ''})
 }
 
 describe('the scope of limits', () => {

@@ -51,6 +51,13 @@ describe('confirm', () => {
     })
   })
 
+  it('breaks the alternative at spaces to fit the terminal', async () => {
+    const at = terminal('y\n')
+    const narrow = {...at, stderr: Object.assign(at.stderr, {columns: 20})}
+    await confirm('This deletes all of them', {yes: false, instead: 'To delete one: zael delete one'}, narrow)
+    expect(at.shown()).toMatch(/^This deletes all of\n {4}them\.\nTo delete one: zael\n {4}delete one\n/)
+  })
+
   it('asks in one line, and shows hidden characters', async () => {
     const at = terminal('y\n')
     await confirm('This deletes "a\u001b[2K\n\u202eb"', {yes: false}, at)

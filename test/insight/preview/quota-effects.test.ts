@@ -42,7 +42,7 @@ describeOnBoth('L6 the preview of a changed quota', {}, table => {
     ])
     const line = `q of user-1 for gpt-4: $8 used, left $2 → ${shown}`
     const title = `Quotas of live buckets: 1 changed${refusedUntil === null ? '' : ', 1 has nothing left'}`
-    expect(changeLines(planned, preview, {dryRun: true, where: ''}).slice(-3)).toEqual(['', title, `  ${line}`])
+    expect(changeLines(planned, preview, {where: ''}).slice(-3)).toEqual(['', title, `  ${line}`])
     const together = await previewChanges(namespace, [{...planned, named: ['q']}], scene.nowMs)
     expect(quotaLines(together, '')).toEqual(['', title, `  ${line}`])
     await namespace.setLimits(RESOURCE, parseLimits([text]))

@@ -108,7 +108,7 @@ describeOnEngine('actions of the live view', () => {
     )
     const text = lines.join('\n')
     expect(text).toMatch(new RegExp(`^This changes the limits of entity ${id} for gpt-4:\n`))
-    expect(text).toMatch(/tpm +10k\/min → 30k\/min until \d{4}-\d\d-\d\d \d\d:\d\d UTC, then the next level/)
+    expect(text).toMatch(/tpm +10k\/min → 30k\/min until \d{4}-\d\d-\d\d \d\d:\d\d UTC, then 10k\/min \(\w+ level\)/)
     expect(text).toMatch(/rpm +100\/min, unchanged, copied from resource gpt-4/)
     expect(text).toContain('Expires at ')
     expect(text).not.toContain('dry run')
@@ -230,7 +230,7 @@ describeOnEngine('actions of the live view', () => {
     const until = /until ([\d-]+ [\d:]+ UTC)/.exec(lines.join('\n'))?.[1]
     nowMs += 120_000
     expect((await perform()).join('\n')).toContain(
-      `tpm           10k/min → 200k/min until ${until}, then the next level`,
+      `tpm           10k/min → 200k/min until ${until}, then 10k/min (resource level)`,
     )
     const {limits = []} = (await namespace.configs.get(own)) ?? {}
     expect(limits.find(({name}) => name === 'tpm')?.boost?.untilMs).toBe(

@@ -1,13 +1,17 @@
-import {afterBoost, plainRate} from '../../core/limits/boost-text.js'
+import {afterBoost, type NextLevel, plainRate} from '../../core/limits/boost-text.js'
 import {boostedOf, type Limit} from '../../core/limits/limit.js'
 import {formatMinute} from '../../core/text/text.js'
+import type {AppliedScope} from '../../insight/preview/level-limits.js'
 import type {BoostedLimit} from '../../repository/limits/configs.js'
 import {scopeArguments, scopeWords} from '../base/scope.js'
 import type {Listing} from '../output/listing.js'
 import {type ChangeOutcome, limitJson, scopeJson} from './json.js'
 import type {LimitsBoostsResult} from './results.js'
 
-export function boostListing(boosts: readonly BoostedLimit[]): Listing<BoostedLimit> {
+export function boostListing(
+  boosts: readonly BoostedLimit[],
+  next: ReadonlyMap<BoostedLimit, NextLevel>,
+): Listing<BoostedLimit> {
   return {
     rows: byEnd(boosts),
     columns: [
@@ -17,7 +21,7 @@ export function boostListing(boosts: readonly BoostedLimit[]): Listing<BoostedLi
       {name: 'limit', value: ({limit}) => limit.name},
       {name: 'now', value: ({limit}) => (limit.boost?.isEnded ? 'ended' : plainRate(boostedOf(limit) ?? limit))},
       {name: 'until', header: 'UNTIL', fit: 'whole', value: ({limit}) => formatMinute(limit.boost?.untilMs ?? 0)},
-      {name: 'then', value: ({limit}) => afterBoost(limit)},
+      {name: 'then', value: boost => afterBoost(boost.limit, next.get(boost))},
       {name: 'by', fit: 'spare', value: ({by}) => by},
       {name: 'since', value: ({since}) => since, isExtra: true},
     ],
@@ -46,7 +50,7 @@ export function asBoosted<T extends {readonly after: readonly Limit[]}>(change: 
 
 export function endLines(
   {scope, after, record}: ChangeOutcome,
-  {given, until}: {readonly given: readonly Limit[]; readonly until: Date},
+  {given, until, next}: {readonly given: readonly Limit[]; readonly until: Date; readonly next?: AppliedScope | undefined},
   where: string,
 ): string[] {
   const names = new Set(given.map(({name}) => name))
@@ -58,10 +62,15 @@ export function endLines(
   // A copy lasts as long as the last of its boosts.
   const then =
     record?.copiedUntilMs === untilMs
-      ? `${scopeWords(scope)} has no limits of its own, and the next level applies`
+      ? appliedText(next)
       : 'the value shown after "then" applies'
   return [
     '',
     `Expires at ${formatMinute(untilMs)}${rounded}; then ${then}. To end it now: zael limits unset --boost ${scopeArguments(scope)}${where}`,
   ]
+}
+
+function appliedText(next: AppliedScope | undefined): string {
+  if (!next) return 'the limits of each resource or of the system apply'
+  return next.scope ? `the limits of ${scopeWords(next.scope)} apply` : 'no limits apply, so requests fail'
 }

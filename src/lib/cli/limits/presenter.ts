@@ -1,5 +1,5 @@
 import {isoMinute} from '../../core/calendar/windows-until.js'
-import {limitText, plainRate, rateText} from '../../core/limits/boost-text.js'
+import {limitText, type NextLevel, plainRate, rateText} from '../../core/limits/boost-text.js'
 import {kindNameOf, type Limit} from '../../core/limits/limit.js'
 import {formatLimit, type LimitChange, limitChanges} from '../../core/limits/limit-text.js'
 import {isTroublesomeForPython} from '../../core/names.js'
@@ -21,8 +21,9 @@ export function pythonNameWarning({before, after}: Pick<ChangeOutcome, 'before' 
   return `Clients of zae-limiter 0.10 cannot charge a limit with "-" or "." in its name (${formatList(names)}).`
 }
 
-export function changeText({before, after}: LimitChange): string {
-  const [was, is] = [before ? rateText(before) : NONE, after ? rateText(after) : NONE]
+/** `next`: the level that applies when a temporary copy expires. */
+export function changeText({before, after}: LimitChange, next?: NextLevel): string {
+  const [was, is] = [before ? rateText(before, next) : NONE, after ? rateText(after, next) : NONE]
   return was === is ? `${is}, unchanged` : `${was} → ${is}`
 }
 

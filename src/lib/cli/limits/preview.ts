@@ -4,7 +4,7 @@ import {baseOf, type Limit} from '../../core/limits/limit.js'
 import {formatLimit, limitChanges} from '../../core/limits/limit-text.js'
 import {formatCount, formatList, formatMinute, formatPlural, formatTokens} from '../../core/text/text.js'
 import type {NewName} from '../../insight/lookup/known-names.js'
-import type {AppliedScope} from '../../insight/preview/level-limits.js'
+import {type AppliedScope, nextLevelIn} from '../../insight/preview/level-limits.js'
 import type {AlteredLimit, Preview, QuotaEffect, ScopePreview} from '../../insight/preview/preview.js'
 import type {ConfigScope} from '../../schema/config-record.js'
 import {scopeArguments, scopeWords, topUpCommand} from '../base/scope.js'
@@ -13,11 +13,20 @@ import {type ChangeOutcome, changeJson, limitChangeJson, limitJson, scopeJson} f
 import {bucketsText, changeText, firstLines, listText, policyText, retentionText} from './presenter.js'
 import type {ChangeEffectJson, LimitsPlanResult, LimitsUnsetResult} from './results.js'
 
-/** `where`: flags for suggested commands. */
+interface ChangeOutput {
+  /** Follows the title: DRY_RUN, for example. */
+  readonly state?: string
+  /** Flags for suggested commands. */
+  readonly where: string
+  readonly kept?: string | undefined
+}
+
+export const DRY_RUN = ' (dry run, nothing written)'
+
 export function changeLines(
   change: ChangeOutcome,
   preview: ScopePreview,
-  {dryRun, where, kept}: {readonly dryRun: boolean; readonly where: string; readonly kept?: string | undefined},
+  {state = '', where, kept}: ChangeOutput,
 ): string[] {
   const {scope, previous, record, buckets, copied} = change
   const {before, after, hides, uncovers, altered, names} = preview
@@ -26,10 +35,10 @@ export function changeLines(
   const changesLimits = change.before.length > 0 || change.after.length > 0
   // After the change, "live buckets" already says "none affected".
   const isCounted = changesLimits && !(buckets && preview.buckets === 0)
-  const facts = factLines(`Limits of ${scopeWords(scope)}${dryRun ? ' (dry run, nothing written)' : ''}`, {
+  const facts = factLines(`Limits of ${scopeWords(scope)}${state}`, {
     ...Object.fromEntries(
       limitChanges(before.limits, after.limits).map(each => {
-        return [each.name, `${changeText(each)}${copies.has(each.name) ? origin : ''}`]
+        return [each.name, `${changeText(each, nextLevelIn(preview.next, each.name))}${copies.has(each.name) ? origin : ''}`]
       }),
     ),
     kept,

@@ -7,12 +7,13 @@ import type {ScopePreview} from '../../insight/preview/preview.js'
 import type {ConfigChange, SetOptions} from '../../repository/limits/change-options.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
 import {type ConfigScope, levelOf} from '../../schema/config-record.js'
-import {scopeArguments} from '../base/scope.js'
+import {scopeArguments, scopeWords} from '../base/scope.js'
 import type {ProgressStream} from '../output/progress.js'
+import {factLines} from '../output/text-table.js'
 import {endLines} from './boost.js'
 import type {ChangeOutcome} from './json.js'
-import {confirmationLine, kindChangeText, listText} from './presenter.js'
-import {alteredLive, changeLines, changeQuestion, copyLines} from './preview.js'
+import {bucketsText, confirmationLine, kindChangeText, listText} from './presenter.js'
+import {alteredLive, changeLines, changeQuestion, copyLines, DRY_RUN} from './preview.js'
 import type {LimitsSetResult} from './results.js'
 import {changeWithProgress} from './run.js'
 
@@ -89,8 +90,15 @@ interface SetQuestion {
   readonly instead: string | undefined
 }
 
+/** Shown before the question. After a yes, only the result follows, unless others changed the limits meanwhile. */
+export function askedLines({planned, preview}: PreviewedSet, {given}: SetRequest, where: string): string[] {
+  return [...changeLines(planned, preview, {state: ' (nothing written yet)', where, kept: keptText(given)}), '']
+}
+
 interface SetOutput {
   readonly dryRun: boolean
+  /** The limits and effects are above the question. */
+  readonly isListed?: boolean
   /** Flags for suggested commands. */
   readonly where: string
   readonly asked?: SetQuestion | undefined
@@ -100,16 +108,17 @@ export function setLines(
   change: ChangeOutcome,
   preview: ScopePreview,
   request: SetRequest,
-  {dryRun, where, asked}: SetOutput,
+  {dryRun, isListed = false, where, asked}: SetOutput,
 ): string[] {
   const {scope, given, options} = request
   const {until} = options
   const notes = until
-    ? endLines(change, {given: limitsOf(request), until}, where)
+    ? endLines(change, {given: limitsOf(request), until, next: preview.next}, where)
     : copyLines(change.copied, scope, where)
   const advice = dryRun ? asked?.instead : narrowerText(request, preview, where)
+  const state = dryRun ? DRY_RUN : ''
   return [
-    ...changeLines(change, preview, {dryRun, where, kept: keptText(given)}),
+    ...(isListed ? changedLines(change) : changeLines(change, preview, {state, where, kept: keptText(given)})),
     ...eachResourceLines(scope, preview),
     ...(until ? [] : refillLines(given)),
     ...notes,
@@ -117,6 +126,9 @@ export function setLines(
     ...(advice === undefined ? [] : ['', advice]),
   ]
 }
+
+const changedLines = ({scope, buckets}: ChangeOutcome): string[] =>
+  factLines(`Changed the limits of ${scopeWords(scope)}`, {'live buckets': buckets && bucketsText(buckets)})
 
 /** A budget for every resource is easily taken for one that they share. */
 function eachResourceLines(scope: ConfigScope, {after}: ScopePreview): string[] {

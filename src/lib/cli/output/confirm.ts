@@ -32,7 +32,10 @@ export async function confirm(
       hint: instead === undefined ? hint : `${hint} ${instead}`,
     })
   }
-  if (instead !== undefined) terminal.stderr.write(`${shownText(what)}.\n${shownText(instead)}\n`)
+  if (instead !== undefined) {
+    const lines = [`${what}.`, instead].flatMap(line => fittedLines(shownText(line), terminal.stderr))
+    terminal.stderr.write(`${lines.join('\n')}\n`)
+  }
   const answer = await ask(`${instead === undefined ? `${what}. ` : ''}Continue? [y/N] `, terminal, signal)
   if (!isYes(answer)) throw declined(unchanged)
 }

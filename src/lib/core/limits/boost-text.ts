@@ -36,7 +36,7 @@ export function rateText(limit: Limit, next?: NextLevel): string {
   const boost = boostText(limit)
   if (boost === undefined) return plainRate(limit)
   if (limit.boost?.isEnded) return `${plainRate(limit)} (${boost}, ended)`
-  return `${boost}, then ${limit.boost?.endsCopy && next ? nextText(next) : afterBoost(limit)}`
+  return `${boost}, then ${afterBoost(limit, next)}`
 }
 
 function nextText({level, limit}: NextLevel): string {
@@ -44,14 +44,18 @@ function nextText({level, limit}: NextLevel): string {
   return `${limit ? plainRate(limit) : 'no such limit'} (${level.replace('_', ' ')} level)`
 }
 
-export const afterBoost = (limit: Limit): string => (limit.boost?.endsCopy ? NEXT_LEVEL : plainRate(limit))
+export function afterBoost(limit: Limit, next?: NextLevel): string {
+  if (!limit.boost?.endsCopy) return plainRate(limit)
+  return next ? nextText(next) : INHERITED
+}
 
-const NEXT_LEVEL = 'the next level'
+/** Where the level is not known, or differs by resource. */
+const INHERITED = 'the inherited limit'
 
 export function limitText(limit: Limit): string {
   const boost = boostText(limit)
   if (boost === undefined) return formatLimit(limit)
-  const more = limit.boost?.isEnded ? ', ended' : limit.boost?.endsCopy ? `, then ${NEXT_LEVEL}` : ''
+  const more = limit.boost?.isEnded ? ', ended' : limit.boost?.endsCopy ? `, then ${INHERITED}` : ''
   return `${formatLimit(limit)} (${boost}${more})`
 }
 

@@ -1,10 +1,11 @@
+import type {NextLevel} from '../../core/limits/boost-text.js'
 import {boostedOf, LEVELS, type Limit} from '../../core/limits/limit.js'
 import {formatLimit} from '../../core/limits/limit-text.js'
 import type {ShardedBucket} from '../../repository/buckets/buckets.js'
 import {scopesBelow} from '../../repository/limits/merge.js'
 import {scopesOf} from '../../repository/limits/resolver.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
-import {type ConfigScope, configKey} from '../../schema/config-record.js'
+import {type ConfigScope, configKey, levelOf} from '../../schema/config-record.js'
 import {keyId} from '../../schema/keys.js'
 
 type When = 'before' | 'after'
@@ -72,6 +73,16 @@ export class LevelLimits {
     return this.#firstOf([scope, ...scopesBelow(scope)], when)
   }
 
+  /**
+   * The limits that apply when a temporary copy at the scope expires, at epoch ms. `undefined` for default limits of an
+   * entity, because the next level differs by resource.
+   */
+  appliedAfter(scope: ConfigScope, endMs: number): AppliedScope | undefined {
+    if (levelOf(scope) === 'entity_default') return undefined
+    const lasts = (each: ConfigScope) => (this.#known.get(this.#id(each))?.copiedUntilMs ?? Infinity) > endMs
+    return this.#firstOf(scopesBelow(scope).filter(lasts), 'after')
+  }
+
   /** Ignores temporary copies, which apply until `boostedUntilMs`. `undefined`: the changes have no effect here. */
   broughtTo(
     pair: BucketPair,
@@ -110,6 +121,27 @@ export async function limitsAt(
   const levels = new LevelLimits(namespace, [])
   await levels.load([scope, ...scopesBelow(scope)])
   return levels.appliedAt(scope, 'before').limits
+}
+
+export function nextLevelIn(next: AppliedScope | undefined, name: string): NextLevel | undefined {
+  if (!next) return undefined
+  return {level: next.scope && levelOf(next.scope), limit: next.limits.find(limit => limit.name === name)}
+}
+
+/** The level that applies after each boost that ends a copy. */
+export async function levelsAfter<T extends Pick<ProposedChange, 'scope'> & {readonly limit: Limit}>(
+  namespace: Pick<NamespaceRepository, 'id' | 'configs'>,
+  boosts: readonly T[],
+): Promise<Map<T, NextLevel>> {
+  const levels = new LevelLimits(namespace, [])
+  const copies = boosts.filter(({limit}) => limit.boost?.endsCopy)
+  await levels.load(copies.flatMap(({scope}) => scopesBelow(scope)))
+  return new Map(
+    copies.flatMap(each => {
+      const next = nextLevelIn(levels.appliedAfter(each.scope, each.limit.boost?.untilMs ?? 0), each.limit.name)
+      return next ? [[each, next] as const] : []
+    }),
+  )
 }
 
 /** Most specific first. */

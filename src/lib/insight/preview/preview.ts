@@ -63,6 +63,8 @@ interface ScopeEffect {
   /** Limits of other levels that stop applying. `uncovers`: limits that start to apply. */
   readonly hides: readonly AppliedScope[]
   readonly uncovers: readonly AppliedScope[]
+  /** Applies when the limits of the scope, a temporary copy, expire. `undefined`: no copy, or it differs by resource. */
+  readonly next?: AppliedScope | undefined
 }
 
 export interface ScopePreview extends Preview, ScopeEffect {
@@ -130,7 +132,9 @@ async function scopeEffect(
   const resources = isCovering && levelOf(scope) === 'entity_default' ? await namespace.configs.resources() : []
   const other = was.length === 0 ? before : after
   const covered = isCovering ? [...resources, other].filter(({limits}) => limits.length > 0) : []
-  return {before, after, hides: is.length > 0 ? covered : [], uncovers: was.length > 0 ? covered : []}
+  const copyEnds = [...was, ...is].flatMap(({boost}) => (boost?.endsCopy ? boost.untilMs : []))
+  const next = copyEnds.length === 0 ? undefined : levels.appliedAfter(scope, Math.max(...copyEnds))
+  return {before, after, hides: is.length > 0 ? covered : [], uncovers: was.length > 0 ? covered : [], next}
 }
 
 /** Whether a limit may disappear or get unnamed values, or a quota changes. Levels below the scope must be loaded. */

@@ -39,6 +39,27 @@ describeOnEngine('models of the AI SDK', () => {
     return {rpm: rpm?.consumed, tpm: tpm?.consumed}
   }
 
+  it.each([
+    ['cannot read a response of success', {statusCode: 200}, RESERVED],
+    ['gets the status of a proxy that stopped waiting', {statusCode: 504}, RESERVED],
+    ['has no key', {name: 'AI_LoadAPIKeyError'}, 0],
+  ])('charges the estimate if the SDK %s and the provider may bill it', async (_, fields, tpm) => {
+    const doGenerate = () => Promise.reject(Object.assign(new Error('failed'), fields))
+    const params = {prompt: 'x'.repeat(40), maxOutputTokens: 100}
+    const call = {doGenerate, model: {modelId: 'gpt-4', provider: 'test'}, params}
+    await expect(limitedModel(limiter, options).wrapGenerate(call)).rejects.toThrow('failed')
+    expect((await charged()).tpm).toBe(tpm)
+  })
+
+  it('charges the whole estimate for a stream that ends without its last part', async () => {
+    const doStream = async () => ({stream: new ReadableStream({start: controller => controller.close()})})
+    const params = {prompt: 'x'.repeat(40)}
+    const call = {doStream, model: {modelId: 'gpt-4', provider: 'test'}, params}
+    const {stream} = await limitedModel(limiter, {...options, maxOutput: 50}).wrapStream(call)
+    for await (const _ of stream);
+    expect((await charged()).tpm).toBe(60)
+  })
+
   describe.each(Object.entries(SDKS))('%s', (_, sdk) => {
     const call = (what: Case, more: Omit<SdkCall, 'model' | 'middleware'> = {}): SdkCall => ({
       model: testModel(sdk.specification, server.url, {'x-case': what}),

@@ -250,7 +250,7 @@ it('charges the whole estimate for a response that OpenAI prepares in the backgr
 })
 
 it('reads values that are nested deeper than the stack', () => {
-  const deep = '['.repeat(1e5) + '"x"' + ']'.repeat(1e5)
+  const deep = `${'['.repeat(1e5)}"x"${']'.repeat(1e5)}`
   const tally = new UsageTally()
   tallyAnswer(tally, `{"choices": ${deep}, "usage": ${JSON.stringify(REPORT)}}`)
   expect(tally.counted?.output).toBe(300)

@@ -1,5 +1,6 @@
 import {afterEach, beforeEach, describe, expect, it} from 'vitest'
-import {type LimitedFetchOptions, limitedFetch} from '../../src/lib/adapters/fetch.js'
+import {type LimitedFetchOptions, leaseOf, limitedFetch, type SettledCall} from '../../src/lib/adapters/fetch.js'
+import {Unavailable} from '../../src/lib/dynamo/errors.js'
 import type {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
 import {Scene} from '../helpers/limiter.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
@@ -219,6 +220,114 @@ describeOnEngine('routes to a model', () => {
     options = {...options, onUnknownPrice: 'highest'}
     expect((await call(JSON_CALL)).status).toBe(200)
     expect(await consumed('gpt-4', 'usd')).toBe(11_000)
+  })
+
+  it.each([
+    ['unknown', () => undefined],
+    ['no number', () => Number.NaN],
+    [
+      'failing',
+      () => {
+        throw new Error('no price')
+      },
+    ],
+  ])('charges the reserved cost if the price is %s after the call', async (_, late) => {
+    let asked = 0
+    options = {...options, price: () => (asked++ < 2 ? 0.25 : late())}
+    expect((await call(JSON_CALL)).status).toBe(200)
+    expect([await consumed('gpt-4', 'usd'), await consumed('gpt-4')]).toEqual([250_000, 8])
+  })
+
+  it('charges input and output to one limit, if both name it', async () => {
+    options = {...options, limits: {input: 'tpm', output: 'tpm'}}
+    await call(JSON_CALL)
+    expect(await consumed('gpt-4')).toBe(8)
+  })
+
+  it.each([{max_tokens: Number.MAX_SAFE_INTEGER}, {max_tokens: Number.MAX_SAFE_INTEGER, n: 1e9}])(
+    'refuses calls that ask for more than any limit: %j',
+    async asked => {
+      options = {...options, price: {'gpt-4': {input: 1, output: 2}}}
+      expect((await call(JSON.stringify({...CALL, ...asked}))).status).toBe(429)
+    },
+  )
+
+  it('refuses models without limits like other bad requests', async () => {
+    const {status, text} = await call(JSON.stringify({...CALL, model: 'none'}))
+    expect([status, JSON.parse(text).detail]).toEqual([400, 'The requested resource is not available.'])
+    options = {...options, resource: 'none'}
+    await expect(call(JSON_CALL)).rejects.toMatchObject({code: 'limits.missing'})
+  })
+
+  it.each([
+    [500, 0],
+    [429, 0],
+    [408, 12],
+    [504, 12],
+    [524, 12],
+  ])(
+    'after status %i, charges %i tokens: a proxy that stops waiting does not stop the bill',
+    async (status, tokens) => {
+      options = {...options, fetch: async () => new Response('{}', {status})}
+      expect((await call(JSON_CALL)).status).toBe(status)
+      expect(await consumed('gpt-4')).toBe(tokens)
+      options = {...options, onAbort: 'refund'}
+      await call(JSON_CALL)
+      expect(await consumed('gpt-4')).toBe(tokens)
+    },
+  )
+
+  it.each([
+    ['a connection that breaks', {code: 'EHOSTUNREACH', syscall: 'read'}, 12],
+    ['a connection that is not made', {code: 'EHOSTUNREACH', syscall: 'connect'}, 0],
+    ['an error that causes itself', {}, 12],
+  ])('after %s, charges %3$i tokens', async (_, fields, tokens) => {
+    const error: Error = Object.assign(new Error('failed'), fields)
+    error.cause ??= error
+    options = {...options, fetch: () => Promise.reject(new TypeError('fetch failed', {cause: error}))}
+    await expect(call(JSON_CALL)).rejects.toThrow('fetch failed')
+    expect(await consumed('gpt-4')).toBe(tokens)
+  })
+
+  describe('onSettled', () => {
+    let settled: SettledCall[]
+    beforeEach(() => {
+      settled = []
+      options = {...options, onSettled: call => settled.push(call)}
+    })
+
+    it('reports no charge of calls that shadow mode admits', async () => {
+      options = {...options, enforce: false}
+      expect((await call(JSON.stringify({...CALL, max_tokens: 5000}))).status).toBe(200)
+      expect(settled).toMatchObject([{usage: {input: 5, output: 3}, charged: {}}])
+      expect(settled[0]?.charged).toEqual({})
+    })
+
+    it('reports no charge of calls that the caller refunds', async () => {
+      const response = await limitedFetch(limiter, options)('http://127.0.0.1/', {method: 'POST', body: JSON_CALL})
+      await leaseOf(response)?.rollback()
+      await response.text()
+      await expect.poll(() => settled).toMatchObject([{charged: {}}])
+      expect(settled[0]?.charged).toEqual({})
+    })
+
+    it.each(['now', 'soon'] as const)('reports that an outage outlasts the retries, settling %s', async settle => {
+      limiter = scene.limiter({sleep: async () => {}})
+      const {transport} = scene
+      const send = options.fetch as typeof fetch
+      options = {
+        ...options,
+        settle,
+        fetch: (...asked) => {
+          scene.transport = {send: () => Promise.reject(new Unavailable('UpdateItem', false))}
+          return send(...asked)
+        },
+      }
+      await call(JSON_CALL)
+      await expect.poll(() => settled).toMatchObject([{charged: {rpm: 1, tpm: 12}, error: {name: 'Unavailable'}}])
+      scene.transport = transport
+      expect(await consumed('gpt-4')).toBe(12)
+    })
   })
 
   it('weighs tokens as configured, with one rule for all providers', async () => {

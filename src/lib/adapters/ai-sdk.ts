@@ -117,7 +117,8 @@ export function limitedModel(limiter: CallLimiter, options: LimitedModelOptions)
           tallyPart(tally, recordOf(part))
           charge.progress(tally)
         },
-        end: (isBroken: boolean) => charge.settle(tally, isBroken),
+        // A stream that ends without its last part was cut off too.
+        end: () => charge.settle(tally, true),
       }
       const stream = observedStream(result.stream, observer, drain)
       const callers = upstreams.get(params)?.callers

@@ -1,7 +1,7 @@
 import type {Consumption} from '../core/limits/limit.js'
 import type {Lease} from '../limiter/lease.js'
 import {guardedCallback} from '../limiter/observer.js'
-import {amountsBetween, type CallLimits, callAmounts} from './call-limits.js'
+import {amountsBetween, type CallLimits, callAmounts, reservable} from './call-limits.js'
 import {
   createGuard,
   createServerGuard,
@@ -90,7 +90,7 @@ export interface CallCharge {
   readonly kind: 'admitted'
   readonly lease: Lease
   answered(answer: ProviderAnswer): Promise<void>
-  /** The provider responded with an error: refunds everything. */
+  /** The provider responded with an error: refunds everything, unless it may bill the call anyway. */
   refused(answer: ProviderAnswer): Promise<void>
   /** No response. Refunds what certainly never left; otherwise the provider may bill it. */
   failed(error: unknown, isSent?: boolean): Promise<void>
@@ -139,7 +139,7 @@ export function createCallGuard<Call>(
       ...rules,
       entity: () => provider.entity,
       resource: call => provider.resource ?? call.resource,
-      consume: call => providerAmounts(usageOf(call.estimate)),
+      consume: call => reservable(providerAmounts(usageOf(call.estimate))),
       caller: ({lease}) => lease && {entity: lease.entity, resource: lease.resource},
     })
   const reporter =
@@ -157,7 +157,7 @@ export function createCallGuard<Call>(
       resource: typeof resource === 'function' ? await resource(asked) : (resource ?? unknown ?? model ?? ''),
       model,
       estimate: expected,
-      amounts: callAmounts(usageOf(expected), cost, limits, weights),
+      amounts: reservable(callAmounts(usageOf(expected), cost, limits, weights)),
     }
     const longestMs = isLast ? waitMs : 0
     const startMs = performance.now()
@@ -167,7 +167,7 @@ export function createCallGuard<Call>(
       {
         lease: own.lease,
         charged: call.amounts,
-        amountsOf: usage => callAmounts(usage, costs.of(asked, model, usage), limits, weights),
+        amountsOf: usage => callAmounts(usage, costs.of(asked, model, usage) ?? cost, limits, weights),
       },
     ]
     if (!sharedGuard) return charge(call, parts, ending)
@@ -212,7 +212,7 @@ function charge(
   reporter?: ProviderReporter,
 ): CallCharge {
   const [own, shared] = parts as [ChargedPart, ChargedPart?]
-  const outputOfBroken = onAbort === 'refund' ? 0 : estimate.output || maxOutput
+  const outputOfBroken = onAbort === 'refund' ? 0 : estimate.output || maxOutput * (estimate.answers ?? 1)
   const sentMs = performance.now()
   let writing: Promise<unknown> = Promise.resolve()
   let settledOutput = estimate.output
@@ -226,29 +226,28 @@ function charge(
       await reporter?.report(shared.lease, {answer, consumed, isReturned, sentMs, answeredMs})
     }
   }
-  /** One write at a time. The first failure is reported, and the warning is shown once. */
+  /** One write at a time. Reports when all of them are written, or given up: an outage can outlast the response. */
   const ending = (usage: ModelUsage | undefined, ends: (part: ChargedPart) => Promise<void>): Promise<void> => {
-    const done = writing.then(() => Promise.all(parts.map(part => (part.lease.isEnded ? undefined : ends(part)))))
-    const reported = done.then(
-      () => onSettled?.({entity, resource, model, usage, charged: own.charged}),
-      error => {
-        warnUnsettled(error)
-        onSettled?.({entity, resource, model, usage, charged: own.charged, error})
-      },
-    )
-    writing = reported
-    return reported
-  }
-  const refund = (): Promise<void> =>
-    ending(undefined, async part => {
-      await part.lease.rollback()
-      part.charged = {}
+    const ended = writing.then(async () => {
+      await Promise.all(parts.map(part => (part.lease.isEnded ? undefined : ends(part))))
     })
+    const report = (failure?: {readonly error: unknown}) =>
+      onSettled?.({entity, resource, model, usage, charged: own.lease.consumed, ...failure})
+    writing = ended
+      .then(() => Promise.all(parts.map(part => part.lease.written())))
+      .then(
+        () => report(),
+        error => report({error}),
+      )
+    return ended
+  }
+  const refund = (): Promise<void> => ending(undefined, part => part.lease.rollback())
   const settleAs = (usage: ModelUsage, counted: ModelUsage | undefined): Promise<void> =>
     ending(counted, async part => {
       await chargeAs(part, usage)
       await part.lease.commit()
     })
+  const keep = (): Promise<void> => settleAs({...usageOf(estimate), output: outputOfBroken}, undefined)
   return {
     kind: 'admitted',
     lease: own.lease,
@@ -257,14 +256,11 @@ function charge(
       const report = reportOf(answer)
       // Lower the balance before the refund, so that nobody takes it, and again after it: others may have refunded too.
       const first = answer.status === 429 ? report(false) : Promise.resolve()
-      return patiently(first.then(refund).then(() => report(true)))
+      const isKept = onAbort === 'keep' && mayBeBilled(answer.status)
+      return patiently(first.then(isKept ? keep : refund).then(() => report(true)))
     },
     failed: (error, isSent = true) =>
-      patiently(
-        onAbort === 'refund' || !isSent || neverSent(error)
-          ? refund()
-          : settleAs({...usageOf(estimate), output: outputOfBroken}, undefined),
-      ),
+      patiently(onAbort === 'refund' || !isSent || neverSent(error) ? refund() : keep()),
     progress: tally => {
       // With a tokenizer, this counts the whole text.
       if (settleEvery === Number.POSITIVE_INFINITY) return
@@ -287,17 +283,31 @@ async function chargeAs(part: ChargedPart, usage: ModelUsage): Promise<void> {
   part.charged = amounts
 }
 
-/** Failures before any byte of the request left: no name, no connection, no valid certificate. */
+/** A proxy stopped waiting, or an SDK cannot read a response of success: the provider has worked. */
+const mayBeBilled = (status: number): boolean =>
+  (status >= 200 && status < 300) || [408, 499, 504, 524].includes(status)
+
+/** Failures before any byte of the request left: no name, no connection, no valid certificate, no key for the SDK. */
 const NEVER_SENT = new Set([
   ...['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EAI_FAIL', 'EHOSTUNREACH', 'ENETUNREACH', 'ENETDOWN'],
   ...['UND_ERR_CONNECT_TIMEOUT', 'ERR_INVALID_URL', 'ERR_TLS_CERT_ALTNAME_INVALID', 'CERT_HAS_EXPIRED'],
   ...['DEPTH_ZERO_SELF_SIGNED_CERT', 'SELF_SIGNED_CERT_IN_CHAIN', 'UNABLE_TO_VERIFY_LEAF_SIGNATURE'],
+  ...['AI_LoadAPIKeyError', 'AI_LoadSettingError', 'AI_InvalidPromptError', 'AI_UnsupportedFunctionalityError'],
 ])
 
+/** Most causes that are looked at: a cause can be its own. */
+const MOST_CAUSES = 8
+
 function neverSent(error: unknown): boolean {
-  if (error === undefined || error === null) return false
-  const {code, cause} = error as {code?: unknown; cause?: unknown}
-  return NEVER_SENT.has(String(code)) || neverSent(cause)
+  let cause = error
+  for (let causes = 0; causes < MOST_CAUSES && typeof cause === 'object' && cause !== null; causes++) {
+    const {code, name, syscall, cause: next} = cause as Record<string, unknown>
+    // A connection in use can fail with these codes too, when it is read or written.
+    const isUsed = syscall === 'read' || syscall === 'write'
+    if (!isUsed && (NEVER_SENT.has(String(code)) || NEVER_SENT.has(String(name)))) return true
+    cause = next
+  }
+  return false
 }
 
 /** Reveals that the provider limited the request, not the account's id. */

@@ -36,13 +36,21 @@ export function callAmounts(
   const counts: Readonly<Record<CallLimit, number>> = {
     requests: 1,
     tokens: weighted('input', 'cachedInput', 'cacheWrite', 'output'),
-    input: weighted('input', 'cachedInput', 'cacheWrite'),
+    input: weighted('input', 'cachedInput', 'cacheWrite', ...(names.input === names.output ? ['output' as const] : [])),
     output: weighted('output'),
     cost,
   }
   const amounts: Record<string, number> = {}
   for (const [limit, name] of namedLimits(names)) amounts[name] = Math.max(amounts[name] ?? 0, counts[limit])
   return amounts
+}
+
+/** The largest amount that a limiter accepts; no limit has as much. */
+const MOST_TOKENS = 9_007_199_254_740
+
+/** A call can ask for any number. Too many are refused as more than the limit. */
+export function reservable(amounts: Consumption): Consumption {
+  return Object.fromEntries(Object.entries(amounts).map(([name, amount]) => [name, Math.min(amount, MOST_TOKENS)]))
 }
 
 /** What to add to `before` to get `after`. */

@@ -1,4 +1,5 @@
 import {type ModelUsage, type TokenEstimate, usageOf} from './model-usage.js'
+import {warningOnce} from './problem.js'
 
 /** Prices in units of a currency, such as dollars, per million tokens. */
 export interface TokenPrices {
@@ -60,8 +61,8 @@ export type CallPrice<Call> = PriceTable | ((usage: ModelUsage, call: Call) => n
 interface Pricing<Call> {
   /** In millionths, for the dearest kind of input; `undefined` without a price. */
   reserve(call: Call, model: string | undefined, estimate: TokenEstimate): number | undefined
-  /** In millionths. A price that is unknown after the call leaves what was reserved. */
-  of(call: Call, model: string | undefined, usage: ModelUsage): number
+  /** In millionths. `undefined` if the price is unknown after the call: then the reserved cost is charged. */
+  of(call: Call, model: string | undefined, usage: ModelUsage): number | undefined
 }
 
 export function pricing<Call>(
@@ -86,9 +87,15 @@ export function pricing<Call>(
   }
   return {
     reserve,
-    of: (call, model, usage) =>
-      cost(call, model, usage) ??
-      reserve(call, model, {input: usage.input + usage.cachedInput + usage.cacheWrite, output: usage.output}) ??
-      0,
+    of: (call, model, usage) => {
+      try {
+        return cost(call, model, usage)
+      } catch (error) {
+        warnPrice(error)
+        return undefined
+      }
+    },
   }
 }
+
+const warnPrice = warningOnce('ZAEL_PRICE', 'The price of a call failed, so the reserved cost is charged')

@@ -28,7 +28,7 @@ export function observedStream<Chunk>(
     return ended
   }
   // The source fails while nobody reads: the caller has aborted.
-  reader.closed.catch(() => end(true))
+  reader.closed.catch(() => end(true)).catch(() => {})
 
   async function next(): Promise<Awaited<ReturnType<typeof reader.read>>> {
     let result: Awaited<ReturnType<typeof reader.read>>

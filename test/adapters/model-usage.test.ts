@@ -93,6 +93,43 @@ it.each<[string, object, Partial<ModelUsage>]>([
   expect(readUsage(report as Record<string, unknown>)).toEqual({...USAGE, ...differing})
 })
 
+it.each<[string, object, Partial<ModelUsage>]>([
+  [
+    'sound of OpenAI',
+    {
+      ...{prompt_tokens: 100, completion_tokens: 50},
+      prompt_tokens_details: {audio_tokens: 80},
+      completion_tokens_details: {audio_tokens: 40},
+    },
+    {mediaInput: 80, mediaOutput: 40},
+  ],
+  [
+    'images of OpenAI',
+    {input_tokens: 100, output_tokens: 50, input_tokens_details: {image_tokens: 80, text_tokens: 20}},
+    {mediaInput: 80},
+  ],
+  [
+    'images of Gemini',
+    {
+      ...{promptTokenCount: 100, candidatesTokenCount: 50},
+      promptTokensDetails: [{modality: 'TEXT', tokenCount: 100}],
+      candidatesTokensDetails: [{modality: 'IMAGE', tokenCount: 50}],
+    },
+    {mediaOutput: 50},
+  ],
+  [
+    'caches of Anthropic',
+    {
+      ...{input_tokens: 100, output_tokens: 50, cache_creation_input_tokens: 30},
+      cache_creation: {ephemeral_5m_input_tokens: 10, ephemeral_1h_input_tokens: 20},
+    },
+    {cacheWrite: 30, hourCacheWrite: 20},
+  ],
+])('tells %s apart, which have other prices', (_, report, parts) => {
+  const usage = {input: 100, cachedInput: 0, cacheWrite: 0, output: 50}
+  expect(readUsage(report as Record<string, unknown>)).toEqual({...usage, ...parts})
+})
+
 const frame = (payload: object): Uint8Array => {
   const body = Buffer.from(JSON.stringify(payload))
   const headers = Buffer.from([11, ...Buffer.from(':event-type'), 7, 0, 1, 120])

@@ -117,6 +117,60 @@ it('loads the file of models.dev, with the highest price of a model of several p
   expect(models).not.toHaveProperty('free')
 })
 
+it('loads every price of LiteLLM that a call can cost', async () => {
+  const {models} = await load({
+    claude: {
+      input_cost_per_token: 3e-6,
+      output_cost_per_token: 1.5e-5,
+      cache_creation_input_token_cost: 3.75e-6,
+      cache_creation_input_token_cost_above_1hr: 6e-6,
+    },
+    audio: {
+      input_cost_per_token: 2.5e-6,
+      output_cost_per_token: 1e-5,
+      input_cost_per_audio_token: 4e-5,
+      output_cost_per_audio_token: 8e-5,
+    },
+    image: {mode: 'image_generation', input_cost_per_token: 5e-6, output_cost_per_image_token: 4e-5},
+    tiers: {
+      input_cost_per_token: 1e-6,
+      output_cost_per_token: 2e-6,
+      input_cost_per_token_above_128k_tokens: 2e-6,
+      input_cost_per_token_above_256k_tokens: 4e-6,
+    },
+    half: {mode: 'chat', input_cost_per_token: 1e-6},
+    embedding: {mode: 'embedding', input_cost_per_token: 1e-6},
+  })
+  expect(models).toEqual({
+    claude: {input: 3, output: 15, cacheWrite: 3.75, hourCacheWrite: 6},
+    audio: {input: 2.5, output: 10, mediaInput: 40, mediaOutput: 80},
+    image: {input: 5, output: 40, mediaOutput: 40},
+    tiers: {input: 1, output: 2, above: {tokens: 128_000, input: 4, output: 2, cachedInput: 4, cacheWrite: 4}},
+    embedding: {input: 1, output: 0},
+  })
+})
+
+it('loads the prices of long inputs and of sound from models.dev', async () => {
+  const {models} = await load({
+    a: {models: {long: {cost: {input: 1, output: 10, cache_read: 0.1, context_over_200k: {input: 2, output: 15}}}}},
+    b: {
+      models: {
+        tiered: {
+          cost: {
+            ...{input: 5, output: 30, input_audio: 9, context_over_200k: {input: 99, output: 99}},
+            tiers: [{input: 10, output: 45, tier: {type: 'context', size: 272_000}}],
+          },
+        },
+      },
+    },
+  })
+  expect(models.long?.above).toEqual({tokens: 200_000, input: 2, output: 15, cachedInput: 0.1})
+  expect(models.tiered).toEqual({
+    ...{input: 5, output: 30, mediaInput: 9},
+    above: {tokens: 272_000, input: 10, output: 45, mediaInput: 9},
+  })
+})
+
 it.each(['', '[]', '{}', '{"a": {"b": 1}}'])('refuses a file without prices: %j', async content => {
   await expect(load(content)).rejects.toMatchObject({code: 'prices.format'})
 })
@@ -132,6 +186,18 @@ it.each([
   ['caches at the price of input', {input: 3, output: 15}, {...USAGE, cachedInput: 1000}, 7500],
   ['a call', {input: 0, output: 0, perRequest: 0.005}, USAGE, 5000],
   ['long input', {input: 1, output: 1, above: {tokens: 1000, input: 2, output: 3}}, {...USAGE, cachedInput: 1}, 2302],
+  [
+    'caches for an hour',
+    {input: 3, output: 15, cacheWrite: 3.75, hourCacheWrite: 6},
+    {...USAGE, cacheWrite: 100, hourCacheWrite: 40},
+    4500 + 225 + 240,
+  ],
+  [
+    'sound and images',
+    {input: 2, output: 10, mediaInput: 40, mediaOutput: 80},
+    {...USAGE, mediaInput: 100, mediaOutput: 50},
+    900 * 2 + 100 * 40 + 50 * 10 + 50 * 80,
+  ],
   ['fractions, rounded up', {input: 0.0001, output: 0}, USAGE, 1],
   ['binary fractions, exactly', {input: 0.1, output: 0}, {...USAGE, input: 30, output: 0}, 3],
 ])('computes the cost of %s in millionths', (_, price, usage, millionths) => {
@@ -147,6 +213,12 @@ it('charges an unknown model at the highest price, or not at all', () => {
   expect(pricing(table, 'highest').of({}, 'other', USAGE)).toBe(7000 + 200 + 10_000)
   for (const model of ['other', undefined, 'constructor', '__proto__'])
     expect(pricing(table).reserve({}, model, USAGE)).toBeUndefined()
+})
+
+it('reserves the dearest kind of tokens', () => {
+  const price = {input: 3, output: 15, cacheWrite: 3.75, hourCacheWrite: 6, mediaOutput: 40}
+  expect(pricing({claude: price}).reserve({}, 'claude', {input: 100, output: 10})).toBe(600 + 400)
+  expect(pricing({claude: {...price, mediaInput: 9}}).reserve({}, 'claude', {input: 100, output: 10})).toBe(900 + 400)
 })
 
 it('takes a function that returns units of the currency; invalid amounts are unknown', () => {

@@ -1,6 +1,6 @@
 import type {Consumption} from '../core/limits/limit.js'
 import type {LimitNames} from './guard.js'
-import type {ModelUsage, UsageWeights} from './model-usage.js'
+import type {ModelUsage, TokenKind, UsageWeights} from './model-usage.js'
 
 /**
  * Names of the limits that a call is charged to, by what they count. Requests and tokens have defaults, `rpm` and `tpm`.
@@ -31,7 +31,7 @@ export function callAmounts(
   names: CallLimits,
   weights: UsageWeights = {},
 ): Consumption {
-  const weighted = (...kinds: (keyof ModelUsage)[]) =>
+  const weighted = (...kinds: TokenKind[]) =>
     Math.ceil(kinds.reduce((sum, kind) => sum + usage[kind] * (weights[kind] ?? 1), 0))
   const counts: Readonly<Record<CallLimit, number>> = {
     requests: 1,

@@ -9,6 +9,12 @@ export interface TokenPrices {
   readonly cachedInput?: number
   /** Input written to a prompt cache. @default the price of input */
   readonly cacheWrite?: number
+  /** Input written to a prompt cache for an hour. @default the price of `cacheWrite` */
+  readonly hourCacheWrite?: number
+  /** Input that is sound or images. @default the price of input */
+  readonly mediaInput?: number
+  /** Output that is sound or images. @default the price of output */
+  readonly mediaOutput?: number
 }
 
 /** Prices of one model. */
@@ -32,21 +38,39 @@ export function highest(prices: readonly ModelPrice[]): ModelPrice {
     cachedInput: most(({input, cachedInput = input}) => cachedInput),
     cacheWrite: most(({input, cacheWrite = input}) => cacheWrite),
     perRequest: most(({perRequest = 0}) => perRequest),
+    ...(flat.some(({hourCacheWrite}) => hourCacheWrite) && {
+      hourCacheWrite: most(({input, cacheWrite = input, hourCacheWrite = cacheWrite}) => hourCacheWrite),
+    }),
+    ...(flat.some(({mediaInput}) => mediaInput) && {mediaInput: most(({input, mediaInput = input}) => mediaInput)}),
+    ...(flat.some(({mediaOutput}) => mediaOutput) && {
+      mediaOutput: most(({output, mediaOutput = output}) => mediaOutput),
+    }),
   }
 }
 
 /** In millionths of the currency, as limits in money count; rounded up. */
 export function costOf(price: ModelPrice, usage: ModelUsage): number {
-  const {input, cachedInput, cacheWrite, output} = usage
+  const {input, cachedInput, cacheWrite, output, hourCacheWrite = 0, mediaInput = 0, mediaOutput = 0} = usage
   const isAbove = price.above !== undefined && input + cachedInput + cacheWrite > price.above.tokens
   const {
     input: plain,
     output: out,
     cachedInput: cached = plain,
     cacheWrite: written = plain,
+    hourCacheWrite: kept = written,
+    mediaInput: media = plain,
+    mediaOutput: mediaOut = out,
   } = isAbove ? price.above : price
   return wholeMillionths(
-    input * plain + cachedInput * cached + cacheWrite * written + output * out + (price.perRequest ?? 0) * MILLION,
+    input * plain +
+      cachedInput * cached +
+      cacheWrite * written +
+      output * out +
+      // Parts of the above; a cached part was cheaper.
+      hourCacheWrite * (kept - written) +
+      Math.min(mediaInput, input) * (media - plain) +
+      Math.min(mediaOutput, output) * (mediaOut - out) +
+      (price.perRequest ?? 0) * MILLION,
   )
 }
 
@@ -80,9 +104,9 @@ export function pricing<Call>(
     return known && costOf(known, usage)
   }
   const reserve: Pricing<Call>['reserve'] = (call, model, {input, output}) => {
-    const costs = [usageOf({input, output}), {input: 0, cachedInput: 0, cacheWrite: input, output}].map(usage =>
-      cost(call, model, usage),
-    )
+    const written = {input: 0, cachedInput: 0, cacheWrite: input, output, hourCacheWrite: input, mediaOutput: output}
+    const plain = {...usageOf({input, output}), mediaInput: input, mediaOutput: output}
+    const costs = [usageOf({input, output}), plain, written].map(usage => cost(call, model, usage))
     return costs.includes(undefined) ? undefined : Math.max(...(costs as number[]))
   }
   return {

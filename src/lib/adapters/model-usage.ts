@@ -8,6 +8,12 @@ export interface ModelUsage {
   readonly cacheWrite: number
   /** Includes hidden reasoning. */
   readonly output: number
+  /** The part of `cacheWrite` that is kept for an hour, which costs more. */
+  readonly hourCacheWrite?: number
+  /** The part of `input` that is sound or images. */
+  readonly mediaInput?: number
+  /** The part of `output` that is sound or images. */
+  readonly mediaOutput?: number
 }
 
 /** Tokens that a call is expected to use. */
@@ -19,8 +25,11 @@ export interface TokenEstimate {
   readonly answers?: number
 }
 
+/** What the tokens of a call are; each token is one of these. */
+export type TokenKind = 'input' | 'cachedInput' | 'cacheWrite' | 'output'
+
 /** How much each token counts for limits of tokens. @default 1 */
-export type UsageWeights = {readonly [Kind in keyof ModelUsage]?: number}
+export type UsageWeights = {readonly [Kind in TokenKind]?: number}
 
 export const usageOf = ({input, output}: TokenEstimate): ModelUsage => ({input, cachedInput: 0, cacheWrite: 0, output})
 
@@ -71,6 +80,23 @@ const FIELDS = {
   cachedApart: ['cache_read_input_tokens', 'cacheReadInputTokens', 'cacheReadInputTokenCount'],
   writtenApart: ['cache_creation_input_tokens', 'cacheWriteInputTokens', 'cacheWriteInputTokenCount'],
   total: ['total_tokens', 'totalTokenCount', 'totalTokens'],
+  hourCacheWrite: ['cache_creation.ephemeral_1h_input_tokens'],
+  mediaInput: [
+    'prompt_tokens_details.audio_tokens',
+    'prompt_tokens_details.image_tokens',
+    'input_tokens_details.audio_tokens',
+    'input_tokens_details.image_tokens',
+    'input_token_details.audio_tokens',
+    'input_token_details.image_tokens',
+  ],
+  mediaOutput: [
+    'completion_tokens_details.audio_tokens',
+    'completion_tokens_details.image_tokens',
+    'output_tokens_details.audio_tokens',
+    'output_tokens_details.image_tokens',
+    'output_token_details.audio_tokens',
+    'output_token_details.image_tokens',
+  ],
 } as const
 
 /** What a report says. A stream may report input first and output later. */
@@ -102,7 +128,21 @@ export function readUsage(report: Readonly<Record<string, unknown>>): ReportedUs
     cachedInput,
     cacheWrite,
     output: output === undefined && !isInputOnly ? undefined : Math.max(rest, (output ?? 0) + sum(FIELDS.moreOutput)),
+    ...part('hourCacheWrite', sum(FIELDS.hourCacheWrite)),
+    ...part('mediaInput', sum(FIELDS.mediaInput) + mediaIn(report.promptTokensDetails)),
+    ...part('mediaOutput', sum(FIELDS.mediaOutput) + mediaIn(report.candidatesTokensDetails)),
   }
+}
+
+const part = (name: string, tokens: number): object => (tokens > 0 ? {[name]: tokens} : {})
+
+/** Gemini lists counts by modality. */
+function mediaIn(details: unknown): number {
+  const counts = Array.isArray(details) ? details.map(recordOf) : []
+  return counts.reduce((sum, {modality, tokenCount}) => {
+    const isMedia = modality !== 'TEXT' && modality !== 'DOCUMENT' && isCount(tokenCount)
+    return isMedia ? sum + tokenCount : sum
+  }, 0)
 }
 
 function at(report: Readonly<Record<string, unknown>>, path: string): unknown {

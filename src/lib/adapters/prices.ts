@@ -65,10 +65,11 @@ function ofLiteLlm(fields: Json): ModelPrice | undefined {
   const [first, ...tiers] = Array.isArray(tiered_pricing) ? tiered_pricing.map(recordOf) : []
   const prices = perMillion({...fields, ...first}, '')
   if (!prices) return undefined
-  const above = Object.keys(fields).flatMap(name => {
-    const [suffix, thousands] = /_above_(\d+)k_tokens$/.exec(name) ?? []
-    if (suffix === undefined || name !== `input_cost_per_token${suffix}`) return []
-    return [{tokens: Number(thousands) * 1000, ...perMillion(fields, suffix, prices)}]
+  const bounds = Object.keys(fields).flatMap(
+    name => /^(?:in|out)put_cost_per_token_above_(\d+)k_tokens$/.exec(name)?.[1] ?? [],
+  )
+  const above = Array.from(new Set(bounds), bound => {
+    return {tokens: Number(bound) * 1000, ...perMillion(fields, `_above_${bound}k_tokens`, prices)}
   })
   for (const tier of tiers) {
     const tokens = Array.isArray(tier.range) ? Number(tier.range[0]) : 0
@@ -84,32 +85,43 @@ function longInput(above: readonly LongInput[]): Pick<ModelPrice, 'above'> {
   const [only] = above
   if (!only) return {}
   const tokens = Math.min(...above.map(prices => prices.tokens))
-  return {above: above.length > 1 ? {...highest(above), tokens} : only}
+  const {perRequest: _, ...dearest} = highest(above)
+  return {above: above.length > 1 ? {...dearest, tokens} : only}
 }
 
-/** Models whose tokens are not only text. */
+/** Models whose tokens are mostly not text, even if a call does not report which. */
 const MEDIA = /^(audio|image|realtime|video)/
 
 /** `base`: prices of short input, which are never higher. */
 function perMillion(fields: Json, suffix: string, base?: TokenPrices): TokenPrices | undefined {
-  const price = (name: string) => {
-    const value = fields[name + suffix]
+  const price = (...names: string[]) => {
+    const values = names.map(name => fields[name + suffix]).filter(isPrice)
     // 1.1e-7 * 1e6 is not exactly 0.11.
-    return isPrice(value) ? Number((value * 1e6).toPrecision(12)) : undefined
+    return values.length === 0 ? undefined : Number((Math.max(...values) * 1e6).toPrecision(12))
   }
-  const kinds = MEDIA.test(String(fields.mode)) ? ['', 'audio_', 'image_', 'video_'] : ['']
-  const dearest = (direction: string, ...more: string[]) =>
-    [...kinds, ...more].map(kind => price(`${direction}_cost_per_${kind}token`) ?? 0)
+  const ofMedia = (direction: string) =>
+    price(...['audio', 'image', 'video'].map(kind => `${direction}_cost_per_${kind}_token`))
+  const [mediaInput = base?.mediaInput, mediaOutput = base?.mediaOutput] = [ofMedia('input'), ofMedia('output')]
+  const isMedia = MEDIA.test(String(fields.mode))
   const input = price('input_cost_per_token') ?? base?.input
-  if (input === undefined) return undefined
+  // Embeddings have no output. Some models bill reasoning at a higher price.
+  const output = price('output_cost_per_token', 'output_cost_per_reasoning_token') ?? base?.output ?? 0
+  const dearestOutput = Math.max(output, base?.output ?? 0, (isMedia && mediaOutput) || 0)
+  if (input === undefined || (dearestOutput === 0 && isGenerating(fields))) return undefined
   return {
-    input: Math.max(input, base?.input ?? 0, ...dearest('input')),
-    // Embeddings have no output. Some models bill reasoning at a higher price.
-    output: Math.max(base?.output ?? 0, ...dearest('output', 'reasoning_')),
+    input: Math.max(input, base?.input ?? 0, (isMedia && mediaInput) || 0),
+    output: dearestOutput,
     ...optional('cachedInput', price('cache_read_input_token_cost') ?? base?.cachedInput),
     ...optional('cacheWrite', price('cache_creation_input_token_cost') ?? base?.cacheWrite),
+    ...optional('hourCacheWrite', price('cache_creation_input_token_cost_above_1hr') ?? base?.hourCacheWrite),
+    ...optional('mediaInput', mediaInput),
+    ...optional('mediaOutput', mediaOutput),
   }
 }
+
+/** Whether the file has no price for the output of a model that has one, unless all of it is free. */
+const isGenerating = ({mode, input_cost_per_token: input, output_cost_per_token: output}: Json): boolean =>
+  output === undefined && input !== 0 && ['chat', 'completion', 'responses', 'image_generation'].includes(String(mode))
 
 /** Per million tokens, in dollars, by provider. A model of several providers has the highest price, unless named `provider/model`. */
 function fromModelsDev(content: Json): PriceTable {
@@ -119,8 +131,7 @@ function fromModelsDev(content: Json): PriceTable {
       const cost = recordOf(recordOf(value).cost)
       const prices = ofModelsDev(cost)
       if (!prices || isFree(prices)) continue
-      const long = ofModelsDev(recordOf(cost.context_over_200k))
-      const price = {...prices, ...(long && {above: {tokens: 200_000, ...long}})}
+      const price = {...prices, ...longInput(tiersOf(cost))}
       table[`${provider}/${model}`] = price
       table[model] = table[model] ? highest([table[model], price]) : price
     }
@@ -128,10 +139,26 @@ function fromModelsDev(content: Json): PriceTable {
   return table
 }
 
-function ofModelsDev({input, output = 0, reasoning = 0, cache_read, cache_write}: Json): TokenPrices | undefined {
+function tiersOf(cost: Json): LongInput[] {
+  const over200k = 'context_over_200k' in cost ? [cost.context_over_200k] : []
+  const tiers = Array.isArray(cost.tiers) && cost.tiers.length > 0 ? cost.tiers : over200k
+  return tiers.map(recordOf).flatMap(tier => {
+    const {size = 200_000} = recordOf(tier.tier)
+    const prices = ofModelsDev({...cost, ...tier})
+    return prices && isPrice(size) ? [{...prices, tokens: size}] : []
+  })
+}
+
+function ofModelsDev(cost: Json): TokenPrices | undefined {
+  const {input, output = 0, reasoning = 0, cache_read, cache_write, input_audio, output_audio} = cost
   if (!isPrice(input) || !isPrice(output) || !isPrice(reasoning)) return undefined
-  const cached = {...optional('cachedInput', cache_read), ...optional('cacheWrite', cache_write)}
-  return {input, output: Math.max(output, reasoning), ...cached}
+  return {
+    ...{input, output: Math.max(output, reasoning)},
+    ...optional('cachedInput', cache_read),
+    ...optional('cacheWrite', cache_write),
+    ...optional('mediaInput', input_audio),
+    ...optional('mediaOutput', output_audio),
+  }
 }
 
 /** Both files also write 0 for prices that they do not know, or that are not per token. */

@@ -28,11 +28,11 @@ import {endingWith} from './observed-stream.js'
 import {DecisionObserver, guardedCallback} from './observer.js'
 import {type PingOptions, type PingResult, pingTable} from './ping.js'
 import {
-  isRefusalError,
   LimiterClosed,
   RateLimitExceeded,
   RateLimiterUnavailable,
   type RefusalError,
+  RequestRefused,
   RequestTooLarge,
   ResourceDisabled,
 } from './refusal/errors.js'
@@ -355,7 +355,7 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
     const isShadow = request.enforce === false
     const handleFailure = (error: unknown) =>
       this.#handleFailure(error, request).catch(failure => {
-        if (!isShadow || !isRefusalError(failure)) throw failure
+        if (!isShadow || !(failure instanceof RequestRefused)) throw failure
       })
     const [closing, warning] = [this.#closing.signal, this.#settleWarning]
     const isSoon = (request.settle ?? this.#settle) === 'soon'

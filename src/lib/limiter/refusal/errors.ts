@@ -37,8 +37,19 @@ export function longestWait(statuses: readonly LimitState[]): LimitState | undef
   return worst
 }
 
+/** Refuses a request; nothing was charged. */
+export abstract class RequestRefused extends ZaelError {
+  /** The body of the HTTP response. */
+  abstract toProblem(): ProblemDetails
+
+  /** Same as `toProblem`, so that `JSON.stringify` shows callers neither ids nor internals. */
+  toJSON(): ProblemDetails {
+    return this.toProblem()
+  }
+}
+
 /** The request does not fit now; nothing was charged. */
-export class RateLimitExceeded extends ZaelError {
+export class RateLimitExceeded extends RequestRefused {
   /** Every requested limit, of the entity and of its parent. */
   readonly statuses: readonly LimitState[]
   /** Without contention, waiting this long guarantees admission. Positive and finite. */
@@ -67,11 +78,6 @@ export class RateLimitExceeded extends ZaelError {
     const names = new Set(this.statuses.filter(status => status.exceeded).map(status => status.name))
     const seconds = this.#retryAfterSeconds
     return tooManyRequests(names, `Rate limit exceeded. Try again in ${seconds} second${seconds === 1 ? '' : 's'}.`)
-  }
-
-  /** Same as `toProblem`, so that `JSON.stringify` shows callers no ids. */
-  toJSON(): ProblemDetails {
-    return this.toProblem()
   }
 
   /** The body that zae-limiter sends. It has the ids and capacities of entity and parent: not for tenants. */
@@ -139,7 +145,7 @@ function isTighter(a: LimitState, b: LimitState): boolean {
 }
 
 /** The request asks for more than the limit can ever hold: waiting never helps. */
-export class RequestTooLarge extends ZaelError {
+export class RequestTooLarge extends RequestRefused {
   readonly entity: string
   readonly resource: string
   /** The limit that is too small. */
@@ -168,15 +174,10 @@ export class RequestTooLarge extends ZaelError {
     const {limit, requested, capacity} = this
     return tooManyRequests([limit], `The request needs ${requested} ${limit}, but the limit is ${capacity}.`)
   }
-
-  /** Same as `toProblem`, so that `JSON.stringify` shows callers no ids. */
-  toJSON(): ProblemDetails {
-    return this.toProblem()
-  }
 }
 
 /** A switch refuses every request of the entity for the resource; waiting does not help. Respond with HTTP 403. */
-export class ResourceDisabled extends ZaelError {
+export class ResourceDisabled extends RequestRefused {
   readonly entity: string
   readonly resource: string
   /** Where the switch is set. */
@@ -198,11 +199,6 @@ export class ResourceDisabled extends ZaelError {
   /** The body of an HTTP 403. */
   toProblem(): ProblemDetails {
     return {type: 'about:blank', title: 'Forbidden', status: 403, detail: 'Access is disabled.'}
-  }
-
-  /** Same as `toProblem`, so that `JSON.stringify` shows callers no ids. */
-  toJSON(): ProblemDetails {
-    return this.toProblem()
   }
 
   /** The body that zae-limiter sends. It has ids: not for tenants. */
@@ -250,7 +246,7 @@ export function warnUnlimited(name: string, {resource}: {readonly resource: stri
 }
 
 /** The table was unavailable, and the policy is to block. */
-export class RateLimiterUnavailable extends ZaelError {
+export class RateLimiterUnavailable extends RequestRefused {
   /** When to try again. A second, as nobody knows when the table is back. */
   readonly retryAfterMs = 1000
 
@@ -268,11 +264,6 @@ export class RateLimiterUnavailable extends ZaelError {
     return {type: 'about:blank', title: 'Service Unavailable', status: 503, detail}
   }
 
-  /** Same as `toProblem`, so that `JSON.stringify` shows callers no internals. */
-  toJSON(): ProblemDetails {
-    return this.toProblem()
-  }
-
   /** HTTP 503 headers: `Retry-After` in whole seconds. */
   headers(): HeaderFields {
     return {'Retry-After': String(this.retryAfterMs / 1000)}
@@ -281,11 +272,6 @@ export class RateLimiterUnavailable extends ZaelError {
 
 /** The errors that refuse a request. */
 export type RefusalError = RateLimitExceeded | RequestTooLarge | ResourceDisabled | RateLimiterUnavailable
-
-export function isRefusalError(error: unknown): error is RefusalError {
-  const refusals = [RateLimitExceeded, RequestTooLarge, ResourceDisabled, RateLimiterUnavailable]
-  return refusals.some(each => error instanceof each)
-}
 
 /** The lease was already committed or rolled back. */
 export class LeaseEnded extends ZaelError {

@@ -182,33 +182,26 @@ function familyUpdate(table: NamespaceTable, record: BucketRecord, family: Famil
   return markedUpdate(table, record, e, mark, {isRevision: true})
 }
 
-/** Another level may set the switch that applies. */
-const stampSwitch: AlignShard = async ({table, resolve, signal}, shard) => {
-  const address = addressOf(shard)
-  const {entity, resource} = address
-  return stampStoredBucket(
-    table,
-    shard,
-    async ({record}, isAsFound) => {
-      const {access = {access: 'enabled'}, readAtMs} = await resolve({entity, resource}, isAsFound)
-      return mark => stampUpdate(table, address, {...access, readAtMs}, mark, record)
-    },
-    {signal},
-  )
+/** Another level may set the switch that applies. A repair skips buckets with the same switch; requests renew a bypass. */
+function stampSwitch(isRepair: boolean): AlignShard {
+  return async ({table, resolve, signal}, shard) => {
+    const address = addressOf(shard)
+    const {entity, resource} = address
+    return stampStoredBucket(
+      table,
+      shard,
+      async ({record}, isAsFound) => {
+        const {access = {access: 'enabled'}, readAtMs} = await resolve({entity, resource}, isAsFound)
+        const {isDisabled = false, bypassUntilMs} = record
+        const isBypassed = bypassUntilMs !== undefined
+        const isSame = isDisabled === (access.access === 'disabled') && isBypassed === (access.access === 'bypass')
+        if (isRepair && isSame) return undefined
+        return mark => stampUpdate(table, address, {...access, readAtMs}, mark, record)
+      },
+      {signal},
+    )
+  }
 }
 
-export const switchSync: BucketSync = {align: stampSwitch, isThorough: true}
-
-/** Writes only to buckets whose switch differs. A bypass is renewed by requests. */
-export const switchRepair: BucketSync = {
-  align: async (context, shard) => {
-    const {entity, resource} = addressOf(shard)
-    const {access} = await context.resolve({entity, resource}, true)
-    if (shard.kind === 'ghost') return 'unaffected'
-    const {isDisabled = false, bypassUntilMs} = shard.record
-    const isSame =
-      isDisabled === (access?.access === 'disabled') && (bypassUntilMs === undefined) === (access?.access !== 'bypass')
-    return isSame ? 'unchanged' : stampSwitch(context, shard)
-  },
-  isThorough: true,
-}
+export const switchSync: BucketSync = {align: stampSwitch(false), isThorough: true}
+export const switchRepair: BucketSync = {align: stampSwitch(true), isThorough: true}

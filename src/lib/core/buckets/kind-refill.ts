@@ -236,7 +236,7 @@ const MOST_BOUNDARIES = 2000
 const EXACT_BOUNDARIES = 64
 
 /** Ten years; a longer wait counts as never. */
-const HORIZON_MS = 10 * 365 * 86_400_000
+export const HORIZON_MS = 10 * 365 * 86_400_000
 
 /** 0 if the limit holds enough, `Infinity` if it never will. The balance must be credited up to `nowMs`. */
 export function waitForKind(limit: KindedLimit, neededMilli: bigint, nowMs: number): number {

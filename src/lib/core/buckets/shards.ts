@@ -12,7 +12,7 @@ import {
   refillBucket,
   tryConsumeBucket,
 } from './bucket.js'
-import {isInPeriod, waitUntilFull} from './kind-refill.js'
+import {HORIZON_MS, isInPeriod, waitUntilFull} from './kind-refill.js'
 
 /** Each shard of a bucket has an exact share of every limit. Stored parameters are undivided: take the share first. */
 
@@ -142,9 +142,6 @@ const MOST_STRETCHES = 2000
 
 /** Searched after the longest single wait. Limits that do not suffice together by then hardly ever do. */
 const MOST_STRETCHES_MORE = 50
-
-/** Ten years; a longer wait counts as never. */
-const HORIZON_MS = 10 * 365 * 86_400_000
 
 /** The next write cuts off the excess over the capacities, so no wait may count on it. */
 export function withoutExcess(bucket: BucketState, nowMs: number): BucketState {

@@ -150,7 +150,7 @@ describeOnEngine('an explanation', () => {
       ],
     })
     expect(explanation.limits[1]?.refused).toEqual({requests: 5, tokens: 400})
-    expect((await ask(scene, {consume: {tpm: 5}})).admitted).toBe(true)
+    expect(await ask(scene, {consume: {tpm: 5}})).toMatchObject({admitted: true, limits: [{}, {callers: listed}]})
     expect((await ask(scene, {entity: 'org', resource: 'models'})).limits).toMatchObject([
       {level: 'entity', callers: listed},
     ])

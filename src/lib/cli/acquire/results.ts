@@ -137,7 +137,7 @@ const whyOneResult = strictObject({
       tokens: z.number().describe('Charged to the caller for the limit of this name, through any account'),
     })
       .optional()
-      .describe('Callers that a provider account refused, most tokens first; only when its limit is exceeded'),
+      .describe('Callers that a provider account refused, most tokens first; only if this limit refused'),
     remedies: z.array(remedySchema).describe('Empty while provider feedback is in force: wait, or ask the provider'),
   }),
 })

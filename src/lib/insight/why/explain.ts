@@ -279,13 +279,10 @@ async function explainLevel(namespace: NamespaceRepository, question: LevelQuest
   const records = found.map(record => asSwitched(record, resolution.access?.access === 'bypass', nowMs))
   const {statuses} = explainRefusal({records, amounts, nowMs, source}, level)
   const exceeded = statuses.filter(status => status.exceeded).map(({name}) => name)
-  const [drained, callers] =
-    exceeded.length === 0
-      ? [NOT_SHARED, []]
-      : await Promise.all([
-          consumers(namespace, entity, resource, nowMs),
-          refusedCallers(namespace, {entity, resource}, recent),
-        ])
+  const [drained, callers] = await Promise.all([
+    exceeded.length === 0 ? NOT_SHARED : consumers(namespace, entity, resource, nowMs),
+    refusedCallers(namespace, {entity, resource}, recent),
+  ])
   return statuses.map(status => ({
     ...status,
     scope,
@@ -301,7 +298,7 @@ async function explainLevel(namespace: NamespaceRepository, question: LevelQuest
     feedback: lastFeedback(bucket, status.name),
     refused: recent.refused.limits.get(status.name) ?? NOT_REFUSED,
     ...drainers(status.exceeded ? drained : NOT_SHARED, status.name),
-    ...(status.exceeded && callers.length > 0 && {callers: topCallers(callers, status.name)}),
+    ...(callers.length > 0 && recent.refused.limits.has(status.name) && {callers: topCallers(callers, status.name)}),
   }))
 }
 

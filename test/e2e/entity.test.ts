@@ -173,7 +173,13 @@ describeOnEngine('zael entity', () => {
     expect(await Promise.all(wrong)).toMatchObject([
       {code: 2, error: {code: 'page.cursor'}},
       {code: 2, error: {code: 'command.usage'}},
-      {code: 3, error: {code: 'namespace.missing', hint: expect.stringContaining('Did you mean "default"? To create a new one: ')}},
+      {
+        code: 3,
+        error: {
+          code: 'namespace.missing',
+          hint: expect.stringContaining('Did you mean "default"? To create a new one: '),
+        },
+      },
     ])
   })
 

@@ -152,7 +152,9 @@ describeOnEngine('temporary limits', () => {
     expect((await cli.tell('limits boosts')).boosts).toMatchObject(
       [scope, batch].map(() => ({limit: {boost: {ended: true}}})),
     )
-    expect(await shown('limits boosts')).toMatch(/cust-08 +batch +tpd +ended +2026-11-17 14:37 UTC +200k\/day \(resource level\)/)
+    expect(await shown('limits boosts')).toMatch(
+      /cust-08 +batch +tpd +ended +2026-11-17 14:37 UTC +200k\/day \(resource level\)/,
+    )
     await cli.tell('limits unset --boost --resource batch')
     expect((await cli.tell('limits boosts')).boosts).toHaveLength(1)
     await cli.tell(`limits unset --boost ${words}`)

@@ -126,7 +126,10 @@ describeOnEngine('a limits manifest', () => {
     const elsewhere = await file('elsewhere.yaml', 'namespace: acmee', RESOURCE)
     expect(await cli.fail(`limits plan -f ${elsewhere}`)).toMatchObject({
       code: 3,
-      error: {code: 'namespace.missing', hint: expect.stringMatching(/^Did you mean "acme"\? To create a new one: zael namespace create /)},
+      error: {
+        code: 'namespace.missing',
+        hint: expect.stringMatching(/^Did you mean "acme"\? To create a new one: zael namespace create /),
+      },
     })
     expect(await cli.fail('limits export --namespace acmee')).toMatchObject({code: 3})
   })

@@ -92,7 +92,9 @@ describeOnEngine('zael limits', () => {
   ])('reports that %s was not found, with a hint', async (command, code, hint) => {
     await namespace.setLimits({level: 'resource', resource: 'gpt-4'}, [LIMIT])
     // The proposed command runs against the same table.
-    const fullHint = hint.replace(/(?<=`zael [^`]+)`/, () => ` ${cli.flags.join(' ')}\``).replace('FLAGS', cli.flags.join(' '))
+    const fullHint = hint
+      .replace(/(?<=`zael [^`]+)`/, () => ` ${cli.flags.join(' ')}\``)
+      .replace('FLAGS', cli.flags.join(' '))
     expect(await cli.fail(command)).toMatchObject({code: 3, error: {code, hint: fullHint}})
   })
 

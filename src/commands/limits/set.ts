@@ -9,7 +9,15 @@ import {impactFlags, impactJson, impactText, readImpact} from '../../lib/cli/lim
 import {pythonNameWarning} from '../../lib/cli/limits/presenter.js'
 import {previewJson} from '../../lib/cli/limits/preview.js'
 import type {LimitsSetResult} from '../../lib/cli/limits/results.js'
-import {askedLines, completeLimits, keptJson, previewSet, setAsPreviewed, setLines, setQuestion} from '../../lib/cli/limits/set.js'
+import {
+  askedLines,
+  completeLimits,
+  keptJson,
+  previewSet,
+  setAsPreviewed,
+  setLines,
+  setQuestion,
+} from '../../lib/cli/limits/set.js'
 import {confirm} from '../../lib/cli/output/confirm.js'
 
 export default class LimitsSet extends StackCommand<typeof LimitsSet> {

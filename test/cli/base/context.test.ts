@@ -71,11 +71,13 @@ describeOnEngine('a stack selected by flags', () => {
       vi.stubEnv('ZAEL_DATA_DIR', undefined)
       const refused = new ZaelError('access', 'aws.credentials', 'No credentials.')
       const setting = {key: 'stack', value: 'zae-limiter', from: undefined} as const
-      expect(await withLocalHint(refused, {...setting, source: 'default'})).toMatchObject({
+      const endpointUrl = {...setting, key: 'endpointUrl', value: undefined, source: 'default'} as const
+      const from = (source: 'default' | 'flag') => ({stack: {...setting, source}, endpointUrl})
+      expect(await withLocalHint(refused, from('default'), {})).toMatchObject({
         code: 'aws.credentials',
         hint: expect.stringContaining('add --stack local'),
       })
-      expect(await withLocalHint(refused, {...setting, source: 'flag'})).toBe(refused)
+      expect(await withLocalHint(refused, from('flag'), {})).toBe(refused)
     } finally {
       await bringDown(home, {purge: true})
     }

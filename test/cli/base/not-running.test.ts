@@ -60,6 +60,25 @@ describe('every command on a local stack that is not running', () => {
     ])
   })
 
+  it.each(['deploy --stack prod', 'status --stack prod', 'entity list --stack prod'])(
+    'explains that variables of a stopped stack are left in the shell: %s',
+    async command => {
+      const endpoint = 'http://127.0.0.1:1'
+      const own = {AWS_ENDPOINT_URL_DYNAMODB: endpoint, AWS_ACCESS_KEY_ID: 'local', AWS_SECRET_ACCESS_KEY: 'local'}
+      const env = {...own, ZAEL_STACK: 'local', AWS_REGION: 'us-east-1', XDG_DATA_HOME: folder}
+      const hintOf = async (flags: string, more: object = {}) => {
+        const {stdout} = await zael([...`${command}${flags} --json`.split(' ')], {env: {...env, ...more}})
+        return JSON.parse(stdout).error.hint
+      }
+      const names = 'ZAEL_STACK AWS_ENDPOINT_URL_DYNAMODB AWS_REGION AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY'
+      expect(await hintOf('')).toBe(
+        `AWS_ENDPOINT_URL_DYNAMODB names a local stack that is not running. To start it: zael local up. To use AWS instead: unset ${names}`,
+      )
+      expect(await hintOf(' --endpoint-url http://127.0.0.1:2')).toContain('Check the network')
+      expect(await hintOf('', {AWS_ACCESS_KEY_ID: 'AKIA'})).toContain('Check the network')
+    },
+  )
+
   it('includes `local env`, which ZAEL_DATA_DIR points to another folder', async () => {
     const env = {HOME: folder, ZAEL_DATA_DIR: join(folder, 'other')}
     const {code, stderr} = await zael(['local', 'env'], {env})

@@ -125,7 +125,9 @@ describe.skipIf(inject('engineEndpoint') === '')('the stories of an operator', {
       expect(set).toMatch(/tpm +100k\/min → 300k\/min until \S+ \S+ UTC, then 100k\/min \(resource level\)/)
       expect(set).toMatch(/affects +1 entity with 1 live bucket/)
       expect(set).toContain('Expires at ')
-      expect(await stack.type('zael limits boosts')).toMatch(/^cust-12 +gpt-4 +tpm +300k\/min .* 100k\/min \(resource level\)/m)
+      expect(await stack.type('zael limits boosts')).toMatch(
+        /^cust-12 +gpt-4 +tpm +300k\/min .* 100k\/min \(resource level\)/m,
+      )
       const {admitted} = await stack.until('cust-12 gpt-4', () => true)
       await stack.until('cust-12 gpt-4', tally => tally.admitted > admitted)
     },

@@ -7,7 +7,7 @@ import type {ConfigScope} from '../../schema/config-record.js'
 import type {StackContext} from './context.js'
 import {scopeArguments, topUpCommand} from './scope.js'
 import {SETTING_RULES, type SettingKey} from './setting-rules.js'
-import {type Setting, type Settings, typedSettings} from './settings.js'
+import {type Settings, typedSettings} from './settings.js'
 
 export async function withNearestNames(error: unknown, context: StackContext): Promise<unknown> {
   if (!(error instanceof ZaelError)) return error
@@ -143,13 +143,37 @@ function withProxy({code, hint}: ZaelError, env: NodeJS.ProcessEnv): string | un
 
 const AWS_ACCESS_ERRORS = new Set(['aws.region', 'aws.credentials', 'dynamo.denied', 'stack.missing'])
 
-export async function withLocalHint(error: unknown, stack: Setting): Promise<unknown> {
-  if (!(error instanceof ZaelError) || !AWS_ACCESS_ERRORS.has(error.code) || stack.source !== 'default') return error
-  const {readSupervisor} = await import('./local-health.js')
-  if (!(await readSupervisor())) return error
+const UNAVAILABLE_ERRORS = new Set(['aws.unavailable', 'dynamo.unavailable'])
+
+/** When a local stack is meant but not named, or was stopped and is still named by the shell's variables. */
+export async function withLocalHint(
+  error: unknown,
+  {stack, endpointUrl}: Pick<Settings, 'stack' | 'endpointUrl'>,
+  env: NodeJS.ProcessEnv,
+): Promise<unknown> {
+  if (!(error instanceof ZaelError)) return error
   const {kind, code, message, details, cause} = error
+  const isUnnamed = AWS_ACCESS_ERRORS.has(code) && stack.source === 'default'
+  const left = UNAVAILABLE_ERRORS.has(code) ? await leftVariables(endpointUrl.value, env) : []
+  if (!isUnnamed && left.length === 0) return error
+  const {readSupervisor} = await import('./local-health.js')
+  const isRunning = (await readSupervisor()) !== null
+  if (left.length > 0 && !isRunning) {
+    const start = 'AWS_ENDPOINT_URL_DYNAMODB names a local stack that is not running. To start it: zael local up.'
+    const unset = `${start} To use AWS instead: unset ${left.join(' ')}`
+    return new ZaelError(kind, code, message, {hint: unset, details, cause})
+  }
+  if (!isUnnamed || !isRunning) return error
   const hint = `You did not name a stack, so zael used "${stack.value}". For the local stack, add --stack local, or run: eval "$(zael local env)"`
   return new ZaelError(kind, code, message, {hint, details, cause})
+}
+
+/** Variables of `zael local env`, if the endpoint in use is one of them. */
+async function leftVariables(endpoint: string | undefined, env: NodeJS.ProcessEnv): Promise<string[]> {
+  const {localVariablesIn} = await import('../../local/shell-env.js')
+  const names = localVariablesIn(env)
+  const isUsed = names.includes('AWS_ENDPOINT_URL_DYNAMODB') && endpoint === env.AWS_ENDPOINT_URL_DYNAMODB
+  return isUsed && names.includes('AWS_ACCESS_KEY_ID') ? names : []
 }
 
 type Details = Readonly<Record<string, unknown>>

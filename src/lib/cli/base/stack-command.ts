@@ -49,7 +49,7 @@ export abstract class StackCommand<T extends typeof Command> extends BaseCommand
       const {profile} = this.settings
       const named = await withKnownProfiles(await withNearestNames(error, stack), profile, process.env)
       const found = withWhere(named, this.settings, process.env)
-      throw await withLocalHint(found, this.settings.stack)
+      throw await withLocalHint(found, this.settings, process.env)
     }
   }
 }

@@ -50,7 +50,11 @@ export function asBoosted<T extends {readonly after: readonly Limit[]}>(change: 
 
 export function endLines(
   {scope, after, record}: ChangeOutcome,
-  {given, until, next}: {readonly given: readonly Limit[]; readonly until: Date; readonly next?: AppliedScope | undefined},
+  {
+    given,
+    until,
+    next,
+  }: {readonly given: readonly Limit[]; readonly until: Date; readonly next?: AppliedScope | undefined},
   where: string,
 ): string[] {
   const names = new Set(given.map(({name}) => name))
@@ -60,10 +64,7 @@ export function endLines(
   const {untilMs} = first.boost
   const rounded = untilMs === until.getTime() ? '' : ' (rounded up to the minute)'
   // A copy lasts as long as the last of its boosts.
-  const then =
-    record?.copiedUntilMs === untilMs
-      ? appliedText(next)
-      : 'the value shown after "then" applies'
+  const then = record?.copiedUntilMs === untilMs ? appliedText(next) : 'the value shown after "then" applies'
   return [
     '',
     `Expires at ${formatMinute(untilMs)}${rounded}; then ${then}. To end it now: zael limits unset --boost ${scopeArguments(scope)}${where}`,

@@ -38,7 +38,10 @@ export function changeLines(
   const facts = factLines(`Limits of ${scopeWords(scope)}${state}`, {
     ...Object.fromEntries(
       limitChanges(before.limits, after.limits).map(each => {
-        return [each.name, `${changeText(each, nextLevelIn(preview.next, each.name))}${copies.has(each.name) ? origin : ''}`]
+        return [
+          each.name,
+          `${changeText(each, nextLevelIn(preview.next, each.name))}${copies.has(each.name) ? origin : ''}`,
+        ]
       }),
     ),
     kept,

@@ -1,6 +1,6 @@
 import express from 'express'
 import type {RateLimiter} from 'zael'
-import {expressLimiter, leaseOf} from 'zael/express'
+import {expressLimiter, hashKey, leaseOf} from 'zael/express'
 
 export interface ApiOptions {
   readonly limiter: RateLimiter
@@ -11,12 +11,13 @@ export interface ApiOptions {
 /** Estimated tokens of an answer. The handler settles the difference from the actual usage. */
 const RESERVED_TOKENS = 100
 
-/** An API whose users have a number of requests (`rpd`) and tokens (`tpd`) per day. */
+/** An API whose keys have a number of requests (`rpd`) and tokens (`tpd`) per day. */
 export function createApi({limiter, provider}: ApiOptions): express.Express {
   const app = express()
   app.use(
     expressLimiter<express.Request>(limiter, {
-      entity: request => request.get('x-user') ?? 'nobody',
+      // Keys are neither stored nor logged. A request without a key gets a 400.
+      entity: request => hashKey(request.get('x-api-key')),
       resource: 'api',
       consume: request => costOf(request.path),
       skip: request => request.path === '/health',

@@ -1,14 +1,16 @@
 import {createServer} from 'node:http'
+import {hashKey} from 'zael'
 import {chapter} from '../../docs/demo/screen.js'
 import {type Parts, runExample} from '../shared/example.js'
 import {listen} from '../shared/listen.js'
 import {showAccounts, showAnswer} from '../shared/report.js'
 import {createApi} from './api.js'
 
+const KEY = 'key-of-ada'
 const QUESTION = JSON.stringify({question: 'What is a token bucket?'})
 
 await runExample({
-  title: 'An Express API: requests and tokens per user and day',
+  title: 'An Express API: requests and tokens per API key and day',
   provider: {requests: 1_000, tokens: 100_000},
   setLimits: async namespace => {
     await namespace.setLimits({level: 'resource', resource: 'api'}, ['rpd=7/day', 'tpd=5k/day'])
@@ -16,17 +18,17 @@ await runExample({
   start: ({limiter, model}) => listen(createServer(createApi({limiter, provider: model.url}))),
   story,
   commands: url => [
-    `curl -i ${url}/notes -H 'x-user: ben'`,
-    `curl -iN ${url}/answers/stream -H 'x-user: ben' -H 'content-type: application/json' -d '${QUESTION}'`,
+    `curl -i ${url}/notes -H 'x-api-key: key-of-ben'`,
+    `curl -iN ${url}/answers/stream -H 'x-api-key: key-of-ben' -H 'content-type: application/json' -d '${QUESTION}'`,
   ],
 })
 
 async function story(url: string, {namespace, model}: Parts): Promise<void> {
-  const get = (path: string) => fetch(`${url}${path}`, {headers: {'x-user': 'ada'}})
+  const get = (path: string) => fetch(`${url}${path}`, {headers: {'x-api-key': KEY}})
   const ask = (path: string) =>
     fetch(`${url}${path}`, {
       method: 'POST',
-      headers: {'x-user': 'ada', 'content-type': 'application/json'},
+      headers: {'x-api-key': KEY, 'content-type': 'application/json'},
       body: QUESTION,
     })
 
@@ -49,7 +51,7 @@ async function story(url: string, {namespace, model}: Parts): Promise<void> {
   await showAnswer('ada', 'GET /reports', await get('/reports'))
 
   chapter('Charges')
-  const account = {entity: 'ada', resource: 'api'}
+  const account = {entity: hashKey(KEY), resource: 'api'}
   await showAccounts(namespace, [
     {...account, limit: 'rpd', unit: 'requests', expected: 3},
     {...account, limit: 'tpd', unit: 'tokens', expected: model.billedTokens},

@@ -97,7 +97,7 @@ describe('the examples', () => {
         if ('code' in next) throw new Error(`ended too early: ${JSON.stringify(next)}`)
       }
       const [, url] = /Serving on (\S+) until/.exec(printed) ?? []
-      const answer = await fetch(`${url}/notes`, {headers: {'x-user': 'ben'}})
+      const answer = await fetch(`${url}/notes`, {headers: {'x-api-key': 'key-of-ben'}})
       expect({status: answer.status, left: answer.headers.get('ratelimit')}).toMatchObject({
         status: 200,
         left: expect.stringContaining('"rpd";r=6'),

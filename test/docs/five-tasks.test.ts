@@ -7,7 +7,7 @@ import {hashKey} from '../../src/lib/schema/hashed-name.js'
 import {type BillingProvider, PRICE, startBillingProvider, TOKEN} from '../adapters/billing-provider.js'
 import {Scene} from '../helpers/limiter.js'
 import {ROOT} from '../helpers/run-command.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
+import {describeOnEngine, PATIENT_MS, useTable} from '../helpers/table.js'
 
 const run = promisify(execFile)
 
@@ -50,7 +50,8 @@ const read = async (stream: AsyncIterable<unknown>) => {
 for (const model of ['gpt-4o', 'gpt-4o-mini']) await read(await clientOf('${KEY}').chat.completions.create({...body, model}))
 await read(await client.chat.completions.create({...body, model: 'gpt-4o'}))
 for (let at = 0; at < 3; at++) await read(await withFallback.chat.completions.create({...body, model: 'gpt-4o'}))
-console.log(JSON.stringify(first))
+// Idle connections would keep the process running for seconds.
+process.stdout.write(JSON.stringify(first), () => process.exit())
 `
 
 describeOnEngine('the five tasks of docs/adapters', () => {
@@ -68,7 +69,10 @@ describeOnEngine('the five tasks of docs/adapters', () => {
     await mkdir(join(ROOT, '.cache'), {recursive: true})
     folder = await mkdtemp(join(ROOT, '.cache', 'five-tasks-'))
     const here = (code: string) =>
-      code.replaceAll("stack: 'prod'", `stack: '${table.name}', namespaceId: '${scene.namespace}'`)
+      code.replaceAll(
+        "stack: 'prod'",
+        `stack: '${table.name}', namespaceId: '${scene.namespace}', timeoutMs: ${PATIENT_MS}`,
+      )
     // So slow that nothing comes back while the first task runs.
     const files = [MAIN, ...codes].map((code, at) => (at === 1 ? code.replace('/10s', '/day') : code))
     for (const [at, code] of files.entries())

@@ -140,7 +140,11 @@ export class ExpressionBuilder {
     if (this.#add) clauses = appended(clauses, `ADD ${this.#add}`, ' ')
     if (this.#remove) clauses = appended(clauses, `REMOVE ${this.#remove}`, ' ')
     if (this.#delete) clauses = appended(clauses, `DELETE ${this.#delete}`, ' ')
-    return {UpdateExpression: clauses || undefined, ...this.write()}
+    return {
+      UpdateExpression: clauses || undefined,
+      ConditionExpression: allOf(this.#conditions),
+      ...this.#placeholders(),
+    }
   }
 
   write(): WriteFields {

@@ -175,6 +175,7 @@ export class RefusalTally {
 
   /** Adds pending refusals to a write of one of the bucket's shards; `undefined` if none are pending. */
   piggyback(bucket: BucketName, write: GuardedWrite): RefusalPiggyback | undefined {
+    if (this.#waiting.size === 0) return undefined
     const waiting = this.#waiting.get(keyOf(bucket))
     if (!waiting) return undefined
     const {counts} = waiting

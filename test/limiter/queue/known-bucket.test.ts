@@ -43,7 +43,7 @@ describe('a known bucket', () => {
     expect([0, 1000, 1001, -1].map(ms => bucket.isFresh(NOW + ms))).toEqual([true, true, false, false])
     const demand = (asked: Amounts) => ({asked, amounts: asked, level: 'entity', isStrict: true}) as const
     const ask = (rpm: number) => bucket.refusal(demand(milli({rpm})), NOW)
-    expect([ask(10), ask(11)]).toMatchObject([undefined, {admitted: false, source: 'resource'}])
+    expect([ask(10), ask(11)]).toMatchObject([undefined, {source: 'resource'}])
     expect([ask(101), bucket.refusal(demand(milli({tpm: 1})), NOW)]).toEqual([undefined, undefined])
     bucket.forget()
     expect([bucket.isFresh(NOW), ask(11)]).toEqual([false, undefined])

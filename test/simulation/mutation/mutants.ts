@@ -189,7 +189,7 @@ export const MUTANTS: readonly Mutant[] = [
       'hasLapsedSoftness(record, amounts, nowMs)',
     ],
   ]),
-  ...inFunction('answer', [['an abandoned request stays charged']]),
+  ...inFunction('answer', [['an abandoned request stays charged', 'request.cleanUp(refund', 'void (() => refund']]),
   ...inFunction('#writeTogether', [
     [
       'settlements batched with a request are written again',

@@ -112,12 +112,12 @@ export class BucketQueues {
     for (const queue of this.#queues.values()) queue.invalidate()
   }
 
-  knownRefusals(request: BucketRequest): KnownRefusals {
-    return new KnownRefusals(this, request, this.services.entities.shardCount(request.entity, request.resource))
-  }
-
   /** No call if the shard is known to refuse. A missing shard falls back to shard 0. Throws after the deadline. */
-  ask(shard: number, request: BucketRequest, known = this.knownRefusals(request)): QueueAnswer | Promise<QueueAnswer> {
+  ask(
+    shard: number,
+    request: BucketRequest,
+    known = new KnownRefusals(this, request),
+  ): QueueAnswer | Promise<QueueAnswer> {
     const {entity, resource, amounts, requests, level, isStrict, deadline} = request
     const refused = known.by(shard)
     if (refused) return refused
@@ -179,6 +179,7 @@ export class BucketQueues {
 
 /** Shards known to refuse a request without a call. Lookups are cached: create a new one after every call. */
 export class KnownRefusals implements Demand {
+  readonly shardCount: number
   readonly asked: Amounts
   amounts: Amounts
   readonly level: Demand['level']
@@ -189,10 +190,10 @@ export class KnownRefusals implements Demand {
   constructor(
     readonly queues: BucketQueues,
     readonly request: BucketRequest,
-    readonly shardCount: number,
   ) {
+    this.shardCount = queues.services.entities.shardCount(request.entity, request.resource)
     // Preallocated: a growing array reserves room for many more.
-    this.#byShard = new Array(shardCount)
+    this.#byShard = new Array(this.shardCount)
     this.asked = request.amounts
     this.amounts = request.amounts
     this.level = request.level

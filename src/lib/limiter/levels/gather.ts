@@ -22,10 +22,10 @@ import {expiryOf, hasLimits, impossibility, topUpsOf} from '../queue/apply-limit
 import {shareOfRecord} from '../queue/known-bucket.js'
 import {explainRefusal, type Refusal} from '../queue/refuse.js'
 import {ResourceDisabled} from '../refusal/errors.js'
-import {type Grant, grantOf} from '../request/grant.js'
+import type {Grant} from '../request/grant.js'
 import type {AppliedLimits} from '../request/limit-source.js'
 import {knownAmounts, type Refused} from '../request/pending-request.js'
-import type {BucketQueues, BucketRequest} from './bucket-queues.js'
+import {type BucketQueues, type BucketRequest, KnownRefusals} from './bucket-queues.js'
 
 const ATTEMPTS = 5
 
@@ -99,7 +99,7 @@ export class ShardGatherer {
       fail(error)
       return true
     }
-    const known = this.#queues.knownRefusals(request).byAll()
+    const known = new KnownRefusals(this.#queues, request).byAll()
     if (known) settle(known)
     return known !== undefined
   }
@@ -158,7 +158,7 @@ export class ShardGatherer {
       bucket.learnRecord(seen.record, look.sinceMs, this.#queues.services.table.clock())
       if (!hasLimits(seen, look.applied)) bucket.noteDoubt()
       const answer = await this.#queues.ask(seen.record.shard, request)
-      if (answer.admitted) this.#settleGrant(gathering, grantOf(answer))
+      if ('holdings' in answer) this.#settleGrant(gathering, answer)
       else if (this.#isEnoughWithout(answer, request, look, taken)) await this.#tryAgain(gathering, look)
       else settle(this.#refuse(request, look, taken, answer.record))
     } catch (error) {
@@ -286,7 +286,7 @@ export class ShardGatherer {
     const {entity, resource} = request
     this.#queues.at({entity, resource, shard: 0}).bucket.forget()
     const answer = await this.#queues.ask(0, request)
-    if (answer.admitted) return grantOf(answer)
+    if ('holdings' in answer) return answer
     const {record, amounts, nowMs, source} = answer
     return explainRefusal({records: [record], amounts, nowMs, source}, request.level)
   }

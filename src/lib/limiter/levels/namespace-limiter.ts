@@ -13,11 +13,11 @@ import {needsLimits} from '../queue/known-bucket.js'
 import {EntityCache} from '../queue/queue-services.js'
 import {explainRefusal, type Refusal} from '../queue/refuse.js'
 import {RateLimitExceeded, RequestTooLarge, ResourceDisabled, unknownLimit} from '../refusal/errors.js'
-import {type Grant, grantOf, isCharged} from '../request/grant.js'
+import {type Grant, isCharged} from '../request/grant.js'
 import {LimitSource} from '../request/limit-source.js'
 import type {LimiterSettings} from '../request/options.js'
 import type {Deadline, Refused} from '../request/pending-request.js'
-import {BucketQueues, type BucketRequest, type KnownRefusals} from './bucket-queues.js'
+import {BucketQueues, type BucketRequest, KnownRefusals} from './bucket-queues.js'
 import {ShardGatherer} from './gather.js'
 
 const ONLY_SHARD = [0] as const
@@ -148,7 +148,7 @@ export class NamespaceLimiter {
 
   #acquire(request: EntityRequest): EntityAnswer | Promise<EntityAnswer> {
     const expected = this.#expectedParent(request)
-    const own = this.queues.knownRefusals(atLevel(request, 'entity', request.entity))
+    const own = new KnownRefusals(this.queues, atLevel(request, 'entity', request.entity))
     if (expected !== undefined) return this.#acquireShared(request, own, expected)
     const refusal = own.byAll()
     if (!refusal) return this.#acquireOwn(request, own)
@@ -160,14 +160,14 @@ export class NamespaceLimiter {
     // Same as `#admit`, inlined: most requests need no more.
     const [first, ...others] = this.#someShards(known.shardCount)
     const answer = await this.queues.ask(first, known.request, known)
-    const own = answer.admitted ? grantOf(answer) : await this.#admitElsewhere(known.request, answer, others)
+    const own = 'holdings' in answer ? answer : await this.#admitElsewhere(known.request, answer, others)
     if ('statuses' in own) return this.#exceeded(request, [own])
     const parent = chargedParent(this.#entities.familyOf(own.record))
     return parent === undefined ? [own] : this.#chargeLate(request, own, parent)
   }
 
   async #acquireShared(request: EntityRequest, own: KnownRefusals, expected: string): Promise<EntityAnswer> {
-    const known = [own, this.queues.knownRefusals(atLevel(request, 'parent', expected))]
+    const known = [own, new KnownRefusals(this.queues, atLevel(request, 'parent', expected))]
     const refusals = known.flatMap(level => level.byAll() ?? [])
     if (refusals.length > 0) {
       const refusal = await this.#exceeded(request, refusals)
@@ -196,7 +196,7 @@ export class NamespaceLimiter {
 
   /** The charged bucket names another parent than expected, or the first one known. */
   #chargeLate(request: EntityRequest, own: Grant, parent: string): Promise<EntityAnswer> {
-    const late = this.queues.knownRefusals(atLevel(request, 'parent', parent))
+    const late = new KnownRefusals(this.queues, atLevel(request, 'parent', parent))
     return this.#allOrNothing(request, [Promise.resolve(own), this.#admit(late)])
   }
 
@@ -225,7 +225,7 @@ export class NamespaceLimiter {
 
   #isKnownToRefuse(request: EntityRequest): boolean {
     return levelsOf(request, this.#expectedParent(request)).some(
-      level => this.queues.knownRefusals(level).byAll() !== undefined,
+      level => new KnownRefusals(this.queues, level).byAll() !== undefined,
     )
   }
 
@@ -250,7 +250,7 @@ export class NamespaceLimiter {
   async #admit(known: KnownRefusals): Promise<Grant | Refusal> {
     const [first, ...others] = this.#someShards(known.shardCount)
     const answer = await this.queues.ask(first, known.request, known)
-    return answer.admitted ? grantOf(answer) : this.#admitElsewhere(known.request, answer, others)
+    return 'holdings' in answer ? answer : this.#admitElsewhere(known.request, answer, others)
   }
 
   async #admitElsewhere(request: BucketRequest, first: Refused, shards: readonly number[]): Promise<Grant | Refusal> {
@@ -259,7 +259,7 @@ export class NamespaceLimiter {
     let refused = first
     for (const shard of shards) {
       const answer = await this.queues.ask(shard, request)
-      if (answer.admitted) return grantOf(answer)
+      if ('holdings' in answer) return answer
       deadline.check()
       refused = answer
     }

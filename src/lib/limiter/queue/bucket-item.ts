@@ -302,14 +302,15 @@ export class BucketItem {
     const {table, address} = this
     const {refund, background} = this.services
     const {admits, isBypassed = false, nowMs} = step
-    const chargedAtMs = outcome.isFound ? nowMs : undefined
+    const {incarnation, state} = record
+    // Others may have written between the charge and this state.
+    const periods = periodsOf(state, outcome.isFound ? nowMs : undefined)
     for (const request of admits) {
       const {amounts, requests} = request
-      if (request.isAbandoned) {
-        const charged = {isBypassed, incarnation: record.incarnation, periods: periodsOf(record.state, chargedAtMs)}
-        // Planted fault: an abandoned request stays charged
-        request.cleanUp(refund(address, amounts, requests, charged))
-      } else request.settle({admitted: true, address, amounts, requests, isBypassed, record, chargedAtMs})
+      const holding = {address, incarnation, isBypassed, periods, heldMilli: amounts, requests}
+      // Planted fault: an abandoned request stays charged
+      if (request.isAbandoned) request.cleanUp(refund(address, amounts, requests, holding))
+      else request.settle({holdings: [holding], record})
     }
     if (record.shardCount > 1 && (step.kind === 'rewrite' || step.kind === 'consume-from-full')) {
       const opened = sessionsOpenedAt(record, nowMs)

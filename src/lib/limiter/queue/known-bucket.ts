@@ -235,7 +235,7 @@ export class KnownBucket {
 
   /** The wait counts from `nowMs` by the clock: other processes may not know that the bucket is ahead (L2). */
   refused(amounts: Amounts, record: BucketRecord, nowMs: number): Refused {
-    return {admitted: false, amounts, record, nowMs, source: this.#source}
+    return {amounts, record, nowMs, source: this.#source}
   }
 }
 

@@ -1,8 +1,7 @@
-import {type Amounts, type BucketState, periodsOf, sumAmounts} from '../../core/buckets/bucket.js'
+import {type Amounts, type BucketState, sumAmounts} from '../../core/buckets/bucket.js'
 import type {QuotaPeriod} from '../../core/buckets/kind-refill.js'
 import type {BucketAddress} from '../../repository/buckets/writes.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
-import type {Admitted} from './pending-request.js'
 
 /** The bucket item that a request was charged to. */
 export interface ChargedItem {
@@ -39,13 +38,6 @@ export interface Grant {
 interface Accepted {
   readonly charges: Amounts
   readonly returns: Amounts
-}
-
-export function grantOf({address, amounts, requests, record, chargedAtMs, isBypassed}: Admitted): Grant {
-  const {incarnation, state} = record
-  const periods = periodsOf(state, chargedAtMs)
-  const holding = {address, incarnation, isBypassed, periods, heldMilli: amounts, requests}
-  return {holdings: [holding], record}
 }
 
 export function book(holding: Holding, deltas: Iterable<readonly [string, bigint]>, sign: bigint): void {

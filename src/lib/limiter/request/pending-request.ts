@@ -2,8 +2,8 @@ import type {Amounts} from '../../core/buckets/bucket.js'
 import type {LimitState} from '../../core/limits/limit-state.js'
 import {onAbort} from '../../dynamo/abort.js'
 import {Aborted, Unavailable} from '../../dynamo/errors.js'
-import type {BucketAddress} from '../../repository/buckets/writes.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
+import type {Grant} from './grant.js'
 import type {AppliedLimits} from './limit-source.js'
 
 export interface Demand {
@@ -35,20 +35,7 @@ export function knownAmounts(asked: Amounts, limits: Names): Amounts {
   return asked
 }
 
-export interface Admitted {
-  readonly admitted: true
-  readonly address: BucketAddress
-  /** The charge; less than asked if the bucket lacks a limit. */
-  readonly amounts: Amounts
-  readonly requests: number
-  readonly isBypassed: boolean
-  readonly record: BucketRecord
-  /** Set if others may have written between the charge and `record`. */
-  readonly chargedAtMs?: number | undefined
-}
-
 export interface Refused {
-  readonly admitted: false
   readonly amounts: Amounts
   /** The refusing state, after the charges admitted in the same batch. */
   readonly record: BucketRecord
@@ -56,7 +43,7 @@ export interface Refused {
   readonly source: AppliedLimits['source'] | undefined
 }
 
-export type QueueAnswer = Admitted | Refused
+export type QueueAnswer = Grant | Refused
 
 /** The shard no longer belongs to the bucket; never reaches callers. */
 export class ShardGone extends Error {}

@@ -1,6 +1,6 @@
 import {getItem, type Table} from '../repository/table/table.js'
 import {readVersion, type StoredVersion} from '../repository/table/version.js'
-import {checkCompatibility, laterRelease, recordedRelease} from '../repository/table/version-compatibility.js'
+import {laterRelease, recordedRelease} from '../repository/table/version-compatibility.js'
 import type {Item, Key} from '../schema/attribute-value.js'
 import {itemBytes} from '../schema/item-size.js'
 import {keyOf, spellKey} from '../schema/keys.js'
@@ -13,22 +13,15 @@ import {LimitlessFinder} from './limitless/find.js'
 import {type Limitless, LimitlessTally, NOTHING_LIMITLESS} from './limitless/tally.js'
 import {type ClassifiedPage, classifyPage} from './records/classified-page.js'
 import type {ClassifiedRecord, CurrentRecordType, OldGeneration, OldRecordType} from './records/classify.js'
+import {isAcceptedVersion} from './records/copied-records.js'
 import {findingKey, type MigrationContext, type MigrationFinding} from './records/finding.js'
 import {findMissingParts, type MissingParts} from './walk/add-indexes.js'
 import {readMigration} from './walk/lease.js'
 import {compareGroup} from './walk/reconcile.js'
 import {tablePages} from './walk/scan.js'
 
-/** From the version records. The data may differ (C-8). */
-interface RecordedSchema {
-  readonly current: string | undefined
-  /** From the record that tables had before namespaces. */
-  readonly legacy: string | undefined
-  readonly isAccepted: boolean
-}
-
 export interface Survey extends SurveyCounts {
-  readonly schema: RecordedSchema
+  readonly schema: Awaited<ReturnType<typeof recordedSchema>>
   /** Release of zae-limiter that the records show. `undefined`: an older layout. */
   readonly release: string | undefined
   readonly missing: MissingParts
@@ -88,21 +81,13 @@ async function countPage(context: MigrationContext, counter: SurveyCounter, page
   }
 }
 
-async function recordedSchema(table: Table, {record, hasLegacyRecord}: StoredVersion): Promise<RecordedSchema> {
+/** From the version records, also from the one of tables before namespaces. The data may differ (C-8). */
+async function recordedSchema(table: Table, {record, hasLegacyRecord}: StoredVersion) {
   const legacy = hasLegacyRecord ? await getItem(table, legacyVersionKey) : undefined
   return {
     current: record?.schemaVersion,
     legacy: legacy && readSchemaVersion(legacy),
-    isAccepted: succeeds(() => checkCompatibility(record, undefined, hasLegacyRecord)),
-  }
-}
-
-function succeeds(check: () => void): boolean {
-  try {
-    check()
-    return true
-  } catch {
-    return false
+    isAccepted: record ? isAcceptedVersion(record) : !hasLegacyRecord,
   }
 }
 

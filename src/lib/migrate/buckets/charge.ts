@@ -162,13 +162,8 @@ function cappedRefund(consumed: bigint, {state}: OldLimit): bigint {
 
 type BucketTarget = Pick<BucketRecord, 'namespace' | 'entity' | 'resource' | 'cascade' | 'parent'>
 
-interface MergedBucket {
-  readonly record: BucketRecord
-  readonly marks: BucketMarks
-}
-
 /** At the latest refill instant, so no limit goes back in time. Consumption starts at 0: usage already counts it. */
-export function mergeBucket(old: OldBucket, target: BucketTarget): MergedBucket {
+export function mergeBucket(old: OldBucket, target: BucketTarget): {record: BucketRecord; marks: BucketMarks} {
   const refilledAtMs = Math.max(...[...old.limits.values()].map(limit => limit.refilledAtMs))
   const limits = new Map<string, BucketLimit>()
   const marks = new Map<string, Map<string, LimitMark>>()

@@ -29,12 +29,6 @@ interface BucketSources {
   readonly sources: readonly OldItem<'bucket'>[]
 }
 
-interface ReadForBuckets {
-  readonly firstShards: ReadonlyMap<string, Item>
-  /** Other shards of existing buckets, and entities of missing buckets. */
-  readonly related: ReadonlyMap<string, Item>
-}
-
 /** Creates a missing new bucket from the old items, or charges both. */
 export async function compareBuckets(
   context: MigrationContext,
@@ -42,9 +36,11 @@ export async function compareBuckets(
 ): Promise<MigrationFinding[]> {
   const buckets = await gatherBuckets(context, items)
   const firstShards = await readItems(context, buckets.map(firstShardKey))
-  const relatedKeys = buckets.flatMap(bucket => keysRelatedTo(context, bucket, firstShards))
+  const currentOf = (bucket: BucketSources) => firstShards.get(keyId(firstShardKey(bucket)))
+  // Other shards of existing buckets, and entities of missing buckets.
+  const relatedKeys = buckets.flatMap(bucket => keysRelatedTo(context, bucket, currentOf(bucket)))
   const related = await readItems(context, relatedKeys)
-  return buckets.map(bucket => compareBucket(context, bucket, {firstShards, related}))
+  return buckets.map(bucket => compareBucket(context, bucket, currentOf(bucket), related))
 }
 
 export async function gatherBuckets(
@@ -74,12 +70,7 @@ async function gatherSources(
 
 const firstShardKey = ({namespace, entity, resource}: BucketSources): Key => keys.bucket(namespace, entity, resource, 0)
 
-function keysRelatedTo(
-  context: MigrationContext,
-  bucket: BucketSources,
-  firstShards: ReadonlyMap<string, Item>,
-): Key[] {
-  const current = firstShards.get(keyId(firstShardKey(bucket)))
+function keysRelatedTo(context: MigrationContext, bucket: BucketSources, current: Item | undefined): Key[] {
   const stored = current && decodeBucket(current)
   return stored?.kind === 'bucket' ? furtherShardKeys(stored.record) : entityKeys(context, bucket)
 }
@@ -95,34 +86,30 @@ function furtherShardKeys({namespace, entity, resource, shardCount}: BucketRecor
   return Array.from({length: count}, (_, at) => keys.bucket(namespace, entity, resource, at + 1))
 }
 
-function compareBucket(context: MigrationContext, bucket: BucketSources, read: ReadForBuckets): MigrationFinding {
+function compareBucket(
+  context: MigrationContext,
+  bucket: BucketSources,
+  current: Item | undefined,
+  related: ReadonlyMap<string, Item>,
+): MigrationFinding {
   const {sources} = bucket
   const old = readOldBucket(sources, context.table.clock())
   if (old === 'expired') return {type: 'bucket', sources, state: 'expired'}
   if (old === 'unreadable') return {type: 'bucket', sources, state: 'unknown'}
-  const current = read.firstShards.get(keyId(firstShardKey(bucket)))
   const stored = current && decodeBucket(current)
   if (current && stored?.kind === 'bucket') {
-    const shards = [stored.record, ...furtherShards(stored.record, read.related)]
-    return compareReplicas(context, {sources, old, current, shards})
+    const shards = [stored.record, ...furtherShards(stored.record, related)]
+    return compareReplicas(context, sources, old, current, shards)
   }
   if (old.limits.size === 0) {
     // Residue is charged as soon as there is a new bucket.
     return {type: 'bucket', sources, state: old.residue.size === 0 ? 'same' : 'unknown'}
   }
   // Encoded now, because this throws if the current layout cannot hold the bucket.
-  const item = encodeCopy(context, bucket, old, read.related, current)
+  const item = encodeCopy(context, bucket, old, related, current)
   const write = () => (current ? replaceSeen(context, current, item) : putAbsent(context, item))
-  const isAbsent = current === undefined
-  return {
-    type: 'bucket',
-    sources,
-    state: 'behind',
-    reason: 'is not copied yet',
-    decision: decisionOn(old),
-    isAbsent,
-    write,
-  }
+  const copy = {reason: 'is not copied yet', decision: decisionOn(old), isAbsent: current === undefined, write}
+  return {type: 'bucket', sources, state: 'behind', ...copy}
 }
 
 const decisionOn = (old: OldBucket) => (old.others.size === 0 ? undefined : ('superseded' as const))
@@ -135,14 +122,13 @@ function furtherShards(first: BucketRecord, related: ReadonlyMap<string, Item>):
   })
 }
 
-interface Replicas {
-  readonly sources: readonly OldItem[]
-  readonly old: OldBucket
-  readonly current: Item
-  readonly shards: readonly BucketRecord[]
-}
-
-function compareReplicas(context: MigrationContext, {sources, old, current, shards}: Replicas): MigrationFinding {
+function compareReplicas(
+  context: MigrationContext,
+  sources: readonly OldItem[],
+  old: OldBucket,
+  current: Item,
+  shards: readonly BucketRecord[],
+): MigrationFinding {
   const before = bucketMarksOf(current)
   const charges = computeCharges(old, shards, before)
   const common = {type: 'bucket', sources, decision: decisionOn(old)} as const

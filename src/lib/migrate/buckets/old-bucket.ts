@@ -155,17 +155,10 @@ export interface OldLimit {
   readonly isPerLimit: boolean
 }
 
-interface BucketParts {
-  /** `undefined` for the item of a single limit, and for residue. */
-  readonly record: BucketRecord | undefined
-  readonly limits: ReadonlyMap<string, OldLimit>
-  /** Counters that adjustments left behind for a deleted limit or bucket. */
-  readonly residue: ReadonlyMap<string, Residue>
-}
-
 const NO_RESIDUE: ReadonlyMap<string, Residue> = new Map()
 
-function decodeParts({item, record: identity}: OldItem<'bucket'>): BucketParts {
+/** Without a record: the item of a single limit, or residue, which adjustments left behind for a deleted limit. */
+function decodeParts({item, record: identity}: OldItem<'bucket'>) {
   const location = locationOf(identity)
   const single = decodePerLimitBucket(item)
   if (single) {
@@ -177,7 +170,11 @@ function decodeParts({item, record: identity}: OldItem<'bucket'>): BucketParts {
   }
   const stored = decodeCompositeBucket(item) ?? decodeBucket(item)
   if (stored?.kind !== 'bucket') {
-    return {record: undefined, limits: new Map(), residue: stored ? withoutWritePressure(stored.residue) : NO_RESIDUE}
+    return {
+      record: undefined,
+      limits: new Map<string, OldLimit>(),
+      residue: stored ? withoutWritePressure(stored.residue) : NO_RESIDUE,
+    }
   }
   const {record, incomplete} = stored
   const {shard, shardCount, state: bucket} = record

@@ -1,4 +1,3 @@
-import type {BucketLimit} from '../../core/buckets/bucket.js'
 import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
 import {type Item, readBigInt, readNumber, readString, s} from '../../schema/attribute-value.js'
 import {decodeBucket, type StoredBucket} from '../../schema/bucket-record.js'
@@ -9,19 +8,7 @@ import {type LegacyKey, PLACEHOLDER_NAMESPACE, parseLegacyKey} from '../../schem
 const PER_LIMIT_BALANCE = 'tokens_milli'
 
 /** From releases that stored each limit as an item with its own refill instant. */
-interface PerLimitBucket {
-  readonly namespace: string | undefined
-  readonly entity: string
-  readonly resource: string
-  readonly limit: string
-  readonly refilledAtMs: number
-  readonly state: BucketLimit
-  /** False before 0.5. */
-  readonly countsConsumption: boolean
-  readonly ttlSeconds: number | undefined
-}
-
-export function decodePerLimitBucket(stored: Item): PerLimitBucket | undefined {
+export function decodePerLimitBucket(stored: Item) {
   const key = legacyKeyOf(stored)
   if (key?.record !== 'per-limit-bucket') return undefined
   const item = flatten(stored)
@@ -31,6 +18,7 @@ export function decodePerLimitBucket(stored: Item): PerLimitBucket | undefined {
     resource: key.resource,
     limit: key.limit,
     refilledAtMs: readNumber(item, 'last_refill_ms') ?? 0,
+    /** False before 0.5. */
     countsConsumption: 'total_consumed_milli' in item,
     ttlSeconds: readNumber(item, 'ttl'),
     state: {

@@ -1,4 +1,3 @@
-import type {Limit} from '../../core/limits/limit.js'
 import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
 import {WINDOWS, type Window} from '../../core/window.js'
 import {type Item, readNumber, readString} from '../../schema/attribute-value.js'
@@ -144,15 +143,11 @@ function isBucketState(item: Item, name: string): boolean {
 const isReplacedByBurst = (item: Item, name: string): boolean =>
   name.endsWith('_cp') && name.replace(/cp$/, 'bx') in item
 
-/** From releases that stored each limit as an item. */
-interface LimitConfigItem {
-  readonly namespace: string | undefined
-  readonly scope: ConfigScope
-  readonly limit: Limit
-}
-
-/** The burst was the ceiling, so it becomes the capacity. `undefined`: another kind of record. */
-export function decodeLimitConfig(stored: Item): LimitConfigItem | undefined {
+/**
+ * From releases that stored each limit as an item. The burst was the ceiling, so it becomes the capacity. `undefined`:
+ * another kind of record.
+ */
+export function decodeLimitConfig(stored: Item) {
   const key = parseLegacyKey({PK: readString(stored, 'PK') ?? '', SK: readString(stored, 'SK') ?? ''})
   if (key?.record !== 'limit-config') return undefined
   const item = flatten(stored)

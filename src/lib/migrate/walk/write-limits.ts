@@ -1,12 +1,11 @@
 import {ZaelError} from '../../core/errors.js'
-import type {Limit} from '../../core/limits/limit.js'
 import {pause} from '../../dynamo/retry.js'
 import {nameOf} from '../../repository/limits/checks.js'
 import {registerConfig, setEvent, unchangedCheck, updateConfig} from '../../repository/limits/config-writes.js'
 import {scopesBelow} from '../../repository/limits/merge.js'
 import {Audit, type Principal, storedAuditRetention} from '../../repository/table/audit.js'
 import type {Key} from '../../schema/attribute-value.js'
-import {type ConfigRecord, type ConfigScope, configKey, decodeConfig} from '../../schema/config-record.js'
+import {type ConfigRecord, configKey, decodeConfig} from '../../schema/config-record.js'
 import {keyId} from '../../schema/keys.js'
 import {PLACEHOLDER_NAMESPACE} from '../../schema/legacy-key.js'
 import {definesLimits, LimitlessFinder} from '../limitless/find.js'
@@ -113,11 +112,7 @@ const ATTEMPTS = 20
 /** The transaction checks that no limits apply here or below: concurrent changes win. Resolves to whether it wrote. */
 async function configureWhereNone(
   context: MigrationContext,
-  {
-    namespace,
-    scope,
-    limits,
-  }: {readonly namespace: string; readonly scope: ConfigScope; readonly limits: readonly Limit[]},
+  {namespace, scope, limits}: Pick<ConfigRecord, 'namespace' | 'scope' | 'limits'>,
   principal: Principal | undefined,
 ): Promise<boolean> {
   const table = {...context.table, namespace}

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import {describe, expect, it} from 'vitest'
 import {DEFAULT_SETTINGS} from '../../src/lib/aggregator/environment.js'
-import {type ReplayOutcome, replay} from '../../src/lib/aggregator/replay.js'
+import {replay} from '../../src/lib/aggregator/replay.js'
 import type {StreamRecord} from '../../src/lib/aggregator/stream-event.js'
 import {Denied, Unavailable} from '../../src/lib/dynamo/errors.js'
 import type {Transport} from '../../src/lib/dynamo/transport.js'
@@ -177,7 +177,7 @@ async function outage(
   }
   const undecided = new Set<string>()
   for (const [index, letter] of letters.entries()) {
-    const outcomes: ReplayOutcome[] = []
+    const outcomes: Awaited<ReturnType<typeof replay>>[] = []
     await again(failingFrom(transport, index % 4), name, letter).catch(() => {})
     outcomes.push(await again(transport, name, letter), await again(transport, name, letter))
     for (const {entity, window, start} of outcomes.flatMap(each => each.undecided)) {

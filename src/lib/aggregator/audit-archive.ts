@@ -64,17 +64,15 @@ export function readExpiredEvent(record: StreamRecord): ExpiredEvent | undefined
 export async function archiveEvents(sink: ArchiveSink, events: readonly ExpiredEvent[]): Promise<void> {
   const [first] = events
   if (!first) return
-  const text = events.map(event => `${JSON.stringify(lineOf(event))}\n`).join('')
+  const text = events
+    .map(({event, namespace = null}) => `${JSON.stringify({...auditJson(event), namespace})}\n`)
+    .join('')
   const hash = createHash('sha256').update(text).digest('hex').slice(0, 16)
   const label = streamLabel(first.record.eventSourceARN).replaceAll(':', '-')
   const name = `audit-${label}-${first.record.dynamodb.SequenceNumber}-${hash}.jsonl.gz`
   const options = {contentType: 'application/x-ndjson', contentEncoding: 'gzip'}
   // Node's gzip writes no timestamp: equal text gives equal bytes.
   await sink.put(`audit/${folderOf(events)}/${name}`, await promisify(gzip)(text), options)
-}
-
-function lineOf({event, namespace}: ExpiredEvent): Record<string, unknown> {
-  return {...auditJson(event), namespace: namespace ?? null}
 }
 
 function folderOf(events: readonly ExpiredEvent[]): string {

@@ -85,12 +85,8 @@ function waitsForClient({record}: SeenBucket, nowMs: number): boolean {
 function helps(plan: BucketPlan, {seen, spentMilli}: ActiveShard): boolean {
   return [...spentMilli].some(([limit, milli]) => {
     const held = seen.record.state.limits.get(limit)?.tokensMilli
-    return held !== undefined && held < BATCHES_AHEAD * milli && gains(plan, limit)
+    return held !== undefined && held < BATCHES_AHEAD * milli && (plan.changes.get(limit)?.creditMilli ?? 0n) > 0n
   })
-}
-
-function gains(plan: BucketPlan, limit: string): boolean {
-  return (plan.changes.get(limit)?.creditMilli ?? 0n) > 0n
 }
 
 /** Changes nothing else: traffic changes balances faster than a stream delivers. `undefined`: nothing to fill. */

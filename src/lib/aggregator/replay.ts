@@ -33,17 +33,6 @@ const DAY_SECONDS = 86_400
 
 export type ReplayedWindow = Pick<UsageGroup, 'namespace' | 'entity' | 'resource' | 'window' | 'start'>
 
-export interface ReplayOutcome {
-  readonly records: number
-  readonly changes: number
-  readonly counted: number
-  /** Usage records that counted later changes, so they don't show whether these were counted. */
-  readonly undecided: readonly ReplayedWindow[]
-  /** Audit events put back into the table, to expire and be archived. */
-  readonly putBack: number
-  readonly uncounted: number
-}
-
 /**
  * Counts the records of one range that an aggregator gave up on, exactly once. If later changes were counted, hours
  * stay undecided; days and months are completed from their parts. Throws if the table is unavailable. Finished work
@@ -54,10 +43,11 @@ export async function replay(
   event: StreamEvent,
   settings: Pick<AggregatorSettings, 'windows' | 'retentionDays'> & {readonly archives: boolean},
   log: Log,
-): Promise<ReplayOutcome> {
+) {
   const batch = new Batch(event.Records, log)
   const {windows, retentionDays} = settings
   const ttlSeconds = retentionDays === 0 ? undefined : Math.floor(table.clock() / 1000) + retentionDays * DAY_SECONDS
+  // Usage records that counted later changes, so they don't show whether these were counted.
   const undecided: ReplayedWindow[] = []
   const schedule = await readRollups(table)
   const windowsAt = (atMs: number) => countedWindows(schedule, windows, atMs)
@@ -105,15 +95,13 @@ function hasUndecidedPart(undecided: readonly ReplayedWindow[], whole: ReplayedW
 
 const LOOKS = 6
 
-type UsageWindow = Pick<UsageGroup, 'namespace' | 'entity' | 'resource' | 'window' | 'start'>
-
 /**
  * Adds `changes` to a day or month that lacks exactly these compared with its parts, both at the same stream position.
  * `complete`: it equals their sum. `unknown`: any other difference, or no stable parts by zael; nothing is written.
  */
 async function addFromParts(
   table: Table,
-  whole: UsageWindow,
+  whole: ReplayedWindow,
   windows: readonly Window[],
   changes: readonly BucketChange[],
 ): Promise<'added' | 'complete' | 'unknown'> {

@@ -87,7 +87,8 @@ export class UsageCounter {
       if (leftOut.length > 0) batch.setAside(numbers, subject, leftOut)
       return true
     } catch (error) {
-      if (canSucceedLater(error)) batch.fail(numbers, 'usage', subject, error)
+      // Not for writes DynamoDB never accepts (over 400 KB), nor for bugs: redelivery would hold up all usage for hours.
+      if (error instanceof ZaelError && !isInvalid(error)) batch.fail(numbers, 'usage', subject, error)
       else batch.setAside(numbers, subject, limitsOf(group), error)
       return false
     }
@@ -102,11 +103,6 @@ export class UsageCounter {
 
 const numbersOf = ({changes}: UsageGroup): string[] =>
   [...changes.values()].flat().map(({sequenceNumber}) => sequenceNumber)
-
-/** False for writes DynamoDB never accepts (over 400 KB) and for bugs: redelivery would hold up all usage for hours. */
-function canSucceedLater(error: unknown): boolean {
-  return error instanceof ZaelError && !isInvalid(error)
-}
 
 /** Per resource and process. One index key takes 1,000 a second, shared with requests for new buckets. */
 const PER_SECOND = 250

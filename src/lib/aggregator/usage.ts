@@ -62,17 +62,14 @@ export function groupUsage(
   windowsAt: (atMs: number) => readonly Window[],
 ): UsageGroup[] {
   const groups = new Map<string, Omit<UsageGroup, 'changes'> & {changes: Map<number, BucketChange[]>}>()
-  for (const change of inStreamOrder(changes)) {
+  for (const change of changes.toSorted((a, b) => (a.position < b.position ? -1 : a.position > b.position ? 1 : 0))) {
     if (change.consumedMilli.size === 0 && change.admitted === 0 && !change.refused) continue
     const {namespace, entity, resource, shard} = change
     for (const window of windowsAt(change.atMs)) {
       const start = windowStart(window, change.atMs)
       const key = [namespace, entity, resource, window, start, Math.floor(shard / SHARDS_PER_WRITE)].join('#')
-      let group = groups.get(key)
-      if (!group) {
-        group = {namespace, entity, resource, window, start, changes: new Map()}
-        groups.set(key, group)
-      }
+      const group = groups.get(key) ?? {namespace, entity, resource, window, start, changes: new Map()}
+      groups.set(key, group)
       const ofShard = group.changes.get(shard)
       if (!ofShard) group.changes.set(shard, [change])
       else if (ofShard.at(-1)?.position !== change.position) ofShard.push(change)
@@ -83,10 +80,6 @@ export function groupUsage(
 
 export function limitsOf({changes}: Pick<UsageGroup, 'changes'>): string[] {
   return [...new Set([...changes.values()].flat().flatMap(({consumedMilli}) => [...consumedMilli.keys()]))]
-}
-
-function inStreamOrder(changes: readonly BucketChange[]): BucketChange[] {
-  return changes.toSorted((a, b) => (a.position < b.position ? -1 : a.position > b.position ? 1 : 0))
 }
 
 /**

@@ -29,6 +29,9 @@ const MOST_KNOWN = 100_000
 /** Time until another process may take an entry: longer than a turn and the wait for the next one. */
 const LEASE_MS = 180_000
 
+/** After its end, an unswept window is forgotten. */
+const FORGOTTEN_SECONDS = 40 * 86_400
+
 const names = attributes.rollupAgenda
 
 /** Windows to roll up once they are over, shared by all processes: one small record per resource and window. */
@@ -45,7 +48,8 @@ export class Agenda {
   async enter(entry: ResourceWindow): Promise<void> {
     const id = keyId(keyOf(entry))
     if (this.#entered.has(id)) return
-    const e = new ExpressionBuilder().setIfMissing(names.expiresAt, n(forgottenAt(entry.window, entry.start)))
+    const forgottenAt = Math.floor(windowEndMs(entry.window, entry.start) / 1000) + FORGOTTEN_SECONDS
+    const e = new ExpressionBuilder().setIfMissing(names.expiresAt, n(forgottenAt))
     await this.#update(entry, e)
     if (this.#entered.size >= MOST_KNOWN) this.#entered.clear()
     this.#entered.add(id)
@@ -170,8 +174,3 @@ function lastSwept(window: CoarseWindow, nowMs: number): string {
 }
 
 export const startWithin = (window: Window, start: string): string => windowStart(window, Date.parse(start))
-
-/** Epoch seconds at which an unswept window is forgotten. */
-function forgottenAt(window: CoarseWindow, start: string): number {
-  return Math.floor(windowEndMs(window, start) / 1000) + 40 * 86_400
-}

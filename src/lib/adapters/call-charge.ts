@@ -135,13 +135,16 @@ export function createCallGuard<Call>(
     callAmounts(usage, 0, provider?.limits ?? {}, provider?.weights ?? weights)
   const sharedGuard =
     provider &&
-    createGuard<ChargedCall, string>(limiter, {
-      ...rules,
-      entity: () => provider.entity,
-      resource: call => provider.resource ?? call.resource,
-      consume: call => reservable(providerAmounts(usageOf(call.estimate))),
-      caller: ({lease}) => lease && {entity: lease.entity, resource: lease.resource},
-    })
+    createGuard<ChargedCall, string>(
+      limiter,
+      {
+        ...rules,
+        entity: () => provider.entity,
+        resource: call => provider.resource ?? call.resource,
+        consume: call => reservable(providerAmounts(usageOf(call.estimate))),
+      },
+      ({lease}) => lease && {entity: lease.entity, resource: lease.resource},
+    )
   const reporter =
     provider && limiter.reportProviderLimits && new ProviderReporter(limiter as ReportingLimiter, provider.limits)
   const costs = pricing(price, onUnknownPrice)

@@ -44,8 +44,6 @@ export interface GuardOptions<Request, Name extends string = string> extends Dec
   readonly resource: string | ((request: Request) => string | Promise<string>)
   /** Whole tokens per limit, such as `{rpm: 1}`. */
   readonly consume: Consumption<Name> | ((request: Request) => Consumption<Name> | Promise<Consumption<Name>>)
-  /** @internal The bucket of the caller, if `entity` is a provider account. */
-  readonly caller?: (request: Request) => BucketName | undefined
   /** Returns true for requests that are not limited. */
   readonly skip?: (request: Request) => boolean | Promise<boolean>
   /** Whether a response with this status is free: refunds everything that the lease still holds. */
@@ -82,8 +80,10 @@ export interface RefusedRequest {
 export function createGuard<Request, Name extends string>(
   limiter: GuardLimiter<Name>,
   options: GuardOptions<Request, Name>,
+  /** The bucket of the caller, if `entity` is a provider account. */
+  caller?: (request: Request) => BucketName | undefined,
 ): (request: Request, signal?: AbortSignal, waitMs?: number) => Promise<GuardOutcome> {
-  const {entity, resource, consume, caller, skip, enforce, onUnavailable, settle, refundIf} = options
+  const {entity, resource, consume, skip, enforce, onUnavailable, settle, refundIf} = options
   return async (request, signal, waitMs = options.waitMs) => {
     if (await skip?.(request)) return {kind: 'skipped'}
     const charged = chargedEntity(await entity(request))

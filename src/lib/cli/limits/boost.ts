@@ -21,7 +21,7 @@ export function boostListing(
       {name: 'limit', value: ({limit}) => limit.name},
       {name: 'now', value: ({limit}) => (limit.boost?.isEnded ? 'ended' : plainRate(boostedOf(limit) ?? limit))},
       {name: 'until', header: 'UNTIL', fit: 'whole', value: ({limit}) => formatMinute(limit.boost?.untilMs ?? 0)},
-      {name: 'then', value: boost => afterBoost(boost.limit, next.get(boost))},
+      {name: 'then', fit: 'whole', value: boost => afterBoost(boost.limit, next.get(boost))},
       {name: 'by', fit: 'spare', value: ({by}) => by},
       {name: 'since', value: ({since}) => since, isExtra: true},
     ],

@@ -221,6 +221,26 @@ it('reserves the dearest kind of tokens', () => {
   expect(pricing({claude: {...price, mediaInput: 9}}).reserve({}, 'claude', {input: 100, output: 10})).toBe(900 + 400)
 })
 
+it.each([
+  ['the body', {body: {service_tier: 'priority'}}],
+  ['options of the AI SDK', {params: {providerOptions: {openai: {serviceTier: 'priority'}}}}],
+])('charges the prices of the tier that %s asks for', async (_, call) => {
+  const {models} = await load({
+    'gpt-5': {
+      input_cost_per_token: 1.25e-6,
+      output_cost_per_token: 1e-5,
+      cache_read_input_token_cost: 1.25e-7,
+      input_cost_per_token_priority: 2.5e-6,
+      output_cost_per_token_priority: 2e-5,
+    },
+  })
+  expect(models['gpt-5']?.priority).toEqual({input: 2.5, output: 20, cachedInput: 0.125})
+  expect(pricing(models).of(call, 'gpt-5', USAGE)).toBe(2500 + 2000)
+  expect(pricing(models).reserve(call, 'gpt-5', {input: 1000, output: 100})).toBe(2500 + 2000)
+  expect(pricing(models).of({body: {service_tier: 'default'}}, 'gpt-5', USAGE)).toBe(1250 + 1000)
+  expect(highest(Object.values(models))).toMatchObject({input: 2.5, output: 20})
+})
+
 it('takes a function that returns units of the currency; invalid amounts are unknown', () => {
   expect(pricing(({output}) => output / 1000).of({}, 'any', USAGE)).toBe(100_000)
   for (const cost of [undefined, Number.NaN, -1, Number.POSITIVE_INFINITY])

@@ -1,4 +1,4 @@
-import {type ModelUsage, type TokenEstimate, usageOf} from './model-usage.js'
+import {type ModelUsage, recordOf, type TokenEstimate, usageOf} from './model-usage.js'
 import {warningOnce} from './problem.js'
 
 /** Prices in units of a currency, such as dollars, per million tokens. */
@@ -23,6 +23,8 @@ export interface ModelPrice extends TokenPrices {
   readonly perRequest?: number
   /** Prices of calls with more input than `tokens`. */
   readonly above?: TokenPrices & {readonly tokens: number}
+  /** Prices of calls that ask OpenAI for `service_tier: 'priority'`. @default the other prices */
+  readonly priority?: TokenPrices
 }
 
 /** Prices by model. */
@@ -30,7 +32,7 @@ export type PriceTable = Readonly<Record<string, ModelPrice>>
 
 /** The highest of each price. */
 export function highest(prices: readonly ModelPrice[]): ModelPrice {
-  const flat = prices.flatMap(price => [price, ...(price.above ? [price.above] : [])])
+  const flat = prices.flatMap(({above, priority, ...price}) => [price, above ?? price, priority ?? price])
   const most = (of: (price: ModelPrice) => number) => flat.reduce((max, price) => Math.max(max, of(price)), 0)
   return {
     input: most(({input}) => input),
@@ -101,7 +103,8 @@ export function pricing<Call>(
       return units !== undefined && units >= 0 && Number.isFinite(units) ? wholeMillionths(units * MILLION) : undefined
     }
     const known = model !== undefined && Object.hasOwn(price, model) ? price[model] : dearest
-    return known && costOf(known, usage)
+    if (!known?.priority || !isPriority(call)) return known && costOf(known, usage)
+    return Math.max(costOf(known, usage), costOf({...known, ...known.priority}, usage))
   }
   const reserve: Pricing<Call>['reserve'] = (call, model, {input, output}) => {
     const written = {input: 0, cachedInput: 0, cacheWrite: input, output, hourCacheWrite: input, mediaOutput: output}
@@ -120,6 +123,13 @@ export function pricing<Call>(
       }
     },
   }
+}
+
+/** Clients choose their tier. OpenAI may ignore it, and then bills less. */
+function isPriority(call: unknown): boolean {
+  const {body, params} = recordOf(call)
+  const {openai} = recordOf(recordOf(params).providerOptions)
+  return recordOf(body).service_tier === 'priority' || recordOf(openai).serviceTier === 'priority'
 }
 
 const warnPrice = warningOnce('ZAEL_PRICE', 'The price of a call failed, so the reserved cost is charged')

@@ -75,7 +75,14 @@ function ofLiteLlm(fields: Json): ModelPrice | undefined {
     const tokens = Array.isArray(tier.range) ? Number(tier.range[0]) : 0
     above.push({tokens, ...perMillion({...fields, ...tier}, '', prices)})
   }
-  return {...prices, ...(isPrice(perRequest) && {perRequest}), ...longInput(above as LongInput[])}
+  const hasPriority = isPrice(fields.input_cost_per_token_priority)
+  const priority = hasPriority ? perMillion(fields, '_priority', prices) : undefined
+  return {
+    ...prices,
+    ...(isPrice(perRequest) && {perRequest}),
+    ...(priority && {priority}),
+    ...longInput(above as LongInput[]),
+  }
 }
 
 type LongInput = NonNullable<ModelPrice['above']>

@@ -55,12 +55,12 @@ const PLAN: ColumnPlan<OverviewKey, ColumnRule<OverviewKey> & Pick<OverviewColum
     {key: 'gauge', title: 'LEVEL', least: 8},
     {key: 'level', title: 'LEFT/CAP', sort: 'left', least: LEVEL_WIDTH},
     {key: 'limit', title: 'LIMIT', least: 5},
-    {key: 'rate', title: 'USED/S', sort: 'rate', least: SHORT_NUMBER_WIDTH + 1, from: NORMAL},
-    {key: 'refused', title: 'REFUSED/S', sort: 'refused', least: REFUSED_WIDTH},
+    {key: 'rate', title: 'USED/S', sort: 'rate', least: SHORT_NUMBER_WIDTH + 1, from: NORMAL, align: 'right'},
+    {key: 'refused', title: 'REFUSED/S', sort: 'refused', least: REFUSED_WIDTH, align: 'right'},
     {key: 'history', title: 'IN USE', least: 12, from: WIDE},
-    {key: 'shards', title: 'SHARDS', sort: 'shards', least: 7, from: NORMAL},
-    {key: 'pressure', title: 'WRITES', sort: 'pressure', least: 7, from: WIDE},
-    {key: 'eta', title: 'UNTIL', sort: 'empty', least: ETA_WIDTH},
+    {key: 'shards', title: 'SHARDS', sort: 'shards', least: 7, from: NORMAL, align: 'right'},
+    {key: 'pressure', title: 'WRITES', sort: 'pressure', least: 7, from: WIDE, align: 'right'},
+    {key: 'eta', title: 'UNTIL', sort: 'empty', least: ETA_WIDTH, align: 'right'},
   ],
   importance: [
     'entity',
@@ -124,24 +124,17 @@ function overviewTitles({state, settings, ranking}: Frame, columns: readonly Ove
   const {sort, reversed} = state.selection
   const isAscending = DESCENDING.has(sort) === reversed
   const titles = columns.map(column => {
-    if (column.sort !== sort) return fitTitle(column, column.title, glyphs)
+    if (column.sort !== sort) return fitted(column.title, column, glyphs)
     const arrow = isAscending ? glyphs.ascending : glyphs.descending
     const room = column.width - arrow.length
     const title = sort === 'rate' ? rateTitle(column, ranking.rateLimit, room, glyphs) : column.title
-    return fitTitle(column, shortened(title, room, '') + arrow, glyphs)
+    return fitted(shortened(title, room, '') + arrow, column, glyphs)
   })
   return [seg(`   ${titles.join(' ')}`, 'dim')]
 }
 
 function rateTitle({title}: OverviewColumn, limit: string | undefined, room: number, {ellipsis}: GlyphSet): string {
   return limit === undefined ? title : `${shortened(limit, room - 2, ellipsis)}/S`
-}
-
-const ALIGNED_RIGHT: ReadonlySet<OverviewKey> = new Set(['rate', 'refused', 'shards', 'pressure', 'eta'])
-
-function fitTitle({key, width}: OverviewColumn, title: string, {ellipsis}: GlyphSet): string {
-  const isRight = ALIGNED_RIGHT.has(key)
-  return cell(title, width, ellipsis, isRight ? 'right' : 'left')
 }
 
 export function Overview({frame}: {readonly frame: Frame}) {
@@ -309,14 +302,17 @@ export function untilText({emptyInMs, fullInMs, status}: Row, glyphs: GlyphSet):
 export interface PanelColumn<K extends string> {
   readonly key: K
   readonly title: string
+  readonly align?: 'right'
   readonly width: number
 }
 
-export interface ColumnRule<K extends string> {
-  readonly key: K
-  readonly title: string
+export interface ColumnRule<K extends string> extends Omit<PanelColumn<K>, 'width'> {
   readonly least: number
   readonly from?: number
+}
+
+export function fitted(text: string, {align, width}: PanelColumn<string>, {ellipsis}: GlyphSet): string {
+  return cell(text, width, ellipsis, align)
 }
 
 export interface ColumnPlan<K extends string, R extends ColumnRule<K> = ColumnRule<K>> {

@@ -5,8 +5,16 @@ import type {LimitLevel} from '../../repository/buckets/view.js'
 import type {ResourceRow} from '../model/model.js'
 import type {Frame} from './frame.js'
 import type {GlyphSet} from './glyphs.js'
-import {cell, type Line, type Segment, seg, shortened, type Tone} from './line.js'
-import {type ColumnPlan, fitColumns, LEVEL_WIDTH, levelText, type PanelColumn, REFUSED_WIDTH} from './overview-panel.js'
+import {type Line, type Segment, seg, shortened, type Tone} from './line.js'
+import {
+  type ColumnPlan,
+  fitColumns,
+  fitted,
+  LEVEL_WIDTH,
+  levelText,
+  type PanelColumn,
+  REFUSED_WIDTH,
+} from './overview-panel.js'
 import {ScreenLine, ScreenLines} from './screen-line.js'
 
 type Units = Frame['data']['units']
@@ -21,14 +29,14 @@ const TOP_WIDTH = 20
 const PLAN: ColumnPlan<ResourceKey> = {
   rules: [
     {key: 'resource', title: 'RESOURCE', least: 10},
-    {key: 'entities', title: 'ENTITIES', least: 8},
+    {key: 'entities', title: 'ENTITIES', least: 8, align: 'right'},
     {key: 'gauge', title: 'LEVEL', least: 8},
     {key: 'level', title: 'LEFT/CAP', least: LEVEL_WIDTH},
     {key: 'limit', title: 'LIMIT', least: 5},
-    {key: 'rate', title: 'USED/S', least: SHORT_NUMBER_WIDTH + 1},
-    {key: 'refused', title: 'REFUSED/S', least: REFUSED_WIDTH},
-    {key: 'over', title: 'OVER', least: MARK_WIDTH},
-    {key: 'near', title: 'NEAR', least: MARK_WIDTH},
+    {key: 'rate', title: 'USED/S', least: SHORT_NUMBER_WIDTH + 1, align: 'right'},
+    {key: 'refused', title: 'REFUSED/S', least: REFUSED_WIDTH, align: 'right'},
+    {key: 'over', title: 'OVER', least: MARK_WIDTH, align: 'right'},
+    {key: 'near', title: 'NEAR', least: MARK_WIDTH, align: 'right'},
     {key: 'top', title: 'MOST USED BY', least: TOP_WIDTH},
   ],
   importance: ['resource', 'level', 'over', 'near', 'rate', 'limit', 'top', 'refused', 'gauge', 'entities'],
@@ -47,8 +55,6 @@ const PLAN: ColumnPlan<ResourceKey> = {
 }
 
 export const resourceColumns = (screenWidth: number): PanelColumn<ResourceKey>[] => fitColumns(PLAN, screenWidth)
-
-const ALIGNED_RIGHT: ReadonlySet<ResourceKey> = new Set(['entities', 'rate', 'refused', 'over', 'near'])
 
 export function Resources({frame}: {readonly frame: Frame}) {
   return (
@@ -108,10 +114,6 @@ function cellOf(
     case 'top':
       return text(topText(row.top, units, width, glyphs))
   }
-}
-
-function fitted(text: string, {key, width}: PanelColumn<ResourceKey>, {ellipsis}: GlyphSet): string {
-  return cell(text, width, ellipsis, ALIGNED_RIGHT.has(key) ? 'right' : 'left')
 }
 
 /** As many consumers as fit; at least the first one's rate, with as much of its name as fits. */

@@ -1,7 +1,7 @@
 import {wrapped, wrappedCommand} from '../../core/text/wrap.js'
 import type {ActionKind, OpenAction} from '../state/actions.js'
 import type {Frame} from './frame.js'
-import {type Line, seg, type Tone} from './line.js'
+import {type Line, linesOf, seg, type Tone} from './line.js'
 
 const TITLES: Readonly<Record<ActionKind, string>> = {
   reset: 'Reset',
@@ -60,14 +60,16 @@ function editorLines({input, outcome}: OpenAction, columns: number): Line[] {
     // A character, because a terminal without colours has no other way to show the cursor.
     [seg(`> ${before}`, 'strong'), seg('_', 'near'), seg(after, 'strong')],
     [],
-    ...outcome.flatMap(line => wrapped(line, columns)).map((line): Line => [seg(line, 'over')]),
+    ...linesOf(
+      outcome.flatMap(line => wrapped(line, columns)),
+      'over',
+    ),
     ...(outcome.length > 0 ? [[]] : []),
-    ...wrapped(
-      'Several limits: rpm=100/min tpm=200k/min. The end: --for 90m, --for 24h or --until 2026-12-01T14:30.',
-      columns,
-    ).map((line): Line => [seg(line, 'dim')]),
+    ...linesOf(wrapped(EXAMPLES, columns), 'dim'),
   ]
 }
+
+const EXAMPLES = 'Several limits: rpm=100/min tpm=200k/min. The end: --for 90m, --for 24h or --until 2026-12-01T14:30.'
 
 function outcomeLines(frame: Frame, action: OpenAction): Line[] {
   const {outcome, isFailed, question} = action
@@ -81,11 +83,13 @@ function outcomeLines(frame: Frame, action: OpenAction): Line[] {
 }
 
 /** Command texts always contain `→`. */
-function textLines({settings, size}: Frame, lines: readonly string[], tone: Tone = 'plain'): Line[] {
-  return lines
-    .flatMap(line => wrapped(line.replaceAll('→', settings.glyphs.becomes), size.columns))
-    .map((line): Line => [seg(line, tone)])
+function textLines({settings, size}: Frame, lines: readonly string[], tone?: Tone): Line[] {
+  const texts = lines.map(line => line.replaceAll('→', settings.glyphs.becomes))
+  return linesOf(
+    texts.flatMap(text => wrapped(text, size.columns)),
+    tone,
+  )
 }
 
 const commandLines = ({question}: OpenAction, columns: number): Line[] =>
-  wrappedCommand(question?.command ?? [], columns).map((line): Line => [seg(line)])
+  linesOf(wrappedCommand(question?.command ?? [], columns))

@@ -9,9 +9,9 @@ import {
 import type {WatchData} from '../model/model.js'
 import {filterProblem} from '../model/rank.js'
 import {type ActionMode, isActionMode} from '../state/actions.js'
-import {TABS} from '../state/screen-state.js'
+import {type ScreenState, TABS} from '../state/screen-state.js'
 import {type Frame, listIds} from './frame.js'
-import {joinPieces, type Line, seg, withRightEnd} from './line.js'
+import {joinPieces, type Line, linesOf, seg, withRightEnd} from './line.js'
 import {ScreenLine} from './screen-line.js'
 
 export function Footer({frame}: {readonly frame: Frame}) {
@@ -80,7 +80,7 @@ function statusLine(frame: Frame): Line {
     pauseOf(frame),
     state.note === undefined ? [] : [seg(state.note, 'strong')],
   ].filter(piece => piece.length > 0)
-  return joinPieces(messages.length > 0 ? messages : hints(frame), ` ${settings.glyphs.dot} `)
+  return joinPieces(messages.length > 0 ? messages : linesOf(hints(state), 'dim'), ` ${settings.glyphs.dot} `)
 }
 
 function problemOf({data, nowMs, settings}: Frame): Line {
@@ -107,22 +107,18 @@ function pauseOf({state, levelsAtMs, nowMs, settings}: Frame): Line {
   ]
 }
 
-function hints({state}: Frame): Line[] {
-  const {mode, tab, selection} = state
-  const hint = (text: string): Line => [seg(text, 'dim')]
-  if (isActionMode(mode)) return ACTION_HINTS[mode].map(hint)
-  if (mode === 'help') return [hint('esc back'), hint('q quit')]
-  if (mode === 'filter')
-    return [hint('enter keep'), hint('esc drop'), hint('!text inverts'), hint('status:over'), hint('resource:NAME')]
-  const actions = state.canAct ? [hint('R reset'), hint('B boost'), hint('X block')] : []
-  if (mode === 'why') return [hint('esc back'), hint('q quit'), ...actions, hint('? help'), hint('r refresh')]
-  if (mode === 'detail')
-    return [hint('esc back'), hint('q quit'), ...actions, hint('y why'), hint('? help'), hint('r refresh')]
+function hints({mode, tab, selection, canAct}: ScreenState): readonly string[] {
+  if (isActionMode(mode)) return ACTION_HINTS[mode]
+  if (mode === 'help') return ['esc back', 'q quit']
+  if (mode === 'filter') return ['enter keep', 'esc drop', '!text inverts', 'status:over', 'resource:NAME']
+  const actions = canAct ? ['R reset', 'B boost', 'X block'] : []
+  if (mode === 'why') return ['esc back', 'q quit', ...actions, '? help', 'r refresh']
+  if (mode === 'detail') return ['esc back', 'q quit', ...actions, 'y why', '? help', 'r refresh']
   const next = TABS[(TABS.indexOf(tab) + 1) % TABS.length]
-  const inOverview = tab === 'overview' ? [...actions, hint('/ filter'), hint(`s sort: ${selection.sort}`)] : []
-  const why = tab === 'overview' ? [hint('y why')] : []
-  const drill = tab === 'health' ? [] : [hint('enter drill in'), ...why]
-  return [hint('? help'), hint('q quit'), ...inOverview, ...drill, hint(`tab ${next}`), hint('p pause')]
+  const isOverview = tab === 'overview'
+  const inOverview = isOverview ? [...actions, '/ filter', `s sort: ${selection.sort}`] : []
+  const drill = tab === 'health' ? [] : ['enter drill in', ...(isOverview ? ['y why'] : [])]
+  return ['? help', 'q quit', ...inOverview, ...drill, `tab ${next}`, 'p pause']
 }
 
 const ACTION_HINTS: Readonly<Record<ActionMode, readonly string[]>> = {

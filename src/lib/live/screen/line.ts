@@ -15,6 +15,8 @@ export type Line = readonly Segment[]
 /** Stored text may contain anything; this escapes its control characters. */
 export const seg = (text: string, tone: Tone = 'plain'): Segment => ({text: shownText(text), tone})
 
+export const linesOf = (texts: readonly string[], tone?: Tone): Line[] => texts.map(text => [seg(text, tone)])
+
 export function cell(stored: string, width: number, ellipsis: string, align: 'left' | 'right' = 'left'): string {
   const text = shownText(stored)
   const spare = width - textWidth(text)

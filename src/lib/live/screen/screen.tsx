@@ -11,7 +11,7 @@ import {Footer} from './footer-panel.js'
 import {type Frame, isTooSmall, listIds, MIN_SIZE} from './frame.js'
 import {Header} from './header-panel.js'
 import {helpLines} from './help-panel.js'
-import {cell, type Line, type Palette, seg} from './line.js'
+import {cell, type Line, linesOf, type Palette, seg} from './line.js'
 import {Overview, TONE_OF_STATUS} from './overview-panel.js'
 import {Resources} from './resources-panel.js'
 import {CanvasContext, ScreenLine, ScreenLines} from './screen-line.js'
@@ -126,7 +126,7 @@ function explanationLines({state, data, nowMs, settings, size}: Frame): Line[] {
   return [
     [title, age],
     [],
-    ...wrapped(verdict, size.columns).map((text): Line => [seg(text, 'strong')]),
-    ...rest.flatMap(line => wrapped(line, size.columns)).map((text): Line => [seg(text)]),
+    ...linesOf(wrapped(verdict, size.columns), 'strong'),
+    ...linesOf(rest.flatMap(line => wrapped(line, size.columns))),
   ]
 }

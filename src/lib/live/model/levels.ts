@@ -1,8 +1,9 @@
-import {type BucketLimit, hasKinds} from '../../core/buckets/bucket.js'
+import {hasKinds} from '../../core/buckets/bucket.js'
 import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
 import {type Balance, type Rate, refill, retryAfterMs, shareOfRate} from '../../core/token-math.js'
 import type {ShardedBucket} from '../../repository/buckets/buckets.js'
 import {type LimitLevel, viewBucket} from '../../repository/buckets/view.js'
+import type {BucketRecord} from '../../schema/bucket-record.js'
 
 type VisitLevel = (
   name: string,
@@ -68,8 +69,12 @@ export function visitLevels(bucket: ShardedBucket, nowMs: number, visit: VisitLe
 /** Quotas and schedules need the calendar, so `viewBucket` computes them. */
 function isPlain(bucket: ShardedBucket): boolean {
   if (sharesOfBucket.has(bucket)) return true
-  return bucket.shards.every(shard => shard.kind === 'ghost' || !hasKinds(shard.record.state))
+  return recordsOf(bucket).every(({state}) => !hasKinds(state))
 }
+
+/** Of shards that exist; of a ghost, only refunds remain. */
+export const recordsOf = ({shards}: ShardedBucket): BucketRecord[] =>
+  shards.flatMap(shard => (shard.kind === 'bucket' ? [shard.record] : []))
 
 /** Equal to `refill`, but several times as fast as with bigints. */
 function tokensAt(
@@ -92,15 +97,14 @@ function sharesOf(bucket: ShardedBucket): Shares {
   const known = sharesOfBucket.get(bucket)
   if (known) return known
   const byName = new Map<string, {limit: Rate & Balance; refilledAtMs: number}[]>()
-  for (const stored of bucket.shards) {
-    if (stored.kind === 'ghost') continue
-    const {state, shard, shardCount} = stored.record
+  for (const {state, shard, shardCount} of recordsOf(bucket)) {
     for (const [name, limit] of state.limits) {
       if (name === WRITE_PRESSURE_LIMIT) continue
-      const share = {limit: shareOf(name, limit, shard, shardCount), refilledAtMs: state.refilledAtMs}
-      const same = byName.get(name)
-      if (same) same.push(share)
-      else byName.set(name, [share])
+      const share = {
+        limit: {...limit, ...shareOfRate(name, limit, shard, shardCount)},
+        refilledAtMs: state.refilledAtMs,
+      }
+      byName.set(name, [...(byName.get(name) ?? []), share])
     }
   }
   const sorted = [...byName].sort(([a], [b]) => (a < b ? -1 : 1))
@@ -114,10 +118,6 @@ function sharesOf(bucket: ShardedBucket): Shares {
   }
   sharesOfBucket.set(bucket, found)
   return found
-}
-
-function shareOf(name: string, limit: BucketLimit, shard: number, shardCount: number): Rate & Balance {
-  return {...limit, ...shareOfRate(name, limit, shard, shardCount)}
 }
 
 function numbersOf(limit: Rate & Balance, refilledAtMs: number): number[] {
@@ -138,10 +138,7 @@ function isExact(limit: Rate & Balance): boolean {
 
 function shapeOf(limits: ReadonlyArray<readonly [name: string, count: number]>): Shape {
   const key = limits.flat().join('#')
-  let shape = shapes.get(key)
-  if (!shape) {
-    shape = {names: limits.map(([name]) => name), counts: limits.map(([, count]) => count)}
-    shapes.set(key, shape)
-  }
+  const shape = shapes.get(key) ?? {names: limits.map(([name]) => name), counts: limits.map(([, count]) => count)}
+  shapes.set(key, shape)
   return shape
 }

@@ -9,6 +9,7 @@ import {readLimitUnits, type UnitsByLimit, withUnits} from '../../repository/lim
 import {Audit} from '../../repository/table/audit.js'
 import {type NamespaceTable, untilAborted} from '../../repository/table/table.js'
 import {Usage} from '../../repository/usage/usage.js'
+import {recordsOf} from '../model/levels.js'
 import {type Detail, type Reading, USAGE_HOURS} from '../model/model.js'
 import {bucketId, nextReading} from './reading.js'
 
@@ -52,7 +53,7 @@ export async function loadDetail(source: DetailSource, reading: Reading, signal:
 }
 
 async function loadParent({table, known}: DetailSource, {bucket}: Reading): Promise<Reading | undefined> {
-  const [parent] = bucket.shards.flatMap(shard => (shard.kind === 'bucket' ? (shard.record.parent ?? []) : []))
+  const [parent] = recordsOf(bucket).flatMap(record => record.parent ?? [])
   if (parent === undefined) return undefined
   const found = await new Buckets(table).find(parent, bucket.resource)
   return found && nextReading(known(bucketId(found)), found, table.clock())

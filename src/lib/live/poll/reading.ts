@@ -5,6 +5,7 @@ import {addressOf, type ShardedBucket} from '../../repository/buckets/buckets.js
 import {averageRequest} from '../../repository/buckets/view.js'
 import {type BucketRecord, type Residue, type StoredBucket, WRITE_PRESSURE_RATE} from '../../schema/bucket-record.js'
 import {writeUnitsOf} from '../../schema/item-size.js'
+import {recordsOf} from '../model/levels.js'
 import {type Reading, SAMPLES} from '../model/model.js'
 import {nextRequestCounts} from '../model/request-counts.js'
 import {worstLimitAt} from '../model/status.js'
@@ -64,7 +65,8 @@ export function nextReading(
     requests,
     typical,
     bypassUntilMs,
-    isDisabled: isSwitchedOff(current),
+    // All shards have the same switch.
+    isDisabled: recordsOf(current)[0]?.isDisabled === true,
     countedFrom,
     chargedTo: chargedTo(bucket),
     writePressure,
@@ -74,29 +76,22 @@ export function nextReading(
   }
 }
 
-/** All shards have the same switch. */
-function isSwitchedOff({shards}: ShardedBucket): boolean {
-  const first = shards.find(shard => shard.kind === 'bucket')
-  return first?.kind === 'bucket' && first.record.isDisabled === true
-}
-
-function bypassEnd({shards}: ShardedBucket): number | undefined {
-  const ends = shards.flatMap(shard => (shard.kind === 'bucket' ? (shard.record.bypassUntilMs ?? []) : []))
+function bypassEnd(bucket: ShardedBucket): number | undefined {
+  const ends = recordsOf(bucket).flatMap(({bypassUntilMs}) => bypassUntilMs ?? [])
   return ends.length === 0 ? undefined : Math.max(...ends)
 }
 
-function chargedTo({resource, shards}: ShardedBucket): string | undefined {
-  const [first] = shards.flatMap(shard => (shard.kind === 'bucket' ? [shard.record] : []))
+function chargedTo(bucket: ShardedBucket): string | undefined {
+  const [first] = recordsOf(bucket)
   if (!first?.cascade || first.parent === undefined) return undefined
-  const id = bucketId({entity: first.parent, resource})
+  const id = bucketId({entity: first.parent, resource: bucket.resource})
   return once(parentIds, id, id)
 }
 
 type Records = ReadonlyMap<number, BucketRecord>
 
-function recordsByShard({shards}: ShardedBucket): Records {
-  return new Map(shards.flatMap(shard => (shard.kind === 'bucket' ? [[shard.record.shard, shard.record]] : [])))
-}
+const recordsByShard = (bucket: ShardedBucket): Records =>
+  new Map(recordsOf(bucket).map(record => [record.shard, record]))
 
 /** Every write raises the write counter; a re-created item has a later refill time. A lower counter alone is stale. */
 function newer(before: Records, current: StoredBucket): StoredBucket {

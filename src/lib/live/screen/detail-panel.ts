@@ -10,6 +10,7 @@ import {
 } from '../../core/text/text.js'
 import {textStart, textWidth} from '../../core/text/text-width.js'
 import {type LimitLevel, type ShardLevels, switchWord} from '../../repository/buckets/view.js'
+import {recordsOf} from '../model/levels.js'
 import {type Detail, type Reading, type Row, USAGE_HOURS, type WatchData} from '../model/model.js'
 import {isByOther, REFUSED_BY, rowAt} from '../model/status.js'
 import type {Frame} from './frame.js'
@@ -94,11 +95,14 @@ function textParts(text: string, width: number): string[] {
   return start === text || start === '' ? [text] : [start, ...textParts(text.slice(start.length), width)]
 }
 
-interface LimitSpace {
-  readonly nameWidth: number
-  readonly gaugeWidth: number
+interface Drawn {
   readonly glyphs: GlyphSet
   readonly units: Detail['units']
+}
+
+interface LimitSpace extends Drawn {
+  readonly nameWidth: number
+  readonly gaugeWidth: number
 }
 
 function limitLines({view: {limits}}: Row, reading: Reading, levelsAtMs: number, space: LimitSpace): Line[] {
@@ -130,12 +134,7 @@ function levelPieces({name, level, capacity, debt, soft}: LimitLevel, space: Lim
   ]
 }
 
-function parentLines(
-  {parent}: Detail,
-  atMs: number,
-  columns: number,
-  drawn: Pick<LimitSpace, 'glyphs' | 'units'>,
-): Line[] {
+function parentLines({parent}: Detail, atMs: number, columns: number, drawn: Drawn): Line[] {
   if (!parent) return []
   const {entity, view} = rowAt(parent, atMs)
   const space = {...limitWidths(view.limits, columns), ...drawn}
@@ -218,12 +217,12 @@ function shardLines(
   shards: readonly ShardLevels[],
   writePressures: Reading['writePressures'],
   columns: number,
-  space: Pick<LimitSpace, 'glyphs' | 'units'>,
+  drawn: Drawn,
 ): Line[] {
   return shards.flatMap(view => {
     const number = `${formatCount(view.shard).padStart(INDENT - 1)} `
     if (view.isGhost) return [[seg(`${number}left over from a refund to a deleted shard`, 'dim')]]
-    const pieces = shardPieces(view, writePressures.get(view.shard), space)
+    const pieces = shardPieces(view, writePressures.get(view.shard), drawn)
     return wrapPieces(pieces, columns - INDENT, GAP).map((line, at) => [
       seg(at === 0 ? number : ' '.repeat(INDENT)),
       ...line,
@@ -231,16 +230,12 @@ function shardLines(
   })
 }
 
-function shardPieces(
-  {limits, incomplete}: ShardLevels,
-  pressure: number | undefined,
-  space: Pick<LimitSpace, 'glyphs' | 'units'>,
-): Line[] {
+function shardPieces({limits, incomplete}: ShardLevels, pressure: number | undefined, drawn: Drawn): Line[] {
   const tightestFirst = limits.toSorted((a, b) => fractionLeft(a) - fractionLeft(b))
   return [
-    ...tightestFirst.map(limit => shardLevel(limit, space)),
+    ...tightestFirst.map(limit => shardLevel(limit, drawn)),
     incomplete.length === 0 ? [] : [seg(`without parameters: ${incomplete.join(', ')}`, 'near')],
-    [seg(`writes ${pressure === undefined ? space.glyphs.dash : formatShortPercent(pressure)}`, 'dim')],
+    [seg(`writes ${pressure === undefined ? drawn.glyphs.dash : formatShortPercent(pressure)}`, 'dim')],
   ]
 }
 
@@ -248,10 +243,7 @@ const fractionLeft = ({level, capacity}: LimitLevel): number => (capacity > 0 ? 
 
 const levelTone = (level: number, soft: true | undefined) => (level >= 1 ? 'ok' : soft ? 'near' : 'over')
 
-function shardLevel(
-  {name, level, capacity, soft}: LimitLevel,
-  {glyphs, units}: Pick<LimitSpace, 'glyphs' | 'units'>,
-): Line {
+function shardLevel({name, level, capacity, soft}: LimitLevel, {glyphs, units}: Drawn): Line {
   const unit = units.get(name)
   const left = amountText(level, unit, tokens => formatShortNumber(tokens, 'down'))
   return [
@@ -282,13 +274,9 @@ export function drainOf({readings}: Pick<WatchData, 'readings'>, parentId: strin
 }
 
 function consumedOf({bucket}: Reading, limit: string): number {
-  const consumed = bucket.shards.map(shard =>
-    shard.kind === 'bucket' ? Number(shard.record.state.limits.get(limit)?.consumedMilli ?? 0n) : 0,
-  )
-  return Math.max(
-    0,
-    consumed.reduce((sum, each) => sum + each, 0),
-  )
+  const consumed = recordsOf(bucket).map(({state}) => Number(state.limits.get(limit)?.consumedMilli ?? 0n))
+  const sum = consumed.reduce((total, each) => total + each, 0)
+  return Math.max(0, sum)
 }
 
 const HOUR_MS = 3_600_000

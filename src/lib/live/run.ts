@@ -34,8 +34,7 @@ export async function runWatch(stack: StackContext, request: WatchRequest, surfa
   if (surface.canAct && !canDraw(surface)) throw actionsUnavailable()
   keepHeapSmall()
   const startedAt = performance.now()
-  const place = {ourVersion: surface.ourVersion, where: typedFlags(surface.settings)}
-  const watch = await withinTime(request.forMs, signal => startWatch(stack, request, place, signal))
+  const watch = await withinTime(request.forMs, signal => startWatch(stack, request, surface, signal))
   const rest = {...request, forMs: request.forMs && Math.max(0, request.forMs - (performance.now() - startedAt))}
   try {
     return await (canDraw(surface) ? draw(stack, watch, rest, surface) : print(watch, rest, surface))
@@ -89,14 +88,15 @@ function print(watch: Watch, {selection, forMs}: WatchRequest, {top, isJson}: Wa
 async function startWatch(
   stack: StackContext,
   {scope, intervalMs}: WatchRequest,
-  {ourVersion, where}: {readonly ourVersion: string; readonly where: string},
+  {ourVersion, settings}: WatchSurface,
   signal: AbortSignal,
 ): Promise<Watch> {
   const repository = await stack.namespace()
   signal.throwIfAborted()
   const {table} = stack
   const health = healthSource(stack, ourVersion)
-  const watch = openWatch({repository, table, scope, intervalMs, health, why: whySource(repository, table, where)})
+  const why = whySource(repository, table, typedFlags(settings))
+  const watch = openWatch({repository, table, scope, intervalMs, health, why})
   signal.addEventListener('abort', () => watch.stop(), {once: true})
   await watch.start()
   try {

@@ -29,10 +29,8 @@ import {resolveFamily} from '../../insight/lookup/family-limits.js'
 import {switchExceptions} from '../../insight/preview/switch-exceptions.js'
 import type {LimitLevel} from '../../repository/buckets/view.js'
 import type {ConfigChange} from '../../repository/limits/change-options.js'
-import type {Resolution} from '../../repository/limits/resolver.js'
 import {type NamespaceRepository, Repository} from '../../repository/repository.js'
 import {untilAborted} from '../../repository/table/table.js'
-import type {AccessSwitch} from '../../schema/config-record.js'
 import type {ActionQuestion, ActionTarget, BucketActions} from '../state/actions.js'
 
 /** Uses the commands' functions and principal. Reads everything anew to ask, and again to act. */
@@ -124,8 +122,8 @@ async function askBoost(
   text: string,
 ): Promise<ActionQuestion> {
   const {entity, resource} = target
-  const words = wordsOf(text)
-  const {limits, flags} = boostWords(words)
+  // Splits at spaces, except inside double quotes, which crons need.
+  const {limits, flags} = boostWords(text.match(/(?:"[^"]*"|\S)+/g) ?? [])
   const end = Object.entries(flags).flatMap(([name, value]) => [`--${name}`, value])
   const scope = {level: 'entity', entity, resource} as const
   const options = {until: untilOf(flags, nowMs)}
@@ -163,9 +161,6 @@ function doubled(limit: Limit, nowMs: number): Limit {
   }
 }
 
-/** Splits at spaces, except inside double quotes, which crons need. */
-const wordsOf = (text: string): string[] => text.match(/(?:"[^"]*"|\S)+/g) ?? []
-
 function boostWords(words: readonly string[]): {
   readonly limits: readonly string[]
   readonly flags: {readonly for: string} | {readonly until: string}
@@ -183,14 +178,9 @@ function boostWords(words: readonly string[]): {
 }
 
 function changedMeanwhile({entity, resource}: ActionTarget): ZaelError {
-  return new ZaelError(
-    'conflict',
-    'watch.changed',
-    `Another client changed ${entity} for ${resource} after you were asked.`,
-    {
-      hint: 'Nothing was changed. Press the key again to see the current effect.',
-    },
-  )
+  const message = `Another client changed ${entity} for ${resource} after you were asked.`
+  const hint = 'Nothing was changed. Press the key again to see the current effect.'
+  return new ZaelError('conflict', 'watch.changed', message, {hint})
 }
 
 /** For all resources; only for the row's if the entity has its own switch there, which takes precedence. */
@@ -200,7 +190,7 @@ async function askBlock(source: ActionSource, {entity, resource}: ActionTarget):
   const disabled = trace.find(({level}) => level === access?.level)
   if (disabled && access?.access === 'disabled')
     throw nothingToDo(`${entity} is already disabled for ${resource}, by the switch of ${scopeWords(disabled.scope)}.`)
-  const own = accessAt(trace, 'entity')
+  const own = trace.find(({level}) => level === 'entity')?.access
   const only = own === undefined ? undefined : resource
   const notes = only === undefined ? await entityNotes(namespace, entity, resource) : []
   const which = only === undefined ? 'for all resources' : `for ${resource}`
@@ -289,9 +279,6 @@ function listed(names: readonly string[]): string {
   const rest = names.length - MOST_NAMES
   return rest > 0 ? `${names.slice(0, MOST_NAMES).join(', ')} and ${formatCount(rest)} more` : formatList(names)
 }
-
-const accessAt = (trace: Resolution['trace'], level: string): AccessSwitch | undefined =>
-  trace.find(each => each.level === level)?.access
 
 const resourceFlag = (resource: string | undefined): string[] =>
   resource === undefined ? [] : ['--resource', resource]

@@ -1,3 +1,4 @@
+import {groupBy} from '../../core/group-by.js'
 import {printableLines} from '../../core/text/printable.js'
 import {levelsAt} from '../model/levels.js'
 import {type FindReading, type Reading, ROW_STATUSES} from '../model/model.js'
@@ -22,8 +23,8 @@ export function bucketMetrics(
     .toSorted((a, b) => (a.resource < b.resource ? -1 : 1))
   const named = new Set(rows.map(({resource}) => resource))
   const of = (labels: MetricSample['labels'], value: number): MetricSample => ({labels: {namespace, ...labels}, value})
-  const perLimit = (pick: (limit: (typeof rows)[number]['limits'][number]) => number): MetricSample[] =>
-    rows.flatMap(({resource, limits}) => limits.map(limit => of({resource, limit: limit.name}, pick(limit))))
+  const perLimit = (amount: 'level' | 'capacity' | 'debt'): MetricSample[] =>
+    rows.flatMap(({resource, limits}) => limits.map(limit => of({resource, limit: limit.name}, limit[amount])))
   const oldestMs = live.reduce((age, {readAtMs}) => Math.max(age, nowMs - readAtMs), 0)
   const isRated = live.some(({requests}) => requests.refusedPerSecond)
   return [
@@ -36,21 +37,9 @@ export function bucketMetrics(
     family('zael_resources_unlisted', `Resources beyond the ${MOST_RESOURCES} with most buckets.`, [
       of({}, new Set(live.map(({bucket}) => bucket.resource)).size - named.size),
     ]),
-    family(
-      'zael_tokens_available',
-      'Tokens left in all buckets read.',
-      perLimit(({level}) => level),
-    ),
-    family(
-      'zael_tokens_capacity',
-      'Capacity of all buckets read.',
-      perLimit(({capacity}) => capacity),
-    ),
-    family(
-      'zael_tokens_debt',
-      'Tokens below zero in all buckets read.',
-      perLimit(({debt}) => debt),
-    ),
+    family('zael_tokens_available', 'Tokens left in all buckets read.', perLimit('level')),
+    family('zael_tokens_capacity', 'Capacity of all buckets read.', perLimit('capacity')),
+    family('zael_tokens_debt', 'Tokens below zero in all buckets read.', perLimit('debt')),
     family(
       'zael_fill_ratio_min',
       'Fraction of the capacity left in the emptiest bucket.',
@@ -89,18 +78,12 @@ function statusSamples(
   named: ReadonlySet<string>,
   of: (labels: MetricSample['labels'], value: number) => MetricSample,
 ): MetricSample[] {
-  const counts = new Map<string, Map<string, number>>()
-  for (const reading of live) {
-    const {resource} = reading.bucket
-    if (!named.has(resource)) continue
-    const {status} = statusAt(reading, nowMs, find)
-    const byStatus = counts.get(resource) ?? new Map<string, number>()
-    counts.set(resource, byStatus.set(status, (byStatus.get(status) ?? 0) + 1))
-  }
+  const found = live.filter(({bucket}) => named.has(bucket.resource))
+  const same = groupBy(found, reading => `${reading.bucket.resource}#${statusAt(reading, nowMs, find).status}`)
   // Includes statuses without buckets: a series that comes and goes is hard to compare.
   const statuses = ROW_STATUSES.filter(status => status !== 'gone')
   return [...named].flatMap(resource =>
-    statuses.map(status => of({resource, status}, counts.get(resource)?.get(status) ?? 0)),
+    statuses.map(status => of({resource, status}, same.get(`${resource}#${status}`)?.length ?? 0)),
   )
 }
 

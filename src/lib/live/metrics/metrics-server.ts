@@ -37,12 +37,7 @@ export function isOwnMachine(host: string): boolean {
   return version !== 0 && LOOPBACK.check(host, version === 4 ? 'ipv4' : 'ipv6')
 }
 
-export interface MetricsServer {
-  readonly url: string
-  close(): Promise<void>
-}
-
-export async function serveMetrics(source: MetricsSource, {host, port}: ListenAddress): Promise<MetricsServer> {
+export async function serveMetrics(source: MetricsSource, {host, port}: ListenAddress) {
   const server = createServer((request, response) => {
     const path = request.url?.split('?')[0]
     if (path !== '/metrics') return end(response, 404, 'Not found. Metrics are at /metrics.\n')
@@ -161,7 +156,7 @@ type MetricsSource = () => Promise<string>
 export async function metricsSource(
   stack: StackContext,
   {scope, intervalMs}: Pick<WatchRequest, 'scope' | 'intervalMs'>,
-  {namespace, ourVersion}: {readonly namespace: string; readonly ourVersion: string},
+  {namespace, ourVersion}: MetricsPlace,
   ended: AbortSignal,
 ): Promise<MetricsSource> {
   const repository = await stack.namespace()

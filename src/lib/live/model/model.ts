@@ -166,12 +166,6 @@ export type WhySource = (
   signal: AbortSignal,
 ) => Promise<readonly string[]>
 
-export interface WhyText {
-  readonly id: string
-  readonly loadedAtMs: number
-  readonly lines: readonly string[]
-}
-
 export interface Known {
   readonly count: number
   readonly isComplete: boolean
@@ -190,7 +184,7 @@ export interface WatchData {
   readonly problem: PollProblem | undefined
   readonly health: readonly HealthLine[] | undefined
   readonly detail: Detail | undefined
-  readonly why: WhyText | undefined
+  readonly why: {readonly id: string; readonly loadedAtMs: number; readonly lines: readonly string[]} | undefined
   readonly intervalMs: number
   readonly isPaused: boolean
 }

@@ -10,9 +10,7 @@ import {type BucketConsumption, mostConsumed, totalConsumption} from './totals.j
 /** Numbers sort by size, names by code unit; `undefined` is last in either direction. */
 type SortValue = number | string | undefined
 
-interface Candidate extends BucketStatus {
-  readonly reading: Reading
-}
+type Candidate = BucketStatus & {readonly reading: Reading}
 
 /** Sorts before every fraction left, even in debt. */
 const FIRST = -1e9
@@ -61,21 +59,16 @@ export function ranking(readings: Iterable<Reading>, nowMs: number, selection: S
     if (sort === 'rate') ranked.push({id, value: undefined, rated: {id, chargedTo, ratePerSecond, isGone}})
     else ranked.push({id, value: SORT_VALUES[sort]({reading, ...status}), rated: undefined})
   }
-  const rateLimit = rateLimitOf(ranked.flatMap(({rated}) => rated ?? []))
-  for (const each of ranked) if (each.rated) each.value = rateValue(each.rated, rateLimit)
+  // Rates of different limits are not comparable: sorts by the limit with the highest total rate.
+  const existing = ranked.flatMap(({rated}) => (rated?.isGone === false ? [rated] : []))
+  const rateLimit = mostConsumed(totalConsumption(existing))
+  for (const each of ranked) {
+    const rate = each.rated?.ratePerSecond.get(rateLimit ?? '')
+    if (rate !== undefined) each.value = -rate
+  }
   const direction = reversed ? -1 : 1
   ranked.sort((a, b) => compareSortValues(a.value, b.value, direction) || (a.id < b.id ? -1 : 1))
   return {ids: ranked.map(({id}) => id), rateLimit, live}
-}
-
-/** Rates of different limits are not comparable: sorts by the limit with the highest total rate. */
-function rateLimitOf(readings: readonly Rated[]): string | undefined {
-  return mostConsumed(totalConsumption(readings.filter(({isGone}) => !isGone)))
-}
-
-function rateValue({ratePerSecond}: Rated, limit: string | undefined): SortValue {
-  const rate = limit === undefined ? undefined : ratePerSecond.get(limit)
-  return rate === undefined ? undefined : -rate
 }
 
 function compareSortValues(a: SortValue, b: SortValue, direction: 1 | -1): number {
@@ -102,14 +95,7 @@ const FIELDS: Readonly<Record<string, (wanted: string) => BucketFilter>> = {
       bucket.resource === wanted,
 }
 
-interface TypedFilter {
-  readonly isInverted: boolean
-  readonly field: string
-  readonly wanted: string
-  readonly text: string
-}
-
-function partsOf(filter: string): TypedFilter {
+function partsOf(filter: string) {
   const typed = filter.trim()
   const isInverted = typed.startsWith('!')
   const text = isInverted ? typed.slice(1) : typed

@@ -155,11 +155,6 @@ function memoized<T>(): (dependencies: readonly unknown[], compute: () => T) => 
   }
 }
 
-interface Summed {
-  readonly totals: Pick<Totals, 'buckets' | 'over' | 'near'>
-  readonly all: number
-}
-
 export interface ViewStats {
   readonly startedAtMs: number
   readonly polls: number
@@ -172,8 +167,11 @@ export function countPoll(stats: ViewStats, poll: PollFacts | undefined): ViewSt
   return {...stats, polls: stats.polls + 1, readUnits: stats.readUnits + poll.readUnits, lastPoll: poll.number}
 }
 
-export function summaryLine({totals, all}: Summed, stats: ViewStats, nowMs: number): string {
-  const {buckets, over, near} = totals
+export function summaryLine(
+  {totals: {buckets, over, near}, all}: {totals: Pick<Totals, 'buckets' | 'over' | 'near'>; all: number},
+  stats: ViewStats,
+  nowMs: number,
+): string {
   const watched =
     buckets < all ? `${formatCount(buckets)} of ${formatPlural(all, 'bucket')}` : formatPlural(buckets, 'bucket')
   const cost = `${formatPlural(stats.polls, 'poll')}, ${formatShortNumber(stats.readUnits)} read units`

@@ -31,11 +31,11 @@ export function problemLines(error: unknown): string[] {
 }
 
 /** In order: look up the change, edit a boost, ask, perform, show the outcome. */
-export type ActionMode = 'looking' | 'editing' | 'asking' | 'running' | 'over'
+const ACTION_MODES = ['looking', 'editing', 'asking', 'running', 'over'] as const
 
-const ACTION_MODES: ReadonlySet<string> = new Set<ActionMode>(['looking', 'editing', 'asking', 'running', 'over'])
+export type ActionMode = (typeof ACTION_MODES)[number]
 
-export const isActionMode = (mode: string): mode is ActionMode => ACTION_MODES.has(mode)
+export const isActionMode = (mode: string): mode is ActionMode => ACTION_MODES.some(each => each === mode)
 
 export interface OpenAction {
   readonly kind: ActionKind

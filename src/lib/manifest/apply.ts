@@ -275,13 +275,8 @@ class ApplyRun {
   }
 }
 
-interface ChangeGroup {
-  readonly members: readonly PlannedChange[]
-  readonly concurrent: number
-}
-
 /** Groups of independent changes, in the order of the plan. */
-function groupsOf(changes: readonly PlannedChange[]): ChangeGroup[] {
+function groupsOf(changes: readonly PlannedChange[]) {
   const groups = groupBy(changes, change =>
     change.kind === 'entity' ? `record ${change.depth}` : `${change.action === 'delete'} ${change.scope.level}`,
   )

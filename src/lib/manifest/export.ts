@@ -15,12 +15,6 @@ import {byText, policiesForm} from './manifest.js'
 
 type Form = {readonly [key: string]: Json}
 
-interface ManifestExport {
-  readonly head: Form
-  /** Sorted by id, read lazily. */
-  readonly entities: AsyncIterable<readonly [id: string, form: Form]>
-}
-
 /** YAML 1.1 reads a plain `yes` as true. */
 const MANIFEST_YAML = {lineWidth: 0, compat: 'yaml-1.1'} as const
 
@@ -56,17 +50,14 @@ function boostComment(boosts: readonly BoostedLimit[]): string {
   return `# Temporary limits, not part of this manifest; \`zael limits apply\` keeps them.\n${each.join('')}`
 }
 
-export async function openExport(
-  repository: NamespaceRepository,
-  namespace: string,
-  signal?: AbortSignal,
-): Promise<ManifestExport> {
+/** The entities are sorted by id, and read lazily. */
+export async function openExport(repository: NamespaceRepository, namespace: string, signal?: AbortSignal) {
   const [system, resources] = await Promise.all([
     repository.configs.get({level: 'system'}),
     repository.configs.resources(),
   ])
   for (const record of [...(system ? [system] : []), ...resources]) requireExpressible(record)
-  const head = {
+  const head: Form = {
     namespace,
     ...systemForm(system),
     ...section(
@@ -91,7 +82,10 @@ async function* entityForms(
     entities.walk({}, {signal}),
     ...resources.map(resource => configs.walkEntities(resource, signal)),
   ] satisfies AsyncIterable<EntityRecord | ConfigRecord>[]
-  const idOf = (each: EntityRecord | ConfigRecord) => ('scope' in each ? entityOf(each) : each.entity)
+  const idOf = (each: EntityRecord | ConfigRecord) => {
+    if (!('scope' in each)) return each.entity
+    return each.scope.level === 'entity' ? each.scope.entity : ''
+  }
   for await (const [id, found] of mergeSorted<EntityRecord | ConfigRecord>(sources, idOf)) {
     const record = found.find((each): each is EntityRecord => !('scope' in each))
     const own = found.flatMap(each => ('scope' in each ? [each] : []))
@@ -100,8 +94,6 @@ async function* entityForms(
     if (record || stated.length > 0) yield [id, entityForm(record, stated)]
   }
 }
-
-const entityOf = ({scope}: ConfigRecord): string => (scope.level === 'entity' ? scope.entity : '')
 
 /** Omitted or written as a plain rate, the limit would change when the manifest is applied. */
 function requireExpressible({scope, unsupported}: ConfigRecord): void {

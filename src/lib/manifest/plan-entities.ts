@@ -133,25 +133,9 @@ function checkEntitySizes(changes: readonly EntityRecordChange[], live: LiveEnti
 
 /** The larger of the record and its audit event, which holds old and new values. */
 function bytesOf({entity, before, after}: EntityRecordChange, record: EntityRecord | undefined): number {
-  const {
-    name = entity,
-    parent,
-    cascade = false,
-    metadata = {},
-  } = {
-    ...record,
-    ...Object.fromEntries(Object.entries(after).filter(([, value]) => value !== undefined)),
-  } as Partial<EntityRecord> & {parent?: string | null}
-  const stored = {
-    namespace: '',
-    entity,
-    createdAt: '',
-    version: 1,
-    name,
-    cascade,
-    metadata,
-    parent: parent ?? undefined,
-  }
+  const stated = Object.entries(after).filter(([, value]) => value !== undefined)
+  const byDefault = {namespace: '', entity, createdAt: '', version: 1, name: entity, cascade: false, metadata: {}}
+  const stored = {...byDefault, parent: undefined, ...record, ...Object.fromEntries(stated)}
   const event = itemBytes({details: fromJson({before, after} as unknown as Json)})
-  return Math.max(itemBytes(encodeEntity(stored)), event) + RESERVED_BYTES
+  return Math.max(itemBytes(encodeEntity({...stored, parent: stored.parent ?? undefined})), event) + RESERVED_BYTES
 }

@@ -45,13 +45,7 @@ export interface ScopeChange {
 
 export type PlannedChange = ScopeChange | EntityRecordChange
 
-export interface PlanCounts {
-  readonly create: number
-  readonly update: number
-  readonly delete: number
-  readonly adopt: number
-  readonly unchanged: number
-}
+export type PlanCounts = Readonly<Record<'create' | 'update' | 'delete' | 'adopt' | 'unchanged', number>>
 
 export interface Plan {
   readonly manifest: Manifest

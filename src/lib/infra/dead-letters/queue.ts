@@ -11,9 +11,6 @@ import type {StreamRange} from '../../dynamo/transports/stream-shards.js'
 import type {Aws} from '../aws/clients.js'
 import {callAws} from '../aws/errors.js'
 
-/** The templates of both tools use this name. */
-const queueName = (stack: string): string => `${stack}-aggregator-dlq`
-
 /** The limit of SQS. */
 const PER_REQUEST = 10
 
@@ -35,7 +32,8 @@ export class DeadLetterQueue {
   }
 
   static async open(aws: Aws, stack: string): Promise<DeadLetterQueue> {
-    const name = queueName(stack)
+    // The templates of both tools use this name.
+    const name = `${stack}-aggregator-dlq`
     const url = await callAws(`find queue "${name}"`, async () => {
       const client = await aws.sqs()
       try {

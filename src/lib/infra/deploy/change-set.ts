@@ -127,10 +127,9 @@ async function describe(aws: Aws, ChangeSetName: string): Promise<DescribeChange
     )
   const first = await readPage()
   const changes = [...(first.Changes ?? [])]
-  for (let token = first.NextToken; token; ) {
-    const page = await readPage(token)
+  for (let page = first; page.NextToken; ) {
+    page = await readPage(page.NextToken)
     changes.push(...(page.Changes ?? []))
-    token = page.NextToken
   }
   return {...first, Changes: changes}
 }
@@ -155,15 +154,11 @@ async function refusedChangeSet(aws: Aws, stack: string, id: string, status = 'n
   const next = isNameTaken(status)
     ? otherNamesHint(await aws.region())
     : 'Fix the cause, then run the same command again.'
-  return new ZaelError(
-    'failed',
-    'deploy.refused',
-    `CloudFormation rejected the change of stack "${stack}": ${reason}`,
-    {
-      hint: `Nothing was changed. ${next}`,
-      details: {stack, reason},
-    },
-  )
+  const message = `CloudFormation rejected the change of stack "${stack}": ${reason}`
+  return new ZaelError('failed', 'deploy.refused', message, {
+    hint: `Nothing was changed. ${next}`,
+    details: {stack, reason},
+  })
 }
 
 /** Such as "AppRole: Resource … already exists."; empty if they cannot be read. */

@@ -82,11 +82,11 @@ export async function finishStack(
   const {schemaVersion} = await ensureVersion(table, {by: `zael:${version}`})
   const {created} = await registerDefault(table)
   const warnings = await leftMaxima(table, plan.parameters)
-  const none = {functionName, codeSha256: null, codeUpdated: false, eventSource: null, warnings}
+  const finished = {functionName, schemaVersion, defaultNamespaceCreated: created, warnings}
   if (functionName === null) {
     await markAggregator(table)
     await protectStack(aws, plan, onStep)
-    return {...none, schemaVersion, defaultNamespaceCreated: created}
+    return {...finished, codeSha256: null, codeUpdated: false, eventSource: null}
   }
 
   onStep('Comparing the code of the aggregator')
@@ -96,15 +96,7 @@ export async function finishStack(
   const mapping = physicalId(LOGICAL_ID.mapping)
   const eventSource = mapping === null ? null : await waitForEventSource(aws, mapping, wait)
   await protectStack(aws, plan, onStep)
-  return {
-    functionName,
-    codeSha256: code.sha256Base64,
-    codeUpdated: code.updated,
-    eventSource,
-    schemaVersion,
-    defaultNamespaceCreated: created,
-    warnings,
-  }
+  return {...finished, codeSha256: code.sha256Base64, codeUpdated: code.updated, eventSource}
 }
 
 /** Before the function has code: its first batch would announce them for the next day and month. */

@@ -156,9 +156,11 @@ export function deployPolicies(request: PolicyRequest): PolicyFile[] {
 }
 
 export function writePolicies(folder: string, files: readonly PolicyFile[]): Promise<ExportedFile[]> {
-  const contents = files.map(({name, policy, purpose}) => {
-    return {path: join(folder, name), content: `${JSON.stringify(policy, null, 2)}\n`, purpose}
-  })
+  const contents = files.map(({name, policy, purpose}) => ({
+    path: join(folder, name),
+    content: jsonOf(policy),
+    purpose,
+  }))
   return writeExport(folder, contents)
 }
 

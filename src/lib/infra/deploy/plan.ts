@@ -38,7 +38,6 @@ import {
   type ChangeSet,
   destroysTable,
   type ParameterChange,
-  type PlannedResource,
   parameterChanges,
   planCode,
   type RunningCode,
@@ -161,7 +160,11 @@ export async function planDeploy(
     await discardChangeSet(services, changeSet)
     throw wouldLoseTable(stack, loss)
   }
-  if (changeSet && adoption && !changeSet.changes.some(isImportOfTable)) {
+  if (
+    changeSet &&
+    adoption &&
+    !changeSet.changes.some(({logicalId, action}) => logicalId === LOGICAL_ID.table && action === 'import')
+  ) {
     await discardChangeSet(services, changeSet)
     throw notImported(stack)
   }
@@ -199,10 +202,6 @@ async function checkTable(table: Table, request: DeployRequest, deployed?: Deplo
   if (!deployed || requested === undefined || !current || current === requested)
     return current === null && requested !== undefined
   throw needsIndexRebuild(stack, resourceIndexOption(current), resourceIndexOption(requested))
-}
-
-function isImportOfTable({logicalId, action}: PlannedResource): boolean {
-  return logicalId === LOGICAL_ID.table && action === 'import'
 }
 
 /** CloudFormation believes that these parts exist, and a plan that compares templates would not recreate them. */
@@ -251,19 +250,16 @@ function startsElsewhere(stack: string, deployed: string, asked: string): ZaelEr
     `zael deploy --stack ${stack} --no-aggregator`,
     `zael deploy --stack ${stack} --aggregator --stream-start ${asked}`,
   ]
-  return new ZaelError(
-    'conflict',
-    'deploy.stream-start',
+  const message =
     `The aggregator of "${stack}" started at ${deployed}. Starting it at ${asked} takes two deployments: ` +
-      'CloudFormation creates the new mapping before it deletes the old one, and Lambda allows only one.',
-    {
-      hint:
-        'Nothing was changed. Omit --stream-start, which applies only to a new aggregator. To create a new one, with a new ' +
-        'dead-letter queue, logs and archive:\n' +
-        steps.map((step, at) => `  ${at + 1}. ${step}`).join('\n'),
-      details: {stack, deployed, asked, steps},
-    },
-  )
+    'CloudFormation creates the new mapping before it deletes the old one, and Lambda allows only one.'
+  return new ZaelError('conflict', 'deploy.stream-start', message, {
+    hint:
+      'Nothing was changed. Omit --stream-start, which applies only to a new aggregator. To create a new one, with a new ' +
+      'dead-letter queue, logs and archive:\n' +
+      steps.map((step, at) => `  ${at + 1}. ${step}`).join('\n'),
+    details: {stack, deployed, asked, steps},
+  })
 }
 
 /** DynamoDB rejects a lower value, but only in the middle of the update. */

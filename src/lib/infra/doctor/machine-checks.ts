@@ -45,12 +45,8 @@ export function latencyCheck({endpoint, roundTripsMs, problem}: EndpointProbe): 
   const median = roundTripsMs.toSorted((a, b) => a - b)[Math.floor(roundTripsMs.length / 2)] ?? 0
   const words = `${endpoint} responds in ${Math.round(median)} ms (median of ${roundTripsMs.length})`
   if (median <= SLOW_MS) return passedCheck('account', name, words)
-  return warningCheck(
-    'account',
-    name,
-    `${words}; an acquire takes at least as long`,
-    'Choose a region closer to your services.',
-  )
+  const slow = `${words}; an acquire takes at least as long`
+  return warningCheck('account', name, slow, 'Choose a region closer to your services.')
 }
 
 /** Credentials that expire sooner than this may expire during a deployment. */
@@ -82,13 +78,8 @@ export function credentialsCheck(arn: string, expiration: Date | undefined, nowM
   const leftMs = expiration.getTime() - nowMs
   const until = `${arn}, until ${expiration.toISOString()}`
   if (leftMs > SOON_MS) return passedCheck('account', 'credentials', until)
-  const minutes = Math.max(0, Math.floor(leftMs / 60_000))
-  return warningCheck(
-    'account',
-    'credentials',
-    `${until}, ${minutes} min from now`,
-    'Renew the credentials before a long command.',
-  )
+  const soon = `${until}, ${Math.max(0, Math.floor(leftMs / 60_000))} min from now`
+  return warningCheck('account', 'credentials', soon, 'Renew the credentials before a long command.')
 }
 
 async function tryTo<T>(doing: string, call: () => Promise<T>): Promise<T | ZaelError> {

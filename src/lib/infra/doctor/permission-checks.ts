@@ -35,9 +35,8 @@ export async function permissionChecks(
 ): Promise<Check[]> {
   const [, partition = 'aws', , , account = ''] = caller.arn.split(':')
   if (caller.arn.endsWith(':root')) {
-    return [
-      warningCheck('account', 'permissions', 'the root user of the account has all permissions', 'Use a role instead.'),
-    ]
+    const message = 'the root user of the account has all permissions'
+    return [warningCheck('account', 'permissions', message, 'Use a role instead.')]
   }
   try {
     const deployed = cloudFormation === null ? NOT_DEPLOYED : deployedFacts(cloudFormation)
@@ -95,26 +94,16 @@ function listed(actions: readonly string[]): string {
   return rest <= 0 ? actions.join(', ') : `${actions.slice(0, MAX_LISTED).join(', ')} and ${rest} more`
 }
 
-export function deployedFacts({
-  parameters,
-  outputs,
-  role,
-}: Pick<StackPart, 'parameters' | 'outputs' | 'role'>): DeployedFacts {
-  return {
-    parameters: Object.fromEntries(parameters.chosen.map(({name, value}) => [name, value])),
-    archiveBucket: outputs.AuditArchiveBucketName ?? null,
-    role,
-  }
+export function deployedFacts(stack: Pick<StackPart, 'parameters' | 'outputs' | 'role'>): DeployedFacts {
+  const parameters = Object.fromEntries(stack.parameters.chosen.map(({name, value}) => [name, value]))
+  return {parameters, archiveBucket: stack.outputs.AuditArchiveBucketName ?? null, role: stack.role}
 }
 
 function readingChecks(refusal: ZaelError, unreadable: readonly UnknownPart[]): Check[] {
   const denied = unreadable.filter(({code}) => /\.denied$/.test(code))
-  const why = warningCheck(
-    'account',
-    'permissions',
-    `could not be simulated, so only reads were checked: ${refusal.message}`,
-    'To check write permissions, request iam:SimulatePrincipalPolicy on yourself.',
-  )
+  const message = `could not be simulated, so only reads were checked: ${refusal.message}`
+  const fixOfWhy = 'To check write permissions, request iam:SimulatePrincipalPolicy on yourself.'
+  const why = warningCheck('account', 'permissions', message, fixOfWhy)
   if (denied.length === 0) return [why, passedCheck('account', NAMES.look, 'all reads succeeded')]
   return [why, ...denied.map(({part, reason, fix}) => failedCheck('account', NAMES.look, `${part}: ${reason}`, fix))]
 }
@@ -140,14 +129,8 @@ export interface Simulation {
   readonly conditional: ReadonlyMap<string, readonly string[]>
 }
 
-interface SimulationRequest {
-  readonly ActionNames: string[]
-  readonly ResourceArns: string[]
-  readonly ContextEntries?: ContextEntry[]
-}
-
 async function simulate(aws: Aws, source: string, needed: readonly NeededActions[]): Promise<Simulation> {
-  const requests = new Map<string, SimulationRequest>()
+  const requests = new Map<string, {ActionNames: string[]; ResourceArns: string[]; ContextEntries?: ContextEntry[]}>()
   for (const {actions, resources, conditions} of needed) {
     const key = JSON.stringify([resources, conditions])
     const names = new Set([...(requests.get(key)?.ActionNames ?? []), ...actions])

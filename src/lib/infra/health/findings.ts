@@ -53,7 +53,7 @@ export function findingsOf(stack: string, parts: HealthParts, isKnown: (part: Pa
   if (aggregator) {
     add('aggregator', ofAggregator(deploy, aggregator))
     if (mapping) add('mapping', ofMapping(mapping))
-    else if (isKnown('mapping') && table?.stream) add('mapping', [unmapped(rebuild)])
+    else if (isKnown('mapping') && table?.stream) add('mapping', [problem(NO_MAPPING, rebuild)])
   } else if (cloudFormation?.outputs.AggregatorFunctionName && isKnown('aggregator')) {
     add('aggregator', [problem('The function does not exist: usage is not counted.', rebuild)])
   }
@@ -149,8 +149,7 @@ function ofMapping({id, state, stateReason, lastResult}: MappingPart): Found[] {
   return found
 }
 
-const unmapped = (rebuild: string): Found =>
-  problem('No event source mapping from the stream to the function: usage is not counted.', rebuild)
+const NO_MAPPING = 'No event source mapping from the stream to the function: usage is not counted.'
 
 function ofTraffic(traffic: TrafficPart, oldMs: number, logs: string | null): Found[] {
   const {throttledReads, throttledWrites, aggregatorErrors, uncountedRecords, iteratorAgeMs} = traffic
@@ -176,12 +175,8 @@ function ofTraffic(traffic: TrafficPart, oldMs: number, logs: string | null): Fo
 function ofDeadLetters(stack: string, {queue, messages}: DeadLettersPart): Found[] {
   if (messages === 0) return []
   const batches = formatPlural(messages, 'batch', 'batches')
-  return [
-    problem(
-      `${batches} of the stream failed permanently. See queue ${queue}.`,
-      `zael aggregator dead-letters --stack ${stack}`,
-    ),
-  ]
+  const message = `${batches} of the stream failed permanently. See queue ${queue}.`
+  return [problem(message, `zael aggregator dead-letters --stack ${stack}`)]
 }
 
 function ofAlarms(alarms: readonly AlarmPart[], wanted: readonly string[], rebuild: string): Found[] {

@@ -88,19 +88,13 @@ export function openAws(input: ConnectionInput, env: Environment): Aws {
   }
 }
 
-interface RawResponse {
-  readonly statusCode: number
-  readonly headers: Readonly<Record<string, string>>
-  body: Readable
-}
-
 /** Rejects web pages that proxies and guest networks send with status 200: the SDK would read them as empty lists. */
 function refusingPages<T extends object>(client: T): T {
   type Next = (args: object) => Promise<{response: unknown}>
   const {middlewareStack} = client as {middlewareStack: {add(middleware: (next: Next) => Next, options: object): void}}
   const refuse = (next: Next) => async (args: object) => {
     const result = await next(args)
-    const $response = result.response as RawResponse
+    const $response = result.response as {statusCode: number; headers: Record<string, string>; body: Readable}
     if (!/^text\/html/.test($response.headers?.['content-type'] ?? '')) return result
     const body = await buffer($response.body)
     // Emulators also send text/html, so the body decides.

@@ -160,12 +160,7 @@ export async function codeWarning(aws: Aws, running: RunningCode | null): Promis
   }
 }
 
-interface FunctionCode {
-  readonly sha256Base64: string
-  readonly runtime: string | null
-}
-
-async function readCode(aws: Aws, FunctionName: string): Promise<FunctionCode | null> {
+async function readCode(aws: Aws, FunctionName: string) {
   const found = await callUnlessMissing(`read the code hash of function "${FunctionName}"`, async () => {
     return (await aws.lambda()).send(new GetFunctionConfigurationCommand({FunctionName}))
   })

@@ -7,13 +7,6 @@ import {callAws} from '../aws/errors.js'
 import {ownKey} from '../permissions/permissions.js'
 import {loadStackTemplate} from '../stack/artifacts.js'
 
-interface HttpRequest {
-  readonly protocol: string
-  readonly hostname: string
-  readonly port?: number
-  readonly path: string
-}
-
 /** Bytes; CloudFormation accepts a longer template only from a bucket. */
 export const MAX_INLINE_BYTES = 51_200
 
@@ -43,7 +36,12 @@ export async function passTemplate(
     // Captures the upload's address, whose form depends on the partition or emulator.
     upload.middlewareStack.add(
       next => args => {
-        const {protocol, hostname, port, path} = args.request as HttpRequest
+        const {protocol, hostname, port, path} = args.request as {
+          protocol: string
+          hostname: string
+          port?: number
+          path: string
+        }
         address = `${protocol}//${hostname}${port === undefined ? '' : `:${port}`}${path}`
         return next(args)
       },

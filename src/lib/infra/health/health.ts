@@ -98,7 +98,10 @@ export async function gatherHealth({table, aws, ourVersion, drift: wait}: Health
   const parts: HealthParts = {...services, table: tablePart, versions, drift}
   if (wait && !deployed) markUnknownLike('drift', 'cloudFormation')
   const findings = findingsOf(table.name, parts, part => !unknown.has(part))
-  const unread = PARTS.flatMap(part => unknownPart(part, unknown.get(part)))
+  const unread = PARTS.flatMap(part => {
+    const error = unknown.get(part)
+    return error ? [{part, code: error.code, reason: error.message, fix: error.hint ?? null}] : []
+  })
   const region = aws ? await aws.region() : null
   return {stack: table.name, region, ...parts, unknown: unread, findings, isHealthy: assessHealth(findings, unread)}
 
@@ -123,10 +126,6 @@ export async function gatherHealth({table, aws, ourVersion, drift: wait}: Health
     if (queueArn === undefined) markUnknownLike('deadLetters', 'mapping')
     return {cloudFormation: deployed ? stackPart(deployed) : null, aggregator, mapping, traffic, deadLetters, alarms}
   }
-}
-
-function unknownPart(part: PartName, error: ZaelError | undefined): UnknownPart[] {
-  return error ? [{part, code: error.code, reason: error.message, fix: error.hint ?? null}] : []
 }
 
 async function readAggregator(aws: Aws, name: string): Promise<AggregatorPart | null> {
@@ -202,9 +201,7 @@ async function readTablePart(table: Table): Promise<TablePart> {
   }
 }
 
-type Described = OperationOutput<'DescribeTable'>['Table']
-
-function replicasOf(description: Described): string[] {
+function replicasOf(description: OperationOutput<'DescribeTable'>['Table']): string[] {
   const own = description?.TableArn?.split(':')[3]
   const regions = (description?.Replicas ?? []).map(({RegionName}) => RegionName ?? '')
   return regions.filter(region => region !== '' && region !== own).sort()

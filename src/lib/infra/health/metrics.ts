@@ -100,12 +100,6 @@ export interface MeasuredDay {
   readonly usageWrites: number | null
 }
 
-export interface MeasuredDays {
-  /** By date; days without metrics of the table are absent. */
-  readonly days: ReadonlyMap<string, MeasuredDay>
-  readonly metrics: number
-}
-
 interface Asked {
   readonly kind: keyof MeasuredDay
   readonly index: string
@@ -117,11 +111,12 @@ interface Hour extends Asked {
   readonly value: number
 }
 
+/** Days by date, without those that have no metrics of the table. */
 export async function readDailyMetrics(
   aws: Aws,
   subject: MetricSubject,
   {sinceMs, untilMs}: {readonly sinceMs: number; readonly untilMs: number},
-): Promise<MeasuredDays> {
+) {
   const asked = dailyQueries(subject)
   const byId = new Map(asked.map(each => [each.query.Id, each]))
   const results = await readMetrics(aws, subject, {

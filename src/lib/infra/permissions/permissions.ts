@@ -146,14 +146,7 @@ const RESOURCE_CALLS: Readonly<Record<string, readonly Statement[]>> = {
   ],
 }
 
-interface TemplateResources {
-  readonly type: string
-  readonly arns: readonly string[]
-  /** Default: always. */
-  readonly when?: StackFeature
-}
-
-const RESOURCES: readonly TemplateResources[] = [
+const RESOURCES: ReadonlyArray<Pick<Statement, 'when'> & {readonly type: string; readonly arns: readonly string[]}> = [
   {type: 'AWS::DynamoDB::Table', arns: [regional('dynamodb', 'table/{table}')]},
   {type: 'AWS::S3::Bucket', arns: [BUCKET], when: 'archive'},
   {type: 'AWS::S3::BucketPolicy', arns: [BUCKET], when: 'archive'},
@@ -233,13 +226,8 @@ export function commandGrants(purpose: keyof typeof COMMANDS, stack: StackDescri
   return grantsOf(COMMANDS[purpose], featuresOf(stack), valuesOf(stack))
 }
 
-export interface ResourceGrants {
-  readonly type: string
-  readonly grants: readonly PolicyGrant[]
-}
-
 /** CloudFormation makes these calls with the permissions of its caller or of its service role. */
-export function cloudFormationGrants(stack: StackDescription): ResourceGrants[] {
+export function cloudFormationGrants(stack: StackDescription) {
   const features = featuresOf(stack)
   const values = valuesOf(stack)
   const made = RESOURCES.filter(({when}) => when === undefined || features[when])

@@ -26,14 +26,8 @@ export async function findArchive(
   }
 }
 
-interface FormerStack {
-  readonly createdAt: Date | null
-  readonly deletedAtMs: number
-  readonly resources: readonly StackResource[]
-}
-
 /** The last one of zael. CloudFormation lists deleted stacks and their retained resources for 90 days. */
-export async function readFormerStack(aws: Aws, name: string): Promise<FormerStack | undefined> {
+export async function readFormerStack(aws: Aws, name: string) {
   for (const {id, at: deletedAtMs} of await listDeletedStacks(aws, name)) {
     const stack = await readStack(aws, id)
     if (stack?.owner !== 'zael') continue
@@ -44,7 +38,7 @@ export async function readFormerStack(aws: Aws, name: string): Promise<FormerSta
   return undefined
 }
 
-async function listDeletedStacks(aws: Aws, name: string): Promise<{readonly id: string; readonly at: number}[]> {
+async function listDeletedStacks(aws: Aws, name: string) {
   return callAws(`look for deleted stacks "${name}"`, async () => {
     const found: {readonly id: string; readonly at: number}[] = []
     const client = await aws.cloudFormation()

@@ -10,19 +10,13 @@ import type {Aws} from '../aws/clients.js'
 import {callAws} from '../aws/errors.js'
 import {poll, type WaitOptions} from '../aws/send-change.js'
 
-interface DriftedProperty {
-  readonly path: string
-  /** `null`: CloudFormation does not report it. */
-  readonly expected: string | null
-  readonly actual: string | null
-}
-
 export interface DriftedResource {
   readonly logicalId: string
   readonly physicalId: string | null
   readonly type: string
   readonly change: 'modified' | 'deleted'
-  readonly properties: readonly DriftedProperty[]
+  /** `null`: CloudFormation does not report the value. */
+  readonly properties: ReadonlyArray<{path: string; expected: string | null; actual: string | null}>
 }
 
 // About three minutes; CloudFormation normally takes some seconds.

@@ -5,11 +5,6 @@ import {didYouMean, nearestNames} from '../../core/text/nearest.js'
 import {optionFileSchema} from './option-schema.js'
 import {STACK_OPTIONS, type StackOptionValues} from './options.js'
 
-interface OptionFile {
-  readonly options: StackOptionValues
-  readonly tags: Readonly<Record<string, string>>
-}
-
 /** `at`: characters from the start of the file. */
 interface FileProblem {
   readonly at: number
@@ -24,7 +19,7 @@ const KEYS = [...STACK_OPTIONS.map(({name}) => name), 'tags']
 const MAX_SHOWN = 60
 
 /** Parses YAML or JSON, and reports all problems at once. `file` is for messages. */
-export function parseOptionFile(text: string, file: string): OptionFile {
+export function parseOptionFile(text: string, file: string) {
   const lines = new LineCounter()
   const document = parseDocument(text, {lineCounter: lines, prettyErrors: false})
   const fail = (problems: readonly FileProblem[]) => invalidFile(file, problems, lines)

@@ -46,13 +46,7 @@ export async function bringUp(stateDir: StateDir, options: UpOptions): Promise<U
   const preferredPort = 'state' in found ? found.state.port : (await readEnd(stateDir))?.port
   const state = await startSupervisor({
     stateDir: stateDir.folder,
-    dataDir,
-    aggregator,
-    version,
-    ...(engine === undefined ? {} : {engine}),
-    ...(port === undefined ? {} : {port}),
-    ...(resourceIndex === undefined ? {} : {resourceIndex}),
-    ...(preferredPort === undefined ? {} : {preferredPort}),
+    ...{dataDir, engine, port, preferredPort, aggregator, resourceIndex, version},
   })
   return {state, started: true, recovered}
 }
@@ -76,15 +70,11 @@ function checkSameSettings(state: StackState, options: UpOptions): void {
     ...(!aggregator && state.aggregator ? ['with the aggregator, not without'] : []),
   ]
   if (differences.length === 0) return
-  throw new ZaelError(
-    'conflict',
-    'local.running-otherwise',
-    `the local stack already runs with other settings: ${differences.join('; ')}`,
-    {
-      hint: 'Omit these flags, or stop the stack first: zael local down',
-      details: {differences, endpoint: state.endpoint},
-    },
-  )
+  const message = `the local stack already runs with other settings: ${differences.join('; ')}`
+  throw new ZaelError('conflict', 'local.running-otherwise', message, {
+    hint: 'Omit these flags, or stop the stack first: zael local down',
+    details: {differences, endpoint: state.endpoint},
+  })
 }
 
 function dataLocation({dataDir}: StackState): string {

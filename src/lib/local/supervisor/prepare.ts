@@ -8,23 +8,17 @@ import {isEmptyTable, readResourceIndex, type Table} from '../../repository/tabl
 import {ensureVersion, markAggregator, readVersion, type StoredVersion} from '../../repository/table/version.js'
 import {checkCompatibility} from '../../repository/table/version-compatibility.js'
 
+type TableShape = Pick<TableOptions, 'resourceIndex'>
+
 /** Creates only missing parts, and marks the aggregator in an existing record. Throws if the resource index differs. */
-export async function prepareStack(
-  table: Table,
-  version: string,
-  shape: Pick<TableOptions, 'resourceIndex'> = {},
-): Promise<{created: boolean}> {
+export async function prepareStack(table: Table, version: string, shape: TableShape = {}): Promise<{created: boolean}> {
   const created = await ensureTable(table, version, shape)
   const namespaces = new Namespaces(table)
   if (created || !(await namespaces.resolve(DEFAULT_NAMESPACE))) await namespaces.register(DEFAULT_NAMESPACE)
   return {created}
 }
 
-async function ensureTable(
-  table: Table,
-  version: string,
-  shape: Pick<TableOptions, 'resourceIndex'>,
-): Promise<boolean> {
+async function ensureTable(table: Table, version: string, shape: TableShape): Promise<boolean> {
   const stored = await storedVersion(table)
   if (stored?.record) {
     // The record is written last, so the table is complete. Another version of zael may have written it.
@@ -44,7 +38,7 @@ async function ensureTable(
 }
 
 /** An index cannot be changed in place. */
-async function checkResourceIndex(table: Table, {resourceIndex}: Pick<TableOptions, 'resourceIndex'>): Promise<void> {
+async function checkResourceIndex(table: Table, {resourceIndex}: TableShape): Promise<void> {
   if (resourceIndex === undefined || (await readResourceIndex(table)) === resourceIndex) return
   throw new ZaelError('conflict', 'local.other-index', 'the existing data has another resource index', {
     hint: 'Omit --resource-index to use the existing data, or add --reset to delete it.',

@@ -24,7 +24,7 @@ interface StackServiceOptions {
   readonly endpoint: string
   readonly folder: string
   readonly aggregator: boolean
-  readonly resourceIndex?: TableOptions['resourceIndex']
+  readonly resourceIndex: TableOptions['resourceIndex'] | undefined
   readonly version: string
   readonly log: WriteLog
 }

@@ -1,4 +1,5 @@
 import {randomUUID} from 'node:crypto'
+import {once} from 'node:events'
 import {rm} from 'node:fs/promises'
 import {ZaelError} from '../../core/errors.js'
 import {sleepMs} from '../../dynamo/retry.js'
@@ -22,15 +23,15 @@ import {serveStatus} from './control.js'
 export interface SupervisorOptions {
   readonly stateDir: string
   /** Absent: the first that can run here and read the data. */
-  readonly engine?: EngineName
+  readonly engine?: EngineName | undefined
   /** Absent: the preferred port if it is free, else any. */
-  readonly port?: number
-  readonly preferredPort?: number
+  readonly port?: number | undefined
+  readonly preferredPort?: number | undefined
   /** `null`: in memory. */
   readonly dataDir: string | null
   readonly aggregator: boolean
   /** Absent: the default for a new table, any for an existing one. */
-  readonly resourceIndex?: 'KEYS_ONLY' | 'ALL'
+  readonly resourceIndex?: 'KEYS_ONLY' | 'ALL' | undefined
   readonly version: string
 }
 
@@ -71,11 +72,9 @@ export async function runSupervisor(options: SupervisorOptions, hooks: Superviso
     log('info', 'the engine runs', {engine: engine.name, version: engine.version, pid: engine.pid, endpoint})
 
     const {StackService} = await loading
-    const {aggregator, version} = options
-    const service = new StackService({
-      ...{endpoint, folder: data?.folder ?? stateDir.volatileDir, aggregator, version, log},
-      ...(options.resourceIndex === undefined ? {} : {resourceIndex: options.resourceIndex}),
-    })
+    const {aggregator, version, resourceIndex} = options
+    const folder = data?.folder ?? stateDir.volatileDir
+    const service = new StackService({endpoint, folder, aggregator, resourceIndex, version, log})
     cleanups.push(() => service.close())
     await service.start(engine)
     signal.throwIfAborted()
@@ -101,7 +100,7 @@ export async function runSupervisor(options: SupervisorOptions, hooks: Superviso
       port,
       dataDir: data?.folder ?? null,
       aggregator,
-      ...(options.resourceIndex === undefined ? {} : {resourceIndex: options.resourceIndex}),
+      resourceIndex,
       startedAt: new Date(startedAtMs).toISOString(),
       version,
     }
@@ -185,7 +184,7 @@ export async function watchEngine(first: Engine, options: WatchdogOptions): Prom
   let upSince = clock()
   let restarts = 0
   let lastProblem = ''
-  const stackEnds = whenAborted(signal)
+  const stackEnds = signal.aborted ? undefined : once(signal, 'abort').then(() => undefined)
   while (!signal.aborted) {
     if (engine) {
       const exit = await Promise.race([engine.exited, stackEnds])
@@ -220,11 +219,4 @@ export async function watchEngine(first: Engine, options: WatchdogOptions): Prom
 function engineLost(reason: string): ZaelError {
   const message = `the engine did not stay up after ${MAX_RESTARTS} restarts: ${reason}`
   return new ZaelError('failed', 'local.engine-lost', message, {hint: 'zael local logs'})
-}
-
-function whenAborted(signal: AbortSignal): Promise<void> {
-  return new Promise(resolve => {
-    if (signal.aborted) resolve()
-    else signal.addEventListener('abort', () => resolve(), {once: true})
-  })
 }

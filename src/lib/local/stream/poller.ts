@@ -258,8 +258,14 @@ async function deliver(
   streamArn: string,
   records: readonly RawRecord[],
 ): Promise<{delivered: readonly RawRecord[]; failure: Error | undefined}> {
-  const failed = await failuresOf(handler, eventOf(streamArn, records))
-  if (failed instanceof Error) return {delivered: [], failure: failed}
+  // Lambda adds the stream's ARN to each record.
+  const event = {Records: records.map(record => ({...record, eventSourceARN: streamArn}) as StreamRecord)}
+  let failed: ReadonlySet<string>
+  try {
+    failed = new Set((await handler(event)).failures)
+  } catch (error) {
+    return {delivered: [], failure: error instanceof Error ? error : new Error(String(error))}
+  }
   if (failed.size === 0) return {delivered: records, failure: undefined}
   // A number that is not in the batch could stand for any of its records: then none counts as delivered.
   const known = records.filter(record => failed.has(record.dynamodb.SequenceNumber))
@@ -267,17 +273,4 @@ async function deliver(
   const delivered = first && known.length === failed.size ? records.slice(0, records.indexOf(first)) : []
   const numbers = [...failed].slice(0, 5).join(', ')
   return {delivered, failure: new Error(`${failed.size} of ${records.length} records failed, among them ${numbers}`)}
-}
-
-async function failuresOf(handler: StreamHandler, event: StreamEvent): Promise<ReadonlySet<string> | Error> {
-  try {
-    return new Set((await handler(event)).failures)
-  } catch (error) {
-    return error instanceof Error ? error : new Error(String(error))
-  }
-}
-
-/** Lambda adds the stream's ARN to each record. */
-function eventOf(streamArn: string, records: readonly RawRecord[]): StreamEvent {
-  return {Records: records.map(record => ({...record, eventSourceARN: streamArn}) as StreamRecord)}
 }

@@ -13,9 +13,7 @@ export type ShardProgress = Readonly<z.infer<typeof progressSchema>>
 const checkpointSchema = z.object({streamArn: z.string(), shards: z.record(z.string(), progressSchema)})
 export type Checkpoint = Readonly<z.infer<typeof checkpointSchema>>
 
-interface Unreadable {
-  readonly problem: string
-}
+type Unreadable = {readonly problem: string}
 
 export class StreamProgress {
   readonly #file: string
@@ -70,7 +68,10 @@ export class StreamProgress {
 
   async save(shardId: string, progress: ShardProgress): Promise<void> {
     const checkpoint = {streamArn: this.streamArn, shards: {...this.shards, [shardId]: progress}}
-    await writeCheckpoint(this.#file, checkpoint)
+    // Atomic: a crash leaves the old file or the new one.
+    const draft = `${this.#file}.new`
+    await writeFile(draft, `${JSON.stringify(checkpoint)}\n`, {mode: 0o600})
+    await rename(draft, this.#file)
     this.#checkpoint = checkpoint
   }
 
@@ -91,11 +92,4 @@ async function readCheckpoint(file: string): Promise<Checkpoint | Unreadable | u
     if (code === 'EISDIR') throw new Error(`the checkpoint ${file} is a folder, not a file`)
     throw error
   }
-}
-
-/** Atomic: a crash leaves the old file or the new one. */
-async function writeCheckpoint(file: string, checkpoint: Checkpoint): Promise<void> {
-  const draft = `${file}.new`
-  await writeFile(draft, `${JSON.stringify(checkpoint)}\n`, {mode: 0o600})
-  await rename(draft, file)
 }

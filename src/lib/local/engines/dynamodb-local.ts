@@ -88,20 +88,12 @@ async function findJava(): Promise<string> {
 function checkJavaModules(modules: string): void {
   const version = Number(/^java\.base@(\d+)/m.exec(modules)?.[1])
   if (!(version >= OLDEST_JAVA)) {
-    throw new ZaelError(
-      'failed',
-      'engine.java-too-old',
-      `DynamoDB Local needs Java ${OLDEST_JAVA} or newer, but found Java ${version || '8 or older'}`,
-      {hint: HINT},
-    )
+    const message = `DynamoDB Local needs Java ${OLDEST_JAVA} or newer, but found Java ${version || '8 or older'}`
+    throw new ZaelError('failed', 'engine.java-too-old', message, {hint: HINT})
   }
   if (!/^jdk\.compiler@/m.test(modules)) {
-    throw new ZaelError(
-      'failed',
-      'engine.no-compiler',
-      'DynamoDB Local needs a Java compiler, but this Java is a JRE',
-      {hint: HINT},
-    )
+    const message = 'DynamoDB Local needs a Java compiler, but this Java is a JRE'
+    throw new ZaelError('failed', 'engine.no-compiler', message, {hint: HINT})
   }
 }
 
@@ -173,12 +165,9 @@ async function findImage(): Promise<string> {
         cause,
       })
     }
-    const isImageMissing = /no such image/i.test(stderr)
-    throw new ZaelError(
-      'failed',
-      'engine.missing',
-      isImageMissing ? `Docker has no image ${IMAGE}` : `Docker does not respond: ${stderr.trim().split('\n').at(-1)}`,
-      {hint: isImageMissing ? `Get it with \`docker pull ${IMAGE}\`.` : 'Start Docker.', cause},
-    )
+    const [message, hint] = /no such image/i.test(stderr)
+      ? [`Docker has no image ${IMAGE}`, `Get it with \`docker pull ${IMAGE}\`.`]
+      : [`Docker does not respond: ${stderr.trim().split('\n').at(-1)}`, 'Start Docker.']
+    throw new ZaelError('failed', 'engine.missing', message, {hint, cause})
   }
 }

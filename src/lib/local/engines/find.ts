@@ -34,12 +34,10 @@ export async function pickEngine(
     if (!(found instanceof ZaelError)) return {kind, ...found}
     problems.push(found)
   }
-  throw new ZaelError(
-    'failed',
-    'engine.missing',
-    `no DynamoDB engine can run on this machine: ${problems.map(problem => problem.message).join('; ')}`,
-    {hint: problems.map(problem => problem.hint).join(' Or: ')},
-  )
+  const reasons = problems.map(({message}) => message).join('; ')
+  throw new ZaelError('failed', 'engine.missing', `no DynamoDB engine can run on this machine: ${reasons}`, {
+    hint: problems.map(({hint}) => hint).join(' Or: '),
+  })
 }
 
 async function tryLocate(kind: EngineKind): Promise<LocatedEngine | ZaelError> {

@@ -69,15 +69,11 @@ export async function checkNoForeignFiles(folder: string): Promise<void> {
   const foreign = (await listNames(folder)).filter(name => !isStackFile(name))
   if (foreign.length === 0) return
   const shown = foreign.slice(0, 3).join(', ') + (foreign.length > 3 ? ', …' : '')
-  throw new ZaelError(
-    'conflict',
-    'local.foreign-files',
-    `${folder} contains files that do not belong to zael: ${shown}`,
-    {
-      hint: 'Move these files, or use another --data-dir.',
-      details: {dataDir: folder, foreign},
-    },
-  )
+  const message = `${folder} contains files that do not belong to zael: ${shown}`
+  throw new ZaelError('conflict', 'local.foreign-files', message, {
+    hint: 'Move these files, or use another --data-dir.',
+    details: {dataDir: folder, foreign},
+  })
 }
 
 export async function checkData(folder: string, engine: EngineKind): Promise<void> {
@@ -132,15 +128,11 @@ async function listNames(folder: string): Promise<string[]> {
   } catch (error) {
     if (error instanceof ZaelError) throw error
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return []
-    throw new ZaelError(
-      'access',
-      'local.data-unreadable',
-      `cannot read the folder ${folder}: ${(error as Error).message}`,
-      {
-        hint: 'Check the owner of the folder, or use another --data-dir.',
-        details: {dataDir: folder},
-        cause: error,
-      },
-    )
+    const message = `cannot read the folder ${folder}: ${(error as Error).message}`
+    throw new ZaelError('access', 'local.data-unreadable', message, {
+      hint: 'Check the owner of the folder, or use another --data-dir.',
+      details: {dataDir: folder},
+      cause: error,
+    })
   }
 }

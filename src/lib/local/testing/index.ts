@@ -64,7 +64,7 @@ export async function startTestStack<Name extends string = string>(
   const direct = localTransport(engine.endpoint)
   try {
     const stack = await createStack(direct)
-    return await openStack<Name>({engine, direct, stack, systemLimits, seams})
+    return await openStack<Name>(engine, direct, stack, systemLimits, seams)
   } catch (error) {
     await direct.close()
     await engine.stop()
@@ -81,16 +81,13 @@ async function createStack(transport: ClosableTransport): Promise<string> {
   return name
 }
 
-interface OpenStackInput {
-  readonly engine: Engine
-  readonly direct: ClosableTransport
-  readonly stack: string
-  readonly systemLimits: readonly Limit[]
-  readonly seams: TestSeams
-}
-
-async function openStack<Name extends string>(input: OpenStackInput): Promise<TestStack<Name>> {
-  const {engine, direct, stack, systemLimits, seams} = input
+async function openStack<Name extends string>(
+  engine: Engine,
+  direct: ClosableTransport,
+  stack: string,
+  systemLimits: readonly Limit[],
+  seams: TestSeams,
+): Promise<TestStack<Name>> {
   const limiters: RateLimiter<string>[] = []
   const newLimiter = <Other extends string = Name>(options: TestLimiterOptions<Other> = {}): RateLimiter<Other> => {
     const {intercept = seams.intercept, ...rest} = options

@@ -162,7 +162,9 @@ async function deleteShards(context: MigrationContext, finding: MigrationFinding
     .filter(({record}) => record.shard !== undefined)
     .sort((one, other) => Number(one.record.shard) - Number(other.record.shard))
   const deleted = further.slice(-(MAX_TRANSACTION_ITEMS - 1))
-  const consumed = sumOf(deleted.map(({item}) => readConsumption(item)))
+  const consumed = new Map<string, bigint>()
+  for (const [limit, milli] of deleted.flatMap(({item}) => [...readConsumption(item)]))
+    consumed.set(limit, (consumed.get(limit) ?? 0n) + milli)
   const isHeldBy = ({item}: OldItem) => [...consumed.keys()].every(limit => limitAttribute(limit, 'tokens') in item)
   if (!first || deleted.length === 0 || !isHeldBy(first)) {
     return {cannot: 'has more old items than one transaction can delete; delete them by hand'}
@@ -177,10 +179,4 @@ async function deleteShards(context: MigrationContext, finding: MigrationFinding
   if (!isDone) return 'changed'
   const rest = await compareAgain(context, finding)
   return rest ? deleteSeen(context, rest) : 'deleted'
-}
-
-function sumOf(parts: readonly ReadonlyMap<string, bigint>[]): Map<string, bigint> {
-  const sum = new Map<string, bigint>()
-  for (const part of parts) for (const [name, milli] of part) sum.set(name, (sum.get(name) ?? 0n) + milli)
-  return sum
 }

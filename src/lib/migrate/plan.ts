@@ -38,14 +38,10 @@ export interface MigrationPlan {
   readonly leftovers: number
 }
 
-interface PlanOptions {
-  readonly limitsFromBuckets?: boolean
-}
-
 export function planMigration(
   survey: Survey,
   writeUnitsPerSecond: number,
-  {limitsFromBuckets = false}: PlanOptions = {},
+  {limitsFromBuckets = false}: {readonly limitsFromBuckets?: boolean} = {},
 ): MigrationPlan {
   const counted = STEPS.map(step => {
     const isAsked = step.id !== 'limits' || limitsFromBuckets

@@ -102,7 +102,9 @@ export async function migrateTable(table: Table, options: MigrateOptions): Promi
     }
     return await conclude(true)
   } catch (error) {
-    throw await lease.abandonAfter(error, cause => ({failure: messageOf(cause)}))
+    throw await lease.abandonAfter(error, cause => ({
+      failure: cause instanceof ZaelError ? cause.message : String(cause),
+    }))
   }
 
   async function conclude(finished: boolean): Promise<MigrationResult> {
@@ -155,5 +157,3 @@ function joinPasses(passes: readonly Pass[]): Pass {
   for (const {report} of passes.slice(0, -1)) last.report.addDifferences(report.differences)
   return last
 }
-
-const messageOf = (error: unknown): string => (error instanceof ZaelError ? error.message : String(error))

@@ -11,10 +11,10 @@ import {readSchemaVersion} from './layouts/record-shapes.js'
 import {openLimiterTable} from './limiter-table.js'
 import {LimitlessFinder} from './limitless/find.js'
 import {type Limitless, LimitlessTally, NOTHING_LIMITLESS} from './limitless/tally.js'
-import {type ClassifiedPage, classifyPage} from './records/classified-page.js'
+import {classifyPage} from './records/classified-page.js'
 import type {ClassifiedRecord, CurrentRecordType, OldGeneration, OldRecordType} from './records/classify.js'
 import {isAcceptedVersion} from './records/copied-records.js'
-import {findingKey, type MigrationContext, type MigrationFinding} from './records/finding.js'
+import {findingKey, type MigrationFinding} from './records/finding.js'
 import {findMissingParts, type MissingParts} from './walk/add-indexes.js'
 import {readMigration} from './walk/lease.js'
 import {compareGroup} from './walk/reconcile.js'
@@ -48,7 +48,10 @@ export async function surveyTable(table: Table, {ourVersion, signal, onProgress}
   const tally = new LimitlessTally()
   for await (const {items, isWhole} of tablePages(context, {ahead: true})) {
     const page = classifyPage(context, items, isWhole)
-    await countPage(context, counter, page)
+    for (const {item, record} of page.all) counter.addItem(item, record)
+    for (const [type, old] of page.old) {
+      for (const finding of await compareGroup(context, type, old)) counter.addFinding(finding)
+    }
     for (const bucket of await finder.find(context, page)) tally.add(bucket)
     onProgress?.(counter.items)
   }
@@ -72,13 +75,6 @@ export async function surveyTable(table: Table, {ourVersion, signal, onProgress}
 function releaseOf({record}: StoredVersion, features: ReadonlyMap<PeerFeature, number>): string | undefined {
   const since = [...features.keys()].map(feature => `${PEER_FEATURES[feature].since}.0`)
   return record && since.reduce(laterRelease, recordedRelease(record))
-}
-
-async function countPage(context: MigrationContext, counter: SurveyCounter, page: ClassifiedPage): Promise<void> {
-  for (const {item, record} of page.all) counter.addItem(item, record)
-  for (const [type, old] of page.old) {
-    for (const finding of await compareGroup(context, type, old)) counter.addFinding(finding)
-  }
 }
 
 /** From the version records, also from the one of tables before namespaces. The data may differ (C-8). */

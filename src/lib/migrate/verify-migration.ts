@@ -56,6 +56,7 @@ export async function verifyMigration(table: Table, options: VerifyOptions): Pro
     options.onProgress?.(scanned)
   }
   await verifyTable(context, report)
+  const hadOlderLayout = Object.keys(report.checked).length > 0 || (await readMigration(context.table, options.signal))
   return {
     clean: report.differences.count === 0,
     checked: report.checked,
@@ -64,12 +65,8 @@ export async function verifyMigration(table: Table, options: VerifyOptions): Pro
     unmovable: report.unmovable,
     unknown: report.unknownRecords,
     decisions: report.decisions,
-    limitless: (await hasOlderLayout(context, report)) ? tally.limitless : NOTHING_LIMITLESS,
+    limitless: hadOlderLayout ? tally.limitless : NOTHING_LIMITLESS,
   }
-}
-
-async function hasOlderLayout({table, signal}: MigrationContext, {checked}: MigrationReport): Promise<boolean> {
-  return Object.keys(checked).length > 0 || (await readMigration(table, signal)) !== undefined
 }
 
 async function verifyTable(context: MigrationContext, report: MigrationReport): Promise<void> {

@@ -59,8 +59,8 @@ export class LimitlessFinder {
     const keysOf = (bucket: LimitlessBucket) => scopesOf(bucket).map(scope => configKey(bucket.namespace, scope))
     const isKnown = (bucket: LimitlessBucket) => keysOf(bucket).some(key => this.#shared.has(keyId(key)))
     const open = buckets.filter(bucket => !isKnown(bucket))
-    const wanted = distinct(open.filter(isRegistered).flatMap(keysOf))
-    const items = wanted.length === 0 ? new Map<string, Item>() : await readItems(context, wanted)
+    const wanted = new Map(open.filter(isRegistered).flatMap(bucket => keysOf(bucket).map(key => [keyId(key), key])))
+    const items = wanted.size === 0 ? new Map<string, Item>() : await readItems(context, wanted.values())
     const lacking: LimitlessBucket[] = []
     for (const bucket of open) {
       const defining = keysOf(bucket).find(key => definesLimits(items.get(keyId(key))))
@@ -144,5 +144,3 @@ async function oldBuckets(context: MigrationContext, {old}: ClassifiedPage): Pro
     return copy === undefined || decodeBucket(copy)?.kind !== 'bucket'
   })
 }
-
-const distinct = (all: readonly Key[]): Key[] => [...new Map(all.map(key => [keyId(key), key])).values()]

@@ -44,10 +44,7 @@ interface LimitSet {
   buckets: number
 }
 
-interface Row {
-  readonly namespace: string
-  readonly namespaceName: string
-  readonly resource: string
+interface Row extends Pick<LimitlessResource, 'namespace' | 'namespaceName' | 'resource'> {
   readonly entities: string[]
   readonly sets: Map<string, LimitSet>
   buckets: number

@@ -34,13 +34,10 @@ export type OldRecordType = RecordIdentity['type']
 /** `migration`: progress of `zael migrate`. `operation`: resets, top-ups and manifests applied by zae-limiter 0.17. */
 export type CurrentRecordType = OldRecordType | 'namespace' | 'migration' | 'operation'
 
-interface CurrentRecord {
-  readonly kind: 'current'
-  readonly type: CurrentRecordType
-  readonly namespace: string
-}
-
-export type ClassifiedRecord = OldRecord | CurrentRecord | {readonly kind: 'unknown'; readonly key: Key}
+export type ClassifiedRecord =
+  | OldRecord
+  | {readonly kind: 'current'; readonly type: CurrentRecordType; readonly namespace: string}
+  | {readonly kind: 'unknown'; readonly key: Key}
 
 interface ClassifyOptions {
   /** Whether items under the unregistered id `default` move to the namespace `default`. */

@@ -43,21 +43,15 @@ export function seriesReader(context: MigrationContext, isOnPage: (key: string) 
     const wanted = new Set(members.map(({record: {start}}) => start.slice(0, 10)))
     // The first item of the series begins a new pass: the records may have changed since the last one.
     const summary = known && !isOnPage(known.first) ? known : undefined
+    const live = members.every(({isPartitionOnPage}) => isPartitionOnPage)
+      ? members.flatMap(old => decodeLive(context, series, old) ?? [])
+      : liveRecords(context, series, '')
     const {days, ...rest} = summary
       ? {days: await readDays(context, series, wanted), ...summary}
-      : await readWhole(context, seriesRecords(context, series, members), wanted)
+      : await readWhole(context, live, wanted)
     ofThisPage.set(name, rest)
     return {days, daily: rest.daily}
   }
-}
-
-function seriesRecords(
-  context: MigrationContext,
-  series: UsageSeries,
-  members: readonly OldItem<'usage'>[],
-): AsyncIterable<OldUsage> | Iterable<OldUsage> {
-  const isOnPage = members.every(({isPartitionOnPage}) => isPartitionOnPage)
-  return isOnPage ? members.flatMap(old => decodeLive(context, series, old) ?? []) : liveRecords(context, series, '')
 }
 
 async function readDays(
@@ -140,7 +134,7 @@ export class DailyEvidence {
     if (!other || this.#isToday(other)) return
     if (!first) {
       if (!others.some(record => this.#midnightMayHaveExpired(record))) this.#lacksMidnight = true
-    } else if (eventsOf(others) > first.totalEvents) {
+    } else if (others.reduce((sum, {totalEvents}) => sum + totalEvents, 0) > first.totalEvents) {
       this.#exceedsMidnight = true
     } else if (first.window === 'hourly' && !isFirstOfMonth(first) && computeFirstHour(first, others)) {
       this.#hasMixedMidnight = true
@@ -167,6 +161,3 @@ export class DailyEvidence {
     return ttlSeconds - sinceMidnight <= Math.floor(this.nowMs / 1000)
   }
 }
-
-const eventsOf = (records: readonly UsageRecord[]): number =>
-  records.reduce((sum, {totalEvents}) => sum + totalEvents, 0)

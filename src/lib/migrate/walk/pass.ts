@@ -71,7 +71,9 @@ export async function runPass(step: MigrationStep, run: RunContext): Promise<Pas
         context.locations?.markIncomplete()
         readsWholeTable = false
       }
-      noteLocations(context, page)
+      for (const {record} of [...page.old.values()].flat()) {
+        context.locations?.add(record, targetNamespace(context, record) === context.defaultNamespace)
+      }
       const compared = await comparePage(context, step, page)
       await written
       written = write(context, page, compared, read)
@@ -90,12 +92,6 @@ export async function runPass(step: MigrationStep, run: RunContext): Promise<Pas
 export async function registerDefault(context: MigrationContext, lease: MigrationLease): Promise<void> {
   const {created} = await new Namespaces(context.table).register(DEFAULT_NAMESPACE)
   if (created) await countStep(lease, 'namespaces', {written: 1})
-}
-
-function noteLocations(context: MigrationContext, {old}: ClassifiedPage): void {
-  for (const {record} of [...old.values()].flat()) {
-    context.locations?.add(record, targetNamespace(context, record) === context.defaultNamespace)
-  }
 }
 
 interface ComparedPage {

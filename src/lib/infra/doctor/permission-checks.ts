@@ -102,8 +102,8 @@ export function deployedFacts(stack: Pick<StackPart, 'parameters' | 'outputs' | 
 function readingChecks(refusal: ZaelError, unreadable: readonly UnknownPart[]): Check[] {
   const denied = unreadable.filter(({code}) => /\.denied$/.test(code))
   const message = `could not be simulated, so only reads were checked: ${refusal.message}`
-  const fixOfWhy = 'To check write permissions, request iam:SimulatePrincipalPolicy on yourself.'
-  const why = warningCheck('account', 'permissions', message, fixOfWhy)
+  const advice = 'To check write permissions, request iam:SimulatePrincipalPolicy on yourself.'
+  const why = warningCheck('account', 'permissions', message, advice)
   if (denied.length === 0) return [why, passedCheck('account', NAMES.look, 'all reads succeeded')]
   return [why, ...denied.map(({part, reason, fix}) => failedCheck('account', NAMES.look, `${part}: ${reason}`, fix))]
 }

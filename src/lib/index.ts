@@ -36,6 +36,7 @@ export {
   RateLimitExceeded,
   RateLimiterUnavailable,
   type RefusalError,
+  type RequestRefused,
   RequestTooLarge,
   ResourceDisabled,
 } from './limiter/refusal/errors.js'

@@ -37,7 +37,7 @@ export function longestWait(statuses: readonly LimitState[]): LimitState | undef
   return worst
 }
 
-/** Refuses a request; nothing was charged. */
+/** An error that refuses a request. */
 export abstract class RequestRefused extends ZaelError {
   /** The body of the HTTP response. */
   abstract toProblem(): ProblemDetails

@@ -289,6 +289,19 @@ describeOnEngine('routes to a model', () => {
     expect(await consumed('gpt-4')).toBe(tokens)
   })
 
+  it('warns once of calls without a maximum whose responses have no usage', async () => {
+    const warned: Error[] = []
+    const warn = (warning: Error) => warned.push(warning)
+    process.on('warning', warn)
+    const headers = {'content-type': 'text/event-stream'}
+    const events = 'data: {"choices": [{"delta": {"content": "x"}}]}\n\ndata: [DONE]\n\n'
+    options = {...options, fetch: async () => new Response(events, {headers})}
+    const {max_tokens: _, ...open} = CALL
+    for (const asked of [CALL, open, open]) await call(JSON.stringify(asked))
+    await expect.poll(() => warned).toMatchObject([{code: 'ZAEL_NO_USAGE', message: expect.stringContaining('gpt-4')}])
+    process.off('warning', warn)
+  })
+
   describe('onSettled', () => {
     let settled: SettledCall[]
     beforeEach(() => {

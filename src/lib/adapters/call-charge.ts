@@ -273,7 +273,10 @@ function charge(
       const usage = tally.used(estimate, true, received)
       writing = writing.then(() => Promise.all(parts.map(part => chargeAs(part, usage)))).catch(warnUnsettled)
     },
-    settle: (tally, isBroken) => patiently(settleAs(tally.used(estimate, isBroken, outputOfBroken), tally.counted)),
+    settle: (tally, isBroken) => {
+      if (tally.isUncounted && estimate.output === 0) warnUncounted(model)
+      return patiently(settleAs(tally.used(estimate, isBroken, outputOfBroken), tally.counted))
+    },
   }
 }
 
@@ -344,3 +347,8 @@ export function patiently(work: Promise<unknown>): Promise<void> {
 }
 
 const warnUnsettled = warningOnce('ZAEL_UNSETTLED', 'The tokens of a call stay charged as they were estimated')
+
+const warnUncounted = warningOnce(
+  'ZAEL_NO_USAGE',
+  'A call set no maximum, and its response has no usage: hidden reasoning is not charged. Set `stream_options`',
+)

@@ -297,6 +297,11 @@ export class UsageTally {
     return usage?.output === undefined ? undefined : {...usage, output: usage.output}
   }
 
+  /** Whether the whole response has arrived without a count. */
+  get isUncounted(): boolean {
+    return this.#isComplete && !this.counted
+  }
+
   /** Some servers report zeros for responses with text. */
   get #reported(): ReportedUsage | undefined {
     const usage = readUsage(this.#report)

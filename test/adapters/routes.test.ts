@@ -367,6 +367,10 @@ describeOnEngine('routes to a model', () => {
     // Once for the input.
     expect(counted).toBeLessThan(5)
     expect(await consumed('gpt-4')).toBe('hello'.length + 50)
+    options = {...options, settleEvery: 10}
+    await call(JSON_CALL)
+    expect(counted).toBeLessThan(5 + 10)
+    expect(await consumed('gpt-4')).toBe(2 * ('hello'.length + 50))
   })
 
   it('charges output beyond the estimate while it arrives', async () => {

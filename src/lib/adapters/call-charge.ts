@@ -219,6 +219,7 @@ function charge(
   const sentMs = performance.now()
   let writing: Promise<unknown> = Promise.resolve()
   let settledOutput = estimate.output
+  let checkedOutput = estimate.output
 
   /** Fixes the time of the response now; the returned function may run more than once. */
   const reportOf = (answer: ProviderAnswer) => {
@@ -265,10 +266,11 @@ function charge(
     failed: (error, isSent = true) =>
       patiently(onAbort === 'refund' || !isSent || neverSent(error) ? refund() : keep()),
     progress: tally => {
-      // With a tokenizer, this counts the whole text.
-      if (settleEvery === Number.POSITIVE_INFINITY) return
+      const {roughlyReceived} = tally
+      if (roughlyReceived - checkedOutput < settleEvery) return
+      checkedOutput = roughlyReceived
       const {received} = tally
-      if (received - settledOutput < settleEvery) return
+      if (received <= settledOutput) return
       settledOutput = received
       const usage = tally.used(estimate, true, received)
       writing = writing.then(() => Promise.all(parts.map(part => chargeAs(part, usage)))).catch(warnUnsettled)

@@ -284,10 +284,15 @@ export class UsageTally {
     this.#hasFailed = true
   }
 
-  /** Output tokens received, never fewer than reported so far. */
+  /** Output tokens received, never fewer than reported so far. A tokenizer counts the whole text each time. */
   get received(): number {
-    const estimated =
-      tokensBy(this.#tokenizer, this.#text) ?? this.#other + Math.ceil(this.#ascii / CHARACTERS_PER_TOKEN)
+    const counted = tokensBy(this.#tokenizer, this.#text)
+    return counted === undefined ? this.roughlyReceived : Math.max(this.#deltas, counted, this.#reported?.output ?? 0)
+  }
+
+  /** The same without the tokenizer. */
+  get roughlyReceived(): number {
+    const estimated = this.#other + Math.ceil(this.#ascii / CHARACTERS_PER_TOKEN)
     return Math.max(this.#deltas, estimated, this.#reported?.output ?? 0)
   }
 

@@ -1,7 +1,9 @@
 import {beforeEach, describe, expect, inject, it, vi} from 'vitest'
 import {Denied} from '../../src/lib/dynamo/errors.js'
+import {explain} from '../../src/lib/insight/why/explain.js'
 import {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
 import type {RateLimiterOptions, SettledEvent} from '../../src/lib/limiter/request/options.js'
+import {NamespaceRepository} from '../../src/lib/repository/repository.js'
 import {engineProxy} from '../e2e/engine-proxy.js'
 import {type FaultKind, FaultTransport} from '../helpers/fault-transport.js'
 import {Scene} from '../helpers/limiter.js'
@@ -83,6 +85,13 @@ describeOnEngine('a settlement in an outage', {timeout: 60_000}, () => {
       // An uncertain refund is not repeated.
       const isCertain = kind === 'throttled' || kind === 'unreachable'
       expect(await tpm()).toMatchObject({consumed: isCertain || isApplied ? 0 : 3953})
+      await gateway.close()
+      const {unsettled} = await explain(
+        new NamespaceRepository(scene.tenant, undefined),
+        {entity: 'user-1', resource: 'gpt-4'},
+        () => scene.nowMs,
+      )
+      expect(unsettled).toEqual({settlements: 1, lastAtMs: scene.nowMs})
     },
   )
 

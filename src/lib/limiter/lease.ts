@@ -3,6 +3,7 @@ import {InvalidInput} from '../core/errors.js'
 import {type Consumption, checkConsumption, signedAmountsOf} from '../core/limits/limit.js'
 import type {LimitStates} from '../core/limits/limit-state.js'
 import {toTokens} from '../core/token-math.js'
+import {isUnavailability} from '../dynamo/errors.js'
 import {visibleLimits} from '../repository/buckets/buckets.js'
 import {mayHaveBeenApplied} from '../repository/buckets/marked-write.js'
 import {balancesOf, noteCharge, shareUsedOf} from './balance.js'
@@ -31,6 +32,8 @@ export interface LeaseActions {
   hurry(holdings: readonly Holding[]): void
   /** Waits for a settlement as the caller asked, but not for retries. Errors of a rollback warn. */
   finish(work: Promise<void>, rules: {readonly isRollback: boolean; readonly whenRetried: Promise<void>}): Promise<void>
+  /** A settlement was given up. */
+  noteUnsettled(): void
   readonly onSettled: ((event: Omit<SettledEvent, 'namespace'>) => void) | undefined
   takeMore(amounts: Amounts): Promise<readonly Grant[]>
   /** By policy, ignores an outage or throws `RateLimiterUnavailable`. Rethrows everything else. */
@@ -325,6 +328,7 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
       const {entity, resource} = this
       this.#actions?.onSettled?.({entity, resource, usage, charged, retries, error})
     }
+    if (isUnavailability(error)) this.#actions?.noteUnsettled()
     if (failure) throw error
   }
 

@@ -362,6 +362,7 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
     return {
       isStrict,
       ...settleActions({isSoon, queues, closing, warning, handleFailure}),
+      noteUnsettled: () => queues.refusals.noteUnsettled({entity, resource}),
       onSettled: this.#onSettled,
       takeMore: async amounts => {
         const deadline = new Deadline(request.timeoutMs ?? this.#settings.writeTimeoutMs, request.signal)

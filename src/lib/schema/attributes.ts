@@ -78,6 +78,10 @@ export const attributes = {
     callers: 'xc',
     /** Epoch ms. */
     lastAt: 'xl',
+    /** Settlements that were given up: their leases stay charged as reserved. */
+    unsettled: 'xu',
+    /** Epoch ms. */
+    unsettledAt: 'xv',
   },
 
   /** In buckets, `{told}_{limit}`: provider feedback that lowered the balance. Text, so other clients ignore it. */

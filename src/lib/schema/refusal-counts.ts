@@ -7,6 +7,12 @@ export interface LimitRefusals {
   readonly tokens: bigint
 }
 
+export interface UnsettledCount {
+  readonly settlements: number
+  /** Epoch ms. */
+  readonly lastAtMs: number
+}
+
 export interface RefusalCounts {
   /** Counts a request once, however many limits refused it. */
   readonly requests: number
@@ -19,6 +25,8 @@ export interface RefusalCounts {
   /** In a provider account: refused requests of callers, by their resource. Absent if there were none. */
   readonly callers?: ReadonlyMap<string, number> | undefined
   readonly lastAtMs: number
+  /** Only in buckets: settlements that were given up. Absent if there were none. */
+  readonly unsettled?: UnsettledCount | undefined
   /** In usage records: the first refusal, some seconds late at most. Absent if unknown. */
   readonly firstAtMs?: number | undefined
   readonly limits: ReadonlyMap<string, LimitRefusals>
@@ -69,7 +77,9 @@ export const isRefusalAttribute = (attribute: string): boolean =>
   attribute === BUCKET.requests ||
   attribute === BUCKET.byParent ||
   attribute === BUCKET.blocked ||
-  attribute === BUCKET.lastAt
+  attribute === BUCKET.lastAt ||
+  attribute === names.unsettled ||
+  attribute === names.unsettledAt
 
 export const bucketRefusals = (counts: RefusalCounts) => spell(counts, BUCKET)
 
@@ -188,15 +198,18 @@ export interface BucketCounts {
   readonly accounts?: RefusalCounts['accounts']
   /** Epoch ms; 0 if there was none. */
   readonly lastRefusedAtMs: number
+  readonly unsettled?: UnsettledCount | undefined
 }
 
 export function readBucketCounts(item: Item): BucketCounts {
   const refusedByParent = readNumber(item, names.byParent) ?? 0
+  const settlements = readNumber(item, names.unsettled) ?? 0
   return {
     requests: readNumber(item, attributes.bucket.requests) ?? 0,
     refused: readNumber(item, names.requests) ?? 0,
     refusedByParent,
     ...(refusedByParent > 0 && readLink(item, BUCKET, 'accounts')),
     lastRefusedAtMs: readNumber(item, names.lastAt) ?? 0,
+    ...(settlements > 0 && {unsettled: {settlements, lastAtMs: readNumber(item, names.unsettledAt) ?? 0}}),
   }
 }

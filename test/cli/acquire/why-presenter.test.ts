@@ -153,6 +153,17 @@ describe('an explanation', () => {
     )
   })
 
+  it('says how many leases were not settled, and when', () => {
+    const unsettled = {settlements: 2, lastAtMs: Date.UTC(2026, 0, 2, 3, 1)}
+    const result = explanation([limit()], {unsettled})
+    expect(whyLines(result)).toContain(
+      'user-1: the table did not answer in time to settle 2 leases, the last at 2026-01-02 03:01 UTC. ' +
+        'They may stay charged as reserved until refill or the reset of a quota.',
+    )
+    expect(whyJson(result).unsettled).toEqual({settlements: 2, lastAt: '2026-01-02T03:01:00.000Z'})
+    expect(whyJson(explanation([limit()])).unsettled).toBeNull()
+  })
+
   it('leads with the share of refused requests, not with the wait of one, if most are refused', () => {
     const most = recent({admitted: 1200, requests: 8300})
     const [first, , second] = whyLines(explanation([limit({...empty, retryAfterMs: 114})], {recent: most}))

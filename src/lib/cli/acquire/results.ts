@@ -80,6 +80,12 @@ const whyOneResult = strictObject({
     since: z.string().describe('Start of the first counted hour, UTC'),
     lastAt: textOrNull.describe('UTC, ISO 8601; null without refusals'),
   }).describe('Recently refused requests'),
+  unsettled: strictObject({
+    settlements: count,
+    lastAt: z.string().describe('UTC, ISO 8601'),
+  })
+    .nullable()
+    .describe('Settlements given up since the bucket was created: their leases may stay charged as reserved'),
   recent: strictObject({
     since: z.string().describe('Start of the first counted hour, UTC'),
     admitted: z.number().describe('Recorded requests; writes of clients that count no requests'),

@@ -65,6 +65,7 @@ export function whyLines(explanation: Explanation, where = ''): string[] {
     verdict(explanation),
     ...unknownLines(explanation),
     ...refusedLines(explanation),
+    ...unsettledLines(explanation),
     ...limits.flatMap(limit => ['', ...limitLines(limit, explanation)]),
     ...bypassLines(explanation, where),
     ...(cascade ? sharedLines(entity, cascade) : []),
@@ -109,6 +110,15 @@ function refusedLines(explanation: Explanation): string[] {
   return text === undefined || isOverrun(explanation)
     ? []
     : [`${explanation.entity}: ${text}.${beganText(explanation)}`]
+}
+
+function unsettledLines({entity, unsettled}: Explanation): string[] {
+  if (!unsettled) return []
+  const {settlements, lastAtMs} = unsettled
+  return [
+    `${entity}: the table did not answer in time to settle ${formatPlural(settlements, 'lease')}, the last at ${formatMinute(lastAtMs)}. ` +
+      `${settlements === 1 ? 'It' : 'They'} may stay charged as reserved until refill or the reset of a quota.`,
+  ]
 }
 
 /** With this share of recent requests refused, the wait of a single request would mislead. */
@@ -308,7 +318,8 @@ function remedyLines(exceeded: readonly ExplainedLimit[], {atMs}: Explanation, w
 }
 
 export function whyJson(explanation: Explanation, where = ''): WhyOneResult {
-  const {entity, resource, isRegistered, parent, cascade, atMs, hour, admitted, limits, disabled} = explanation
+  const {entity, resource, isRegistered, parent, cascade, atMs, hour, admitted, limits, disabled, unsettled} =
+    explanation
   const wait = (ms: number) => (ms === Infinity ? null : ms)
   const clears = (ms: number) => (ms === Infinity ? null : new Date(atMs + ms).toISOString())
   return {
@@ -328,6 +339,7 @@ export function whyJson(explanation: Explanation, where = ''): WhyOneResult {
     bypassed: explanation.bypassed.map(each => switchJson(each, [lifting(each, 'clear', where)])),
     request: explanation.basis,
     refused: refusedJson(explanation),
+    unsettled: unsettled ? {settlements: unsettled.settlements, lastAt: isoMilliseconds(unsettled.lastAtMs)} : null,
     recent: {
       since: explanation.recent.since,
       admitted: explanation.recent.admitted,

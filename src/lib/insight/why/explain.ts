@@ -25,6 +25,7 @@ import type {BucketRecord} from '../../schema/bucket-record.js'
 import type {AccessSwitch, ConfigScope} from '../../schema/config-record.js'
 import type {EntityRecord} from '../../schema/entity-record.js'
 import type {StoredFeedback} from '../../schema/kind-attributes.js'
+import type {UnsettledCount} from '../../schema/refusal-counts.js'
 import type {UsageRecord} from '../../schema/usage-record.js'
 import {type SwitchSet, switchSet} from '../lookup/audit-search.js'
 import {resolveFamily, type SharedCharge, sharedCharge} from '../lookup/family-limits.js'
@@ -119,6 +120,8 @@ export interface Explanation {
    */
   readonly basis: 'asked' | 'typical' | 'per-write' | 'one-token'
   readonly recent: RecentUsage
+  /** Settlements that the entity's processes gave up since the bucket was created: they stay charged as reserved. */
+  readonly unsettled?: UnsettledCount | undefined
   readonly limits: readonly ExplainedLimit[]
 }
 
@@ -200,6 +203,7 @@ export async function explain(
     bypassed: disabled ? [] : await Promise.all(switched('bypass').map(each => withOrigin(namespace, each, 'bypass'))),
     basis: asked ? 'asked' : !average ? 'one-token' : counted > 0 ? 'typical' : 'per-write',
     recent,
+    unsettled: state.bucket && unsettledIn(state.bucket),
     limits,
   }
 }
@@ -264,6 +268,15 @@ const milliOf = (tokens: RecentUsage['tokens']): Map<string, bigint> =>
 
 const admittedBy = ({shards}: ShardedBucket): number =>
   shards.reduce((sum, {counts}) => sum + (counts?.requests ?? 0), 0)
+
+function unsettledIn({shards}: ShardedBucket): UnsettledCount | undefined {
+  const all = shards.flatMap(({counts}) => counts?.unsettled ?? [])
+  if (all.length === 0) return undefined
+  return {
+    settlements: all.reduce((sum, {settlements}) => sum + settlements, 0),
+    lastAtMs: Math.max(...all.map(({lastAtMs}) => lastAtMs)),
+  }
+}
 
 async function explainLevel(namespace: NamespaceRepository, question: LevelQuestion): Promise<ExplainedLimit[]> {
   const {entity, resource, resolution, atMs: nowMs, level, state} = question

@@ -5,7 +5,7 @@ import {isUnavailability} from '../../dynamo/errors.js'
 import {type GuardedWrite, mayHaveBeenApplied, type WriteOutcome} from '../../repository/buckets/marked-write.js'
 import type {WriteMark} from '../../repository/buckets/writes.js'
 import {Lru} from '../../repository/table/lru.js'
-import {addLink, type RefusalCounts} from '../../schema/refusal-counts.js'
+import {addLink, type RefusalCounts, type UnsettledCount} from '../../schema/refusal-counts.js'
 
 /** Between writes to a bucket that only refuses; bounds the loss in a crash. */
 const FLUSH_INTERVAL_MS = 10_000
@@ -46,6 +46,7 @@ interface MutableCounts extends RefusalCounts {
   blocked?: number
   accounts?: Map<string, number>
   callers?: Map<string, number>
+  unsettled?: UnsettledCount
   lastAtMs: number
   readonly limits: Map<string, {requests: number; tokens: bigint}>
 }
@@ -164,6 +165,12 @@ export class RefusalTally {
     this.#hasten()
   }
 
+  /** A settlement of the bucket's entity was given up. */
+  noteUnsettled(bucket: BucketName): void {
+    const unsettled = {settlements: 1, lastAtMs: this.#options.clock()}
+    this.#add(bucket, {requests: 0, byParent: 0, lastAtMs: 0, limits: NO_LIMITS, unsettled})
+  }
+
   isWaiting(bucket: BucketName): boolean {
     return this.#waiting.has(keyOf(bucket))
   }
@@ -210,7 +217,7 @@ export class RefusalTally {
   }
 
   #add(bucket: BucketName, more: RefusalCounts): void {
-    const {requests, byParent, blocked = 0, lastAtMs, limits} = more
+    const {requests, byParent, blocked = 0, unsettled, lastAtMs, limits} = more
     const waiting = this.#waitingFor(bucket)
     const {counts} = waiting
     for (const link of ['accounts', 'callers'] as const) {
@@ -221,6 +228,11 @@ export class RefusalTally {
     }
     counts.requests += requests
     counts.byParent += byParent
+    if (unsettled)
+      counts.unsettled = {
+        settlements: (counts.unsettled?.settlements ?? 0) + unsettled.settlements,
+        lastAtMs: Math.max(counts.unsettled?.lastAtMs ?? 0, unsettled.lastAtMs),
+      }
     if (blocked > 0) counts.blocked = (counts.blocked ?? 0) + blocked
     counts.lastAtMs = Math.max(counts.lastAtMs, lastAtMs)
     for (const [name, each] of limits) countLimit(counts, name, each.requests, each.tokens)
@@ -352,8 +364,8 @@ const keyOf = ({entity, resource}: BucketName): string => `${entity}#${resource}
 
 const sizeOf = ({requests, byParent}: RefusalCounts): number => requests + byParent
 
-const isWorthAWrite = ({counts: {requests, byParent, limits}}: Waiting): boolean =>
-  requests > 0 || limits.size > 0 || byParent >= WORTH_A_WRITE_BY_PARENT
+const isWorthAWrite = ({counts: {requests, byParent, limits, unsettled}}: Waiting): boolean =>
+  requests > 0 || limits.size > 0 || unsettled !== undefined || byParent >= WORTH_A_WRITE_BY_PARENT
 
 const dueAtMs = ({sinceMs, flushedAtMs}: Waiting): number =>
   Math.max(sinceMs + SHORTEST_WAIT_MS, flushedAtMs + FLUSH_INTERVAL_MS)

@@ -362,7 +362,11 @@ export function markedUpdate(
 function countRefusals(e: ExpressionBuilder, refusals: RefusalCounts): void {
   const {added, lastAt} = bucketRefusals(refusals)
   for (const [attribute, count] of added) e.add(attribute, n(count))
-  e.set(lastAt[0], n(lastAt[1]))
+  if (lastAt[1] > 0) e.set(lastAt[0], n(lastAt[1]))
+  const {unsettled} = refusals
+  if (!unsettled) return
+  const {unsettled: count, unsettledAt} = attributes.refusals
+  e.add(count, n(unsettled.settlements)).set(unsettledAt, n(unsettled.lastAtMs))
 }
 
 /** Writes only the mark's refusals; never creates a bucket. The revision admits at most one attempt (decision 26). */

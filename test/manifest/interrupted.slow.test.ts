@@ -1,8 +1,9 @@
 import {expect, it} from 'vitest'
 import {Unavailable} from '../../src/lib/dynamo/errors.js'
 import {planManifest} from '../../src/lib/manifest/plan.js'
-import {ScopeSet, scopeName, statedSet} from '../../src/lib/manifest/scopes.js'
+import {managedBy, ScopeSet, scopeName} from '../../src/lib/manifest/scopes.js'
 import type {NamespaceRepository} from '../../src/lib/repository/repository.js'
+import {isSameManaged} from '../../src/lib/schema/provisioner-record.js'
 import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 import {apply, manifestOf, newNamespace} from './support.js'
 
@@ -70,9 +71,9 @@ describeOnBoth('a run that loses its connection to the table', {timeout: 600_000
         const manifest = manifestOf(AFTER)
         expect(await apply(repository, manifest)).toMatchObject({outcome: 'complete'})
         expect(await planManifest(repository, manifest)).toMatchObject({changes: [], counts: {adopt: 0}})
-        const stated = statedSet(manifest)
-        expect(ScopeSet.of((await repository.provisioner.get()).record).equals(stated)).toBe(true)
-        expect((await existing(repository)).sort()).toEqual([...stated].map(scopeName).sort())
+        const {record} = await repository.provisioner.get()
+        expect(isSameManaged(record, managedBy(manifest))).toBe(true)
+        expect((await existing(repository)).sort()).toEqual([...ScopeSet.of(record)].map(scopeName).sort())
       }
       lostCalls = at
     }

@@ -22,7 +22,7 @@ import {
   type ScopeChange,
 } from './plan.js'
 import {hasFields} from './plan-entities.js'
-import {managedBy, ScopeSet, statedSet} from './scopes.js'
+import {managedBy, ScopeSet, statedScopes} from './scopes.js'
 
 /** Changes in flight. A wide change, of a resource or the system, writes eight buckets at a time itself. */
 const CONCURRENT_ENTITY_CHANGES = 8
@@ -158,9 +158,10 @@ class ApplyRun {
   async #recordIntended(): Promise<SeenProvisioner> {
     const {manifest, seen} = this.#plan
     const managed = ScopeSet.of(seen.record)
-    const intended = statedSet(manifest)
+    const intended = new ScopeSet()
+    for (const {scope} of statedScopes(manifest)) intended.add(scope)
     for (const scope of managed) intended.add(scope)
-    return intended.equals(managed) ? seen : this.#repository.provisioner.save(intended.managed(), seen)
+    return intended.size === managed.size ? seen : this.#repository.provisioner.save(intended.managed(), seen)
   }
 
   async finish(recorded: SeenProvisioner): Promise<ApplyResult> {

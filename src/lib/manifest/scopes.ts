@@ -57,12 +57,6 @@ export class ScopeSet {
     return size
   }
 
-  equals(other: ScopeSet): boolean {
-    if (this.size !== other.size) return false
-    for (const scope of this) if (!other.has(scope)) return false
-    return true
-  }
-
   *[Symbol.iterator](): Generator<ConfigScope, void> {
     if (this.#hasSystem) yield {level: 'system'}
     for (const resource of this.#resources) yield {level: 'resource', resource}
@@ -112,12 +106,6 @@ export function statedAt({system, resources, entities}: Manifest, scope: ConfigS
   if (scope.level === 'system') return system && {limits: system.limits, policies: {}}
   if (scope.level === 'resource') return resources.get(scope.resource)
   return entities.get(scope.entity)?.scopes.get(scope.resource)
-}
-
-export function statedSet(manifest: Manifest): ScopeSet {
-  const set = new ScopeSet()
-  for (const {scope} of statedScopes(manifest)) set.add(scope)
-  return set
 }
 
 export function managedBy({system, resources, entities}: Manifest): Managed {

@@ -53,8 +53,7 @@ const Tag = {
   true: 3,
   double: 4,
   bigintText: 5,
-  latin1: 6,
-  utf16: 7,
+  text: 6,
   shared: 8,
   /** A text that occurred earlier in the same value. */
   again: 9,
@@ -170,10 +169,9 @@ export class PackedValues {
 
   #ownText(text: string): void {
     this.#texts.push(text)
-    const isShort = isLatin1(text)
-    const bytes = isShort ? text.length : 2 * text.length
-    this.#reference(isShort ? Tag.latin1 : Tag.utf16, bytes)
-    this.#end += this.#room(bytes).write(text, this.#end, isShort ? 'latin1' : 'utf16le')
+    const bytes = Buffer.byteLength(text)
+    this.#reference(Tag.text, bytes)
+    this.#end += this.#room(bytes).write(text, this.#end)
   }
 
   #share(value: unknown): number {
@@ -217,10 +215,8 @@ export class PackedValues {
         return from.readDoubleLE(this.#end - 8)
       case Tag.bigintText:
         return BigInt(this.#read(from) as string)
-      case Tag.latin1:
-        return this.#readText(from, 'latin1')
-      case Tag.utf16:
-        return this.#readText(from, 'utf16le')
+      case Tag.text:
+        return this.#readText(from)
       case Tag.shared:
         return this.#shared[this.#readCount(from)]
       case Tag.again:
@@ -245,9 +241,9 @@ export class PackedValues {
     return from.readUInt32LE(this.#end - 4)
   }
 
-  #readText(from: Buffer, encoding: 'latin1' | 'utf16le'): string {
+  #readText(from: Buffer): string {
     const bytes = this.#readCount(from)
-    const text = from.toString(encoding, this.#end, this.#end + bytes)
+    const text = from.toString('utf8', this.#end, this.#end + bytes)
     this.#end += bytes
     this.#texts.push(text)
     return text
@@ -288,9 +284,4 @@ function bytesOf(value: number): number | undefined {
     if (value >= -bound && value < bound) return bytes
   }
   return undefined
-}
-
-function isLatin1(text: string): boolean {
-  for (let at = 0; at < text.length; at++) if (text.charCodeAt(at) > 0xff) return false
-  return true
 }

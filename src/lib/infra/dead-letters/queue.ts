@@ -7,7 +7,6 @@ import {
 } from '@aws-sdk/client-sqs'
 import {z} from 'zod'
 import {ZaelError} from '../../core/errors.js'
-import type {StreamRange} from '../../dynamo/transports/stream-shards.js'
 import type {Aws} from '../aws/clients.js'
 import {callAws} from '../aws/errors.js'
 
@@ -125,22 +124,10 @@ const bodySchema = z.object({
   }),
 })
 
-export interface DeadLetter {
-  readonly id: string
-  readonly receipt: string
-  readonly range: StreamRange | undefined
-  readonly records: number | undefined
-  /** Write times of the first and the last record, ISO 8601. */
-  readonly firstAt: string | undefined
-  readonly lastAt: string | undefined
-  /** Lambda's condition, such as `RetryAttemptsExhausted`. */
-  readonly reason: string | undefined
-  readonly attempts: number | undefined
-  /** ISO 8601. */
-  readonly givenUpAt: string | undefined
-}
+export type DeadLetter = Readonly<ReturnType<typeof readLetter>>
 
-export function readLetter(id: string, receipt: string, body: string): DeadLetter {
+/** Instants are ISO 8601. */
+export function readLetter(id: string, receipt: string, body: string) {
   const {data} = bodySchema.safeParse(parsed(body))
   const info = data?.DDBStreamBatchInfo
   return {
@@ -153,8 +140,10 @@ export function readLetter(id: string, receipt: string, body: string): DeadLette
       last: info.endSequenceNumber,
     },
     records: info?.batchSize,
+    /** Write times of the first and the last record. */
     firstAt: instant(info?.approximateArrivalOfFirstRecord),
     lastAt: instant(info?.approximateArrivalOfLastRecord),
+    /** Lambda's condition, such as `RetryAttemptsExhausted`. */
     reason: data?.requestContext?.condition,
     attempts: data?.requestContext?.approximateInvokeCount,
     givenUpAt: instant(data?.timestamp),

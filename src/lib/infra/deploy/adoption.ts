@@ -8,7 +8,7 @@ import type {Aws} from '../aws/clients.js'
 import {unlessRefused} from '../aws/errors.js'
 import {findArchive} from '../stack/archive.js'
 import {resourceIndexOption} from '../stack/options.js'
-import {recoveryCommand, restreamCommand, type TableThroughput, throughputOf} from '../stack/reader.js'
+import {recoveryCommand, restreamCommand, throughputOf} from '../stack/reader.js'
 
 type Parameters = Readonly<Record<string, string>>
 
@@ -130,26 +130,11 @@ function checkKey(name: string, key: string | null, asked: string | undefined): 
   if (asked !== key && asked !== 'aws-managed') throw otherOption(name, '--encryption-key', `the key ${key}`)
 }
 
-export interface ExistingTable {
-  readonly status: string
-  readonly items: number
-  readonly keys: readonly string[]
-  readonly indexes: ReadonlyArray<{readonly name: string; readonly projection: string}>
-  readonly stream: string | null
-  /** `null`: could not be read, as on engines without it. */
-  readonly expiry: boolean | null
-  /** 0: recovery is off; `null`: could not be read. */
-  readonly recoveryDays: number | null
-  readonly isProtected: boolean
-  /** ARN of the KMS key, customer-managed or AWS-managed; `null`: AWS owns the key. */
-  readonly key: string | null
-  readonly isProvisioned: boolean
-  readonly throughput: TableThroughput
-}
+type ExistingTable = NonNullable<Awaited<ReturnType<typeof readExistingTable>>>
 
 const DEFAULT_RECOVERY_DAYS = 35
 
-async function readExistingTable(table: Table): Promise<ExistingTable | undefined> {
+async function readExistingTable(table: Table) {
   const {transport, name: TableName} = table
   const found = await describeTable(table)
   if (!found) return undefined
@@ -166,9 +151,12 @@ async function readExistingTable(table: Table): Promise<ExistingTable | undefine
       return {name, projection: projection?.ProjectionType ?? ''}
     }),
     stream: found.StreamSpecification?.StreamEnabled ? (found.StreamSpecification.StreamViewType ?? null) : null,
+    /** `null`: could not be read, as on engines without it. */
     expiry: expiry && /^ENABL/.test(expiry.TimeToLiveDescription?.TimeToLiveStatus ?? ''),
+    /** 0: recovery is off; `null`: could not be read. */
     recoveryDays: recoveryDays && daysOf(recoveryDays),
     isProtected: found.DeletionProtectionEnabled ?? false,
+    /** ARN of the KMS key, customer-managed or AWS-managed; `null`: AWS owns the key. */
     key: found.SSEDescription?.KMSMasterKeyArn ?? null,
     isProvisioned:
       (billing?.BillingMode ?? 'PROVISIONED') === 'PROVISIONED' && (throughput?.ReadCapacityUnits ?? 0) > 0,

@@ -6,16 +6,7 @@ import {callAws} from '../aws/errors.js'
 import {poll, type WaitOptions} from '../aws/send-change.js'
 import {readStack} from './reader.js'
 
-export interface StackEvent {
-  readonly id: string
-  readonly at: Date
-  readonly logicalId: string
-  readonly physicalId: string | null
-  readonly type: string
-  readonly status: string
-  readonly reason: string | null
-  readonly isOfStack: boolean
-}
+export type StackEvent = Readonly<ReturnType<typeof toStackEvent>>
 
 // About 20 seconds. Events can be late, and a stack needs a moment to begin a change.
 const READS_BEFORE_STATUS_CHECK = 10
@@ -115,7 +106,7 @@ async function readEventsAfter(aws: Aws, stackId: string, since: string | undefi
   })
 }
 
-function toStackEvent(event: SdkStackEvent): StackEvent {
+function toStackEvent(event: SdkStackEvent) {
   return {
     id: event.EventId ?? '',
     at: event.Timestamp ?? new Date(0),

@@ -7,23 +7,7 @@ import {callAws} from '../aws/errors.js'
 
 export type StackOwner = 'zael' | 'zae-limiter' | 'other'
 
-export interface DeployedStack {
-  readonly name: string
-  /** The ARN; it distinguishes successive stacks of the same name. */
-  readonly id: string
-  readonly status: string
-  readonly statusReason: string | null
-  readonly createdAt: Date | null
-  readonly updatedAt: Date | null
-  readonly isTerminationProtected: boolean
-  /** ARN of the service role; `null`: CloudFormation uses its caller's permissions. */
-  readonly role: string | null
-  readonly owner: StackOwner
-  /** Values of NoEcho parameters are asterisks. */
-  readonly parameters: Readonly<Record<string, string>>
-  readonly outputs: Readonly<Record<string, string>>
-  readonly tags: Readonly<Record<string, string>>
-}
+export type DeployedStack = Readonly<ReturnType<typeof toDeployedStack>>
 
 export interface StackResource {
   readonly logicalId: string
@@ -67,18 +51,21 @@ export async function readStackResources(aws: Aws, name: string): Promise<StackR
   })
 }
 
-export function toDeployedStack(stack: Stack): DeployedStack {
+export function toDeployedStack(stack: Stack) {
   const tags = record(stack.Tags?.map(({Key, Value}) => [Key, Value]))
   return {
     name: stack.StackName ?? '',
+    /** The ARN; it distinguishes successive stacks of the same name. */
     id: stack.StackId ?? '',
     status: stack.StackStatus ?? '',
     statusReason: stack.StackStatusReason ?? null,
     createdAt: stack.CreationTime ?? null,
     updatedAt: stack.LastUpdatedTime ?? null,
     isTerminationProtected: stack.EnableTerminationProtection ?? false,
+    /** ARN of the service role; `null`: CloudFormation uses its caller's permissions. */
     role: stack.RoleARN ?? null,
     owner: ownerOf(tags),
+    /** Values of NoEcho parameters are asterisks. */
     parameters: record(stack.Parameters?.map(each => [each.ParameterKey, each.ParameterValue])),
     outputs: record(stack.Outputs?.map(each => [each.OutputKey, each.OutputValue])),
     tags,
@@ -117,7 +104,9 @@ export function tagOf(tags: Readonly<Record<string, string>>, name: string): str
   return tags[`zael:${name}`] ?? tags[`zae-limiter:${name}`] ?? null
 }
 
-function record(entries: ReadonlyArray<readonly [string | undefined, string | undefined]> = []) {
+function record(
+  entries: ReadonlyArray<readonly [string | undefined, string | undefined]> = [],
+): Record<string, string> {
   return Object.fromEntries(entries.map(([key = '', value = '']) => [key, value]))
 }
 
@@ -179,25 +168,19 @@ export function instantMs(instant: Date | number): number {
   return typeof instant === 'number' ? instant * 1000 : instant.getTime()
 }
 
-/** Units per second. */
-export interface TableThroughput {
-  /** Upper bounds; `null`: none. */
-  readonly maxReads: number | null
-  readonly maxWrites: number | null
-  /** Units that the table can serve at once; `null`: not reported, as by local engines. */
-  readonly warmReads: number | null
-  readonly warmWrites: number | null
-}
+export type TableThroughput = Readonly<ReturnType<typeof throughputOf>>
 
-/** For on-demand tables. DynamoDB reports -1 for no maximum. */
-export function throughputOf(description: OperationOutput<'DescribeTable'>['Table']): TableThroughput {
+/** Units per second, for on-demand tables. DynamoDB reports -1 for no maximum. */
+export function throughputOf(description: OperationOutput<'DescribeTable'>['Table']) {
   const {MaxReadRequestUnits: maxReads = -1, MaxWriteRequestUnits: maxWrites = -1} =
     description?.OnDemandThroughput ?? {}
   const {ReadUnitsPerSecond: warmReads = null, WriteUnitsPerSecond: warmWrites = null} =
     description?.WarmThroughput ?? {}
   return {
+    /** Upper bounds; `null`: none. */
     maxReads: maxReads > 0 ? maxReads : null,
     maxWrites: maxWrites > 0 ? maxWrites : null,
+    /** Units that the table can serve at once; `null`: not reported, as by local engines. */
     warmReads,
     warmWrites,
   }

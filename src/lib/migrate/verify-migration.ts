@@ -2,15 +2,14 @@ import type {Table} from '../repository/table/table.js'
 import {readVersion} from '../repository/table/version.js'
 import {openLimiterTable} from './limiter-table.js'
 import {LimitlessFinder} from './limitless/find.js'
-import {type Limitless, LimitlessTally, NOTHING_LIMITLESS} from './limitless/tally.js'
+import {LimitlessTally, NOTHING_LIMITLESS} from './limitless/tally.js'
 import {classifyPage} from './records/classified-page.js'
-import type {OldRecordType} from './records/classify.js'
 import {isAcceptedVersion} from './records/copied-records.js'
 import type {MigrationContext} from './records/finding.js'
 import {findMissingParts} from './walk/add-indexes.js'
 import {readMigration} from './walk/lease.js'
 import {compareGroup} from './walk/reconcile.js'
-import {type Decisions, MigrationReport, type RecordDifference, type Sample} from './walk/report.js'
+import {MigrationReport} from './walk/report.js'
 import {tablePages} from './walk/scan.js'
 
 export interface VerifyOptions {
@@ -21,20 +20,9 @@ export interface VerifyOptions {
   readonly onProgress?: ((scanned: number) => void) | undefined
 }
 
-export interface Verification {
-  readonly clean: boolean
-  readonly checked: Partial<Record<OldRecordType, number>>
-  readonly expired: number
-  readonly differences: Sample<RecordDifference>
-  /** Differences that no run can fix: the current layout cannot hold the records. */
-  readonly unmovable: number
-  readonly unknown: Sample<string>
-  readonly decisions: Decisions
-  /** Current buckets only. Empty for a table that never had an older layout. */
-  readonly limitless: Limitless
-}
+export type Verification = Awaited<ReturnType<typeof verifyMigration>>
 
-export async function verifyMigration(table: Table, options: VerifyOptions): Promise<Verification> {
+export async function verifyMigration(table: Table, options: VerifyOptions) {
   const context = await openLimiterTable(table, options)
   const report = new MigrationReport({all: options.all})
   const finder = new LimitlessFinder()
@@ -62,9 +50,11 @@ export async function verifyMigration(table: Table, options: VerifyOptions): Pro
     checked: report.checked,
     expired: report.expired,
     differences: report.differences,
+    /** Differences that no run can fix: the current layout cannot hold the records. */
     unmovable: report.unmovable,
     unknown: report.unknownRecords,
     decisions: report.decisions,
+    /** Current buckets only. Empty for a table that never had an older layout. */
     limitless: hadOlderLayout ? tally.limitless : NOTHING_LIMITLESS,
   }
 }

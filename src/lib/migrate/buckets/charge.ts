@@ -22,21 +22,16 @@ import {balanceAt, type OldBucket, type OldLimit, type OldResidue} from './old-b
 /** Millitokens by which sums can differ, because fractions are carried between refills. */
 const ROUNDING = 1n
 
-/** Old and new bucket are replicas, each charged the other's consumption. Millitokens; negative amounts are refunds. */
-export interface Charges {
-  /** Consumption of the old bucket, in all its locations. */
-  readonly toNew: ReadonlyMap<string, bigint>
-  /** Consumption of the new bucket, charged at the location used last. */
-  readonly toOld: ReadonlyMap<string, bigint>
-  readonly marks: BucketMarks
-  /** A charge was computed from the new bucket's refill instant, and is wrong for any other. */
-  readonly dependsOnRefill: boolean
-}
+type Charges = ReturnType<typeof computeCharges>
 
-export function computeCharges(old: OldBucket, shards: readonly BucketRecord[], before: BucketMarks): Charges {
+/** Old and new bucket are replicas, each charged the other's consumption. Millitokens; negative amounts are refunds. */
+export function computeCharges(old: OldBucket, shards: readonly BucketRecord[], before: BucketMarks) {
+  /** Consumption of the old bucket, in all its locations. */
   const toNew = new Map<string, bigint>()
+  /** Consumption of the new bucket, charged at the location used last. */
   const toOld = new Map<string, bigint>()
   const marks = new Map<string, Map<string, LimitMark>>()
+  /** A charge was computed from the new bucket's refill instant, and is wrong for any other. */
   let dependsOnRefill = false
   for (const name of new Set([...old.limits.keys(), ...old.residue.keys()])) {
     const current = sumOfShards(shards, name)

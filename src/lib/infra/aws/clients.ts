@@ -145,16 +145,13 @@ export function awsUntilAborted(aws: Aws, signal: AbortSignal | undefined): Aws 
   }
 }
 
-export interface CallerIdentity {
-  readonly account: string
-  readonly arn: string
-}
+export type CallerIdentity = Awaited<ReturnType<typeof readCallerIdentity>>
 
 // A change must not wait longer on a network that cannot reach STS.
 const PRINCIPAL_TIMEOUT_MS = 3_000
 
 /** STS needs valid credentials, but no permission. */
-export async function readCallerIdentity(aws: Aws, signal?: AbortSignal): Promise<CallerIdentity> {
+export async function readCallerIdentity(aws: Aws, signal?: AbortSignal) {
   const {Account: account = '', Arn: arn = ''} = await callAws('read your identity', async () =>
     (await aws.sts()).send(new GetCallerIdentityCommand({}), signal ? {abortSignal: signal} : {}),
   )

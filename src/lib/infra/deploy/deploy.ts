@@ -21,16 +21,7 @@ export interface DeployWatcher {
   readonly onStep: (what: string) => void
 }
 
-export interface FinishedStack {
-  readonly functionName: string | null
-  readonly codeSha256: string | null
-  readonly codeUpdated: boolean
-  /** `Enabled`, unless it was disabled by hand; `null`: no aggregator. */
-  readonly eventSource: string | null
-  readonly schemaVersion: string
-  readonly defaultNamespaceCreated: boolean
-  readonly warnings: readonly string[]
-}
+export type FinishedStack = Awaited<ReturnType<typeof finishStack>>
 
 /** Returns the event to follow from. The signal can stop it until `onSent`; then CloudFormation continues alone. */
 export async function startChanges(
@@ -64,14 +55,17 @@ export async function followChanges(
   if (!SUCCEEDED.has(end.status)) throw deployFailed(stack, events, end, await codeWarning(aws, runningCode))
 }
 
-/** Runs the steps outside CloudFormation: function code, version record, default namespace. */
+/**
+ * Runs the steps outside CloudFormation: function code, version record, default namespace. The event source is `Enabled`,
+ * unless it was disabled by hand.
+ */
 export async function finishStack(
   services: Aws,
   givenTable: Table,
   {version, plan}: {readonly version: string; readonly plan: DeployPlan},
   {onStep}: Pick<DeployWatcher, 'onStep'>,
   wait: WaitOptions,
-): Promise<FinishedStack> {
+) {
   const aws = awsUntilAborted(services, wait.signal)
   const table = wait.signal ? untilAborted(givenTable, wait.signal) : givenTable
   const resources = await readStackResources(aws, table.name)

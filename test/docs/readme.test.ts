@@ -6,7 +6,7 @@ import {promisify} from 'node:util'
 import {afterAll, beforeAll, expect, inject, it} from 'vitest'
 import {Namespaces} from '../../src/lib/repository/namespaces/namespaces.js'
 import {Scene} from '../helpers/limiter.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
+import {describeOnEngine, PATIENT_MS, useTable} from '../helpers/table.js'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const run = promisify(execFile)
@@ -38,7 +38,9 @@ describeOnEngine('the library example of the README', () => {
     await mkdir(join(ROOT, '.cache'), {recursive: true})
     folder = await mkdtemp(join(ROOT, '.cache', 'readme-'))
     // So slow that nothing to be seen comes back while it runs.
-    const code = (await examples('README.md')).replaceAll("'prod'", `'${table.name}'`).replaceAll('/min', '/day')
+    const code = (await examples('README.md'))
+      .replaceAll("'prod'", `'${table.name}', timeoutMs: ${PATIENT_MS}`)
+      .replaceAll('/min', '/day')
     await writeFile(join(folder, 'example.ts'), PRELUDE + code)
     const settings = {extends: '../../tsconfig.json', compilerOptions: {rootDir: '../..'}, include: ['example.ts']}
     await writeFile(join(folder, 'tsconfig.json'), JSON.stringify(settings))

@@ -172,7 +172,7 @@ describeOnEngine('zael entity import', () => {
     const path = await file('wide.csv', 'id,limits', 'wide,rpm=50')
     const refused = await cli.fail(`entity import ${path}`)
     expect(refused).toMatchObject({code: 2, error: {code: 'confirm.needed'}})
-    expect(refused.error.message).toContain('tpm for gpt-4 from 1k/min to 100/min (1 live bucket)')
+    expect(refused.error.message).toContain('wide for gpt-4: rpm 10/min → 50/min, tpm 1k/min → 100/min')
     expect(await cli.tell(`entity import ${path} --yes`)).toMatchObject({
       altered: [
         {resource: 'gpt-4', name: 'rpm'},

@@ -123,7 +123,9 @@ describeOnEngine('zael namespace', () => {
     expect(await cli.run('namespace show amce')).toEqual({
       code: 3,
       stdout: '',
-      stderr: 'Error: Namespace "amce" does not exist.\nTry: Did you mean "acme"?\n',
+      stderr: expect.stringMatching(
+        /^Error: Namespace "amce" does not exist\.\nTry: Did you mean "acme"\? To create a new one: zael namespace create amce .*\n$/,
+      ),
     })
     const verbs = ['delete', 'recover', 'purge']
     for (const {code, error} of await Promise.all(verbs.map(verb => cli.fail(`namespace ${verb} nowhere-near`)))) {

@@ -7,7 +7,7 @@ import {NamespaceRepository} from '../../src/lib/repository/repository.js'
 import {engineProxy} from '../e2e/engine-proxy.js'
 import {type FaultKind, FaultTransport} from '../helpers/fault-transport.js'
 import {Scene} from '../helpers/limiter.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
+import {describeOnEngine, PATIENT_MS, useTable} from '../helpers/table.js'
 import {failure, request, warningsOf} from './visit.js'
 
 const KINDS: readonly FaultKind[] = ['throttled', 'unreachable', '5xx', 'lost before apply', 'lost after apply']
@@ -233,7 +233,9 @@ describeOnEngine('a settlement in an outage', {timeout: 60_000}, () => {
           settle,
           onSettled,
         } as RateLimiterOptions)
-        const leases = await Promise.all(Array.from({length: 5}, () => gateway.acquire(request({tpm: 1000}))))
+        const leases = await Promise.all(
+          Array.from({length: 5}, () => gateway.acquire({...request({tpm: 1000}), timeoutMs: PATIENT_MS})),
+        )
         isDown = true
         await Promise.all(leases.map(lease => lease.adjust({tpm: 7 - 1000})))
         await vi.waitUntil(() => lost >= (fate === 'cut' ? 10 : 3), {timeout: 20_000})

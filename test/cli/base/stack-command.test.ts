@@ -142,7 +142,9 @@ describeOnEngine('a command on a stack', () => {
     expect(await work(needNamespace, '-n', 'acem')).toEqual({
       exit: 3,
       stdout: '',
-      stderr: 'Error: Namespace "acem" does not exist.\nTry: Did you mean "acme"?\n',
+      stderr: expect.stringMatching(
+        /^Error: Namespace "acem" does not exist\.\nTry: Did you mean "acme"\? To create a new one: zael namespace create acem .*\n$/,
+      ),
     })
     for (const format of ['json', 'yaml']) {
       const {exit, stdout, stderr} = await work(needNamespace, '-n', 'acem', '--output', format)

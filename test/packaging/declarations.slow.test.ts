@@ -137,7 +137,7 @@ describe('the types of the library', () => {
     const errors = [...files].flatMap(([path, {declared}]) =>
       ROOMS_THAT_THROW.test(path)
         ? [...declared]
-            .filter(([, node]) => /^(ZaelError|InvalidInput)$/.test(node.superClass?.name ?? ''))
+            .filter(([, node]) => /^(ZaelError|InvalidInput|RequestRefused)$/.test(node.superClass?.name ?? ''))
             .map(([name]) => name)
         : [],
     )

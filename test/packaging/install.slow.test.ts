@@ -165,6 +165,7 @@ describe('the documentation of the package', () => {
     add('package.json', JSON.stringify({type: 'module'}))
     add('tsconfig.json', JSON.stringify({compilerOptions: COMPILER_OPTIONS, include: ['*.ts']}))
     add('prelude.ts', PRELUDE)
+    add('prices.json', JSON.stringify({'gpt-4o': {input_cost_per_token: 2.5e-6, output_cost_per_token: 1e-5}}))
     for (const {name, code} of examples()) add(`${name}.ts`, code)
     add('adapters.ts', ADAPTERS.map((name, at) => `export * as adapter${at} from 'zael/${name}'`).join('\n'))
 
@@ -197,7 +198,7 @@ describe('the documentation of the package', () => {
 
   it('has examples of the adapters that compile with the frameworks', async context => {
     if (!existsSync(home())) context.skip('it was not installed')
-    expect(adapterExamples()).toHaveLength(18)
+    expect(adapterExamples()).toHaveLength(19)
     const compiled = await run(join(ROOT, 'node_modules/.bin/tsc'), ['-p', 'frameworks'], project())
     expect(compiled).toMatchObject({code: 0, stdout: ''})
   })
@@ -212,6 +213,7 @@ describe('the documentation of the package', () => {
       const env = {
         PATH: process.env.PATH,
         AWS_ENDPOINT_URL_DYNAMODB: engine.endpoint,
+        OPENAI_API_KEY: 'none',
         AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED: 'true',
       }
       const programs = [

@@ -369,6 +369,33 @@ describe('all resources of an entity', () => {
     expect(whyAllLines({...report, explanations: []})).toEqual(['user-1 does not use a resource with limits.'])
   })
 
+  it('shows a block of every resource, unless a resource shows it', () => {
+    const scope = {level: 'entity', entity: 'user-1', resource: DEFAULT_RESOURCE} as const
+    const disabled = {entity: 'user-1', scope, reason: 'leaked', set: {at: '2026-01-02T02:42:10Z', by: 'ada@ops'}}
+    const blocked = {...report, explanations: [], disabled}
+    expect(whyAllLines(blocked, ' --stack x')).toEqual([
+      'user-1 is disabled for every resource: every request is refused until the switch is removed.',
+      '  set for  entity user-1 for every resource',
+      '  set at   2026-01-02 02:42 UTC by ada@ops',
+      '  reason   leaked',
+      '',
+      'Next:',
+      '  zael entity enable user-1 --stack x  remove the switch of entity user-1 for every resource',
+    ])
+    expect(whyAllJson(blocked)).toMatchObject({admitted: false, disabled: {reason: 'leaked', setBy: 'ada@ops'}})
+    expect(whyAllJson(report).disabled).toBeNull()
+    expect(whyShortLines(blocked)).toEqual(['2026-01-02T03:04:05Z  user-1  disabled for every resource'])
+    expect(whyAllLines({...blocked, explanations: [fine]})).toContain(
+      'Other resources are disabled for user-1: every request is refused until the switch is removed.',
+    )
+    const shown = explanation([], {disabled, admitted: false})
+    expect(
+      whyAllLines({...blocked, explanations: [shown]})
+        .join('\n')
+        .match(/leaked/g),
+    ).toHaveLength(1)
+  })
+
   it('prints one line per resource on request', () => {
     expect(whyShortLines(report)).toEqual([
       '2026-01-02T03:04:05Z  user-1 gpt-4  refused: rpm of the parent team 0 of 100 left, 1 requested, clears in 2 s; ' +

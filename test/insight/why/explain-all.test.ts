@@ -1,6 +1,6 @@
 import {expect, it} from 'vitest'
 import {DEFAULT_RESOURCE} from '../../../src/lib/core/names.js'
-import {explainAll} from '../../../src/lib/insight/why/explain.js'
+import {blockOf, explainAll} from '../../../src/lib/insight/why/explain.js'
 import {NamespaceRepository} from '../../../src/lib/repository/repository.js'
 import {Scene} from '../../helpers/limiter.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'
@@ -28,6 +28,22 @@ describeOnEngine('explanations of all resources of an entity', () => {
       ['full', true],
       ['unused', true],
     ])
+  })
+
+  it('find a block of every resource, also without buckets and of a charged parent', async () => {
+    const scene = new Scene(table)
+    const namespace = new NamespaceRepository(scene.tenant, 'ada')
+    await namespace.entities.create({id: 'org'})
+    await namespace.entities.create({id: 'zoe', parent: 'org', cascade: true})
+    expect(await blockOf(namespace, 'zoe')).toBeUndefined()
+    const block = async (entity: string) => {
+      const scope = {level: 'entity', entity, resource: DEFAULT_RESOURCE} as const
+      await namespace.setAccess(scope, 'disabled', {reason: 'leaked'})
+      expect(await blockOf(namespace, 'zoe')).toMatchObject({entity, scope, reason: 'leaked', set: {by: 'ada'}})
+    }
+    await block('org')
+    await block('zoe')
+    expect(await ask(scene, 'zoe')).toEqual([])
   })
 
   it('omit a resource without limits, and fail for a missing entity', async () => {

@@ -213,6 +213,16 @@ describeOnEngine('an explanation', () => {
     expect((await ask(scene)).disabled).toEqual({entity: 'user-1', scope: own, set})
   })
 
+  it('shows the switch of a resource without limits', async () => {
+    const scene = new Scene(table)
+    const scope = {level: 'entity', entity: 'user-1', resource: DEFAULT_RESOURCE} as const
+    await new NamespaceRepository(scene.tenant, 'ada').setAccess(scope, 'disabled')
+    const blocked = {admitted: false, disabled: {scope, set: {by: 'ada'}}, limits: []}
+    expect(await ask(scene)).toMatchObject(blocked)
+    expect(await ask(scene, {consume: {rpm: 1}})).toMatchObject(blocked)
+    await expect(scene.limiter().acquire(request({rpm: 1}))).rejects.toMatchObject({code: 'resource.disabled'})
+  })
+
   it('tells who set a switch last, and nothing if no event is left', async () => {
     const scene = new Scene(table)
     await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=6/min')

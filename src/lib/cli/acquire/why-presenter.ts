@@ -493,34 +493,54 @@ export interface WhyReport {
   readonly atMs: number
   /** Worst first. */
   readonly explanations: readonly Explanation[]
+  /** Refuses every request for resources without a switch of their own. */
+  readonly disabled?: SetSwitch | undefined
 }
 
-export function whyAllLines({entity, explanations}: WhyReport, where = ''): string[] {
-  if (explanations.length === 0) return [`${entity} does not use a resource with limits.`]
+export function whyAllLines({entity, explanations, disabled}: WhyReport, where = ''): string[] {
+  const block = disabled ? blockLines(disabled, entity, explanations, where) : []
+  if (explanations.length === 0) return disabled ? block : [`${entity} does not use a resource with limits.`]
   const refusing = explanations.filter(({admitted}) => !admitted).length
   const count = formatPlural(explanations.length, 'resource')
   const head = refusing === 0 ? `${count}, none refusing now.` : `${count}, ${refusing} refusing now.`
   return [
     `${entity}: ${head}`,
     ...explanations.flatMap(each => ['', ...(isNotable(each) ? whyLines(each, where) : [verdict(each)])]),
+    ...(block.length > 0 ? ['', ...block] : []),
+  ]
+}
+
+/** Empty if an explanation shows the switch. */
+function blockLines(block: SetSwitch, entity: string, shown: WhyReport['explanations'], where: string): string[] {
+  const isShown = shown.some(({disabled}) => disabled && scopeWords(disabled.scope) === scopeWords(block.scope))
+  if (isShown) return []
+  const whose = `${block.entity}${block.entity === entity ? '' : `, the parent of ${entity}`}`
+  const what =
+    shown.length === 0 ? `${whose} is disabled for every resource` : `Other resources are disabled for ${whose}`
+  return [
+    `${what}: every request is refused until ${endText(block)}.`,
+    ...switchFacts(block),
+    ...nextLines([lifting(block, 'enable', where)]),
   ]
 }
 
 const isNotable = (explanation: Explanation): boolean =>
   !explanation.admitted || refusedText(explanation) !== undefined || explanation.limits.some(isOverdrawn)
 
-export function whyAllJson({entity, atMs, explanations}: WhyReport, where = ''): WhyAllResult {
+export function whyAllJson({entity, atMs, explanations, disabled}: WhyReport, where = ''): WhyAllResult {
   return {
     entity,
     at: new Date(atMs).toISOString(),
-    admitted: explanations.every(({admitted}) => admitted),
+    admitted: !disabled && explanations.every(({admitted}) => admitted),
+    disabled: disabled ? switchJson(disabled, [lifting(disabled, 'enable', where)]) : null,
     resources: explanations.map(each => whyJson(each, where)),
   }
 }
 
-export function whyShortLines({entity, atMs, explanations}: WhyReport): string[] {
+export function whyShortLines({entity, atMs, explanations, disabled}: WhyReport): string[] {
   const time = new Date(atMs).toISOString().replace(/\.\d+Z$/, 'Z')
-  if (explanations.length === 0) return [`${time}  ${entity}  does not use a resource with limits`]
+  const none = disabled ? 'disabled for every resource' : 'does not use a resource with limits'
+  if (explanations.length === 0) return [`${time}  ${entity}  ${none}`]
   return explanations.map(each => {
     const refused = refusedText(each)
     return `${time}  ${entity} ${each.resource}  ${stateText(each)}${refused === undefined ? '' : `; ${refused}`}`

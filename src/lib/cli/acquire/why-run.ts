@@ -5,7 +5,7 @@ import {checkEntityId, checkResourceName} from '../../core/names.js'
 import {parseDuration} from '../../core/text/duration.js'
 import {asSentence} from '../../core/text/text.js'
 import {textStart, textWidth} from '../../core/text/text-width.js'
-import {explain, explainAll} from '../../insight/why/explain.js'
+import {blockOf, explain, explainAll} from '../../insight/why/explain.js'
 import type {StackContext} from '../base/context.js'
 import {type AwaitedEnd, listenForEnd} from '../output/interrupt.js'
 import {jsonText} from '../output/json-text.js'
@@ -64,11 +64,13 @@ export async function lookWith(
   return async () => {
     // The user may just have changed the limits.
     namespace.configs.cache.invalidate()
-    const explanations =
-      resource === undefined
-        ? await explainAll(namespace, entity, clock)
-        : [await explain(namespace, {entity, resource, consume}, clock)]
-    return {entity, atMs: explanations[0]?.atMs ?? clock(), explanations}
+    if (resource !== undefined) {
+      const one = await explain(namespace, {entity, resource, consume}, clock)
+      return {entity, atMs: one.atMs, explanations: [one]}
+    }
+    const explanations = await explainAll(namespace, entity, clock)
+    const disabled = await blockOf(namespace, entity)
+    return {entity, atMs: explanations[0]?.atMs ?? clock(), explanations, disabled}
   }
 }
 

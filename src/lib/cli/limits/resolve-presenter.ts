@@ -66,7 +66,7 @@ async function resolutionLines(
     reason: access?.reason,
     cascade: cascade && `${cascadeText(cascade.charged)} (${cascadeSource(cascade)})`,
   }
-  const applied = source === undefined ? [`${title}: none, so requests fail`] : factLines(title, facts)
+  const applied = factLines(source === undefined ? `${title}: none, so requests fail` : title, facts)
   const rows = trace.map(each => {
     const {level, entity, resource} = scopeJson(each.scope)
     return [level, entity, resource, configuredText(each), verdict(each, source)]

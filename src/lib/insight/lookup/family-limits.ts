@@ -35,7 +35,7 @@ export function sharedCharge(
   return parent === undefined ? undefined : {charged: cascade, level: policy?.level ?? 'record', parent}
 }
 
-/** Throws if no limits apply to the entity. */
+/** Throws if no limits apply to the entity, unless it is disabled. */
 export async function resolveFamily(
   {configs, entities}: {readonly configs: Configs; readonly entities: Entities},
   entity: string,
@@ -45,7 +45,7 @@ export async function resolveFamily(
   checkResourceName(resource)
   const resolve = async (whose: string) => configs.withBoosts(await configs.resolve({entity: whose, resource}))
   const [own, record, units] = await Promise.all([resolve(entity), entities.get(entity), configs.units()])
-  if (own.source === undefined) throw nothingApplies(entity, resource)
+  if (own.source === undefined && own.access?.access !== 'disabled') throw nothingApplies(entity, resource)
   const cascade = sharedCharge(record, own.cascade)
   const parent = cascade?.charged ? cascade.parent : undefined
   return {

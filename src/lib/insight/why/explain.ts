@@ -171,7 +171,7 @@ export async function explain(
   const shared = (parent?.resolution.limits ?? []).map(({name}) => [name, ofParent?.get(name) ?? 1] as const)
   const typical = new Map([...shared, ...own.limits.map(({name}) => [name, average?.get(name) ?? 1] as const)])
   const amounts = asked ?? checkConsumption(Object.fromEntries(typical))
-  checkKnown(entity, resource, amounts, [...typical.keys()])
+  if (own.source !== undefined) checkKnown(entity, resource, amounts, [...typical.keys()])
   const question = {resource, amounts, atMs}
   const asking = disabled
     ? []
@@ -443,6 +443,17 @@ export async function explainAll(
     }
   })
   return explanations.sort((a, b) => compareSeverity(a, b) || (a.resource < b.resource ? -1 : 1))
+}
+
+/** The switch that disables every resource without a switch of its own, for the entity or the parent it charges. */
+export async function blockOf(namespace: NamespaceRepository, entity: string): Promise<SetSwitch | undefined> {
+  const resolve = (whose: string) => namespace.configs.resolve({entity: whose, resource: DEFAULT_RESOURCE})
+  const [own, record] = await Promise.all([resolve(entity), namespace.entities.get(entity)])
+  const shared = sharedCharge(record, own.cascade)
+  const found =
+    switchOf('disabled', entity, own) ??
+    (shared?.charged ? switchOf('disabled', shared.parent, await resolve(shared.parent)) : undefined)
+  return found && withOrigin(namespace, found, 'disabled')
 }
 
 async function resourcesOf({buckets, configs}: NamespaceRepository, entity: string): Promise<string[]> {

@@ -138,7 +138,14 @@ describe('an explanation', () => {
     expect(lines).toContain(
       '  callers  user-2 · gpt-4 1,200 used, 3 refused; user-1 · gpt-4 60 used, 40 refused (since 2026-01-02T02:00:00Z)',
     )
-    expect(lines.join('\n')).toContain('zael bucket reset provider-x --resource models')
+    expect(lines.join('\n')).not.toMatch(/zael (bucket|limits)/)
+    expect(lines.at(-1)).toBe(
+      'To admit more through the provider account provider-x · models, limit the callers that use most of its rpm ' +
+        '(user-2 · gpt-4, user-1 · gpt-4), or raise the quota at the provider and then here.',
+    )
+    expect(whyLines(explanation([limit(account)])).at(-1)).toContain('that use most of its rpm, or raise')
+    expect(whyLines(explanation([limit({...empty, callers})])).at(-1)).toContain('through the provider account user-1')
+    expect(whyJson(result).limits[1]?.remedies).toEqual([])
     expect(whyJson(result)).toMatchObject({
       refused: {
         byParent: 42,
@@ -237,6 +244,25 @@ describe('an explanation', () => {
     expect(lines([limit(), limit(parent)])).toContain(
       '  consumed by  no recorded usage yet (since 2026-01-02T03:00:00Z)',
     )
+  })
+
+  it('proposes to limit the child that used most of a parent, before the parent is raised', () => {
+    const first = (heaviest: ExplainedLimit['heaviest'], text = 'rpm=100/min') => {
+      const shared = {...empty, level: 'parent', entity: 'team-1', ...parseLimit(text), heaviest} as const
+      const json = whyJson(explanation([limit(), limit({...shared, configured: parseLimit(text)})]))
+      return json.limits[1]?.remedies[0]
+    }
+    const child = (text: string, entity = 'user-2') => ({entity, share: 0.97, limit: parseLimit(text)})
+    expect(first(child('rpm=80/min'))).toEqual({
+      command: 'zael limits set --entity user-2 --resource gpt-4 rpm=50/min',
+      purpose: 'limit user-2 to half of it: it used 97 % since 2026-01-02T03:00:00Z',
+    })
+    expect(first(child('rpm=10/sec'))?.command).toContain('--entity user-2')
+    expect(first(child('usd=$20/month@UTC'), 'usd=$5/month@UTC')?.command).toContain("'usd=$2.50/month@UTC'")
+    // The command would raise or change the child's limit, or limit the refused entity itself.
+    for (const other of [child('rpm=50/min'), child('rpm=90/day@UTC'), child('rpm=80/min', 'user-1'), undefined])
+      expect(first(other)?.command).toContain('zael bucket reset team-1')
+    expect(first(child('rpm=80/min'), 'rpm=1/min')?.command).toContain('zael bucket reset team-1')
   })
 
   it('names amounts and consumption of a limit that only the parent has', () => {
@@ -429,6 +455,11 @@ it('shows the balance and time of provider feedback', () => {
   expect(whyLines(explanation([refused])).join('\n')).toMatch(
     /provider feedback +rate limited until 2026-01-02T03:04:07Z/,
   )
+  const over = limit({feedback: {atMs: AT_MS - 9000, clearsAtMs: AT_MS - 1000}})
+  expect(whyLines(explanation([over])).join('\n')).toMatch(
+    /provider feedback +was rate limited until 2026-01-02T03:04:04Z \(at 2026-01-02T03:03:56Z\)/,
+  )
+  expect(whyLines(explanation([{...over, ...empty}])).at(-1)).toMatch(/rpm of user-1 was used up until/)
   expect(whyJson(explanation([left])).limits[0]?.feedback).toEqual({
     ...{at: '2026-01-02T03:04:01.000Z', left: 12, inForce: true},
   })

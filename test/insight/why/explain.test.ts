@@ -324,11 +324,13 @@ describeOnEngine('an explanation', () => {
       ],
     ])
     expect(explanation.limits[2]?.drainedByOthers).toBe(0)
+    expect(explanation.limits[2]?.heaviest).toMatchObject({entity: 'user-2', share: 0.6, limit: {refillAmount: 100}})
     // The hour of the team includes its own requests, and children that have moved.
     await used(scene, 'team-1', {rpm: 12})
     await scene.entity('user-2', 'team-2')
     const moved = (await ask(scene, {consume: {rpm: 1}})).limits.at(-1)
     expect(moved).toMatchObject({drainedBy: [{entity: 'user-1', tokens: 2}], drainedByOthers: 10})
+    expect(moved?.heaviest).toBeUndefined()
     await scene.entity('user-2', 'team-1')
     // Asked about the team itself, its children are named too.
     const [team] = (await ask(scene, {entity: 'team-1'})).limits

@@ -144,7 +144,9 @@ const whyOneResult = strictObject({
     })
       .optional()
       .describe('Callers that a provider account refused, most tokens first; only if this limit refused'),
-    remedies: z.array(remedySchema).describe('Empty while provider feedback is in force: wait, or ask the provider'),
+    remedies: z
+      .array(remedySchema)
+      .describe('Empty for a provider account and while provider feedback is in force: wait, or ask the provider'),
   }),
 })
 export type WhyOneResult = ResultOf<typeof whyOneResult>

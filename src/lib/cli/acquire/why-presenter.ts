@@ -229,7 +229,7 @@ function limitLines(limit: ExplainedLimit, explanation: Explanation): string[] {
     'topped up': limit.toppedUp > 0 ? `${count(limit.toppedUp)} until the reset` : undefined,
     resets: resetsText(limit, atMs),
     shards: shards.length > 1 ? shardsText(limit) : undefined,
-    'provider feedback': feedbackText(limit),
+    'provider feedback': feedbackText(limit, atMs),
     refused: refused.requests > 0 ? refusedByText(limit, recent.since) : undefined,
     callers: limit.callers ? `${callersText(limit)} (since ${recent.since})` : undefined,
     'consumed by': exceeded && isShared ? `${consumers || 'no recorded usage yet'} (since ${hour})` : undefined,
@@ -259,12 +259,12 @@ function refusedByText({refused, configured}: ExplainedLimit, since: string): st
   return `${formatPlural(refused.requests, 'request')} for ${tokens} since ${since}`
 }
 
-function feedbackText({feedback, configured: {unit}}: ExplainedLimit): string | undefined {
+function feedbackText({feedback, configured: {unit}}: ExplainedLimit, nowMs: number): string | undefined {
   if (!feedback) return undefined
   const what =
     feedback.clearsAtMs === undefined
       ? `${formatTokens(feedback.left ?? 0, unit)} left`
-      : `rate limited until ${isoSeconds(Math.ceil(feedback.clearsAtMs / 1000) * 1000)}`
+      : `${feedback.clearsAtMs > nowMs ? '' : 'was '}rate limited until ${isoSeconds(Math.ceil(feedback.clearsAtMs / 1000) * 1000)}`
   return `${what} (at ${isoSeconds(feedback.atMs)})`
 }
 
@@ -285,16 +285,28 @@ function isFeedbackInForce({feedback, capacity, refillAmount, refillPeriodSecond
   )
 }
 
-function providerAdvice(limit: ExplainedLimit): string {
+function providerAdvice(limit: ExplainedLimit, nowMs: number): string {
   const {feedback, configured, name} = limit
   const left = feedback?.left === undefined ? '' : ` only ${formatTokens(feedback.left, configured.unit)} left`
   const said =
     feedback?.clearsAtMs === undefined
       ? `had${left} at ${isoSeconds(feedback?.atMs ?? 0)}`
-      : `is used up until ${isoSeconds(Math.ceil(feedback.clearsAtMs / 1000) * 1000)}`
+      : `${feedback.clearsAtMs > nowMs ? 'is' : 'was'} used up until ${isoSeconds(Math.ceil(feedback.clearsAtMs / 1000) * 1000)}`
   return (
     `The provider reported that ${name} of ${limit.entity} ${said}. Wait, or raise the quota at the provider. ` +
     `A reset or a higher limit in zael would lead to 429s of the provider.`
+  )
+}
+
+/** Its limits mirror the quota at the provider. */
+const isAccount = ({level, callers}: ExplainedLimit): boolean => level === 'provider' || callers !== undefined
+
+function accountAdvice(limit: ExplainedLimit): string {
+  const most = (limit.callers ?? []).filter(({tokens}) => tokens > 0).slice(0, 2)
+  const named = most.length === 0 ? '' : ` (${most.map(({entity, resource}) => `${entity} · ${resource}`).join(', ')})`
+  return (
+    `To admit more through ${accountOf(limit)}, limit the callers that use most of its ${limit.name}${named}, ` +
+    'or raise the quota at the provider and then here.'
   )
 }
 
@@ -310,9 +322,13 @@ function shardsText({shards, configured: {unit}}: ExplainedLimit): string {
   return each.join(', ')
 }
 
-function remedyLines(exceeded: readonly ExplainedLimit[], {atMs}: Explanation, where: string): string[] {
-  const commands = new Map(exceeded.flatMap(limit => remedies(limit, atMs, where)))
-  const advice = exceeded.filter(limit => isFeedbackInForce(limit, atMs)).flatMap(limit => ['', providerAdvice(limit)])
+function remedyLines(exceeded: readonly ExplainedLimit[], explanation: Explanation, where: string): string[] {
+  const {atMs} = explanation
+  const commands = new Map(exceeded.flatMap(limit => remediesIn(explanation, limit, where)))
+  const advice = exceeded.flatMap(limit => {
+    if (isFeedbackInForce(limit, atMs)) return ['', providerAdvice(limit, atMs)]
+    return isAccount(limit) ? ['', accountAdvice(limit)] : []
+  })
   const [, , ...lines] = nextLines([...commands])
   return commands.size === 0 ? advice : [...advice, '', 'To admit it sooner:', ...lines]
 }
@@ -371,7 +387,7 @@ export function whyJson(explanation: Explanation, where = ''): WhyOneResult {
       drainedBy: limit.drainedBy.map(({entity: child, tokens}) => ({entity: child, tokens})),
       drainedByOthers: limit.drainedByOthers,
       ...(limit.callers && {callers: limit.callers}),
-      remedies: remedies(limit, atMs, where).map(([command, purpose]) => ({command, purpose})),
+      remedies: remediesIn(explanation, limit, where).map(([command, purpose]) => ({command, purpose})),
     })),
   }
 }
@@ -392,9 +408,35 @@ function refusedJson({recent: {refused, since, refusedSince}}: Explanation): Why
 
 export type Remedy = readonly [command: string, purpose: string]
 
+function remediesIn({entity, atMs, hour}: Explanation, limit: ExplainedLimit, where: string): Remedy[] {
+  const all = remedies(limit, atMs, where)
+  const lower = all.length === 0 || limit.heaviest?.entity === entity ? undefined : lowering(limit, atMs)
+  if (!limit.heaviest || !lower) return all
+  const {entity: child, share} = limit.heaviest
+  const scope = scopeArguments({level: 'entity', entity: child, resource: limit.resource})
+  return [
+    [
+      `zael limits set ${scope} ${shellWord(formatLimit(lower))}${where}`,
+      `limit ${child} to half of it: it used ${formatPercent(share)} since ${hour}`,
+    ],
+    ...all,
+  ]
+}
+
+/** Half of the limit, for the child that used most of it. `undefined` unless that lowers a limit of the same kind. */
+function lowering({heaviest, configured}: ExplainedLimit, atMs: number): Limit | undefined {
+  if (!heaviest || heaviest.limit.schedule || heaviest.limit.boost) return undefined
+  const whole = plainAt(baseOf(configured), atMs)
+  const [capacity, refillAmount] = [Math.floor(whole.capacity / 2), Math.floor(whole.refillAmount / 2)]
+  const half = {...whole, capacity, refillAmount}
+  const paceOf = (limit: Limit) => (limit.reset ? limit.capacity : limit.refillAmount / limit.refillPeriodSeconds)
+  const isSameKind = JSON.stringify(half.reset) === JSON.stringify(heaviest.limit.reset)
+  return isSameKind && capacity > 0 && paceOf(half) > 0 && paceOf(half) < paceOf(heaviest.limit) ? half : undefined
+}
+
 /** Fastest first: top up, refill, or raise the limit for this entity and resource only. `where`: flags to append. */
 export function remedies(limit: ExplainedLimit, atMs: number, where = ''): Remedy[] {
-  if (!limit.exceeded || isFeedbackInForce(limit, atMs)) return []
+  if (!limit.exceeded || isAccount(limit) || isFeedbackInForce(limit, atMs)) return []
   const {configured, requested, entity, resource, capacity} = limit
   const refill: Remedy = [
     `zael bucket reset ${shellWord(entity)} --resource ${shellWord(resource)}${where}`,

@@ -73,6 +73,8 @@ export interface ExplainedLimit extends Omit<LimitState, 'level'> {
   readonly drainedBy: readonly {readonly entity: string; readonly tokens: number}[]
   /** The rest of that hour: own requests, smaller children, children that moved or were deleted. */
   readonly drainedByOthers: number
+  /** The child that used at least half of that, with its own limit of this name. */
+  readonly heaviest?: {readonly entity: string; readonly share: number; readonly limit: Limit} | undefined
   /** Of a provider account: callers that it refused since `Explanation.recent.since`, most tokens first. */
   readonly callers?: readonly RefusedCaller[]
 }
@@ -347,7 +349,7 @@ interface Drained {
   /** Charged to the limits themselves. */
   readonly charged: UsageRecord['tokens']
   /** Children that are charged to them now. */
-  readonly children: readonly Pick<UsageRecord, 'entity' | 'tokens'>[]
+  readonly children: readonly (Pick<UsageRecord, 'entity' | 'tokens'> & Pick<Resolution, 'limits'>)[]
 }
 
 const NOT_SHARED: Drained = {charged: new Map(), children: []}
@@ -363,17 +365,20 @@ async function consumers(
   const {records} = await usage.ofResource(resource, {window: 'hourly', sinceMs: nowMs, untilMs: nowMs + 1})
   const hourMs = Date.parse(windowStart('hourly', nowMs))
   const used = records.filter(({entity}) => children.has(entity))
-  const charged = new Set<string>()
+  const charged = new Map<string, Resolution['limits']>()
   await forEachConcurrently(chunksOf(used, 1), CONCURRENT_READS, async ([record]) => {
     const {entity} = record as UsageRecord
     const child = children.get(entity) as EntityRecord
-    const {cascade} = await configs.resolve({entity, resource})
+    const {cascade, limits} = await configs.resolve({entity, resource})
     // The hour of a child that moved includes charges to its former parent.
-    if (sharedCharge(child, cascade)?.charged && !(await hasMoved(audit, child, hourMs))) charged.add(entity)
+    if (sharedCharge(child, cascade)?.charged && !(await hasMoved(audit, child, hourMs))) charged.set(entity, limits)
   })
   return {
     charged: records.find(({entity}) => entity === parent)?.tokens ?? new Map(),
-    children: used.filter(({entity}) => charged.has(entity)),
+    children: used.flatMap(({entity, tokens}) => {
+      const limits = charged.get(entity)
+      return limits ? [{entity, tokens, limits}] : []
+    }),
   }
 }
 
@@ -414,14 +419,23 @@ async function hasMoved(audit: Audit, {entity, version}: EntityRecord, sinceMs: 
   })
 }
 
-function drainers({charged, children}: Drained, name: string): Pick<ExplainedLimit, 'drainedBy' | 'drainedByOthers'> {
+const HEAVY_SHARE = 0.5
+
+function drainers(
+  {charged, children}: Drained,
+  name: string,
+): Pick<ExplainedLimit, 'drainedBy' | 'drainedByOthers' | 'heaviest'> {
   const drainedBy = children
     .map(({entity, tokens}) => ({entity, tokens: tokens.get(name) ?? 0}))
     .filter(({tokens}) => tokens > 0)
     .sort((a, b) => b.tokens - a.tokens || (a.entity < b.entity ? -1 : 1))
     .slice(0, MOST_CONSUMERS)
   const named = drainedBy.reduce((sum, {tokens}) => sum + tokens, 0)
-  return {drainedBy, drainedByOthers: Math.max(0, (charged.get(name) ?? 0) - named)}
+  const drainedByOthers = Math.max(0, (charged.get(name) ?? 0) - named)
+  const {entity = '', tokens = 0} = drainedBy[0] ?? {}
+  const limit = children.find(child => child.entity === entity)?.limits.find(each => each.name === name)
+  const share = tokens / (named + drainedByOthers)
+  return {drainedBy, drainedByOthers, ...(limit && share >= HEAVY_SHARE && {heaviest: {entity, share, limit}})}
 }
 
 const CONCURRENT_EXPLANATIONS = 4

@@ -29,6 +29,8 @@ describe('amounts as typed', () => {
     ['tpm=1 tpm=2', 'request.syntax', 'tpm is given twice.'],
     ['wcu=1', 'name.invalid', 'it is reserved'],
     [`rpm=${Number.MAX_SAFE_INTEGER}`, 'request.syntax', 'is above the maximum'],
+    ['usd=$1,500', 'request.syntax', 'write $1500, without a comma.'],
+    ['tpm=1,000,000', 'request.syntax', 'write 1000000 or 1M, without a comma.'],
     ['usd=€1', 'limit.unit', 'The limit "usd" is counted in USD, not in EUR.'],
     ['usd=5', 'limit.unit', 'The limit "usd" is counted in USD, not in tokens.'],
     ['rpm=$1', 'limit.unit', 'The limit "rpm" is counted in tokens, not in USD.'],

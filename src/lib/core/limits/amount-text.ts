@@ -36,7 +36,21 @@ export function parseAmount(piece: Piece, what: string, refuse: RefusePiece = sy
     const [, whole, fraction, suffix, code = ''] = coded
     return money({text, what, problem}, code, whole, fraction, suffix)
   }
+  refuseThousands(piece, refuse)
   throw problem(`the ${what} "${text}" is not a number such as 500, 20k, 1.5M or $12.50`)
+}
+
+const THOUSANDS = /(?<![\d.])[$€£¥]?\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)?[kKM]?/gu
+
+/** Throws if the unreadable piece is a part of an amount such as `$1,500`: commas separate the parts of a limit. */
+export function refuseThousands({whole, text, at}: Piece, refuse: RefusePiece = syntaxError): void {
+  for (const {0: typed, index} of whole.matchAll(THOUSANDS)) {
+    if (index > at + text.length || index + typed.length < at) continue
+    const plain = typed.replaceAll(',', '')
+    const short = plain.replace(/^(\D?\d+?)000(000)?$/, (_, head, million) => head + (million ? 'M' : 'k'))
+    const forms = plain === short ? plain : `${plain} or ${short}`
+    throw refuse({whole, text: typed, at: index}, `write ${forms}, without a comma`)
+  }
 }
 
 interface WrittenAmount {

@@ -8,6 +8,7 @@ import {
   isPlainAmount,
   type Piece,
   parseAmount,
+  refuseThousands,
   slicePiece,
   splitPiece,
   syntaxError,
@@ -268,6 +269,7 @@ const SOFT = 'soft'
 /** `x0.1@"* 22,23 * * *"` or `200k/min:300k@"* 9-16 * * 1-5"`. */
 function parseWindow(piece: Piece, context: ModifierContext): ScheduleEntry {
   const [parameters, when] = cutPiece(piece, '@')
+  if (!when || !isCronText(when)) refuseThousands(piece)
   if (when === undefined) {
     const near = nearestNames(piece.text, [SOFT]).length > 0 ? '; did you mean soft?' : ''
     throw syntaxError(piece, `"${piece.text}" is neither soft nor a window such as x0.5@"* 9-16 * * 1-5"${near}`)

@@ -133,14 +133,24 @@ describeOnEngine('entity search', () => {
     expect(reported.length).toBeGreaterThan(1)
   })
 
-  it('finds ids with the same beginning in two requests', async () => {
+  it('finds ids with the same beginning in three requests', async () => {
     const before = tenant.transport.calls.length
     const similar = await entities.similar('e012x')
-    expect(tenant.transport.calls.slice(before)).toEqual(['Query', 'BatchGetItem'])
+    expect(tenant.transport.calls.slice(before).toSorted()).toEqual(['BatchGetItem', 'Query', 'Query'])
     expect(similar).toContain('e012')
     expect(similar.every(id => id.startsWith('e0'))).toBe(true)
     expect(await entities.similar('x')).toHaveLength(250)
     expect(await entities.similar('zz')).toEqual([])
+  })
+
+  it('finds similar ids that have only limits or a bucket', async () => {
+    const tenant = newTenant(table)
+    const own = new NamespaceRepository(tenant, undefined)
+    await own.setLimits({level: 'entity', entity: 'noa', resource: 'r'}, ['rpm=1/min'])
+    await own.setLimits({level: 'resource', resource: 'r'}, ['rpd=5/day@UTC'])
+    await own.topUpBucket({entity: 'main', resource: 'r'}, {rpd: 1})
+    expect(await own.entities.similar('noaa')).toEqual(['noa'])
+    expect(await own.entities.similar('mai')).toEqual(['main'])
   })
 
   it('reports deleted entities that stay blocked once, on the page where their ids are', async () => {

@@ -15,7 +15,7 @@ const ENTITIES_PER_READ = 100
 /** Four concurrent requests for a hundred keys each. */
 const MOST_PER_STEP = 400
 
-// A suggestion costs two requests. The first letters are rarely mistyped.
+// A suggestion costs three requests. The first letters are rarely mistyped.
 const SIMILAR_LETTERS = 2
 const SIMILAR_ITEMS = 1000
 const MOST_VARIANTS = 100
@@ -146,20 +146,24 @@ function entityIn({namespace}: NamespaceTable, cursor: string): string {
   return last.entity
 }
 
+/** Ids with a record, limits, usage or buckets. */
 export async function similarIds(table: NamespaceTable, id: string): Promise<string[]> {
-  const range = ranges.entities(table.namespace)
-  const e = new ExpressionBuilder().project(...keyNames())
   const beginning = id.slice(0, Math.min(SIMILAR_LETTERS, id.length - 1))
-  const query = queryInput(table, {...range, prefix: range.prefix + beginning}, e)
+  const rowsIn = async (range: Required<KeyRange>): Promise<Item[]> => {
+    const e = new ExpressionBuilder().project(...keyNames())
+    const query = queryInput(table, {...range, prefix: range.prefix + beginning}, e)
+    return (await table.transport.send('Query', {...query, Limit: SIMILAR_ITEMS})).Items ?? []
+  }
   const variants = variantsOf(id).map(each => keys.entity(table.namespace, each))
-  // The rows of a few busy entities may fill the page, so likely ids are also read directly.
-  const [{Items = []}, likely] = await Promise.all([
-    table.transport.send('Query', {...query, Limit: SIMILAR_ITEMS}),
+  // The rows of a few busy entities may fill a page, so likely ids are also read directly.
+  const [likely, ...rows] = await Promise.all([
     getItems(table, variants, {projection: [], consistent: false}),
+    rowsIn(ranges.entities(table.namespace)),
+    rowsIn(ranges.buckets(table.namespace)),
   ])
-  const found = [...likely.values(), ...Items].flatMap(item => {
+  const found = [...likely.values(), ...rows.flat()].flatMap(item => {
     const key = parseItemKey(item)
-    return key?.record === 'entity' ? [key.entity] : []
+    return key && 'entity' in key && key.namespace === table.namespace ? [key.entity] : []
   })
   return [...new Set(found)]
 }

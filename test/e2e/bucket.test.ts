@@ -164,6 +164,24 @@ describeOnEngine('zael bucket', () => {
     expect(events).toMatchObject([{details: {amounts: {rpd: 5, burst: 30, usd: 5_000_000}, shards: 1}}])
   })
 
+  it('top-up checks limits before it asks, and asks with the balance before and after', async () => {
+    await cli.tell('namespace create shop')
+    await cli.tell('limits set --only --entity noa --resource llm usd=$20/month@UTC rpm=100/min --namespace shop')
+    expect(await cli.fail('bucket top-up noaa llm usd=$5 --namespace shop')).toMatchObject({
+      code: 3,
+      error: {code: 'limits.missing', hint: expect.stringContaining('Did you mean "noa"?')},
+    })
+    expect(await cli.fail('bucket top-up noa llm eur=5 --namespace shop')).toMatchObject({
+      code: 2,
+      error: {code: 'limit.unknown'},
+    })
+    const question = async () => (await cli.fail('bucket top-up noa llm usd=$5 rpm=5 --namespace shop')).error.message
+    const asks = 'This adds usd=$5 rpm=5 to the bucket of noa for llm: '
+    expect(await question()).toContain(`${asks}rpm left 100 → 100, usd left $20 → $25. `)
+    await cli.show('acquire noa llm usd=$3 --namespace shop', 80)
+    expect(await question()).toContain('usd left $17 → $22')
+  })
+
   it.each([
     ['bucket top-up buyer gpt-4 usd=5 --yes', 'limit.unit'],
     ['bucket top-up buyer gpt-4 usd=€5 --yes', 'limit.unit'],

@@ -1,7 +1,7 @@
 import {string} from '@oclif/core/args'
 import {boolean} from '@oclif/core/flags'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
-import {idempotencyKey, topUpJson, topUpLines} from '../../lib/cli/bucket/operations.js'
+import {idempotencyKey, topUpJson, topUpLines, topUpQuestion} from '../../lib/cli/bucket/operations.js'
 import type {BucketTopUpResult} from '../../lib/cli/bucket/results.js'
 import {confirm} from '../../lib/cli/output/confirm.js'
 
@@ -45,7 +45,11 @@ export default class BucketTopUp extends StackCommand<typeof BucketTopUp> {
     const repository = await this.stack.namespace()
     const units = await repository.configs.units()
     const asked = tokensIn(parsed, units)
-    await confirm(`This adds ${amounts.join(' ')} to the bucket of ${entity} for ${resource}`, {yes})
+    if (!yes) {
+      const {topUpEffects} = await import('../../lib/insight/lookup/bucket-search.js')
+      const effects = await topUpEffects(repository, {entity, resource}, asked, this.stack.table.clock())
+      await confirm(topUpQuestion({entity, resource, units}, amounts, effects), {yes})
+    }
     const result = await repository.topUpBucket({entity, resource}, asked, {idempotencyKey: key})
     this.print(topUpLines({entity, resource, result, units}, asked))
     return topUpJson({entity, resource, result}, asked)

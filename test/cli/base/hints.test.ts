@@ -99,6 +99,18 @@ describeOnEngine('an error about a missing name', () => {
     expect(await hinted(entityMissing(''))).toMatchObject({code: 'entity.missing'})
   })
 
+  it('suggests a similar entity for an unknown one without limits', async () => {
+    const flags = {stack: table.name, namespace: 'default', 'endpoint-url': inject('engineEndpoint')}
+    await using context = await openStack(flags, {})
+    await context.repository.namespaces.register('default')
+    const namespace = await context.namespace()
+    await namespace.setLimits({level: 'entity', entity: 'noa', resource: 'llm'}, ['rpm=5/min'])
+    expect(await hinted(nothingApplies('noaa', 'llm'))).toMatchObject({
+      hint: 'Did you mean "noa"? Else: Set a limit: zael limits set --entity noaa --resource llm rpm=100/min',
+      details: {nearest: ['noa']},
+    })
+  })
+
   it("suggests limits like the parent's for an entity without limits that charges its parent", async () => {
     const flags = {stack: table.name, namespace: 'default', 'endpoint-url': inject('engineEndpoint')}
     await using context = await openStack(flags, {})

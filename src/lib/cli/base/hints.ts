@@ -23,6 +23,8 @@ export async function withNearestNames(error: unknown, context: StackContext): P
   if (error.code === 'limits.missing' && resource !== undefined) {
     const [hint] = entity === undefined ? [] : await namesOrNone(() => parentHints(context, `${entity}`, `${resource}`))
     if (hint !== undefined) return withHint(error, hint, [])
+    const meant = entity === undefined ? [] : await namesOrNone(() => otherIds(context, `${entity}`))
+    if (meant.length > 0) return withHint(error, `${didYouMean(meant)} Else: ${commandHint(error)}`, meant)
     return suggesting(error, String(resource), await namesOrNone(() => resourceNames(context)))
   }
   if (error.code === 'table.missing') {
@@ -71,6 +73,12 @@ async function namespaceNames({repository}: StackContext): Promise<string[]> {
 
 async function entityIds(context: StackContext, typed: string): Promise<string[]> {
   return (await context.namespace()).entities.similar(typed)
+}
+
+/** Similar ids, if nothing is known of the typed one. */
+async function otherIds(context: StackContext, typed: string): Promise<string[]> {
+  const {unknownEntity} = await import('../../insight/lookup/known-names.js')
+  return (await unknownEntity(await context.namespace(), typed))?.nearest ?? []
 }
 
 async function resourceNames(context: StackContext): Promise<string[]> {

@@ -1,5 +1,6 @@
 import {string} from '@oclif/core/flags'
 import {formatCount, formatTokens} from '../../core/text/text.js'
+import type {TopUpEffect} from '../../insight/lookup/bucket-search.js'
 import type {OperationOptions, OperationResult} from '../../repository/operations/apply-operation.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
 import type {LimitUnits} from '../usage/presenter.js'
@@ -39,6 +40,19 @@ export function resetLines({entity, resource, result, units}: ChangedBucket, isW
   const parts = shards === 1 ? '' : ` (${formatCount(shards)} shards)`
   const what = isWhole ? `The bucket of ${entity} for ${resource} is full` : `Reset for ${entity} and ${resource}`
   return [`${what}${parts}: ${amountsText(amounts, units)}`]
+}
+
+/** `amounts`: as typed. */
+export function topUpQuestion(
+  {entity, resource, units}: Omit<ChangedBucket, 'result'>,
+  amounts: readonly string[],
+  effects: readonly TopUpEffect[],
+): string {
+  const balances = effects.map(({name, before, after}) => {
+    const [from, to] = [before, after].map(tokens => formatTokens(Math.floor(tokens), units.get(name)))
+    return `${name} left ${from} → ${to}`
+  })
+  return `This adds ${amounts.join(' ')} to the bucket of ${entity} for ${resource}: ${balances.join(', ')}`
 }
 
 /** `asked`: whole tokens. */

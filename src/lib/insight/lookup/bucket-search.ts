@@ -1,7 +1,9 @@
-import {checkEntityId} from '../../core/names.js'
+import {type BucketName, checkEntityId} from '../../core/names.js'
 import type {BucketListing, ShardedBucket} from '../../repository/buckets/buckets.js'
 import {type BucketLevels, viewBucket} from '../../repository/buckets/view.js'
-import {bucketMissing} from '../../repository/operations/operation.js'
+import {nothingApplies} from '../../repository/limits/checks.js'
+import {bucketDisabled, bucketMissing} from '../../repository/operations/operation.js'
+import {requireKnown} from '../../repository/operations/record.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
 import {badCursor, decodeCursor, encodeCursor} from '../../repository/table/cursor.js'
 import {checkPageLimit, type PageRequest, type RecordPage} from '../../repository/table/query.js'
@@ -35,6 +37,36 @@ export async function bucketsOf(
   for await (const bucket of repository.buckets.ofEntity(entity)) found.push(await view(bucket))
   if (found.length === 0) await needEntity(repository, entity)
   return found
+}
+
+/** Tokens left before and after a top-up. */
+export interface TopUpEffect {
+  readonly name: string
+  readonly before: number
+  readonly after: number
+}
+
+/** Throws where the top-up would be refused for missing limits. `asked`: whole tokens. */
+export async function topUpEffects(
+  repository: NamespaceRepository,
+  {entity, resource}: BucketName,
+  asked: Readonly<Record<string, number>>,
+  nowMs: number,
+): Promise<TopUpEffect[]> {
+  const bucket = await bucketOf(repository, entity, resource, nowMs)
+  const {source, limits, access} = await repository.configs.resolve({entity, resource})
+  const stored = bucket?.limits ?? []
+  if (source === undefined && stored.length === 0) throw nothingApplies(entity, resource)
+  if (!bucket && access?.access === 'disabled') throw bucketDisabled({entity, resource})
+  const full = limits.map(({name, capacity, reset}) => ({name, capacity, level: capacity, quota: reset}))
+  const inForce = source === undefined ? stored : full.map(each => stored.find(({name}) => name === each.name) ?? each)
+  requireKnown(Object.keys(asked), new Set(inForce.map(({name}) => name)))
+  return inForce.flatMap(({name, level, capacity, quota}) => {
+    const tokens = asked[name]
+    if (tokens === undefined) return []
+    const most = quota === undefined ? Math.max(level, capacity) : Infinity
+    return [{name, before: level, after: Math.min(level + tokens, most)}]
+  })
 }
 
 /** By entity. Eventually consistent. */

@@ -123,7 +123,7 @@ describeOnEngine('zael audit', () => {
         resource    gpt-4
         by          ops
         kept until  2096-10-02T07:06:40.000Z
-        details     {"shards":2}
+        details     shards: 2
       "
     `)
     const event = await cli.tell(`audit show ${EVENT_ID}`)

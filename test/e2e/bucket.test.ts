@@ -206,7 +206,7 @@ describeOnEngine('zael bucket', () => {
   it('top-up with the key of another amount is a conflict', async () => {
     expect(await cli.fail('bucket top-up buyer gpt-4 rpd=6 --idempotency-key order-1 --yes')).toMatchObject({
       code: 5,
-      error: {code: 'bucket.key-used'},
+      error: {code: 'bucket.key-used', message: expect.stringContaining('usd=$5')},
     })
   })
 })

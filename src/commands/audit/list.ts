@@ -62,6 +62,7 @@ export default class AuditList extends StackCommand<typeof AuditList> {
     const {findEvents, typedSubject, watchEvents} = await import('../../lib/insight/lookup/audit-search.js')
     const entity = this.args.entity && typedSubject(this.args.entity)
     const repository = await this.stack.namespace()
+    const units = await repository.configs.units()
     const page = {limit: all ? undefined : limit, cursor}
     const {records, next} = await findEvents(repository, {entity, action, ...range, ...page})
     if (follow) {
@@ -70,10 +71,10 @@ export default class AuditList extends StackCommand<typeof AuditList> {
         this.logToStderr(error ? `${error.message}; retrying until Ctrl-C.` : 'Reconnected to the table.')
       // Runs until the process ends: Ctrl-C or a closed pipe.
       for await (const record of watchEvents(repository, {entity, action}, records, table, onOutage)) {
-        await writeLines([isJson ? jsonText(auditEventJson(record)) : auditLine(record)])
+        await writeLines([isJson ? jsonText(auditEventJson(record)) : auditLine(record, units)])
       }
     }
-    await this.list(auditListing(records, entity !== undefined && this.format !== 'csv'))
+    await this.list(auditListing(records, entity !== undefined && this.format !== 'csv', units))
     this.suggestNextPage(next)
     return {events: records.map(auditEventJson), next: next ?? null}
   }

@@ -29,8 +29,9 @@ export default class AuditShow extends StackCommand<typeof AuditShow> {
 
   protected async work(): Promise<AuditShowResult> {
     const {findEvent} = await import('../../lib/insight/lookup/audit-search.js')
-    const record = await findEvent(await this.stack.namespace(), this.args.id, this.flags.entity)
-    this.print(auditFacts(record))
+    const namespace = await this.stack.namespace()
+    const record = await findEvent(namespace, this.args.id, this.flags.entity)
+    this.print(auditFacts(record, await namespace.configs.units()))
     return auditEventJson(record)
   }
 }

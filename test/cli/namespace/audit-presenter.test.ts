@@ -16,22 +16,32 @@ const record: AuditRecord = {
 }
 const bare: AuditRecord = {...record, principal: undefined, resource: undefined, details: {}, ttlSeconds: undefined}
 
+const UNITS = new Map([['usd', 'USD']])
+
+it('shows amounts of money with their unit', () => {
+  const topUp = {...bare, action: 'bucket_topped_up', details: {amounts: {usd: 1_100_000, rpd: 5000}, shards: 1}}
+  const details = 'amounts: rpd 5,000, usd $1.10; shards: 1'
+  expect(auditLine(topUp, UNITS).split('  ').at(-1)).toBe(details)
+  expect(auditFacts(topUp, UNITS).at(-1)).toContain(details)
+  expect(auditLine({...topUp, details: {amounts: null}}, UNITS)).toContain('amounts: null')
+})
+
 it('shows time, action, entity, principal and details in a line', () => {
-  expect(auditLine(record)).toBe(
+  expect(auditLine(record, UNITS)).toBe(
     '2026-11-01T10:00:00Z  limits_set  user-1 gpt-4  by ops  limits: [{"name":"rpm"}]; why: more room',
   )
-  expect(auditLine(bare)).toBe('2026-11-01T10:00:00Z  limits_set  user-1')
+  expect(auditLine(bare, UNITS)).toBe('2026-11-01T10:00:00Z  limits_set  user-1')
 })
 
 it('shows limits in the syntax of limits set', () => {
   const limits = [{name: 'rpm', capacity: 50, refill_amount: 10, refill_period_seconds: 1}]
   const changed = {...bare, details: {limits, before: [], reset: true}}
-  expect(auditLine(changed)).toMatch(/ {2}before: none; limits: rpm=10\/sec:50; reset: true$/)
+  expect(auditLine(changed, UNITS)).toMatch(/ {2}before: none; limits: rpm=10\/sec:50; reset: true$/)
 })
 
 it('describes a switch in words, with its previous value if recorded', () => {
   const switched = (details: AuditRecord['details']) =>
-    auditLine({...bare, details})
+    auditLine({...bare, details}, UNITS)
       .split('  ')
       .at(-1)
   expect(switched({disabled: true, before: {disabled: false}})).toBe('disabled: no → yes')
@@ -41,14 +51,16 @@ it('describes a switch in words, with its previous value if recorded', () => {
 
 it('fits a list into the width, shortening details first', async () => {
   const long = {...record, details: {text: 'x'.repeat(100)}}
-  const lines = await listed(auditListing([long], false), {'no-header': false}, 80)
+  const lines = await listed(auditListing([long], false, UNITS), {'no-header': false}, 80)
   expect(lines[0]).toMatch(/^TIME \(UTC\) +ACTION +ENTITY +RESOURCE +BY +DETAILS$/)
   expect(lines.map(line => line.length)).toEqual([expect.any(Number), 80])
-  expect(await listed(auditListing([], false), {'no-header': false}, 80)).toEqual(['No audit events in that time.'])
+  expect(await listed(auditListing([], false, UNITS), {'no-header': false}, 80)).toEqual([
+    'No audit events in that time.',
+  ])
 })
 
 it('shows one event with all its fields', () => {
-  expect(auditFacts(record).join('\n')).toMatchInlineSnapshot(`
+  expect(auditFacts(record, UNITS).join('\n')).toMatchInlineSnapshot(`
     "Event 01KA0000000000000000000000
       time        2026-11-01T10:00:00Z
       action      limits_set
@@ -56,9 +68,9 @@ it('shows one event with all its fields', () => {
       resource    gpt-4
       by          ops
       kept until  2027-01-15T08:00:00.000Z
-      details     {"limits":[{"name":"rpm"}],"why":"more room"}"
+      details     limits: [{"name":"rpm"}]; why: more room"
   `)
-  expect(auditFacts(bare)).toHaveLength(4)
+  expect(auditFacts(bare, UNITS)).toHaveLength(4)
 })
 
 it('has the same JSON keys in every case', () => {

@@ -1,13 +1,19 @@
 import {formatLimit} from '../../core/limits/limit-text.js'
+import {formatTokens} from '../../core/text/text.js'
 import {type AuditRecord, limitBoostOfDetails, limitOfDetails} from '../../schema/audit-record.js'
 import {policiesInDetails} from '../../schema/config-record.js'
 import type {Json} from '../../schema/json-attribute.js'
 import {paint} from '../output/lines.js'
 import type {Listing} from '../output/listing.js'
 import {factLines} from '../output/text-table.js'
+import type {LimitUnits} from '../usage/presenter.js'
 import type {AuditEventJson} from './results.js'
 
-export function auditListing(records: readonly AuditRecord[], isOfOne: boolean): Listing<AuditRecord> {
+export function auditListing(
+  records: readonly AuditRecord[],
+  isOfOne: boolean,
+  units: LimitUnits,
+): Listing<AuditRecord> {
   return {
     rows: records,
     columns: [
@@ -16,23 +22,22 @@ export function auditListing(records: readonly AuditRecord[], isOfOne: boolean):
       {name: 'entity', value: ({entity}) => entity, isExtra: isOfOne},
       {name: 'resource', value: ({resource}) => resource},
       {name: 'principal', header: 'BY', fit: 'spare', value: ({principal}) => principal},
-      {name: 'details', value: detailsText},
+      {name: 'details', value: record => detailsText(record, units)},
       {name: 'id', value: ({eventId}) => eventId, isExtra: true},
     ],
     empty: 'No audit events in that time.',
   }
 }
 
-export function auditLine(record: AuditRecord): string {
+export function auditLine(record: AuditRecord, units: LimitUnits): string {
   const {timestamp, action, entity, resource, principal} = record
   const about = [entity, resource].filter(name => name !== undefined).join(' ')
   const by = principal === undefined ? [] : [`by ${principal}`]
-  return [paint('dim', timestamp), action, about, ...by, paint('dim', detailsText(record))].join('  ').trimEnd()
+  return [paint('dim', timestamp), action, about, ...by, paint('dim', detailsText(record, units))].join('  ').trimEnd()
 }
 
-export function auditFacts(record: AuditRecord): string[] {
+export function auditFacts(record: AuditRecord, units: LimitUnits): string[] {
   const {eventId, timestamp, action, entity, resource, principal, ttlSeconds} = record
-  const details = Object.keys(record.details).length === 0 ? undefined : JSON.stringify(record.details)
   return factLines(`Event ${eventId}`, {
     time: timestamp,
     action,
@@ -40,7 +45,7 @@ export function auditFacts(record: AuditRecord): string[] {
     resource,
     by: principal,
     'kept until': ttlSeconds === undefined ? undefined : new Date(ttlSeconds * 1000).toISOString(),
-    details,
+    details: detailsText(record, units) || undefined,
   })
 }
 
@@ -51,13 +56,21 @@ export function auditEventJson(record: AuditRecord): AuditEventJson {
 }
 
 /** Sorted by name: the table keeps no order. */
-function detailsText({action, details}: AuditRecord): string {
+function detailsText({action, details}: AuditRecord, units: LimitUnits): string {
   const {policies, others} = action === 'limits_set' ? policiesInDetails(details) : {policies: [], others: details}
   const entries = Object.entries(others).sort(([a], [b]) => (a < b ? -1 : 1))
   return [
     ...policies.map(({name, before, after}) => `${name}: ${[before, after].flatMap(policyWord).join(' → ')}`),
-    ...entries.map(([name, value]) => `${name}: ${valueText(value)}`),
+    ...entries.map(([name, value]) => `${name}: ${name === 'amounts' ? amountsText(value, units) : valueText(value)}`),
   ].join('; ')
+}
+
+function amountsText(value: Json, units: LimitUnits): string {
+  const amounts = Object.entries(value ?? {}).sort(([a], [b]) => (a < b ? -1 : 1))
+  const texts = amounts.flatMap(([name, tokens]) =>
+    typeof tokens === 'number' ? [`${name} ${formatTokens(tokens, units.get(name))}`] : [],
+  )
+  return texts.length === 0 || texts.length < amounts.length ? valueText(value) : texts.join(', ')
 }
 
 function policyWord(value: Json | undefined): string[] {

@@ -10,6 +10,7 @@ import {newMark, plannedUpdate} from '../buckets/writes.js'
 import {ConfigCache} from '../limits/cache.js'
 import {nothingApplies} from '../limits/checks.js'
 import {ConfigResolver, type Resolution, requireSupportedLimits} from '../limits/resolver.js'
+import {readLimitUnits} from '../limits/units.js'
 import type {Audit} from '../table/audit.js'
 import {getItem, type NamespaceTable} from '../table/table.js'
 import {type TransactItem, transact, updateItem} from '../table/transact.js'
@@ -92,7 +93,7 @@ export async function operateOnBucket(
     const record = await findOperation(table, whose)
     if (!record) return undefined
     const isRepeated = record.writer !== writer
-    if (isRepeated) requireSameOperation(record, operation)
+    if (isRepeated) requireSameOperation(record, operation, await readLimitUnits(table))
     return resultOf(record, {isRepeated, ghosts: 0})
   }
   const before = idempotencyKey === undefined ? undefined : await recorded()

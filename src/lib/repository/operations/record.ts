@@ -1,4 +1,5 @@
 import {InvalidInput, ZaelError} from '../../core/errors.js'
+import {formatAmount} from '../../core/limits/amount-text.js'
 import {type Limit, MAX_TOKENS} from '../../core/limits/limit.js'
 import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
 import {toMilli, toTokens} from '../../core/token-math.js'
@@ -8,6 +9,7 @@ import {attributes} from '../../schema/attributes.js'
 import {readMap} from '../../schema/json-attribute.js'
 import {indexKeys, keys, parseItemKey, wireKey} from '../../schema/keys.js'
 import type {BucketPlan, SeenBucket} from '../buckets/plan.js'
+import type {UnitsByLimit} from '../limits/units.js'
 import {getItem, type NamespaceTable} from '../table/table.js'
 import type {TransactItem} from '../table/transact.js'
 
@@ -180,8 +182,8 @@ export function askedOf(operation: BucketOperation): TokensByLimit | undefined {
   return operation.limits && new Map([...operation.limits].map(name => [name, 0]))
 }
 
-export function requireSameOperation(record: OperationRecord, operation: BucketOperation): void {
-  const before = describe(record.operation, record.asked ?? record.amounts)
+export function requireSameOperation(record: OperationRecord, operation: BucketOperation, units: UnitsByLimit): void {
+  const before = describe(record.operation, record.asked ?? record.amounts, units)
   if (record.operation !== operation.kind) throw otherOperation(record, before)
   const names = new Set(record.amounts.keys())
   if (operation.kind === 'reset') {
@@ -203,9 +205,9 @@ export function requireSameOperation(record: OperationRecord, operation: BucketO
   if (amounts.size !== names.size || ![...amounts].every(isSame)) throw otherOperation(record, before)
 }
 
-function describe(kind: OperationRecord['operation'], tokens: ReadonlyMap<string, number>): string {
+function describe(kind: OperationKind, tokens: TokensByLimit, units: UnitsByLimit): string {
   if (kind === 'reset') return `a reset of ${[...tokens.keys()].join(', ')}`
-  return `a top-up of ${[...tokens].map(([name, count]) => `${name}=${count}`).join(' ')}`
+  return `a top-up of ${[...tokens].map(([name, count]) => `${name}=${formatAmount(count, units.get(name))}`).join(' ')}`
 }
 
 function otherOperation({entity, resource, id}: OperationRecord, before: string): ZaelError {

@@ -68,34 +68,36 @@ export async function writePlanFile(
   })
   if (existing !== undefined && !parsePlanFile(existing, file)) throw refused()
   const {namespace, text, nowMs} = source
+  const reviewed = {...reviewedParts({plan, preview}), manifest: text}
   const content: PlanFileJson = {
     zaelPlan: FORMAT,
     namespace: plan.manifest.namespace,
     namespaceId: namespace.id,
     createdAt: isoSeconds(nowMs),
-    seen: planFingerprint(plan),
-    ...reviewedParts({plan, preview}),
-    manifest: text,
+    seen: fingerprint(reviewed),
+    ...reviewed,
     source: source.file === '-' ? null : source.file,
   }
   await writePrivateJson(file, content)
 }
 
-const reviewedParts = ({plan, preview}: PreviewedPlan): Pick<PlanFileJson, 'counts' | 'changes' | 'adopted'> => {
-  const {counts, changes, adopted} = manifestPlanJson(plan, preview)
-  return {counts, changes, adopted}
+type ReviewedParts = Pick<PlanFileJson, 'counts' | 'changes' | 'adopted' | 'ended'>
+
+/** As in the file, so without undefined fields. */
+function reviewedParts({plan, preview}: PreviewedPlan): ReviewedParts {
+  const {counts, changes, adopted, boosts} = manifestPlanJson(plan, preview)
+  return JSON.parse(JSON.stringify({counts, changes, adopted, ended: boosts.filter(({ends}) => ends)}))
 }
 
-/** Of all values before and after, and of the temporary limits that an apply would end. */
-function planFingerprint({changes, counts, boosts}: Plan): string {
-  const ended = boosts.filter(({isEnded}) => isEnded)
-  const hash = createHash('sha256').update(JSON.stringify([changes, counts, ended]))
+/** Detects an edited file: a manifest with fewer changes would look partly applied. */
+function fingerprint({counts, changes, adopted, ended, manifest}: ReviewedParts & {manifest: string}): string {
+  const hash = createHash('sha256').update(JSON.stringify([counts, changes, adopted, ended, manifest]))
   return `sha256:${hash.digest('hex')}`
 }
 
 const MOST_NAMED = 5
 
-/** Throws unless a plan of the same manifest makes the reviewed changes, from the same values. */
+/** Throws unless a plan of the same manifest makes the reviewed changes, or the rest of them, from the same values. */
 export function requireReviewed(reviewed: PlanFileJson, previewed: PreviewedPlan, namespaceId: string): void {
   const {namespace} = previewed.plan.manifest
   if (reviewed.namespaceId !== namespaceId) {
@@ -104,11 +106,11 @@ export function requireReviewed(reviewed: PlanFileJson, previewed: PreviewedPlan
       `The plan was made for another namespace "${namespace}", with the id ${reviewed.namespaceId}.`,
     )
   }
-  const now = reviewedParts(previewed)
-  const {counts, changes, adopted} = reviewed
-  const isSame = isDeepStrictEqual({counts, changes, adopted}, JSON.parse(JSON.stringify(now)))
-  if (isSame && reviewed.seen === planFingerprint(previewed.plan)) return
-  const differences = differencesOf(changes, previewed.plan, now.changes)
+  if (reviewed.seen !== fingerprint(reviewed)) {
+    throw outdated(reviewed, `The plan file was edited after ${reviewed.createdAt}.`)
+  }
+  const differences = differencesOf(reviewed, previewed.plan, reviewedParts(previewed))
+  if (differences.length === 0) return
   const rest = differences.length - MOST_NAMED
   const lines = [...differences.slice(0, MOST_NAMED), ...(rest > 0 ? [`and ${rest} more`] : [])]
   const list = lines.map(line => `\n  ${line}`).join('')
@@ -123,32 +125,38 @@ function outdated({source}: PlanFileJson, message: string, details: Record<strin
   })
 }
 
-/** By scope or entity; the order of changes is fixed. */
-function differencesOf(
-  reviewed: readonly PlannedChangeJson[],
-  {changes}: Plan,
-  now: readonly PlannedChangeJson[],
-): string[] {
-  const subjectOf = (change: PlannedChangeJson) =>
-    JSON.stringify(change.kind === 'entity' ? change.entity : change.scope)
-  const before = new Map(reviewed.map(change => [subjectOf(change), change]))
-  const needed = new Set(now.map(subjectOf))
+/** By scope or entity. A reviewed change that is no longer needed is made: the manifest is the same. */
+function differencesOf(reviewed: ReviewedParts, {changes}: Plan, now: ReviewedParts): string[] {
+  const before = new Map(reviewed.changes.map(change => [subjectOf(change), change]))
+  const known = new Set([...before.keys(), ...reviewed.adopted.map(scope => JSON.stringify(scope))])
+  const isPlannedEnd = (boost: unknown) => reviewed.ended.some(each => isDeepStrictEqual(each, boost))
   return [
-    ...now.flatMap((change, at) => {
+    ...now.changes.flatMap((change, at) => {
       const planned = before.get(subjectOf(change))
-      const isSame = isDeepStrictEqual(planned, JSON.parse(JSON.stringify(change)))
       const line = changes[at] && changeLine(changes[at])
-      return isSame || line === undefined
+      return (planned && isSame(planned, change)) || line === undefined
         ? []
         : [`${line} (${planned ? 'the plan expected other values' : 'not in the plan'})`]
     }),
-    ...reviewed.flatMap(change => (needed.has(subjectOf(change)) ? [] : [`${subjectWords(change)}: no longer needed`])),
+    ...now.ended
+      .filter(boost => !isPlannedEnd(boost))
+      .map(({scope, limit}) => `${scopeText(scope)}: ends the temporary limit ${limit.name} (not in the plan)`),
+    ...now.adopted
+      .filter(scope => !known.has(JSON.stringify(scope)))
+      .map(scope => `${scopeText(scope)}: becomes managed (not in the plan)`),
   ]
 }
 
-function subjectWords(change: PlannedChangeJson): string {
-  if (change.kind === 'entity') return `entity ${change.entity}`
-  const {entity, resource} = change.scope
+const subjectOf = (change: PlannedChangeJson): string =>
+  JSON.stringify(change.kind === 'entity' ? change.entity : change.scope)
+
+/** A killed apply has already recorded all scopes as managed. */
+function isSame(planned: PlannedChangeJson, now: PlannedChangeJson): boolean {
+  const isRecorded = planned.kind === 'limits' && now.kind === 'limits' && planned.adopts
+  return isDeepStrictEqual(planned, isRecorded ? {...now, adopts: true} : now)
+}
+
+function scopeText({entity, resource}: PlanFileJson['adopted'][number]): string {
   if (entity === null) return resource === null ? 'the system' : `resource ${resource}`
   return `entity ${entity}${resource === null ? '' : ` for ${resource}`}`
 }

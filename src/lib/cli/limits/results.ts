@@ -335,10 +335,11 @@ export const planFileSchema = strictObject({
   namespace: z.string(),
   namespaceId: z.string(),
   createdAt: z.string().describe('UTC, ISO 8601'),
-  seen: z.string().describe('Fingerprint of the values before and after; an apply refuses other values'),
+  seen: z.string().describe('Fingerprint of the manifest and the changes; an apply refuses an edited file'),
   counts: planShape.counts,
   changes: planShape.changes,
   adopted: planShape.adopted,
+  ended: plannedBoostsSchema.describe('Temporary limits that the apply ends'),
   manifest: z.string().describe('The text of the manifest'),
   source: textOrNull.optional().describe('File of the manifest; null: standard input'),
 }).meta({id: 'PlanFile'})

@@ -1,5 +1,6 @@
 import {beforeAll, expect, it} from 'vitest'
 import {parseLimits} from '../../src/lib/core/limits/limit-text.js'
+import {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
 import {Repository} from '../../src/lib/repository/repository.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {scanWhere} from '../repository/namespace-items.js'
@@ -214,6 +215,29 @@ describeOnEngine('zael entity', () => {
       {code: 3, error: {code: 'entity.missing'}},
       {code: 5, error: {code: 'entity.cycle'}},
     ])
+  })
+
+  it('update asks before requests charge a parent without quota', async () => {
+    const namespace = await repository.namespace('default')
+    await namespace.setLimits({level: 'resource', resource: 'gpt-4'}, ['usd=$5/month@UTC'])
+    for (const id of ['search', 'spent', 'key-1']) await namespace.entities.create({id})
+    const limiter = new RateLimiter({stack: table.name, transport: table.transport})
+    await limiter.acquire({entity: 'spent', resource: 'gpt-4', consume: {usd: 5_000_000}})
+    await limiter.acquire({entity: 'search', resource: 'gpt-4', consume: {usd: 1_000_000}})
+    // Without cascade, the parent is not charged.
+    expect(await cli.tell('entity update key-1 --parent spent')).toMatchObject({parent: 'spent', confirmation: null})
+    expect(await cli.tell('entity update key-1 --parent search --cascade')).toMatchObject({confirmation: null})
+    const question = /^spent has no usd left for gpt-4: key-1 is refused until \d{4}-\d\d-01 00:00 UTC/
+    expect(await cli.fail('entity update key-1 --parent spent')).toMatchObject({
+      code: 2,
+      error: {code: 'confirm.needed', message: expect.stringMatching(question)},
+    })
+    expect((await namespace.entities.get('key-1'))?.parent).toBe('search')
+    const told = await cli.tell('entity update key-1 --parent spent --yes')
+    expect(told).toMatchObject({parent: 'spent', confirmation: expect.stringMatching(question)})
+    // Already charged there: nothing gets worse.
+    expect(await cli.tell('entity update key-1 --name One --cascade')).toMatchObject({confirmation: null})
+    for (const id of ['key-1', 'search', 'spent']) await namespace.entities.delete(id)
   })
 
   it('children lists direct children', async () => {

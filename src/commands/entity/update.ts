@@ -1,8 +1,10 @@
 import {string as stringArg} from '@oclif/core/args'
 import {boolean, string} from '@oclif/core/flags'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
+import {moveQuestion} from '../../lib/cli/entity/move.js'
 import {changesOf, entityJson, entityUpdatedLines, parseMetadata} from '../../lib/cli/entity/presenter.js'
 import type {EntityUpdateResult} from '../../lib/cli/entity/results.js'
+import {confirm} from '../../lib/cli/output/confirm.js'
 import {InvalidInput} from '../../lib/core/errors.js'
 
 const multiple = {multiple: true, multipleNonGreedy: true} as const
@@ -14,7 +16,7 @@ export default class EntityUpdate extends StackCommand<typeof EntityUpdate> {
     "Fields you don't give, including other metadata, do not change. Live buckets follow a new parent or cascade " +
     'setting before the command returns; buckets created in the last seconds follow within 60 seconds. Earlier charges ' +
     'stay with the old parent, and open leases settle there. A cascade policy (`zael entity cascade`, `zael resource ' +
-    'cascade`) overrides --cascade.'
+    'cascade`) overrides --cascade. Asks before requests charge a parent that has nothing left of a quota.'
 
   static override args = {
     id: stringArg({description: 'Entity id.', required: true, ignoreStdin: true}),
@@ -27,6 +29,7 @@ export default class EntityUpdate extends StackCommand<typeof EntityUpdate> {
     cascade: boolean({description: 'Also charge every request to the parent.', allowNo: true}),
     metadata: string({char: 'm', description: 'Metadata to set.', helpValue: 'KEY=VALUE', ...multiple}),
     'unset-metadata': string({description: 'Metadata key to remove.', helpValue: 'KEY', ...multiple}),
+    yes: boolean({char: 'y', description: 'Skip confirmation.'}),
   }
 
   static override examples = [
@@ -37,6 +40,7 @@ export default class EntityUpdate extends StackCommand<typeof EntityUpdate> {
 
   protected async work(): Promise<EntityUpdateResult> {
     const {name, parent, 'no-parent': orphan, cascade, metadata = [], 'unset-metadata': unset = []} = this.flags
+    const {yes = false} = this.flags
     const isEmpty = [name, parent, cascade].every(value => value === undefined) && !orphan
     if (isEmpty && metadata.length + unset.length === 0) {
       throw new InvalidInput('entity.no-change', 'No change was given.', {
@@ -44,10 +48,12 @@ export default class EntityUpdate extends StackCommand<typeof EntityUpdate> {
       })
     }
     const setMetadata = parseMetadata(metadata)
-    const {entities} = await this.stack.namespace()
+    const namespace = await this.stack.namespace()
     const change = {name, parent: orphan ? null : parent, cascade, setMetadata, unsetMetadata: unset}
-    const {before, after, buckets} = await entities.change(this.args.id, change)
-    this.print(entityUpdatedLines(before, after, buckets))
-    return {...entityJson(after), changed: changesOf(before, after), buckets}
+    const question = await moveQuestion(namespace, this.args.id, change, this.stack.table.clock())
+    if (question !== undefined) await confirm(question, {yes})
+    const {before, after, buckets} = await namespace.entities.change(this.args.id, change)
+    this.print([...entityUpdatedLines(before, after, buckets), ...(yes && question ? ['', `${question}.`] : [])])
+    return {...entityJson(after), changed: changesOf(before, after), buckets, confirmation: question ?? null}
   }
 }

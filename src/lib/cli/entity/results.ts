@@ -132,6 +132,7 @@ export const entityUpdateResult = entitySchema
   .extend({
     changed: z.array(z.enum(['name', 'parent', 'cascade', 'metadata'])),
     buckets: bucketSyncSchema.describe('Live buckets updated after a change of parent or cascade'),
+    confirmation: confirmationSchema,
   })
   .meta({title: 'zael entity update'})
 export type EntityUpdateResult = ResultOf<typeof entityUpdateResult>

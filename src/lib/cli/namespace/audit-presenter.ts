@@ -1,18 +1,18 @@
 import {formatLimit} from '../../core/limits/limit-text.js'
 import {formatTokens} from '../../core/text/text.js'
+import type {UnitsByLimit} from '../../repository/limits/units.js'
 import {type AuditRecord, limitBoostOfDetails, limitOfDetails} from '../../schema/audit-record.js'
 import {policiesInDetails} from '../../schema/config-record.js'
 import type {Json} from '../../schema/json-attribute.js'
 import {paint} from '../output/lines.js'
 import type {Listing} from '../output/listing.js'
 import {factLines} from '../output/text-table.js'
-import type {LimitUnits} from '../usage/presenter.js'
 import type {AuditEventJson} from './results.js'
 
 export function auditListing(
   records: readonly AuditRecord[],
   isOfOne: boolean,
-  units: LimitUnits,
+  units: UnitsByLimit,
 ): Listing<AuditRecord> {
   return {
     rows: records,
@@ -29,14 +29,14 @@ export function auditListing(
   }
 }
 
-export function auditLine(record: AuditRecord, units: LimitUnits): string {
+export function auditLine(record: AuditRecord, units: UnitsByLimit): string {
   const {timestamp, action, entity, resource, principal} = record
   const about = [entity, resource].filter(name => name !== undefined).join(' ')
   const by = principal === undefined ? [] : [`by ${principal}`]
   return [paint('dim', timestamp), action, about, ...by, paint('dim', detailsText(record, units))].join('  ').trimEnd()
 }
 
-export function auditFacts(record: AuditRecord, units: LimitUnits): string[] {
+export function auditFacts(record: AuditRecord, units: UnitsByLimit): string[] {
   const {eventId, timestamp, action, entity, resource, principal, ttlSeconds} = record
   return factLines(`Event ${eventId}`, {
     time: timestamp,
@@ -56,7 +56,7 @@ export function auditEventJson(record: AuditRecord): AuditEventJson {
 }
 
 /** Sorted by name: the table keeps no order. */
-function detailsText({action, details}: AuditRecord, units: LimitUnits): string {
+function detailsText({action, details}: AuditRecord, units: UnitsByLimit): string {
   const {policies, others} = action === 'limits_set' ? policiesInDetails(details) : {policies: [], others: details}
   const entries = Object.entries(others).sort(([a], [b]) => (a < b ? -1 : 1))
   return [
@@ -65,7 +65,7 @@ function detailsText({action, details}: AuditRecord, units: LimitUnits): string 
   ].join('; ')
 }
 
-function amountsText(value: Json, units: LimitUnits): string {
+function amountsText(value: Json, units: UnitsByLimit): string {
   const amounts = Object.entries(value ?? {}).sort(([a], [b]) => (a < b ? -1 : 1))
   const texts = amounts.flatMap(([name, tokens]) =>
     typeof tokens === 'number' ? [`${name} ${formatTokens(tokens, units.get(name))}`] : [],

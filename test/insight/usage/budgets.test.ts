@@ -39,7 +39,7 @@ describeOnEngine('budgets of quotas', () => {
         ...{resource: 'gpt-4', name: 'usd', allowance: 20_000_000, used: 12_000_000, left: 8_000_000, share: 0.6},
         ...{since: '2026-11-01T00:00:00Z', resetsAt: '2026-12-01T00:00:00.000Z', daysLeft: 20},
         ...{averageSince: '2026-11-01T00:00:00Z', exhaustsAt: '2026-11-17T16:00:00Z'},
-        parent: null,
+        ...{usedUp: false, parent: null},
       },
     ])
     expect(budgetLines(await budgets(), units, scene.nowMs)).toEqual([
@@ -105,7 +105,10 @@ describeOnEngine('budgets of quotas', () => {
     await use({usd: 19_000_000})
     const [, usd] = await budgets()
     expect(usd).toMatchObject({used: 20_000_000, left: 0, share: 1, exhaustsAt: null})
-    expect(budgetLines(usd ? [usd] : [], units, scene.nowMs)).toHaveLength(3)
+    expect(usd?.usedUp).toBe(true)
+    expect(budgetLines(usd ? [usd] : [], units, scene.nowMs).slice(3)).toEqual([
+      '  requests are refused until the reset',
+    ])
     scene.nowMs += 5 * HOUR_MS
     // The session is over, and nothing opened a new one.
     expect((await budgets()).map(({name}) => name)).toEqual(['usd'])
@@ -142,6 +145,21 @@ describeOnEngine('budgets of quotas', () => {
     expect(await budgets()).toMatchObject([{left: 18_000_000, exhaustsAt: '2026-11-12T20:00:00Z'}])
   })
 
+  it('say that requests are refused if less than the average request is left', async () => {
+    await use({usd: 19_990_000})
+    const counted = {tokens: new Map([['usd', 19_990_000]]), totalEvents: 1000, ttlSeconds: undefined}
+    const hour = {namespace: own.id, entity: 'e', resource: 'gpt-4', window: 'hourly', ...counted} as const
+    scene.nowMs += HOUR_MS
+    await put(scene.tenant, encodeUsage({...hour, start: '2026-11-11T00:00:00Z'}))
+    const short = await budgets()
+    expect(short).toMatchObject([{left: 10_000, usedUp: true, exhaustsAt: null}])
+    expect(budgetLines(short, units, scene.nowMs).slice(3)).toEqual([
+      '  the average request needs more: such requests are refused until the reset',
+    ])
+    await own.topUpBucket({entity: 'e', resource: 'gpt-4'}, {usd: 10_000})
+    expect(await budgets()).toMatchObject([{left: 20_000, usedUp: false, exhaustsAt: '2026-11-11T01:00:03Z'}])
+  })
+
   it('show how much a quota is overdrawn', async () => {
     await own.configs.set(
       {level: 'resource', resource: 'gpt-4'},
@@ -151,6 +169,8 @@ describeOnEngine('budgets of quotas', () => {
     await use({usd: 4_500_000})
     const overdrawn = await budgets()
     expect(overdrawn).toMatchObject([{allowance: 20_000_000, used: 23_500_000, left: -3_500_000, exhaustsAt: null}])
+    // A soft quota refuses nothing.
+    expect(overdrawn).toMatchObject([{usedUp: false}])
     expect(budgetLines(overdrawn, units, scene.nowMs)[1]).toBe(
       'Quota usd of gpt-4 now: $23.50 of $20 used (118 %), -$3.50 left',
     )

@@ -170,10 +170,12 @@ export const parentOnlyLines = (shared: readonly ParentOnlyLimits[]): string[] =
     `Requests for ${resource} charge ${formatList(limits)} to the parent ${parent} only. See: zael usage show ${shellWord(parent)}`,
   ])
 
+const TOO_LITTLE = 'the average request needs more: such '
+
 /** Amounts first, then when the quota resets and when it is used up. */
 export function budgetLines(budgets: readonly QuotaBudget[], units: LimitUnits, nowMs: number): string[] {
   return budgets.flatMap(
-    ({resource, name, allowance, used, left, share, resetsAt, exhaustsAt, averageSince, parent}) => {
+    ({resource, name, allowance, used, left, share, resetsAt, exhaustsAt, usedUp, averageSince, parent}) => {
       const amount = (tokens: number) => formatTokens(tokens, units.get(name))
       const resetMs = Date.parse(resetsAt)
       const rate = exhaustsAt === null ? 'enough until the reset' : `used up at ${formatMinute(Date.parse(exhaustsAt))}`
@@ -186,7 +188,8 @@ export function budgetLines(budgets: readonly QuotaBudget[], units: LimitUnits, 
               `  its parent ${parent.entity} has ${amount(parent.left)} of ${name} left until ${formatMinute(Date.parse(parent.resetsAt))}`,
             ]
           : []),
-        ...(left > 0 && averageSince !== null && !(parent && parent.left <= 0)
+        ...(usedUp ? [`  ${left > 0 ? TOO_LITTLE : ''}requests are refused until the reset`] : []),
+        ...(left > 0 && !usedUp && averageSince !== null && !(parent && parent.left <= 0)
           ? [`  at the average rate since ${formatMinute(Date.parse(averageSince))}: ${rate}`]
           : []),
       ]

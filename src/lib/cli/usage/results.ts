@@ -70,6 +70,9 @@ const budgetsShape = {
     exhaustsAt: textOrNull.describe(
       'Projected by the average rate, UTC; null: not before the reset, or already used up.',
     ),
+    usedUp: z
+      .boolean()
+      .describe('Nothing is left, or less than the average request needs: such requests are refused until the reset.'),
     parent: strictObject({entity: z.string(), left: z.number(), resetsAt: z.string()})
       .nullable()
       .describe("The parent's quota of that name if it is charged too and has less left; else null."),

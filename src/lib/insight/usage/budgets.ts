@@ -28,6 +28,8 @@ export interface QuotaBudget {
   readonly averageSince: string | null
   /** At the average rate; `null`: not before the reset, or already used up. */
   readonly exhaustsAt: string | null
+  /** Nothing is left, or less than the average request needs: such requests are refused until the reset. */
+  readonly usedUp: boolean
   /** The parent's quota of that name, if requests are charged to it and less is left there. */
   readonly parent: ParentBudget | null
 }
@@ -59,7 +61,7 @@ export async function quotaBudgets(
       if (!period) continue
       const average = await averageUse(repository, {entity, resource: bucket.resource}, period, nowMs)
       budgets.push({
-        ...{resource: bucket.resource, ...budgetOf(period, average, nowMs)},
+        ...{resource: bucket.resource, ...budgetOf(period, average, nowMs, bucket.bypassedUntil !== null)},
         parent: lowerParent(parent, level),
       })
     }
@@ -100,6 +102,8 @@ function openPeriod(level: LimitLevel, limits: readonly Limit[], nowMs: number):
 interface AverageUse {
   readonly sinceMs: number
   readonly perMs: number
+  /** Tokens; 0 if unknown. */
+  readonly perRequest: number
 }
 
 /** Records that hold less of the use than this do not tell when it began. */
@@ -113,12 +117,15 @@ async function averageUse(
   nowMs: number,
 ): Promise<AverageUse | undefined> {
   if (sinceMs === undefined || sinceMs >= nowMs) return undefined
-  let [firstMs, recorded] = [nowMs, 0]
-  if (!isSession && used > 0) {
+  let [firstMs, recorded, perRequest] = [nowMs, 0, 0]
+  if (used > 0) {
     for await (const record of usage.records({...of, window: 'hourly', sinceMs, untilMs: nowMs})) {
       const tokens = record.tokens.get(name) ?? 0
       const startMs = Date.parse(record.start)
       if (tokens <= 0) continue
+      // Newest first: of the latest hour.
+      perRequest ||= tokens / Math.max(1, record.totalEvents)
+      if (isSession) break
       firstMs = Math.max(sinceMs, startMs)
       // An hour that the reset divides belongs to two periods.
       if (startMs >= sinceMs) recorded += tokens
@@ -127,17 +134,20 @@ async function averageUse(
   const isKnown = firstMs < nowMs && recorded >= MOST_USE * used
   // After a reset of the bucket, more is recorded than its balance tells.
   return isKnown
-    ? {sinceMs: firstMs, perMs: Math.max(used, recorded) / (nowMs - firstMs)}
-    : {sinceMs, perMs: used / (nowMs - sinceMs)}
+    ? {sinceMs: firstMs, perMs: Math.max(used, recorded) / (nowMs - firstMs), perRequest}
+    : {sinceMs, perMs: used / (nowMs - sinceMs), perRequest}
 }
 
 function budgetOf(
-  {level: {name, level, capacity}, used, resetMs, sinceMs}: OpenPeriod,
+  {level: {name, level, capacity, soft}, used, resetMs, sinceMs}: OpenPeriod,
   average: AverageUse | undefined,
   nowMs: number,
+  isBypassed: boolean,
 ): Omit<QuotaBudget, 'resource' | 'parent'> {
   const left = Math.floor(level)
-  const exhaustsMs = left > 0 && average && average.perMs > 0 ? nowMs + left / average.perMs : Number.POSITIVE_INFINITY
+  const usedUp = !soft && !isBypassed && (left <= 0 || left < (average?.perRequest ?? 0))
+  const exhaustsMs =
+    left > 0 && !usedUp && average && average.perMs > 0 ? nowMs + left / average.perMs : Number.POSITIVE_INFINITY
   return {
     ...{name, allowance: capacity, used, left, share: used / capacity},
     since: sinceMs === undefined ? null : isoSeconds(sinceMs),
@@ -145,5 +155,6 @@ function budgetOf(
     daysLeft: Math.round(((resetMs - nowMs) / DAY_MS) * 10) / 10,
     averageSince: average ? isoSeconds(average.sinceMs) : null,
     exhaustsAt: exhaustsMs < resetMs ? isoSeconds(exhaustsMs) : null,
+    usedUp,
   }
 }

@@ -3,6 +3,7 @@ import {budgetLines} from '../../../src/lib/cli/usage/presenter.js'
 import {calendarCheck} from '../../../src/lib/core/calendar/schedule.js'
 import {parseLimits} from '../../../src/lib/core/limits/limit-text.js'
 import {quotaBudgets} from '../../../src/lib/insight/usage/budgets.js'
+import {reportUsage} from '../../../src/lib/insight/usage/usage-report.js'
 import {NamespaceRepository} from '../../../src/lib/repository/repository.js'
 import {encodeUsage} from '../../../src/lib/schema/usage-record.js'
 import {Scene} from '../../helpers/limiter.js'
@@ -119,6 +120,20 @@ describeOnEngine('budgets of quotas', () => {
     await own.topUpBucket({entity: 'e', resource: 'gpt-4'}, {usd: 10_000_000})
     expect(await budgets()).toMatchObject([{allowance: 30_000_000, used: 5_000_000, left: 25_000_000}])
     expect(await quotaBudgets(own, {resource: 'gpt-4'}, scene.nowMs)).toEqual([])
+    const counted = {tokens: new Map([['usd', 15_000_000]]), totalEvents: 1, ttlSeconds: undefined}
+    for (const start of ['2026-11-01T00:00:00Z', '2026-10-01T00:00:00Z'])
+      await put(
+        scene.tenant,
+        encodeUsage({namespace: own.id, entity: 'e', resource: 'gpt-4', window: 'monthly', start, ...counted}),
+      )
+    const subject = {window: 'monthly', sinceMs: Date.UTC(2026, 9), untilMs: Date.UTC(2026, 11)} as const
+    for (const whose of [{entity: 'e'}, {resource: 'gpt-4'}]) {
+      const {windows} = await reportUsage(own, {...whose, ...subject}, {})
+      expect(windows.map(({limits}) => limits[0])).toMatchObject([
+        {budget: 30_000_000, share: 0.5},
+        {budget: 20_000_000, share: 0.75},
+      ])
+    }
   })
 
   it('project by the rate since the first hour with recorded use', async () => {

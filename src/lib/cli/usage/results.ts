@@ -106,7 +106,9 @@ export const usageShowResult = strictObject({
       budget: z
         .number()
         .nullable()
-        .describe('Amount that the current limit allows per window; null without a limit, or with a schedule.'),
+        .describe(
+          'Amount that the current limit allows per window, with top-ups; null without a limit, or with a schedule.',
+        ),
       share: z.number().nullable().describe('tokens / budget'),
       refused: limitRefusedSchema,
     }),

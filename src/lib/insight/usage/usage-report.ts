@@ -1,8 +1,9 @@
-import {nextResetMs} from '../../core/calendar/kind-definition.js'
+import {nextResetMs, resetsOf} from '../../core/calendar/kind-definition.js'
 import {InvalidInput} from '../../core/errors.js'
 import {isSessionReset, type Limit} from '../../core/limits/limit.js'
 import {type Window, windowEndMs} from '../../core/window.js'
 import {chunksOf} from '../../dynamo/concurrency.js'
+import type {BucketView} from '../../repository/buckets/view.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
 import type {PageRequest} from '../../repository/table/query.js'
 import {isoSeconds} from '../../schema/attribute-value.js'
@@ -39,7 +40,7 @@ export interface LimitShare {
   readonly tokens: number
   /** Writes that left the soft limit in debt. */
   readonly overdrawn: number
-  /** Tokens that the current limit allows in such a window. `null`: no such limit, or it has a schedule. */
+  /** Tokens that the current limit allows in such a window, with top-ups. `null`: no such limit, or it has a schedule. */
   readonly budget: number | null
   readonly share: number | null
   readonly refused: LimitRefused
@@ -196,26 +197,47 @@ async function needSubject(repository: NamespaceRepository, {entity, resource}: 
   if (resource !== undefined) await needResource(repository, resource)
 }
 
-async function limitsOf({configs}: NamespaceRepository, records: readonly UsageRecord[]) {
+interface BudgetedLimit extends Limit {
+  /** Added to a quota in its current period. */
+  readonly topUp?: {readonly tokens: number; readonly sinceMs: number} | undefined
+}
+
+async function limitsOf(repository: NamespaceRepository, records: readonly UsageRecord[]) {
   const pairs = new Map(records.map(record => [pairOf(record), record]))
-  const limits = new Map<string, readonly Limit[]>()
+  const limits = new Map<string, readonly BudgetedLimit[]>()
   for await (const chunk of chunksOf(pairs, CONCURRENT_READS)) {
     await Promise.all(
       chunk.map(async ([pair, {entity, resource}]) => {
-        limits.set(pair, (await configs.resolve({entity, resource})).limits)
+        const found = (await repository.configs.resolve({entity, resource})).limits
+        const bucket = found.some(({reset}) => reset) ? await repository.bucket({entity, resource}) : undefined
+        limits.set(
+          pair,
+          found.map(limit => ({...limit, topUp: topUpOf(limit, bucket)})),
+        )
       }),
     )
   }
   return limits
 }
 
-function windowOf(record: UsageRecord, limits: readonly Limit[]): UsageWindow {
+function topUpOf(limit: Limit, bucket: BucketView | undefined): BudgetedLimit['topUp'] {
+  const {toppedUp: tokens = 0, resetsAt} = bucket?.limits.find(({name}) => name === limit.name) ?? {}
+  if (tokens === 0 || resetsAt === undefined) return undefined
+  const resetMs = Date.parse(resetsAt)
+  const {reset} = limit
+  const sinceMs = isSessionReset(reset) ? resetMs - reset.afterSeconds * 1000 : resetsOf(limit)?.lastReset(resetMs - 1)
+  return sinceMs === undefined ? undefined : {tokens, sinceMs}
+}
+
+function windowOf(record: UsageRecord, limits: readonly BudgetedLimit[]): UsageWindow {
   const {entity, resource, window, start, totalEvents: requests} = record
   const refused = refusedIn([record])
   const shares = countedLimits([record]).map(name => {
     const tokens = record.tokens.get(name) ?? 0
     const limit = limits.find(each => each.name === name)
-    const budget = limit && !limit.schedule ? windowBudget(limit, window, start) : null
+    const {topUp} = limit ?? {}
+    const added = topUp && topUp.sinceMs < windowEndMs(window, start) ? topUp.tokens : 0
+    const budget = limit && !limit.schedule ? windowBudget(limit, window, start) + added : null
     const share = budget === null ? null : tokens / budget
     const overdrawn = record.overdrawn?.get(name) ?? 0
     return {name, tokens, overdrawn, budget, share, refused: refused.limits.get(name) ?? NOT_REFUSED}

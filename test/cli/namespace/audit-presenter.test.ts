@@ -49,11 +49,21 @@ it('describes a switch in words, with its previous value if recorded', () => {
   expect(switched({disabled: 'bypass', buckets_stamped: 2})).toBe('disabled: bypass; buckets_stamped: 2')
 })
 
-it('fits a list into the width, shortening details first', async () => {
-  const long = {...record, details: {text: 'x'.repeat(100)}}
-  const lines = await listed(auditListing([long], false, UNITS), {'no-header': false}, 80)
-  expect(lines[0]).toMatch(/^TIME \(UTC\) +ACTION +ENTITY +RESOURCE +BY +DETAILS$/)
-  expect(lines.map(line => line.length)).toEqual([expect.any(Number), 80])
+it('stacks events that do not fit into the width, and wraps their details', async () => {
+  const switched = {...record, details: {disabled: true, before: {disabled: null}, reason: 'leaked in a public issue'}}
+  const shown = (width: number) => listed(auditListing([switched], false, UNITS), {'no-header': false}, width)
+  expect((await shown(120))[0]).toMatch(/^TIME \(UTC\) +ACTION +ENTITY +RESOURCE +BY +DETAILS$/)
+  expect((await shown(80)).join('\n')).toMatchInlineSnapshot(`
+    "2026-11-01T10:00:00Z  limits_set  user-1  gpt-4
+      BY ops  DETAILS disabled: not set → yes; reason: leaked in a public issue"
+  `)
+  expect((await shown(40)).join('\n')).toMatchInlineSnapshot(`
+    "2026-11-01T10:00:00Z  limits_set  user-1
+      gpt-4
+      BY ops
+      DETAILS disabled: not set → yes;
+          reason: leaked in a public issue"
+  `)
   expect(await listed(auditListing([], false, UNITS), {'no-header': false}, 80)).toEqual([
     'No audit events in that time.',
   ])

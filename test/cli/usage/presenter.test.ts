@@ -297,6 +297,22 @@ describe('in a narrow terminal', () => {
   })
 })
 
+it('shows the tokens of usage top in full at any width', async () => {
+  const limits = new Map([
+    ['rpm', 45_120],
+    ['tpm', 812_321_000],
+    ['usd', 4_100_000],
+  ])
+  const refused = {requests: 0, byParent: 0, blocked: 0, lastAtMs: 1, limits: new Map()}
+  const consumer = {entity: 'noa', resource: 'llm', requests: 45_120, share: 1, limits, overdrawn: new Map(), refused}
+  const names = {used: ['rpm', 'tpm', 'usd'], overdrawn: [], refused: []}
+  const scope = {isByEntity: false, resource: undefined, names, isCsv: false, units: new Map([['usd', 'USD']])}
+  for (const by of ['requests', 'rpm']) {
+    const listing = topListing([consumer], {...scope, by})
+    expect((await listed(listing, PLAIN, 56)).join('\n')).toContain('rpm 45,120, tpm 812,321,000, usd $4.10')
+  }
+})
+
 it('adds a column for overdrawn soft limits, and a note in the totals', async () => {
   const scope = {window: 'hourly', range, entity: 'user-1', resource: 'gpt-4'} as const
   const soft = {name: 'tpm', tokens: 1200, overdrawn: 3, budget: 1000, share: 1.2, refused: NOT_REFUSED}

@@ -13,9 +13,9 @@ export interface TextColumn {
   readonly align?: 'left' | 'right'
   /**
    * In narrow tables, none of these is shortened, except a `key` that is wider than a name. `spare` columns are dropped
-   * first and `key` columns never: if they do not fit beside each other, rows are stacked.
+   * first, `key` and `text` columns never: if they do not fit beside each other, rows are stacked, and texts wrap.
    */
-  readonly fit?: 'whole' | 'spare' | 'key'
+  readonly fit?: 'whole' | 'spare' | 'key' | 'text'
 }
 
 export interface PlacedColumn extends TextColumn {
@@ -77,7 +77,7 @@ function fitted(wanted: readonly PlacedColumn[], width: number): TableLayout {
     if (totalOf(columns) <= width) return {columns, dropped: inOrder(dropped)}
     const [only] = columns
     if (columns.length === 1 && only) return {columns: [{...only, width}], dropped: inOrder(dropped)}
-    const leaving = spare < 0 ? kept.findLastIndex(({fit}, position) => fit !== 'key' && position > 0) : spare
+    const leaving = spare < 0 ? kept.findLastIndex(({fit}, at) => fit !== 'key' && fit !== 'text' && at > 0) : spare
     if (leaving < 0) return stacked(wanted, width)
     dropped.push(...kept.slice(leaving, leaving + 1))
     kept = kept.toSpliced(leaving, 1)

@@ -96,11 +96,16 @@ function* plainLines(
 function stackedLines(columns: readonly PlacedColumn[], row: readonly Cell[], width: number): string[] {
   const isName = ({fit, isRight}: PlacedColumn, position: number) => position === 0 || (fit === 'key' && !isRight)
   const others = columns.filter((column, position) => !isName(column, position) && column.header !== '')
-  const figures = [...others.filter(({fit}) => fit === 'key'), ...others.filter(({fit}) => fit !== 'key')]
+  const isFirst = ({fit}: PlacedColumn) => fit === 'key' || fit === 'text'
+  const figures = [...others.filter(isFirst), ...others.filter(column => !isFirst(column))]
   const names = columns.filter(isName).map(({at}) => cellText(row[at]))
-  const labelled = figures.map(({header, at}) => `${header} ${cellText(row[at])}`)
+  const inner = width - GAP.length
+  const labelled = figures.flatMap(({header, at, fit}) => {
+    const text = `${header} ${cellText(row[at])}`
+    return fit === 'text' ? wrapped(text, inner) : [text]
+  })
   const [first = '', ...more] = packed(names, width)
-  const below = [...more, ...packed(labelled, width - GAP.length)]
+  const below = [...more, ...packed(labelled, inner)]
   return [first, ...below.map(line => cutText(GAP + line, width))]
 }
 

@@ -24,8 +24,7 @@ type TopScope = Pick<UsageScope, 'units' | 'resource'> &
 
 export function topListing(consumers: readonly TopConsumer[], scope: TopScope): Listing<TopConsumer> {
   const {by, isByEntity, resource, isCsv} = scope
-  // The tokens column has the amounts of all limits.
-  const keys = ['entity', 'resource', by === 'requests' || by === 'refused' ? by : 'tokens']
+  const keys = ['entity', 'resource', by]
   const columns: ListingColumn<TopConsumer>[] = [
     {name: 'entity', value: ({entity}) => entity},
     {name: 'resource', value: each => each.resource, isExtra: isByEntity || (resource !== undefined && !isCsv)},
@@ -53,6 +52,7 @@ function textColumns(consumers: readonly TopConsumer[], {by, units}: TopScope): 
   return [
     {
       name: 'tokens',
+      fit: 'text',
       value: ({limits, overdrawn}) =>
         Array.from(limits, ([name, tokens]) => text(name, tokens) + overdraftText(overdrawn.get(name))).join(', '),
     },
@@ -66,6 +66,7 @@ function textColumns(consumers: readonly TopConsumer[], {by, units}: TopScope): 
     {
       name: 'refused-tokens',
       header: 'REFUSED TOKENS',
+      fit: 'whole',
       value: ({refused}) => Array.from(refused.limits, ([name, {tokens}]) => text(name, tokens)).join(', '),
       isExtra,
     },

@@ -38,8 +38,8 @@ export default class EntityCascade extends StackCommand<typeof EntityCascade> {
     const {id, policy} = this.args
     const scope = entityScope(id, this.flags.resource)
     const {lines, result, warnings} = await changeCascade(await this.stack.namespace(), scope, policy)
-    this.print(lines)
     for (const warning of warnings) this.warn(warning)
+    this.print(lines)
     return result
   }
 }

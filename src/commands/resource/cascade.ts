@@ -29,8 +29,8 @@ export default class ResourceCascade extends StackCommand<typeof ResourceCascade
     const {changeCascade, resourceScope} = await import('../../lib/cli/limits/switch.js')
     const {resource, policy} = this.args
     const {lines, result, warnings} = await changeCascade(await this.stack.namespace(), resourceScope(resource), policy)
-    this.print(lines)
     for (const warning of warnings) this.warn(warning)
+    this.print(lines)
     return result
   }
 }

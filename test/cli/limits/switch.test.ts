@@ -1,4 +1,5 @@
-import {expect, it} from 'vitest'
+import {expect, it, vi} from 'vitest'
+import {SwitchCommand} from '../../../src/lib/cli/limits/switch-command.js'
 import {Repository} from '../../../src/lib/repository/repository.js'
 import {schemaProblems} from '../../e2e/schemas.js'
 import {tableCli} from '../../e2e/table-cli.js'
@@ -102,6 +103,15 @@ describeOnEngine('the switch on the command line', () => {
       'Unknown entity "user-23": nothing has used it yet. Did you mean "user-2" or "user-22"?',
     ])
     for (const id of ['user-22', 'user-23', 'user-2']) await cli.run(`entity enable ${id}`)
+  })
+
+  it('warns about an unknown name before it shows the change', async () => {
+    const shown: {warn(text: string): void; print(lines: string[]): void} = SwitchCommand.prototype as never
+    const [warn, print] = [vi.spyOn(shown, 'warn'), vi.spyOn(shown, 'print')]
+    await cli.run('entity disable evee')
+    await cli.run('entity enable evee')
+    expect(warn.mock.invocationCallOrder[0]).toBeLessThan(print.mock.invocationCallOrder[0] ?? 0)
+    vi.restoreAllMocks()
   })
 
   it('is removed by enable only if it is a block: a later switch of the resource applies again', async () => {

@@ -70,8 +70,8 @@ export abstract class SwitchCommand<T extends typeof Command> extends StackComma
     const until = end.for === undefined ? undefined : new Date(this.stack.table.clock() + parseDuration(end.for))
     const options = {where: typedFlags(this.settings), until, reason}
     const {lines, result, warnings} = await changeSwitch(namespace, scope, this.verb, options)
-    this.print(lines)
     for (const warning of warnings) this.warn(warning)
+    this.print(lines)
     return result
   }
 }

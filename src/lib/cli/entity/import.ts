@@ -2,12 +2,13 @@ import {InvalidInput, ZaelError} from '../../core/errors.js'
 import {groupBy} from '../../core/group-by.js'
 import {kindNameOf, type Limit} from '../../core/limits/limit.js'
 import {formatLimit, hasSameText, type LimitChange, limitChanges} from '../../core/limits/limit-text.js'
-import {formatCount, formatPlural, formatSome} from '../../core/text/text.js'
+import {DEFAULT_RESOURCE} from '../../core/names.js'
+import {formatCount, formatList, formatPlural, formatSome} from '../../core/text/text.js'
 import type {Preview} from '../../insight/preview/preview.js'
 import type {EntityFileFormat, ListedEntities} from '../../manifest/entity-file.js'
 import type {ImportPlan, ImportResult, KeptCopy, ListedLimits} from '../../manifest/import.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
-import {levelOf} from '../../schema/config-record.js'
+import {type ConfigScope, levelOf} from '../../schema/config-record.js'
 import {scopeWords} from '../base/scope.js'
 import {limitChangeJson, limitJson, scopeJson} from '../limits/json.js'
 import {changeText, confirmationLine, fieldChanges, firstLines, scopeKindChanges} from '../limits/presenter.js'
@@ -103,6 +104,7 @@ export function importPlanLines(
     ...shown,
     ...(more > 0 ? [`  … and ${formatCount(more)} more updates`] : []),
     ...keptLines('Temporary copies that this makes permanent', plannedKept(plan)),
+    ...copiedLines(preview.copied),
     ...sideEffectLines(preview),
     ...scopeKindChanges(preview.changed).map(kinds => `Changes ${kinds}`),
     ...firstLines('Changed limits of existing entities', preview.changed.map(changedLine)),
@@ -130,6 +132,20 @@ function keptLines(title: string, kept: readonly KeptCopy[]): string[] {
       .map(({scope, limits}) => `  ! ${scopeWords(scope)}: ${limits.map(formatLimit).join(' ')}`),
     ...(more > 0 ? [`  … and ${formatCount(more)} more`] : []),
   ]
+}
+
+/** One line for all entities that copy the same limits from the same place. */
+function copiedLines(copied: readonly CopiedLimits[]): string[] {
+  const groups = groupBy(copied, ({from, limits}) => {
+    const source = levelOf(from) === 'entity_default' ? "the entity's default" : scopeWords(from)
+    return `${formatList(limits)} copied from ${source}`
+  })
+  const lines = Array.from(groups, ([what, same]) => {
+    const count = new Set(same.map(({scope}) => scope.entity)).size
+    return `${what} for ${formatPlural(count, 'entity', 'entities')}, which ${count === 1 ? 'does' : 'do'} not follow later changes of it`
+  })
+  const more = lines.length - MOST_SHOWN
+  return [...lines.slice(0, MOST_SHOWN), ...(more > 0 ? [`… and ${formatCount(more)} more copies`] : [])]
 }
 
 /** `undefined` when the import only adds. */
@@ -199,6 +215,7 @@ export function importJson(
     limits: plan.limits.length,
     unchanged: plan.unchanged,
     kept: plannedKept(plan).map(keptJson),
+    copied: preview.copied.map(({scope, from, limits}) => ({scope: scopeJson(scope), from: scopeJson(from), limits})),
     changed: preview.changed.map(change => ({
       scope: scopeJson(change.scope),
       changes: differences(change).map(limitChangeJson),
@@ -228,7 +245,15 @@ interface ChangedLimits extends Pick<ListedLimits, 'scope'> {
   readonly after: readonly Limit[]
 }
 
+/** Unlisted limits of a scope without own limits; it gets them from the next level. */
+interface CopiedLimits extends Pick<ListedLimits, 'scope'> {
+  readonly from: ConfigScope
+  /** Names. */
+  readonly limits: string[]
+}
+
 interface ImportPreview extends Preview {
+  readonly copied: readonly CopiedLimits[]
   /** Of entities that have a record, own limits or a bucket. First those that may refuse more. */
   readonly changed: readonly ChangedLimits[]
 }
@@ -248,15 +273,19 @@ export async function previewImport(
   await levels.load(plan.limits.flatMap(({scope}) => scopesBelow(scope)))
   const isDefault = ({scope}: Pick<ListedLimits, 'scope'>) => levelOf(scope) === 'entity_default'
   const defaults = new Map<string, readonly Limit[]>()
+  const copied: CopiedLimits[] = []
   // Limits of one resource start from a copy of the default limits, so these come first.
   const changes = [...plan.limits]
     .sort((a, b) => Number(isDefault(b)) - Number(isDefault(a)))
     .map(listed => {
       const {scope, entity, limits, before: own} = listed
-      const inherited = levels.appliedAt(scope, 'before').limits
+      const {limits: inherited, scope: level} = levels.appliedAt(scope, 'before')
       const named = limits.map(({name}) => name)
       const base = own.length > 0 ? own : (defaults.get(entity) ?? inherited)
       const after = [...base.filter(({name}) => !named.includes(name)), ...limits]
+      const from = defaults.has(entity) ? {...scope, resource: DEFAULT_RESOURCE} : level
+      const copies = base.flatMap(({name}) => (named.includes(name) ? [] : [name]))
+      if (own.length === 0 && from && copies.length > 0) copied.push({scope, from, limits: copies})
       if (isDefault(listed)) defaults.set(entity, after)
       return {scope, own, before: own.length > 0 ? own : inherited, after, named}
     })
@@ -273,7 +302,7 @@ export async function previewImport(
   const proposed = [...new Set([...hiding, ...existing])].map(({own, ...change}) => ({...change, before: own}))
   const preview = await previewChanges(namespace, proposed, nowMs)
   const byEffect = groupBy(existing, mayRefuseMore)
-  return {...preview, changed: [...(byEffect.get(true) ?? []), ...(byEffect.get(false) ?? [])]}
+  return {...preview, copied, changed: [...(byEffect.get(true) ?? []), ...(byEffect.get(false) ?? [])]}
 }
 
 const differences = ({before, after}: ChangedLimits): LimitChange[] =>

@@ -59,6 +59,9 @@ export const entityImportResult = strictObject({
   limits: z.int().describe('Sets of limits to write, one per entity and resource.'),
   unchanged: z.int().describe('Unchanged entities.'),
   kept: keptCopiesSchema.describe('Unlisted limits of temporary copies; the import makes them permanent'),
+  copied: listOf({scope: scopeSchema, from: scopeSchema, limits: z.array(z.string())}).describe(
+    'Unlisted limits that the scope copies from the next level; they do not follow later changes there',
+  ),
   changed: listOf({
     scope: scopeSchema,
     changes: z.array(limitChangeSchema),

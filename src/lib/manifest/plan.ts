@@ -4,6 +4,7 @@ import type {Limit} from '../core/limits/limit.js'
 import {formatLimit} from '../core/limits/limit-text.js'
 import {chunksOf} from '../dynamo/concurrency.js'
 import {rebased} from '../repository/limits/boosted-limits.js'
+import {walkConfigs} from '../repository/limits/limit-pages.js'
 import type {SeenProvisioner} from '../repository/limits/provisioner.js'
 import type {NamespaceRepository} from '../repository/repository.js'
 import type {AccessSwitch, ConfigRecord, ConfigScope, OnUnavailable, Policies} from '../schema/config-record.js'
@@ -201,6 +202,8 @@ const DIFFERENCE_KINDS = {create: 'missing', update: 'changed', delete: 'extra'}
 
 export interface ManifestDrift extends Pick<Plan, 'manifest' | 'boosts'> {
   readonly differences: readonly ManifestDifference[]
+  /** Scopes with limits or policies that are neither stated nor managed; an apply ignores them. */
+  readonly unlisted: number
 }
 
 /** Read-only. A boost is not a difference. */
@@ -209,9 +212,15 @@ export async function diffManifest(
   manifest: Manifest,
   options: ReadOptions = {},
 ): Promise<ManifestDrift> {
-  const {changes, boosts} = await planManifest(repository, manifest, options)
+  const {changes, boosts, seen} = await planManifest(repository, manifest, options)
   const differences = changes.map(change => ({kind: DIFFERENCE_KINDS[change.action], change}))
-  return {manifest, boosts, differences}
+  const managed = ScopeSet.of(seen.record)
+  let unlisted = 0
+  for await (const record of walkConfigs(repository.configs, {})) {
+    const isListed = statedAt(manifest, record.scope) !== undefined || managed.has(record.scope)
+    if (!isListed && planDelete(record.scope, record)) unlisted++
+  }
+  return {manifest, boosts, differences, unlisted}
 }
 
 export interface PlannedBoost {

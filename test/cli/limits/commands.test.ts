@@ -168,6 +168,13 @@ describeOnEngine('zael limits', () => {
         code: 0,
         stdout: expect.stringMatching(/^No drift/),
       })
+      // Neither in the manifest nor managed.
+      await tenant.setLimits({level: 'entity', entity: 'ada', resource: 'gpt-4'}, [parseLimit('rpd=9/day')])
+      expect(await cli.run(`limits diff -f ${file}`)).toMatchObject({
+        code: 0,
+        stdout: 'No drift in namespace m-3\n1 scope in the table is not in the manifest\n',
+      })
+      expect(await cli.tell(`limits diff -f ${file}`)).toMatchObject({drift: false, unlisted: 1})
       await tenant.setLimits(resource, [parseLimit('rpd=6/day')])
       const drift = await cli.run(`limits diff -f ${file}`)
       expect(drift).toMatchObject({code: 6, stdout: expect.stringContaining('rpd 6/day → 5/day')})

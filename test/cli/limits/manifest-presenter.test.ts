@@ -136,20 +136,21 @@ it('lists missing, changed and extra limits as drift', () => {
     {kind: 'missing', change: limits({action: 'create'}, [], ['rpm=1/min'])},
     {kind: 'changed', change: update},
   ] as const
-  expect(diffLines({manifest, differences, boosts: []})).toEqual([
+  expect(diffLines({manifest, differences, boosts: [], unlisted: 0})).toEqual([
     'Drift in namespace acme: table → manifest',
     '  missing  + resource gpt-4: rpm=1/min',
     `  changed  ${changeLine(update)}`,
   ])
-  expect(diffLines({manifest, differences: [], boosts: []})).toEqual(['No drift in namespace acme'])
-  expect(diffJson({manifest, differences, boosts: []})).toMatchObject({
+  expect(diffLines({manifest, differences: [], boosts: [], unlisted: 0})).toEqual(['No drift in namespace acme'])
+  expect(diffJson({manifest, differences, boosts: [], unlisted: 0})).toMatchObject({
     drift: true,
     differences: [{difference: 'missing'}, {}],
   })
-  expect(diffJson({manifest, differences: [], boosts: []})).toEqual({
+  expect(diffJson({manifest, differences: [], boosts: [], unlisted: 0})).toEqual({
     namespace: 'acme',
     drift: false,
     differences: [],
+    unlisted: 0,
     boosts: [],
   })
 })

@@ -90,13 +90,15 @@ export function applyQuestion({changes, counts, boosts}: Plan, preview: Preview)
   return planQuestion(parts, refused)
 }
 
-export function diffLines({manifest, differences, boosts}: ManifestDrift): string[] {
-  if (differences.length === 0) return [`No drift ${inNamespace(manifest)}`, ...boostLines(boosts)]
+export function diffLines({manifest, differences, boosts, unlisted}: ManifestDrift): string[] {
+  const scopes = `${formatPlural(unlisted, 'scope')} in the table ${unlisted === 1 ? 'is' : 'are'} not in the manifest`
+  const rest = [...(unlisted === 0 ? [] : [scopes]), ...boostLines(boosts)]
+  if (differences.length === 0) return [`No drift ${inNamespace(manifest)}`, ...rest]
   const width = Math.max(...differences.map(({kind}) => kind.length))
   return [
     `Drift ${inNamespace(manifest)}: table → manifest`,
     ...differences.map(({kind, change}) => `  ${kind.padEnd(width)}  ${changeLine(change)}`),
-    ...boostLines(boosts),
+    ...rest,
   ]
 }
 
@@ -235,11 +237,12 @@ function boostsJson(boosts: Plan['boosts']): LimitsPlanResult['boosts'] {
   return boosts.map(({scope, limit, isEnded}) => ({scope: scopeJson(scope), limit: limitJson(limit), ends: isEnded}))
 }
 
-export function diffJson({manifest: {namespace}, differences, boosts}: ManifestDrift): LimitsDiffResult {
+export function diffJson({manifest: {namespace}, differences, boosts, unlisted}: ManifestDrift): LimitsDiffResult {
   return {
     namespace,
     drift: differences.length > 0,
     differences: differences.map(({kind, change}) => ({difference: kind, ...plannedChangeJson(change)})),
+    unlisted,
     boosts: boostsJson(boosts),
   }
 }

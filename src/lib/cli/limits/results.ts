@@ -378,6 +378,7 @@ export const limitsDiffResult = strictObject({
       strictObject({difference: differenceSchema, ...plannedEntitySchema.shape}),
     ]),
   ),
+  unlisted: count.describe('Scopes in the table that are not in the manifest and not managed; no drift'),
   boosts: plannedBoostsSchema,
 }).meta({title: 'zael limits diff'})
 export type LimitsDiffResult = ResultOf<typeof limitsDiffResult>

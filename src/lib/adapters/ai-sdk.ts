@@ -15,7 +15,7 @@ export type {CallLimiter, CallOptions, SettledCall} from './call-charge.js'
 export type {CallLimit, CallLimits} from './call-limits.js'
 export type {DecisionOptions, GuardLimiter, HeaderStyle, LimitNames} from './guard.js'
 export type {CallPrice, ModelPrice, PriceTable, TokenPrices} from './model-price.js'
-export type {ModelUsage, TokenEstimate, TokenKind, Tokenizer, UsageWeights} from './model-usage.js'
+export type {ModelUsage, TokenEstimate, Tokenizer, TokenKind, UsageWeights} from './model-usage.js'
 export type {ProviderAccount, ProviderLimit, ReportingLimiter} from './provider.js'
 
 /** One call to a language model. */

@@ -32,7 +32,7 @@ export type {DecisionOptions, GuardLimiter, HeaderStyle, LimitNames} from './gua
 export {leaseOf} from './guard.js'
 export type {ModelCall} from './model-call.js'
 export type {CallPrice, ModelPrice, PriceTable, TokenPrices} from './model-price.js'
-export type {ModelUsage, TokenEstimate, TokenKind, Tokenizer, UsageWeights} from './model-usage.js'
+export type {ModelUsage, TokenEstimate, Tokenizer, TokenKind, UsageWeights} from './model-usage.js'
 export type {ProviderAccount, ProviderLimit, ReportingLimiter} from './provider.js'
 
 /** Options of {@link limitedFetch}. */

@@ -21,7 +21,7 @@ await runExample({
       await namespace.setLimits({level: 'resource', resource}, ['rpd=100/day', 'tpd=200/day', 'usd=$1/day'])
     await namespace.entities.create({id: 'team-blue'})
     for (const id of [ADA, BEN]) await namespace.entities.create({id, parent: 'team-blue', cascade: true})
-    // The first budget covers all calls of the large model below, the second one call of the small model.
+    // The first budget covers all calls of the large model below. The second covers a single call of the small model.
     const budget = {level: 'entity', entity: 'team-blue'} as const
     await namespace.setLimits({...budget, resource: LARGE}, ['usd=$0.01/day@UTC'])
     await namespace.setLimits({...budget, resource: SMALL}, ['usd=$0.00015/day@UTC'])

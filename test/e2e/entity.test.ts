@@ -227,7 +227,7 @@ describeOnEngine('zael entity', () => {
     // Without cascade, the parent is not charged.
     expect(await cli.tell('entity update key-1 --parent spent')).toMatchObject({parent: 'spent', confirmation: null})
     expect(await cli.tell('entity update key-1 --parent search --cascade')).toMatchObject({confirmation: null})
-    const question = /^spent has no usd left for gpt-4: key-1 is refused until \d{4}-\d\d-01 00:00 UTC/
+    const question = /^spent has no usd left for gpt-4: key-1 will be refused until \d{4}-\d\d-01 00:00 UTC/
     expect(await cli.fail('entity update key-1 --parent spent')).toMatchObject({
       code: 2,
       error: {code: 'confirm.needed', message: expect.stringMatching(question)},

@@ -22,7 +22,7 @@ export default class EntityImport extends StackCommand<typeof EntityImport> {
     'CSV columns: id (required), name, parent, cascade, metadata.KEY, limits ("rpm=60 tpm=10k/min", for all ' +
     'resources) and limits.RESOURCE. A JSON line has an id and the fields of a manifest entity. Empty cells and ' +
     'missing fields change nothing. Checks all lines first. Asks before it changes existing entities or limits, ' +
-    'or lowers inherited limits. This includes limits that are not in the file but hidden by new limits. ' +
+    'lowers inherited limits, or hides limits that are not in the file. ' +
     'If interrupted, run it again.'
 
   static override args = {

@@ -16,7 +16,7 @@ export default class EntityUpdate extends StackCommand<typeof EntityUpdate> {
     "Fields you don't give, including other metadata, do not change. Live buckets follow a new parent or cascade " +
     'setting before the command returns; buckets created in the last seconds follow within 60 seconds. Earlier charges ' +
     'stay with the old parent, and open leases settle there. A cascade policy (`zael entity cascade`, `zael resource ' +
-    'cascade`) overrides --cascade. Asks before requests charge a parent that has nothing left of a quota.'
+    'cascade`) overrides --cascade. Asks first if requests would start to charge a parent whose quota is used up.'
 
   static override args = {
     id: stringArg({description: 'Entity id.', required: true, ignoreStdin: true}),

@@ -352,5 +352,5 @@ const warnUnsettled = warningOnce('ZAEL_UNSETTLED', 'The tokens of a call stay c
 
 const warnUncounted = warningOnce(
   'ZAEL_NO_USAGE',
-  'A call set no maximum, and its response has no usage: hidden reasoning is not charged. Set `stream_options`',
+  'A call set no maximum and its response has no usage, so hidden reasoning is not charged. Set a maximum, or for OpenAI `stream_options: {include_usage: true}`',
 )

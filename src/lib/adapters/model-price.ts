@@ -132,4 +132,4 @@ function isPriority(call: unknown): boolean {
   return recordOf(body).service_tier === 'priority' || recordOf(openai).serviceTier === 'priority'
 }
 
-const warnPrice = warningOnce('ZAEL_PRICE', 'The price of a call failed, so the reserved cost is charged')
+const warnPrice = warningOnce('ZAEL_PRICE', 'The `price` function failed, so the reserved cost is charged')

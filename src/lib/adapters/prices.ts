@@ -126,7 +126,7 @@ function perMillion(fields: Json, suffix: string, base?: TokenPrices): TokenPric
   }
 }
 
-/** Whether the file has no price for the output of a model that has one, unless all of it is free. */
+/** Whether the model generates output, but the file lacks its price. False for free models. */
 const isGenerating = ({mode, input_cost_per_token: input, output_cost_per_token: output}: Json): boolean =>
   output === undefined && input !== 0 && ['chat', 'completion', 'responses', 'image_generation'].includes(String(mode))
 

@@ -165,7 +165,7 @@ export function addRefusals(all: Iterable<RefusalCounts>): RefusalCounts {
   let firstAtMs: number | undefined = Number.POSITIVE_INFINITY
   for (const counts of all) {
     for (const link of LINKS) for (const [bucket, count] of counts[link] ?? []) addLink(links[link], bucket, count)
-    // Of a part whose first refusal is unknown, the whole has none either.
+    // If the first refusal of one part is unknown, so is that of the sum.
     firstAtMs = counts.firstAtMs && firstAtMs && Math.min(firstAtMs, counts.firstAtMs)
     requests += counts.requests
     byParent += counts.byParent

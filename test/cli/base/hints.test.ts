@@ -106,7 +106,7 @@ describeOnEngine('an error about a missing name', () => {
     const namespace = await context.namespace()
     await namespace.setLimits({level: 'entity', entity: 'noa', resource: 'llm'}, ['rpm=5/min'])
     expect(await hinted(nothingApplies('noaa', 'llm'))).toMatchObject({
-      hint: 'Did you mean "noa"? Else: Set a limit: zael limits set --entity noaa --resource llm rpm=100/min',
+      hint: 'Did you mean "noa"? Otherwise: Set a limit: zael limits set --entity noaa --resource llm rpm=100/min',
       details: {nearest: ['noa']},
     })
   })

@@ -169,7 +169,7 @@ describeOnEngine('budgets of quotas', () => {
     const short = await budgets()
     expect(short).toMatchObject([{left: 10_000, usedUp: true, exhaustsAt: null}])
     expect(budgetLines(short, units, scene.nowMs).slice(3)).toEqual([
-      '  the average request needs more: such requests are refused until the reset',
+      '  an average request needs more: such requests are refused until the reset',
     ])
     await own.topUpBucket({entity: 'e', resource: 'gpt-4'}, {usd: 10_000})
     expect(await budgets()).toMatchObject([{left: 20_000, usedUp: false, exhaustsAt: '2026-11-11T01:00:03Z'}])

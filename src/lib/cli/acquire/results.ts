@@ -155,7 +155,7 @@ const whyAllResult = strictObject({
   entity: z.string(),
   at: z.string().describe('UTC, ISO 8601'),
   admitted: z.boolean().describe('Whether every request is admitted'),
-  disabled: switchSchema.nullable().describe('The switch that refuses every request for every other resource'),
+  disabled: switchSchema.nullable().describe('Switch that disables every resource not listed in resources'),
   resources: z.array(whyOneResult).describe('Resources that the entity uses or has limits for, worst first'),
 })
 export type WhyAllResult = ResultOf<typeof whyAllResult>

@@ -24,7 +24,7 @@ export async function withNearestNames(error: unknown, context: StackContext): P
     const [hint] = entity === undefined ? [] : await namesOrNone(() => parentHints(context, `${entity}`, `${resource}`))
     if (hint !== undefined) return withHint(error, hint, [])
     const meant = entity === undefined ? [] : await namesOrNone(() => otherIds(context, `${entity}`))
-    if (meant.length > 0) return withHint(error, `${didYouMean(meant)} Else: ${commandHint(error)}`, meant)
+    if (meant.length > 0) return withHint(error, `${didYouMean(meant)} Otherwise: ${commandHint(error)}`, meant)
     return suggesting(error, String(resource), await namesOrNone(() => resourceNames(context)))
   }
   if (error.code === 'table.missing') {

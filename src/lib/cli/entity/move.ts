@@ -27,7 +27,7 @@ export async function moveQuestion(
     if (is === undefined || is === was) continue
     for (const {name, resetsAt = ''} of empty) {
       const until = formatMinute(Date.parse(resetsAt))
-      refused.push(`${parent} has no ${name} left for ${resource}: ${id} is refused until ${until}`)
+      refused.push(`${parent} has no ${name} left for ${resource}: ${id} will be refused until ${until}`)
     }
   }
   return refused.length === 0 ? undefined : formatSome(refused, MOST_NAMED)

@@ -170,7 +170,7 @@ export const parentOnlyLines = (shared: readonly ParentOnlyLimits[]): string[] =
     `Requests for ${resource} charge ${formatList(limits)} to the parent ${parent} only. See: zael usage show ${shellWord(parent)}`,
   ])
 
-const TOO_LITTLE = 'the average request needs more: such '
+const TOO_LITTLE = 'an average request needs more: such '
 
 /** Amounts first, then when the quota resets and when it is used up. */
 export function budgetLines(budgets: readonly QuotaBudget[], units: LimitUnits, nowMs: number): string[] {

@@ -70,6 +70,7 @@ describeOnEngine('a limits manifest', () => {
       drift: false,
       differences: [],
       boosts: [],
+      unlisted: 0,
     })
 
     await namespace.setLimits({level: 'resource', resource: 'gpt-4'}, [parseLimit('rpm=1/min')])

@@ -35,8 +35,8 @@ const {app} = await import('./task-1.js')
 app.get('/', c => c.text('ok'))
 const first = await statuses(() => app.request('/', {headers: {'x-api-key': '${KEY}'}}), 11)
 
-await using limiter = new RateLimiter({stack: 'prod', defaultLimits: ['requests=10/10s']})
-await limiter.acquire({entity: 'user-1', resource: 'reports', consume: {requests: 10}})
+await using limiter = new RateLimiter({stack: 'prod', defaultLimits: ['rpm=60/min']})
+await limiter.acquire({entity: 'user-1', resource: 'reports', consume: {rpm: 60}})
 await import('./task-2.js')
 
 const messages = [{role: 'user' as const, content: '${TOKEN.repeat(INPUT)}'}]
@@ -116,7 +116,7 @@ describeOnEngine('the five tasks of docs/adapters', () => {
     expect(JSON.parse(stdout)).toEqual([...Array(10).fill(200), 429])
     const spent = async (entity: string, resource: string, limit: string) =>
       (await scene.totals(entity, resource, limit)).consumed
-    expect(await spent('user-1', 'reports', 'requests')).toBe(11)
+    expect(await spent('user-1', 'reports', 'rpm')).toBe(61)
     const [call] = provider.bills
     const tokens = INPUT + (call?.output ?? 0)
     expect(await spent(hashKey(KEY), 'models', 'usd')).toBe((provider.cost / provider.bills.length) * 2)

@@ -11,7 +11,7 @@ export interface SdkCall {
   readonly prompt?: string
   /** @default 100 */
   readonly maxOutputTokens?: number
-  /** Whether there is no maximum. */
+  /** Sends no maximum. */
   readonly isUnbounded?: boolean
 }
 

@@ -66,7 +66,7 @@ describeOnEngine('a plan file', () => {
     expect([retried.changes, retried.result]).toMatchObject([[], {outcome: 'complete', adopted: 0}])
   })
 
-  it('is applied again after a killed apply: changes that are made are no conflict, other values are', async () => {
+  it('finishes a killed apply, but refuses other values', async () => {
     const {namespace, file, rateOf} = await scene(AFTER.replace(',8k', ''))
     await namespace.setLimits({level: 'resource', resource: 'b'}, ['rpm=9/min'])
     expect(await cli.fail(`limits apply ${file} --yes`)).toMatchObject({code: 5})

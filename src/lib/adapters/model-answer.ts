@@ -3,7 +3,7 @@ import {recordOf, tokensOfTexts, type UsageTally} from './model-usage.js'
 
 type Event = Readonly<Record<string, unknown>>
 
-/** A response that is no event stream, by its type. Gemini sends a stream as an array, unless asked for events. */
+/** A response whose type is not an event stream. Gemini streams an array unless the call asks for events. */
 export function tallyAnswer(tally: UsageTally, text: string): void {
   const value = parseJson(text)
   if (value === undefined) {

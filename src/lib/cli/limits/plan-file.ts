@@ -125,7 +125,7 @@ function outdated({source}: PlanFileJson, message: string, details: Record<strin
   })
 }
 
-/** By scope or entity. A reviewed change that is no longer needed is made: the manifest is the same. */
+/** By scope or entity. A reviewed change that the new plan lacks was already made, because the manifest is the same. */
 function differencesOf(reviewed: ReviewedParts, {changes}: Plan, now: ReviewedParts): string[] {
   const before = new Map(reviewed.changes.map(change => [subjectOf(change), change]))
   const known = new Set([...before.keys(), ...reviewed.adopted.map(scope => JSON.stringify(scope))])

@@ -17,8 +17,8 @@ interface ChatChunk {
 const FINISHED = {unified: 'stop', raw: 'stop'} as const
 
 /**
- * Chat completions of a provider, for text only. It stands for `@ai-sdk/openai` or any other provider, so that the example
- * needs no more than `ai`.
+ * Chat completions of a provider, for text only. It stands in for `@ai-sdk/openai` or any other provider, so that the
+ * example needs no more than `ai`.
  */
 export function chatModel(provider: string, modelId: string): Model {
   const post = async ({prompt, maxOutputTokens, abortSignal}: CallOptions, stream: boolean): Promise<Response> => {

@@ -33,15 +33,21 @@ export interface CallOptions<Call> extends Omit<DecisionOptions, 'limits'> {
   readonly resource?: string | ((call: Call) => string | Promise<string>)
   /** The limits to charge. @default `{requests: 'rpm', tokens: 'tpm'}` */
   readonly limits?: CallLimits
-  /** The provider account that each call is also charged to. Its responses lower the account's balance. */
+  /** The provider account that each call is also charged to. Provider feedback lowers the account's balance. */
   readonly provider?: ProviderAccount
-  /** Tokens a call may use. @default one per four characters of input, plus the maximum output the request sets */
+  /** Tokens a call may use. @default input counted by `tokenizer`, plus the maximum output the request sets */
   readonly estimate?: (call: Call) => TokenEstimate | Promise<TokenEstimate>
-  /** Counts the tokens of input, and of output without a provider's count. @default one per four ASCII characters */
+  /**
+   * Counts the tokens of input, and of output without a provider's count.
+   * @default one per four ASCII characters, and one per other character
+   */
   readonly tokenizer?: Tokenizer
-  /** How much each token counts for limits of tokens. @default 1 each */
+  /** How much a token of each kind counts for limits of tokens. @default 1 each */
   readonly weights?: UsageWeights
-  /** Prices of all models, or the cost of a call in units of the currency. `undefined`: unknown. */
+  /**
+   * Prices of all models, or a function that returns the cost of a call in units of the currency, or `undefined` if the
+   * price is unknown. @default none
+   */
   readonly price?: CallPrice<Call>
   /** Whether to refuse calls of models without a price, or charge the highest price of the table. @default 'refuse' */
   readonly onUnknownPrice?: 'refuse' | 'highest'

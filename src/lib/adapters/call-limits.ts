@@ -4,7 +4,7 @@ import type {ModelUsage, TokenKind, UsageWeights} from './model-usage.js'
 
 /**
  * Names of the limits that a call is charged to, by what they count. Requests and tokens have defaults, `rpm` and `tpm`.
- * If input or output has a name, `tokens` has no default.
+ * If you set `input` or `output`, `tokens` has no default.
  */
 export interface CallLimits extends LimitNames {
   /** Limit of input tokens, such as `itpm`. */

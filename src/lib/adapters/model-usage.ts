@@ -28,7 +28,7 @@ export interface TokenEstimate {
 /** What the tokens of a call are; each token is one of these. */
 export type TokenKind = 'input' | 'cachedInput' | 'cacheWrite' | 'output'
 
-/** How much each token counts for limits of tokens. @default 1 */
+/** How much a token of each kind counts for limits of tokens. @default 1 */
 export type UsageWeights = {readonly [Kind in TokenKind]?: number}
 
 export const usageOf = ({input, output}: TokenEstimate): ModelUsage => ({input, cachedInput: 0, cacheWrite: 0, output})

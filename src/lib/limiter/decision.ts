@@ -13,15 +13,15 @@ import type {HeaderFields} from './refusal/headers.js'
 import type {DecisionReason, DecisionSummary, RefusingLimit} from './request/decision-event.js'
 import type {AcquireOutcome} from './waiting.js'
 
-/** The request was admitted and charged. */
+/** The request was admitted. */
 export interface AdmittedDecision<Name extends string = string> {
   readonly admitted: true
   readonly lease: Lease<Name>
   /** As in the lease: a switch bypassed the limits; the request is counted, and nothing was taken. */
   readonly bypassed: boolean
   /**
-   * Only with `enforce: false`: the error that `acquire` would throw otherwise. Nothing was charged, and settlements
-   * charge nothing. `undefined` if the request fits.
+   * Only with `enforce: false`: the error that `acquire` would throw with `enforce: true`. Nothing was charged, and
+   * settlements charge nothing. `undefined` if the request fits.
    */
   readonly wouldRefuse: RefusalError | undefined
   /** Remaining balances; empty if the table was unavailable and the policy allowed the request. */
@@ -47,7 +47,7 @@ export interface RefusedDecision<Name extends string = string> {
   readonly reason: 'exceeded' | 'contended' | 'too-large' | 'disabled' | 'unavailable'
   /** Without contention, waiting this long guarantees admission, unless `unavailable`. `null`: waiting does not help. */
   readonly retryAfterMs: number | null
-  /** Balances of the requested limits; empty unless `exceeded`. */
+  /** Balances of the requested limits; empty unless `exceeded` or `contended`. */
   readonly limits: LimitStates<Name>
   /** Used ÷ capacity of the tightest requested limit, without this request. `undefined` if `limits` is empty. */
   readonly share: number | undefined

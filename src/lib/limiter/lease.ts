@@ -84,7 +84,7 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
    * Settlements then charge nothing either.
    */
   readonly isMetered: boolean
-  /** With `enforce: false`: the error that `acquire` would throw otherwise. `undefined` if the request fits. */
+  /** Only with `enforce: false`: the error that `enforce: true` would throw. `undefined` if the request fits. */
   readonly wouldRefuse: RefusalError | undefined
   #grants: readonly Grant[]
   readonly #makeActions: (() => LeaseActions) | undefined
@@ -207,7 +207,7 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
     if (actions) await this.#finish(this.#settleAll(amounts, actions), actions, false)
   }
 
-  /** Refunds whole tokens, at most those the lease holds. Includes tokens whose charge failed, which refund nothing. */
+  /** Refunds whole tokens, at most those the lease holds. Tokens of a failed charge count as held, but refund nothing. */
   async release(amounts: Consumption<Name>): Promise<void> {
     const returned = [...checkConsumption(amounts as Consumption)].map(([name, milli]) => [name, -toTokens(milli)])
     await this.adjust(Object.fromEntries(returned))

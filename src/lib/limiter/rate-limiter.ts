@@ -154,7 +154,7 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
     return availability.check(checkConsumption(request.consume as Consumption), request.strict ?? this.#isStrict)
   }
 
-  /** Whole tokens available now per limit, over all shards, and no more than a shared parent has left. */
+  /** Whole tokens available now per limit, over all shards. With a charged parent, the lower of both balances. */
   async available(bucket: BucketName): Promise<Consumption<Name>> {
     return (await this.#read(bucket)).available() as Consumption<Name>
   }
@@ -172,8 +172,9 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
   }
 
   /**
-   * Applies provider feedback: lowers balances to `left`, and until a `refused` request has to wait `retryAfterMs`.
-   * Never raises a balance or counts consumption. One read; one write per shard that holds more.
+   * Applies provider feedback. Lowers balances to `left`. If a request was `refused`, lowers them so far that the same
+   * request has to wait `retryAfterMs`. Never raises a balance or counts consumption. Costs one read, and one write per
+   * shard that holds more.
    */
   async reportProviderLimits(feedback: ProviderFeedback<Name>): Promise<ProviderFeedbackResult<Name>> {
     const {table, settings, queues} = await this.#open()

@@ -10,7 +10,7 @@ export interface ProblemDetails {
   readonly status: number
   readonly detail: string
   readonly 'violated-policies'?: readonly string[]
-  /** The provider's shared limit was too small, not the caller's. */
+  /** A limit of the shared provider account refused the request, not a limit of the caller. */
   readonly 'limited-by'?: 'provider'
 }
 

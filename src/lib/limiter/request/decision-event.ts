@@ -14,7 +14,7 @@ export interface RefusingLimit {
 }
 
 /**
- * Why, if the outcome does not say. Admitted: `bypassed` (by a switch; counted, nothing taken) or `unavailable` (the
+ * The reason for an outcome. Admitted: `bypassed` (by a switch; counted, nothing taken) or `unavailable` (the
  * table was unavailable and the policy allows; nothing charged). Refused: `exceeded`, `contended` (it would fit, but other
  * processes kept changing the bucket first), `too-large` or `disabled`. Failed: `unavailable` (the policy blocks),
  * `aborted` (by the signal), `closed` or `error`.
@@ -39,7 +39,7 @@ export interface DecisionEvent {
   readonly outcome: 'admitted' | 'refused' | 'would-refuse' | 'failed'
   /** `undefined` for a request that was admitted and charged as usual. */
   readonly reason: DecisionReason | undefined
-  /** `undefined` unless refused. */
+  /** The limit or switch that refused the request, or would have. `undefined` if none did, as with `contended`. */
   readonly refusedBy: RefusingLimit | undefined
   /** Without contention, waiting this long admits a refused request. `null`: waiting never helps, or not refused. */
   readonly retryAfterMs: number | null

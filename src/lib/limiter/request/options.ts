@@ -62,7 +62,7 @@ export interface SettledEvent {
   readonly usage: Consumption
   /** Whole tokens per limit that the lease is charged now. After an unknown outcome, the larger possible amount. */
   readonly charged: Consumption
-  /** Failed attempts before the last, in the background. */
+  /** Number of background retries after the first attempt failed. */
   readonly retries: number
   /** Why the settlement was given up; `undefined` if it was written. */
   readonly error: unknown

@@ -25,7 +25,7 @@ export interface TokenEstimate {
   readonly answers?: number
 }
 
-/** What the tokens of a call are; each token is one of these. */
+/** The kinds of tokens of a call. Each token has one kind. */
 export type TokenKind = 'input' | 'cachedInput' | 'cacheWrite' | 'output'
 
 /** How much a token of each kind counts for limits of tokens. @default 1 */

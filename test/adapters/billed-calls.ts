@@ -9,6 +9,8 @@ import {SDKS, testModel} from './sdks.js'
 export const INPUT = 20
 /** More than the provider generates: the bound of the charge. */
 export const MAXIMUM = 60
+/** Output that calls without a maximum are charged if the provider does not count it. */
+export const MAX_OUTPUT = 4096
 const MESSAGES = [{role: 'user' as const, content: TOKEN.repeat(INPUT)}]
 
 export interface Call {

@@ -1,15 +1,13 @@
 import {afterEach, beforeEach, describe, expect, inject, it} from 'vitest'
 import {Scene} from '../helpers/limiter.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
-import {type CALLERS, INPUT, MAXIMUM} from './billed-calls.js'
+import {type CALLERS, INPUT, MAX_OUTPUT, MAXIMUM} from './billed-calls.js'
 import {type BillingProvider, type ProviderEnding, startBillingProvider, WHOLE} from './billing-provider.js'
 import {chargedTo, configureBilled, expectBilled} from './expect-billed.js'
 import {TestProcess} from './test-process.js'
 
 /** Calls in flight when a process ends. */
 const CALLS = 12
-/** Output that calls without a maximum are charged when they are aborted. */
-const MAX_OUTPUT = 4096
 
 describeOnEngine('gateways in several processes and the bill of the provider', () => {
   const table = useTable()

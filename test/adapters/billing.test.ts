@@ -3,8 +3,8 @@ import type {CallOptions, SettledCall} from '../../src/lib/adapters/fetch.js'
 import type {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
 import {Scene} from '../helpers/limiter.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
-import {CALLERS, MAXIMUM} from './billed-calls.js'
-import {type BillingProvider, PRICE, startBillingProvider, WHOLE} from './billing-provider.js'
+import {CALLERS, MAX_OUTPUT, MAXIMUM} from './billed-calls.js'
+import {type BillingProvider, PRICE, startBillingProvider, TOKEN, WHOLE} from './billing-provider.js'
 import {chargedTo, configureBilled, expectBilled} from './expect-billed.js'
 
 describeOnEngine('calls and the bill of the provider', () => {
@@ -43,6 +43,31 @@ describeOnEngine('calls and the bill of the provider', () => {
       await ask(limiter, options, {url: provider.url, ending, isStream})
       await expectSettled(1, over)
     })
+
+    it.each([
+      ['JSON', false, 'complete', 0],
+      ['a stream', true, 'complete', 0],
+      ['JSON without usage', false, 'silent', MAX_OUTPUT - WHOLE],
+      ['a stream without usage', true, 'silent', MAX_OUTPUT - WHOLE],
+    ] as const)('are charged as billed after %s, if they set no maximum', async (_, isStream, ending, over) => {
+      await ask(limiter, options, {url: provider.url, ending, isStream, isUnbounded: true})
+      await expectSettled(1, over)
+    })
+
+    it.runIf(name !== 'the AI SDK').each([
+      ['exactly', 'own', 0, 1],
+      ['at most the maximum', 'old', MAXIMUM - WHOLE, 3],
+    ] as const)(
+      'are charged %s if the provider rejects stream_options, and not asked again if that is needless',
+      async (_, ending, over, rejected) => {
+        const call = {url: provider.url, ending, isStream: true} as const
+        const texts: string[] = []
+        for (let at = 0; at < 3; at++) await ask(limiter, options, {...call, onText: text => texts.push(text)})
+        expect(texts.join('')).toContain(TOKEN)
+        await expectSettled(3, over)
+        expect(provider.rejected).toBe(rejected)
+      },
+    )
 
     it.each([false, true])(
       'are charged at most the maximum if the caller aborts before the head, stream: %s',

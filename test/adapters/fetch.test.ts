@@ -96,12 +96,13 @@ describeOnEngine('fetch', () => {
     it.each([
       ['JSON', call],
       ['a stream', stream],
-    ])('charges the usage in %s and passes its bytes unchanged', async (_, ask) => {
+    ])('charges the usage in %s and passes the bytes that the caller has asked for', async (_, ask) => {
       const response = await ask(path, 'usage')
       expect(response).toMatchObject({status: 200, url: `${server.url}${path}`})
       expect(await charged()).toEqual({rpm: 1, tpm: RESERVED})
       const text = await response.text()
-      expect(text).toBe(server.bodies[0])
+      // The caller has not asked for the usage of the chat.
+      expect(text).toBe(server.bodies[0]?.replace(/data: .*"choices":\[\].*\n\n/, ''))
       expect(await charged()).toEqual({rpm: 1, tpm: countedBy(path, ask === call)})
     })
 
@@ -110,17 +111,21 @@ describeOnEngine('fetch', () => {
       ['a stream', stream],
     ])('keeps the estimate if %s has no usage', async (_, ask) => {
       await (await ask(path, 'no-usage')).text()
-      expect(await charged()).toEqual({rpm: 1, tpm: RESERVED})
+      expect(await charged()).toEqual({rpm: 1, tpm: (ask === stream ? inputBy(path) : 10) + 100})
     })
 
     it.each([
       ['JSON', call],
       ['a stream', stream],
-    ])('charges received tokens if %s has no usage and the request no maximum', async (_, ask) => {
+    ])('charges `maxOutput` or received tokens if %s has no usage and the request no maximum', async (_, ask) => {
       const {max_tokens: _max, ...open} = BODY
-      await (await ask(path, 'no-usage', {}, open)).text()
       const input = ask === stream ? inputBy(path) : 10
-      expect(await charged()).toEqual({rpm: 1, tpm: input + Math.ceil(TEXT.length / 4)})
+      options = {...options, maxOutput: 50}
+      await (await ask(path, 'no-usage', {}, open)).text()
+      expect(await charged()).toEqual({rpm: 1, tpm: input + 50})
+      options = {...options, onAbort: 'refund'}
+      await (await ask(path, 'no-usage', {}, open)).text()
+      expect(await charged()).toEqual({rpm: 2, tpm: 2 * input + 50 + Math.ceil(TEXT.length / 4)})
     })
 
     it.each(['error', 'refuse'] as const)(

@@ -142,7 +142,7 @@ it('finds events wherever the bytes are split', () => {
   const bytes = new TextEncoder().encode(': hi\nevent: a\r\ndata: {"text": "zähl"}\r\n\ndata:[DONE]')
   for (let cut = 0; cut <= bytes.length; cut++) {
     const seen: string[] = []
-    const reader = new EventStreamReader(data => seen.push(data))
+    const reader = new EventStreamReader(data => data && seen.push(data))
     reader.read(bytes.subarray(0, cut))
     reader.read(bytes.subarray(cut))
     reader.end()
@@ -167,7 +167,7 @@ it.each(['\n', '\r\n', '\r'])(
     const bytes = new TextEncoder().encode(lines.join(end))
     for (let cut = 0; cut <= bytes.length; cut++) {
       const seen: string[] = []
-      const reader = new EventStreamReader(data => seen.push(data))
+      const reader = new EventStreamReader(data => data && seen.push(data))
       reader.read(bytes.subarray(0, cut))
       reader.read(bytes.subarray(cut))
       reader.end()

@@ -182,10 +182,10 @@ it('does not take the usage so far for the final one when a stream breaks', () =
   }
   const broken = tallied(part)
   expect(broken.counted).toBeUndefined()
-  expect(broken.used(ESTIMATE, true, 100)).toMatchObject({input: 5, output: 100})
+  expect(broken.used(ESTIMATE, 100)).toMatchObject({input: 5, output: 100})
   const whole = tallied(part)
   tallyEvent(whole, '[DONE]')
-  expect(whole.used(ESTIMATE, false, 100)).toMatchObject({input: 5, output: 1})
+  expect(whole.used(ESTIMATE, 100)).toMatchObject({input: 5, output: 1})
 })
 
 it('keeps the input of Anthropic when a later report has none', () => {
@@ -217,7 +217,7 @@ it.each(['', 'null', '[]', '7', '{', '{"usage": 7}', '{"choices": 7}', '{"usage"
     const tally = new UsageTally()
     tallyAnswer(tally, text)
     tallyEvent(tally, text)
-    expect(tally.used(ESTIMATE, false, 100)).toEqual({input: 10, cachedInput: 0, cacheWrite: 0, output: 100})
+    expect(tally.used(ESTIMATE, 100)).toEqual({input: 10, cachedInput: 0, cacheWrite: 0, output: 100})
   },
 )
 
@@ -260,7 +260,7 @@ it('does not count a report of zeros for a response with text', () => {
   const tally = new UsageTally()
   const usage = {prompt_tokens: 0, completion_tokens: 0, total_tokens: 0}
   tallyAnswer(tally, JSON.stringify({choices: [{message: {content: 'x'.repeat(400)}}], usage}))
-  expect(tally.used({input: 10, output: 0}, false, 100)).toEqual({
+  expect(tally.used({input: 10, output: 0}, 100)).toEqual({
     input: 10,
     cachedInput: 0,
     cacheWrite: 0,
@@ -276,14 +276,14 @@ it.each<[string, string, number]>([
 ])('counts a response that is %s, whatever its type', (_, text, tokens) => {
   const tally = new UsageTally()
   tallyAnswer(tally, text)
-  const {input, output} = tally.used({input: 10, output: 0}, false, 100)
+  const {input, output} = tally.used({input: 10, output: 0}, 100)
   expect(input + output).toBe(tokens)
 })
 
 it('charges the whole estimate for a response that OpenAI prepares in the background', () => {
   const tally = new UsageTally()
   tallyAnswer(tally, JSON.stringify({id: 'r', status: 'queued', output: [], usage: null}))
-  expect(tally.used({input: 10, output: 0}, false, 4096)).toMatchObject({input: 10, output: 4096})
+  expect(tally.used({input: 10, output: 0}, 4096)).toMatchObject({input: 10, output: 4096})
 })
 
 it('reads values that are nested deeper than the stack', () => {

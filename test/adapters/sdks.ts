@@ -107,7 +107,8 @@ export function testModel(
     const response = await fetch(`${url}/v1/chat/completions`, {
       method: 'POST',
       headers,
-      body: JSON.stringify({...body, stream}),
+      // As the SDK's own providers do.
+      body: JSON.stringify({...body, stream, ...(stream && {stream_options: {include_usage: true}})}),
       ...(signal && {signal}),
     })
     if (!response.ok)

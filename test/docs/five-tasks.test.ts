@@ -40,7 +40,7 @@ await limiter.acquire({entity: 'user-1', resource: 'reports', consume: {rpm: 60}
 await import('./task-2.js')
 
 const messages = [{role: 'user' as const, content: '${TOKEN.repeat(INPUT)}'}]
-const body = {messages, max_tokens: 50, stream: true as const, stream_options: {include_usage: true}}
+const body = {messages, max_tokens: 50, stream: true as const}
 const {clientOf} = await import('./task-3.js')
 const {client} = await import('./task-4.js')
 const {client: withFallback} = await import('./task-5.js')

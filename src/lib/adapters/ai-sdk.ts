@@ -79,9 +79,10 @@ export function limitedModel(limiter: CallLimiter, options: LimitedModelOptions)
     try {
       result = await work()
     } catch (error) {
-      const {statusCode, responseHeaders} = recordOf(error)
+      const {statusCode, responseHeaders, responseBody = ''} = recordOf(error)
       const hasAnswer = typeof statusCode === 'number'
-      await (hasAnswer ? outcome.refused(answerOf(statusCode, responseHeaders)) : outcome.failed(error))
+      const refused = () => outcome.refused(answerOf(Number(statusCode), responseHeaders), String(responseBody))
+      await (hasAnswer ? refused() : outcome.failed(error))
       throw error
     } finally {
       upstreams.get(call.params)?.release()
@@ -105,7 +106,7 @@ export function limitedModel(limiter: CallLimiter, options: LimitedModelOptions)
       const {result, charge} = await run({model, params}, doGenerate)
       const tally = new UsageTally(tokenizer)
       tallyPart(tally, {...result, type: 'finish', delta: result.content})
-      await charge?.settle(tally, false)
+      await charge?.settle(tally)
       return result
     },
     wrapStream: async ({doStream, model, params}) => {
@@ -117,8 +118,7 @@ export function limitedModel(limiter: CallLimiter, options: LimitedModelOptions)
           tallyPart(tally, recordOf(part))
           charge.progress(tally)
         },
-        // A stream that ends without its last part was cut off too.
-        end: () => charge.settle(tally, true),
+        end: () => charge.settle(tally),
       }
       const stream = observedStream(result.stream, observer, drain)
       const callers = upstreams.get(params)?.callers
@@ -152,7 +152,6 @@ function estimateOf(
 
 function tallyPart(tally: UsageTally, part: Readonly<Record<string, unknown>>): void {
   if (part.delta !== undefined) tally.addDelta(part.delta)
-  if (part.type === 'error') tally.fail()
   if (part.type !== 'finish') return
   tally.report(reportIn(part), 'final')
   tally.complete()

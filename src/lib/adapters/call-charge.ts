@@ -10,12 +10,13 @@ import {
   type GuardOutcome,
   type RefusedRequest,
 } from './guard.js'
+import {tallyAnswer} from './model-answer.js'
 import {type CallPrice, pricing} from './model-price.js'
 import {
   type ModelUsage,
   type TokenEstimate,
   type Tokenizer,
-  type UsageTally,
+  UsageTally,
   type UsageWeights,
   usageOf,
 } from './model-usage.js'
@@ -96,13 +97,13 @@ export interface CallCharge {
   readonly kind: 'admitted'
   readonly lease: Lease
   answered(answer: ProviderAnswer): Promise<void>
-  /** The provider responded with an error: refunds everything, unless it may bill the call anyway. */
-  refused(answer: ProviderAnswer): Promise<void>
+  /** The provider responded with an error: refunds everything, unless it reports usage or may bill the call anyway. */
+  refused(answer: ProviderAnswer, error: string): Promise<void>
   /** No response. Refunds what certainly never left; otherwise the provider may bill it. */
   failed(error: unknown, isSent?: boolean): Promise<void>
   /** While the response arrives. */
   progress(tally: UsageTally): void
-  settle(tally: UsageTally, isBroken: boolean): Promise<void>
+  settle(tally: UsageTally): Promise<void>
 }
 
 export type CallOutcome = CallCharge | Exclude<GuardOutcome, {kind: 'admitted' | 'skipped'}>
@@ -221,7 +222,7 @@ function charge(
   reporter?: ProviderReporter,
 ): CallCharge {
   const [own, shared] = parts as [ChargedPart, ChargedPart?]
-  const outputOfBroken = onAbort === 'refund' ? 0 : estimate.output || maxOutput * (estimate.answers ?? 1)
+  const leastOutput = onAbort === 'refund' ? 0 : estimate.output || maxOutput * (estimate.answers ?? 1)
   const sentMs = performance.now()
   let writing: Promise<unknown> = Promise.resolve()
   let settledOutput = estimate.output
@@ -257,17 +258,21 @@ function charge(
       await chargeAs(part, usage)
       await part.lease.commit()
     })
-  const keep = (): Promise<void> => settleAs({...usageOf(estimate), output: outputOfBroken}, undefined)
+  const keep = (): Promise<void> => settleAs({...usageOf(estimate), output: leastOutput}, undefined)
   return {
     kind: 'admitted',
     lease: own.lease,
     answered: answer => patiently(reportOf(answer)(false)),
-    refused: answer => {
+    refused: (answer, error) => {
       const report = reportOf(answer)
+      const tally = new UsageTally()
+      tallyAnswer(tally, error)
+      const {counted} = tally
       // Lower the balance before the refund, so that nobody takes it, and again after it: others may have refunded too.
       const first = answer.status === 429 ? report(false) : Promise.resolve()
-      const isKept = onAbort === 'keep' && mayBeBilled(answer.status)
-      return patiently(first.then(isKept ? keep : refund).then(() => report(true)))
+      const isKept = onAbort === 'keep' && mayBeBilled(answer.status, error)
+      const end = counted ? () => settleAs(counted, counted) : isKept ? keep : refund
+      return patiently(first.then(end).then(() => report(true)))
     },
     failed: (error, isSent = true) =>
       patiently(onAbort === 'refund' || !isSent || neverSent(error) ? refund() : keep()),
@@ -278,12 +283,12 @@ function charge(
       const {received} = tally
       if (received <= settledOutput) return
       settledOutput = received
-      const usage = tally.used(estimate, true, received)
+      const usage = tally.used(estimate, received)
       writing = writing.then(() => Promise.all(parts.map(part => chargeAs(part, usage)))).catch(warnUnsettled)
     },
-    settle: (tally, isBroken) => {
+    settle: tally => {
       if (tally.isUncounted && estimate.output === 0) warnUncounted(model)
-      return patiently(settleAs(tally.used(estimate, isBroken, outputOfBroken), tally.counted))
+      return patiently(settleAs(tally.used(estimate, leastOutput), tally.counted))
     },
   }
 }
@@ -297,9 +302,12 @@ async function chargeAs(part: ChargedPart, usage: ModelUsage): Promise<void> {
   part.charged = amounts
 }
 
-/** A proxy stopped waiting, or an SDK cannot read a response of success: the provider has worked. */
-const mayBeBilled = (status: number): boolean =>
-  (status >= 200 && status < 300) || [408, 499, 504, 524].includes(status)
+/**
+ * A proxy stopped waiting, or an SDK cannot read a response of success: the provider has worked. Azure bills calls that
+ * its content filter stops.
+ */
+const mayBeBilled = (status: number, error: string): boolean =>
+  (status >= 200 && status < 300) || [408, 499, 504, 524].includes(status) || error.includes('"content_filter"')
 
 /** Failures before any byte of the request left: no name, no connection, no valid certificate, no key for the SDK. */
 const NEVER_SENT = new Set([
@@ -358,5 +366,5 @@ const warnUnsettled = warningOnce('ZAEL_UNSETTLED', 'The tokens of a call stay c
 
 const warnUncounted = warningOnce(
   'ZAEL_NO_USAGE',
-  'A call set no maximum and its response has no usage, so hidden reasoning is not charged. Set a maximum, or for OpenAI `stream_options: {include_usage: true}`',
+  'A call set no maximum and its response has no usage, so its output is charged as `maxOutput` and `onAbort` say',
 )

@@ -11,6 +11,7 @@ import {
   responseLike,
   type StreamObserver,
 } from '../limiter/observed-stream.js'
+import {hasType, noteUsage, type ReadAnswer, sendAsking, withoutUsage} from './asked-usage.js'
 import {
   type CallCharge,
   type CallLimiter,
@@ -69,25 +70,33 @@ export function limitedFetch(limiter: CallLimiter, options: LimitedFetchOptions)
       throw signal.reason
     }
     const upstream = drain && signal ? releasableSignal(signal) : undefined
-    let response: Response
+    let answer: ReadAnswer
     try {
-      response = await send(sent.input, upstream ? {...sent.init, signal: upstream.signal} : sent.init)
+      answer = await sendAsking(sent, call =>
+        send(call.input, upstream ? {...call.init, signal: upstream.signal} : call.init),
+      )
     } catch (error) {
       await outcome.failed(error)
       throw error
     } finally {
       upstream?.release()
     }
-    const answer = {status: response.status, field: (name: string) => response.headers.get(name)}
-    await (response.ok ? outcome.answered(answer) : outcome.refused(answer))
+    const {response, error, isAsked} = answer
+    const head = {status: response.status, field: (name: string) => response.headers.get(name)}
+    await (response.ok ? outcome.answered(head) : outcome.refused(head, error))
     if (!response.ok) {
       keepLease(outcome.lease, response)
       return response
     }
-    const whole = await observedResponse(response, outcome, tokenizer, drain)
-    const observed = upstream && signal && whole.body ? responseLike(whole, abortedBy(whole.body, signal)) : whole
-    keepLease(outcome.lease, observed)
-    return observed
+    const settle = (tally: UsageTally) => {
+      noteUsage(sent, tally)
+      return outcome.settle(tally)
+    }
+    const observed = await observedResponse(response, {...outcome, settle}, tokenizer, drain)
+    const seen = isAsked ? withoutUsage(observed) : observed
+    const whole = upstream && signal && seen.body ? responseLike(seen, abortedBy(seen.body, signal)) : seen
+    keepLease(outcome.lease, whole)
+    return whole
   }
 }
 
@@ -111,7 +120,7 @@ function createAdmission(
     if (isUnknown && (await skip?.(call))) return {outcome: undefined, sent: read}
     if (isUnknown) warnUnknownModel(`${call.method} ${call.url.replace(/[?#].*$/, '')}`)
     if (isUnknown && onUnknownModel === 'refuse') return {outcome: UNKNOWN_MODEL, sent: read}
-    const at = read.isJson ? fallback.indexOf(call.model ?? '') : -1
+    const at = read.json ? fallback.indexOf(call.model ?? '') : -1
     const others = at < 0 ? [] : fallback.slice(at + 1)
     const unknown = isUnknown && onUnknownModel !== 'refuse' ? onUnknownModel.resource : undefined
     let sent = read
@@ -140,17 +149,17 @@ async function observedResponse(
 ): Promise<Response> {
   const tally = new UsageTally(tokenizer)
   if (!response.body) {
-    await charge.settle(tally, false)
+    tally.hidesNothing()
+    await charge.settle(tally)
     return response
   }
-  const type = response.headers.get('content-type')?.toLowerCase() ?? ''
   const onData = (data: string) => {
     tallyEvent(tally, data)
     charge.progress(tally)
   }
-  const events = type.startsWith('text/event-stream')
+  const events = hasType(response, 'text/event-stream')
     ? new EventStreamReader(onData)
-    : type.startsWith('application/vnd.amazon.eventstream')
+    : hasType(response, 'application/vnd.amazon.eventstream')
       ? new AwsEventReader(onData)
       : undefined
   const observer = events ? eventObserver(events, tally, charge) : answerObserver(tally, charge, response.headers)
@@ -162,8 +171,7 @@ function eventObserver(events: EventReader, tally: UsageTally, charge: CallCharg
     chunk: chunk => events.read(chunk),
     end: () => {
       events.end()
-      // A stream that ends without its last event was cut off too.
-      return charge.settle(tally, true)
+      return charge.settle(tally)
     },
   }
 }
@@ -184,7 +192,7 @@ function answerObserver(tally: UsageTally, charge: CallCharge, headers: Headers)
       if (isPart) tally.addDelta(isBroken ? text : '')
       else tallyAnswer(tally, text + decoder.decode())
       if (!tally.counted) tally.report(bedrockReport(headers), 'final')
-      return charge.settle(tally, isPart)
+      return charge.settle(tally)
     },
   }
 }

@@ -15,9 +15,10 @@ export function tallyAnswer(tally: UsageTally, text: string): void {
   const parts = [answer.choices, answer.content, answer.output, answer.candidates].filter(part => part !== undefined)
   tally.addDelta(parts.length > 0 ? parts : answer)
   reportIn(tally, recordOf(value), 'final')
-  // OpenAI works on a response in the background.
-  if (answer.status === 'queued' || answer.status === 'in_progress') tally.fail()
-  else tally.complete()
+  tally.complete()
+  // Embeddings, sound and images, for example. OpenAI works on some responses in the background.
+  const isGenerated = parts.length > 0 || listOf(value).some(({candidates}) => candidates) || answer.error
+  if (!isGenerated && answer.status !== 'queued' && answer.status !== 'in_progress') tally.hidesNothing()
 }
 
 /** Plain text, JSON in lines as of Ollama, or events with a wrong type. */
@@ -25,7 +26,7 @@ function tallyLines(tally: UsageTally, text: string): void {
   for (const line of text.split(/\r\n|\n|\r/)) tallyEvent(tally, line.replace(/^data:/, '').trim())
   if (tally.counted) return
   tally.addDelta(text)
-  tally.complete()
+  tally.hidesNothing()
 }
 
 export function tallyEvent(tally: UsageTally, data: string): void {
@@ -50,7 +51,6 @@ function tallyParts(tally: UsageTally, event: Event): void {
   reportIn(tally, event, isLast ? 'final' : 'so far')
   if (LAST_EVENTS.has(String(event.type)) || event.done === true || (event.candidates !== undefined && isLast))
     tally.complete()
-  if (event.type === 'error' || event.type === 'response.failed' || event.error) tally.fail()
 }
 
 function tallyOther(tally: UsageTally, {usage: _, ...event}: Event): void {
@@ -76,40 +76,47 @@ export interface EventReader {
 
 /** Of server-sent events. An event ends with a blank line, and its data may span several lines. */
 export class EventStreamReader implements EventReader {
-  readonly #decoder = new TextDecoder()
-  readonly #onData: (data: string) => void
+  readonly #onEvent: (data: string, raw: string) => void
   /** Parts of the last line: joined once, because a line can hold a whole image. */
   #rest: string[] = []
-  #data: string[] = []
+  #lines: string[] = []
 
-  constructor(onData: (data: string) => void) {
-    this.#onData = onData
+  /** `raw`: the whole event, a character for each byte. `data` is empty if the event has none. */
+  constructor(onEvent: (data: string, raw: string) => void) {
+    this.#onEvent = onEvent
   }
 
   read(chunk: Uint8Array): void {
-    const text = this.#decoder.decode(chunk, {stream: true})
+    const text = Buffer.from(chunk).toString('latin1')
     const isWithin = !/[\r\n]/.test(text) && !this.#rest.at(-1)?.endsWith('\r')
     this.#rest.push(text)
     if (isWithin) return
-    const lines = this.#rest.join('').split(/\r\n|\n|\r(?!$)/)
-    this.#rest = [lines.pop() ?? '']
+    const lines = this.#rest.join('').split(/(?<=\n|\r(?!\n|$))/)
+    this.#rest = lines.at(-1)?.endsWith('\n') ? [] : [lines.pop() ?? '']
     for (const line of lines) this.#line(line)
   }
 
   end(): void {
-    this.#line(this.#rest.join('') + this.#decoder.decode())
+    this.#line(this.#rest.join(''))
     this.#rest = []
     this.#dispatch()
   }
 
   #line(line: string): void {
-    if (line.startsWith('data:')) this.#data.push(line.slice(5).trim())
-    else if (line === '') this.#dispatch()
+    this.#lines.push(line)
+    if (/^[\r\n]*$/.test(line)) this.#dispatch()
   }
 
   #dispatch(): void {
-    if (this.#data.length > 0) this.#onData(this.#data.join('\n'))
-    this.#data = []
+    const raw = this.#lines.join('')
+    const lines = this.#lines.map(line =>
+      Buffer.from(line, 'latin1')
+        .toString()
+        .replace(/^\uFEFF/, ''),
+    )
+    this.#lines = []
+    const data = lines.flatMap(line => (line.startsWith('data:') ? [line.slice(5).trim()] : []))
+    if (raw !== '') this.#onEvent(data.join('\n'), raw)
   }
 }
 

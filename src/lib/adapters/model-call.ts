@@ -16,8 +16,8 @@ export interface ReadCall {
   readonly call: ModelCall
   readonly input: string | URL | Request
   readonly init: RequestInit | undefined
-  /** Whether the body is a JSON object. */
-  readonly isJson: boolean
+  /** The body, if it is a JSON object. */
+  readonly json: string | undefined
 }
 
 type Body = NonNullable<RequestInit['body']>
@@ -27,7 +27,7 @@ const MOST_BYTES = 16 * 2 ** 20
 
 export async function readModelCall(input: string | URL | Request, init: RequestInit | undefined): Promise<ReadCall> {
   const request = typeof input === 'object' && 'headers' in input ? input : undefined
-  const {fields, body, isForm = false} = init?.body ? await readBody(init.body) : await readRequest(request)
+  const {fields, body, json} = init?.body ? await readBody(init.body) : await readRequest(request)
   const url = request?.url ?? String(input)
   const call = {
     method: (init?.method ?? request?.method ?? 'GET').toUpperCase(),
@@ -36,8 +36,7 @@ export async function readModelCall(input: string | URL | Request, init: Request
     body: fields,
     headers: new Headers(init?.headers ?? request?.headers),
   }
-  const isJson = !isForm && Object.keys(fields).length > 0
-  return {call, input, init: body === undefined ? init : ({...init, body, duplex: 'half'} as RequestInit), isJson}
+  return {call, input, init: body === undefined ? init : ({...init, body, duplex: 'half'} as RequestInit), json}
 }
 
 /** Of Gemini and Vertex, Bedrock, and Azure, which name the model in the path. Not of batches, which are read later. */
@@ -71,16 +70,35 @@ export function mayUseModel({method, url, model}: ModelCall): boolean {
 }
 
 /** The call with another model, where it names its own: in the URL, the body, or both. */
-export function withModel({call, input, init, isJson}: ReadCall, model: string): ReadCall {
+export function withModel(read: ReadCall, model: string): ReadCall {
+  const {call, input} = read
   const fields = {...call.body, ...('model' in call.body && {model})}
-  const headers = new Headers(call.headers)
-  headers.delete('content-length')
-  const sent = {...init, headers, body: JSON.stringify(fields)}
-  if (modelOfUrl(call.url) === undefined) return {call: {...call, model, body: fields}, input, init: sent, isJson}
+  const sent = {...withJson(read, JSON.stringify(fields)), call: {...call, model, body: fields}}
+  if (modelOfUrl(call.url) === undefined) return sent
   const url = new URL(call.url)
   for (const pattern of MODEL_IN_PATH) url.pathname = url.pathname.replace(pattern, () => encodeURIComponent(model))
-  const target = input instanceof Request ? new Request(url, input) : url
-  return {call: {...call, url: url.href, model, body: fields}, input: target, init: sent, isJson}
+  return {...sent, call: {...sent.call, url: url.href}, input: input instanceof Request ? new Request(url, input) : url}
+}
+
+/**
+ * The call of an OpenAI-compatible chat, if it streams and does not ask for its usage, with that question. Its other
+ * fields stay as written. `undefined` for other calls, and for a body that AWS has signed.
+ */
+export function withUsage(read: ReadCall): ReadCall | undefined {
+  const {call, json} = read
+  const {stream, stream_options: given} = call.body
+  const isChat = /\/completions$/.test(pathOf(call.url)) && stream === true && recordOf(given).include_usage !== true
+  if (!json || !isChat || call.headers.get('authorization')?.startsWith('AWS4-')) return undefined
+  const stream_options = {...recordOf(given), include_usage: true}
+  if (given !== undefined) return withJson(read, JSON.stringify({...call.body, stream_options}))
+  return withJson(read, json.replace(/\}\s*$/, `,"stream_options":${JSON.stringify(stream_options)}}`))
+}
+
+function withJson({call, input, init}: ReadCall, json: string): ReadCall {
+  const headers = new Headers(call.headers)
+  headers.delete('content-length')
+  if (!headers.has('content-type')) headers.set('content-type', 'application/json')
+  return {call, input, init: {...init, headers, body: json}, json}
 }
 
 /** Objects that hold the settings of a call: the body, or fields of it. */
@@ -111,30 +129,34 @@ type Fields = Readonly<Record<string, unknown>>
 
 interface ReadBody {
   readonly fields: Fields
-  readonly isForm?: boolean
+  readonly json?: string | undefined
   /** Replaces a stream, which can be read only once. */
   readonly body?: Body
 }
 
 async function readBody(body: Body): Promise<ReadBody> {
-  if (typeof body === 'string') return {fields: parseObject(body)}
-  if (body instanceof FormData || body instanceof URLSearchParams)
-    return {fields: Object.fromEntries(body), isForm: true}
-  if (body instanceof Blob) return {fields: body.size > MOST_BYTES ? {} : parseObject(await body.text())}
+  if (typeof body === 'string') return readJson(body)
+  if (body instanceof FormData || body instanceof URLSearchParams) return {fields: Object.fromEntries(body)}
+  if (body instanceof Blob) return readJson(body.size > MOST_BYTES ? '' : await body.text())
   if (body instanceof ArrayBuffer || ArrayBuffer.isView(body))
-    return {fields: parseObject(new TextDecoder().decode(body as ArrayBuffer))}
+    return readJson(new TextDecoder().decode(body as ArrayBuffer))
   const {bytes, rest} = await readStart(body as AsyncIterable<Uint8Array>)
-  return rest ? {fields: {}, body: rest} : {fields: parseObject(new TextDecoder().decode(bytes)), body: bytes}
+  return rest ? {fields: {}, body: rest} : {...readJson(new TextDecoder().decode(bytes)), body: bytes}
+}
+
+function readJson(text: string): ReadBody {
+  const fields = parseObject(text)
+  return {fields, json: Object.keys(fields).length > 0 ? text : undefined}
 }
 
 async function readRequest(request: Request | undefined): Promise<ReadBody> {
   if (!request?.body) return {fields: {}}
   const copy = request.clone()
   if (/^multipart\/form-data|^application\/x-www-form-urlencoded/.test(request.headers.get('content-type') ?? ''))
-    return {fields: await copy.formData().then(Object.fromEntries, () => ({})), isForm: true}
+    return {fields: await copy.formData().then(Object.fromEntries, () => ({}))}
   const {bytes, rest} = await readStart(copy.body as ReadableStream<Uint8Array>)
   await rest?.cancel()
-  return {fields: rest ? {} : parseObject(new TextDecoder().decode(bytes))}
+  return readJson(rest ? '' : new TextDecoder().decode(bytes))
 }
 
 /** The whole body, or a stream that repeats what was read and goes on. */

@@ -246,7 +246,7 @@ export class UsageTally {
   #other = 0
   #deltas = 0
   #isComplete = false
-  #hasFailed = false
+  #mayHide = true
 
   constructor(tokenizer?: Tokenizer) {
     this.#tokenizer = tokenizer
@@ -279,9 +279,9 @@ export class UsageTally {
     this.#isComplete = true
   }
 
-  /** The provider gave up on the response, despite a status of success. */
-  fail(): void {
-    this.#hasFailed = true
+  /** The whole response has arrived, and it is none that can have hidden reasoning. */
+  hidesNothing(): void {
+    this.#mayHide = false
   }
 
   /** Output tokens received, never fewer than reported so far. A tokenizer counts the whole text each time. */
@@ -302,9 +302,9 @@ export class UsageTally {
     return usage?.output === undefined ? undefined : {...usage, output: usage.output}
   }
 
-  /** Whether the whole response has arrived without a count. */
+  /** Whether the whole response has arrived without a count, and the provider may have generated more. */
   get isUncounted(): boolean {
-    return this.#isComplete && !this.counted
+    return this.#isComplete && this.#mayHide && !this.counted
   }
 
   /** Some servers report zeros for responses with text. */
@@ -315,15 +315,14 @@ export class UsageTally {
   }
 
   /**
-   * Without the provider's count, the larger of estimate and received. `outputOfBroken` is the least for a response that
-   * broke off: the provider may have generated more than arrived.
+   * Without the provider's count, the larger of estimate and received. `leastOutput` is for responses of which the
+   * provider may have generated more than arrived: they broke off, or can have hidden reasoning.
    */
-  used(estimate: TokenEstimate, isBroken: boolean, outputOfBroken: number): ModelUsage {
+  used(estimate: TokenEstimate, leastOutput: number): ModelUsage {
     const {counted} = this
     if (counted) return counted
     const known = this.#reported ?? usageOf(estimate)
-    const isPart = (isBroken || this.#hasFailed) && !this.#isComplete
     const reserved = estimate.input + estimate.output - (known.input + known.cachedInput + known.cacheWrite)
-    return {...known, output: Math.max(this.received, isPart ? outputOfBroken : reserved)}
+    return {...known, output: Math.max(this.received, this.#mayHide ? leastOutput : reserved)}
   }
 }

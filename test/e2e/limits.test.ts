@@ -209,4 +209,19 @@ describeOnEngine('zael limits', () => {
       parent: null,
     })
   })
+
+  it('set says that use of a limit that members lack is not recorded for them, and how to record it', async () => {
+    await cli.tell('limits set --resource shared rpm=100/min')
+    await cli.tell('entity create payer')
+    await cli.tell('entity create payee --parent payer --cascade')
+    const set = "limits set --entity payer --resource shared 'usd=$5/month@UTC'"
+    const hint = "zael limits set --resource shared 'usd=$5/month@UTC,soft'"
+    expect(await cli.show(set, 400)).toContain(
+      `Members of payer have no limit usd, so its use is recorded for payer only. To record it for each member, without refusing: ${hint}`,
+    )
+    await cli.tell(hint.slice('zael '.length))
+    expect(
+      await cli.show("limits set --entity payer --resource shared --only 'usd=$6/month@UTC' --yes", 400),
+    ).not.toContain('Members')
+  })
 })

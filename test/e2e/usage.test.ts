@@ -156,6 +156,31 @@ describeOnEngine('zael usage', () => {
     })
   })
 
+  it('top ranks the members of a parent, and parents only', async () => {
+    expect(await cli.show(`usage top team-1 ${DAY}`, 80)).toMatchInlineSnapshot(`
+      "Hourly usage of the members of team-1, 2026-11-01 00:00 to 2026-11-02 00:00 (times are UTC)
+      ENTITY  RESOURCE  SHARE OF REQUESTS              REQUESTS  TOKENS
+      user-1  gpt-4                  95 %  █████████░        90  rpm 90, tpm 912,345
+      user-1  search                  5 %  █░░░░░░░░░         5  rpm 5
+
+      2 of 2 consumers among the members of team-1
+      Charged to team-1 in this time: nothing; it refused 0
+      "
+    `)
+    expect(await cli.tell(`usage top team-1 ${DAY}`)).toMatchObject({
+      by: 'requests',
+      parent: {entity: 'team-1', requests: 0, others: {requests: 0, limits: []}},
+      consumers: [{entity: 'user-1', resource: 'gpt-4'}, {entity: 'user-1'}],
+    })
+    expect(await cli.show(`usage top --by parent ${DAY}`, 80)).toMatchInlineSnapshot(`
+      "Hourly usage, 2026-11-01 00:00 to 2026-11-02 00:00 (times are UTC)
+      No usage is recorded for that time. Check that the aggregator runs: zael status
+      No parent of another consumer is among them.
+      "
+    `)
+    expect(await cli.fail(`usage top user-2 ${DAY}`)).toMatchObject({code: 3, error: {code: 'usage.members'}})
+  })
+
   it('top puts every consumer into files, and says what --limit leaves out', async () => {
     const {backoff} = newTenant(table)
     const entities = Array.from({length: 24}, (_, at) => `many-${String(at).padStart(2, '0')}`)

@@ -13,6 +13,7 @@ import {
   askedLines,
   completeLimits,
   keptJson,
+  memberLines,
   previewSet,
   setAsPreviewed,
   setLines,
@@ -91,7 +92,10 @@ export default class LimitsSet extends StackCommand<typeof LimitsSet> {
     const {change, made}: Awaited<ReturnType<typeof setAsPreviewed>> = dryRun
       ? {change: planned, made: preview}
       : await setAsPreviewed(namespace, request, previewed)
-    this.print(setLines(change, made, request, {dryRun, isListed: isListed && made === preview, where, asked}))
+    this.print([
+      ...setLines(change, made, request, {dryRun, isListed: isListed && made === preview, where, asked}),
+      ...(await memberLines(namespace, request, planned, where)),
+    ])
     const warning = pythonNameWarning(change)
     if (warning !== undefined) this.warn(warning)
     const impact = seen ? impactJson(seen.impact, seen.range) : null

@@ -19,8 +19,8 @@ export default class UsageShow extends StackCommand<typeof UsageShow> {
 
   static override description =
     'Shows usage of an entity, a resource, or an entity for one resource. On AWS, usage appears within 30 ' +
-    'seconds by default, refusals up to 10 seconds later. For an entity, also shows what is left of each quota and ' +
-    'when it runs out. REFUSED counts requests that exceeded the limit of the row. The rows (blocked), (parent), and ' +
+    'seconds by default, refusals up to 10 seconds later. For an entity, also shows what is left of each quota, its own ' +
+    'and that of its parent, and when it runs out. REFUSED counts requests that exceeded the limit of the row. The rows (blocked), (parent), and ' +
     'those named after a provider account count other refusals. Totals count a request once, even if it also charges ' +
     'the current parent.'
 
@@ -57,7 +57,7 @@ export default class UsageShow extends StackCommand<typeof UsageShow> {
     await this.list(usageListing(windows, scope, this.format === 'csv'), usageTitle(scope))
     for (const line of usageFooter(windows, report, {...scope, isPart})) this.log(line)
     if (process.stdout.isTTY) for (const line of sparkLines(windows, totals, scope)) this.log(line)
-    this.print([...budgetLines(budgets, units, nowMs), ...parentOnlyLines(parentOnly)])
+    this.print([...budgetLines(budgets, entity, units, nowMs), ...parentOnlyLines(parentOnly)])
     this.suggestNextPage(next)
     const counts = {requests, doubtful, refused, windows, totals}
     return {...usageScopeJson(scope), ...counts, budgets, parentOnly, next: next ?? null}

@@ -53,7 +53,7 @@ export default class UsageSummary extends StackCommand<typeof UsageSummary> {
     const parentOnly = await parentOnlyLimits(namespace, entity, totals)
     await this.list(summaryListing(totals, scope, this.format === 'csv'), usageTitle(scope))
     if (windows > 0) this.print(['', ...summaryFooter({requests, doubtful, refused}, {...scope, windows, complete})])
-    this.print([...budgetLines(budgets, units, nowMs), ...parentOnlyLines(parentOnly)])
+    this.print([...budgetLines(budgets, entity, units, nowMs), ...parentOnlyLines(parentOnly)])
     if (!complete) this.warn(partialText(windows))
     return {...usageScopeJson(scope), requests, doubtful, refused, windows, totals, budgets, parentOnly, complete}
   }

@@ -1,3 +1,4 @@
+import {string as stringArg} from '@oclif/core/args'
 import {integer, string} from '@oclif/core/flags'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {timeRange, usageFlags} from '../../lib/cli/flags/time-range.js'
@@ -16,16 +17,21 @@ export default class UsageTop extends StackCommand<typeof UsageTop> {
   static override description =
     'Without --resource, includes every resource with its own limits or live buckets. Reads at most the newest ' +
     '1,000,000 windows per resource and warns if there are more; --window daily needs fewer. Cascading requests also ' +
-    'charge parents, so shares can add up to more than 100 %. If only a parent has a limit, its use is recorded for the parent. A table shows ten rows, other formats show all.'
+    'charge parents, so shares can add up to more than 100 %. With a parent, such as a team, shows its current members ' +
+    'and their shares of its use. If only a parent has a limit, its use is recorded for the parent. A table shows ten rows, other formats show all.'
+
+  static override args = {
+    parent: stringArg({description: 'Show only the members of this parent.', ignoreStdin: true}),
+  }
 
   static override flags = {
     ...usageFlags,
     by: string({
       description:
         'Rank by requests, refused, or a limit such as tpm. To add up the resources of each entity, give "entity" ' +
-        'or put it before the limit, as in entity,tpm.',
+        'or put it before the limit, as in entity,tpm. "parent" does the same and shows only parents.',
       default: 'requests',
-      helpValue: '[entity,]LIMIT',
+      helpValue: '[entity,|parent,]LIMIT',
     }),
     ...listFlags,
     limit: integer({
@@ -37,9 +43,9 @@ export default class UsageTop extends StackCommand<typeof UsageTop> {
   }
 
   static override examples = [
-    {command: 'zael usage top', description: 'Most requests in the last 24 hours'},
     {command: 'zael usage top --resource gpt-4 --by tpm', description: 'Most tokens of a resource'},
-    {command: 'zael usage top --by refused --since 1h', description: 'Most refused first'},
+    {command: 'zael usage top --by parent,usd --since 30d', description: 'Teams that spent most'},
+    {command: 'zael usage top team-a --by usd --since 30d', description: 'Members of a team that spent most'},
     {
       command: 'zael usage top --by entity --since 7d --output csv',
       description: 'Largest entities of a week, for a spreadsheet',
@@ -48,6 +54,7 @@ export default class UsageTop extends StackCommand<typeof UsageTop> {
 
   protected async work(): Promise<Streamed> {
     const {resource, window} = this.flags
+    const {parent} = this.args
     const order = topOrder(this.flags.by)
     const range = timeRange(this.flags, this.stack.table.clock(), DEFAULT_RANGE_MS[window])
     const namespace = await this.stack.namespace()
@@ -56,14 +63,14 @@ export default class UsageTop extends StackCommand<typeof UsageTop> {
     const isTable = this.format === 'table'
     const most = this.flags.limit ?? (isTable ? ROWS_OF_TABLE : undefined)
     const top = await readWithProgress(onProgress =>
-      topConsumers(namespace, {resource, window, ...order, most, ...range}, onProgress),
+      topConsumers(namespace, {parent, resource, window, ...order, most, ...range}, onProgress),
     )
     if (!top.complete) this.warn('Not all usage was read. Choose a shorter time range, or add --resource.')
     const shown = {...scope, ...order, names: top.names, isCsv: this.format === 'csv'}
     const {before, after} = topJson(scope, order, top)
     const listing = (some: readonly TopConsumer[]) => topListing(some, shown)
     const list = {before, field: 'consumers', items: top.consumers, json: consumerJson, listing}
-    await this.listAll(list, {after, title: usageTitle(scope)})
+    await this.listAll(list, {after, title: usageTitle({...scope, entity: parent && `the members of ${parent}`})})
     for (const line of topFooter(top, shown)) this.log(line)
     if (top.count < top.total) {
       this.sayPartlySorted(`--by selects the ${most} rows`)

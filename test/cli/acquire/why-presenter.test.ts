@@ -271,7 +271,9 @@ describe('an explanation', () => {
     const parent = limit({...empty, ...usd, configured: configuredUsd, drainedByOthers: 5_000_000})
     const lines = whyLines(explanation([limit(), parent], {parent: 'team-1'}))
     expect(lines[0]).toMatch(/^user-1, gpt-4: a request for 1 rpm and \$0\.03 usd is refused\./)
-    expect(lines).toContain('  consumed by  $5 in all, recorded for team-1 only (since 2026-01-02T03:00:00Z)')
+    expect(lines).toContain(
+      '  consumed by  $5 in all, recorded for team-1 only (since 2026-01-02T03:00:00Z; before: zael usage top team-1 --since 30d)',
+    )
     expect(whyLines(explanation([parent], {parent: 'team-1'}))[0]).toMatch(/: a request for \$0\.03 usd is refused\./)
     const both = [limit(), limit({level: 'parent', entity: 'team-1'})]
     expect(whyLines(explanation(both, {parent: 'team-1'}))[0]).toBe(

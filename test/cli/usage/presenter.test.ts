@@ -244,11 +244,12 @@ describe('usage summary and top', () => {
     expect(listedCsv(byEntity, PLAIN)[0]).toBe(
       'entity,share,requests,used-tpm,overdrawn-tpm,refused,refused-tpm,blocked',
     )
-    expect(['tpm', 'entity', 'entity, tpm', 'refused'].map(topOrder)).toEqual([
-      {by: 'tpm', isByEntity: false},
-      {by: 'requests', isByEntity: true},
-      {by: 'tpm', isByEntity: true},
-      {by: 'refused', isByEntity: false},
+    expect(['tpm', 'entity', 'entity, tpm', 'refused', 'parent,usd'].map(topOrder)).toEqual([
+      {by: 'tpm', isByEntity: false, isByParent: false},
+      {by: 'requests', isByEntity: true, isByParent: false},
+      {by: 'tpm', isByEntity: true, isByParent: false},
+      {by: 'refused', isByEntity: false, isByParent: false},
+      {by: 'usd', isByEntity: true, isByParent: true},
     ])
     const requests = {by: 'requests', resource: undefined}
     expect(topFooter(top, requests)).toEqual(['', '1 of 2 consumers (resources: r, s)'])

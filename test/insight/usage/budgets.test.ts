@@ -37,13 +37,14 @@ describeOnEngine('budgets of quotas', () => {
     // $12 in 10 days leave $8 for 6.67 more days.
     expect(await budgets()).toEqual([
       {
+        entity: 'e',
         ...{resource: 'gpt-4', name: 'usd', allowance: 20_000_000, used: 12_000_000, left: 8_000_000, share: 0.6},
         ...{since: '2026-11-01T00:00:00Z', resetsAt: '2026-12-01T00:00:00.000Z', daysLeft: 20},
         ...{averageSince: '2026-11-01T00:00:00Z', exhaustsAt: '2026-11-17T16:00:00Z'},
-        ...{usedUp: false, parent: null},
+        usedUp: false,
       },
     ])
-    expect(budgetLines(await budgets(), units, scene.nowMs)).toEqual([
+    expect(budgetLines(await budgets(), 'e', units, scene.nowMs)).toEqual([
       '',
       'Quota usd of gpt-4 now: $12 of $20 used (60 %), $8 left',
       '  resets in 20 d, at 2026-12-01 00:00 UTC',
@@ -57,31 +58,58 @@ describeOnEngine('budgets of quotas', () => {
   it('round the time to the reset up, as why does', async () => {
     await use({usd: 1_000_000})
     scene.nowMs += 60_000
-    expect(budgetLines(await budgets(), units, scene.nowMs)[2]).toContain('resets in 20 d, at')
+    expect(budgetLines(await budgets(), 'e', units, scene.nowMs)[2]).toContain('resets in 20 d, at')
   })
 
-  it('show the lower quota of a parent that is charged too', async () => {
+  it('show the quota of the parent that is charged too, and which of both runs out first', async () => {
     await scene.entity('ann', 'search')
     await scene.entity('bob', 'search')
     await own.setLimits({level: 'entity', entity: 'search', resource: 'gpt-4'}, parseLimits(['usd=$10/month@UTC']))
     const spend = (entity: string, usd: number) => scene.limiter().acquire({entity, resource: 'gpt-4', consume: {usd}})
     await spend('ann', 1_000_000)
-    const resetsAt = '2026-12-01T00:00:00.000Z'
-    expect(await budgets('ann')).toMatchObject([
-      {left: 19_000_000, parent: {entity: 'search', left: 9_000_000, resetsAt}},
+    await spend('bob', 3_000_000)
+    scene.nowMs += HOUR_MS
+    // $4 in 10 days leave $6 for 15 more days; $1 leaves $19 until the reset.
+    const running = await budgets('ann')
+    expect(running).toMatchObject([
+      {entity: 'ann', left: 19_000_000, exhaustsAt: null},
+      {entity: 'search', left: 6_000_000, exhaustsAt: '2026-11-26T02:30:00Z'},
     ])
-    await spend('bob', 9_000_000)
+    expect(budgetLines(running, 'ann', units, scene.nowMs).filter(line => line.includes('first'))).toEqual([
+      '  usd of search runs out first',
+    ])
+    await spend('bob', 6_000_000)
     const exhausted = await budgets('ann')
-    expect(exhausted).toMatchObject([{left: 19_000_000, parent: {entity: 'search', left: 0, resetsAt}}])
-    expect(budgetLines(exhausted, units, scene.nowMs)).toEqual([
+    expect(budgetLines(exhausted, 'ann', units, scene.nowMs)).toEqual([
       '',
       'Quota usd of gpt-4 now: $1 of $20 used (5 %), $19 left',
-      '  resets in 20 d, at 2026-12-01 00:00 UTC',
-      '  its parent search has $0 of usd left until 2026-12-01 00:00 UTC',
+      '  resets in 19 d 23 h, at 2026-12-01 00:00 UTC',
+      '  at the average rate since 2026-11-01 00:00 UTC: enough until the reset',
+      '  usd of search is used up already',
+      '',
+      'Quota usd of the parent search for gpt-4 now: $10 of $10 used (100 %), $0 left',
+      '  resets in 19 d 23 h, at 2026-12-01 00:00 UTC',
+      '  requests are refused until the reset',
     ])
-    expect(await budgets('search')).toMatchObject([{left: 0, parent: null}])
-    await own.setLimits({level: 'entity', entity: 'search', resource: 'gpt-4'}, parseLimits(['usd=$900/month@UTC']))
-    expect(await budgets('ann')).toMatchObject([{left: 19_000_000, parent: null}])
+    expect(await budgets('search')).toMatchObject([{entity: 'search', left: 0}])
+  })
+
+  it('show the quota that only the parent has', async () => {
+    await own.configs.set({level: 'resource', resource: 'gpt-4'}, parseLimits(['rpm=100/min']), {replace: true})
+    await scene.entity('ann', 'search')
+    await own.setLimits({level: 'entity', entity: 'search', resource: 'gpt-4'}, parseLimits(['usd=$10/month@UTC']))
+    await scene.limiter().acquire({entity: 'ann', resource: 'gpt-4', consume: {rpm: 1, usd: 4_000_000}})
+    expect(await budgets('ann')).toMatchObject([{entity: 'search', name: 'usd', used: 4_000_000}])
+  })
+
+  it('show what is left if the limit changed its kind in this period, without its use', async () => {
+    await use({usd: 4_000_000})
+    await own.setLimits({level: 'resource', resource: 'gpt-4'}, parseLimits(['usd=$20/day@UTC'], calendarCheck))
+    const kept = await budgets()
+    expect(kept).toMatchObject([{allowance: 20_000_000, used: null, share: null, exhaustsAt: null}])
+    expect(budgetLines(kept, 'e', units, scene.nowMs)[1]).toMatch(
+      /^Quota usd of gpt-4 now: \$16 of \$20 left; its use is unknown/,
+    )
   })
 
   it('show that a quota lasts, that it is used up, and an open session', async () => {
@@ -93,12 +121,12 @@ describeOnEngine('budgets of quotas', () => {
       {name: 'usd', used: 1_000_000, exhaustsAt: null},
     ])
     // The session began at this instant: it has no average.
-    expect(budgetLines(lasting.slice(0, 1), units, scene.nowMs)).toHaveLength(3)
+    expect(budgetLines(lasting.slice(0, 1), 'e', units, scene.nowMs)).toHaveLength(3)
     scene.nowMs += HOUR_MS
     // 10 in an hour: 40 more in four hours, just when the session ends.
     const later = await budgets()
     expect(later).toMatchObject([{name: 's', exhaustsAt: null}, {}])
-    expect(budgetLines(later, units, scene.nowMs)).toContain(
+    expect(budgetLines(later, 'e', units, scene.nowMs)).toContain(
       '  at the average rate since 2026-11-11 00:00 UTC: enough until the reset',
     )
     await use({s: 10})
@@ -107,7 +135,7 @@ describeOnEngine('budgets of quotas', () => {
     const [, usd] = await budgets()
     expect(usd).toMatchObject({used: 20_000_000, left: 0, share: 1, exhaustsAt: null})
     expect(usd?.usedUp).toBe(true)
-    expect(budgetLines(usd ? [usd] : [], units, scene.nowMs).slice(3)).toEqual([
+    expect(budgetLines(usd ? [usd] : [], 'e', units, scene.nowMs).slice(3)).toEqual([
       '  requests are refused until the reset',
     ])
     scene.nowMs += 5 * HOUR_MS
@@ -147,7 +175,7 @@ describeOnEngine('budgets of quotas', () => {
     await put(scene.tenant, encodeUsage({...hour, start: '2026-11-11T00:00:00Z'}))
     const recorded = await budgets()
     expect(recorded).toMatchObject([{averageSince: '2026-11-11T00:00:00Z', exhaustsAt: '2026-11-12T16:00:00Z'}])
-    expect(budgetLines(recorded, units, scene.nowMs)).toContain(
+    expect(budgetLines(recorded, 'e', units, scene.nowMs)).toContain(
       '  at the average rate since 2026-11-11 00:00 UTC: used up at 2026-11-12 16:00 UTC',
     )
     // Records of a third of the use do not tell when it began.
@@ -168,7 +196,7 @@ describeOnEngine('budgets of quotas', () => {
     await put(scene.tenant, encodeUsage({...hour, start: '2026-11-11T00:00:00Z'}))
     const short = await budgets()
     expect(short).toMatchObject([{left: 10_000, usedUp: true, exhaustsAt: null}])
-    expect(budgetLines(short, units, scene.nowMs).slice(3)).toEqual([
+    expect(budgetLines(short, 'e', units, scene.nowMs).slice(3)).toEqual([
       '  an average request needs more: such requests are refused until the reset',
     ])
     await own.topUpBucket({entity: 'e', resource: 'gpt-4'}, {usd: 10_000})
@@ -186,7 +214,7 @@ describeOnEngine('budgets of quotas', () => {
     expect(overdrawn).toMatchObject([{allowance: 20_000_000, used: 23_500_000, left: -3_500_000, exhaustsAt: null}])
     // A soft quota refuses nothing.
     expect(overdrawn).toMatchObject([{usedUp: false}])
-    expect(budgetLines(overdrawn, units, scene.nowMs)[1]).toBe(
+    expect(budgetLines(overdrawn, 'e', units, scene.nowMs)[1]).toBe(
       'Quota usd of gpt-4 now: $23.50 of $20 used (118 %), -$3.50 left',
     )
   })

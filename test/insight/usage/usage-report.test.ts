@@ -216,6 +216,48 @@ describeOnEngine('reports on usage', () => {
     expect(await ranked('requests')).toEqual([['team 1', 'u1 1'], 2, false])
   })
 
+  it('rank the members of a parent, by their share of its use', async () => {
+    const tenant = newTenant(table)
+    const own = new NamespaceRepository(tenant, undefined)
+    for (const id of ['team', 'idle', 'other']) await own.entities.create({id})
+    for (const id of ['ann', 'bob']) await own.entities.create({id, parent: 'team', cascade: true})
+    await own.entities.create({id: 'eve', parent: 'other', cascade: true})
+    await use(tenant, 'team', 'r', 1, {rpm: 10, usd: 700}, 10, refusals(4))
+    await use(tenant, 'ann', 'r', 1, {rpm: 2}, 2, refusals(0, 1))
+    await use(tenant, 'bob', 'r', 1, {rpm: 5}, 5, refusals(0, 3))
+    await use(tenant, 'bob', 's', 1, {rpm: 90}, 90)
+    await use(tenant, 'eve', 'r', 1, {rpm: 99}, 99)
+    await use(tenant, 'other', 'r', 1, {rpm: 99}, 99)
+    await own.configs.set({level: 'resource', resource: 'r'}, parseLimits(['rpm=10']))
+    const request = {resource: 'r', by: 'requests', parent: 'team', ...range}
+    const {consumers, total, parent} = await topConsumers(own, request)
+    expect([...consumers]).toMatchObject([
+      {entity: 'bob', requests: 5, share: 0.5},
+      {entity: 'ann', requests: 2, share: 0.2},
+    ])
+    expect(total).toBe(2)
+    expect(parent).toMatchObject({
+      ...{entity: 'team', requests: 10, refused: {requests: 4}},
+      others: {requests: 3},
+      parentOnly: [{resource: 'r', limit: 'usd'}],
+    })
+    expect(parent?.others.limits).toEqual(
+      new Map([
+        ['rpm', 3],
+        ['usd', 700],
+      ]),
+    )
+    const refused = await topConsumers(own, {...request, by: 'refused'})
+    expect(Array.from(refused.consumers, each => `${each.entity} ${each.share}`)).toEqual(['bob 0.75', 'ann 0.25'])
+    const both = await topConsumers(own, {...request, resource: undefined, isByEntity: true})
+    expect(Array.from(both.consumers, each => `${each.entity} ${each.requests}`)).toEqual(['bob 95', 'ann 2'])
+    await expect(topConsumers(own, {...request, by: 'usd'})).rejects.toThrow('its use is recorded for team only')
+    await expect(topConsumers(own, {...request, parent: 'idle'})).rejects.toThrow('idle has no members')
+    await expect(topConsumers(own, {...request, parent: 'nobody'})).rejects.toThrow('does not exist')
+    const parents = await topConsumers(own, {resource: 'r', by: 'rpm', isByEntity: true, isByParent: true, ...range})
+    expect(Array.from(parents.consumers, each => `${each.entity} ${each.requests}`)).toEqual(['other 99', 'team 10'])
+  })
+
   it('L6 name the limits that are charged to the parent only', async () => {
     const tenant = newTenant(table)
     const own = new NamespaceRepository(tenant, undefined)

@@ -222,6 +222,7 @@ function limitLines(limit: ExplainedLimit, explanation: Explanation): string[] {
   // Spend on a limit that the children lack is recorded for the parent only.
   const others =
     limit.drainedByOthers > 0 ? [isNamed ? `others ${rest}` : `${rest} in all, recorded for ${entity} only`] : []
+  const longer = configured.reset ? `; before: zael usage top ${shellWord(entity)} --since 30d` : ''
   const consumers = [...drainedBy.map(({entity: child, tokens}) => `${child} ${count(tokens)}`), ...others].join(', ')
   return factLines(`${name} of ${whose} ${state}`, {
     level: leftText(limit),
@@ -232,7 +233,8 @@ function limitLines(limit: ExplainedLimit, explanation: Explanation): string[] {
     'provider feedback': feedbackText(limit, atMs),
     refused: refused.requests > 0 ? refusedByText(limit, recent.since) : undefined,
     callers: limit.callers ? `${callersText(limit)} (since ${recent.since})` : undefined,
-    'consumed by': exceeded && isShared ? `${consumers || 'no recorded usage yet'} (since ${hour})` : undefined,
+    'consumed by':
+      exceeded && isShared ? `${consumers || 'no recorded usage yet'} (since ${hour}${longer})` : undefined,
   })
 }
 

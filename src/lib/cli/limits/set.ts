@@ -1,7 +1,7 @@
 import {isoMinute} from '../../core/calendar/windows-until.js'
 import {isCurrencyName, quotesText} from '../../core/limits/amount-text.js'
 import type {Limit} from '../../core/limits/limit.js'
-import {type GivenLimit, keptParts, limitChanges} from '../../core/limits/limit-text.js'
+import {formatLimit, type GivenLimit, keptParts, limitChanges} from '../../core/limits/limit-text.js'
 import {formatList, formatTokens, shellWord} from '../../core/text/text.js'
 import type {ScopePreview} from '../../insight/preview/preview.js'
 import type {ConfigChange, SetOptions} from '../../repository/limits/change-options.js'
@@ -151,6 +151,33 @@ function refillLines(given: readonly GivenLimit[]): string[] {
   if (names.length === 0) return []
   const refills = names.length === 1 ? 'is a rate and refills' : 'are rates and refill'
   return ['', `${formatList(names)} ${refills} continuously. For a quota that resets at midnight, give /day@UTC.`]
+}
+
+/** A new limit of a parent that its members lack. A soft one meters each member. */
+export async function memberLines(
+  namespace: NamespaceRepository,
+  {scope, given}: SetRequest,
+  {previous}: ConfigChange,
+  where: string,
+): Promise<string[]> {
+  if (scope.level !== 'entity') return []
+  const {limitsWithoutMembers} = await import('../../insight/lookup/family-limits.js')
+  const had = (previous?.limits ?? []).map(({name}) => name)
+  const added = given.flatMap(({limit}) => (had.includes(limit.name) ? [] : [limit]))
+  const names = await limitsWithoutMembers(
+    namespace,
+    scope,
+    added.map(({name}) => name),
+  )
+  if (names.length === 0) return []
+  const soft = added.filter(({name}) => names.includes(name)).map(limit => formatLimit({...limit, soft: true}))
+  const all: ConfigScope =
+    levelOf(scope) === 'entity_default' ? {level: 'system'} : {level: 'resource', resource: scope.resource}
+  return [
+    '',
+    `Members of ${scope.entity} have no limit ${formatList(names)}, so its use is recorded for ${scope.entity} only. ` +
+      `To record it for each member, without refusing: ${setCommand(all, soft, where)}`,
+  ]
 }
 
 /** `undefined` when no confirmation is needed. */

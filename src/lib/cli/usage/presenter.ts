@@ -172,29 +172,43 @@ export const parentOnlyLines = (shared: readonly ParentOnlyLimits[]): string[] =
 
 const TOO_LITTLE = 'an average request needs more: such '
 
-/** Amounts first, then when the quota resets and when it is used up. */
-export function budgetLines(budgets: readonly QuotaBudget[], units: LimitUnits, nowMs: number): string[] {
-  return budgets.flatMap(
-    ({resource, name, allowance, used, left, share, resetsAt, exhaustsAt, usedUp, averageSince, parent}) => {
-      const amount = (tokens: number) => formatTokens(tokens, units.get(name))
-      const resetMs = Date.parse(resetsAt)
-      const rate = exhaustsAt === null ? 'enough until the reset' : `used up at ${formatMinute(Date.parse(exhaustsAt))}`
-      return [
-        '',
-        `Quota ${name} of ${resource} now: ${amount(used)} of ${amount(allowance)} used (${formatPercent(share)}), ${amount(left)} left`,
-        `  resets in ${formatWait(Math.max(0, resetMs - nowMs))}, at ${formatMinute(resetMs)}`,
-        ...(parent
-          ? [
-              `  its parent ${parent.entity} has ${amount(parent.left)} of ${name} left until ${formatMinute(Date.parse(parent.resetsAt))}`,
-            ]
-          : []),
-        ...(usedUp ? [`  ${left > 0 ? TOO_LITTLE : ''}requests are refused until the reset`] : []),
-        ...(left > 0 && !usedUp && averageSince !== null && !(parent && parent.left <= 0)
-          ? [`  at the average rate since ${formatMinute(Date.parse(averageSince))}: ${rate}`]
-          : []),
-      ]
-    },
-  )
+/** Amounts first, then when the quota resets and when it is used up. `entity`: whose requests are asked about. */
+export function budgetLines(
+  budgets: readonly QuotaBudget[],
+  entity: string | undefined,
+  units: LimitUnits,
+  nowMs: number,
+): string[] {
+  return budgets.flatMap(budget => {
+    const {resource, name, allowance, used, left, share, resetsAt, exhaustsAt, usedUp, averageSince} = budget
+    const amount = (tokens: number) => formatTokens(tokens, units.get(name))
+    const resetMs = Date.parse(resetsAt)
+    const rate = exhaustsAt === null ? 'enough until the reset' : `used up at ${formatMinute(Date.parse(exhaustsAt))}`
+    const whose = budget.entity === entity ? '' : `the parent ${budget.entity} for `
+    const use =
+      used === null || share === null
+        ? `${amount(left)} of ${amount(allowance)} left; its use is unknown, because the limit changed its kind in this period or has time windows`
+        : `${amount(used)} of ${amount(allowance)} used (${formatPercent(share)}), ${amount(left)} left`
+    const earlier = budgets.find(other => endsBefore(other, budget))
+    return [
+      '',
+      `Quota ${name} of ${whose}${resource} now: ${use}`,
+      `  resets in ${formatWait(Math.max(0, resetMs - nowMs))}, at ${formatMinute(resetMs)}`,
+      ...(usedUp ? [`  ${left > 0 ? TOO_LITTLE : ''}requests are refused until the reset`] : []),
+      ...(left > 0 && !usedUp && averageSince !== null
+        ? [`  at the average rate since ${formatMinute(Date.parse(averageSince))}: ${rate}`]
+        : []),
+      ...(earlier && !usedUp
+        ? [`  ${name} of ${earlier.entity} ${earlier.usedUp ? 'is used up already' : 'runs out first'}`]
+        : []),
+    ]
+  })
+}
+
+/** Of two quotas that the same requests are charged to: the one of the entity and the one of its parent. */
+function endsBefore(one: QuotaBudget, other: QuotaBudget): boolean {
+  if (one.entity === other.entity || one.resource !== other.resource || one.name !== other.name) return false
+  return one.usedUp || (one.exhaustsAt !== null && (other.exhaustsAt === null || one.exhaustsAt < other.exhaustsAt))
 }
 
 const PER: Readonly<Record<Window, string>> = {hourly: 'per hour', daily: 'per day', monthly: 'per month'}

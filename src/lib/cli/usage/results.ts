@@ -55,12 +55,16 @@ export type UsageScopeJson = ResultOf<typeof usageScopeSchema>
 
 const budgetsShape = {
   budgets: listOf({
+    entity: z.string().describe('The entity, or the parent that is charged too.'),
     resource: z.string(),
     name: z.string().describe('Name of the quota.'),
     allowance: z.number().describe('Whole tokens of the period, including top-ups.'),
-    used: z.number(),
+    used: z
+      .number()
+      .nullable()
+      .describe('null: unknown, because the limit changed its kind in this period or has time windows.'),
     left: z.number().describe('Negative if the quota is overdrawn.'),
-    share: z.number().describe('used / allowance'),
+    share: z.number().nullable().describe('used / allowance'),
     since: textOrNull.describe('Start of the period, UTC; null if the quota is not configured.'),
     resetsAt: z.string().describe('End of the period, UTC.'),
     daysLeft: z.number().describe('Until the reset, to a tenth of a day.'),
@@ -73,10 +77,9 @@ const budgetsShape = {
     usedUp: z
       .boolean()
       .describe('Nothing is left, or less than the average request needs: such requests are refused until the reset.'),
-    parent: strictObject({entity: z.string(), left: z.number(), resetsAt: z.string()})
-      .nullable()
-      .describe("The parent's quota of that name if it is charged too and has less left; else null."),
-  }).describe('Used quotas of the entity in their current period, now; empty without an entity.'),
+  }).describe(
+    'Used quotas of the entity, and of the parent that it charges, in their current period, now; empty without an entity.',
+  ),
 }
 
 const parentOnlyShape = {
@@ -172,6 +175,20 @@ export type UsageExportResult = ResultOf<typeof usageExportResult>
 export const usageTopResult = strictObject({
   ...usageScopeSchema.omit({entity: true}).shape,
   by: z.string().describe('"requests", "refused" or the name of a limit.'),
+  parent: strictObject({
+    entity: z.string(),
+    requests: z.number().describe('Charged to it, for members or itself.'),
+    refused: refusedRequestsSchema,
+    limits: listOf({name: z.string(), tokens: z.number()}),
+    others: strictObject({requests: z.number(), limits: listOf({name: z.string(), tokens: z.number()})}).describe(
+      'The part of it that is not recorded for current members: its own use, and use by former members.',
+    ),
+    parentOnly: listOf({resource: z.string(), limit: z.string()}).describe(
+      'Limits whose use is recorded for the parent only, because its members lack them.',
+    ),
+  })
+    .nullable()
+    .describe('The parent whose members are listed; null: all entities are listed.'),
   consumers: listOf({
     entity: z.string(),
     resource: textOrNull.describe('null when the resources of each entity are added up.'),

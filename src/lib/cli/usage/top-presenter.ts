@@ -1,6 +1,6 @@
-import {formatCount, formatTokens} from '../../core/text/text.js'
+import {formatCount, formatList, formatPlural, formatTokens, shellWord} from '../../core/text/text.js'
 import {NOT_REFUSED, refusedTotal, requestsOf} from '../../insight/usage/refused.js'
-import type {TopConsumer, TopConsumers} from '../../insight/usage/usage-top.js'
+import type {Charged, TopConsumer, TopConsumers} from '../../insight/usage/usage-top.js'
 import type {Listing, ListingColumn} from '../output/listing.js'
 import {percentCell} from '../output/text-table.js'
 import {doubtfulLines, NOTHING_RECORDED, overdraftText, shareBar, type UsageScope, usageScopeJson} from './presenter.js'
@@ -9,13 +9,15 @@ import type {UsageTopResult} from './results.js'
 export interface TopOrder {
   readonly by: string
   readonly isByEntity: boolean
+  readonly isByParent?: boolean | undefined
 }
 
-/** Reads `--by`: `tpm`, `entity` or `entity,tpm`. */
+/** Reads `--by`: `tpm`, `entity`, `entity,tpm`, `parent` or `parent,tpm`. */
 export function topOrder(by: string): TopOrder {
   const [first = '', ...rest] = by.split(',').map(word => word.trim())
-  if (first !== 'entity') return {by, isByEntity: false}
-  return {by: rest.length === 0 ? 'requests' : rest.join(','), isByEntity: true}
+  const isByParent = first === 'parent'
+  if (first !== 'entity' && !isByParent) return {by, isByEntity: false, isByParent}
+  return {by: rest.length === 0 ? 'requests' : rest.join(','), isByEntity: true, isByParent}
 }
 
 type TopScope = Pick<UsageScope, 'units' | 'resource'> &
@@ -88,19 +90,47 @@ function limitColumns({names: {used, overdrawn, refused}}: TopScope): ListingCol
 }
 
 export function topFooter(
-  {count, total, resources, hasOthers, doubtful}: TopConsumers,
-  {resource, by}: Pick<TopScope, 'resource' | 'by'>,
+  {consumers, count, total, resources, hasOthers, doubtful, parent}: TopConsumers,
+  {resource, by, units, isByParent}: Pick<TopScope, 'resource' | 'by' | 'units' | 'isByParent'>,
 ): string[] {
+  if (parent) return memberLines(parent, {count, total, units})
+  if (total === 0 && isByParent) return ['No parent of another consumer is among them.']
+  const [first] = isByParent ? consumers : []
   const among = resource === undefined ? ` (resources: ${resources.join(', ') || 'none'})` : ''
   if (total === 0) return among === '' ? [] : [`Searched every resource with its own limits or live buckets${among}.`]
   const others = `Entities without recorded use of ${by} are not listed. If only a parent has a limit, its use is recorded for the parent.`
   return [
     '',
-    `${formatCount(count)} of ${formatCount(total)} consumers${among}`,
+    `${formatCount(count)} of ${formatCount(total)} ${isByParent ? 'parents' : 'consumers'}${among}`,
+    ...(first ? [`Their use includes that of their members. Members: zael usage top ${shellWord(first.entity)}`] : []),
     ...(hasOthers ? [others] : []),
     ...doubtfulLines(doubtful),
   ]
 }
+
+function memberLines(
+  {entity, requests, limits, refused, others, parentOnly}: Charged,
+  {count, total, units}: Pick<TopConsumers, 'count' | 'total'> & Pick<TopScope, 'units'>,
+): string[] {
+  const figures = (each: Pick<Charged, 'requests' | 'limits'>) => [
+    ...(each.requests > 0 ? [formatPlural(each.requests, 'request')] : []),
+    ...Array.from(each.limits, ([name, tokens]) => `${name} ${formatTokens(tokens, units?.get(name))}`),
+  ]
+  const rest = figures(others)
+  const by = [...new Set(parentOnly.map(({limit}) => limit))]
+  return [
+    '',
+    `${formatCount(count)} of ${formatPlural(total, 'consumer')} among the members of ${entity}`,
+    `Charged to ${entity} in this time: ${figures({requests, limits}).join(', ') || 'nothing'}; it refused ${formatCount(refused.requests)}`,
+    ...(rest.length > 0 ? [`  of these, not recorded for current members: ${rest.join(', ')}`] : []),
+    ...(by.length > 0 ? [parentOnlyText(entity, by)] : []),
+  ]
+}
+
+/** A soft limit meters each member. */
+export const parentOnlyText = (parent: string, limits: readonly string[]): string =>
+  `The use of ${formatList(limits)} is recorded for ${parent} only, because its members have no such limit. ` +
+  'To record it for each member, give them a soft limit of that name: it refuses nothing (`zael help limit-syntax`).'
 
 /** Files have no footer. */
 export const topCutText = ({count, total}: TopConsumers): string =>
@@ -126,8 +156,17 @@ export function consumerJson({entity, resource, requests, share, limits, overdra
 export function topJson(
   scope: UsageScope,
   {by}: TopOrder,
-  {count, total, doubtful, resources, complete}: TopConsumers,
+  {count, total, doubtful, resources, complete, parent}: TopConsumers,
 ): {before: object; after: object} {
   const {entity: _, ...asked} = usageScopeJson(scope)
-  return {before: {...asked, by}, after: {total, doubtful, resources, complete: complete && count === total}}
+  const before = {...asked, by, parent: parent ? parentJson(parent) : null}
+  return {before, after: {total, doubtful, resources, complete: complete && count === total}}
 }
+
+const amountsJson = (limits: TopConsumer['limits']) => Array.from(limits, ([name, tokens]) => ({name, tokens}))
+
+const parentJson = ({entity, requests, limits, refused, others, parentOnly}: Charged): UsageTopResult['parent'] => ({
+  ...{entity, requests, refused: requestsOf(refused), limits: amountsJson(limits)},
+  others: {requests: others.requests, limits: amountsJson(others.limits)},
+  parentOnly: [...parentOnly],
+})

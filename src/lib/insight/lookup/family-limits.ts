@@ -1,5 +1,5 @@
 import type {Level} from '../../core/limits/limit.js'
-import {checkEntityId, checkResourceName} from '../../core/names.js'
+import {type BucketName, checkEntityId, checkResourceName} from '../../core/names.js'
 import type {Entities} from '../../repository/entities/entities.js'
 import {nothingApplies} from '../../repository/limits/checks.js'
 import type {Configs} from '../../repository/limits/configs.js'
@@ -88,4 +88,23 @@ export async function parentOnlyLimits(
     return sharedCharge(record, own?.cascade)?.charged && limits.length > 0 ? [{resource, parent, limits}] : []
   })
   return (await Promise.all(found)).flat()
+}
+
+/** Members that are looked at: one that lacks a limit is enough to say so. */
+const MOST_MEMBERS = 20
+
+/** Names of these limits that members lack whose requests charge the parent. Their use is recorded for the parent only. */
+export async function limitsWithoutMembers(
+  {configs, entities}: {readonly configs: Configs; readonly entities: Entities},
+  {entity, resource}: BucketName,
+  names: readonly string[],
+): Promise<string[]> {
+  if (names.length === 0) return []
+  const lacking = new Set<string>()
+  for (const member of (await entities.children(entity)).slice(0, MOST_MEMBERS)) {
+    const {limits, cascade} = await configs.resolve({entity: member.entity, resource})
+    if (!sharedCharge(member, cascade)?.charged) continue
+    for (const name of names) if (!limits.some(each => each.name === name)) lacking.add(name)
+  }
+  return names.filter(name => lacking.has(name))
 }

@@ -3,7 +3,6 @@ import {isSessionReset, type Limit} from '../../core/limits/limit.js'
 import type {BucketLevels, LimitLevel} from '../../repository/buckets/view.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
 import {isoMilliseconds, isoSeconds} from '../../schema/attribute-value.js'
-import type {EntityRecord} from '../../schema/entity-record.js'
 import {bucketOf, bucketsOf} from '../lookup/bucket-search.js'
 import {sharedCharge} from '../lookup/family-limits.js'
 
@@ -11,15 +10,17 @@ const DAY_MS = 86_400_000
 
 /** A quota in its current period, in whole tokens. */
 export interface QuotaBudget {
+  /** The entity, or its parent if requests are charged to it too. */
+  readonly entity: string
   readonly resource: string
   readonly name: string
   /** Includes top-ups. */
   readonly allowance: number
-  /** More than the allowance if the quota is overdrawn. */
-  readonly used: number
+  /** More than the allowance if the quota is overdrawn. `null`: the balance does not tell. */
+  readonly used: number | null
   /** Negative if overdrawn. */
   readonly left: number
-  readonly share: number
+  readonly share: number | null
   /** Start of the period; `null` if the quota is not configured. */
   readonly since: string | null
   readonly resetsAt: string
@@ -30,66 +31,65 @@ export interface QuotaBudget {
   readonly exhaustsAt: string | null
   /** Nothing is left, or less than the average request needs: such requests are refused until the reset. */
   readonly usedUp: boolean
-  /** The parent's quota of that name, if requests are charged to it and less is left there. */
-  readonly parent: ParentBudget | null
 }
 
-interface ParentBudget {
-  readonly entity: string
-  readonly left: number
-  readonly resetsAt: string
-}
-
-/** Quotas of an entity that were used in their current period, by resource and name. Read from live buckets. */
+/**
+ * Quotas that requests of an entity are charged to, its own and those of its parent, if they were used in their current
+ * period. By resource and name, the parent last. Read from live buckets.
+ */
 export async function quotaBudgets(
   repository: NamespaceRepository,
   {entity, resource}: {readonly entity?: string | undefined; readonly resource?: string | undefined},
   nowMs: number,
 ): Promise<QuotaBudget[]> {
   if (entity === undefined) return []
+  const record = await repository.entities.get(entity)
   const budgets: QuotaBudget[] = []
-  let record: EntityRecord | undefined
   for (const bucket of await bucketsOf(repository, entity, undefined, nowMs)) {
-    const quotas = bucket.limits.filter(({quota}) => quota !== undefined)
-    if (quotas.length === 0 || (resource !== undefined && bucket.resource !== resource)) continue
+    if (resource !== undefined && bucket.resource !== resource) continue
     const {limits, cascade} = await repository.configs.resolve({entity, resource: bucket.resource})
-    record ??= await repository.entities.get(entity)
+    budgets.push(...(await budgetsIn(repository, bucket, limits, nowMs)))
     const shared = sharedCharge(record, cascade)
     const parent = shared?.charged ? await bucketOf(repository, shared.parent, bucket.resource, nowMs) : undefined
-    for (const level of quotas) {
-      const period = openPeriod(level, limits, nowMs)
-      if (!period) continue
-      const average = await averageUse(repository, {entity, resource: bucket.resource}, period, nowMs)
-      budgets.push({
-        ...{resource: bucket.resource, ...budgetOf(period, average, nowMs, bucket.bypassedUntil !== null)},
-        parent: lowerParent(parent, level),
-      })
-    }
+    if (!parent) continue
+    const ofParent = await repository.configs.resolve({entity: parent.entity, resource: bucket.resource})
+    budgets.push(...(await budgetsIn(repository, parent, ofParent.limits, nowMs)))
   }
-  return budgets.sort((a, b) => (`${a.resource} ${a.name}` < `${b.resource} ${b.name}` ? -1 : 1))
+  const order = (budget: QuotaBudget) => `${budget.resource} ${budget.name} ${budget.entity === entity ? 0 : 1}`
+  return budgets.sort((a, b) => (order(a) < order(b) ? -1 : 1))
 }
 
-/** `null` unless less is left of the parent's quota than of `own`. */
-function lowerParent(bucket: BucketLevels | undefined, own: LimitLevel): ParentBudget | null {
-  const shared = bucket?.limits.find(({name}) => name === own.name)
-  if (!shared || shared.resetsAt === undefined || shared.soft || shared.level >= own.level) return null
-  if (!bucket || bucket.bypassedUntil !== null) return null
-  return {entity: bucket.entity, left: Math.floor(shared.level), resetsAt: shared.resetsAt}
+async function budgetsIn(
+  repository: NamespaceRepository,
+  bucket: BucketLevels,
+  limits: readonly Limit[],
+  nowMs: number,
+): Promise<QuotaBudget[]> {
+  const {entity, resource, bypassedUntil} = bucket
+  const budgets: QuotaBudget[] = []
+  for (const level of bucket.limits) {
+    const period = level.quota === undefined ? undefined : openPeriod(level, limits, nowMs)
+    if (!period) continue
+    const average = await averageUse(repository, {entity, resource}, period, nowMs)
+    budgets.push({entity, resource, ...budgetOf(period, average, nowMs, bypassedUntil !== null)})
+  }
+  return budgets
 }
 
 interface OpenPeriod {
   readonly level: LimitLevel
-  readonly used: number
+  /** `undefined`: the balance does not tell. */
+  readonly used: number | undefined
   readonly resetMs: number
   /** Epoch ms; `undefined` if the quota is not configured. */
   readonly sinceMs: number | undefined
   readonly isSession: boolean
 }
 
-/** `undefined` for a session that is not open, and if the balance does not tell the use. */
+/** `undefined` for a session that is not open. */
 function openPeriod(level: LimitLevel, limits: readonly Limit[], nowMs: number): OpenPeriod | undefined {
   const {name, resetsAt, used} = level
-  if (resetsAt === undefined || used === undefined) return undefined
+  if (resetsAt === undefined) return undefined
   const resetMs = Date.parse(resetsAt)
   const limit = limits.find(each => each.name === name)
   const isSession = isSessionReset(limit?.reset)
@@ -116,7 +116,7 @@ async function averageUse(
   {level: {name}, used, sinceMs, isSession}: OpenPeriod,
   nowMs: number,
 ): Promise<AverageUse | undefined> {
-  if (sinceMs === undefined || sinceMs >= nowMs) return undefined
+  if (used === undefined || sinceMs === undefined || sinceMs >= nowMs) return undefined
   let [firstMs, recorded, perRequest] = [nowMs, 0, 0]
   if (used > 0) {
     for await (const record of usage.records({...of, window: 'hourly', sinceMs, untilMs: nowMs})) {
@@ -143,13 +143,13 @@ function budgetOf(
   average: AverageUse | undefined,
   nowMs: number,
   isBypassed: boolean,
-): Omit<QuotaBudget, 'resource' | 'parent'> {
+): Omit<QuotaBudget, 'entity' | 'resource'> {
   const left = Math.floor(level)
   const usedUp = !soft && !isBypassed && (left <= 0 || left < (average?.perRequest ?? 0))
   const exhaustsMs =
     left > 0 && !usedUp && average && average.perMs > 0 ? nowMs + left / average.perMs : Number.POSITIVE_INFINITY
   return {
-    ...{name, allowance: capacity, used, left, share: used / capacity},
+    ...{name, allowance: capacity, used: used ?? null, left, share: used === undefined ? null : used / capacity},
     since: sinceMs === undefined ? null : isoSeconds(sinceMs),
     resetsAt: isoMilliseconds(resetMs),
     daysLeft: Math.round(((resetMs - nowMs) / DAY_MS) * 10) / 10,

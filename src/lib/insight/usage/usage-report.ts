@@ -24,7 +24,7 @@ import {type AskedFigures, AskedUsage} from './usage-asked.js'
 const CONCURRENT_READS = 8
 
 /** Per resource or entity. Bounds the cost of a very long range, at one read unit each. */
-const MOST_WINDOWS = 1_000_000
+export const MOST_WINDOWS = 1_000_000
 
 export interface UsageSubject {
   readonly entity?: string | undefined

@@ -1,10 +1,11 @@
-import {InvalidInput} from '../../core/errors.js'
+import {InvalidInput, ZaelError} from '../../core/errors.js'
+import {chunksOf} from '../../dynamo/concurrency.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
 import type {UsageRecord} from '../../schema/usage-record.js'
-import {configuredResources, needResource} from '../lookup/known-names.js'
+import {configuredResources, needEntity, needResource} from '../lookup/known-names.js'
 import {type RefusedUsage, refusedElsewhere, refusedIn, refusedTotal, refusingAccounts, withRefused} from './refused.js'
 import {AmountTable, AskedUsage} from './usage-asked.js'
-import {type UsageSubject, walkUsage} from './usage-report.js'
+import {MOST_WINDOWS, type UsageSubject, walkUsage} from './usage-report.js'
 
 /** Buckets read to find resources without limits. */
 const MOST_BUCKETS = 2000
@@ -34,18 +35,32 @@ export interface TopConsumers {
   readonly names: Readonly<Record<'used' | 'overdrawn' | 'refused', readonly string[]>>
   /** Ranked by a limit, some entities were not charged for it and are not listed. */
   readonly hasOthers: boolean
+  /** Charged to the parent whose members are listed, for them or for itself. */
+  readonly parent?: Charged | undefined
   /** As in `UsageTotals`. */
   readonly doubtful: number
   /** False: too much to read; the oldest windows or some resources are missing. */
   readonly complete: boolean
 }
 
+/** Over the resources of the request. */
+export interface Charged extends Pick<TopConsumer, 'entity' | 'requests' | 'limits' | 'refused'> {
+  /** Not recorded for current members: own use, use by former members, limits that members lack or lacked. */
+  readonly others: Pick<TopConsumer, 'requests' | 'limits'>
+  /** Limits whose use is recorded for the parent only, because its members lack them, with the resource. */
+  readonly parentOnly: readonly {readonly resource: string; readonly limit: string}[]
+}
+
 export interface TopRequest extends Omit<UsageSubject, 'entity'> {
+  /** Lists its members only. */
+  readonly parent?: string | undefined
   /** `requests`, `refused`, or the name of a limit. */
   readonly by: string
   /** @default all */
   readonly most?: number | undefined
   readonly isByEntity?: boolean
+  /** Lists only parents of other consumers. */
+  readonly isByParent?: boolean | undefined
 }
 
 export async function topConsumers(
@@ -53,7 +68,8 @@ export async function topConsumers(
   request: TopRequest,
   onProgress?: (windows: number) => void,
 ): Promise<TopConsumers> {
-  const {resource, by, most, isByEntity = false} = request
+  const {resource, by, most, isByEntity = false, isByParent = false, parent} = request
+  if (parent !== undefined) return topMembers(repository, {...request, parent}, onProgress)
   const found = resource === undefined ? await resourcesInUse(repository) : {resources: [resource], complete: true}
   const tallies = new Tallies(isByEntity)
   let complete = found.complete
@@ -79,7 +95,98 @@ export async function topConsumers(
     doubtful += asked.doubtful
   }
   if (windows === 0 && resource !== undefined) await needResource(repository, resource)
-  return {...tallies.ranked({by, whole, most}), resources: found.resources, doubtful, complete}
+  const parents = isByParent ? await parentsOf(repository, tallies.entities) : undefined
+  return {...tallies.ranked({by, whole, most, among: parents}), resources: found.resources, doubtful, complete}
+}
+
+const ENTITIES_PER_READ = 500
+
+async function parentsOf({entities}: NamespaceRepository, ids: Iterable<string>): Promise<ReadonlySet<string>> {
+  const parents = new Set<string>()
+  for await (const chunk of chunksOf(ids, ENTITIES_PER_READ))
+    for (const {parent} of await entities.getMany(chunk)) if (parent !== undefined) parents.add(parent)
+  return parents
+}
+
+/** Members by their current records: what they used under a former parent is included. */
+async function topMembers(
+  repository: NamespaceRepository,
+  {parent, resource, by, most, isByEntity = false, window, sinceMs, untilMs}: TopRequest & {readonly parent: string},
+  onProgress?: (windows: number) => void,
+): Promise<TopConsumers> {
+  const members = await repository.entities.children(parent)
+  if (members.length === 0) throw await memberless(repository, parent)
+  const [tallies, charged] = [new Tallies(isByEntity), new Tallies(true)]
+  const [recorded, ofParent] = [new Set<string>(), new Set<string>()]
+  const resources = new Set<string>()
+  let [windows, refused, complete] = [0, 0, true]
+  const entities = async function* () {
+    for (const id of [parent, ...members.map(({entity}) => entity)]) yield {id}
+  }
+  for await (const {record} of repository.usage.ofEntities(entities(), {window, sinceMs, untilMs})) {
+    if (resource !== undefined && record.resource !== resource) continue
+    complete = ++windows <= MOST_WINDOWS
+    if (!complete) break
+    onProgress?.(windows)
+    resources.add(record.resource)
+    const isParent = record.entity === parent
+    ;(isParent ? charged : tallies).add(record)
+    for (const name of record.tokens.keys()) (isParent ? ofParent : recorded).add(`${record.resource} ${name}`)
+    refused += record.refused?.requests ?? 0
+  }
+  const parentOnly = [...ofParent].filter(each => !recorded.has(each)).map(each => each.split(' '))
+  const [all] = charged.ranked({by: 'requests', whole: 0, most: 1}).consumers
+  const {
+    requests,
+    limits,
+    refused: refusedOf,
+  } = all ?? {requests: 0, limits: new Map<string, number>(), refused: refusedIn([])}
+  const sum = tallies.sumOf(by === 'refused' ? 'requests' : by)
+  if (parentOnly.some(([, limit]) => limit === by) && sum === 0) throw parentOnlyLimit(parent, by)
+  const whole = by === 'refused' ? refused : Math.max(sum, by === 'requests' ? requests : (limits.get(by) ?? 0))
+  return {
+    ...tallies.ranked({by, whole, most}),
+    parent: {
+      ...{entity: parent, requests, limits, refused: refusedOf},
+      others: {
+        requests: Math.max(0, requests - tallies.sumOf('requests')),
+        limits: new Map(
+          Array.from(limits, ([name, tokens]) => [name, tokens - tallies.sumOf(name)] as const).filter(
+            ([, rest]) => rest > 0,
+          ),
+        ),
+      },
+      parentOnly: parentOnly.map(([of = '', limit = '']) => ({resource: of, limit})),
+    },
+    resources: [...resources].sort(),
+    doubtful: 0,
+    complete,
+  }
+}
+
+async function memberless(repository: NamespaceRepository, entity: string): Promise<ZaelError> {
+  await needEntity(repository, entity)
+  return new ZaelError('notFound', 'usage.members', `${entity} has no members: it is not the parent of any entity.`, {
+    hint: `For its own usage: zael usage show ${entity}`,
+    details: {entity},
+  })
+}
+
+function parentOnlyLimit(parent: string, limit: string): InvalidInput {
+  return new InvalidInput(
+    'usage.by',
+    `--by: the members of ${parent} have no limit "${limit}", so its use is recorded for ${parent} only.`,
+    {
+      hint: `Rank by requests or another limit. To record ${limit} for each member from now on, give the members a soft limit "${limit}": it refuses nothing.`,
+      details: {parent, limit},
+    },
+  )
+}
+
+interface Ranking extends Pick<TopRequest, 'by' | 'most'> {
+  readonly whole: number
+  /** @default all consumers */
+  readonly among?: ReadonlySet<string> | undefined
 }
 
 type Ranked = Pick<TopConsumers, 'consumers' | 'count' | 'total' | 'names' | 'hasOthers'>
@@ -111,7 +218,19 @@ class Tallies {
     for (const [name, writes] of record.overdrawn) overdrawn.set(name, (overdrawn.get(name) ?? 0) + writes)
   }
 
-  ranked({by, whole, most}: {by: string; whole: number; most: number | undefined}): Ranked {
+  get entities(): ReadonlySet<string> {
+    return new Set(this.#entities)
+  }
+
+  /** Of all consumers: requests, or tokens of a limit. */
+  sumOf(by: string): number {
+    return this.#entities.reduce(
+      (sum, _, row) => sum + (by === 'requests' ? (this.#requests[row] as number) : this.#limits.amountOf(row, by)),
+      0,
+    )
+  }
+
+  ranked({by, whole, most, among}: Ranking): Ranked {
     const isLimit = by !== 'requests' && by !== 'refused'
     if (this.#entities.length > 0 && isLimit && !this.#limits.names.includes(by)) throw this.#unknown(by)
     const entityOf = (row: number) => this.#entities[row] as string
@@ -122,6 +241,7 @@ class Tallies {
     const measures = this.#entities.map((_, row) => measure(row))
     const measureOf = (row: number) => measures[row] as number
     const ranked = [...measures.keys()]
+      .filter(row => among?.has(entityOf(row)) ?? true)
       .filter(row => by === 'requests' || measureOf(row) !== 0)
       .sort((a, b) => measureOf(b) - measureOf(a) || (entityOf(a) < entityOf(b) ? -1 : 1))
     const shown = ranked.slice(0, most)
@@ -145,7 +265,7 @@ class Tallies {
       count: shown.length,
       total: ranked.length,
       names: this.#names(),
-      hasOthers: isLimit && ranked.length < measures.length,
+      hasOthers: isLimit && !among && ranked.length < measures.length,
     }
   }
 

@@ -42,6 +42,14 @@ describe('concurrent work', () => {
     }
     await expect(forEachConcurrently(broken(), 3, async () => {})).rejects.toThrow('no more')
   })
+
+  test('accepts a list', async () => {
+    const done: number[] = []
+    await forEachConcurrently([1, 2, 3, 4], 3, async element => {
+      done.push(element)
+    })
+    expect(done).toEqual([1, 2, 3, 4])
+  })
 })
 
 test('keeps every element in order in chunks', async () => {

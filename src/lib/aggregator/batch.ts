@@ -160,9 +160,5 @@ function isLegacyBucket({dynamodb: {Keys}}: StreamRecord): boolean {
 
 const CONCURRENCY = 16
 
-export async function each<T>(elements: readonly T[], work: (element: T) => Promise<void>): Promise<void> {
-  async function* source(): AsyncGenerator<T, void> {
-    yield* elements
-  }
-  await forEachConcurrently(source(), Math.min(CONCURRENCY, elements.length), work)
-}
+export const each = <T>(elements: readonly T[], work: (element: T) => Promise<void>): Promise<void> =>
+  forEachConcurrently(elements, CONCURRENCY, work)

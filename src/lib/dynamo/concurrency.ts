@@ -12,14 +12,15 @@ export async function* chunksOf<T>(source: Iterable<T> | AsyncIterable<T>, size:
 
 /** After a failure it starts no new work, awaits the work in flight, and throws the first error. */
 export async function forEachConcurrently<T>(
-  source: AsyncGenerator<T, void>,
+  source: Iterable<T> | AsyncIterable<T>,
   limit: number,
   work: (element: T) => Promise<void>,
 ): Promise<void> {
+  const elements = Symbol.asyncIterator in source ? source[Symbol.asyncIterator]() : source[Symbol.iterator]()
   let failure: {error: unknown} | undefined
   async function worker(): Promise<void> {
     try {
-      for (let next = await source.next(); !next.done && failure === undefined; next = await source.next()) {
+      for (let next = await elements.next(); !next.done && failure === undefined; next = await elements.next()) {
         await work(next.value)
       }
     } catch (error) {
@@ -27,6 +28,6 @@ export async function forEachConcurrently<T>(
     }
   }
   await Promise.all(Array.from({length: limit}, worker))
-  await source.return()
+  await elements.return?.()
   if (failure !== undefined) throw failure.error
 }

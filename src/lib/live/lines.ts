@@ -207,22 +207,12 @@ export async function printSnapshot(watched: WatchedBuckets, options: Omit<LongL
   const {head, buckets} = watched
   const isCsv = options.format === 'csv'
   const listing = isCsv ? csvTable(buckets) : (rows: readonly WatchedBucketJson[]) => bucketTable(watched, rows)
-  const list = {
-    before: head,
-    field: 'buckets',
-    items: each(buckets),
-    json: (bucket: WatchedBucketJson) => bucket,
-    listing,
-  }
+  const list = {before: head, field: 'buckets', items: buckets, json: (bucket: WatchedBucketJson) => bucket, listing}
   const fitted = (lines: readonly string[]) => lines.flatMap(line => fittedLines(line, process.stdout))
   const sample = options.format === 'table' ? sampleText(head) : undefined
   if (sample !== undefined) await writeLines(fitted([sample, '']), options.onBegin)
   await printLongList(list, {...options, flags: {'no-header': false}})
   if (options.format === 'table') await writeLines(fitted(closingLines(watched)))
-}
-
-async function* each<T>(elements: Iterable<T>): AsyncGenerator<T, void> {
-  yield* elements
 }
 
 type Column = ListingColumn<WatchedBucketJson>

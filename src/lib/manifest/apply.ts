@@ -1,6 +1,6 @@
 import {ZaelError} from '../core/errors.js'
 import {groupBy} from '../core/group-by.js'
-import {chunksOf, forEachConcurrently} from '../dynamo/concurrency.js'
+import {forEachConcurrently} from '../dynamo/concurrency.js'
 import {Aborted, Denied, isRetryable, TableMissing, Throttled, Unavailable} from '../dynamo/errors.js'
 import type {SyncResult} from '../repository/limits/bucket-sync.js'
 import type {SeenProvisioner} from '../repository/limits/provisioner.js'
@@ -232,10 +232,10 @@ class ApplyRun {
     }
   }
 
-  async *#untilStopped(changes: readonly PlannedChange[]): AsyncGenerator<PlannedChange, void> {
-    for await (const [change] of chunksOf(changes, 1)) {
+  *#untilStopped(changes: readonly PlannedChange[]): Generator<PlannedChange, void> {
+    for (const change of changes) {
       if (this.#isStopped) return
-      yield change as PlannedChange
+      yield change
     }
   }
 

@@ -156,9 +156,7 @@ export async function runImport(
   // Default limits first: limits of one resource start from a copy of them.
   const byDefault = groupBy(limits, ({scope}) => scope.resource === DEFAULT_RESOURCE)
   for (const group of [byDefault.get(true) ?? [], byDefault.get(false) ?? [], ...generations.values()]) {
-    await forEachConcurrently(chunksOf<ImportChange>(group, 1), CONCURRENT_CHANGES, async ([change]) => {
-      if (change) await make(change)
-    })
+    await forEachConcurrently<ImportChange>(group, CONCURRENT_CHANGES, change => make(change))
     // One at a time, so that they don't contend with each other.
     for (const change of contended.splice(0)) await make(change, true)
   }

@@ -1,5 +1,5 @@
 import {ZaelError} from '../core/errors.js'
-import {chunksOf, forEachConcurrently} from '../dynamo/concurrency.js'
+import {forEachConcurrently} from '../dynamo/concurrency.js'
 import {ExpressionBuilder} from '../dynamo/expression.js'
 import type {OperationInput} from '../dynamo/transport.js'
 import type {Table} from '../repository/table/table.js'
@@ -90,9 +90,7 @@ async function deleteOld(
     report.addUnknown(page.unknown)
     for (const [type, old] of page.old) {
       const findings = await compareGroup(context, type, old)
-      await forEachConcurrently(chunksOf(findings, 1), CONCURRENT_DELETIONS, async ([finding]) => {
-        if (finding) await deleteFinding(finding)
-      })
+      await forEachConcurrently(findings, CONCURRENT_DELETIONS, deleteFinding)
     }
     if (page.old.size > 0) await lease.save({})
     options.onDeleted?.(total)

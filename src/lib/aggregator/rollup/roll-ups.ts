@@ -1,5 +1,5 @@
 import {type RollupSchedule, windowEndMs} from '../../core/window.js'
-import {chunksOf, forEachConcurrently} from '../../dynamo/concurrency.js'
+import {forEachConcurrently} from '../../dynamo/concurrency.js'
 import {ConditionFailed, isInvalid} from '../../dynamo/errors.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {queryPages} from '../../dynamo/paging.js'
@@ -166,7 +166,7 @@ export function createSweep(table: Table, agenda: Agenda, rollUps: RollUps): (ba
     for await (const rows of rowsOf(entry)) {
       // Planted fault: a sweep leaves out the last entity
       const entities = [...new Set(rows.entities)].filter(entity => !done.has(entity))
-      await forEachConcurrently(chunksOf(entities, 1), CONCURRENCY, async ([entity = '']) => {
+      await forEachConcurrently(entities, CONCURRENCY, async entity => {
         await rollUps.rollUp(batch, {...subject, entity})
         done.add(entity)
         turn.left--

@@ -137,14 +137,11 @@ async function simulate(aws: Aws, source: string, needed: readonly NeededActions
     const context = conditions && {ContextEntries: contextOf(conditions)}
     requests.set(key, {ActionNames: [...names], ResourceArns: [...resources], ...context})
   }
-  async function* each() {
-    yield* requests.values()
-  }
   const refused = new Set<string>()
   const conditional = new Map<string, readonly string[]>()
   await callAws('simulate your permissions', async () => {
     const client = await aws.iam()
-    await forEachConcurrently(each(), SIMULATIONS_AT_ONCE, async request => {
+    await forEachConcurrently(requests.values(), SIMULATIONS_AT_ONCE, async request => {
       const input = {PolicySourceArn: source, ...request}
       for await (const {EvaluationResults = []} of paginateSimulatePrincipalPolicy({client}, input)) {
         for (const result of EvaluationResults) {

@@ -72,7 +72,7 @@ export async function listStacksEverywhere(configured: Aws, open: (region: strin
   const notEnabled: string[] = []
   const regions = partitionRegions(await regionOf(configured))
   let lastError: unknown
-  await forEachConcurrently(each(regions), REGIONS_AT_ONCE, async region => {
+  await forEachConcurrently(regions, REGIONS_AT_ONCE, async region => {
     using aws = open(region)
     try {
       stacks.push(...(await listStacks(aws)))
@@ -104,10 +104,6 @@ function toListedStacks(stack: DeployedStack, region: string): ListedStack[] {
 
 function regionOf(aws: Aws): Promise<string> {
   return callAws('list stacks', () => aws.region())
-}
-
-async function* each(regions: readonly string[]): AsyncGenerator<string, void> {
-  yield* regions
 }
 
 function compare(a: string, b: string): number {

@@ -1,4 +1,4 @@
-import {chunksOf, forEachConcurrently} from '../../dynamo/concurrency.js'
+import {forEachConcurrently} from '../../dynamo/concurrency.js'
 import type {Table} from '../../repository/table/table.js'
 import type {TransactItem} from '../../repository/table/transact.js'
 import type {Item} from '../../schema/attribute-value.js'
@@ -77,11 +77,11 @@ export function startsAmong(page: readonly OldItem[]): (sources: readonly OldIte
 }
 
 export async function mapConcurrently<T, R>(elements: readonly T[], work: (element: T) => Promise<R>): Promise<R[]> {
-  const results = new Map<T, R>()
-  await forEachConcurrently(chunksOf(elements, 1), CONCURRENT_COMPARISONS, async chunk => {
-    for (const element of chunk) results.set(element, await work(element))
+  const results: R[] = []
+  await forEachConcurrently(elements.entries(), CONCURRENT_COMPARISONS, async ([at, element]) => {
+    results[at] = await work(element)
   })
-  return elements.map(element => results.get(element) as R)
+  return results
 }
 
 /** Kinds whose old items may be in several locations. `limits` includes settings. */

@@ -111,8 +111,8 @@ export async function writeGroup(
     outcomes.push(...(await putBatch(context, chunk)))
   })
   const others = findings.filter(finding => !isBatched(finding))
-  await forEachConcurrently(chunksOf(others, 1), CONCURRENT_WRITES[type], async ([finding]) => {
-    if (finding) outcomes.push(await writeCopy(context, finding))
+  await forEachConcurrently(others, CONCURRENT_WRITES[type], async finding => {
+    outcomes.push(await writeCopy(context, finding))
   })
   return outcomes
 }

@@ -6,7 +6,7 @@ import {
   neededActions,
   simulationChecks,
 } from '../../../src/lib/infra/doctor/permission-checks.js'
-import {parameterDrift} from '../../../src/lib/infra/health/findings.js'
+import {parameterDrift} from '../../../src/lib/infra/health/read-parts.js'
 import {bucketPattern, likelyBucketName} from '../../../src/lib/infra/stack/option-rules.js'
 
 const PLACE = {partition: 'aws-cn', region: 'cn-north-1', account: '123456789012', stack: 'prod'}

@@ -1,6 +1,6 @@
 import {describe, expect, it} from 'vitest'
-import {parameterDrift} from '../../../src/lib/infra/health/findings.js'
 import type {HealthParts} from '../../../src/lib/infra/health/parts.js'
+import {parameterDrift} from '../../../src/lib/infra/health/read-parts.js'
 import {OTHER_PARAMETERS, parametersOf, STACK_OPTIONS} from '../../../src/lib/infra/stack/options.js'
 import {healthWith, WELL} from './sample-health.js'
 

@@ -1,10 +1,5 @@
 import {strictObject, z} from 'zod'
-
-type DeepReadonly<T> = T extends readonly (infer Item)[]
-  ? readonly DeepReadonly<Item>[]
-  : T extends object
-    ? {readonly [Key in keyof T]: DeepReadonly<T[Key]>}
-    : T
+import type {DeepReadonly} from '../../core/deep-readonly.js'
 
 /** Commands import only these types, so zod is not loaded when they run. */
 export type ResultOf<Schema extends z.ZodType> = DeepReadonly<z.infer<Schema>>

@@ -1,11 +1,9 @@
 import {formatCount, formatPlural} from '../../core/text/text.js'
 import {indexes as indexNames} from '../../schema/attributes.js'
 import type {DriftedResource} from '../stack/drift.js'
-import {DEFAULT_PARAMETERS, OTHER_PARAMETERS} from '../stack/options.js'
+import {DEFAULT_PARAMETERS} from '../stack/options.js'
 import {
-  type DeployedStack,
   deployCommand,
-  deploymentOf,
   LOST_TABLE_FIX,
   logsCommand,
   rebuildCommand,
@@ -24,7 +22,6 @@ import {
   isProblem,
   type MappingPart,
   OLD_RECORD_MS,
-  type ParameterDrift,
   type PartName,
   type StackPart,
   type TablePart,
@@ -223,29 +220,7 @@ function note(message: string, fix: string | null): Found {
   return {severity: 'note', message, fix}
 }
 
-export function stackPart(stack: DeployedStack): StackPart {
-  const {statusReason, role, owner, outputs, isTerminationProtected: terminationProtection} = stack
-  const parameters = parameterDrift(stack.parameters)
-  return {...deploymentOf(stack), statusReason, role, terminationProtection, owner, parameters, outputs}
-}
-
 function batchWindowMs(stack: StackPart | null): number {
   const chosen = stack?.parameters.chosen.find(({name}) => name === 'StreamBatchWindow')?.value
   return Number(chosen ?? DEFAULT_PARAMETERS.StreamBatchWindow) * 1000
-}
-
-export function parameterDrift(parameters: Readonly<Record<string, string>>): ParameterDrift {
-  const defaults = new Map([
-    ...Object.entries(DEFAULT_PARAMETERS),
-    ...OTHER_PARAMETERS.map(parameter => [parameter, ''] as const),
-  ])
-  const chosen = Object.entries(parameters).flatMap(([name, value]) => {
-    const byDefault = defaults.get(name)
-    return byDefault === undefined || byDefault === value ? [] : [{name, value, default: byDefault || null}]
-  })
-  return {
-    chosen,
-    missing: [...defaults.keys()].filter(name => !(name in parameters)),
-    unknown: Object.keys(parameters).filter(name => !defaults.has(name)),
-  }
 }

@@ -9,7 +9,6 @@ import {
 import {groupBy} from '../../core/group-by.js'
 import type {Aws} from '../aws/clients.js'
 import {callAws} from '../aws/errors.js'
-import type {AlarmPart, TrafficPart} from './parts.js'
 
 const HOUR_MS = 3_600_000
 const MINUTE_MS = 60_000
@@ -45,7 +44,7 @@ function readMetrics(aws: Aws, {tableName}: MetricSubject, request: GetMetricDat
 }
 
 /** The hour before `nowMs`, including the current minute. */
-export async function readTraffic(aws: Aws, subject: MetricSubject, nowMs: number): Promise<TrafficPart> {
+export async function readTraffic(aws: Aws, subject: MetricSubject, nowMs: number) {
   const sums = new Map<string, number>()
   let iteratorAgeMs: number | null = null
   const results = await readMetrics(aws, subject, {
@@ -61,11 +60,14 @@ export async function readTraffic(aws: Aws, subject: MetricSubject, nowMs: numbe
     else for (const value of values) sums.set(metric, (sums.get(metric) ?? 0) + value)
   }
   return {
+    /** Includes the table's indexes. */
     throttledReads: sums.get('reads') ?? 0,
     throttledWrites: sums.get('writes') ?? 0,
     aggregatorErrors: sums.get('errors') ?? 0,
+    /** Stream records that no retry could have counted. */
     uncountedRecords: sums.get('uncounted') ?? 0,
     refusedRequests: sums.get('refused') ?? 0,
+    /** Age of the last record when the function received it; `null`: no data. */
     iteratorAgeMs,
   }
 }
@@ -178,7 +180,7 @@ async function describeAlarms(aws: Aws, names: readonly string[]): Promise<reado
   return MetricAlarms
 }
 
-export async function readAlarms(aws: Aws, names: readonly string[]): Promise<AlarmPart[]> {
+export async function readAlarms(aws: Aws, names: readonly string[]) {
   const alarms = (await describeAlarms(aws, names)).map(alarm => ({
     name: alarm.AlarmName ?? '',
     state: alarm.StateValue ?? '',

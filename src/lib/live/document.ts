@@ -1,8 +1,8 @@
 import {refusingAccounts} from '../insight/usage/refused.js'
-import type {FindReading, PollFacts, Reading, Row, Selection, WatchData} from './model/model.js'
+import type {FindReading, PollFacts, Reading, Selection, WatchData} from './model/model.js'
 import {ranking} from './model/rank.js'
 import {refusedPerSecond} from './model/request-counts.js'
-import {rowAt} from './model/status.js'
+import {type Row, rowAt} from './model/status.js'
 import {totalsAt} from './model/totals.js'
 import type {WatchedBucketJson, WatchResult} from './results.js'
 

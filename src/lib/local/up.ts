@@ -20,15 +20,10 @@ interface UpOptions {
   readonly version: string
 }
 
-export interface UpResult {
-  readonly state: StackState
-  readonly started: boolean
-  /** The previous stack was killed or did not respond, and was cleaned up. */
-  readonly recovered: boolean
-}
+export type UpResult = Readonly<Awaited<ReturnType<typeof bringUp>>>
 
-/** Concurrent calls get the same stack. */
-export async function bringUp(stateDir: StateDir, options: UpOptions): Promise<UpResult> {
+/** Concurrent calls get the same stack. `recovered`: the previous one did not respond and was cleaned up. */
+export async function bringUp(stateDir: StateDir, options: UpOptions) {
   await makePrivateFolder(stateDir.folder)
   await using _lock = await lockStack(stateDir)
   const found = await findStack(stateDir)

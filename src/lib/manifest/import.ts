@@ -109,14 +109,7 @@ interface ImportFailure {
   readonly error: ZaelError
 }
 
-export interface ImportResult {
-  readonly created: number
-  readonly updated: number
-  readonly limitsSet: number
-  readonly kept: readonly KeptCopy[]
-  readonly failures: readonly ImportFailure[]
-  readonly left: number
-}
+export type ImportResult = Readonly<Awaited<ReturnType<typeof runImport>>>
 
 type ImportChange = EntityRecordChange | ListedLimits
 
@@ -125,7 +118,7 @@ export async function runImport(
   repository: NamespaceRepository,
   {entities, limits}: ImportPlan,
   {onProgress = () => {}, signal}: ImportOptions = {},
-): Promise<ImportResult> {
+) {
   const done: ImportChange[] = []
   const failures: ImportFailure[] = []
   let isStopped = false

@@ -1,3 +1,4 @@
+import type {DeepReadonly} from '../core/deep-readonly.js'
 import type {OldRecordType} from './records/classify.js'
 import type {Survey, SurveyRow} from './survey.js'
 import {CONFIGURATION, DATA, STEPS, type StepId} from './walk/steps.js'
@@ -5,44 +6,15 @@ import {CONFIGURATION, DATA, STEPS, type StepId} from './walk/steps.js'
 /** Write units per second. */
 export const DEFAULT_PACE = 1000
 
-export interface PlannedStep {
-  readonly id: StepId
-  readonly title: string
-  readonly isPending: boolean
-  /** Old items to copy, or parts to add. */
-  readonly items: number
-  readonly readUnits: number
-  readonly writeUnits: number
-}
+export type PlannedStep = Readonly<ReturnType<typeof planStep>>
 
-interface Blocker {
-  readonly blocks: 'run' | 'cleanup'
-  readonly code: 'running' | 'conflicts'
-  readonly reason: string
-}
-
-export interface MigrationPlan {
-  readonly steps: readonly PlannedStep[]
-  /** Work for a run, or for a user who resolves conflicts or configures limits. */
-  readonly isPending: boolean
-  readonly items: number
-  readonly conflicts: number
-  readonly readUnits: number
-  readonly writeUnits: number
-  /** Duration of the writes, without catching up with traffic. */
-  readonly seconds: number
-  readonly writeUnitsPerSecond: number
-  readonly blockers: readonly Blocker[]
-  /** Buckets without limits at any level. The user decides whether to write limits from the buckets. */
-  readonly limitless: number
-  readonly leftovers: number
-}
+export type MigrationPlan = DeepReadonly<ReturnType<typeof planMigration>>
 
 export function planMigration(
   survey: Survey,
   writeUnitsPerSecond: number,
   {limitsFromBuckets = false}: {readonly limitsFromBuckets?: boolean} = {},
-): MigrationPlan {
+) {
   const counted = STEPS.map(step => {
     const isAsked = step.id !== 'limits' || limitsFromBuckets
     return {...step, items: isAsked ? itemsOf(step, survey) : 0}
@@ -55,12 +27,15 @@ export function planMigration(
   const allWrites = sum(step => step.writeUnits)
   return {
     steps,
+    /** Work for a run, or for a user who resolves conflicts or configures limits. */
     isPending: hasWork || conflicts > 0 || survey.limitless.buckets > 0,
+    /** Buckets without limits at any level. The user decides whether to write limits from the buckets. */
     limitless: survey.limitless.buckets,
     items: sum(({id, items}) => (isCopyingStep(id) ? items : 0)),
     conflicts,
     readUnits: sum(step => step.readUnits),
     writeUnits: allWrites,
+    /** Duration of the writes, without catching up with traffic. */
     seconds: Math.ceil(allWrites / writeUnitsPerSecond),
     writeUnitsPerSecond,
     blockers: blockersOf(survey, conflicts),
@@ -99,7 +74,8 @@ function itemsOf(step: StepShape, survey: Survey): number {
 const configurationsOf = ({limitless}: Survey): number =>
   limitless.resources.reduce((total, {common, exceptions}) => total + exceptions + Number(common !== undefined), 0)
 
-function planStep(step: StepShape & {items: number}, survey: Survey, run: PlannedRun): PlannedStep {
+/** `items`: old items to copy, or parts to add. */
+function planStep(step: StepShape & {items: number}, survey: Survey, run: PlannedRun) {
   const {id, title, items} = step
   const isPending = items > 0 || (id === 'catch-up' && run.copies)
   const reads = readsTable(step, survey, run) ? readUnits(id, rowsOf(step, survey), survey) : 0
@@ -137,19 +113,12 @@ function writeUnitsOf(step: StepShape & {items: number}, survey: Survey): number
 const rowsOf = ({moves}: StepShape, {old}: Survey): SurveyRow[] =>
   old.filter(({type}) => (moves as readonly OldRecordType[]).includes(type))
 
-function blockersOf({run, isRunning}: Survey, conflicts: number): Blocker[] {
-  const blockers: Blocker[] = []
-  if (run && isRunning) {
-    blockers.push({blocks: 'run', code: 'running', reason: `${run.owner} is migrating the table, in step ${run.step}`})
-  }
-  if (conflicts > 0) {
-    blockers.push({
-      blocks: 'cleanup',
-      code: 'conflicts',
-      reason: `conflicts in ${conflicts} old items must be resolved`,
-    })
-  }
-  return blockers
+function blockersOf({run, isRunning}: Survey, conflicts: number) {
+  const blocker = (blocks: 'run' | 'cleanup', code: 'running' | 'conflicts', reason: string) => [{blocks, code, reason}]
+  return [
+    ...(run && isRunning ? blocker('run', 'running', `${run.owner} is migrating the table, in step ${run.step}`) : []),
+    ...(conflicts > 0 ? blocker('cleanup', 'conflicts', `conflicts in ${conflicts} old items must be resolved`) : []),
+  ]
 }
 
 const BYTES_PER_READ_UNIT = 4096

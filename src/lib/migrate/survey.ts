@@ -1,3 +1,4 @@
+import type {DeepReadonly} from '../core/deep-readonly.js'
 import {getItem, type Table} from '../repository/table/table.js'
 import {readVersion, type StoredVersion} from '../repository/table/version.js'
 import {laterRelease, recordedRelease} from '../repository/table/version-compatibility.js'
@@ -105,18 +106,7 @@ export interface SurveyRow {
   readonly expired: number
 }
 
-export interface SurveyCounts {
-  readonly items: number
-  readonly bytes: number
-  readonly old: readonly SurveyRow[]
-  readonly current: Readonly<Partial<Record<CurrentRecordType, number>>>
-  /** Items by feature of zae-limiter 0.11 to 0.17. */
-  readonly features: ReadonlyMap<PeerFeature, number>
-  /** Includes unreadable buckets. Only the first keys. */
-  readonly unknown: {readonly items: number; readonly keys: readonly string[]}
-  /** Only the first, one per record. */
-  readonly conflicts: readonly {readonly key: string; readonly reason: string}[]
-}
+export type SurveyCounts = DeepReadonly<ReturnType<SurveyCounter['counts']>>
 
 const RELEASES: Readonly<Record<OldRecordType, Readonly<Partial<Record<OldGeneration, string>>>>> = {
   entity: {1: '0.1–0.5', 2: '0.6–0.9', 5: '0.10'},
@@ -182,7 +172,7 @@ class SurveyCounter {
   }
 
   /** Items under the id `default` move once that namespace is registered with another id. */
-  counts(isDefaultRegistered: boolean): SurveyCounts {
+  counts(isDefaultRegistered: boolean) {
     const moves = !isDefaultRegistered && this.hasUnprefixed
     const literal = moves ? [...this.#literal].map(([type, counts]) => literalRow(type as OldRecordType, counts)) : []
     const current = {...this.#current}
@@ -194,8 +184,11 @@ class SurveyCounter {
         (a, b) => a.generation - b.generation || (a.type < b.type ? -1 : 1),
       ),
       current,
+      /** Items by feature of zae-limiter 0.11 to 0.17. */
       features: this.features,
+      /** Includes unreadable buckets. Only the first keys. */
       unknown: {items: this.#unknown, keys: this.#unknownKeys},
+      /** Only the first, one per record. */
       conflicts: [...this.#conflicts].map(([key, reason]) => ({key, reason})),
     }
   }

@@ -1,9 +1,9 @@
 import fc from 'fast-check'
 import {describe, expect, it} from 'vitest'
-import {type Reading, type Row, SORT_KEYS, type SortKey} from '../../../src/lib/live/model/model.js'
+import {type Reading, SORT_KEYS, type SortKey} from '../../../src/lib/live/model/model.js'
 import {ranking} from '../../../src/lib/live/model/rank.js'
 import {NO_REQUESTS, type RequestCounts, refusedPerSecond} from '../../../src/lib/live/model/request-counts.js'
-import {rowAt} from '../../../src/lib/live/model/status.js'
+import {type Row, rowAt} from '../../../src/lib/live/model/status.js'
 import {anyInstant, anyReadings, bucketOf, READ_AT_MS, readingOf} from '../support.js'
 
 /** The value of a row in the sorted column; the rate is that of the limit which all are sorted by. */

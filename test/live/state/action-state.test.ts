@@ -1,5 +1,5 @@
 import {describe, expect, it} from 'vitest'
-import type {Row} from '../../../src/lib/live/model/model.js'
+import type {Row} from '../../../src/lib/live/model/status.js'
 import {unansweredText} from '../../../src/lib/live/state/action-state.js'
 import type {ActionEvent, ActionQuestion} from '../../../src/lib/live/state/actions.js'
 import type {KeyPress} from '../../../src/lib/live/state/keys.js'

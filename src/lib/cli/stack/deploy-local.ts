@@ -6,11 +6,7 @@ import {factLines} from '../output/text-table.js'
 import {NOTHING_DEPLOYED} from './deploy-presenter.js'
 import type {DeployResult} from './results.js'
 
-export interface LocalDeployment {
-  readonly stack: string
-  readonly created: boolean
-  readonly withoutEffect: readonly string[]
-}
+type LocalDeployment = Readonly<Awaited<ReturnType<typeof deployLocally>>>
 
 type LocalRequest = Pick<
   DeployRequest,
@@ -25,7 +21,7 @@ export async function deployLocally(
     dryRun,
     interruption,
   }: {readonly version: string; readonly dryRun: boolean; readonly interruption: Interruption},
-): Promise<LocalDeployment> {
+) {
   const [{prepareStack}, {requestedResourceIndex}, {checkCloudFormationName}] = await Promise.all([
     import('../../local/supervisor/prepare.js'),
     import('../../infra/stack/options.js'),

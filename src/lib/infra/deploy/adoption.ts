@@ -12,17 +12,13 @@ import {recoveryCommand, restreamCommand, throughputOf} from '../stack/reader.js
 
 type Parameters = Readonly<Record<string, string>>
 
-export interface Adoption {
-  readonly table: string
-  /** DynamoDB's count, up to six hours old. */
-  readonly items: number
-  /** Bucket with audit events of an earlier stack of this name, kept unchanged; `null`: none known. */
-  readonly formerArchive: string | null
-  readonly parameters: Parameters
-}
+export type Adoption = Readonly<NonNullable<Awaited<ReturnType<typeof planAdoption>>>>
 
-/** Imports only rate limiter tables, unchanged. `undefined`: no table. Throws if the import is not possible. */
-export async function planAdoption(aws: Aws, table: Table, given: Parameters): Promise<Adoption | undefined> {
+/**
+ * Imports only rate limiter tables, unchanged. `undefined`: no table. Throws if the import is not possible. Keeps the
+ * bucket with audit events of an earlier stack of this name, `formerArchive`. `items` is up to six hours old.
+ */
+export async function planAdoption(aws: Aws, table: Table, given: Parameters) {
   const {name} = table
   const existing = await readExistingTable(table)
   if (!existing) return undefined

@@ -19,13 +19,6 @@ import {
   unusableStack,
 } from '../stack/reader.js'
 
-interface TableSummary {
-  readonly name: string
-  /** DynamoDB's count, up to six hours old. */
-  readonly items: number
-  readonly isProtected: boolean
-}
-
 export interface DeletionPlan extends DeletionRequest {
   readonly name: string
   readonly region: string | null
@@ -33,7 +26,7 @@ export interface DeletionPlan extends DeletionRequest {
   readonly stack: DeployedStack | undefined
   readonly goes: readonly StackResource[]
   readonly stays: readonly StackResource[]
-  readonly table: TableSummary | undefined
+  readonly table: Readonly<Awaited<ReturnType<typeof readTable>>>
   /** Bucket with audit events of this stack, or of the last deleted one. */
   readonly archive: string | undefined
 }
@@ -81,7 +74,8 @@ export async function planDeletion(
   }
 }
 
-export async function readTable(table: Table): Promise<TableSummary | undefined> {
+/** `items`: DynamoDB's count, up to six hours old. */
+export async function readTable(table: Table) {
   const found = await describeTable(table)
   if (!found) return undefined
   return {name: table.name, items: found.ItemCount ?? 0, isProtected: found.DeletionProtectionEnabled ?? false}

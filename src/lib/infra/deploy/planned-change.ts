@@ -118,14 +118,9 @@ export function parameterChanges(
   })
 }
 
-export interface RunningCode {
-  readonly functionName: string
-  readonly sha256Base64: string
-  readonly isOurs: boolean
-  readonly runtime: string | null
-}
+export type RunningCode = Readonly<NonNullable<Awaited<ReturnType<typeof readRunningCode>>>>
 
-export async function readRunningCode(aws: Aws, resources: readonly StackResource[]): Promise<RunningCode | null> {
+export async function readRunningCode(aws: Aws, resources: readonly StackResource[]) {
   const functionName = resources.find(({logicalId}) => logicalId === LOGICAL_ID.function)?.physicalId
   if (!functionName) return null
   const [deployed, ours] = await Promise.all([readCode(aws, functionName), lambdaPackage()])
@@ -164,7 +159,9 @@ async function readCode(aws: Aws, FunctionName: string) {
   const found = await callUnlessMissing(`read the code hash of function "${FunctionName}"`, async () => {
     return (await aws.lambda()).send(new GetFunctionConfigurationCommand({FunctionName}))
   })
-  return found?.CodeSha256 === undefined ? null : {sha256Base64: found.CodeSha256, runtime: found.Runtime ?? null}
+  return found?.CodeSha256 === undefined
+    ? null
+    : {sha256Base64: found.CodeSha256, runtime: (found.Runtime as string | undefined) ?? null}
 }
 
 export async function updateFunctionCode(

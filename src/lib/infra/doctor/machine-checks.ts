@@ -4,7 +4,7 @@ import type {Connection} from '../../dynamo/connection.js'
 import {Denied} from '../../dynamo/errors.js'
 import {ServerClock} from '../../dynamo/server-clock.js'
 import {createTransport} from '../../dynamo/transports/create.js'
-import {type Aws, type CallerIdentity, readCallerIdentity} from '../aws/clients.js'
+import {type Aws, readCallerIdentity} from '../aws/clients.js'
 import {callAws} from '../aws/errors.js'
 
 const OLDEST_NODE = [20, 19] as const
@@ -52,14 +52,8 @@ export function latencyCheck({endpoint, roundTripsMs, problem}: EndpointProbe): 
 /** Credentials that expire sooner than this may expire during a deployment. */
 const SOON_MS = 900_000
 
-export interface Account {
-  readonly checks: readonly Check[]
-  /** `undefined`: no region or no valid credentials, so skip further checks. */
-  readonly caller: CallerIdentity | undefined
-  readonly region: string | undefined
-}
-
-export async function examineAccount(aws: Aws, nowMs: number): Promise<Account> {
+/** `caller` is `undefined` without a region or valid credentials: skip further checks. */
+export async function examineAccount(aws: Aws, nowMs: number) {
   const region = await tryTo('find the region', () => aws.region())
   if (region instanceof ZaelError) {
     return {checks: [failed('region', region)], caller: undefined, region: undefined}

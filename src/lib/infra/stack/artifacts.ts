@@ -3,14 +3,10 @@ import {readFile} from 'node:fs/promises'
 import {ZaelError} from '../../core/errors.js'
 import {packageFile} from '../../files/package-file.js'
 
-export interface LambdaPackage {
-  readonly zip: Buffer
-  /** In the format of Lambda's `CodeSha256`. */
-  readonly sha256Base64: string
-}
+export type LambdaPackage = Readonly<Awaited<ReturnType<typeof lambdaPackage>>>
 
-/** The archive from the build: all users of a version deploy the same bytes. */
-export async function lambdaPackage(): Promise<LambdaPackage> {
+/** The archive from the build: all users of a version deploy the same bytes. The hash is Lambda's `CodeSha256`. */
+export async function lambdaPackage() {
   const zip = await readArchive()
   return {zip, sha256Base64: createHash('sha256').update(zip).digest('base64')}
 }

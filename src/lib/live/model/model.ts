@@ -1,6 +1,5 @@
 import type {ShardedBucket} from '../../repository/buckets/buckets.js'
 import type {BucketScope} from '../../repository/buckets/pages.js'
-import type {BucketLevels, LimitLevel} from '../../repository/buckets/view.js'
 import type {AuditRecord} from '../../schema/audit-record.js'
 import type {RequestCounts} from './request-counts.js'
 
@@ -53,30 +52,6 @@ export type RefusedBy = 'entity' | 'parent' | 'provider'
 
 export type RowStatus = (typeof ROW_STATUSES)[number]
 
-export interface Row {
-  readonly id: string
-  readonly entity: string
-  readonly resource: string
-  readonly view: BucketLevels
-  /** The worst status, then the least fraction left; `undefined`: no usable limit. */
-  readonly tightest: LimitLevel | undefined
-  readonly ratePerSecond: number | null
-  readonly rates: ReadonlyMap<string, number>
-  readonly used: readonly (number | null)[]
-  readonly shardCount: number
-  /** Fullest minus emptiest shard, as a fraction of a shard's capacity; 0 for one shard. */
-  readonly imbalance: number
-  readonly writePressure: number
-  readonly status: RowStatus
-  readonly refusedBy: RefusedBy | undefined
-  readonly requests: RequestCounts
-  readonly typical: ReadonlyMap<string, number>
-  /** Of the tightest limit, at the current rate; `null`: never or unknown. */
-  readonly emptyInMs: number | null
-  readonly fullInMs: number | null
-  readonly ageMs: number
-}
-
 export const SORT_KEYS = ['left', 'rate', 'refused', 'empty', 'pressure', 'shards', 'entity', 'resource'] as const
 
 export type SortKey = (typeof SORT_KEYS)[number]
@@ -104,35 +79,6 @@ export interface PollProblem {
   readonly isThrottled: boolean
   readonly sinceMs: number
   readonly nextTryAtMs: number | undefined
-}
-
-export interface Totals {
-  readonly buckets: number
-  readonly over: number
-  readonly near: number
-  readonly overdrawn: number
-  readonly disabled: number
-  readonly inDebt: number
-  /** By limit, over buckets with a known rate. A request that is also charged to a parent counts once. */
-  readonly ratePerSecond: ReadonlyMap<string, number>
-  /** Requests, over buckets read twice; one that a parent or a provider account refused counts once. */
-  readonly refusedPerSecond: number
-  readonly shards: number
-  readonly worst: Reading | undefined
-  /** Of all readings, including deleted buckets; `null` without readings. */
-  readonly oldestAgeMs: number | null
-}
-
-export interface ResourceRow {
-  readonly resource: string
-  readonly entities: number
-  /** Sums over all buckets, parents included. */
-  readonly limits: readonly LimitLevel[]
-  readonly ratePerSecond: ReadonlyMap<string, number>
-  readonly over: number
-  readonly near: number
-  readonly refusedPerSecond: number
-  readonly top: readonly {readonly entity: string; readonly ratePerSecond: number; readonly limit: string}[]
 }
 
 export interface HealthLine {

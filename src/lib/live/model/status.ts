@@ -1,7 +1,7 @@
 import {isBypassedAt} from '../../core/limits/limit-kind.js'
 import {type BucketLevels, type LimitLevel, viewBucket} from '../../repository/buckets/view.js'
 import {visitLevels} from './levels.js'
-import type {FindReading, Reading, RefusedBy, Row, RowStatus} from './model.js'
+import type {FindReading, Reading, RefusedBy, RowStatus} from './model.js'
 import {isBeingRefused} from './request-counts.js'
 
 const NEAR_FRACTION = 0.2
@@ -136,7 +136,9 @@ export function bySeverity(a: LimitSummary, b: LimitSummary): number {
   return severity || a.left - b.left || (b.ratePerSecond ?? 0) - (a.ratePerSecond ?? 0)
 }
 
-export function rowAt(reading: Reading, nowMs: number, find?: FindReading): Row {
+export type Row = Readonly<ReturnType<typeof rowAt>>
+
+export function rowAt(reading: Reading, nowMs: number, find?: FindReading) {
   const {id, bucket, used, writePressure, readAtMs, requests} = reading
   const view = viewBucket(bucket, nowMs)
   const {status, refusedBy, worst} = statusAt(reading, nowMs, find)
@@ -146,17 +148,20 @@ export function rowAt(reading: Reading, nowMs: number, find?: FindReading): Row 
     entity: bucket.entity,
     resource: bucket.resource,
     view,
+    /** The worst status, then the least fraction left; `undefined`: no usable limit. */
     tightest,
     ratePerSecond: worst?.ratePerSecond ?? null,
     rates: reading.ratePerSecond,
     used,
     shardCount: bucket.shardCount,
+    /** Fullest minus emptiest shard, as a fraction of a shard's capacity; 0 for one shard. */
     imbalance: tightest ? imbalanceOf(view, tightest) : 0,
     writePressure,
     status,
     refusedBy,
     requests,
     typical: typicalByName(reading, nowMs),
+    /** Of the tightest limit, at the current rate; `null`: never or unknown. */
     emptyInMs: worst?.emptyInMs ?? null,
     fullInMs: tightest ? fullInMs(tightest, worst?.ratePerSecond ?? null, nowMs) : null,
     ageMs: Math.max(0, nowMs - readAtMs),

@@ -1,7 +1,7 @@
 import {groupBy} from '../../core/group-by.js'
 import type {LimitLevel} from '../../repository/buckets/view.js'
 import {levelsAt, visitLevels} from './levels.js'
-import type {FindReading, Reading, ResourceRow, Totals} from './model.js'
+import type {FindReading, Reading} from './model.js'
 import {bySeverity, type LimitSummary, statusAt} from './status.js'
 
 /** Bounded, because other clients can store a cycle of parents. */
@@ -11,8 +11,10 @@ const TOP_CONSUMERS = 3
 
 export type BucketConsumption = Pick<Reading, 'id' | 'chargedTo' | 'ratePerSecond'>
 
+export type Totals = Readonly<ReturnType<typeof totalsAt>>
+
 /** Skips deleted buckets. To save memory, it keeps only the worst reading. */
-export function totalsAt(readings: Iterable<Reading>, nowMs: number, find?: FindReading): Totals {
+export function totalsAt(readings: Iterable<Reading>, nowMs: number, find?: FindReading) {
   const count = {buckets: 0, over: 0, near: 0, overdrawn: 0, disabled: 0, inDebt: 0, shards: 0}
   const rated: BucketConsumption[] = []
   let refusedPerSecond = 0
@@ -36,7 +38,16 @@ export function totalsAt(readings: Iterable<Reading>, nowMs: number, find?: Find
     const {id, chargedTo, ratePerSecond} = reading
     if (ratePerSecond.size > 0) rated.push({id, chargedTo, ratePerSecond})
   }
-  return {...count, ratePerSecond: totalConsumption(rated), refusedPerSecond, worst: worst?.reading, oldestAgeMs}
+  return {
+    ...count,
+    /** By limit, over buckets with a known rate. A request that is also charged to a parent counts once. */
+    ratePerSecond: totalConsumption(rated),
+    /** Requests, over buckets read twice; one that a parent or a provider account refused counts once. */
+    refusedPerSecond,
+    worst: worst?.reading,
+    /** Of all readings, including deleted buckets; `null` without readings. */
+    oldestAgeMs,
+  }
 }
 
 function isInDebt({bucket}: Reading, nowMs: number): boolean {
@@ -95,12 +106,9 @@ export function resourcesAt(readings: Iterable<Reading>, nowMs: number, find?: F
   return groups.map(([resource, group]) => resourceRow(resource, group, nowMs, find))
 }
 
-function resourceRow(
-  resource: string,
-  readings: readonly Reading[],
-  nowMs: number,
-  find: FindReading | undefined,
-): ResourceRow {
+export type ResourceRow = Readonly<ReturnType<typeof resourceRow>>
+
+function resourceRow(resource: string, readings: readonly Reading[], nowMs: number, find: FindReading | undefined) {
   const ratePerSecond = totalConsumption(readings)
   // The row of a provider account may be another resource's.
   const findHere: FindReading = id => (id.endsWith(`#${resource}`) ? find?.(id) : undefined)
@@ -118,6 +126,7 @@ function resourceRow(
   return {
     resource,
     entities: readings.length,
+    /** Sums over all buckets, parents included. */
     limits: [...limits.values()].map(rounded).sort((a, b) => (a.name < b.name ? -1 : 1)),
     ratePerSecond,
     over,
@@ -149,7 +158,7 @@ function rounded({name, level, capacity, debt, refillPerSecond}: LimitLevel): Li
   }
 }
 
-function topConsumers(readings: readonly Reading[], rates: ResourceRow['ratePerSecond']): ResourceRow['top'] {
+function topConsumers(readings: readonly Reading[], rates: ReadonlyMap<string, number>) {
   const limit = mostConsumed(rates) ?? ''
   return readings
     .map(({bucket, ratePerSecond}) => ({entity: bucket.entity, ratePerSecond: ratePerSecond.get(limit) ?? 0, limit}))

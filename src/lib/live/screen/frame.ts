@@ -1,8 +1,8 @@
 import {formatCount, formatPlural, formatShortNumber} from '../../core/text/text.js'
-import type {PollFacts, Reading, ResourceRow, Row, Selection, Totals, WatchData} from '../model/model.js'
+import type {PollFacts, Reading, Selection, WatchData} from '../model/model.js'
 import {type Ranked, ranking} from '../model/rank.js'
-import {rowAt} from '../model/status.js'
-import {resourcesAt, totalsAt} from '../model/totals.js'
+import {type Row, rowAt} from '../model/status.js'
+import {type ResourceRow, resourcesAt, type Totals, totalsAt} from '../model/totals.js'
 import {type Cursor, resolveCursor, type ScreenState, type Tab} from '../state/screen-state.js'
 import type {GlyphSet} from './glyphs.js'
 

@@ -1,5 +1,6 @@
 import {formatShortSpan} from '../../core/text/text.js'
-import type {Row, Selection, SortKey} from '../model/model.js'
+import type {Selection, SortKey} from '../model/model.js'
+import type {Row} from '../model/status.js'
 import type {ActionMode, ActOnAction, OpenAction} from './actions.js'
 
 export type Tab = 'overview' | 'resources' | 'health'

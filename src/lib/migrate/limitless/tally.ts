@@ -1,3 +1,4 @@
+import type {DeepReadonly} from '../../core/deep-readonly.js'
 import {InvalidInput} from '../../core/errors.js'
 import {type Limit, makeLimit} from '../../core/limits/limit.js'
 import type {KindedRate} from '../../core/limits/limit-kind.js'
@@ -17,18 +18,7 @@ const MOST_EXAMPLES = 3
 /** Buckets that must share a set before it applies to the whole resource. */
 const LEAST_COMMON = 2
 
-export interface LimitlessResource {
-  readonly namespace: string
-  readonly namespaceName: string
-  readonly resource: string
-  readonly buckets: number
-  readonly entities: readonly string[]
-  /** The most common limits. `undefined`: no two buckets have the same. */
-  readonly common: readonly Limit[] | undefined
-  readonly exceptions: number
-  readonly shownExceptions: readonly {readonly entity: string; readonly limits: readonly Limit[]}[]
-  readonly underivable: number
-}
+export type LimitlessResource = DeepReadonly<ReturnType<typeof summaryOf>>
 
 export interface Limitless {
   readonly buckets: number
@@ -44,7 +34,10 @@ interface LimitSet {
   buckets: number
 }
 
-interface Row extends Pick<LimitlessResource, 'namespace' | 'namespaceName' | 'resource'> {
+interface Row {
+  readonly namespace: string
+  readonly namespaceName: string
+  readonly resource: string
   readonly entities: string[]
   readonly sets: Map<string, LimitSet>
   buckets: number
@@ -94,7 +87,7 @@ export class LimitlessTally {
   }
 }
 
-function summaryOf({namespace, namespaceName, resource, buckets, entities, sets, underivable}: Row): LimitlessResource {
+function summaryOf({namespace, namespaceName, resource, buckets, entities, sets, underivable}: Row) {
   const bySize = [...sets.values()].sort(commonFirst)
   const [most] = bySize
   const common = most && most.buckets >= LEAST_COMMON ? most.limits : undefined
@@ -110,6 +103,7 @@ function summaryOf({namespace, namespaceName, resource, buckets, entities, sets,
     resource,
     buckets,
     entities,
+    /** The most common limits. `undefined`: no two buckets have the same. */
     common,
     exceptions: buckets - covered - underivable,
     shownExceptions,

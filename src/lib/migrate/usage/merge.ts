@@ -5,13 +5,7 @@ import type {UsageRecord} from '../../schema/usage-record.js'
 /** Whole tokens per limit, and the number of events. */
 export type Counters = Readonly<Record<string, number>>
 
-export interface UsageTarget {
-  readonly window: Window
-  readonly start: string
-  readonly counters: Counters
-  readonly hours: number
-  readonly ttlSeconds: number | undefined
-}
+export type UsageTarget = Readonly<ReturnType<typeof targetOf>>
 
 /** Whether the aggregator counted days too. `unknown`: the records do not show it, and the table does not say. */
 export type DailyWindows = 'counted' | 'not counted' | 'unknown'
@@ -71,7 +65,7 @@ function countersOf({tokens, totalEvents}: UsageRecord): Counters {
   return {...Object.fromEntries(tokens), [attributes.usage.totalEvents]: totalEvents}
 }
 
-function targetOf(record: UsageRecord, window: Window, counters: Counters, hours: number): UsageTarget {
+function targetOf(record: UsageRecord, window: Window, counters: Counters, hours: number) {
   return {window, start: record.start, counters, hours, ttlSeconds: record.ttlSeconds}
 }
 

@@ -7,11 +7,7 @@ import type {MigrationContext} from '../records/finding.js'
 
 const POLL_MS = 2_000
 
-export interface MissingParts {
-  readonly indexes: readonly string[]
-  readonly stream: boolean
-  readonly expiry: boolean
-}
+export type MissingParts = Readonly<Awaited<ReturnType<typeof findMissingParts>>>
 
 interface AddIndexesOptions {
   /** Enable the stream. Local engines write much slower with one. Default: true. */
@@ -48,7 +44,7 @@ export async function addMissingParts(context: MigrationContext, options: AddInd
   return added
 }
 
-export async function findMissingParts(context: MigrationContext, definition?: TableDefinition): Promise<MissingParts> {
+export async function findMissingParts(context: MigrationContext, definition?: TableDefinition) {
   const {create, ttlAttribute} = definition ?? (await loadTableDefinition({tableName: context.table.name}))
   const {Table} = await send(context, 'DescribeTable', {TableName: context.table.name})
   const existing = new Set(Table?.GlobalSecondaryIndexes?.map(({IndexName}) => IndexName))

@@ -4,7 +4,7 @@ import {onAbort} from '../../src/lib/dynamo/abort.js'
 import type {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
 import {FaultTransport} from '../helpers/fault-transport.js'
 import {Scene} from '../helpers/limiter.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 import {type Case, HALF, type ModelServer, startModelServer, TEXT} from './model-server.js'
 import {SDKS, type SdkCall, testModel} from './sdks.js'
 
@@ -15,8 +15,7 @@ const RESERVED = 110
 const COUNTED = 18
 const HALF_TOKENS = 10 + Math.ceil(HALF.length / 4)
 
-describeOnEngine('models of the AI SDK', () => {
-  const table = useTable()
+describeOnBoth('models of the AI SDK', {}, table => {
   let server: ModelServer
   let scene: Scene
   let limiter: RateLimiter

@@ -6,7 +6,7 @@ import {hashKey} from '../../src/lib/adapters/express.js'
 import {limitedFetch} from '../../src/lib/adapters/fetch.js'
 import type {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
 import {Scene} from '../helpers/limiter.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 import {SERVERS, type TestServer} from './servers.js'
 
 const SECRET = 'sk-live-0123456789'
@@ -17,9 +17,7 @@ interface Asked {
   readonly consume?: unknown
 }
 
-describeOnEngine('adapters of HTTP servers with unusual input', () => {
-  const table = useTable()
-
+describeOnBoth('adapters of HTTP servers with unusual input', {}, table => {
   describe.each(Object.entries(SERVERS))('%s', (_, start) => {
     let scene: Scene
     let limiter: RateLimiter
@@ -189,9 +187,7 @@ describeOnEngine('adapters of HTTP servers with unusual input', () => {
   })
 })
 
-describeOnEngine('calls to models with unusual input', () => {
-  const table = useTable()
-
+describeOnBoth('calls to models with unusual input', {}, table => {
   it('are sent or refused, whatever the key, path, headers and body', async () => {
     const scene = new Scene(table)
     const limiter = scene.limiter({sleep: async () => {}})

@@ -2,13 +2,12 @@ import {afterEach, beforeEach, describe, expect, it} from 'vitest'
 import type {CallOptions, SettledCall} from '../../src/lib/adapters/fetch.js'
 import type {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
 import {Scene} from '../helpers/limiter.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 import {CALLERS, MAX_OUTPUT, MAXIMUM} from './billed-calls.js'
 import {type BillingProvider, PRICE, startBillingProvider, TOKEN, WHOLE} from './billing-provider.js'
 import {chargedTo, configureBilled, expectBilled} from './expect-billed.js'
 
-describeOnEngine('calls and the bill of the provider', () => {
-  const table = useTable()
+describeOnBoth('calls and the bill of the provider', {}, table => {
   let provider: BillingProvider
   let scene: Scene
   let limiter: RateLimiter

@@ -6,7 +6,7 @@ import type {AcquireRequest} from '../../src/lib/limiter/request/options.js'
 import {NamespaceRepository} from '../../src/lib/repository/repository.js'
 import {FaultTransport} from '../helpers/fault-transport.js'
 import {Scene} from '../helpers/limiter.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 import {type Case, COUNTED, HALF, type ModelServer, PATHS, startModelServer, TEXT} from './model-server.js'
 
 const OUTAGE = {kind: 'unreachable', at: 1, times: Number.POSITIVE_INFINITY} as const
@@ -25,8 +25,7 @@ const countedBy = (path: string, isJson = false) =>
 /** Input as far as known in the middle of a stream: Anthropic reports it at the start. */
 const inputBy = (path: string) => (path === '/v1/messages' ? COUNTED.input + COUNTED.cacheWrite : 10)
 
-describeOnEngine('fetch', () => {
-  const table = useTable()
+describeOnBoth('fetch', {}, table => {
   let server: ModelServer
   let scene: Scene
   let limiter: RateLimiter

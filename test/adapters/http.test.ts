@@ -4,7 +4,7 @@ import type {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
 import {NamespaceRepository} from '../../src/lib/repository/repository.js'
 import {FaultTransport} from '../helpers/fault-transport.js'
 import {Scene} from '../helpers/limiter.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 import {SERVERS, type TestHandler, type TestOptions, type TestServer} from './servers.js'
 
 /** Fastify adds a charset, which JSON does not define; it is harmless. */
@@ -12,9 +12,7 @@ const PROBLEM = expect.stringMatching(/^application\/problem\+json(; charset=utf
 
 const OUTAGE = {kind: 'unreachable', at: 1, times: Number.POSITIVE_INFINITY} as const
 
-describeOnEngine('adapters of HTTP servers', () => {
-  const table = useTable()
-
+describeOnBoth('adapters of HTTP servers', {}, table => {
   describe.each(Object.entries(SERVERS))('%s', (_, start) => {
     let scene: Scene
     let limiter: RateLimiter

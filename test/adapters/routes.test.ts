@@ -3,7 +3,7 @@ import {type LimitedFetchOptions, leaseOf, limitedFetch, type SettledCall} from 
 import {Unavailable} from '../../src/lib/dynamo/errors.js'
 import type {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
 import {Scene} from '../helpers/limiter.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 
 const CALL = {model: 'gpt-4', max_tokens: 10, messages: [{role: 'user', content: 'hello'}]}
 const JSON_CALL = JSON.stringify(CALL)
@@ -64,8 +64,7 @@ const ROUTES: readonly (readonly [string, string, () => unknown, Fate])[] = [
   ['DELETE', '/v1/responses/r1', () => undefined, 'free'],
 ]
 
-describeOnEngine('routes to a model', () => {
-  const table = useTable()
+describeOnBoth('routes to a model', {}, table => {
   let scene: Scene
   let limiter: RateLimiter
   let sent: string[]

@@ -10,7 +10,7 @@ import {Denied, Unavailable} from '../../src/lib/dynamo/errors.js'
 import type {Transport} from '../../src/lib/dynamo/transport.js'
 import {type Item, readNumber, readString, s} from '../../src/lib/schema/attribute-value.js'
 import {encodeAudit} from '../../src/lib/schema/audit-record.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 import {usageOf} from './fixtures/stored-usage.js'
 import {bucketImage, loggingAggregator, NOON_MS, streamRecord, tableOver} from './fixtures/stream.js'
 
@@ -62,8 +62,7 @@ class LoopbackS3 {
   }
 }
 
-describeOnEngine('an archive outage', () => {
-  const table = useTable()
+describeOnBoth('an archive outage', {}, table => {
   let nowMs = NOON_MS
   let s3: LoopbackS3
   let client: S3Client

@@ -5,15 +5,14 @@ import type {Transport} from '../../src/lib/dynamo/transport.js'
 import {NamespaceRepository} from '../../src/lib/repository/repository.js'
 import type {Item} from '../../src/lib/schema/attribute-value.js'
 import {Scene} from '../helpers/limiter.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 import {PythonPeer} from '../helpers/python-peer.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
 import {request} from '../limiter/visit.js'
 import {loggingAggregator, streamRecord, tableOver} from './fixtures/stream.js'
 
 const MINUTE_MS = 60_000
 
-describeOnEngine('expired temporary limits', () => {
-  const table = useTable()
+describeOnBoth('expired temporary limits', {}, table => {
   const resource = {level: 'resource', resource: 'gpt-4'} as const
   const entity = {level: 'entity', entity: 'user-1', resource: 'gpt-4'} as const
   let scene: Scene

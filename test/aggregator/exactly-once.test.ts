@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import {describe, expect, it} from 'vitest'
 import type {StreamRecord} from '../../src/lib/aggregator/stream-event.js'
 import type {Transport} from '../../src/lib/dynamo/transport.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 import {Delivery, portions} from './fixtures/delivery.js'
 import {play, usageIn, writes} from './fixtures/history.js'
 import {MemoryTable} from './fixtures/memory-table.js'
@@ -80,9 +80,7 @@ describe('usage of one batch', () => {
   })
 })
 
-describeOnEngine('usage is counted exactly once on an engine (L4)', () => {
-  const table = useTable()
-
+describeOnBoth('usage is counted exactly once on an engine (L4)', {}, table => {
   it('however the stream is delivered', async () => {
     await fc.assert(
       fc.asyncProperty(writes(20), portions, async (history, plan) => {

@@ -4,14 +4,13 @@ import type {ArchiveSink} from '../../src/lib/aggregator/audit-archive.js'
 import type {StreamRecord} from '../../src/lib/aggregator/stream-event.js'
 import type {Transport} from '../../src/lib/dynamo/transport.js'
 import {encodeAudit} from '../../src/lib/schema/audit-record.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 import {usageOf} from './fixtures/stored-usage.js'
 import {bucketImage, loggingAggregator, NOON_MS, streamRecord, tableOver} from './fixtures/stream.js'
 
 const BUCKETS = 60
 
-describeOnEngine('a run that runs out of time', () => {
-  const table = useTable()
+describeOnBoth('a run that runs out of time', {}, table => {
   const stored: string[] = []
   const sink: ArchiveSink = {put: async key => void stored.push(key)}
 

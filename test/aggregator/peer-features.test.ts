@@ -1,8 +1,8 @@
 import {beforeEach, expect, it} from 'vitest'
 import {type Item, n, s} from '../../src/lib/schema/attribute-value.js'
 import {Scene} from '../helpers/limiter.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 import {PythonPeer} from '../helpers/python-peer.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
 import {request} from '../limiter/visit.js'
 import {loggingAggregator, streamRecord, tableOver} from './fixtures/stream.js'
 
@@ -12,8 +12,7 @@ const STAMPS: ReadonlyArray<[what: string, stamp: Item, errors: number]> = [
   ['a session that a client must open', {b_rpm_ra: n(0), b_rpm_rsa: n(1), b_rpm_ws: n(1_699_999_900_000), vu: n(0)}, 0],
 ]
 
-describeOnEngine('the aggregator on buckets of zae-limiter 0.17', () => {
-  const table = useTable()
+describeOnBoth('the aggregator on buckets of zae-limiter 0.17', {}, table => {
   let scene: Scene
   let peer: PythonPeer
 

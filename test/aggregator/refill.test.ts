@@ -4,13 +4,12 @@ import type {Item} from '../../src/lib/schema/attribute-value.js'
 import {n} from '../../src/lib/schema/attribute-value.js'
 import {FaultTransport} from '../helpers/fault-transport.js'
 import {Scene} from '../helpers/limiter.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 import {PythonPeer} from '../helpers/python-peer.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
 import {request, splitInto} from '../limiter/visit.js'
 import {loggingAggregator, streamRecord, tableOver} from './fixtures/stream.js'
 
-describeOnEngine('refill by the aggregator', () => {
-  const table = useTable()
+describeOnBoth('refill by the aggregator', {}, table => {
   let scene: Scene
   let peer: PythonPeer
   const newAggregator = (transport = table.transport) =>

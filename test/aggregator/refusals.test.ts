@@ -5,7 +5,7 @@ import {keys, wireKey} from '../../src/lib/schema/keys.js'
 import {decodeUsage, type UsageRecord} from '../../src/lib/schema/usage-record.js'
 import {FaultTransport} from '../helpers/fault-transport.js'
 import {Scene} from '../helpers/limiter.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 import {request} from '../limiter/visit.js'
 import {usageItems} from './fixtures/stored-usage.js'
 import {loggingAggregator, streamRecord, tableOver} from './fixtures/stream.js'
@@ -14,8 +14,7 @@ import {StreamTap} from './fixtures/stream-tap.js'
 const FIRST_MS = Date.UTC(2023, 10, 14, 12)
 const WINDOWS = ['hourly', 'daily', 'monthly']
 
-describeOnEngine('refusals in usage records', () => {
-  const table = useTable()
+describeOnBoth('refusals in usage records', {}, table => {
   let scene: Scene
   let tap: StreamTap
   const newAggregator = (transport = table.transport) =>

@@ -6,7 +6,7 @@ import type {StreamRecord} from '../../src/lib/aggregator/stream-event.js'
 import {Denied, Unavailable} from '../../src/lib/dynamo/errors.js'
 import type {Transport} from '../../src/lib/dynamo/transport.js'
 import {encodeAudit} from '../../src/lib/schema/audit-record.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 import {play, usageIn, writes} from './fixtures/history.js'
 import {MemoryTable} from './fixtures/memory-table.js'
 import {usageItems, usageOf} from './fixtures/stored-usage.js'
@@ -30,8 +30,7 @@ function consuming(namespace: string, hours: readonly number[]): StreamRecord[] 
   })
 }
 
-describeOnEngine('replayed records', () => {
-  const table = useTable()
+describeOnBoth('replayed records', {}, table => {
   let spaces = 0
   const newSpace = () => `replay${spaces++}`
   const tokens = async (namespace: string) =>

@@ -3,7 +3,7 @@ import {beforeEach, describe, expect, it} from 'vitest'
 import {Throttled, ValidationFailed} from '../../src/lib/dynamo/errors.js'
 import type {OperationInput, Transport} from '../../src/lib/dynamo/transport.js'
 import {readString} from '../../src/lib/schema/attribute-value.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 import {MemoryTable} from './fixtures/memory-table.js'
 import {usageItems, usageOf} from './fixtures/stored-usage.js'
 import {type BucketImage, bucketImage, loggingAggregator, NOON_MS, streamRecord, tableOver} from './fixtures/stream.js'
@@ -15,8 +15,7 @@ const settings = {windows: ['hourly' as const]}
 const many = (count: number, length = 0): Record<string, number> =>
   Object.fromEntries(Array.from({length: count}, (_, at) => [`x${at}`.padEnd(length, 'y'), 1000]))
 
-describeOnEngine('usage that can never be counted', () => {
-  const table = useTable()
+describeOnBoth('usage that can never be counted', {}, table => {
   let namespace: string
 
   beforeEach(() => {

@@ -2,8 +2,8 @@ import {beforeEach, expect, it} from 'vitest'
 import type {StreamRecord} from '../../src/lib/aggregator/stream-event.js'
 import {FaultTransport} from '../helpers/fault-transport.js'
 import {Scene} from '../helpers/limiter.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 import type {PythonPeer} from '../helpers/python-peer.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
 import {request} from '../limiter/visit.js'
 import {usageOf} from './fixtures/stored-usage.js'
 import {loggingAggregator, tableOver} from './fixtures/stream.js'
@@ -11,8 +11,7 @@ import {StreamTap, tappedPeer} from './fixtures/stream-tap.js'
 
 const HOUR_MS = 3_600_000
 
-describeOnEngine('usage counting', () => {
-  const table = useTable()
+describeOnBoth('usage counting', {}, table => {
   let scene: Scene
   let tap: StreamTap
   let peer: PythonPeer

@@ -5,12 +5,11 @@ import type {OperationInput, Transport} from '../../src/lib/dynamo/transport.js'
 import {Usage} from '../../src/lib/repository/usage/usage.js'
 import {n, s} from '../../src/lib/schema/attribute-value.js'
 import {FaultTransport} from '../helpers/fault-transport.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 import {usageItems, usageOf} from './fixtures/stored-usage.js'
 import {bucketImage, loggingAggregator, NOON_MS, streamRecord, tableOver} from './fixtures/stream.js'
 
-describeOnEngine('usage records', () => {
-  const table = useTable()
+describeOnBoth('usage records', {}, table => {
   let namespace: string
   const clock = () => NOON_MS + 3_600_000
   const aggregator = (settings = {}) =>

@@ -3,7 +3,7 @@ import {afterAll, beforeAll, describe, inject} from 'vitest'
 import {CapacityMeter} from '../../src/lib/dynamo/capacity.js'
 import {resolveConnection} from '../../src/lib/dynamo/connection.js'
 import {createTable, loadTableDefinition, type TableOptions} from '../../src/lib/dynamo/table-definition.js'
-import type {Transport} from '../../src/lib/dynamo/transport.js'
+import type {ClosableTransport, Transport} from '../../src/lib/dynamo/transport.js'
 import {createTransport} from '../../src/lib/dynamo/transports/create.js'
 
 /** Like `describe`, for tests that talk to the engine of this run; skipped where none can run. */
@@ -27,11 +27,9 @@ export interface TestTable {
   readonly capacity: CapacityMeter
 }
 
-/** A table of its own for the tests of one `describe`, made from the stack template; without a stream unless asked for. */
-export function useTable(options: Omit<TableOptions, 'tableName'> = {}): TestTable {
-  const name = `test-${randomUUID()}`
-  const capacity = new CapacityMeter()
-  const transport = createTransport({
+/** A transport to the engine of this run. */
+export function connectToEngine(capacity: CapacityMeter): ClosableTransport {
+  return createTransport({
     connection: resolveConnection({endpointUrl: inject('engineEndpoint')}, {}),
     clock: Date.now,
     // Whoever has hundreds of requests for a busy engine waits for a connection first.
@@ -40,6 +38,13 @@ export function useTable(options: Omit<TableOptions, 'tableName'> = {}): TestTab
     meterCapacity: true,
     onResponse: info => capacity.observe(info),
   })
+}
+
+/** A table of its own for the tests of one `describe`, made from the stack template; without a stream unless asked for. */
+export function useTable(options: Omit<TableOptions, 'tableName'> = {}): TestTable {
+  const name = `test-${randomUUID()}`
+  const capacity = new CapacityMeter()
+  const transport = connectToEngine(capacity)
   beforeAll(async () => {
     await createTable(transport, await loadTableDefinition({stream: false, ...options, tableName: name}))
   })

@@ -4,7 +4,7 @@ import {DEFAULT_ATTEMPTS} from '../../src/lib/dynamo/retry.js'
 import {splitBucket} from '../../src/lib/repository/buckets/split.js'
 import {FaultTransport} from '../helpers/fault-transport.js'
 import {Scene} from '../helpers/limiter.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 
 const request = (consume: Record<string, number>, signal?: AbortSignal) => ({
   entity: 'user-1',
@@ -13,8 +13,7 @@ const request = (consume: Record<string, number>, signal?: AbortSignal) => ({
   ...(signal ? {signal} : {}),
 })
 
-describeOnEngine('callers that abort', () => {
-  const table = useTable()
+describeOnBoth('callers that abort', {}, table => {
   let scene: Scene
   let faults: FaultTransport
   beforeEach(async () => {

@@ -2,12 +2,11 @@ import {beforeEach, describe, expect, it, vi} from 'vitest'
 import {BucketQueue} from '../../src/lib/limiter/queue/bucket-queue.js'
 import {RateLimitExceeded} from '../../src/lib/limiter/refusal/errors.js'
 import {Scene} from '../helpers/limiter.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 
 const request = (consume: Record<string, number>, entity = 'user-1') => ({entity, resource: 'gpt-4', consume})
 
-describeOnEngine('acquire', () => {
-  const table = useTable()
+describeOnBoth('acquire', {}, table => {
   let scene: Scene
   beforeEach(async () => {
     scene = new Scene(table)

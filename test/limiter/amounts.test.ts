@@ -2,12 +2,11 @@ import {beforeEach, describe, expect, it} from 'vitest'
 import {isTroublesomeForPython} from '../../src/lib/core/names.js'
 import {n} from '../../src/lib/schema/attribute-value.js'
 import {Scene} from '../helpers/limiter.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 import {PythonPeer} from '../helpers/python-peer.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
 import {failure, isAdmitted, refusal, request} from './visit.js'
 
-describeOnEngine('amounts and names', () => {
-  const table = useTable()
+describeOnBoth('amounts and names', {}, table => {
   let scene: Scene
   let python: PythonPeer
   beforeEach(async () => {

@@ -5,14 +5,13 @@ import {tidyBoosts} from '../../src/lib/repository/limits/limit-sync.js'
 import {NamespaceRepository} from '../../src/lib/repository/repository.js'
 import {keys, wireKey} from '../../src/lib/schema/keys.js'
 import {Scene} from '../helpers/limiter.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 import {admittedUntilRefused, refusal, request, splitInto} from './visit.js'
 
 const MINUTE_MS = 60_000
 const UNTIL = new Date('2026-11-16T15:00Z')
 
-describeOnEngine('a temporary limit', () => {
-  const table = useTable()
+describeOnBoth('a temporary limit', {}, table => {
   const resource = {level: 'resource', resource: 'gpt-4'} as const
   let scene: Scene
   let repository: NamespaceRepository

@@ -5,7 +5,7 @@ import {keys, wireKey} from '../../src/lib/schema/keys.js'
 import {readRefusals} from '../../src/lib/schema/refusal-counts.js'
 import {FaultTransport} from '../helpers/fault-transport.js'
 import {Scene} from '../helpers/limiter.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 import {seededRandom} from './fixtures/seeded-random.js'
 import {failure, isAdmitted, request} from './visit.js'
 
@@ -14,8 +14,7 @@ const BUCKETS = 50
 const ASKED = 12
 const ALLOWED = 5
 
-describeOnEngine('the size of the caches', () => {
-  const table = useTable()
+describeOnBoth('the size of the caches', {}, table => {
   let scene: Scene
 
   beforeEach(async () => {

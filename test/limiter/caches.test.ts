@@ -6,14 +6,13 @@ import {Repository} from '../../src/lib/repository/repository.js'
 import {keys, wireKey} from '../../src/lib/schema/keys.js'
 import {readRefusals} from '../../src/lib/schema/refusal-counts.js'
 import {Scene} from '../helpers/limiter.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 import {failure, isAdmitted, request} from './visit.js'
 
 const RESOURCE = 'gpt-4'
 const ofResource = {level: 'resource', resource: RESOURCE} as const
 
-describeOnEngine('the caches of a limiter', () => {
-  const table = useTable()
+describeOnBoth('the caches of a limiter', {}, table => {
   let scene: Scene
 
   beforeEach(async () => {
@@ -177,8 +176,7 @@ describeOnEngine('the caches of a limiter', () => {
   })
 })
 
-describeOnEngine('a ping', () => {
-  const table = useTable()
+describeOnBoth('a ping', {}, table => {
   let scene: Scene
 
   beforeEach(() => {

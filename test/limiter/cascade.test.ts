@@ -1,13 +1,12 @@
 import {beforeEach, describe, expect, it} from 'vitest'
 import {Scene} from '../helpers/limiter.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 import {PythonPeer} from '../helpers/python-peer.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
 import {refusal, request} from './visit.js'
 
 const PERIOD_MS = 60_000
 
-describeOnEngine('cascade', () => {
-  const table = useTable()
+describeOnBoth('cascade', {}, table => {
   let scene: Scene
   beforeEach(async () => {
     scene = new Scene(table)

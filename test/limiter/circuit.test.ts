@@ -7,13 +7,12 @@ import type {RateLimiterOptions} from '../../src/lib/limiter/request/options.js'
 import {encodeConfig} from '../../src/lib/schema/config-record.js'
 import {type FaultKind, FaultTransport} from '../helpers/fault-transport.js'
 import {Scene} from '../helpers/limiter.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 import {failure, request} from './visit.js'
 
 const LASTING = Number.POSITIVE_INFINITY
 
-describeOnEngine('the circuit breaker', () => {
-  const table = useTable()
+describeOnBoth('the circuit breaker', {}, table => {
   let scene: Scene
   let faults: FaultTransport
   let events: DecisionEvent[]

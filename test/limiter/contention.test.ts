@@ -3,7 +3,7 @@ import {ConditionFailed} from '../../src/lib/dynamo/errors.js'
 import {keys, wireKey} from '../../src/lib/schema/keys.js'
 import {readRefusals} from '../../src/lib/schema/refusal-counts.js'
 import {Scene} from '../helpers/limiter.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 import {refusal, request} from './visit.js'
 
 /** Every kind of limit beside a rate that is full between requests. */
@@ -17,9 +17,7 @@ const FULL: readonly (readonly string[])[] = [
   ['rpm=100k/min', 'tpm=1M/min', 'rpd=1M/day@UTC'],
 ]
 
-describeOnEngine('processes that share a contended bucket', () => {
-  const table = useTable()
-
+describeOnBoth('processes that share a contended bucket', {}, table => {
   const amountsOf = (limits: readonly string[]): Record<string, number> =>
     Object.fromEntries(limits.map(limit => [limit.split('=')[0], 1]))
 

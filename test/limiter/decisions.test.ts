@@ -9,11 +9,10 @@ import {RateLimitExceeded, RequestTooLarge} from '../../src/lib/limiter/refusal/
 import {balanceHeaders, quotaHeaders} from '../../src/lib/limiter/refusal/headers.js'
 import {NamespaceRepository} from '../../src/lib/repository/repository.js'
 import {Scene} from '../helpers/limiter.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 import {failure, refusal, request, splitInto} from './visit.js'
 
-describeOnEngine('decisions', () => {
-  const table = useTable()
+describeOnBoth('decisions', {}, table => {
   let scene: Scene
   beforeEach(async () => {
     scene = new Scene(table)
@@ -258,8 +257,7 @@ describe('header fields', () => {
   })
 })
 
-describeOnEngine('withLease', () => {
-  const table = useTable()
+describeOnBoth('withLease', {}, table => {
   let scene: Scene
   beforeEach(async () => {
     scene = new Scene(table)

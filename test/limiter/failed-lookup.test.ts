@@ -9,7 +9,8 @@ import {keys, wireKey} from '../../src/lib/schema/keys.js'
 import {readRefusals} from '../../src/lib/schema/refusal-counts.js'
 import {FaultTransport} from '../helpers/fault-transport.js'
 import {Scene} from '../helpers/limiter.js'
-import {describeOnEngine, PATIENT_MS, useTable} from '../helpers/table.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
+import {PATIENT_MS} from '../helpers/table.js'
 import {failure} from './visit.js'
 
 const RESOURCE = 'gpt-4'
@@ -22,8 +23,7 @@ async function untilAborted(operation: Operation, signal: AbortSignal | undefine
   })
 }
 
-describeOnEngine('a namespace lookup that fails later', () => {
-  const table = useTable()
+describeOnBoth('a namespace lookup that fails later', {}, table => {
   let scene: Scene
   let faults: FaultTransport
   let namespace: string

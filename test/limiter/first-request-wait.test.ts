@@ -1,12 +1,11 @@
 import {beforeEach, expect, it} from 'vitest'
 import {RateLimitExceeded} from '../../src/lib/limiter/refusal/errors.js'
 import {Scene} from '../helpers/limiter.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 import {failure, request} from './visit.js'
 
 /** The bucket is not known yet: the wait must not use a predicted balance or instant. */
-describeOnEngine('L2 retry-after after a first request', () => {
-  const table = useTable()
+describeOnBoth('L2 retry-after after a first request', {}, table => {
   let scene: Scene
 
   beforeEach(async () => {

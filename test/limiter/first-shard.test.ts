@@ -7,7 +7,7 @@ import {NamespaceRepository} from '../../src/lib/repository/repository.js'
 import {n} from '../../src/lib/schema/attribute-value.js'
 import {keys, wireKey} from '../../src/lib/schema/keys.js'
 import {Scene} from '../helpers/limiter.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 
 const SECOND_MS = 1000
 const HOUR_MS = 3_600_000
@@ -23,8 +23,7 @@ const soft = makeLimit({name: 'soft', capacity: 2, refillAmount: 2, refillPeriod
 const rate = makeLimit({name: 'q', capacity: 22, refillAmount: 22, refillPeriodSeconds: 60})
 
 /** Without shard 0, the next process would create a whole bucket beside the remaining shards. */
-describeOnEngine('S1 shard 0 outlives the other shards of its bucket', {timeout: 60_000}, () => {
-  const table = useTable()
+describeOnBoth('S1 shard 0 outlives the other shards of its bucket', {timeout: 60_000}, table => {
   let scene: Scene
 
   beforeEach(() => {

@@ -1,11 +1,9 @@
 import {expect, it} from 'vitest'
 import {RateLimitExceeded} from '../../src/lib/limiter/refusal/errors.js'
 import {Scene} from '../helpers/limiter.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 
-describeOnEngine('a burst after a pause', () => {
-  const table = useTable()
-
+describeOnBoth('a burst after a pause', {}, table => {
   /** Tokens admitted at one instant, one at a time by limiters in turn, after a pause at full balance. */
   async function burst(limiters: number): Promise<number> {
     const scene = new Scene(table)

@@ -5,7 +5,7 @@ import {RateLimitExceeded} from '../../src/lib/limiter/refusal/errors.js'
 import {readShards, splitBucket} from '../../src/lib/repository/buckets/split.js'
 import {NamespaceRepository} from '../../src/lib/repository/repository.js'
 import {Scene} from '../helpers/limiter.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 
 const DAY_MS = 86_400_000
 const MIDNIGHT = Date.parse('2026-03-10T00:00:00Z')
@@ -27,8 +27,7 @@ const rpm = (more: Partial<Limit> = {}): Limit =>
 
 const USER = {entity: 'user-1', resource: 'gpt-4'}
 
-describeOnEngine('limits other than plain rates', {timeout: 120_000}, () => {
-  const table = useTable()
+describeOnBoth('limits other than plain rates', {timeout: 120_000}, table => {
   let scene: Scene
 
   beforeEach(() => {

@@ -3,7 +3,7 @@ import {pipeline} from 'node:stream/promises'
 import {beforeEach, describe, expect, it} from 'vitest'
 import type {Lease} from '../../src/lib/limiter/lease.js'
 import {Scene} from '../helpers/limiter.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 import {failure, request} from './visit.js'
 
 const CHUNKS = ['one', 'two', 'three']
@@ -35,8 +35,7 @@ const KINDS: Record<string, (lease: Lease, fails?: boolean) => AsyncIterable<unk
   'a Node stream': (lease, fails) => Readable.from(chunks(lease, fails)),
 }
 
-describeOnEngine('withLease of a stream', () => {
-  const table = useTable()
+describeOnBoth('withLease of a stream', {}, table => {
   let scene: Scene
   let lease: Lease
   beforeEach(async () => {

@@ -4,14 +4,13 @@ import type {Operation} from '../../src/lib/dynamo/transport.js'
 import {EntityCache} from '../../src/lib/limiter/queue/queue-services.js'
 import {n} from '../../src/lib/schema/attribute-value.js'
 import {Scene} from '../helpers/limiter.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 import {PythonPeer} from '../helpers/python-peer.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
 import {admittedUntilRefused, isAdmitted, refusal, request, splitInto} from './visit.js'
 
 const PERIOD_MS = 60_000
 
-describeOnEngine('lifecycle of a bucket', () => {
-  const table = useTable()
+describeOnBoth('lifecycle of a bucket', {}, table => {
   let scene: Scene
   let python: PythonPeer
   beforeEach(async () => {

@@ -2,14 +2,13 @@ import {beforeEach, describe, expect, it} from 'vitest'
 import {n} from '../../src/lib/schema/attribute-value.js'
 import type {ConfigScope} from '../../src/lib/schema/config-record.js'
 import {Scene} from '../helpers/limiter.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 import {PythonPeer} from '../helpers/python-peer.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
 import {admittedUntilRefused, failure, isAdmitted, refusal, request, splitInto} from './visit.js'
 
 const PERIOD_MS = 60_000
 
-describeOnEngine('limits of live buckets', () => {
-  const table = useTable()
+describeOnBoth('limits of live buckets', {}, table => {
   let scene: Scene
   let python: PythonPeer
   beforeEach(() => {

@@ -5,15 +5,14 @@ import {n, s} from '../../src/lib/schema/attribute-value.js'
 import {keys, wireKey} from '../../src/lib/schema/keys.js'
 import {FaultTransport} from '../helpers/fault-transport.js'
 import {Scene} from '../helpers/limiter.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 import {failure, isAdmitted, request} from './visit.js'
 
 const CHILD = 'BUCKET#user-1#gpt-4#0'
 const PARENT = 'BUCKET#team-1#gpt-4#0'
 const LASTING = 8
 
-describeOnEngine('failures within an operation', () => {
-  const table = useTable()
+describeOnBoth('failures within an operation', {}, table => {
   let scene: Scene
   let faults: FaultTransport
   beforeEach(async () => {

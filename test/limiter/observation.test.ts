@@ -4,11 +4,10 @@ import type {DecisionEvent} from '../../src/lib/limiter/request/decision-event.j
 import type {RateLimiterOptions} from '../../src/lib/limiter/request/options.js'
 import {encodeConfig} from '../../src/lib/schema/config-record.js'
 import {Scene} from '../helpers/limiter.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 import {failure, refusal, request, warningsOf} from './visit.js'
 
-describeOnEngine('onDecision', () => {
-  const table = useTable()
+describeOnBoth('onDecision', {}, table => {
   let scene: Scene
   let events: DecisionEvent[]
   const onDecision = (event: DecisionEvent) => void events.push(event)

@@ -5,7 +5,7 @@ import {splitBucket} from '../../src/lib/repository/buckets/split.js'
 import type {ProviderFeedback} from '../../src/lib/repository/operations/provider-feedback.js'
 import {NamespaceRepository} from '../../src/lib/repository/repository.js'
 import {Scene} from '../helpers/limiter.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 import {failure, isAdmitted, refusal} from './visit.js'
 
 const WHO = {entity: 'provider:anthropic:org-1', resource: 'sonnet'}
@@ -13,8 +13,7 @@ const SCOPE = {level: 'entity', ...WHO} as const
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
 
-describeOnEngine('provider feedback beside other writes', () => {
-  const table = useTable()
+describeOnBoth('provider feedback beside other writes', {}, table => {
   let scene: Scene
   beforeEach(() => {
     scene = new Scene(table)

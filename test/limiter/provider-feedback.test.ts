@@ -4,14 +4,13 @@ import {splitBucket} from '../../src/lib/repository/buckets/split.js'
 import type {ProviderFeedback} from '../../src/lib/repository/operations/provider-feedback.js'
 import {FaultTransport} from '../helpers/fault-transport.js'
 import {Scene} from '../helpers/limiter.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 import {failure, refusal} from './visit.js'
 
 const WHO = {entity: 'provider:anthropic:org-1', resource: 'sonnet'}
 const MINUTE_MS = 60_000
 
-describeOnEngine('provider feedback', () => {
-  const table = useTable()
+describeOnBoth('provider feedback', {}, table => {
   let scene: Scene
   beforeEach(async () => {
     scene = new Scene(table)

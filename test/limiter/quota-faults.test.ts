@@ -7,7 +7,7 @@ import {loggingAggregator, tableOver} from '../aggregator/fixtures/stream.js'
 import {StreamTap} from '../aggregator/fixtures/stream-tap.js'
 import {FaultTransport} from '../helpers/fault-transport.js'
 import {Scene} from '../helpers/limiter.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 
 const DAY_MS = 86_400_000
 const HOUR_MS = 3_600_000
@@ -27,8 +27,7 @@ const inSlot = (slot: number) => (count: number) => {
   return bytes
 }
 
-describeOnEngine('quota allowances', {timeout: 60_000}, () => {
-  const table = useTable()
+describeOnBoth('quota allowances', {timeout: 60_000}, table => {
   let scene: Scene
 
   beforeEach(() => {

@@ -8,8 +8,8 @@ import {Repository} from '../../src/lib/repository/repository.js'
 import {n, s} from '../../src/lib/schema/attribute-value.js'
 import {keys, wireKey} from '../../src/lib/schema/keys.js'
 import {Scene} from '../helpers/limiter.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 import {PythonPeer} from '../helpers/python-peer.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
 
 const SECOND_MS = 1000
 const HOUR_MS = 3_600_000
@@ -23,8 +23,7 @@ const daily = makeLimit({...quota, reset: {crons: ['0 0 * * *']}, timeZone: 'UTC
 const soft = makeLimit({name: 'soft', capacity: 2, refillAmount: 2, refillPeriodSeconds: 3600, soft: true})
 
 /** Quota faults found by the simulator; the seeds are of its profile `quotas` at that time. */
-describeOnEngine('quotas, soft limits and switches', {timeout: 60_000}, () => {
-  const table = useTable()
+describeOnBoth('quotas, soft limits and switches', {timeout: 60_000}, table => {
   let scene: Scene
 
   beforeEach(() => {

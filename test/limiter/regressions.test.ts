@@ -3,13 +3,12 @@ import {TransactionCancelled, TransactionConflict, ValidationFailed} from '../..
 import type {Operation, OperationInput} from '../../src/lib/dynamo/transport.js'
 import {n} from '../../src/lib/schema/attribute-value.js'
 import {Scene} from '../helpers/limiter.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 import {PythonPeer} from '../helpers/python-peer.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
 import {admittedUntilRefused, failure, refusal, request, splitInto} from './visit.js'
 
 /** Fixed faults of the reference system, named by its commits and issues. */
-describeOnEngine('A.6 fixed faults of the reference system', () => {
-  const table = useTable()
+describeOnBoth('A.6 fixed faults of the reference system', {}, table => {
   let scene: Scene
   let python: PythonPeer
   beforeEach(async () => {

@@ -3,14 +3,13 @@ import {splitBucket} from '../../src/lib/repository/buckets/split.js'
 import {readRequestCount} from '../../src/lib/schema/bucket-record.js'
 import {keys} from '../../src/lib/schema/keys.js'
 import {Scene} from '../helpers/limiter.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 
 const RESOURCE = 'gpt-4'
 const of = (entity: string, rpm: number) => ({entity, resource: RESOURCE, consume: {rpm}})
 
 /** Every admitting write counts its requests, which the tokens alone do not show. */
-describeOnEngine('the number of admitted requests', () => {
-  const table = useTable()
+describeOnBoth('the number of admitted requests', {}, table => {
   let scene: Scene
 
   beforeEach(async () => {

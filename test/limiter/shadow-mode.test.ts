@@ -11,13 +11,12 @@ import {NamespaceRepository} from '../../src/lib/repository/repository.js'
 import {keys, wireKey} from '../../src/lib/schema/keys.js'
 import {readRefusals} from '../../src/lib/schema/refusal-counts.js'
 import {Scene} from '../helpers/limiter.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 import {request} from './visit.js'
 
 const shadow = (consume: Record<string, number>) => ({...request(consume), enforce: false})
 
-describeOnEngine('shadow mode', () => {
-  const table = useTable()
+describeOnBoth('shadow mode', {}, table => {
   let scene: Scene
   let events: DecisionEvent[]
   const onDecision = (event: DecisionEvent) => void events.push(event)

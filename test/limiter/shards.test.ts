@@ -3,12 +3,11 @@ import {readBucketChange} from '../../src/lib/aggregator/bucket-change.js'
 import {n} from '../../src/lib/schema/attribute-value.js'
 import {StreamTap} from '../aggregator/fixtures/stream-tap.js'
 import {Scene} from '../helpers/limiter.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 import {PythonPeer} from '../helpers/python-peer.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
 import {admittedUntilRefused, failure, refusal, request, splitInto} from './visit.js'
 
-describeOnEngine('shards', () => {
-  const table = useTable()
+describeOnBoth('shards', {}, table => {
   let scene: Scene
   let python: PythonPeer
   beforeEach(() => {

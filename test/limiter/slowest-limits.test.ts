@@ -5,15 +5,13 @@ import {explain} from '../../src/lib/insight/why/explain.js'
 import {NamespaceRepository} from '../../src/lib/repository/repository.js'
 import {keys, wireKey} from '../../src/lib/schema/keys.js'
 import {Scene} from '../helpers/limiter.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 import {refusal, request, splitInto} from './visit.js'
 
 const YEAR_MS = 365 * 86_400_000
 const gpt4 = {level: 'resource', resource: 'gpt-4'} as const
 
-describeOnEngine('L5 the slowest possible limits', () => {
-  const table = useTable()
-
+describeOnBoth('L5 the slowest possible limits', {}, table => {
   const sceneWith = async (limit: string) => {
     const scene = new Scene(table)
     await scene.configure(gpt4, limit)

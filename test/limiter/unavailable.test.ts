@@ -8,14 +8,14 @@ import type {TableSeams} from '../../src/lib/repository/table/open-table.js'
 import {encodeConfig, type OnUnavailable} from '../../src/lib/schema/config-record.js'
 import {FaultTransport} from '../helpers/fault-transport.js'
 import {Scene} from '../helpers/limiter.js'
-import {describeOnEngine, PATIENT_MS, useTable} from '../helpers/table.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
+import {PATIENT_MS} from '../helpers/table.js'
 
 const request = {entity: 'user-1', resource: 'gpt-4', consume: {rpm: 1, tpm: 500}}
 
 const OUTAGE = {kind: 'unreachable', at: 1, times: Number.POSITIVE_INFINITY} as const
 
-describeOnEngine('an unavailable table', () => {
-  const table = useTable()
+describeOnBoth('an unavailable table', {}, table => {
   let scene: Scene
   let faults: FaultTransport
   beforeEach(async () => {

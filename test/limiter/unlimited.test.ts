@@ -1,15 +1,14 @@
 import {beforeEach, describe, expect, it} from 'vitest'
 import {warnUnlimited} from '../../src/lib/limiter/refusal/errors.js'
 import {Scene} from '../helpers/limiter.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 import {syncLimits} from '../repository/limits/sync-limits.js'
 import {failure, isAdmitted, request, splitInto} from './visit.js'
 
 const resource = {level: 'resource', resource: 'gpt-4'} as const
 const own = {level: 'entity', entity: 'user-1', resource: 'gpt-4'} as const
 
-describeOnEngine('a requested limit that is not configured', () => {
-  const table = useTable()
+describeOnBoth('a requested limit that is not configured', {}, table => {
   let scene: Scene
   beforeEach(async () => {
     scene = new Scene(table)

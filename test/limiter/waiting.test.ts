@@ -3,7 +3,7 @@ import {beforeEach, describe, expect, it} from 'vitest'
 import {onAbort} from '../../src/lib/dynamo/abort.js'
 import type {AcquireRequest} from '../../src/lib/limiter/request/options.js'
 import {Scene} from '../helpers/limiter.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 import {failure, request, warningsOf} from './visit.js'
 
 describe('one signal shared by many', () => {
@@ -27,8 +27,7 @@ describe('one signal shared by many', () => {
   })
 })
 
-describeOnEngine('waiting for admission', () => {
-  const table = useTable()
+describeOnBoth('waiting for admission', {}, table => {
   let scene: Scene
   let waits: number[]
   beforeEach(async () => {

@@ -18,7 +18,7 @@ import {
   freshWritePressure,
 } from '../../src/lib/schema/bucket-record.js'
 import {keys, wireKey} from '../../src/lib/schema/keys.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 import {newTenant, put, putBucket, type TestTenant} from '../repository/namespace-table.js'
 
 const FILTERS = [
@@ -104,8 +104,7 @@ async function fill(tenant: TestTenant): Promise<void> {
   tenant.nowMs += 2000
 }
 
-describeOnEngine('zael watch --once --all', () => {
-  const table = useTable()
+describeOnBoth('zael watch --once --all', {}, table => {
   let tenant: TestTenant
   let written = ''
 

@@ -9,7 +9,7 @@ import {planManifest} from '../../src/lib/manifest/plan.js'
 import {scopeName} from '../../src/lib/manifest/scopes.js'
 import {NamespaceRepository} from '../../src/lib/repository/repository.js'
 import {keys} from '../../src/lib/schema/keys.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 import {put, stored} from '../repository/namespace-table.js'
 import {apply, lineOf, manifestOf, newNamespace, planLines, type TestNamespace} from './support.js'
 
@@ -40,9 +40,7 @@ function stopFailures({tenant}: TestNamespace): void {
 const conflict = (operation: string) =>
   new TransactionCancelled(operation, [{code: 'TransactionConflict', message: undefined, oldItem: undefined}])
 
-describeOnEngine('applying a manifest', () => {
-  const table = useTable()
-
+describeOnBoth('applying a manifest', {}, table => {
   /** Another client, whose requests no fault hits. */
   const newNamespaceOf = ({transport: _, ...tenant}: TestNamespace['tenant']) =>
     new NamespaceRepository({...tenant, transport: table.transport}, 'other')

@@ -5,7 +5,7 @@ import {parseLimit} from '../../src/lib/core/limits/limit-text.js'
 import {diffManifest, type PlannedBoost, planManifest} from '../../src/lib/manifest/plan.js'
 import {tidyBoosts} from '../../src/lib/repository/limits/limit-sync.js'
 import {NO_EFFECT} from '../helpers/lines.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 import {putBucket} from '../repository/namespace-table.js'
 import {apply, exportForm, exportManifest, lineOf, manifestOf, newNamespace} from './support.js'
 
@@ -20,9 +20,7 @@ const boostText = ({limit, isEnded}: PlannedBoost) => `${isEnded ? 'ends ' : ''}
 const resource = {level: 'resource', resource: 'gpt-4'} as const
 const entity = {level: 'entity', entity: 'user', resource: 'gpt-4'} as const
 
-describeOnEngine('a manifest and temporary limits', () => {
-  const table = useTable()
-
+describeOnBoth('a manifest and temporary limits', {}, table => {
   async function boosted() {
     const {repository, tenant} = newNamespace(table)
     tenant.nowMs = Date.parse('2026-11-16T14:36:12Z')

@@ -2,7 +2,7 @@ import {expect, it} from 'vitest'
 import {TransactionCancelled} from '../../src/lib/dynamo/errors.js'
 import type {OperationInput, Transport} from '../../src/lib/dynamo/transport.js'
 import {NamespaceRepository} from '../../src/lib/repository/repository.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 import {newTenant} from '../repository/namespace-table.js'
 import {apply, planLines} from './support.js'
 
@@ -41,9 +41,7 @@ class ContendedTransport implements Transport {
   }
 }
 
-describeOnEngine('entities that share a registry item and a parent', () => {
-  const table = useTable()
-
+describeOnBoth('entities that share a registry item and a parent', {}, table => {
   it('are all applied and deleted although transactions on the same item conflict', async () => {
     const transport = new ContendedTransport(table.transport)
     // Few attempts, so that some changes fail and are retried one at a time.

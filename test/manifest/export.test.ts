@@ -6,13 +6,11 @@ import {planManifest} from '../../src/lib/manifest/plan.js'
 import type {Item} from '../../src/lib/schema/attribute-value.js'
 import {configKey} from '../../src/lib/schema/config-record.js'
 import {keys} from '../../src/lib/schema/keys.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 import {put, stored} from '../repository/namespace-table.js'
 import {exportForm, exportManifest, newNamespace} from './support.js'
 
-describeOnEngine('an export', () => {
-  const table = useTable()
-
+describeOnBoth('an export', {}, table => {
   it('is a manifest of the namespace, and applying it there changes nothing', async () => {
     const {tenant, repository} = newNamespace(table)
     await repository.setLimits({level: 'system'}, parseLimits(['tpm=1M/day', 'rpm=100/min']), {onUnavailable: 'allow'})

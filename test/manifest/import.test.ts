@@ -3,13 +3,12 @@ import {parseLimits} from '../../src/lib/core/limits/limit-text.js'
 import {parseEntityFile} from '../../src/lib/manifest/entity-file.js'
 import {planImport, runImport} from '../../src/lib/manifest/import.js'
 import {NamespaceRepository} from '../../src/lib/repository/repository.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 import {newTenant} from '../repository/namespace-table.js'
 
 const list = (...lines: string[]) => parseEntityFile(lines.join('\n'), 'csv', {file: 'list.csv'})
 
-describeOnEngine('an import of entities', () => {
-  const table = useTable()
+describeOnBoth('an import of entities', {}, table => {
   const setUp = () => {
     const tenant = newTenant(table)
     return {tenant, own: new NamespaceRepository(tenant, 'ops')}

@@ -4,7 +4,7 @@ import {planManifest} from '../../src/lib/manifest/plan.js'
 import {managedBy} from '../../src/lib/manifest/scopes.js'
 import {encodeConfig} from '../../src/lib/schema/config-record.js'
 import {isSameManaged} from '../../src/lib/schema/provisioner-record.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 import {manyManaged, storedParts} from '../repository/limits/support.js'
 import {putAll} from '../repository/namespace-items.js'
 import {apply, manifestOf, newNamespace, type TestNamespace} from './support.js'
@@ -29,9 +29,7 @@ async function setAll({tenant}: TestNamespace, {entities}: Manifest): Promise<vo
   await putAll(tenant, items)
 }
 
-describeOnEngine('a manifest whose entities exceed one record', {timeout: 120_000}, () => {
-  const table = useTable()
-
+describeOnBoth('a manifest whose entities exceed one record', {timeout: 120_000}, table => {
   it('is adopted, changed and made smaller, and always knows its managed entities', async () => {
     const namespace = newNamespace(table)
     const {tenant, repository} = namespace

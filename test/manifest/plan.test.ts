@@ -3,7 +3,7 @@ import {parseLimits} from '../../src/lib/core/limits/limit-text.js'
 import {isRead} from '../../src/lib/dynamo/transport.js'
 import {adoptedScopes, diffManifest, planManifest} from '../../src/lib/manifest/plan.js'
 import {NamespaceRepository} from '../../src/lib/repository/repository.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 import {apply, lineOf, manifestOf, newNamespace, planLines} from './support.js'
 
 const TEXT = `
@@ -15,9 +15,7 @@ entities:
   user: {name: A user, parent: org, cascade: true, metadata: {tier: gold}, resources: {gpt-4: {limits: {rpm: 5/min}}}}
 `
 
-describeOnEngine('a plan', () => {
-  const table = useTable()
-
+describeOnBoth('a plan', {}, table => {
   it('lists old and new values of created, updated and deleted limits, in the order of application', async () => {
     const {repository} = newNamespace(table)
     expect(await planLines(repository, TEXT)).toEqual([
@@ -161,9 +159,7 @@ entities:
   })
 })
 
-describeOnEngine('drift', () => {
-  const table = useTable()
-
+describeOnBoth('drift', {}, table => {
   it('lists everything missing, changed or extra, and nothing else', async () => {
     const {repository} = newNamespace(table)
     await apply(repository, TEXT)

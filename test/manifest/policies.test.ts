@@ -4,15 +4,13 @@ import {fingerprint} from '../../src/lib/manifest/fingerprint.js'
 import {planManifest} from '../../src/lib/manifest/plan.js'
 import {bool, n, s} from '../../src/lib/schema/attribute-value.js'
 import {keys} from '../../src/lib/schema/keys.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 import {putBucket, stored} from '../repository/namespace-table.js'
 import {apply, exportForm, manifestOf, newNamespace} from './support.js'
 
 const RESOURCE = {level: 'resource', resource: 'gpt-4'} as const
 
-describeOnEngine('switches and cascade policies in a manifest', () => {
-  const table = useTable()
-
+describeOnBoth('switches and cascade policies in a manifest', {}, table => {
   it('are planned, applied and exported, with and without limits, at every level but the system', async () => {
     const {repository} = newNamespace(table)
     const text = `

@@ -7,7 +7,7 @@ import {diffManifest, planManifest} from '../../src/lib/manifest/plan.js'
 import {Repository} from '../../src/lib/repository/repository.js'
 import type {Item} from '../../src/lib/schema/attribute-value.js'
 import {keys} from '../../src/lib/schema/keys.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 import {putBucket, stored, type TestTenant, totalOf} from '../repository/namespace-table.js'
 import {apply, manifestOf, newNamespace, planLines} from './support.js'
 
@@ -26,9 +26,7 @@ async function itemsOf(tenant: TestTenant): Promise<Item[]> {
   return Items.filter(({PK}) => PK && 'S' in PK && PK.S.startsWith(`${tenant.namespace}/`))
 }
 
-describeOnEngine('declarative limits', () => {
-  const table = useTable()
-
+describeOnBoth('declarative limits', {}, table => {
   it('M-1: need only the table for plan, apply and drift', async () => {
     const {repository} = newNamespace(table)
     expect((await planManifest(repository, manifestOf(TEXT))).counts.create).toBe(5)

@@ -1,10 +1,8 @@
 import {randomUUID} from 'node:crypto'
-import {afterAll, beforeAll, inject} from 'vitest'
+import {afterAll, beforeAll} from 'vitest'
 import {CapacityMeter} from '../../src/lib/dynamo/capacity.js'
-import {resolveConnection} from '../../src/lib/dynamo/connection.js'
 import {scanPages} from '../../src/lib/dynamo/paging.js'
 import type {Transport} from '../../src/lib/dynamo/transport.js'
-import {createTransport} from '../../src/lib/dynamo/transports/create.js'
 import {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
 import {type CleanUpResult, cleanUp} from '../../src/lib/migrate/cleanup.js'
 import {classifyItem, type Generation, type OldRecordType} from '../../src/lib/migrate/records/classify.js'
@@ -12,6 +10,7 @@ import {type MigrateOptions, type MigrationResult, migrateTable} from '../../src
 import {type Verification, verifyMigration} from '../../src/lib/migrate/verify-migration.js'
 import type {Table} from '../../src/lib/repository/table/table.js'
 import type {Item} from '../../src/lib/schema/attribute-value.js'
+import {connectToEither} from '../helpers/memory-table/use-memory-table.js'
 import {PATIENT_MS} from '../helpers/table.js'
 import {makePopulation} from './fixtures/make-population.js'
 import {makeOldTable, writeItems} from './fixtures/old-table.js'
@@ -23,14 +22,7 @@ export const VERSION = '0.3.0'
 export class OldTableScene {
   readonly name = `old-${randomUUID()}`
   readonly capacity = new CapacityMeter()
-  readonly own = createTransport({
-    connection: resolveConnection({endpointUrl: inject('engineEndpoint')}, {}),
-    clock: Date.now,
-    connectTimeoutMs: PATIENT_MS,
-    requestTimeoutMs: PATIENT_MS,
-    meterCapacity: true,
-    onResponse: info => this.capacity.observe(info),
-  })
+  readonly own = connectToEither(this.capacity)
   nowMs: number
   /** Transport of all requests; replace it to inject failures. */
   transport: Transport = this.own

@@ -4,7 +4,8 @@ import {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
 import {Namespaces} from '../../src/lib/repository/namespaces/namespaces.js'
 import {Repository} from '../../src/lib/repository/repository.js'
 import {s} from '../../src/lib/schema/attribute-value.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
+import {describeOnEngine, type useTable} from '../helpers/table.js'
 import {Interceptor} from '../repository/namespace-table.js'
 import {makePopulation} from './fixtures/make-population.js'
 import {writeGeneration, writeItems} from './fixtures/old-table.js'
@@ -34,8 +35,7 @@ describeOnEngine('a table of an older layout is refused', () => {
   })
 })
 
-describeOnEngine('a namespace that does not exist', () => {
-  const table = useTable()
+describeOnBoth('a namespace that does not exist', {}, table => {
   const stack = table.name
 
   it('is missing in a table of the current layout, with or without a version record', async () => {

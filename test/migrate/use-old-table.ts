@@ -1,18 +1,16 @@
 import {randomBytes, randomUUID} from 'node:crypto'
-import {afterAll, beforeAll, inject} from 'vitest'
+import {afterAll, beforeAll} from 'vitest'
 import {CapacityMeter} from '../../src/lib/dynamo/capacity.js'
-import {resolveConnection} from '../../src/lib/dynamo/connection.js'
 import {sleepMs} from '../../src/lib/dynamo/retry.js'
-import {createTransport} from '../../src/lib/dynamo/transports/create.js'
 import type {Generation} from '../../src/lib/migrate/records/classify.js'
 import type {Table} from '../../src/lib/repository/table/table.js'
+import {connectToEither} from '../helpers/memory-table/use-memory-table.js'
 import {makeOldTable} from './fixtures/old-table.js'
 
 /** A table with the indexes of an older layout for the tests of one `describe`, with the clock of the population. */
 export function useOldTable(generation: Generation, nowMs: number, capacity = new CapacityMeter()): Table {
   const name = `old-${randomUUID()}`
-  const connection = resolveConnection({endpointUrl: inject('engineEndpoint')}, {})
-  const transport = createTransport({connection, clock: Date.now, meterCapacity: true, onResponse: capacity.observe})
+  const transport = connectToEither(capacity)
   const table: Table = {
     name,
     transport,

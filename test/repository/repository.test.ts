@@ -1,10 +1,9 @@
 import {beforeAll, describe, expect, it} from 'vitest'
 import {Repository} from '../../src/lib/repository/repository.js'
 import {encodeUsage} from '../../src/lib/schema/usage-record.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 
-describeOnEngine('the public repository', () => {
-  const table = useTable()
+describeOnBoth('the public repository', {}, table => {
   const repository = new Repository({stack: table.name, transport: table.transport})
   beforeAll(async () => {
     const {namespace} = await repository.namespaces.register('default')

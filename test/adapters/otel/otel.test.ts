@@ -11,7 +11,7 @@ import {afterEach, beforeEach, describe, expect, it, vi} from 'vitest'
 import {type ObserveOptions, observeDecisions, observeSettlements} from '../../../src/lib/adapters/otel/index.js'
 import type {DecisionEvent} from '../../../src/lib/limiter/request/decision-event.js'
 import {Scene} from '../../helpers/limiter.js'
-import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import {failure, request} from '../../limiter/visit.js'
 
 /** Like the context manager of the SDK for Node, on AsyncLocalStorage. */
@@ -126,8 +126,7 @@ it('counts settlements by outcome', async () => {
   })
 })
 
-describeOnEngine('decisions as metrics', () => {
-  const table = useTable()
+describeOnBoth('decisions as metrics', {}, table => {
   let scene: Scene
   beforeEach(async () => {
     scene = new Scene(table)
@@ -289,8 +288,7 @@ describe('metrics', () => {
   })
 })
 
-describeOnEngine('decisions as spans', () => {
-  const table = useTable()
+describeOnBoth('decisions as spans', {}, table => {
   let scene: Scene
   beforeEach(async () => {
     scene = new Scene(table)

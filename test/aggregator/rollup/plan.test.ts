@@ -6,7 +6,7 @@ import {RollupSchedule, WINDOWS, type Window} from '../../../src/lib/core/window
 import {readRollups} from '../../../src/lib/repository/usage/sum.js'
 import {keys} from '../../../src/lib/schema/keys.js'
 import {decodeRollups, encodeRollups} from '../../../src/lib/schema/registry-records.js'
-import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import {Interceptor} from '../../repository/namespace-table.js'
 import {usageOf} from '../fixtures/stored-usage.js'
 import {bucketImage, streamRecord, tableOver} from '../fixtures/stream.js'
@@ -56,8 +56,7 @@ describe('rolled-up windows', () => {
   })
 })
 
-describeOnEngine('the announcement of rollups', () => {
-  const table = useTable()
+describeOnBoth('the announcement of rollups', {}, table => {
   const START_MS = Date.UTC(2026, 0, 31, 22, 30)
   let nowMs: number
 

@@ -10,7 +10,7 @@ import {Usage} from '../../../src/lib/repository/usage/usage.js'
 import {type Item, n, s} from '../../../src/lib/schema/attribute-value.js'
 import {keys} from '../../../src/lib/schema/keys.js'
 import {encodeUsage} from '../../../src/lib/schema/usage-record.js'
-import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import {Interceptor} from '../../repository/namespace-table.js'
 import {usageItems, usageOf} from '../fixtures/stored-usage.js'
 import {bucketImage, streamRecord} from '../fixtures/stream.js'
@@ -23,8 +23,7 @@ const MONTH_SWEPT_MS = DAY_END_MS + 2 * HOUR_MS
 const DAY = 'daily 2023-11-30T00:00:00Z'
 const MONTH = 'monthly 2023-11-01T00:00:00Z'
 
-describeOnEngine('rolling up', () => {
-  const table = useTable()
+describeOnBoth('rolling up', {}, table => {
   let namespace: string
   let nowMs: number
   let sequence: number

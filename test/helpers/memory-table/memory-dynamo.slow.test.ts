@@ -118,6 +118,46 @@ describeOnEngine('the table in memory', () => {
       {numRuns: RUNS},
     )
   })
+
+  it('has the bounds of keys, and the indexes that are added later', async () => {
+    const TableName = `memory-${randomUUID()}`
+    const {create} = await loadTableDefinition({tableName: TableName, stream: false})
+    const [index] = create.GlobalSecondaryIndexes
+    const attributes = (keys: readonly string[]) =>
+      create.AttributeDefinitions.filter(({AttributeName}) => keys.includes(AttributeName))
+    const own = {TableName, BillingMode: create.BillingMode, KeySchema: create.KeySchema}
+    const added = {
+      TableName,
+      AttributeDefinitions: attributes(['PK', 'SK', 'GSI1PK', 'GSI1SK']),
+      GlobalSecondaryIndexUpdates: [{Create: index}],
+    }
+    const code = (answer: Promise<unknown>) => answer.then(() => undefined).catch((error: ZaelError) => error.code)
+    const seen: unknown[] = []
+    for (const transport of [engine, new MemoryDynamo()]) {
+      await transport.send('CreateTable', {...own, AttributeDefinitions: attributes(['PK', 'SK'])} as never)
+      const codes: unknown[] = []
+      for (const [hash, range] of [
+        [2048, 1024],
+        [2049, 1],
+        [1, 1025],
+      ] as const) {
+        const key = {PK: {S: 'x'.repeat(hash)}, SK: {S: 'x'.repeat(range)}}
+        codes.push(await code(transport.send('PutItem', {TableName, Item: key})))
+        codes.push(await code(transport.send('GetItem', {TableName, Key: key})))
+      }
+      const item = {PK: {S: 'a'}, SK: {S: 'b'}, GSI1PK: {S: 'c'}, GSI1SK: {S: 'd'}}
+      await transport.send('PutItem', {TableName, Item: item})
+      await transport.send('UpdateTable', added as never)
+      const found = {KeyConditionExpression: 'GSI1PK = :c', ExpressionAttributeValues: {':c': {S: 'c'}}}
+      await expect
+        .poll(async () => (await transport.send('Query', {TableName, IndexName: 'GSI1', ...found})).Count)
+        .toBe(1)
+      codes.push(await code(transport.send('UpdateTable', added as never)))
+      await transport.send('DeleteTable', {TableName})
+      seen.push(codes)
+    }
+    expect(seen[1]).toEqual(seen[0])
+  })
 })
 
 describe('the table in memory, alone', () => {

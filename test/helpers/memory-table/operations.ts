@@ -62,6 +62,12 @@ export class MemoryOperations {
       this.#tables.delete(table.name)
       return {TableDescription: {...describe(table), TableStatus: 'DELETING'}}
     },
+    UpdateTable: ({TableName, AttributeDefinitions = [], GlobalSecondaryIndexUpdates = []}) => {
+      const created = GlobalSecondaryIndexUpdates.flatMap(({Create}) => Create ?? [])
+      if (created.length === 0) throw new Error('the memory table changes nothing but indexes')
+      this.#tables.set(TableName ?? '', this.table(TableName).withIndexes(AttributeDefinitions, created))
+      return {TableDescription: describe(this.table(TableName))}
+    },
     UpdateTimeToLive: ({TableName, TimeToLiveSpecification}) => {
       this.table(TableName).timeToLive = TimeToLiveSpecification as MemoryTable['timeToLive']
       return {TimeToLiveSpecification}

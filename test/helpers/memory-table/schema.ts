@@ -76,6 +76,7 @@ export function checkKey(key: Item | undefined, schema: TableSchema): Item {
   const isOne = key && Object.keys(key).length === names.length && names.every(name => isOfType(key, name, schema))
   if (!isOne) throw invalid('The provided key element does not match the schema')
   for (const name of names) refuseEmpty(name, key[name] as AttributeValue)
+  refuseLong(key, schema)
   return key
 }
 
@@ -89,6 +90,7 @@ export function checkItem(item: Item, schema: TableSchema): void {
     if (!isOfType(item, name, schema)) throw typeMismatch(`Type mismatch for key ${name}`, name, value, schema)
     refuseEmpty(name, value)
   }
+  refuseLong(item, schema)
   for (const index of schema.indexes) {
     for (const name of attributesOf(index)) {
       const value = item[name]
@@ -113,6 +115,19 @@ function refuseEmpty(name: string, value: AttributeValue): void {
   if (!('S' in value) || value.S !== '') return
   const what = 'The AttributeValue for a key attribute cannot contain an empty string value.'
   throw invalid(`One or more parameter values are not valid. ${what} Key: ${name}`)
+}
+
+/** DynamoDB's bounds of the key of a table, in bytes. */
+function refuseLong(item: Item, {hash, range}: KeySchema): void {
+  const isLonger = (name: string, most: number) => {
+    const value = item[name]
+    return value !== undefined && 'S' in value && Buffer.byteLength(value.S) > most
+  }
+  const what = 'One or more parameter values were invalid:'
+  if (isLonger(hash, 2048)) throw invalid(`${what} Size of hashkey has exceeded the maximum size limit of2048 bytes`)
+  if (range !== undefined && isLonger(range, 1024)) {
+    throw invalid(`${what} Aggregated size of all range keys has exceeded the size limit of 1024 bytes`)
+  }
 }
 
 /** Order of two keys, attribute by attribute. */

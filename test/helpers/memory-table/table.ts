@@ -3,7 +3,10 @@ import type {Item} from '../../../src/lib/schema/attribute-value.js'
 import type {Units} from './capacity.js'
 import {OrderedItems} from './ordered-items.js'
 import {attributesOf, copyFor, type IndexSchema, keyOf, schemaOf, type TableSchema} from './schema.js'
+import {invalid} from './service-error.js'
 import {isEqual, isEqualItem, itemSize} from './values.js'
+
+type CreateTable = OperationInput<'CreateTable'>
 
 /** An effective write. */
 export interface Change {
@@ -26,7 +29,7 @@ export class MemoryTable {
   readonly #indexes: ReadonlyMap<string, {readonly schema: IndexSchema; readonly items: OrderedItems}>
   #changes = 0
 
-  constructor(readonly definition: OperationInput<'CreateTable'>) {
+  constructor(readonly definition: CreateTable) {
     this.name = definition.TableName ?? ''
     this.schema = schemaOf(definition)
     this.items = new OrderedItems(this.schema.hash, attributesOf(this.schema).slice(1))
@@ -36,6 +39,30 @@ export class MemoryTable {
         return [schema.name, {schema, items: new OrderedItems(schema.hash, order)}]
       }),
     )
+  }
+
+  /** The same items, with more indexes. */
+  withIndexes(
+    attributes: NonNullable<CreateTable['AttributeDefinitions']>,
+    indexes: NonNullable<CreateTable['GlobalSecondaryIndexes']>,
+  ): MemoryTable {
+    const {AttributeDefinitions = [], GlobalSecondaryIndexes = []} = this.definition
+    const known = new Set(GlobalSecondaryIndexes.map(({IndexName}) => IndexName))
+    if (indexes.some(({IndexName}) => known.has(IndexName)))
+      throw invalid('Attempting to create an index which already exists')
+    const defined = new Set(AttributeDefinitions.map(({AttributeName}) => AttributeName))
+    const table = new MemoryTable({
+      ...this.definition,
+      AttributeDefinitions: [
+        ...AttributeDefinitions,
+        ...attributes.filter(({AttributeName}) => !defined.has(AttributeName)),
+      ],
+      GlobalSecondaryIndexes: [...GlobalSecondaryIndexes, ...indexes],
+    })
+    table.timeToLive = this.timeToLive
+    table.#changes = this.#changes
+    for (const item of this.items.all()) table.write(undefined, item)
+    return table
   }
 
   index(name: string): {readonly schema: IndexSchema; readonly items: OrderedItems} | undefined {

@@ -3,10 +3,9 @@ import {TableMissing} from '../../../src/lib/dynamo/errors.js'
 import type {Transport} from '../../../src/lib/dynamo/transport.js'
 import {listTables} from '../../../src/lib/infra/stack/list-stacks.js'
 import {encodeVersion} from '../../../src/lib/schema/version-record.js'
-import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 
-describeOnEngine('tables of a local engine', () => {
-  const table = useTable()
+describeOnBoth('tables of a local engine', {}, table => {
   /** Other files create and delete tables on the same engine, and DynamoDB Local fails to describe one that is being deleted. */
   const onlyOwn: Transport = {
     send: (async (operation: 'DescribeTable', input: {TableName: string}) =>

@@ -9,7 +9,7 @@ import {Namespaces} from '../../../src/lib/repository/namespaces/namespaces.js'
 import {NamespaceRepository} from '../../../src/lib/repository/repository.js'
 import {Audit} from '../../../src/lib/repository/table/audit.js'
 import {Usage} from '../../../src/lib/repository/usage/usage.js'
-import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import {recordAggregator} from './aggregator-journey.js'
 import type {Authorisation} from './authorisations.js'
 import {isAllowed} from './iam.js'
@@ -18,8 +18,7 @@ import {inRegistry, isWrite, lets, POLICIES, possible, refused, TABLE_ARN} from 
 
 const {ACQ, FULL, READ, NS_ACQ, NS_FULL, NS_READ, AGGREGATOR} = POLICIES
 
-describeOnEngine('policies and the calls that the code makes', () => {
-  const table = useTable()
+describeOnBoth('policies and the calls that the code makes', {}, table => {
   let journeys: Journeys
   let own: string
   beforeAll(async () => {

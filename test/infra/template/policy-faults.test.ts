@@ -1,5 +1,5 @@
 import {beforeAll, expect, it} from 'vitest'
-import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import type {PolicyDocument} from './iam.js'
 import {type Journeys, recordJourneys} from './journeys.js'
 import {inRegistry, isWrite, lets, POLICIES, refused, TABLE_ARN} from './policy-check.js'
@@ -18,8 +18,7 @@ function reference(actions: string, leadingKeys?: readonly string[]): PolicyDocu
 // biome-ignore lint/suspicious/noTemplateCurlyInString: a variable of IAM
 const OWN = ['${aws:PrincipalTag/zael_namespace_id}/*']
 
-describeOnEngine('policies', () => {
-  const table = useTable()
+describeOnBoth('policies', {}, table => {
   let journeys: Journeys
   beforeAll(async () => {
     journeys = await recordJourneys(table)

@@ -6,7 +6,7 @@ import {RateLimiter} from '../../../src/lib/limiter/rate-limiter.js'
 import {Repository} from '../../../src/lib/repository/repository.js'
 import {tableOver} from '../../aggregator/fixtures/stream.js'
 import {StreamTap} from '../../aggregator/fixtures/stream-tap.js'
-import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import {fakeAws, type Responses} from '../../infra/fake-aws.js'
 
 const HOUR_MS = 3_600_000
@@ -16,8 +16,7 @@ const YESTERDAY_MS = Date.UTC(2026, 10, 14, 12)
 
 const quantities = ({parts}: CostReport) => Object.fromEntries(parts.map(({name, quantity}) => [name, quantity]))
 
-describeOnEngine('the cost of a stack', () => {
-  const table = useTable()
+describeOnBoth('the cost of a stack', {}, table => {
   let nowMs = YESTERDAY_MS
   const report = (dayCount = 2, responses?: Responses) =>
     reportCost({

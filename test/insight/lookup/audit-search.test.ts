@@ -3,7 +3,7 @@ import {Unavailable} from '../../../src/lib/dynamo/errors.js'
 import {findEvent, findEvents, followAudit} from '../../../src/lib/insight/lookup/audit-search.js'
 import {NamespaceRepository} from '../../../src/lib/repository/repository.js'
 import type {AuditRecord} from '../../../src/lib/schema/audit-record.js'
-import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import {newTenant} from '../../repository/namespace-table.js'
 
 const event = (eventId: string) => ({eventId}) as AuditRecord
@@ -97,9 +97,7 @@ describe('a follower that loses the table', () => {
   })
 })
 
-describeOnEngine('searching', () => {
-  const table = useTable()
-
+describeOnBoth('searching', {}, table => {
   it('finds one event among those of all entities, and none of another namespace', async () => {
     const [tenant, other] = [newTenant(table), newTenant(table)]
     const [own, foreign] = [new NamespaceRepository(tenant, 'ops'), new NamespaceRepository(other, 'ops')]

@@ -3,14 +3,12 @@ import {parseLimits} from '../../../src/lib/core/limits/limit-text.js'
 import {bucketsFor, bucketsOf} from '../../../src/lib/insight/lookup/bucket-search.js'
 import {NamespaceRepository} from '../../../src/lib/repository/repository.js'
 import {keys} from '../../../src/lib/schema/keys.js'
-import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import {newTenant, put, putBucket} from '../../repository/namespace-table.js'
 
 const limits = parseLimits(['rpm=60', 'tpm=10'])
 
-describeOnEngine('current buckets', () => {
-  const table = useTable()
-
+describeOnBoth('current buckets', {}, table => {
   it('are refilled by calculation, shard by shard, without a write', async () => {
     const tenant = newTenant(table)
     const own = new NamespaceRepository(tenant, undefined)

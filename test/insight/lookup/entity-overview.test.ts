@@ -2,12 +2,10 @@ import {expect, it} from 'vitest'
 import {parseLimits} from '../../../src/lib/core/limits/limit-text.js'
 import {entityOverview} from '../../../src/lib/insight/lookup/entity-overview.js'
 import {NamespaceRepository} from '../../../src/lib/repository/repository.js'
-import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import {newTenant, putBucket} from '../../repository/namespace-table.js'
 
-describeOnEngine('an overview of an entity', () => {
-  const table = useTable()
-
+describeOnBoth('an overview of an entity', {}, table => {
   function arranged() {
     const tenant = newTenant(table)
     const namespace = new NamespaceRepository(tenant, undefined)

@@ -4,16 +4,14 @@ import {impactOf} from '../../../src/lib/insight/preview/impact.js'
 import {NamespaceRepository} from '../../../src/lib/repository/repository.js'
 import type {ConfigScope} from '../../../src/lib/schema/config-record.js'
 import {encodeUsage} from '../../../src/lib/schema/usage-record.js'
-import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import {newTenant, put, type TestTenant} from '../../repository/namespace-table.js'
 
 const HOUR_MS = 3_600_000
 const [sinceMs, untilMs] = [Date.UTC(2026, 10, 2), Date.UTC(2026, 10, 3)]
 const range = {window: 'hourly', sinceMs, untilMs, nowMs: untilMs} as const
 
-describeOnEngine('the impact of a change', () => {
-  const table = useTable()
-
+describeOnBoth('the impact of a change', {}, table => {
   async function setUp() {
     const tenant = newTenant(table)
     const own = new NamespaceRepository(tenant, 'ops')

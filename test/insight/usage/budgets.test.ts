@@ -7,15 +7,14 @@ import {reportUsage} from '../../../src/lib/insight/usage/usage-report.js'
 import {NamespaceRepository} from '../../../src/lib/repository/repository.js'
 import {encodeUsage} from '../../../src/lib/schema/usage-record.js'
 import {Scene} from '../../helpers/limiter.js'
-import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import {splitInto} from '../../limiter/visit.js'
 import {put} from '../../repository/namespace-table.js'
 
 const HOUR_MS = 3_600_000
 const units = new Map([['usd', 'USD']])
 
-describeOnEngine('budgets of quotas', () => {
-  const table = useTable()
+describeOnBoth('budgets of quotas', {}, table => {
   let scene: Scene
   let own: NamespaceRepository
 

@@ -11,7 +11,7 @@ import {encodeUsage} from '../../../src/lib/schema/usage-record.js'
 import {loggingAggregator, tableOver} from '../../aggregator/fixtures/stream.js'
 import {StreamTap} from '../../aggregator/fixtures/stream-tap.js'
 import {Scene} from '../../helpers/limiter.js'
-import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import {seededRandom} from '../../limiter/fixtures/seeded-random.js'
 import {newTenant, put} from '../../repository/namespace-table.js'
 
@@ -35,8 +35,7 @@ class Truth {
   }
 }
 
-describeOnEngine('the export of usage', () => {
-  const table = useTable()
+describeOnBoth('the export of usage', {}, table => {
   let scene: Scene
   let tap: StreamTap
   let own: NamespaceRepository

@@ -11,7 +11,7 @@ import {NamespaceRepository} from '../../../src/lib/repository/repository.js'
 import {encodeEntity} from '../../../src/lib/schema/entity-record.js'
 import type {RefusalCounts} from '../../../src/lib/schema/refusal-counts.js'
 import {encodeUsage} from '../../../src/lib/schema/usage-record.js'
-import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import {newTenant, put, putBucket, type TestTenant} from '../../repository/namespace-table.js'
 
 const HOUR = 3_600_000
@@ -51,9 +51,7 @@ const refusals = (requests: number, byParent = 0): RefusalCounts => ({
   limits: new Map([['tpm', {requests, tokens: BigInt(50 * requests)}]]),
 })
 
-describeOnEngine('reports on usage', () => {
-  const table = useTable()
-
+describeOnBoth('reports on usage', {}, table => {
   it('compare every window with the limits of its own entity and resource', async () => {
     const tenant = newTenant(table)
     const own = new NamespaceRepository(tenant, undefined)

@@ -2,12 +2,10 @@ import {expect, it} from 'vitest'
 import {attemptAcquire, previewAcquire} from '../../../src/lib/insight/why/attempt.js'
 import type {RateLimiterOptions} from '../../../src/lib/limiter/request/options.js'
 import {Scene} from '../../helpers/limiter.js'
-import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import {request} from '../../limiter/visit.js'
 
-describeOnEngine('a request that is tried once', () => {
-  const table = useTable()
-
+describeOnBoth('a request that is tried once', {}, table => {
   /** A limit of five a minute, and a sleep that moves the clock. */
   const stage = async (limiterOptions: RateLimiterOptions = {}) => {
     const scene = new Scene(table)

@@ -3,10 +3,9 @@ import {DEFAULT_RESOURCE} from '../../../src/lib/core/names.js'
 import {blockOf, explainAll} from '../../../src/lib/insight/why/explain.js'
 import {NamespaceRepository} from '../../../src/lib/repository/repository.js'
 import {Scene} from '../../helpers/limiter.js'
-import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 
-describeOnEngine('explanations of all resources of an entity', () => {
-  const table = useTable()
+describeOnBoth('explanations of all resources of an entity', {}, table => {
   const ask = (scene: Scene, entity: string) =>
     explainAll(new NamespaceRepository(scene.tenant, undefined), entity, () => scene.nowMs)
 

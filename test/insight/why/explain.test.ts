@@ -9,12 +9,10 @@ import {encodeEntity} from '../../../src/lib/schema/entity-record.js'
 import type {RefusalCounts} from '../../../src/lib/schema/refusal-counts.js'
 import {encodeUsage} from '../../../src/lib/schema/usage-record.js'
 import {Scene} from '../../helpers/limiter.js'
-import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import {request, splitInto} from '../../limiter/visit.js'
 
-describeOnEngine('an explanation', () => {
-  const table = useTable()
-
+describeOnBoth('an explanation', {}, table => {
   /** Explains through a transport that refuses to write. */
   const ask = (scene: Scene, question: Partial<Question> = {}) => {
     const transport: Scene['transport'] = {

@@ -1,13 +1,12 @@
 import {beforeEach, expect, it} from 'vitest'
 import {RateLimitExceeded} from '../../../src/lib/limiter/refusal/errors.js'
 import {Scene} from '../../helpers/limiter.js'
-import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 
 const CAPACITY = 100
 const PER_SECOND = 10
 
-describeOnEngine('S7 clocks that disagree', () => {
-  const table = useTable()
+describeOnBoth('S7 clocks that disagree', {}, table => {
   let scene: Scene
   /** Refill instants as stored, in order. */
   let instants: number[]

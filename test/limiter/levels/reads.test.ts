@@ -1,14 +1,13 @@
 import {beforeEach, describe, expect, it} from 'vitest'
 import {n} from '../../../src/lib/schema/attribute-value.js'
 import {Scene} from '../../helpers/limiter.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import {PythonPeer} from '../../helpers/python-peer.js'
-import {describeOnEngine, useTable} from '../../helpers/table.js'
 import {isAdmitted, refusal, request, splitInto} from '../visit.js'
 
 const bucket = {entity: 'user-1', resource: 'gpt-4'}
 
-describeOnEngine('reading without writing', () => {
-  const table = useTable()
+describeOnBoth('reading without writing', {}, table => {
   let scene: Scene
   let python: PythonPeer
   beforeEach(async () => {

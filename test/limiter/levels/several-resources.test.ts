@@ -2,11 +2,10 @@ import {beforeEach, expect, it} from 'vitest'
 import {Unavailable} from '../../../src/lib/dynamo/errors.js'
 import {RequestTooLarge} from '../../../src/lib/limiter/refusal/errors.js'
 import {Scene} from '../../helpers/limiter.js'
-import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import {failure, refusal, request} from '../visit.js'
 
-describeOnEngine('several resources in one request', () => {
-  const table = useTable()
+describeOnBoth('several resources in one request', {}, table => {
   let scene: Scene
   beforeEach(async () => {
     scene = new Scene(table)

@@ -4,7 +4,7 @@ import {RateLimitExceeded} from '../../../src/lib/limiter/refusal/errors.js'
 import {quotaHeaders} from '../../../src/lib/limiter/refusal/headers.js'
 import {NamespaceRepository} from '../../../src/lib/repository/repository.js'
 import {Scene} from '../../helpers/limiter.js'
-import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 
 type Item = {readonly name: string} & Readonly<Record<string, string | number>>
 
@@ -64,8 +64,7 @@ const KINDS: Readonly<Record<string, readonly [limit: string, fields: Record<str
   'a slow rate': ['3/day:2', {q: 2, w: 57_601, r: 0, t: 57_601}],
 }
 
-describeOnEngine('rate limit headers', () => {
-  const table = useTable()
+describeOnBoth('rate limit headers', {}, table => {
   let scene: Scene
   beforeEach(() => {
     scene = new Scene(table)

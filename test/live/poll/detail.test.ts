@@ -6,12 +6,11 @@ import {viewBucket} from '../../../src/lib/repository/buckets/view.js'
 import {Repository} from '../../../src/lib/repository/repository.js'
 import {encodeBucket} from '../../../src/lib/schema/bucket-record.js'
 import {encodeUsage} from '../../../src/lib/schema/usage-record.js'
-import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import {newTenant, put, putBucket, type TestTenant} from '../../repository/namespace-table.js'
 import {shardOf} from '../support.js'
 
-describeOnEngine('the detail of a bucket', () => {
-  const table = useTable()
+describeOnBoth('the detail of a bucket', {}, table => {
   const never = new AbortController().signal
 
   async function populated() {

@@ -1,13 +1,11 @@
 import {expect, it} from 'vitest'
 import {BucketPoller} from '../../../src/lib/live/poll/poller.js'
 import {Repository} from '../../../src/lib/repository/repository.js'
-import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import {newTenant} from '../../repository/namespace-table.js'
 import {putUsers} from '../support.js'
 
-describeOnEngine('names of entities', () => {
-  const table = useTable()
-
+describeOnBoth('names of entities', {}, table => {
   it('are read once for the visible rows, then cached', async () => {
     const tenant = newTenant(table)
     const names = new Repository({stack: table.name, transport: table.transport}).namespaceById(tenant.namespace)

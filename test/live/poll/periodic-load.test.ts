@@ -2,7 +2,7 @@ import {beforeEach, expect, it} from 'vitest'
 import {parseLimits} from '../../../src/lib/core/limits/limit-text.js'
 import type {HealthLine} from '../../../src/lib/live/model/model.js'
 import {keys} from '../../../src/lib/schema/keys.js'
-import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import {putBucket} from '../../repository/namespace-table.js'
 import {pollNumber, settled, until, WatchFixture} from '../watch-fixture.js'
 
@@ -24,8 +24,7 @@ class LateHealth {
   }
 }
 
-describeOnEngine('health and details, loaded periodically', () => {
-  const table = useTable()
+describeOnBoth('health and details, loaded periodically', {}, table => {
   let fixture: WatchFixture
   let health: LateHealth
 

@@ -7,7 +7,7 @@ import {Buckets} from '../../../src/lib/repository/buckets/buckets.js'
 import {viewBucket} from '../../../src/lib/repository/buckets/view.js'
 import {NamespaceRepository} from '../../../src/lib/repository/repository.js'
 import {keys} from '../../../src/lib/schema/keys.js'
-import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import {newTenant, putBucket, type TestTenant} from '../../repository/namespace-table.js'
 import {putUsers} from '../support.js'
 
@@ -15,9 +15,7 @@ const limits = parseLimits(['rpm=100', 'tpm=10k'])
 const NAMESPACE: WatchScope = {kind: 'namespace'}
 const never = new AbortController().signal
 
-describeOnEngine('the poller', () => {
-  const table = useTable()
-
+describeOnBoth('the poller', {}, table => {
   const putMany = (tenant: TestTenant, count: number) => putUsers(tenant, count, limits, user => `r${user % 2}`)
   const poll = (poller: BucketPoller, ...focus: string[]) => poller.poll(new Set(focus), never)
 

@@ -6,12 +6,11 @@ import {rowAt} from '../../../src/lib/live/model/status.js'
 import {totalsAt} from '../../../src/lib/live/model/totals.js'
 import {BucketPoller} from '../../../src/lib/live/poll/poller.js'
 import {Repository} from '../../../src/lib/repository/repository.js'
-import {describeOnEngine, PATIENT_MS, useTable} from '../../helpers/table.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
+import {PATIENT_MS} from '../../helpers/table.js'
 import {newTenant} from '../../repository/namespace-table.js'
 
-describeOnEngine('a customer whose requests are refused', () => {
-  const table = useTable()
-
+describeOnBoth('a customer whose requests are refused', {}, table => {
   /** A namespace with limiters and a poller, and the row of a bucket after each poll. */
   async function scene(limits: readonly string[]) {
     const tenant = newTenant(table)

@@ -1,12 +1,11 @@
 import {beforeEach, expect, it} from 'vitest'
 import {parseLimits} from '../../../src/lib/core/limits/limit-text.js'
 import type {FaultKind} from '../../helpers/fault-transport.js'
-import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import {putBucket} from '../../repository/namespace-table.js'
 import {pollNumber, until, WatchFixture} from '../watch-fixture.js'
 
-describeOnEngine('the next try', () => {
-  const table = useTable()
+describeOnBoth('the next try', {}, table => {
   let fixture: WatchFixture
   let {tenant, faults, timers} = {} as WatchFixture
 

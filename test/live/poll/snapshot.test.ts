@@ -10,7 +10,7 @@ import {Repository} from '../../../src/lib/repository/repository.js'
 import {keys} from '../../../src/lib/schema/keys.js'
 import {encodeUsage} from '../../../src/lib/schema/usage-record.js'
 import {FaultTransport} from '../../helpers/fault-transport.js'
-import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import {newTenant, putBucket, type TestTenant} from '../../repository/namespace-table.js'
 import {putUsers} from '../support.js'
 
@@ -18,8 +18,7 @@ const limits = parseLimits(['rpm=100'])
 /** Currencies and boosts of the namespace, read once. */
 const FACT_UNITS = 2
 
-describeOnEngine('a snapshot', () => {
-  const table = useTable()
+describeOnBoth('a snapshot', {}, table => {
   let tenant: TestTenant
   let faults: FaultTransport
   let pause: (ms: number, signal?: AbortSignal) => Promise<void>

@@ -8,7 +8,8 @@ import {resourcesAt, totalsAt} from '../../../src/lib/live/model/totals.js'
 import {BucketPoller} from '../../../src/lib/live/poll/poller.js'
 import {type BucketLevels, viewBucket} from '../../../src/lib/repository/buckets/view.js'
 import {Repository} from '../../../src/lib/repository/repository.js'
-import {describeOnEngine, PATIENT_MS, useTable} from '../../helpers/table.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
+import {PATIENT_MS} from '../../helpers/table.js'
 import {newTenant, putBucket} from '../../repository/namespace-table.js'
 
 /** The one request of each bucket, with its adjustment. */
@@ -19,8 +20,7 @@ const REQUESTS: Readonly<Record<string, Readonly<Record<string, number>>>> = {
   'ben#search': {rpm: 2},
 }
 
-describeOnEngine('L6 the data of a watch after real traffic', () => {
-  const table = useTable()
+describeOnBoth('L6 the data of a watch after real traffic', {}, table => {
   const sum = (numbers: readonly number[]) => numbers.reduce((total, each) => total + each, 0)
 
   it('equals that of the repository at the same instants', async () => {

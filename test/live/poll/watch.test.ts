@@ -2,14 +2,13 @@ import {beforeEach, expect, it} from 'vitest'
 import {parseLimits} from '../../../src/lib/core/limits/limit-text.js'
 import type {HealthLine, Watch} from '../../../src/lib/live/model/model.js'
 import type {WatchOptions} from '../../../src/lib/live/poll/watch.js'
-import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import {putBucket} from '../../repository/namespace-table.js'
 import {pollNumber, settled, until, WatchFixture} from '../watch-fixture.js'
 
 const limits = parseLimits(['rpm=100'])
 
-describeOnEngine('a watch', () => {
-  const table = useTable()
+describeOnBoth('a watch', {}, table => {
   let fixture: WatchFixture
   let calls: () => number
   let {tenant, faults, timers} = {} as WatchFixture

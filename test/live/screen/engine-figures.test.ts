@@ -7,7 +7,7 @@ import {openWatch} from '../../../src/lib/live/poll/watch.js'
 import {BLOCK_GLYPHS} from '../../../src/lib/live/screen/glyphs.js'
 import {type LimitLevel, viewBucket} from '../../../src/lib/repository/buckets/view.js'
 import {Repository} from '../../../src/lib/repository/repository.js'
-import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import {newTenant, putBucket} from '../../repository/namespace-table.js'
 import {OffScreenView} from './draw.js'
 
@@ -28,8 +28,7 @@ function figuresOf(screen: string, entity: string, resource: string) {
   return {bar, level, capacity, limit, shards}
 }
 
-describeOnEngine('every figure on the screen equals that of the repository at the same instant (L6)', () => {
-  const table = useTable()
+describeOnBoth('every figure on the screen equals that of the repository at the same instant (L6)', {}, table => {
   let nowMs = WRITTEN_AT_MS
   let watch: Watch
   let shown: OffScreenView

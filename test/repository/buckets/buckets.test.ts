@@ -7,7 +7,7 @@ import {addressOf, Buckets, type ShardedBucket, visibleLimits} from '../../../sr
 import {MARK_SLOTS, newMark} from '../../../src/lib/repository/buckets/writes.js'
 import type {Item} from '../../../src/lib/schema/attribute-value.js'
 import {keys} from '../../../src/lib/schema/keys.js'
-import {describeOnEngine, RESOURCE_INDEXES, useTable} from '../../helpers/table.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import {newTenant, put, putBucket, type TestTenant} from '../namespace-table.js'
 
 const limits = (...texts: string[]): Limit[] => texts.map(parseLimit)
@@ -42,8 +42,7 @@ const ghost = (tenant: TestTenant, entity: string, resource: string, shard: numb
   return put(tenant, {PK: {S: PK}, SK: {S: SK}, b_rpm_tk: {N: '-500'}, b_rpm_tc: {N: '500'}})
 }
 
-describeOnEngine.each(RESOURCE_INDEXES)('buckets, with %s in the resource index', resourceIndex => {
-  const table = useTable({resourceIndex})
+describeOnBoth('buckets', {eachIndex: true}, table => {
   let tenant: TestTenant
   let buckets: Buckets
 

@@ -4,12 +4,11 @@ import {Buckets} from '../../../src/lib/repository/buckets/buckets.js'
 import {admissionUpdate, takeFromFull, takeStored} from '../../../src/lib/repository/buckets/consume-write.js'
 import {sendMarked} from '../../../src/lib/repository/buckets/marked-write.js'
 import {newMark} from '../../../src/lib/repository/buckets/writes.js'
-import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import {newTenant, putBucket} from '../namespace-table.js'
 
 /** DynamoDB deletes expired items some time later; until then their balances must not count. */
-describeOnEngine('a bucket that expires', () => {
-  const table = useTable()
+describeOnBoth('a bucket that expires', {}, table => {
   const address = {entity: 'e', resource: 'r', shard: 0}
   const amounts = new Map([['rpm', 1000n]])
 

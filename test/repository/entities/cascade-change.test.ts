@@ -1,7 +1,7 @@
 import {expect, it} from 'vitest'
 import {Entities} from '../../../src/lib/repository/entities/entities.js'
 import {keys} from '../../../src/lib/schema/keys.js'
-import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import {bucketItem, putAll} from '../namespace-items.js'
 import {newAudit, newTenant, stored} from '../namespace-table.js'
 
@@ -9,9 +9,7 @@ import {newAudit, newTenant, stored} from '../namespace-table.js'
  * Parent and cascade are copied into a bucket when it is created. A bucket that was older than its entity's record
  * never cascaded, and the parent was never charged.
  */
-describeOnEngine('D-25 an entity that is created after its first request', () => {
-  const table = useTable()
-
+describeOnBoth('D-25 an entity that is created after its first request', {}, table => {
   it('charges its parent from then on: every shard of every bucket is updated', async () => {
     const tenant = newTenant(table)
     const entities = new Entities(tenant, {audit: newAudit(tenant)})

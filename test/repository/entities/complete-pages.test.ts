@@ -1,7 +1,7 @@
 import {expect, it} from 'vitest'
 import {Entities} from '../../../src/lib/repository/entities/entities.js'
 import {s} from '../../../src/lib/schema/attribute-value.js'
-import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import {bucketItem, entityItem, putAll, scanNamespace, usageItem} from '../namespace-items.js'
 import {newAudit, newTenant} from '../namespace-table.js'
 
@@ -9,9 +9,7 @@ import {newAudit, newTenant} from '../namespace-table.js'
 const PADDING = s('x'.repeat(20_000))
 
 /** One page was taken for the whole: children were missing from lists, and a deleted entity left records behind. */
-describeOnEngine('D-38 more than one page of records', () => {
-  const table = useTable()
-
+describeOnBoth('D-38 more than one page of records', {}, table => {
   it('finds all children', async () => {
     const tenant = newTenant(table)
     const ids = Array.from({length: 70}, (_, i) => `c${String(i).padStart(2, '0')}`)

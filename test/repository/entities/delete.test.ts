@@ -3,7 +3,7 @@ import {Entities} from '../../../src/lib/repository/entities/entities.js'
 import {Configs} from '../../../src/lib/repository/limits/configs.js'
 import {type Item, s} from '../../../src/lib/schema/attribute-value.js'
 import {keys} from '../../../src/lib/schema/keys.js'
-import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import {
   bucketItem,
   entityConfigItem,
@@ -39,8 +39,7 @@ async function busyEntity(tenant: TestTenant, entity: string): Promise<void> {
 const ofEntity = (entity: string) => (item: Item) =>
   JSON.stringify(item.PK).match(`(ENTITY#${entity}"|BUCKET#${entity}#)`) !== null
 
-describeOnEngine('deleting an entity', () => {
-  const table = useTable()
+describeOnBoth('deleting an entity', {}, table => {
   const arranged = () => {
     const tenant = newTenant(table)
     const audit = newAudit(tenant)

@@ -3,7 +3,7 @@ import {TransactionConflict, Unavailable} from '../../../src/lib/dynamo/errors.j
 import {Entities} from '../../../src/lib/repository/entities/entities.js'
 import {n, s} from '../../../src/lib/schema/attribute-value.js'
 import {keys} from '../../../src/lib/schema/keys.js'
-import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import {entityConfigItem, entityItem, putAll, scanNamespace, usageItem} from '../namespace-items.js'
 import {newAudit, newTenant, put, stored} from '../namespace-table.js'
 
@@ -13,8 +13,7 @@ const codeOf = (promise: Promise<unknown>) =>
     error => error.code,
   )
 
-describeOnEngine('entities', () => {
-  const table = useTable()
+describeOnBoth('entities', {}, table => {
   const arranged = () => {
     const tenant = newTenant(table)
     const audit = newAudit(tenant)

@@ -3,12 +3,11 @@ import {Entities} from '../../../src/lib/repository/entities/entities.js'
 import {type Item, s} from '../../../src/lib/schema/attribute-value.js'
 import {decodeBucket} from '../../../src/lib/schema/bucket-record.js'
 import {keys} from '../../../src/lib/schema/keys.js'
-import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import {bucketItem, putAll, scanNamespace} from '../namespace-items.js'
 import {newAudit, newTenant, put, stored, type TestTenant} from '../namespace-table.js'
 
-describeOnEngine('buckets of an entity that changes', () => {
-  const table = useTable()
+describeOnBoth('buckets of an entity that changes', {}, table => {
   const arranged = () => {
     const tenant = newTenant(table)
     return {tenant, namespace: tenant.namespace, entities: new Entities(tenant, {audit: newAudit(tenant)})}

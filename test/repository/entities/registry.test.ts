@@ -4,15 +4,13 @@ import {Configs} from '../../../src/lib/repository/limits/configs.js'
 import type {Item} from '../../../src/lib/schema/attribute-value.js'
 import {keys} from '../../../src/lib/schema/keys.js'
 import {decodeEntityConfigRegistry} from '../../../src/lib/schema/registry-records.js'
-import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import {newAudit, newTenant, stored} from '../namespace-table.js'
 
 const LIMITS = [{name: 'rpm', capacity: 10, refillAmount: 10, refillPeriodSeconds: 60}]
 
 /** The limits of a deleted entity stayed in the counts, and resources were listed that no entity had limits for. */
-describeOnEngine('D-47 a deleted entity leaves the counts of its limits', () => {
-  const table = useTable()
-
+describeOnBoth('D-47 a deleted entity leaves the counts of its limits', {}, table => {
   it('decrements counts, removes those that reach zero, and notifies caches', async () => {
     const tenant = newTenant(table)
     const audit = newAudit(tenant)

@@ -4,7 +4,7 @@ import {changedMetadata, Entities} from '../../../src/lib/repository/entities/en
 import type {EntityFilter} from '../../../src/lib/repository/entities/search.js'
 import {NamespaceRepository} from '../../../src/lib/repository/repository.js'
 import {type EntityRecord, encodeEntity} from '../../../src/lib/schema/entity-record.js'
-import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import {bucketItem, entityConfigItem, entityItem, putAll, scanNamespace, usageItem} from '../namespace-items.js'
 import {newAudit, newTenant, put} from '../namespace-table.js'
 
@@ -19,8 +19,7 @@ const record = (namespace: string, entity: string, name: string): EntityRecord =
   version: 1,
 })
 
-describeOnEngine('entity search', () => {
-  const table = useTable()
+describeOnBoth('entity search', {}, table => {
   const tenant = newTenant(table)
   const entities = new Entities(tenant, {audit: newAudit(tenant)})
   const ids = Array.from({length: 250}, (_, i) => `e${String(i).padStart(3, '0')}`)
@@ -202,8 +201,7 @@ describeOnEngine('entity search', () => {
   })
 })
 
-describeOnEngine('changing and deleting entities', () => {
-  const table = useTable()
+describeOnBoth('changing and deleting entities', {}, table => {
   const tenant = newTenant(table)
   const entities = new Entities(tenant, {audit: newAudit(tenant)})
 

@@ -1,13 +1,12 @@
 import {beforeAll, expect, it} from 'vitest'
 import {Entities} from '../../../src/lib/repository/entities/entities.js'
-import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import {entityConfigItem, entityItem, putAll, usageItem} from '../namespace-items.js'
 import {newAudit, newTenant} from '../namespace-table.js'
 
 const idOf = (at: number) => `e${String(at).padStart(4, '0')}`
 
-describeOnEngine('listing many entities', () => {
-  const table = useTable()
+describeOnBoth('listing many entities', {}, table => {
   const tenant = newTenant(table)
   const entities = new Entities(tenant, {audit: newAudit(tenant)})
   const ids = Array.from({length: 600}, (_, at) => idOf(at))
@@ -51,8 +50,7 @@ describeOnEngine('listing many entities', () => {
   })
 })
 
-describeOnEngine('entities with much usage', () => {
-  const table = useTable()
+describeOnBoth('entities with much usage', {}, table => {
   const tenant = newTenant(table)
   const entities = new Entities(tenant, {audit: newAudit(tenant)})
   const HOURS = 90

@@ -2,11 +2,10 @@ import {expect, it} from 'vitest'
 import {Unavailable} from '../../../src/lib/dynamo/errors.js'
 import {NamespaceRepository} from '../../../src/lib/repository/repository.js'
 import {keys, parseItemKey} from '../../../src/lib/schema/keys.js'
-import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import {newTenant, stored} from '../namespace-table.js'
 
-describeOnEngine('the lock of an apply', () => {
-  const table = useTable()
+describeOnBoth('the lock of an apply', {}, table => {
   const scene = () => {
     const tenant = newTenant(table)
     const {applyLock} = new NamespaceRepository(tenant, 'tester')

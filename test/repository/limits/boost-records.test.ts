@@ -9,7 +9,7 @@ import {NamespaceRepository} from '../../../src/lib/repository/repository.js'
 import {n} from '../../../src/lib/schema/attribute-value.js'
 import {boostKey, decodeBoosts} from '../../../src/lib/schema/boost-record.js'
 import {type ConfigScope, configKey, encodeConfig} from '../../../src/lib/schema/config-record.js'
-import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import {newAudit, newTenant, put, stored, type TestTenant} from '../namespace-table.js'
 
 const limits = (...texts: string[]): Limit[] => texts.map(parseLimit)
@@ -27,8 +27,7 @@ const textOf = (limit: Limit | undefined): string | undefined => {
   return `${formatLimit(boosted)} ${limit.boost?.isEnded ? 'until (ended)' : 'until'} ${until}, then ${formatLimit(limit)}`
 }
 
-describeOnEngine('temporary limits', () => {
-  const table = useTable()
+describeOnBoth('temporary limits', {}, table => {
   let tenant: TestTenant
   let configs: Configs
 

@@ -2,13 +2,11 @@ import {expect, it} from 'vitest'
 import {parseLimit} from '../../../src/lib/core/limits/limit-text.js'
 import {ConfigCache} from '../../../src/lib/repository/limits/cache.js'
 import {Configs} from '../../../src/lib/repository/limits/configs.js'
-import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import {newAudit, newTenant} from '../namespace-table.js'
 
 /** In the reference the config cache grows without bound, and one lock is held during fetches, so that hits wait too. */
-describeOnEngine('D-40: the config cache', () => {
-  const table = useTable()
-
+describeOnBoth('D-40: the config cache', {}, table => {
   it('stays within its bound', async () => {
     const tenant = newTenant(table)
     const cache = new ConfigCache({clock: tenant.clock, maxEntries: 10})

@@ -2,15 +2,14 @@ import {beforeEach, expect, it} from 'vitest'
 import {parseLimit} from '../../../src/lib/core/limits/limit-text.js'
 import {Throttled} from '../../../src/lib/dynamo/errors.js'
 import {Configs} from '../../../src/lib/repository/limits/configs.js'
-import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import {newAudit, newTenant, type TestTenant} from '../namespace-table.js'
 
 /**
  * The reference takes keys that a throttled BatchGetItem left unprocessed for "no config" and believes that for a
  * minute: looser limits, or none.
  */
-describeOnEngine('D-38: an incomplete config read is not used', () => {
-  const table = useTable()
+describeOnBoth('D-38: an incomplete config read is not used', {}, table => {
   let tenant: TestTenant
   let configs: Configs
   let isThrottled: boolean

@@ -9,7 +9,7 @@ import type {Item} from '../../../src/lib/schema/attribute-value.js'
 import {type ConfigScope, configKey, encodeConfig} from '../../../src/lib/schema/config-record.js'
 import {keys} from '../../../src/lib/schema/keys.js'
 import {encodeProvisioner} from '../../../src/lib/schema/provisioner-record.js'
-import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import {encodeEntityConfigRegistry} from '../../schema/samples.js'
 import {putAll} from '../namespace-items.js'
 import {newAudit, newTenant, put, stored, type TestTenant} from '../namespace-table.js'
@@ -27,8 +27,7 @@ function asPythonProvisioner(namespace: string, scope: ConfigScope, texts: strin
   return item
 }
 
-describeOnEngine('configured limits', () => {
-  const table = useTable()
+describeOnBoth('configured limits', {}, table => {
   let tenant: TestTenant
   let configs: Configs
 

@@ -6,7 +6,7 @@ import {Configs} from '../../../src/lib/repository/limits/configs.js'
 import {s} from '../../../src/lib/schema/attribute-value.js'
 import {type ConfigScope, configKey} from '../../../src/lib/schema/config-record.js'
 import {wireKey} from '../../../src/lib/schema/keys.js'
-import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import {newAudit, newTenant, type TestTenant} from '../namespace-table.js'
 
 const system: ConfigScope = {level: 'system'}
@@ -16,8 +16,7 @@ const everywhere: ConfigScope = {level: 'entity', entity: 'cust-08', resource: D
 
 const limits = (...texts: string[]) => parseLimits(texts, calendarCheck)
 
-describeOnEngine('limits set in a scope without limits', () => {
-  const table = useTable()
+describeOnBoth('limits set in a scope without limits', {}, table => {
   let tenant: TestTenant
   let configs: Configs
   beforeEach(() => {

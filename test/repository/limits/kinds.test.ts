@@ -4,14 +4,13 @@ import {parseLimit} from '../../../src/lib/core/limits/limit-text.js'
 import {Configs} from '../../../src/lib/repository/limits/configs.js'
 import type {Item} from '../../../src/lib/schema/attribute-value.js'
 import {type ConfigScope, configKey, encodeConfig} from '../../../src/lib/schema/config-record.js'
-import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import {newAudit, newTenant, put, stored, type TestTenant} from '../namespace-table.js'
 
 const limits = (...texts: string[]): Limit[] => texts.map(parseLimit)
 const scope: ConfigScope = {level: 'resource', resource: 'gpt-4'}
 
-describeOnEngine('limits of all kinds in the table', () => {
-  const table = useTable()
+describeOnBoth('limits of all kinds in the table', {}, table => {
   let tenant: TestTenant
   let configs: Configs
 

@@ -4,7 +4,7 @@ import {DEFAULT_RESOURCE} from '../../../src/lib/core/names.js'
 import {Configs} from '../../../src/lib/repository/limits/configs.js'
 import {type ConfigSelection, configPage, getConfigured} from '../../../src/lib/repository/limits/limit-pages.js'
 import type {ConfigRecord, ConfigScope} from '../../../src/lib/schema/config-record.js'
-import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import {newAudit, newTenant} from '../namespace-table.js'
 
 const system: ConfigScope = {level: 'system'}
@@ -24,9 +24,7 @@ const EVERYTHING = [
   of('user-1', 'llama'),
 ]
 
-describeOnEngine('the listing of configurations', () => {
-  const table = useTable()
-
+describeOnBoth('the listing of configurations', {}, table => {
   const populated = async (): Promise<Configs> => {
     const tenant = newTenant(table)
     const configs = new Configs(tenant, {audit: newAudit(tenant)})

@@ -5,13 +5,11 @@ import {parseLimit} from '../../../src/lib/core/limits/limit-text.js'
 import {Buckets} from '../../../src/lib/repository/buckets/buckets.js'
 import {splitBucket} from '../../../src/lib/repository/buckets/split.js'
 import {Configs} from '../../../src/lib/repository/limits/configs.js'
-import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import {newAudit, newTenant, putBucket} from '../namespace-table.js'
 import {syncLimits} from './sync-limits.js'
 
-describeOnEngine('limits in sync while a bucket is split', () => {
-  const table = useTable()
-
+describeOnBoth('limits in sync while a bucket is split', {}, table => {
   it('credits the elapsed time once, whichever of the two comes first', async () => {
     const tenant = newTenant(table)
     const configs = new Configs(tenant, {audit: newAudit(tenant)})

@@ -16,7 +16,7 @@ import type {Item} from '../../../src/lib/schema/attribute-value.js'
 import type {BucketRecord} from '../../../src/lib/schema/bucket-record.js'
 import type {ConfigScope} from '../../../src/lib/schema/config-record.js'
 import {keys} from '../../../src/lib/schema/keys.js'
-import {describeOnEngine, RESOURCE_INDEXES, useTable} from '../../helpers/table.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import {newAudit, newTenant, put, putBucket, stored, type TestTenant, totalOf} from '../namespace-table.js'
 import {syncLimits} from './sync-limits.js'
 
@@ -38,8 +38,7 @@ function keysIn(input: unknown): string[] {
   return Object.values(RequestItems).flatMap(({Keys = []}) => Keys.map(({PK}) => JSON.stringify(PK)))
 }
 
-describeOnEngine.each(RESOURCE_INDEXES)('limits in sync, with %s in the resource index', resourceIndex => {
-  const table = useTable({resourceIndex})
+describeOnBoth('limits in sync', {eachIndex: true}, (table, _, resourceIndex) => {
   let tenant: TestTenant
   let configs: Configs
 

@@ -5,7 +5,7 @@ import {Configs} from '../../../src/lib/repository/limits/configs.js'
 import {NamespaceRepository} from '../../../src/lib/repository/repository.js'
 import {bool, type Item, n, s} from '../../../src/lib/schema/attribute-value.js'
 import {type ConfigScope, configKey, encodeConfig} from '../../../src/lib/schema/config-record.js'
-import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import {exportForm} from '../../manifest/support.js'
 import {newAudit, newTenant, put, stored, type TestTenant} from '../namespace-table.js'
 
@@ -14,8 +14,7 @@ const ENTITY = {level: 'entity', entity: 'e1', resource: 'gpt-4'} as const
 const SESSION: Item = {w_s_cp: n(10), w_s_ra: n(0), w_s_rp: n(3600), w_s_rsa: n(3600)}
 const SCHEDULE: Item = {l_rpm_sched: s('1|* 9-16 * * *;x0.5'), sched_tz: s('Europe/Berlin')}
 
-describeOnEngine('a configuration of zae-limiter 0.11 to 0.17', () => {
-  const table = useTable()
+describeOnBoth('a configuration of zae-limiter 0.11 to 0.17', {}, table => {
   let tenant: TestTenant
   let configs: Configs
 

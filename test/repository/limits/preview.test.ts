@@ -2,14 +2,12 @@ import {expect, it} from 'vitest'
 import {parseLimits} from '../../../src/lib/core/limits/limit-text.js'
 import {Configs} from '../../../src/lib/repository/limits/configs.js'
 import type {ConfigScope} from '../../../src/lib/schema/config-record.js'
-import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import {newAudit, newTenant} from '../namespace-table.js'
 
 const system: ConfigScope = {level: 'system'}
 
-describeOnEngine('a preview of a change', () => {
-  const table = useTable()
-
+describeOnBoth('a preview of a change', {}, table => {
   const open = () => {
     const tenant = newTenant(table)
     return {tenant, configs: new Configs(tenant, {audit: newAudit(tenant)})}

@@ -6,7 +6,7 @@ import {admissionUpdate, takeStored} from '../../../src/lib/repository/buckets/c
 import {newMark} from '../../../src/lib/repository/buckets/writes.js'
 import {Configs} from '../../../src/lib/repository/limits/configs.js'
 import type {ConfigScope} from '../../../src/lib/schema/config-record.js'
-import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import {newAudit, newTenant, putBucket} from '../namespace-table.js'
 import {syncLimits} from './sync-limits.js'
 
@@ -22,9 +22,7 @@ const scopes: ConfigScope[] = [
  * resource; everybody else keeps the old ones until the bucket item disappears. After lowering 100 to 5, 50 more were
  * admitted (also C-21).
  */
-describeOnEngine('D-18: config changes reach live buckets', () => {
-  const table = useTable()
-
+describeOnBoth('D-18: config changes reach live buckets', {}, table => {
   it.each(scopes)('lowering 100 to 5 at $level $resource leaves at most 5, over all shards', async scope => {
     const tenant = newTenant(table)
     const configs = new Configs(tenant, {audit: newAudit(tenant)})

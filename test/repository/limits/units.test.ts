@@ -8,7 +8,7 @@ import {configPage} from '../../../src/lib/repository/limits/limit-pages.js'
 import type {Item} from '../../../src/lib/schema/attribute-value.js'
 import {type ConfigScope, configKey, encodeConfig} from '../../../src/lib/schema/config-record.js'
 import {keys, wireKey} from '../../../src/lib/schema/keys.js'
-import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import {newAudit, newTenant, put, stored, type TestTenant} from '../namespace-table.js'
 
 const limits = (...texts: string[]): Limit[] => texts.map(parseLimit)
@@ -16,8 +16,7 @@ const resource: ConfigScope = {level: 'resource', resource: 'gpt-4'}
 const entity: ConfigScope = {level: 'entity', entity: 'e1', resource: DEFAULT_RESOURCE}
 const system: ConfigScope = {level: 'system'}
 
-describeOnEngine('limits in money', () => {
-  const table = useTable()
+describeOnBoth('limits in money', {}, table => {
   let tenant: TestTenant
   let configs: Configs
 

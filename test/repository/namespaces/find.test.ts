@@ -1,12 +1,11 @@
 import {expect, it} from 'vitest'
 import {Namespaces} from '../../../src/lib/repository/namespaces/namespaces.js'
 import {encodeNamespaceById, encodeNamespaceByName} from '../../../src/lib/schema/namespace-record.js'
-import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import {indexedItems, putAll, strayItems} from '../namespace-items.js'
 import {newTenant} from '../namespace-table.js'
 
-describeOnEngine('finding a namespace by name or id', () => {
-  const table = useTable()
+describeOnBoth('finding a namespace by name or id', {}, table => {
   const tenant = newTenant(table)
   const namespaces = new Namespaces(tenant)
   const record = (id: string, name: string, status: 'active' | 'deleted' | 'purging') => ({

@@ -3,13 +3,11 @@ import {expect, it} from 'vitest'
 import {sleepMs} from '../../../src/lib/dynamo/retry.js'
 import {Namespaces} from '../../../src/lib/repository/namespaces/namespaces.js'
 import {encodeNamespaceByName} from '../../../src/lib/schema/namespace-record.js'
-import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import {bucketItem, indexedItems, putAll, scanNamespace, strayItems} from '../namespace-items.js'
 import {newTenant} from '../namespace-table.js'
 
-describeOnEngine('S11 a namespace that clients still write to', () => {
-  const table = useTable()
-
+describeOnBoth('S11 a namespace that clients still write to', {}, table => {
   /** A namespace of 307 items that was deleted just now. */
   async function deleted(name: string) {
     const tenant = newTenant(table)

@@ -4,7 +4,7 @@ import {Namespaces} from '../../../src/lib/repository/namespaces/namespaces.js'
 import {s} from '../../../src/lib/schema/attribute-value.js'
 import {keys} from '../../../src/lib/schema/keys.js'
 import {encodeNamespaceById} from '../../../src/lib/schema/namespace-record.js'
-import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import {scanWhere} from '../namespace-items.js'
 import {newTenant, put, stored} from '../namespace-table.js'
 
@@ -14,8 +14,7 @@ const codeOf = (promise: Promise<unknown>) =>
     error => error.code,
   )
 
-describeOnEngine('namespaces', () => {
-  const table = useTable()
+describeOnBoth('namespaces', {}, table => {
   const arranged = () => {
     const tenant = newTenant(table)
     return {tenant, transport: tenant.transport, namespaces: new Namespaces(tenant)}

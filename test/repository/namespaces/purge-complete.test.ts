@@ -1,7 +1,7 @@
 import {expect, it} from 'vitest'
 import {Namespaces} from '../../../src/lib/repository/namespaces/namespaces.js'
 import {keys} from '../../../src/lib/schema/keys.js'
-import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import {putAll, scanNamespace, strayItems} from '../namespace-items.js'
 import {newTenant, stored} from '../namespace-table.js'
 
@@ -9,9 +9,7 @@ import {newTenant, stored} from '../namespace-table.js'
  * A purge went by an index that items without both of its keys are not in. Deletion was two writes: a crash in between
  * left a namespace that was neither listed nor recoverable nor purgeable.
  */
-describeOnEngine('D-31 namespaces are deleted and recovered as a whole', () => {
-  const table = useTable()
-
+describeOnBoth('D-31 namespaces are deleted and recovered as a whole', {}, table => {
   it('purges items that are in no index', async () => {
     const tenant = newTenant(table)
     const namespaces = new Namespaces(tenant)

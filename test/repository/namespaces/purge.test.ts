@@ -4,7 +4,7 @@ import type {Removed} from '../../../src/lib/repository/table/kind-counter.js'
 import type {Table} from '../../../src/lib/repository/table/table.js'
 import type {Item} from '../../../src/lib/schema/attribute-value.js'
 import {encodeNamespaceById, encodeNamespaceByName} from '../../../src/lib/schema/namespace-record.js'
-import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import {bucketItem, indexedItems, putAll, scanNamespace, scanWhere, strayItems} from '../namespace-items.js'
 import {newTenant} from '../namespace-table.js'
 
@@ -35,8 +35,7 @@ const codeOf = (promise: Promise<unknown>) =>
     error => error.code,
   )
 
-describeOnEngine('purging a namespace', () => {
-  const table = useTable()
+describeOnBoth('purging a namespace', {}, table => {
   const arranged = () => {
     const tenant = newTenant(table)
     return {tenant, transport: tenant.transport, namespaces: new Namespaces(tenant)}

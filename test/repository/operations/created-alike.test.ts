@@ -3,7 +3,7 @@ import {splitBucket} from '../../../src/lib/repository/buckets/split.js'
 import type {NamespaceRepository} from '../../../src/lib/repository/repository.js'
 import type {Item} from '../../../src/lib/schema/attribute-value.js'
 import {keys, wireKey} from '../../../src/lib/schema/keys.js'
-import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import {OperatorScene, USER} from './scene.js'
 
 const RESOURCE = {level: 'resource', resource: USER.resource} as const
@@ -53,8 +53,7 @@ const CASES = Object.entries(CONFIGURATIONS)
 /** Attributes that the first use itself stores: write marks, consumption, counts and top-ups. */
 const OF_THE_USE = /^(wn_\d|lr|bi|rq|b_wcu_tc|b_q_(tk|tc|tu))$/
 
-describeOnEngine('a bucket', {timeout: 60_000}, () => {
-  const table = useTable()
+describeOnBoth('a bucket', {timeout: 60_000}, table => {
   let scene: OperatorScene
 
   beforeEach(() => {

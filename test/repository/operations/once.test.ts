@@ -1,11 +1,10 @@
 import {beforeEach, describe, expect, it} from 'vitest'
 import {s} from '../../../src/lib/schema/attribute-value.js'
 import {keys, wireKey} from '../../../src/lib/schema/keys.js'
-import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import {HOUR_MS, OperatorScene, USER} from './scene.js'
 
-describeOnEngine('S6 a reset or top-up', {timeout: 60_000}, () => {
-  const table = useTable()
+describeOnBoth('S6 a reset or top-up', {timeout: 60_000}, table => {
   let scene: OperatorScene
 
   beforeEach(async () => {

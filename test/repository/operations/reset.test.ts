@@ -7,7 +7,7 @@ import {admissionUpdate, takeStored} from '../../../src/lib/repository/buckets/c
 import {newMark} from '../../../src/lib/repository/buckets/writes.js'
 import {NamespaceRepository} from '../../../src/lib/repository/repository.js'
 import {keys} from '../../../src/lib/schema/keys.js'
-import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import {newAudit, newTenant, put, putBucket, stored, type TestTenant, totalOf} from '../namespace-table.js'
 
 const limits = (...texts: string[]): Limit[] => texts.map(parseLimit)
@@ -17,8 +17,7 @@ const ghost = (tenant: TestTenant, entity: string, resource: string, shard: numb
   return put(tenant, {PK: {S: PK}, SK: {S: SK}, b_rpm_tk: {N: '-500'}, b_rpm_tc: {N: '500'}})
 }
 
-describeOnEngine('a bucket reset', () => {
-  const table = useTable()
+describeOnBoth('a bucket reset', {}, table => {
   let tenant: TestTenant
 
   beforeEach(() => {

@@ -5,11 +5,10 @@ import {readVersion} from '../../../src/lib/repository/table/version.js'
 import {n, s} from '../../../src/lib/schema/attribute-value.js'
 import {keys, wireKey} from '../../../src/lib/schema/keys.js'
 import {encodeVersion} from '../../../src/lib/schema/version-record.js'
-import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import {DAY_MS, HOUR_MS, MORNING, OperatorScene, USER} from './scene.js'
 
-describeOnEngine('a top-up', {timeout: 60_000}, () => {
-  const table = useTable()
+describeOnBoth('a top-up', {timeout: 60_000}, table => {
   let scene: OperatorScene
 
   beforeEach(() => {

@@ -6,7 +6,7 @@ import {Audit, type AuditSelection, storedAuditRetention} from '../../../src/lib
 import {transact} from '../../../src/lib/repository/table/transact.js'
 import type {AuditRecord} from '../../../src/lib/schema/audit-record.js'
 import {keys} from '../../../src/lib/schema/keys.js'
-import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import {entityItem, scanNamespace} from '../namespace-items.js'
 import {newTenant, put, stored, type TestTenant} from '../namespace-table.js'
 
@@ -24,9 +24,7 @@ async function history(tenant: TestTenant, count: number, entities: string[]): P
   return records.reverse()
 }
 
-describeOnEngine('audit', () => {
-  const table = useTable()
-
+describeOnBoth('audit', {}, table => {
   /** Follows the cursors; returns the pages. */
   async function pages(
     read: (cursor: string | undefined) => Promise<{records: readonly AuditRecord[]; next?: string | undefined}>,

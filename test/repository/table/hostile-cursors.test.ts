@@ -5,7 +5,7 @@ import {Configs} from '../../../src/lib/repository/limits/configs.js'
 import {configPage} from '../../../src/lib/repository/limits/limit-pages.js'
 import {type CursorKind, encodeCursor} from '../../../src/lib/repository/table/cursor.js'
 import {Usage} from '../../../src/lib/repository/usage/usage.js'
-import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import {newAudit, newTenant} from '../namespace-table.js'
 
 const LENGTHS: Record<Exclude<CursorKind, 'buckets'>, readonly number[]> = {
@@ -19,9 +19,7 @@ const LENGTHS: Record<Exclude<CursorKind, 'buckets'>, readonly number[]> = {
   verify: [2],
 }
 
-describeOnEngine('a forged cursor', () => {
-  const table = useTable()
-
+describeOnBoth('a forged cursor', {}, table => {
   it('is refused, or continues the listing in its own namespace, and never fails in the engine', async () => {
     const tenant = newTenant(table)
     const {namespace} = tenant

@@ -7,12 +7,10 @@ import {AGGREGATOR_MARK} from '../../../src/lib/repository/table/version-compati
 import {s} from '../../../src/lib/schema/attribute-value.js'
 import {keys} from '../../../src/lib/schema/keys.js'
 import {encodeVersion} from '../../../src/lib/schema/version-record.js'
-import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import {newTenant, put, stored, type TestTenant} from '../namespace-table.js'
 
-describeOnEngine('the release that Python clients need', () => {
-  const table = useTable()
-
+describeOnBoth('the release that Python clients need', {}, table => {
   async function tenantOf(lambdaVersion: string | undefined, clientMinVersion = '0.0.0'): Promise<TestTenant> {
     const tenant = newTenant(table)
     const record = {schemaVersion: '0.9.0', lambdaVersion, clientMinVersion, updatedAt: '', updatedBy: 'zael:0.1.0'}

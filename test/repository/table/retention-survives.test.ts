@@ -2,13 +2,11 @@ import {expect, it} from 'vitest'
 import {parseLimit} from '../../../src/lib/core/limits/limit-text.js'
 import {Configs} from '../../../src/lib/repository/limits/configs.js'
 import {configKey} from '../../../src/lib/schema/config-record.js'
-import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import {newAudit, newTenant, put, stored} from '../namespace-table.js'
 
 /** In the reference every change of the system's limits puts the whole item anew, which erases `audit_retention_days`. */
-describeOnEngine('D-30: audit retention survives changes of the system limits', () => {
-  const table = useTable()
-
+describeOnBoth('D-30: audit retention survives changes of the system limits', {}, table => {
   it('through set, replace, unset and delete, with the attributes of other clients', async () => {
     const tenant = newTenant(table)
     const configs = new Configs(tenant, {audit: newAudit(tenant)})

@@ -5,7 +5,7 @@ import type {RecordPage} from '../../../src/lib/repository/table/query.js'
 import {Usage} from '../../../src/lib/repository/usage/usage.js'
 import type {Item} from '../../../src/lib/schema/attribute-value.js'
 import {encodeUsage, type UsageRecord} from '../../../src/lib/schema/usage-record.js'
-import {describeOnEngine, RESOURCE_INDEXES, useTable} from '../../helpers/table.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import {newTenant, put, type TestTenant} from '../namespace-table.js'
 
 const HOUR = 3_600_000
@@ -13,8 +13,7 @@ const DAY = 24 * HOUR
 /** A midnight at which a month begins. */
 const MIDNIGHT = Date.UTC(2027, 1, 1)
 
-describeOnEngine.each(RESOURCE_INDEXES)('usage, with %s in the resource index', resourceIndex => {
-  const table = useTable({resourceIndex})
+describeOnBoth('usage', {eachIndex: true}, table => {
   let tenant: TestTenant
 
   beforeEach(() => {

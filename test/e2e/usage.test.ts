@@ -244,7 +244,8 @@ describeOnEngine('zael usage', () => {
         ttlSeconds: undefined,
       })
     const days = Array.from({length: 31}, (_, at) => usage('user-1', 'paid', at + 1, {rpm: 2, usd: -1_250_000}))
-    const many = Array.from({length: 1100}, (_, at) => usage(`customer-${at}`, 'paid', 5, {usd: 1}))
+    // More than a page of the index.
+    const many = Array.from({length: 300}, (_, at) => usage(`customer-${at}`, 'paid', 5, {usd: 1}))
     const odd = usage('=1+1,"x"', 'paid', 5, {usd: 5_000_000})
     const puts = [...days, ...many, odd].map(put => ({put}))
     await batchWrite(table.transport, table.name, puts, {backoff: newTenant(table).backoff})
@@ -257,7 +258,7 @@ describeOnEngine('zael usage', () => {
       'namespace,entity,parent,resource,window,start,open,requests,requests-refused,requests-refused-by-parent,' +
         'limit,unit,consumed,amount,overdrawn,refused,refused-tokens,refused-amount,requests-blocked',
     )
-    expect(rows).toHaveLength(31 * 2 + 1100 + 1)
+    expect(rows).toHaveLength(31 * 2 + many.length + 1)
     const day = 'default,user-1,team-1,paid,daily,2026-10-31T00:00:00Z,false,2,5,1'
     expect(rows.filter(row => row.includes(',user-1,')).slice(0, 2)).toEqual([
       `${day},rpm,,2,,0,0,0,,2`,

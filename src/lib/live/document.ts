@@ -1,4 +1,4 @@
-import {refusingAccounts} from '../insight/usage/refused.js'
+import {refusedByOthers} from '../insight/usage/refused.js'
 import type {FindReading, PollFacts, Reading, Selection, WatchData} from './model/model.js'
 import {ranking} from './model/rank.js'
 import {refusedPerSecond} from './model/request-counts.js'
@@ -88,8 +88,7 @@ function bucketDocument(
     refusedPerSecond: refusedPerSecond(requests),
     refused: {
       requests: requests.refused,
-      byParent: requests.refusedByParent,
-      ...(requests.accounts && {byProvider: refusingAccounts(requests)}),
+      ...refusedByOthers({byParent: requests.refusedByParent, accounts: requests.accounts}),
       lastAt: requests.lastRefusedAtMs > 0 ? new Date(requests.lastRefusedAtMs).toISOString() : null,
     },
     emptyInMs,

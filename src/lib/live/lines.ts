@@ -9,7 +9,7 @@ import {
   formatShortPercent,
   formatShortSpan,
 } from '../core/text/text.js'
-import {refusedTotal} from '../insight/usage/refused.js'
+import {providerTotal} from '../insight/usage/refused.js'
 import type {WatchedBuckets} from './document.js'
 import {isByOther, REFUSED_BY} from './model/status.js'
 import type {WatchedBucketJson, WatchResult} from './results.js'
@@ -84,7 +84,7 @@ const columnsOf = (
   },
   {name: 'refill', header: 'REFILL/S', align: 'right', fit: 'spare', value: bucket => refillText(bucket)},
   ...(isRated(buckets) ? rateColumns(rateLimit) : []),
-  {name: 'refused', value: ({refused}) => refusedTotal(refused)},
+  {name: 'refused', value: ({refused}) => refused.requests + refused.byParent + providerTotal(refused.byProvider)},
   {
     name: 'last-refused',
     header: 'LAST REFUSED',
@@ -245,6 +245,7 @@ function csvTable(
     {name: 'empty-in-ms', value: ({emptyInMs}) => emptyInMs},
     {name: 'refused', value: ({refused}) => refused.requests},
     {name: 'refused-by-parent', value: ({refused}) => refused.byParent},
+    {name: 'refused-by-provider', value: ({refused}) => providerTotal(refused.byProvider)},
     {name: 'last-refused', value: ({refused}) => refused.lastAt},
     {name: 'write-pressure', value: ({writePressure}) => writePressure},
     {name: 'shards', value: ({shardCount}) => shardCount},

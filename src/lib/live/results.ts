@@ -27,14 +27,14 @@ const watchedBucketSchema = strictObject({
       .describe(
         'Refused by its own limits since the bucket was created; for a parent, including requests of its children',
       ),
-    byParent: z.number().describe('Refused only by its parent or a provider account'),
+    byParent: z.number().describe('Refused only by its parent'),
     byProvider: listOf({
       entity: z.string(),
       resource: z.string(),
       requests: z.number(),
     })
       .optional()
-      .describe('Part of byParent: the provider accounts that refused, most first; absent without any'),
+      .describe('Refused only by provider accounts, most first; absent without any'),
     lastAt: textOrNull.describe('Last refusal: UTC, ISO 8601; null if there was none'),
   }).describe('Requests that zael refused.'),
   emptyInMs: z.number().nullable(),

@@ -148,7 +148,7 @@ describe('an explanation', () => {
     expect(whyJson(result).limits[1]?.remedies).toEqual([])
     expect(whyJson(result)).toMatchObject({
       refused: {
-        byParent: 42,
+        byParent: 2,
         byProvider: [{entity: 'provider-x', resource: 'models', requests: 40}],
         ...{beganAt: '2026-01-02T02:42:07.000Z', beganInHour: '2026-01-02T02:00:00Z'},
       },

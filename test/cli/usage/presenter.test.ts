@@ -88,7 +88,7 @@ describe('usage show', () => {
 
   it('names the provider account that refused, and counts its refusals once', async () => {
     const byProvider = [{entity: 'org', resource: 'models', requests: 5}]
-    const refused = {requests: 2, byParent: 7, blocked: 0, byProvider}
+    const refused = {requests: 2, byParent: 2, blocked: 0, byProvider}
     const window = {...hour('10', 5), refused}
     const scope = {window: 'hourly', range, entity: 'user-1', resource: 'gpt-4'} as const
     const rows = await listed(usageListing([window], scope, false), PLAIN, 120)

@@ -157,7 +157,14 @@ describeOnBoth('the export of usage', {}, table => {
     ])
     expect(rows[0]).toEqual({
       ...{entity: 'a', parent: null, resource: 'r', window: 'daily', start: '2026-10-04T00:00:00Z', open: false},
-      ...{requests: 1, requestsRefused: 0, requestsRefusedByParent: 0, limit: 'rpm', unit: null},
+      ...{
+        requests: 1,
+        requestsRefused: 0,
+        requestsRefusedByParent: 0,
+        requestsRefusedByProvider: 0,
+        limit: 'rpm',
+        unit: null,
+      },
       ...{
         consumed: 1,
         amount: null,

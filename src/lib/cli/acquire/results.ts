@@ -69,12 +69,12 @@ const whyOneResult = strictObject({
     ),
   refused: strictObject({
     requests: z.number().describe('Refused by limits of the entity itself, each request once'),
-    byParent: z.number().describe('Refused only by its parent or a provider account'),
+    byParent: z.number().describe('Refused only by its parent; also counted there.'),
     byProvider: listOf({
       entity: z.string(),
       resource: z.string(),
       requests: z.number(),
-    }).describe('Part of byParent: the provider accounts that refused, most first'),
+    }).describe('Refused only by provider accounts, most first; also counted there.'),
     beganAt: textOrNull.describe('When the refusals began, some seconds late at most; null if only the hour is known'),
     beganInHour: textOrNull.describe('Start of that hour, UTC; null without refusals'),
     since: z.string().describe('Start of the first counted hour, UTC'),

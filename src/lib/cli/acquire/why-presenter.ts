@@ -26,7 +26,7 @@ import {
 } from '../../core/text/text.js'
 import {windowStart} from '../../core/window.js'
 import type {SharedCharge} from '../../insight/lookup/family-limits.js'
-import {refusedShare, refusedTotal, refusingAccounts} from '../../insight/usage/refused.js'
+import {refusedByOthers, refusedShare, refusedTotal} from '../../insight/usage/refused.js'
 import type {ExplainedLimit, Explanation, SetSwitch} from '../../insight/why/explain.js'
 import {isoMilliseconds, isoSeconds} from '../../schema/attribute-value.js'
 import type {StoredFeedback} from '../../schema/kind-attributes.js'
@@ -151,9 +151,8 @@ function refusedText({recent, atMs, limits}: Explanation): string | undefined {
   const {refused, admitted, since} = recent
   const [total, share] = [refusedTotal(refused), refusedShare(recent)]
   if (total === 0 || share === null) return undefined
-  const accounts = refusingAccounts(refused)
-  const byParent = refused.byParent - accounts.reduce((sum, {requests}) => sum + requests, 0)
-  const providers = accounts.map(account => `, ${formatCount(account.requests)} by ${accountText(account, limits)}`)
+  const {byParent, byProvider = []} = refusedByOthers(refused)
+  const providers = byProvider.map(account => `, ${formatCount(account.requests)} by ${accountText(account, limits)}`)
   const parent = `${providers.join('')}${byParent > 0 ? `, ${formatCount(byParent)} only by the parent` : ''}`
   const last = refused.lastAtMs === undefined ? '' : `, last ${formatSpan(Math.max(0, atMs - refused.lastAtMs))} ago`
   const counts = `${formatCount(total)} of ${formatCount(Math.max(0, admitted) + total)} since ${since}`
@@ -401,11 +400,12 @@ function switchJson(set: SetSwitch, commands: readonly Remedy[]): NonNullable<Wh
 }
 
 function refusedJson({recent: {refused, since, refusedSince}}: Explanation): WhyOneResult['refused'] {
-  const {requests, byParent, lastAtMs} = refused
+  const {requests, lastAtMs} = refused
   const lastAt = lastAtMs === undefined ? null : isoMilliseconds(lastAtMs)
   const beganAt = !refusedSince || refusedSince.isHour ? null : isoMilliseconds(refusedSince.atMs)
   const beganInHour = refusedSince ? windowStart('hourly', refusedSince.atMs) : null
-  return {requests, byParent, byProvider: refusingAccounts(refused), beganAt, beganInHour, since, lastAt}
+  const {byParent, byProvider = []} = refusedByOthers(refused)
+  return {requests, byParent, byProvider, beganAt, beganInHour, since, lastAt}
 }
 
 export type Remedy = readonly [command: string, purpose: string]

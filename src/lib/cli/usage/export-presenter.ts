@@ -28,6 +28,7 @@ const COLUMNS: readonly ListingColumn<ExportRow>[] = [
   {name: 'refused-tokens', value: ({refusedTokens}) => refusedTokens},
   {name: 'refused-amount', value: ({refusedAmount}) => refusedAmount},
   {name: 'requests-blocked', value: ({requestsBlocked}) => requestsBlocked},
+  {name: 'requests-refused-by-provider', value: ({requestsRefusedByProvider}) => requestsRefusedByProvider},
 ]
 
 export const exportListing = (rows: readonly ExportRow[]): Listing<ExportRow> => ({

@@ -12,7 +12,13 @@ import {
 import type {Window} from '../../core/window.js'
 import type {ParentOnlyLimits} from '../../insight/lookup/family-limits.js'
 import type {QuotaBudget} from '../../insight/usage/budgets.js'
-import {type LimitRefused, type RefusedRequests, refusedElsewhere, refusedTotal} from '../../insight/usage/refused.js'
+import {
+  type LimitRefused,
+  providerTotal,
+  type RefusedByOthers,
+  type RefusedRequests,
+  refusedElsewhere,
+} from '../../insight/usage/refused.js'
 import type {LimitShare, LimitTotal, UsageTotals, UsageWindow} from '../../insight/usage/usage-report.js'
 import type {TimeRange} from '../flags/time-range.js'
 import {nothingChanged} from '../output/interrupt.js'
@@ -56,8 +62,7 @@ export function usageListing(windows: readonly UsageWindow[], scope: UsageScope,
   return {
     rows: windows.flatMap(({limits, refused, ...window}) => {
       const accounts = (refused.byProvider ?? []).map(({entity, requests}) => [`(${entity})`, requests] as const)
-      const byParent = refused.byParent - accounts.reduce((sum, [, requests]) => sum + requests, 0)
-      const others = [[BLOCKED, refused.blocked] as const, ...accounts, [BY_PARENT, byParent] as const]
+      const others = [[BLOCKED, refused.blocked] as const, ...accounts, [BY_PARENT, refused.byParent] as const]
         .filter(([, requests]) => requests > 0)
         .map(([name, requests]) => ({name, refused: {requests, tokens: 0}}))
       const rows: Partial<LimitShare>[] = [...limits, ...others]
@@ -94,8 +99,8 @@ const BY_PARENT = '(parent)'
 const isOverdrawn = ({overdrawn}: {readonly overdrawn: number}): boolean => overdrawn > 0
 
 export const overdraftText = (writes = 0): string => (writes > 0 ? ` (overdrawn ${formatPlural(writes, 'time')})` : '')
-const isRefusing = ({refused}: {readonly refused: {readonly requests: number; readonly byParent?: number}}): boolean =>
-  refused.requests + (refused.byParent ?? 0) > 0
+const isRefusing = ({refused}: {readonly refused: {readonly requests: number} & Partial<RefusedByOthers>}): boolean =>
+  refused.requests + (refused.byParent ?? 0) + providerTotal(refused.byProvider) > 0
 
 type RefusedRow = {readonly name?: string; readonly refused?: LimitRefused}
 
@@ -118,16 +123,16 @@ function refusedText(
 ): string {
   const {requests, byParent, blocked, byProvider = []} = refused
   const elsewhere = refusedElsewhere(byProvider, [resource ?? ''])
-  const total = entity === undefined ? Math.max(requests, byParent - elsewhere) + elsewhere : refusedTotal(refused)
+  const byOthers = byParent + providerTotal(byProvider)
+  const total = entity === undefined ? Math.max(requests, byOthers - elsewhere) + elsewhere : requests + byOthers
   if (total === 0) return ''
   const part = (count: number, by: string) =>
     count === 0 ? [] : [`${count === total ? 'all' : formatCount(count)} by ${by}`]
   const accounts = byProvider.flatMap(each => part(each.requests, `${each.entity} · ${each.resource}`))
-  const byOther = byParent - byProvider.reduce((sum, each) => sum + each.requests, 0)
-  const parts = [...part(blocked, 'a block'), ...accounts, ...part(Math.max(0, byOther), 'the parent only')]
+  const parts = [...part(blocked, 'a block'), ...accounts, ...part(byParent, 'the parent only')]
   const list = `${parts[0]?.startsWith('all') ? '' : 'including '}${formatList(parts)}`
   // A page may lack the parents of its children.
-  const least = entity === undefined && byParent > 0 && isPart ? 'at least ' : ''
+  const least = entity === undefined && byOthers > 0 && isPart ? 'at least ' : ''
   return `, ${least}${formatCount(total)} refused${parts.length === 0 ? '' : `, ${list}`}`
 }
 

@@ -5,14 +5,14 @@ const usageWindowSchema = z.enum(['hourly', 'daily', 'monthly']).meta({id: 'Usag
 
 const refusedRequestsSchema = strictObject({
   requests: z.number().describe('Refused by limits of the entity itself or by a block, each request once.'),
-  byParent: z.number().describe('Refused only by its parent or a provider account; also counted there.'),
+  byParent: z.number().describe('Refused only by its parent; also counted there.'),
   byProvider: listOf({
     entity: z.string(),
     resource: z.string(),
     requests: z.number(),
   })
     .optional()
-    .describe('Part of byParent: the provider accounts that refused, most first; absent without any.'),
+    .describe('Refused only by provider accounts, most first; also counted there. Absent without any.'),
   blocked: z.number().describe('Part of requests: refused because the entity or resource was disabled.'),
 }).meta({id: 'RefusedRequests'})
 
@@ -154,7 +154,7 @@ export const usageExportResult = strictObject({
     requestsRefused: z
       .number()
       .describe('Refused by limits of the entity itself or by a block, each request once; as above.'),
-    requestsRefusedByParent: z.number().describe('Refused only by its parent or a provider account; as above.'),
+    requestsRefusedByParent: z.number().describe('Refused only by its parent; as above.'),
     limit: textOrNull.describe('null: requests were counted, but no limit.'),
     unit: textOrNull.describe('ISO 4217 currency code; null for tokens.'),
     consumed: z.number().describe('Whole tokens, net of refunds; millionths of the unit for money.'),
@@ -166,6 +166,7 @@ export const usageExportResult = strictObject({
     requestsBlocked: z
       .number()
       .describe('Part of requestsRefused: the entity or resource was disabled, so no limit counts them.'),
+    requestsRefusedByProvider: z.number().describe('Refused only by provider accounts, each request once.'),
   }).describe('By entity, each newest first.'),
   next: z.null().describe('An export has no pages.'),
   warnings: z.array(z.string()).describe('Warnings; absent when there are none.').optional(),

@@ -128,7 +128,7 @@ function memberLines(
 }
 
 /** A soft limit meters each member. */
-export const parentOnlyText = (parent: string, limits: readonly string[]): string =>
+const parentOnlyText = (parent: string, limits: readonly string[]): string =>
   `The use of ${formatList(limits)} is recorded for ${parent} only, because its members have no such limit. ` +
   'To record it for each member, give them a soft limit of that name: it refuses nothing (`zael help limit-syntax`).'
 

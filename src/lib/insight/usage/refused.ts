@@ -82,14 +82,27 @@ export function refusingAccounts({accounts = new Map()}: Pick<RefusalCounts, 'ac
   }).sort((a, b) => b.requests - a.requests || (a.entity < b.entity ? -1 : 1))
 }
 
-export interface RefusedRequests extends Pick<RefusedUsage, 'requests' | 'byParent' | 'blocked'> {
-  /** Of `byParent`. Absent if no provider account refused any. */
+/** Refused by others, each request once. Screens and JSON count so. */
+export interface RefusedByOthers {
+  /** Only by the parent. */
+  readonly byParent: number
+  /** Only by provider accounts. Absent if there were none. */
   readonly byProvider?: readonly RefusingAccount[] | undefined
 }
 
-export const requestsOf = ({requests, byParent, accounts, blocked}: RefusedUsage): RefusedRequests => ({
-  ...{requests, byParent, blocked},
-  ...(accounts && {byProvider: refusingAccounts({accounts})}),
+export interface RefusedRequests extends Pick<RefusedUsage, 'requests' | 'blocked'>, RefusedByOthers {}
+
+export const providerTotal = (accounts: readonly RefusingAccount[] = []): number =>
+  accounts.reduce((sum, {requests}) => sum + requests, 0)
+
+export function refusedByOthers({byParent, accounts}: Pick<RefusedUsage, 'byParent' | 'accounts'>): RefusedByOthers {
+  if (!accounts) return {byParent}
+  const byProvider = refusingAccounts({accounts})
+  return {byParent: Math.max(0, byParent - providerTotal(byProvider)), byProvider}
+}
+
+export const requestsOf = ({requests, blocked, ...others}: RefusedUsage): RefusedRequests => ({
+  ...{requests, blocked, ...refusedByOthers(others)},
 })
 
 /** Requests that a provider account refused, and that none of these resources counts in the account's own usage. */

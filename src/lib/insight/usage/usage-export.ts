@@ -2,7 +2,7 @@ import {moneyDecimal} from '../../core/text/money.js'
 import {type Window, windowEndMs, windowStart} from '../../core/window.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
 import type {UsageRecord} from '../../schema/usage-record.js'
-import {countedLimits, NOT_REFUSED, refusedIn} from './refused.js'
+import {countedLimits, NOT_REFUSED, providerTotal, refusedByOthers, refusedIn} from './refused.js'
 
 /** Batches wait for up to five minutes, and counts of refusals for ten seconds more. */
 const LATE_MS = 10 * 60_000
@@ -21,6 +21,7 @@ export interface ExportedUsage {
   /** By limits of the entity itself, each request once. */
   readonly requestsRefused: number
   readonly requestsRefusedByParent: number
+  readonly requestsRefusedByProvider: number
   /** `null`: requests were counted, but no limit. */
   readonly limit: string | null
   /** Currency; `null`: tokens. */
@@ -71,7 +72,10 @@ function rowsOf(
   units: ReadonlyMap<string, string>,
 ): ExportedUsage[] {
   const {entity, resource, window, start, totalEvents: requests} = record
-  const {requests: requestsRefused, byParent: requestsRefusedByParent, blocked, limits} = refusedIn([record])
+  const refusals = refusedIn([record])
+  const {requests: requestsRefused, blocked, limits} = refusals
+  const {byParent: requestsRefusedByParent, byProvider} = refusedByOthers(refusals)
+  const requestsRefusedByProvider = providerTotal(byProvider)
   const counts = {requests, requestsRefused, requestsRefusedByParent}
   const names = countedLimits([record])
   return (names.length === 0 ? [null] : names).flatMap(limit => {
@@ -79,14 +83,21 @@ function rowsOf(
     const overdrawn = record.overdrawn?.get(limit ?? '') ?? 0
     const {requests: refused, tokens: refusedTokens} = limits.get(limit ?? '') ?? NOT_REFUSED
     // Refunds may leave nothing.
-    if ([...Object.values(counts), consumed, overdrawn, refused].every(count => count === 0)) return []
+    if ([...Object.values(counts), requestsRefusedByProvider, consumed, overdrawn, refused].every(count => count === 0))
+      return []
     const unit = units.get(limit ?? '') ?? null
     const money = (tokens: number) => (unit === null ? null : moneyDecimal(tokens))
     return [
       {
         ...{entity, parent, resource, window, start, open, ...counts, limit, unit},
         ...{consumed, amount: money(consumed), overdrawn},
-        ...{refused, refusedTokens, refusedAmount: money(refusedTokens), requestsBlocked: blocked},
+        ...{
+          refused,
+          refusedTokens,
+          refusedAmount: money(refusedTokens),
+          requestsBlocked: blocked,
+          requestsRefusedByProvider,
+        },
       },
     ]
   })

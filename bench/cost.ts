@@ -3,7 +3,6 @@ import {createAggregator} from '../src/lib/aggregator/aggregator.js'
 import {DEFAULT_SETTINGS} from '../src/lib/aggregator/environment.js'
 import {rollUpFromStart} from '../src/lib/aggregator/rollup/plan.js'
 import type {StreamRecord} from '../src/lib/aggregator/stream-event.js'
-import {CapacityMeter, type CapacityTotals} from '../src/lib/dynamo/capacity.js'
 import {resolveConnection} from '../src/lib/dynamo/connection.js'
 import {ConditionFailed} from '../src/lib/dynamo/errors.js'
 import type {Transport} from '../src/lib/dynamo/transport.js'
@@ -12,6 +11,7 @@ import {RECORDS_PER_CALL} from '../src/lib/insight/cost/parts.js'
 import type {RateLimiter} from '../src/lib/limiter/rate-limiter.js'
 import type {NamespaceTable} from '../src/lib/repository/table/table.js'
 import type {Item} from '../src/lib/schema/attribute-value.js'
+import {DetailedMeter, type DetailedTotals} from './detailed-meter.js'
 import {openEnvironment} from './environment.js'
 import {machineLine, numberOption, option, say, short, textTable} from './report.js'
 
@@ -34,7 +34,7 @@ const DAY_MS = 24 * HOUR_MS
 const PRICE = {read: 0.125, write: 0.625}
 
 const environment = await openEnvironment(option('engine') === 'dynamodb-local' ? {engine: 'dynamodb-local'} : {})
-const meter = new CapacityMeter()
+const meter = new DetailedMeter()
 const metered = createTransport({
   connection: resolveConnection({endpointUrl: environment.endpoint}, {}),
   clock: Date.now,
@@ -198,13 +198,11 @@ async function play(scenario: Scenario): Promise<string[][]> {
 function row(
   name: string,
   decisions: number,
-  {read, write: reported, byTarget}: CapacityTotals,
+  {read, write: reported, of}: DetailedTotals,
   refusedWrites = 0,
 ): string[] {
   const write = reported + refusedWrites
-  const writesIn = (part: string) =>
-    Object.entries(byTarget).reduce((sum, [target, units]) => sum + (target.endsWith(part) ? units.write : 0), 0)
-  const indexes = ['GSI1', 'GSI2', 'GSI3', 'GSI4'].map(writesIn)
+  const indexes = ['GSI1', 'GSI2', 'GSI3', 'GSI4'].map(index => of(index).write)
   const own = write - indexes.reduce((a, b) => a + b, 0)
   const dollars = (read * PRICE.read + write * PRICE.write) / decisions
   return [name, ...[read, own, ...indexes].map(units => short(units / decisions)), `$${dollars.toFixed(2)}`]

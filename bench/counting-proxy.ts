@@ -25,7 +25,7 @@ export async function countingProxy(engine: string): Promise<CountingProxy> {
     const onward = request({hostname, port, agent, method: 'POST', path: '/', headers}, async answer => {
       const bytes = await buffer(answer)
       const capacity = isData ? capacityOf(JSON.parse(bytes.toString())) : []
-      meter.observe({operation, sentAtMs: 0, receivedAtMs: 0, serverDateMs: undefined, capacity})
+      meter.observe({operation, capacity})
       const {'x-amz-crc32': _, ...answered} = answer.headers
       outgoing.writeHead(answer.statusCode ?? 500, answered).end(bytes)
     })

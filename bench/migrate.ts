@@ -1,6 +1,5 @@
 import {randomBytes} from 'node:crypto'
 import {batchWrite} from '../src/lib/dynamo/batch.js'
-import {CapacityMeter, type CapacityTotals} from '../src/lib/dynamo/capacity.js'
 import {resolveConnection} from '../src/lib/dynamo/connection.js'
 import {ConditionFailed} from '../src/lib/dynamo/errors.js'
 import {scanPages} from '../src/lib/dynamo/paging.js'
@@ -13,6 +12,7 @@ import {migrateTable} from '../src/lib/migrate/run.js'
 import {verifyMigration} from '../src/lib/migrate/verify-migration.js'
 import type {Table} from '../src/lib/repository/table/table.js'
 import {type Item, n, s} from '../src/lib/schema/attribute-value.js'
+import {DetailedMeter, type DetailedTotals} from './detailed-meter.js'
 import {cpuSecondsOf} from './measure.js'
 import {machineLine, numberOption, say, short, textTable} from './report.js'
 
@@ -91,7 +91,7 @@ interface Timed {
   readonly cpuSeconds: number
   readonly engineCpuSeconds: number
   readonly peakMb: number
-  readonly used: CapacityTotals
+  readonly used: DetailedTotals
 }
 
 async function timed(work: () => Promise<unknown>): Promise<Timed> {
@@ -113,7 +113,7 @@ async function timed(work: () => Promise<unknown>): Promise<Timed> {
 }
 
 const engine = await startEngine()
-const meter = new CapacityMeter()
+const meter = new DetailedMeter()
 const connection = resolveConnection({endpointUrl: engine.endpoint}, {})
 const transport = createTransport({connection, clock: Date.now, meterCapacity: true, onResponse: meter.observe})
 const backoff = {random: Math.random, sleep: sleepMs}
@@ -234,7 +234,7 @@ try {
       ['what', ...operations, 'read units', 'write units'],
       rounds.map(([what, {used}]) => [
         what,
-        ...operations.map(operation => share(used.byOperation[operation]?.calls ?? 0)),
+        ...operations.map(operation => share(used.of(operation).calls)),
         share(used.read),
         share(used.write),
       ]),

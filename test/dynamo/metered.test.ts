@@ -13,7 +13,7 @@ describeOnEngine('a metered transport', () => {
     const connection = resolveConnection({endpointUrl: inject('engineEndpoint')}, {})
     const inner = createTransport({connection, clock: Date.now})
     const meter = new CapacityMeter()
-    const transport = meteredTransport(inner, meter, Date.now)
+    const transport = meteredTransport(inner, meter)
     await transport.send('GetItem', {TableName, Key, ConsistentRead: true})
     expect(meter.snapshot()).toMatchObject({calls: 1, read: 1, write: 0})
     await transport.send('DescribeTable', {TableName})

@@ -1,7 +1,7 @@
-import type {Capacity, ConsumedCapacity} from '@aws-sdk/client-dynamodb'
+import type {Capacity} from '@aws-sdk/client-dynamodb'
 import {capacityOf, isDataOperation, isRead, type Operation, type ResponseInfo, type Transport} from './transport.js'
 
-export interface Units {
+interface Units {
   read: number
   write: number
 }
@@ -9,28 +9,17 @@ export interface Units {
 export interface CapacityTotals extends Units {
   /** Includes refused requests. */
   calls: number
-  byOperation: Record<string, Units & {calls: number}>
-  /** By `table` or `table/index`. */
-  byTarget: Record<string, Units>
 }
 
 export class CapacityMeter {
-  #totals: CapacityTotals = {calls: 0, read: 0, write: 0, byOperation: {}, byTarget: {}}
+  readonly #totals: CapacityTotals = {calls: 0, read: 0, write: 0}
 
-  readonly observe = ({operation, capacity}: ResponseInfo): void => {
-    const totals = this.#totals
-    totals.byOperation[operation] ??= {calls: 0, read: 0, write: 0}
-    const perOperation = totals.byOperation[operation]
-    totals.calls++
-    perOperation.calls++
+  readonly observe = ({operation, capacity}: Pick<ResponseInfo, 'operation' | 'capacity'>): void => {
+    this.#totals.calls++
     for (const consumed of capacity) {
-      const units = unitsOf(consumed, operation)
-      addTo(totals, units)
-      addTo(perOperation, units)
-      for (const [target, part] of targetsOf(consumed)) {
-        totals.byTarget[target] ??= {read: 0, write: 0}
-        addTo(totals.byTarget[target], unitsOf(part, operation))
-      }
+      const {read, write} = unitsOf(consumed, operation)
+      this.#totals.read += read
+      this.#totals.write += write
     }
   }
 
@@ -39,33 +28,18 @@ export class CapacityMeter {
   }
 
   snapshot(): CapacityTotals {
-    return structuredClone(this.#totals)
+    return {...this.#totals}
   }
 
   since(before: CapacityTotals): CapacityTotals {
-    const now = this.#totals
-    const change: CapacityTotals = {
-      calls: now.calls - before.calls,
-      ...difference(now, before),
-      byOperation: {},
-      byTarget: {},
-    }
-    for (const [operation, units] of Object.entries(now.byOperation)) {
-      const calls = units.calls - (before.byOperation[operation]?.calls ?? 0)
-      if (calls > 0) change.byOperation[operation] = {calls, ...difference(units, before.byOperation[operation])}
-    }
-    for (const [target, units] of Object.entries(now.byTarget)) {
-      const added = difference(units, before.byTarget[target])
-      if (added.read > 0 || added.write > 0) change.byTarget[target] = added
-    }
-    return change
+    const {calls, read, write} = this.#totals
+    return {calls: calls - before.calls, read: read - before.read, write: write - before.write}
   }
 }
 
-export function meteredTransport(inner: Transport, meter: CapacityMeter, clock: () => number): Transport {
+export function meteredTransport(inner: Transport, meter: CapacityMeter): Transport {
   return {
     async send(operation, input, options) {
-      const sentAtMs = clock()
       let output: unknown
       try {
         const request = isDataOperation(operation) ? {ReturnConsumedCapacity: 'INDEXES', ...input} : input
@@ -73,8 +47,7 @@ export function meteredTransport(inner: Transport, meter: CapacityMeter, clock: 
         output = answer
         return answer
       } finally {
-        const capacity = capacityOf(output)
-        meter.observe({operation, sentAtMs, receivedAtMs: clock(), serverDateMs: undefined, capacity})
+        meter.observe({operation, capacity: capacityOf(output)})
       }
     },
   }
@@ -87,19 +60,4 @@ function unitsOf(capacity: Capacity, operation: Operation): Units {
     return {read: ReadCapacityUnits ?? 0, write: WriteCapacityUnits ?? 0}
   }
   return isRead(operation) ? {read: CapacityUnits, write: 0} : {read: 0, write: CapacityUnits}
-}
-
-function* targetsOf(consumed: ConsumedCapacity): Generator<[string, Capacity]> {
-  const table = consumed.TableName ?? ''
-  if (consumed.Table !== undefined) yield [table, consumed.Table]
-  for (const [index, part] of Object.entries(consumed.GlobalSecondaryIndexes ?? {})) yield [`${table}/${index}`, part]
-}
-
-function addTo(sum: Units, units: Units): void {
-  sum.read += units.read
-  sum.write += units.write
-}
-
-function difference(now: Units, before: Units = {read: 0, write: 0}): Units {
-  return {read: now.read - before.read, write: now.write - before.write}
 }

@@ -73,7 +73,7 @@ interface FoundDay {
 export async function reportCost({table, aws, dayCount, runsAggregator}: CostSources): Promise<CostReport> {
   const facts = await readPricedTable(table)
   const meter = new CapacityMeter()
-  const transport = meteredTransport(table.transport, meter, table.clock)
+  const transport = meteredTransport(table.transport, meter)
   const repository = new Repository({stack: table.name, transport, clock: table.clock})
   const days = daysUntil(table.clock(), dayCount)
   const [counted, stack] = await Promise.all([

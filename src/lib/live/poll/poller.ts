@@ -61,7 +61,7 @@ export class BucketPoller {
   #polls = 0
 
   constructor(table: NamespaceTable, scope: WatchScope) {
-    const transport = meteredTransport(table.transport, this.#meter, table.clock)
+    const transport = meteredTransport(table.transport, this.#meter)
     this.#table = {...table, transport}
     this.#names = new EntityNames(this.#table)
     this.#facts = new NamespaceFacts(this.#table)

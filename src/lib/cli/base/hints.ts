@@ -41,9 +41,9 @@ function suggesting(error: ZaelError, typed: string, names: readonly string[]): 
   return withHint(error, didYouMean(meant) ?? commandHint(error), meant)
 }
 
-function withHint(error: ZaelError, hint: string | undefined, nearest: readonly string[]): ZaelError {
+function withHint(error: ZaelError, hint: string | undefined, nearest?: readonly string[]): ZaelError {
   const {kind, code, message, cause} = error
-  const details = {...error.details, nearest}
+  const details = {...error.details, ...(nearest && {nearest})}
   return new ZaelError(kind, code, message, {...(hint === undefined ? {} : {hint}), details, cause})
 }
 
@@ -160,7 +160,7 @@ export async function withLocalHint(
   env: NodeJS.ProcessEnv,
 ): Promise<unknown> {
   if (!(error instanceof ZaelError)) return error
-  const {kind, code, message, details, cause} = error
+  const {code} = error
   const isUnnamed = AWS_ACCESS_ERRORS.has(code) && stack.source === 'default'
   const left = UNAVAILABLE_ERRORS.has(code) ? await leftVariables(endpointUrl.value, env) : []
   if (!isUnnamed && left.length === 0) return error
@@ -168,12 +168,11 @@ export async function withLocalHint(
   const isRunning = (await readSupervisor()) !== null
   if (left.length > 0 && !isRunning) {
     const start = 'AWS_ENDPOINT_URL_DYNAMODB names a local stack that is not running. To start it: zael local up.'
-    const unset = `${start} To use AWS instead: unset ${left.join(' ')}`
-    return new ZaelError(kind, code, message, {hint: unset, details, cause})
+    return withHint(error, `${start} To use AWS instead: unset ${left.join(' ')}`)
   }
   if (!isUnnamed || !isRunning) return error
   const hint = `You did not name a stack, so zael used "${stack.value}". For the local stack, add --stack local, or run: eval "$(zael local env)"`
-  return new ZaelError(kind, code, message, {hint, details, cause})
+  return withHint(error, hint)
 }
 
 /** Variables of `zael local env`, if the endpoint in use is one of them. */
@@ -256,9 +255,7 @@ function commandHint({code, details, hint}: ZaelError): string | undefined {
 
 export function withCommandHint(error: ZaelError): ZaelError {
   const hint = commandHint(error)
-  if (hint === undefined || hint === error.hint || 'nearest' in error.details) return error
-  const {kind, code, message, details, cause} = error
-  return new ZaelError(kind, code, message, {hint, details, cause})
+  return hint === undefined || hint === error.hint || 'nearest' in error.details ? error : withHint(error, hint)
 }
 
 /** Flag names by command id, such as `limits set`; `undefined` for an unknown command. */

@@ -1,31 +1,33 @@
 import {Readable} from 'node:stream'
 import {buffer} from 'node:stream/consumers'
-import type {CloudFormationClient} from '@aws-sdk/client-cloudformation'
-import type {CloudWatchClient} from '@aws-sdk/client-cloudwatch'
-import type {IAMClient} from '@aws-sdk/client-iam'
-import type {LambdaClient} from '@aws-sdk/client-lambda'
-import type {S3Client} from '@aws-sdk/client-s3'
-import type {SQSClient} from '@aws-sdk/client-sqs'
-import {GetCallerIdentityCommand, type STSClient} from '@aws-sdk/client-sts'
+import {GetCallerIdentityCommand} from '@aws-sdk/client-sts'
 import {unlessStopped} from '../../dynamo/abort.js'
 import {type ConnectionInput, resolveConnection} from '../../dynamo/connection.js'
 import {callAws} from './errors.js'
 
 type Environment = Readonly<Record<string, string | undefined>>
 
+type Config = ReturnType<typeof configOf>
+
+const SERVICES = {
+  cloudFormation: async (config: Config) =>
+    new (await import('@aws-sdk/client-cloudformation')).CloudFormationClient(config),
+  lambda: async (config: Config) => new (await import('@aws-sdk/client-lambda')).LambdaClient(config),
+  cloudWatch: async (config: Config) => new (await import('@aws-sdk/client-cloudwatch')).CloudWatchClient(config),
+  sqs: async (config: Config) => new (await import('@aws-sdk/client-sqs')).SQSClient(config),
+  sts: async (config: Config) => new (await import('@aws-sdk/client-sts')).STSClient(config),
+  iam: async (config: Config) => new (await import('@aws-sdk/client-iam')).IAMClient(config),
+  s3: async (config: Config) => new (await import('@aws-sdk/client-s3')).S3Client(config),
+}
+
+type Services = {readonly [Name in keyof typeof SERVICES]: () => ReturnType<(typeof SERVICES)[Name]>}
+
 /** Loads each client on first use. Disposing aborts requests in flight. */
-export interface Aws extends Disposable {
+export interface Aws extends Services, Disposable {
   /** The endpoint is on this machine: an AWS emulator or a plain DynamoDB engine. */
   readonly isLocal: boolean
   /** Throws when no region is configured. */
   region(): Promise<string>
-  cloudFormation(): Promise<CloudFormationClient>
-  lambda(): Promise<LambdaClient>
-  cloudWatch(): Promise<CloudWatchClient>
-  sqs(): Promise<SQSClient>
-  sts(): Promise<STSClient>
-  iam(): Promise<IAMClient>
-  s3(): Promise<S3Client>
 }
 
 const CONNECT_TIMEOUT_MS = 3_000
@@ -33,12 +35,11 @@ const REQUEST_TIMEOUT_MS = 15_000
 // Two more than the SDK's default: CloudFormation throttles per account, and other tools poll it too.
 const MAX_ATTEMPTS = 5
 
-/** Sends no request and reads no file yet. */
-export function openAws(input: ConnectionInput, env: Environment): Aws {
+function configOf(input: ConnectionInput, env: Environment) {
   const {region, profile, endpoint, credentials, isLocal} = resolveConnection(input, env)
   // A DynamoDB endpoint on this machine, as set by `zael local env`, applies to all services.
   const address = endpoint ?? (isLocal ? env.AWS_ENDPOINT_URL_DYNAMODB || undefined : undefined)
-  const config = {
+  return {
     ...(region === undefined ? {} : {region}),
     ...(profile === undefined ? {} : {profile}),
     ...(address === undefined ? {} : {endpoint: address}),
@@ -50,42 +51,36 @@ export function openAws(input: ConnectionInput, env: Environment): Aws {
       // Without this the SDK only logs a warning and keeps waiting.
       throwOnRequestTimeout: true,
     },
+    // For S3: emulators do not serve host names such as bucket.127.0.0.1.
+    forcePathStyle: isLocal,
   }
+}
+
+/** Sends no request and reads no file yet. */
+export function openAws(input: ConnectionInput, env: Environment): Aws {
+  const config = configOf(input, env)
   const disposal = new AbortController()
   const clients = new Map<string, Promise<{destroy(): void}>>()
-  const once = <T extends {destroy(): void}>(name: string, create: () => Promise<T>): Promise<T> => {
-    const client =
-      (clients.get(name) as Promise<T> | undefined) ??
-      create().then(each => abortable(disposal.signal, refusingPages(each)))
+  const services = eachService(name => () => {
+    const open: (config: Config) => Promise<{destroy(): void}> = SERVICES[name]
+    const client = clients.get(name) ?? open(config).then(each => abortable(disposal.signal, refusingPages(each)))
     clients.set(name, client)
     return client
-  }
-  const cloudFormation = () =>
-    once('cloudFormation', async () => {
-      const {CloudFormationClient} = await import('@aws-sdk/client-cloudformation')
-      return new CloudFormationClient(config)
-    })
+  })
   return {
-    isLocal,
-    region: async () => (await cloudFormation()).config.region(),
-    cloudFormation,
-    lambda: () => once('lambda', async () => new (await import('@aws-sdk/client-lambda')).LambdaClient(config)),
-    cloudWatch: () =>
-      once('cloudWatch', async () => new (await import('@aws-sdk/client-cloudwatch')).CloudWatchClient(config)),
-    sqs: () => once('sqs', async () => new (await import('@aws-sdk/client-sqs')).SQSClient(config)),
-    sts: () => once('sts', async () => new (await import('@aws-sdk/client-sts')).STSClient(config)),
-    iam: () => once('iam', async () => new (await import('@aws-sdk/client-iam')).IAMClient(config)),
-    s3: () =>
-      once('s3', async () => {
-        const {S3Client} = await import('@aws-sdk/client-s3')
-        // Emulators do not serve host names such as bucket.127.0.0.1.
-        return new S3Client({...config, forcePathStyle: isLocal})
-      }),
+    ...services,
+    isLocal: config.forcePathStyle,
+    region: async () => (await services.cloudFormation()).config.region(),
     [Symbol.dispose]() {
       disposal.abort()
       for (const client of clients.values()) client.then(each => each.destroy()).catch(() => {})
     },
   }
+}
+
+function eachService(open: (name: keyof Services) => () => Promise<object>): Services {
+  const names = Object.keys(SERVICES) as (keyof Services)[]
+  return Object.fromEntries(names.map(name => [name, open(name)])) as unknown as Services
 }
 
 /** Rejects web pages that proxies and guest networks send with status 200: the SDK would read them as empty lists. */
@@ -121,28 +116,16 @@ function abortable<T extends object>(abortSignal: AbortSignal, client: T): T {
 /** The signal also aborts requests that wait for credentials or a retry. */
 export function awsUntilAborted(aws: Aws, signal: AbortSignal | undefined): Aws {
   if (signal === undefined) return aws
-  const bound =
-    <T extends object>(open: () => Promise<T>) =>
-    async (): Promise<T> => {
-      const client = await open()
-      const sender = client as {send(command: object, options?: object): Promise<unknown>}
-      const send = async (command: object, options?: object) => {
-        signal.throwIfAborted()
-        return unlessStopped(sender.send(command, {...options, abortSignal: signal}), {signal})
-      }
-      // Inherits from the client: paginators check its class.
-      return Object.assign(Object.create(client), {send})
+  const bound = (name: keyof Services) => async () => {
+    const client: {send(command: object, options?: object): Promise<unknown>} = await (aws[name]() as Promise<never>)
+    const send = async (command: object, options?: object) => {
+      signal.throwIfAborted()
+      return unlessStopped(client.send(command, {...options, abortSignal: signal}), {signal})
     }
-  return {
-    ...aws,
-    cloudFormation: bound(aws.cloudFormation),
-    lambda: bound(aws.lambda),
-    cloudWatch: bound(aws.cloudWatch),
-    sqs: bound(aws.sqs),
-    sts: bound(aws.sts),
-    iam: bound(aws.iam),
-    s3: bound(aws.s3),
+    // Inherits from the client: paginators check its class.
+    return Object.assign(Object.create(client), {send})
   }
+  return {...aws, ...eachService(bound)}
 }
 
 export type CallerIdentity = Awaited<ReturnType<typeof readCallerIdentity>>

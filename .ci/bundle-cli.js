@@ -1,52 +1,77 @@
-// Bundles the command line in dist: what a command needs is then in a few dozen files instead of hundreds, which Node loads
-// in a fraction of the time. Every entry keeps its place, so oclif finds it as before; what entries share is in dist/chunks.
-// The library stays as the compiler wrote it. One file for everything was slower: each command would parse all of it.
+// Bundles the command line with all its packages. Node loads a few dozen files in a fraction of the time of hundreds. Every
+// command keeps its place in dist, where oclif finds it; what commands share is in dist/chunks. One file for everything was
+// slower: each command would parse all of it.
 import {readdirSync, readFileSync, statSync, writeFileSync} from 'node:fs'
-import {join, relative} from 'node:path'
-import {fileURLToPath} from 'node:url'
+import {join} from 'node:path'
 import {build} from 'esbuild'
+import {banner, inGroups, options, root} from './bundle-options.js'
 
-const root = fileURLToPath(new URL('..', import.meta.url))
-const commands = readdirSync(join(root, 'src', 'commands'), {recursive: true}).filter(name => name.endsWith('.ts'))
-
+const sources = readdirSync(join(root, 'src'), {recursive: true}).filter(name => /\.tsx?$/.test(name))
 const entries = [
-  ...commands.map(name => join('commands', name.slice(0, -'.ts'.length))),
+  ...sources.filter(name => name.startsWith('commands')).map(name => name.slice(0, -'.ts'.length)),
   'lib/cli/main',
   'lib/cli/completion/main',
   'lib/cli/help/help',
   'lib/cli/help/command-not-found',
   'lib/cli/help/root-help',
+  'lib/local/supervisor/main',
 ].map(name => ({in: join('src', `${name}.ts`), out: name}))
 // Loaded first by bin/run.js, and shared with the commands.
 const SIGNALS = 'lib/cli/base/early-signals'
 
-const options = {
-  absWorkingDir: root,
+/** The AWS clients are one file with the operations that zael uses: `#aws-sdk`, as package.json calls it. */
+const SDK = /^@aws-sdk\/client-/
+
+const commandLine = {
+  ...options,
   outdir: 'dist',
   chunkNames: 'chunks/[hash]',
-  bundle: true,
   splitting: true,
-  platform: 'node',
-  target: 'node20',
-  format: 'esm',
-  // Loaded by few commands, from where they are installed: the live view, the AWS clients, what runs from source.
-  external: ['ink', 'react', 'react/*', '@aws-sdk/*', '@smithy/*', '@dynoxide/*', 'typescript', 'ts-node', 'tsx'],
-  // The CommonJS modules among them load Node's own modules by require(), and ask where they are.
-  banner: {
-    js: [
-      "import {createRequire as __createRequire} from 'node:module'; const require = __createRequire(import.meta.url);",
-      'const __filename = import.meta.filename; const __dirname = import.meta.dirname;',
-    ].join(' '),
-  },
-  minify: true,
-  // Errors are recognised by the name of their class.
-  keepNames: true,
-  legalComments: 'none',
-  charset: 'utf8',
-  metafile: true,
-  logLevel: 'warning',
-  logLimit: 10,
+  banner,
+  // The engine is installed beside zael. The others are for development of oclif and Ink.
+  external: ['@dynoxide/*', 'typescript', 'ts-node', 'tsx', 'react-devtools-core'],
+  define: {'process.env.NODE_ENV': '"production"'}, // of React
 }
+
+/** Leaves the AWS clients to their own file, and zod's messages in other languages out. */
+const apart = {
+  name: 'apart',
+  setup(builder) {
+    builder.onResolve({filter: SDK}, () => ({path: '#aws-sdk', external: true}))
+  },
+}
+
+/** A module with all values that the sources import from the AWS clients. */
+function sdkModule() {
+  const used = new Map()
+  const use = (client, name) => used.set(client, (used.get(client) ?? new Set()).add(name))
+  for (const source of sources) {
+    const text = readFileSync(join(root, 'src', source), 'utf8')
+    for (const [, names, client] of text.matchAll(/^import \{([^}]+)\} from '(@aws-sdk\/client-[\w-]+)'/gm)) {
+      for (const name of names.match(/(?<=^|,)\s*(?!type )\w+/g) ?? []) use(client, name.trim())
+    }
+    // On demand: `const {S3Client} = await import(…)` or `(await import(…)).S3Client`.
+    for (const [, names, client, name] of text.matchAll(
+      /(?:\{(.+)\} = )?await import\('(@aws-sdk\/client-[\w-]+)'\)(?:\)\.(\w+))?/g,
+    )) {
+      for (const each of (names ?? name)?.match(/\w+/g) ?? []) use(client, each)
+    }
+  }
+  const transport = readFileSync(join(root, 'src/lib/dynamo/transport.ts'), 'utf8')
+  for (const [, operation] of transport.matchAll(/input: sdk\.(\w+)Input/g))
+    use('@aws-sdk/client-dynamodb', `${operation}Command`)
+  use('@aws-sdk/client-dynamodb', 'DynamoDBClient')
+  return [...used].map(([client, names]) => `export {${[...names].join()}} from '${client}'`).join('\n')
+}
+
+const sdk = await build({
+  ...options,
+  stdin: {contents: sdkModule(), resolveDir: root},
+  outfile: 'dist/chunks/aws-sdk.js',
+  banner,
+  // For browsers only.
+  external: ['bowser'],
+})
 
 // Loaded by every command that uses a table.
 const FOR_TABLES = [
@@ -59,11 +84,11 @@ const FOR_TABLES = [
   'repository/table/open-table.ts',
 ].map(name => `src/lib/${name}`)
 
-// esbuild makes a chunk of every combination of entries that share a module: a command would load more than a hundred files of a few
-// kilobytes, and Node needs almost a millisecond for each. So the first build only tells which modules are loaded together.
+// The first build only tells which modules are loaded together.
 const alone = await build({
-  ...options,
+  ...commandLine,
   entryPoints: [...entries, {in: `src/${SIGNALS}.ts`, out: SIGNALS}],
+  plugins: [apart],
   write: false,
 })
 const {outputs: separate} = alone.metafile
@@ -78,62 +103,53 @@ const ofTables = loadedWith(filesOf(entry => FOR_TABLES.includes(entry)))
 function loadedWith(files) {
   const loaded = new Set(files)
   for (const file of loaded) {
-    for (const {path, kind, external} of separate[file].imports) {
-      if (kind === 'import-statement' && !external) loaded.add(path)
-    }
+    for (const {path, kind} of separate[file]?.imports ?? []) if (kind === 'import-statement') loaded.add(path)
   }
   return loaded
 }
 
-/** Groups of modules that are loaded together; each may import those before it. */
+/** Groups of modules that most commands load; each may import those before it. */
 const GROUPS = ['base', 'shared', 'common', 'table']
 
-function groupOf(file) {
+function groupOf(file, module) {
   if (!file.startsWith('dist/chunks/')) return
   const isCommon = ofCommands.filter(loaded => loaded.has(file)).length > 0.75 * ofCommands.length
   if (ofHelp.has(file)) return isCommon && ofCompletion.has(file) ? 'base' : undefined
   if (isCommon) return ofCompletion.has(file) ? 'shared' : 'common'
-  return ofTables.has(file) && !ofCompletion.has(file) ? 'table' : undefined
+  if (ofTables.has(file) && !ofCompletion.has(file)) return 'table'
+  if (ofCommands.some(loaded => loaded.has(file)) || ofCompletion.has(file)) return
+  // Loaded on demand: a group per room and the packages that come with a module.
+  const [, , room] = module.split('/')
+  const packages = [...loadedWith([file])].flatMap(each => Object.keys(separate[each]?.inputs ?? {[each]: 1}))
+  const heavy = HEAVY.filter(name => packages.some(path => path.includes(name)))
+  return [room, ...heavy].join()
 }
+const HEAVY = ['#aws-sdk', '/zod/', '/yaml/', '/ink/', '/cli-table3/']
 const groups = new Map(
-  Object.entries(separate).flatMap(([file, {inputs}]) => Object.keys(inputs).map(module => [module, groupOf(file)])),
+  Object.entries(separate).flatMap(([file, {inputs}]) =>
+    Object.keys(inputs).map(module => [module, groupOf(file, module)]),
+  ),
 )
 
-/**
- * Has modules outside of a group import the whole group in place of one of its modules. So the same entries reach all modules of
- * a group, and esbuild writes them into one chunk. An exported name exists once in src/lib, so a group can export all names.
- */
-const inGroups = {
-  name: 'groups',
+/** main.ts imports nothing of a group, but what it imports of oclif is in the chunk of one. */
+const startInGroup = {
+  name: 'start in group',
   setup(builder) {
-    builder.onResolve({filter: /^group:/}, ({path}) => ({path: path.slice('group:'.length), namespace: 'group'}))
-    builder.onResolve({filter: /^\.\.?\//}, async ({path, importer, namespace, resolveDir, kind, pluginData}) => {
-      if (pluginData === 'resolved' || namespace !== 'file') return
-      const resolved = await builder.resolve(path, {importer, resolveDir, kind, pluginData: 'resolved'})
-      const [module, from] = [resolved.path, importer].map(file => relative(root, file))
-      const group = groups.get(module)
-      const isWithin = groups.get(from) === group && kind !== 'dynamic-import'
-      // Everything else is left to esbuild, which then also finds the settings for JSX.
-      return group && module.startsWith('src/') && !isWithin ? {path: group, namespace: 'group'} : undefined
-    })
-    // It imports nothing of a group, but what it imports of oclif is in the chunk of one.
     builder.onLoad({filter: /\/src\/lib\/cli\/main\.ts$/}, ({path}) => ({
       contents: `import 'group:common'\n${readFileSync(path, 'utf8')}`,
       loader: 'ts',
     }))
-    builder.onLoad({filter: /./, namespace: 'group'}, ({path: group}) => {
-      const before = GROUPS.slice(0, GROUPS.indexOf(group)).map(each => `import 'group:${each}'`)
-      const members = [...groups.keys()].filter(module => groups.get(module) === group && module.startsWith('src/'))
-      const exported = members.map(module => `export * from './${module}'`)
-      return {contents: [...before, ...exported].join('\n'), resolveDir: root}
-    })
   },
 }
-const together = [...entries, {in: 'group:base', out: SIGNALS}]
-const {outputs: files} = (await build({...options, entryPoints: together, plugins: [inGroups]})).metafile
+
+const together = await build({
+  ...commandLine,
+  entryPoints: [...entries, {in: 'group:base', out: SIGNALS}],
+  plugins: [apart, startInGroup, inGroups(groups, GROUPS)],
+})
 
 // Which modules went into which file: test/e2e/start-up looks up what a command has loaded.
-const outputs = Object.entries(files)
+const outputs = Object.entries({...sdk.metafile.outputs, ...together.metafile.outputs})
 const contents = Object.fromEntries(outputs.map(([file, {inputs: modules}]) => [file, Object.keys(modules)]))
 writeFileSync(join(root, 'dist', 'chunks', 'contents.json'), JSON.stringify(contents))
 const bytes = outputs.reduce((sum, [file]) => sum + statSync(join(root, file)).size, 0)

@@ -4,34 +4,18 @@ import {createHash} from 'node:crypto'
 import {mkdirSync, writeFileSync} from 'node:fs'
 import {join} from 'node:path'
 import process from 'node:process'
-import {fileURLToPath} from 'node:url'
 import {build} from 'esbuild'
+import {banner, options, root} from './bundle-options.js'
 import {zipOf} from './zip.js'
 
-const root = fileURLToPath(new URL('..', import.meta.url))
 const folder = process.argv[2] ?? join(root, 'dist', 'lambda')
 
-const {outputFiles} = await build({
-  absWorkingDir: root,
+const {outputFiles, metafile} = await build({
+  ...options,
   entryPoints: ['src/lib/aggregator/handler.ts'],
   outfile: 'aggregator.mjs',
   write: false,
-  bundle: true,
-  platform: 'node',
-  target: 'node20',
-  format: 'esm',
-  // The SDK's CommonJS builds have no default that import() can unpack.
-  mainFields: ['module', 'main'],
-  // The CommonJS modules among them load Node's own modules by require().
-  banner: {
-    js: "import {createRequire as __createRequire} from 'node:module'; const require = __createRequire(import.meta.url);",
-  },
-  minify: true,
-  // Errors are recognised by the name of their class.
-  keepNames: true,
-  legalComments: 'none',
-  charset: 'utf8',
-  logLevel: 'warning',
+  banner,
 })
 const [{contents}] = outputFiles
 const sha256 = createHash('sha256').update(contents).digest('hex')
@@ -40,4 +24,8 @@ writeFileSync(join(folder, 'aggregator.mjs'), contents)
 // CloudFormation puts inline code into a file named `index`, so the template's handler `index.handler` fits both.
 writeFileSync(join(folder, 'aggregator.zip'), zipOf('index.mjs', contents))
 writeFileSync(join(folder, 'aggregator.json'), `${JSON.stringify({sha256, bytes: contents.length}, null, 2)}\n`)
+const modules = Object.fromEntries(
+  Object.entries(metafile.outputs).map(([file, {inputs}]) => [file, Object.keys(inputs)]),
+)
+writeFileSync(join(folder, 'contents.json'), JSON.stringify(modules))
 console.log(`aggregator.mjs: ${Math.round(contents.length / 1024)} KiB, sha256 ${sha256.slice(0, 12)}`)

@@ -1,10 +1,10 @@
-// Writes templates/limits.schema.json, with which editors check manifests, from the schema that zael checks them with (dist
-// has to be built); with --check only says whether the committed file is current. Another file can be given as an argument.
+// Writes templates/limits.schema.json, with which editors check manifests, from the schema that zael checks them with.
+// Run it with --import tsx; with --check only says whether the committed file is current. Another file can be given as an argument.
 import {existsSync, readFileSync, writeFileSync} from 'node:fs'
 import process from 'node:process'
 import {fileURLToPath} from 'node:url'
 import {z} from 'zod'
-import {manifestSchema} from '../dist/lib/manifest/schema.js'
+import {manifestSchema} from '../src/lib/manifest/schema.js'
 
 const args = process.argv.slice(2)
 const file =

@@ -1,14 +1,10 @@
-// Writes dist/schemas/*.json, the JSON Schema of every command's result, from the zod schemas (dist has to be built).
-import {mkdirSync, writeFileSync} from 'node:fs'
-import {fileURLToPath} from 'node:url'
+// Writes dist/schemas.json, the JSON Schema of every command's result, from the zod schemas. Run it with --import tsx.
+import {writeFileSync} from 'node:fs'
 import {z} from 'zod'
-import {RESULTS} from '../dist/lib/results.js'
+import {RESULTS} from '../src/lib/results.js'
 
-const folder = fileURLToPath(new URL('../dist/schemas/', import.meta.url))
-mkdirSync(folder, {recursive: true})
-for (const [command, schema] of Object.entries(RESULTS)) {
-  writeFileSync(`${folder}${command.replaceAll(' ', '.')}.json`, `${JSON.stringify(jsonSchema(schema), null, 2)}\n`)
-}
+const schemas = Object.entries(RESULTS).map(([command, schema]) => [command, jsonSchema(schema)])
+writeFileSync(new URL('../dist/schemas.json', import.meta.url), `${JSON.stringify(Object.fromEntries(schemas))}\n`)
 
 /** Shared parts appear once, under `$defs`. Bounds of safe integers are left out: they are true of every JSON number here. */
 function jsonSchema(schema) {

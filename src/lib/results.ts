@@ -1,4 +1,4 @@
-import {z} from 'zod'
+import * as z from 'zod'
 import * as acquire from './cli/acquire/results.js'
 import * as aggregator from './cli/aggregator/results.js'
 import * as bucket from './cli/bucket/results.js'

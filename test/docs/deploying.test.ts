@@ -22,7 +22,7 @@ const PAGES = ['deploying.md', 'permissions.md', 'operations.md', 'cost.md']
 const TEXT = (await Promise.all(PAGES.map(page => readFile(join(ROOT, 'docs', page), 'utf8')))).join('\n')
 
 it.each(['options', 'permissions'])('has a current table of %s', async what => {
-  const outcome = await run(process.execPath, [`.ci/${what}-doc.js`, '--check'], {})
+  const outcome = await run(process.execPath, ['--import', 'tsx', `.ci/${what}-doc.js`, '--check'], {})
   expect(outcome).toEqual({code: 0, stdout: '', stderr: ''})
 })
 

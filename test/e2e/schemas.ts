@@ -5,14 +5,14 @@ import {ROOT} from './zael.js'
 const ajv = new Ajv2020({allErrors: true, strict: true})
 const validators = new Map<string, ValidateFunction>()
 
-/** The published schema of a command's result: `namespace list` → dist/schemas/namespace.list.json. */
-function schemaOf(command: string): object {
-  return JSON.parse(readFileSync(`${ROOT}/dist/schemas/${command.replaceAll(' ', '.')}.json`, 'utf8'))
+/** The published schemas of results, by command. */
+export function resultSchemas(): Record<string, object> {
+  return JSON.parse(readFileSync(`${ROOT}/dist/schemas.json`, 'utf8'))
 }
 
 /** Keys of a result that its schema does not allow, and missing ones. Empty if it matches. */
 export function schemaProblems(command: string, result: unknown): string[] {
-  const validate = validators.get(command) ?? ajv.compile(schemaOf(command))
+  const validate = validators.get(command) ?? ajv.compile(resultSchemas()[command] ?? false)
   validators.set(command, validate)
   if (validate(result)) return []
   return (validate.errors ?? []).map(({instancePath, message}) => `${instancePath || '/'} ${message}`)

@@ -94,7 +94,7 @@ export const ROOMS: Readonly<Record<string, Room>> = {
     packages: ['node:*', 'ink', 'react', 'react/*', '@oclif/core/flags', 'zod'],
   },
   results: {
-    holds: '`results.ts`: the JSON results of all commands, for `dist/schemas`',
+    holds: '`results.ts`: the JSON results of all commands, for `dist/schemas.json`',
     rooms: ['cli', 'live'],
     packages: ['zod'],
   },

@@ -1,5 +1,5 @@
-import {existsSync, readdirSync, readFileSync} from 'node:fs'
-import {dirname, join} from 'node:path'
+import {readFileSync} from 'node:fs'
+import {join} from 'node:path'
 
 /** A TypeScript example of a page, as a module of its own. */
 export interface Example {
@@ -64,16 +64,4 @@ function complete(code: string): string {
     isLeftOpen ? 'await limiter.close()' : '',
     'export {}',
   ].join('\n')
-}
-
-/** Relative links of the pages in a folder that lead nowhere within it. */
-export function brokenLinks(folder: string): string[] {
-  const pages = readdirSync(folder, {recursive: true, encoding: 'utf8'}).filter(path => /\.md$|^llms\.txt$/.test(path))
-  return pages.flatMap(page => {
-    const links = [...readFileSync(join(folder, page), 'utf8').matchAll(/\]\(([^)#\s]+)(?:#[^)]*)?\)/g)]
-    return links
-      .map(([, to = '']) => to)
-      .filter(to => !/^[a-z]+:/.test(to) && !existsSync(join(folder, dirname(page), to)))
-      .map(to => `${page}: ${to}`)
-  })
 }

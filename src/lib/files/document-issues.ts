@@ -1,4 +1,4 @@
-import {z} from 'zod'
+import * as z from 'zod'
 import {InvalidInput} from '../core/errors.js'
 import {describeValue, isMapping, notOneOf} from './document-problems.js'
 import type {ProblemPlace, Source} from './yaml-source.js'

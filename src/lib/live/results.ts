@@ -1,4 +1,5 @@
-import {strictObject, z} from 'zod'
+import * as z from 'zod'
+import {strictObject} from 'zod'
 import {limitKindShape, listOf, quotaLevelShape, type ResultOf, textOrNull} from '../cli/output/results.js'
 
 const watchedBucketSchema = strictObject({

@@ -1,4 +1,5 @@
-import {preprocess, z} from 'zod'
+import * as z from 'zod'
+import {preprocess} from 'zod'
 import {calendarCheck} from '../core/calendar/schedule.js'
 import {InvalidInput} from '../core/errors.js'
 import {isShellRest} from '../core/limits/amount-text.js'

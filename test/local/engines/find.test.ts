@@ -97,6 +97,7 @@ describe('dynoxide', () => {
       const [platform = '', arch = ''] = name.replace('@dynoxide/', '').split('-')
       await expect(findBinary({platform, arch}, join(project, 'index.js'))).rejects.toMatchObject({
         message: `dynoxide is not installed: no executable in ${name}`,
+        hint: `npm install ${name}@${optionalDependencies[name]}`,
       })
     }
     expect(names).toHaveLength(5)

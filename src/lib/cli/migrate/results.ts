@@ -1,4 +1,5 @@
-import {strictObject, z} from 'zod'
+import * as z from 'zod'
+import {strictObject} from 'zod'
 import {count, limitSchema, listOf, type ResultOf, textOrNull} from '../output/results.js'
 
 const migrationDifferenceSchema = strictObject({

@@ -1,4 +1,5 @@
-import {strictObject, z} from 'zod'
+import * as z from 'zod'
+import {strictObject} from 'zod'
 import type {DeepReadonly} from '../../core/deep-readonly.js'
 
 /** Commands import only these types, so zod is not loaded when they run. */

@@ -5,7 +5,7 @@ import {
   GetQueueUrlCommand,
   ReceiveMessageCommand,
 } from '@aws-sdk/client-sqs'
-import {z} from 'zod'
+import * as z from 'zod'
 import {ZaelError} from '../../core/errors.js'
 import type {Aws} from '../aws/clients.js'
 import {callAws} from '../aws/errors.js'

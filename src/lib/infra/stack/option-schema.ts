@@ -1,4 +1,4 @@
-import {z} from 'zod'
+import * as z from 'zod'
 import {InvalidInput} from '../../core/errors.js'
 import {expectedOf, type OptionValue, STACK_OPTIONS, type StackOption, type StackOptionValues} from './options.js'
 import {MAX_USER_TAGS, tagProblem} from './tags.js'

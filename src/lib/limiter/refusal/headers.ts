@@ -4,7 +4,7 @@ import type {LimitStates} from '../../core/limits/limit-state.js'
 export type HeaderFields = Record<string, string>
 
 /** One limit as in the IETF draft "RateLimit header fields for HTTP" (version 09). */
-interface Quota {
+interface QuotaState {
   readonly name: string
   readonly capacity: number
   readonly available: number
@@ -23,7 +23,7 @@ export function balanceHeaders(limits: LimitStates): HeaderFields {
  * `q` is the most that `r` can be. `w` is the time in which a rate gains `q`, or the time to the reset of a quota; it is
  * never less than `t`, not even in debt. A full limit has no `t`: it has nothing to reset.
  */
-export function quotaHeaders(quotas: readonly Quota[]): HeaderFields {
+export function quotaHeaders(quotas: readonly QuotaState[]): HeaderFields {
   if (quotas.length === 0) return {}
   const items = quotas.map(({name, capacity, available, refillAmount, refillPeriodSeconds, resetMs}) => {
     const t = resetMs === null ? 0 : wholeNumber(Math.ceil(resetMs / 1000))

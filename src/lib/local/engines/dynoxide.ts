@@ -1,9 +1,10 @@
-import {existsSync} from 'node:fs'
+import {existsSync, readFileSync} from 'node:fs'
 import {access, constants, rename, writeFile} from 'node:fs/promises'
 import {createRequire} from 'node:module'
 import {dirname, join} from 'node:path'
 import {ZaelError} from '../../core/errors.js'
 import type {Transport} from '../../dynamo/transport.js'
+import {packageFile} from '../../files/package-file.js'
 import type {EngineKind, LocatedEngine} from './kind.js'
 import {emptyDatabase, type SchemaEntry} from './sqlite-file.js'
 
@@ -51,10 +52,16 @@ export async function findBinary(
     return {binary, version: require(description).version}
   } catch (cause) {
     throw new ZaelError('failed', 'engine.missing', `dynoxide is not installed: no executable in ${name}`, {
-      hint: `Install it with \`npm install ${name}\`, or without \`--omit=optional\`.`,
+      hint: `npm install ${name}@${wantedVersion(name)}`,
       cause,
     })
   }
+}
+
+/** The prepared database works with one version only. */
+function wantedVersion(name: string): string {
+  const {optionalDependencies} = JSON.parse(readFileSync(packageFile('package.json'), 'utf8'))
+  return optionalDependencies[name]
 }
 
 const PROCESSED_TAG = 'zael:stream-processed'

@@ -1,5 +1,5 @@
 import {isAbsolute} from 'node:path'
-import {z} from 'zod'
+import * as z from 'zod'
 
 // Files in the state directory. Keys of newer versions are ignored, so that an older zael can read them.
 

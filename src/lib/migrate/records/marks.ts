@@ -1,4 +1,4 @@
-import {z} from 'zod'
+import * as z from 'zod'
 import {ZaelError} from '../../core/errors.js'
 import {describeIssues} from '../../core/text/text.js'
 import type {Item} from '../../schema/attribute-value.js'

@@ -1,5 +1,5 @@
 import {setMaxListeners} from 'node:events'
-import {z} from 'zod'
+import * as z from 'zod'
 import {ZaelError} from '../../core/errors.js'
 import {describeIssues} from '../../core/text/text.js'
 import {rateLimited} from '../../dynamo/rate-limit.js'

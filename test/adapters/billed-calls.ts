@@ -1,7 +1,6 @@
 import OpenAI from 'openai'
 import {limitedModel} from '../../src/lib/adapters/ai-sdk.js'
-import {type CallOptions, limitedFetch} from '../../src/lib/adapters/fetch.js'
-import type {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
+import {type CallLimiter, type CallOptions, limitedFetch} from '../../src/lib/adapters/fetch.js'
 import {type ProviderEnding, TOKEN} from './billing-provider.js'
 import {SDKS, testModel} from './sdks.js'
 
@@ -26,7 +25,7 @@ export interface Call {
   readonly onText?: (text: string) => void
 }
 
-export type Caller = (limiter: RateLimiter, options: CallOptions<unknown>, call: Call) => Promise<void>
+export type Caller = (limiter: CallLimiter, options: CallOptions<unknown>, call: Call) => Promise<void>
 
 /** Each sends one call and reads its response to the end, or until it fails. */
 export const CALLERS: Readonly<Record<string, Caller>> = {

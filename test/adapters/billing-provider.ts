@@ -14,6 +14,10 @@ export type ProviderEnding =
   /** Goes on generating, and never sends the head of the response. */
   | 'no-head'
   | 'error'
+  /** Generates all of the response, then responds with status 500 and its usage. */
+  | 'billed-error'
+  /** Stops the call by a content filter, and bills it, as Azure does. */
+  | 'filtered'
   /** Sends an error event after half of the stream. */
   | 'error-event'
   /** Generates half of the stream, then waits for the client to leave. */
@@ -97,15 +101,22 @@ async function answer(
   const send = (event: object | string) => {
     if (stream) response.write(`data: ${typeof event === 'string' ? event : JSON.stringify(event)}\n\n`)
   }
-  if (stream && ending !== 'no-head') response.writeHead(200, {'content-type': 'text/event-stream'})
-  const most = Math.min(max_tokens, ending === 'half' || ending === 'error-event' ? WHOLE / 2 : WHOLE)
+  const isError = ending === 'billed-error' || ending === 'filtered'
+  if (stream && ending !== 'no-head' && !isError) response.writeHead(200, {'content-type': 'text/event-stream'})
+  const most = Math.min(max_tokens, ['half', 'error-event', 'filtered'].includes(ending) ? WHOLE / 2 : WHOLE)
   while (bill.output < most && !response.destroyed) {
     bill.output++
-    if (ending !== 'no-head' && bill.output > HIDDEN) send({choices: [{index: 0, delta: {content: TOKEN}}]})
+    if (ending !== 'no-head' && !isError && bill.output > HIDDEN) send({choices: [{index: 0, delta: {content: TOKEN}}]})
     await sleep(1)
   }
   if (ending === 'no-head' || ending === 'half') return
   const usage = {prompt_tokens: bill.input, completion_tokens: bill.output, total_tokens: bill.input + bill.output}
+  if (isError) {
+    const error = ending === 'filtered' ? {code: 'content_filter'} : {message: 'no'}
+    response.writeHead(ending === 'filtered' ? 400 : 500, {'content-type': 'application/json'})
+    response.end(JSON.stringify({error, ...(ending === 'billed-error' && {usage})}))
+    return
+  }
   const reported = ending === 'silent' ? {} : {usage}
   if (!stream) {
     const message = {role: 'assistant', content: TOKEN.repeat(bill.output - HIDDEN)}

@@ -1,6 +1,7 @@
 import {afterEach, beforeEach, describe, expect, it} from 'vitest'
 import type {CallOptions, SettledCall} from '../../src/lib/adapters/fetch.js'
 import type {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
+import type {AcquireRequest} from '../../src/lib/limiter/request/options.js'
 import {Scene} from '../helpers/limiter.js'
 import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 import {CALLERS, MAX_OUTPUT, MAXIMUM} from './billed-calls.js'
@@ -68,14 +69,18 @@ describeOnBoth('calls and the bill of the provider', {}, table => {
       },
     )
 
-    it.each([false, true])(
-      'are charged at most the maximum if the caller aborts before the head, stream: %s',
-      async isStream => {
+    it.each([
+      ['JSON', false, undefined],
+      ['a stream', true, undefined],
+      ['a stream, because another connection failed', true, Object.assign(new Error('other'), {code: 'ECONNREFUSED'})],
+    ] as const)(
+      'are charged at most the maximum if the caller aborts %s before the head',
+      async (_, isStream, reason) => {
         const leaving = new AbortController()
         const call = ask(limiter, options, {url: provider.url, ending: 'no-head', isStream, signal: leaving.signal})
         const failed = call.catch(() => {})
         await expect.poll(() => provider.bills[0]?.output ?? 0).toBeGreaterThan(2)
-        leaving.abort()
+        leaving.abort(reason)
         await failed
         await expectSettled(1, MAXIMUM)
       },
@@ -106,6 +111,15 @@ describeOnBoth('calls and the bill of the provider', {}, table => {
       expect(provider.tokens).toBe(0)
     })
 
+    it.each([
+      ['exactly if an error reports usage', false, 'billed-error', 0],
+      ['exactly if an error of a stream reports usage', true, 'billed-error', 0],
+      ['at most the maximum if a content filter stops them', false, 'filtered', MAXIMUM],
+    ] as const)('are charged %s', async (_, isStream, ending, over) => {
+      await ask(limiter, options, {url: provider.url, ending, isStream}).catch(() => {})
+      await expectSettled(1, over)
+    })
+
     it('are charged at most the maximum if the provider fails after the head', async () => {
       await ask(limiter, options, {url: provider.url, ending: 'error-event', isStream: true}).catch(() => {})
       await expectSettled(1, MAXIMUM)
@@ -122,10 +136,25 @@ describeOnBoth('calls and the bill of the provider', {}, table => {
       await expectSettled(1, MAXIMUM)
     })
 
-    it('are charged nothing if no connection is made', async () => {
-      const {url} = provider
-      await provider.close()
-      await ask(limiter, options, {url, ending: 'complete', isStream: false}).catch(() => {})
+    it.each([false, true])(
+      'are charged nothing if no connection is made, port blocked by fetch: %s',
+      async isBlocked => {
+        const {url} = provider
+        await provider.close()
+        const call = {url: isBlocked ? 'http://127.0.0.1:6000' : url, ending: 'complete', isStream: false} as const
+        await ask(limiter, options, call).catch(() => {})
+        expect(await chargedTo(scene)).toEqual({requests: 0, tokens: 0, cost: 0})
+        expect(provider.tokens).toBe(0)
+      },
+    )
+
+    it('are charged nothing if the caller aborts before they are sent', async () => {
+      const leaving = new AbortController()
+      const aborting = {
+        tryAcquire: (request: AcquireRequest) => limiter.tryAcquire(request).finally(() => leaving.abort()),
+      }
+      const call = {url: provider.url, ending: 'complete', isStream: true, signal: leaving.signal} as const
+      await ask(aborting, options, call).catch(() => {})
       expect(await chargedTo(scene)).toEqual({requests: 0, tokens: 0, cost: 0})
       expect(provider.tokens).toBe(0)
     })

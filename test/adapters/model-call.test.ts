@@ -106,6 +106,7 @@ it.each([
   ],
   ['https://b.example/model/anthropic.claude-3-haiku%3A0/converse-stream', 'anthropic.claude-3-haiku:0'],
   ['https://a.example/openai/deployments/my-gpt/chat/completions?api-version=1', 'my-gpt'],
+  ['https://a.example/OpenAI/Deployments/My-GPT/chat/completions', 'My-GPT'],
   ['https://a.example/v1/batches', undefined],
   ['https://g.example/v1beta/models/gemini-2.0-flash:batchGenerateContent', undefined],
   ['https://g.example/v1beta/models/../models/gemini-2.0-flash:generateContent', 'gemini-2.0-flash'],

@@ -88,6 +88,11 @@ it.each<[string, object, Partial<ModelUsage>]>([
   ['Llama on Bedrock', {generation: 'x', prompt_token_count: 100, generation_token_count: 50}, {cachedInput: 0}],
   ['Titan on Bedrock', {inputTextTokenCount: 100, results: [{tokenCount: 50}]}, {cachedInput: 0}],
   ['metrics of Bedrock', {inputTokenCount: 100, outputTokenCount: 50, cacheReadInputTokenCount: 1000}, {}],
+  [
+    'a server that writes text for numbers',
+    {prompt_tokens: '1100', completion_tokens: '50', prompt_tokens_details: {cached_tokens: '1000'}},
+    {},
+  ],
   ['Ollama', {prompt_eval_count: 100, eval_count: 50, done: true}, {cachedInput: 0}],
 ])('reads the usage of %s', (_, report, differing) => {
   expect(readUsage(report as Record<string, unknown>)).toEqual({...USAGE, ...differing})
@@ -113,7 +118,7 @@ it.each<[string, object, Partial<ModelUsage>]>([
     {
       ...{promptTokenCount: 100, candidatesTokenCount: 50},
       promptTokensDetails: [{modality: 'TEXT', tokenCount: 100}],
-      candidatesTokensDetails: [{modality: 'IMAGE', tokenCount: 50}],
+      candidatesTokensDetails: [{modality: 'IMAGE', tokenCount: '50'}],
     },
     {mediaOutput: 50},
   ],

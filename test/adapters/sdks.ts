@@ -111,8 +111,10 @@ export function testModel(
       body: JSON.stringify({...body, stream, ...(stream && {stream_options: {include_usage: true}})}),
       ...(signal && {signal}),
     })
-    if (!response.ok)
-      throw Object.assign(new Error(`the provider answers ${response.status}`), {statusCode: response.status})
+    if (!response.ok) {
+      const fields = {statusCode: response.status, responseBody: await response.text()}
+      throw Object.assign(new Error(`the provider answers ${response.status}`), fields)
+    }
     return response
   }
   const finishReason = specification === 'v2' ? 'stop' : {unified: 'stop', raw: 'stop'}

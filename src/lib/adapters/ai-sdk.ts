@@ -75,6 +75,10 @@ export function limitedModel(limiter: CallLimiter, options: LimitedModelOptions)
     if (!outcome) return {result: await work(), charge: undefined}
     if (outcome.kind === 'gone') throw signal?.reason
     if (outcome.kind === 'refused') throw apiCallError(outcome)
+    if (signal?.aborted) {
+      await outcome.neverSent()
+      throw signal.reason
+    }
     let result: Result
     try {
       result = await work()
@@ -82,7 +86,7 @@ export function limitedModel(limiter: CallLimiter, options: LimitedModelOptions)
       const {statusCode, responseHeaders, responseBody = ''} = recordOf(error)
       const hasAnswer = typeof statusCode === 'number'
       const refused = () => outcome.refused(answerOf(Number(statusCode), responseHeaders), String(responseBody))
-      await (hasAnswer ? refused() : outcome.failed(error))
+      await (hasAnswer ? refused() : outcome.failed(signal?.aborted ? undefined : error))
       throw error
     } finally {
       upstreams.get(call.params)?.release()

@@ -99,8 +99,9 @@ export interface CallCharge {
   answered(answer: ProviderAnswer): Promise<void>
   /** The provider responded with an error: refunds everything, unless it reports usage or may bill the call anyway. */
   refused(answer: ProviderAnswer, error: string): Promise<void>
-  /** No response. Refunds what certainly never left; otherwise the provider may bill it. */
-  failed(error: unknown, isSent?: boolean): Promise<void>
+  /** No response. Refunds what certainly never left; otherwise the provider may bill it. `undefined`: aborted. */
+  failed(error: unknown): Promise<void>
+  neverSent(): Promise<void>
   /** While the response arrives. */
   progress(tally: UsageTally): void
   settle(tally: UsageTally): Promise<void>
@@ -274,8 +275,8 @@ function charge(
       const end = counted ? () => settleAs(counted, counted) : isKept ? keep : refund
       return patiently(first.then(end).then(() => report(true)))
     },
-    failed: (error, isSent = true) =>
-      patiently(onAbort === 'refund' || !isSent || neverSent(error) ? refund() : keep()),
+    failed: error => patiently(onAbort === 'refund' || neverLeft(error) ? refund() : keep()),
+    neverSent: () => patiently(refund()),
     progress: tally => {
       const {roughlyReceived} = tally
       if (roughlyReceived - checkedOutput < settleEvery) return
@@ -314,19 +315,21 @@ const NEVER_SENT = new Set([
   ...['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EAI_FAIL', 'EHOSTUNREACH', 'ENETUNREACH', 'ENETDOWN'],
   ...['UND_ERR_CONNECT_TIMEOUT', 'ERR_INVALID_URL', 'ERR_TLS_CERT_ALTNAME_INVALID', 'CERT_HAS_EXPIRED'],
   ...['DEPTH_ZERO_SELF_SIGNED_CERT', 'SELF_SIGNED_CERT_IN_CHAIN', 'UNABLE_TO_VERIFY_LEAF_SIGNATURE'],
+  // Messages of `fetch`.
+  ...['bad port', 'unknown scheme'],
   ...['AI_LoadAPIKeyError', 'AI_LoadSettingError', 'AI_InvalidPromptError', 'AI_UnsupportedFunctionalityError'],
 ])
 
 /** Most causes that are looked at: a cause can be its own. */
 const MOST_CAUSES = 8
 
-function neverSent(error: unknown): boolean {
+function neverLeft(error: unknown): boolean {
   let cause = error
   for (let causes = 0; causes < MOST_CAUSES && typeof cause === 'object' && cause !== null; causes++) {
-    const {code, name, syscall, cause: next} = cause as Record<string, unknown>
+    const {code, name, message, syscall, cause: next} = cause as Record<string, unknown>
     // A connection in use can fail with these codes too, when it is read or written.
     const isUsed = syscall === 'read' || syscall === 'write'
-    if (!isUsed && (NEVER_SENT.has(String(code)) || NEVER_SENT.has(String(name)))) return true
+    if (!isUsed && [code, name, message].some(why => NEVER_SENT.has(String(why)))) return true
     cause = next
   }
   return false

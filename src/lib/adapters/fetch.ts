@@ -66,7 +66,7 @@ export function limitedFetch(limiter: CallLimiter, options: LimitedFetchOptions)
     if (outcome.kind === 'gone') throw signal?.reason
     if (outcome.kind === 'refused') return refusalResponse(outcome)
     if (signal?.aborted) {
-      await outcome.failed(signal.reason, false)
+      await outcome.neverSent()
       throw signal.reason
     }
     const upstream = drain && signal ? releasableSignal(signal) : undefined
@@ -76,7 +76,7 @@ export function limitedFetch(limiter: CallLimiter, options: LimitedFetchOptions)
         send(call.input, upstream ? {...call.init, signal: upstream.signal} : call.init),
       )
     } catch (error) {
-      await outcome.failed(error)
+      await outcome.failed(signal?.aborted ? undefined : error)
       throw error
     } finally {
       upstream?.release()
@@ -199,10 +199,7 @@ function answerObserver(tally: UsageTally, charge: CallCharge, headers: Headers)
 
 /** Bedrock also reports the usage of a response that is not streamed in header fields. */
 function bedrockReport(headers: Headers): object {
-  const count = (name: string) => {
-    const text = headers.get(`x-amzn-bedrock-${name}-token-count`)
-    return text === null ? null : Number(text)
-  }
+  const count = (name: string) => headers.get(`x-amzn-bedrock-${name}-token-count`)
   return {
     inputTokenCount: count('input'),
     outputTokenCount: count('output'),

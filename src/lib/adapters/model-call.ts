@@ -43,7 +43,7 @@ export async function readModelCall(input: string | URL | Request, init: Request
 const MODEL_IN_PATH = [
   /(?<=\/models\/)[^/:]+(?=:(?!batchGenerate|asyncBatch)\w+$)/,
   /(?<=\/model\/)[^/]+(?=\/[\w-]+$)/,
-  /(?<=\/openai\/deployments\/)[^/]+(?=\/)/,
+  /(?<=\/openai\/deployments\/)[^/]+(?=\/)/i,
 ]
 
 /** As sent: `fetch` resolves `..`. */

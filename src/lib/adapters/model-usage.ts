@@ -113,7 +113,7 @@ export function readUsage(report: Readonly<Record<string, unknown>>): ReportedUs
   const isInputOnly = output === undefined && total !== undefined
   const input = first(FIELDS.input) ?? (isInputOnly ? total : undefined)
   if (input === undefined) return undefined
-  const isApart = !isCount(report.prompt_tokens)
+  const isApart = !isCount(at(report, 'prompt_tokens'))
   const [cachedApart = 0, writtenApart = 0] = [first(FIELDS.cachedApart), first(FIELDS.writtenApart)]
   const cachedInput = first(FIELDS.cachedInput) ?? cachedApart
   const cacheWrite = first(FIELDS.cacheWrite) ?? writtenApart
@@ -139,14 +139,17 @@ const part = (name: string, tokens: number): object => (tokens > 0 ? {[name]: to
 /** Gemini lists counts by modality. */
 function mediaIn(details: unknown): number {
   const counts = Array.isArray(details) ? details.map(recordOf) : []
-  return counts.reduce((sum, {modality, tokenCount}) => {
-    const isMedia = modality !== 'TEXT' && modality !== 'DOCUMENT' && isCount(tokenCount)
-    return isMedia ? sum + tokenCount : sum
+  return counts.reduce((sum, count) => {
+    const tokens = at(count, 'tokenCount')
+    return count.modality !== 'TEXT' && count.modality !== 'DOCUMENT' && isCount(tokens) ? sum + tokens : sum
   }, 0)
 }
 
+/** Some servers, and header fields, write counts as text. */
 function at(report: Readonly<Record<string, unknown>>, path: string): unknown {
-  return path.split('.').reduce<unknown>((value, name) => (Object(value) as Record<string, unknown>)[name], report)
+  const find = (value: unknown, name: string) => (Object(value) as Record<string, unknown>)[name]
+  const found = path.split('.').reduce<unknown>(find, report)
+  return typeof found === 'string' && /^\d+$/.test(found) ? Number(found) : found
 }
 
 /** Characters of ASCII text per token: typical for English and code. Other characters count as a token each. */

@@ -5,7 +5,7 @@ import type {Transport} from '../dynamo/transport.js'
 const MOST_FAILURES = 5
 
 /** The first pause before a probe, which doubles, and the longest, in ms. Up to half of each is cut at random. */
-const [FIRST_PAUSE_MS, LONGEST_PAUSE_MS] = [500, 10_000]
+const [FIRST_PAUSE_MS, LONGEST_PAUSE_MS] = [500, 2000]
 
 /** How late a probe may end before its circuit is not trusted: a frozen process runs no timers. */
 const GRACE_MS = 1000

@@ -153,7 +153,7 @@ describeOnBoth('adapters of HTTP servers with unusual input', {}, table => {
           const {text, headers} = await send({entity: SECRET, resource, consume})
           expect(text + headers).not.toContain(SECRET)
         }),
-        {numRuns: 60},
+        {numRuns: 20},
       )
       process.off('warning', listen)
       expect(errors).toEqual([])

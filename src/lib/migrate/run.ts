@@ -118,8 +118,8 @@ export async function migrateTable(table: Table, options: MigrateOptions): Promi
       steps: STEPS.map(({id, title}, at) => ({
         id,
         title,
-        ...(counts[id] ?? NO_COUNTS),
         state: finished || at < reached ? 'done' : 'pending',
+        ...(counts[id] ?? NO_COUNTS),
       })),
       added,
       conflicts: report.differences,

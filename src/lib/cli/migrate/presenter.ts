@@ -110,24 +110,13 @@ function runText({run, isRunning}: Survey): string | undefined {
 
 async function oldLines({old}: Survey, width: number | undefined): Promise<string[]> {
   if (old.length === 0) return []
-  const columns = ['RECORDS', 'RELEASES', 'GENERATION', 'ITEMS', 'PENDING', 'CONFLICTS', 'EXPIRED']
-  const rows = old.map(({type, releases, generation, items, pending, conflicts, expired}) => [
-    KINDS[type],
-    releases,
-    generation,
-    items,
-    pending,
-    conflicts,
-    expired,
-  ])
-  return [
-    '',
-    ...(await textTable(
-      columns.map(header => ({header})),
-      rows,
-      {header: true, width},
-    )),
-  ]
+  const columns = ['RECORDS', 'RELEASES', 'GENERATION', 'ITEMS', 'PENDING', 'CONFLICTS', 'EXPIRED'] as const
+  const rows = old.map(row => {
+    const {items, pending, conflicts, expired} = row
+    return [KINDS[row.type], row.releases, row.generation, items, pending, conflicts, expired]
+  })
+  const table = columns.map(header => ({header}))
+  return ['', ...(await textTable(table, rows, {header: true, width}))]
 }
 
 const stepRow = ({id, title, isPending, items, readUnits, writeUnits}: PlannedStep) => [
@@ -166,8 +155,7 @@ function verdict({isPending, steps, conflicts, leftovers}: MigrationPlan): strin
 type Next = readonly [command: string, purpose: string]
 
 function statusNext(stack: string, survey: Survey, plan: MigrationPlan): Next[] {
-  const {steps} = plan
-  if (!steps.some(step => step.isPending)) return doneNext(stack, survey, plan)
+  if (!plan.steps.some(step => step.isPending)) return doneNext(stack, survey, plan)
   return [[`zael migrate plan -s ${stack}`, 'show the steps and their cost']]
 }
 
@@ -205,12 +193,7 @@ export function statusJson(stack: string, survey: Survey, plan: MigrationPlan): 
     bytes,
     schema: {recorded: schema.current ?? null, legacy: schema.legacy ?? null, accepted: schema.isAccepted},
     wire: {release: survey.release ?? null, features: featureCounts(survey)},
-    missing: {
-      indexes: missing.indexes,
-      stream: missing.stream,
-      expiry: missing.expiry,
-      defaultNamespace: registersDefault,
-    },
+    missing: {...missing, defaultNamespace: registersDefault},
     old: old.map(({groups: _, ...row}): MigrateStatusResult['old'][number] => row),
     current: {...NO_ITEMS, ...current},
     unknown,
@@ -233,12 +216,8 @@ export function statusJson(stack: string, survey: Survey, plan: MigrationPlan): 
 function featureCounts({features}: Survey): MigrateStatusResult['wire']['features'] {
   const names = Object.keys(PEER_FEATURES) as PeerFeature[]
   return names.map(feature => {
-    return {
-      feature,
-      since: PEER_FEATURES[feature].since,
-      supported: isSupported(feature),
-      items: features.get(feature) ?? 0,
-    }
+    const {since} = PEER_FEATURES[feature]
+    return {feature, since, supported: isSupported(feature), items: features.get(feature) ?? 0}
   })
 }
 

@@ -81,15 +81,6 @@ function runNext(stack: string, {finished, limitless}: MigrationResult): [string
 export function runJson(result: MigrationResult): NonNullable<MigrateRunResult['result']> {
   return {
     ...result,
-    steps: result.steps.map(({id, title, state, checked, written, expired, conflicts: count}) => ({
-      id,
-      title,
-      state,
-      checked,
-      written,
-      expired,
-      conflicts: count,
-    })),
     decisions: decisionsJson(result.decisions),
     copiedAgain: byKind(result.copiedAgain),
     limitsWritten: result.limitsWritten ?? null,
@@ -104,7 +95,7 @@ export async function verificationLines(
 ): Promise<string[]> {
   const {clean, expired, differences, unknown, decisions} = verification
   const limitless = await limitlessLines(verification.limitless, width)
-  const checked = checkedItems(verification)
+  const checked = sumOf(verification.checked)
   if (clean && checked === 0) {
     const title = `Stack "${stack}" contains no items of older layouts`
     const next = limitless.length === 0 ? [] : nextLines([writeLimits(stack)])
@@ -186,7 +177,7 @@ export function cleanedLines(stack: string, {deleted, left, unknown}: CleanUpRes
 }
 
 export function cleanUpQuestion(stack: string, verification: Verification): string {
-  const items = `${formatPlural(checkedItems(verification), 'old item')} of stack "${stack}"`
+  const items = `${formatPlural(sumOf(verification.checked), 'old item')} of stack "${stack}"`
   return `This permanently deletes ${items}${exceptText(verification)}`
 }
 
@@ -195,7 +186,7 @@ const exceptText = ({unmovable}: Verification): string =>
 
 export function cleanUpPlanLines(stack: string, verification: Verification): string[] {
   const {checked, differences, unknown} = verification
-  const total = checkedItems(verification)
+  const total = sumOf(checked)
   if (total === 0) return [`Stack "${stack}" contains no items of older layouts`, ...unknownLines(unknown)]
   const kinds = KINDS.flatMap(kind => (checked[kind] ? [[kind, checked[kind]]] : []))
   return [
@@ -213,19 +204,9 @@ export function cleanedJson(
   verification: Verification,
   result: CleanUpResult | undefined,
 ): MigrateCleanupResult {
-  const {deleted, left, unknown} = result ?? {
-    deleted: {},
-    left: verification.differences,
-    unknown: verification.unknown,
-  }
-  return {
-    stack,
-    dryRun: result === undefined,
-    old: byKind(verification.checked),
-    deleted: byKind(deleted),
-    left,
-    unknown,
-  }
+  const {deleted, left, unknown} = result ?? {...verification, deleted: {}, left: verification.differences}
+  const old = byKind(verification.checked)
+  return {stack, dryRun: result === undefined, old, deleted: byKind(deleted), left, unknown}
 }
 
 export function conflictLines(conflicts: Sample<RecordDifference>): string[] {
@@ -266,8 +247,6 @@ const moreLines = (count: number, shown: number): string[] =>
   count > shown ? [`  and ${formatCount(count - shown)} more`] : []
 
 const isUnmovable = ({state}: RecordDifference): boolean => state === 'unmovable'
-
-const checkedItems = ({checked}: Verification): number => sumOf(checked)
 
 const sumOf = (counts: Partial<Record<string, number>>): number =>
   Object.values(counts).reduce<number>((sum, count) => sum + (count ?? 0), 0)

@@ -172,29 +172,20 @@ export function deployJson(
   plan: DeployPlan,
   {dryRun, finished}: {readonly dryRun: boolean; readonly finished: FinishedStack | undefined},
 ): DeployResult {
+  const {stack, region, action, parameters, cloudFormationRole, terminationProtection, adopts, repairs, code} = plan
+  const planned = {stack, region, action, parameters, cloudFormationRole, terminationProtection, repairs, code}
   return {
     ...NOTHING_DEPLOYED,
-    stack: plan.stack,
+    ...planned,
     target: 'cloudformation',
-    region: plan.region,
     dryRun,
-    action: plan.action,
     complete: finished !== undefined,
-    parameters: plan.parameters,
-    cloudFormationRole: plan.cloudFormationRole,
-    terminationProtection: plan.terminationProtection,
-    adopts: plan.adopts && adoptionJson(plan.adopts),
-    repairs: plan.repairs,
+    adopts: adopts && {table: adopts.table, items: adopts.items, formerArchive: adopts.formerArchive},
     changes: plan.changeSet?.changes ?? [],
-    code: plan.code,
     aggregator: finished ? deployedFunction(finished) : null,
     schemaVersion: finished?.schemaVersion ?? null,
     defaultNamespaceCreated: finished?.defaultNamespaceCreated ?? false,
   }
-}
-
-function adoptionJson({table, items, formerArchive}: NonNullable<DeployPlan['adopts']>): DeployResult['adopts'] {
-  return {table, items, formerArchive}
 }
 
 function deployedFunction(finished: FinishedStack): DeployResult['aggregator'] {

@@ -6,7 +6,6 @@ import {
   type AggregatorPart,
   type AlarmPart,
   type HealthFinding,
-  type MappingPart,
   passesCheck,
   type StackPart,
   type TablePart,
@@ -25,12 +24,15 @@ export function statusHealthLines(health: StackHealth, local: SupervisorFacts | 
   const notes = findings.filter(({severity}) => severity === 'note')
   return [
     ...factLines(`Stack ${stack}, ${region ?? 'on this machine'}`, {...stackFacts(health), ...localFacts(local)}),
-    ...block('Alarms', alarmFacts(health.alarms ?? [])),
+    ...block('Alarms', Object.fromEntries((health.alarms ?? []).map(({name, state}) => [name, words(state)]))),
     ...block('Policies', policyFacts(health.cloudFormation)),
     ...driftLines(health.drift ?? []),
     ...findingLines('Problems', problems),
     ...findingLines('Notes', notes),
-    ...findingLines('Unknown', unknown.map(unknownFinding)),
+    ...findingLines(
+      'Unknown',
+      unknown.map(({part, reason, fix}) => ({message: `${PART_NAMES[part]}: ${reason}`, fix})),
+    ),
     '',
     verdict(health, problems.length),
   ]
@@ -61,8 +63,10 @@ function stackFacts(health: StackHealth): Facts {
   return {
     deployed: cloudFormation ? deployedText(cloudFormation) : undefined,
     role: cloudFormation?.role ?? undefined,
-    options: cloudFormation ? optionsText(cloudFormation) : undefined,
-    table: table ? tableText(table) : undefined,
+    options: cloudFormation?.parameters.chosen.map(({name, value}) => `${name}=${value}`).join(', ') || undefined,
+    table: table
+      ? `${words(table.status)}, ${formatPlural(table.items, 'item')}, ${formatBytes(table.bytes)}`
+      : undefined,
     indexes: table?.indexes.map(({name, projection}) => `${name} ${words(projection)}`).join(', '),
     safety: table ? safetyText(table, cloudFormation) : undefined,
     throughput: table ? throughputText(table) : undefined,
@@ -72,7 +76,7 @@ function stackFacts(health: StackHealth): Facts {
       : undefined,
     refused: traffic ? `${formatPlural(traffic.refusedRequests, 'request')} in the last hour` : undefined,
     aggregator: aggregator ? aggregatorText(aggregator) : isAggregatorKnown ? 'none: usage is not counted' : undefined,
-    mapping: mapping ? mappingText(mapping) : undefined,
+    mapping: mapping ? [words(mapping.state), mapping.lastResult].filter(Boolean).join(', ') : undefined,
     lag: aggregator && traffic ? lagText(traffic.iteratorAgeMs, traffic.aggregatorErrors) : undefined,
     'dead letters': deadLetters ? `${formatCount(deadLetters.messages)} in ${deadLetters.queue}` : undefined,
     alarms: alarms ? alarmsText(alarms) : undefined,
@@ -84,14 +88,6 @@ function stackFacts(health: StackHealth): Facts {
 function deployedText({owner, version, status, createdAt, updatedAt}: StackPart): string {
   const by = owner === 'other' ? 'by another tool' : `by ${owner}${version === null ? '' : ` ${version}`}`
   return `${by}, ${words(status)}, ${updatedAt ?? createdAt ?? 'no date'}`
-}
-
-function optionsText({parameters: {chosen}}: StackPart): string | undefined {
-  return chosen.length === 0 ? undefined : chosen.map(({name, value}) => `${name}=${value}`).join(', ')
-}
-
-function tableText({status, items, bytes}: TablePart): string {
-  return `${words(status)}, ${formatPlural(items, 'item')}, ${formatBytes(bytes)}`
 }
 
 function safetyText({deletionProtection, pointInTimeRecovery}: TablePart, stack: StackPart | null): string {
@@ -123,10 +119,6 @@ function aggregatorText({name, runtime, memoryMb, isOurCode, state}: AggregatorP
   const code = isOurCode === null ? undefined : isOurCode ? 'same code as this zael' : 'different code from this zael'
   const memory = memoryMb === null ? undefined : `${formatCount(memoryMb)} MB`
   return [name, words(state), runtime, memory, code].filter(Boolean).join(', ')
-}
-
-function mappingText({state, lastResult}: MappingPart): string {
-  return [words(state), lastResult].filter(Boolean).join(', ')
 }
 
 function lagText(iteratorAgeMs: number | null, errors: number): string {
@@ -181,10 +173,6 @@ function localFacts(local: SupervisorFacts | null): Facts {
   }
 }
 
-function alarmFacts(alarms: readonly AlarmPart[]): Facts {
-  return Object.fromEntries(alarms.map(({name, state}) => [name, words(state)]))
-}
-
 function policyFacts(part: StackPart | null): Facts {
   const arns = Object.entries(part?.outputs ?? {}).filter(([name]) => name.endsWith('PolicyArn'))
   return Object.fromEntries(arns.map(([name, arn]) => [name.replace(/PolicyArn$/, ''), arn]))
@@ -201,10 +189,6 @@ function findingLines(title: string, findings: ReadonlyArray<Pick<HealthFinding,
     ...(fix === null ? [] : [`    ${paint('dim', 'Try:')} ${fix}`]),
   ])
   return ['', title, ...lines]
-}
-
-function unknownFinding({part, reason, fix}: StackHealth['unknown'][number]) {
-  return {message: `${PART_NAMES[part]}: ${reason}`, fix}
 }
 
 function verdict(health: StackHealth, problems: number): string {

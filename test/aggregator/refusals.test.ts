@@ -51,6 +51,7 @@ describeOnBoth('refusals in usage records', {}, table => {
           byParent: 0,
           lastAtMs: scene.nowMs,
           firstAtMs: FIRST_MS,
+          before: 0,
           limits: new Map([['tpm', {requests, tokens: BigInt(requests * 950)}]]),
         },
       ]),
@@ -72,6 +73,23 @@ describeOnBoth('refusals in usage records', {}, table => {
       ]),
       totalEvents: 1,
     })
+  })
+
+  it('keep the number of requests before the first refusal, and the instant of the first use', async () => {
+    const aggregator = newAggregator()
+    const limiter = scene.limiter()
+    const firstAtMs = scene.nowMs
+    for (let at = 0; at < 5; at++) await limiter.acquire(request({tpm: 100, rpm: 1}))
+    await limiter.close()
+    await aggregator.handle({Records: tap.take()})
+    scene.nowMs += 1000
+    await aggregator.handle({Records: await refuse(2)})
+    scene.nowMs += 60_000
+    await scene.limiter().acquire(request({tpm: 100, rpm: 1}))
+    await aggregator.handle({Records: [...tap.take(), ...(await refuse(1))]})
+    const hours = (await usageItems(table, scene.namespace)).map(item => decodeUsage(item) as UsageRecord)
+    const hour = hours.find(({window}) => window === 'hourly')
+    expect(hour).toMatchObject({totalEvents: 6, firstAtMs, refused: {before: 5, requests: 3}})
   })
 
   it('by a provider account name it, and the account names the resource of its callers', async () => {

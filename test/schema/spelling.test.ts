@@ -41,7 +41,7 @@ describe('attribute names and key prefixes', () => {
   })
 
   it('are reserved if a limit or resource of that name would overwrite one', () => {
-    const {expiresAt, fractions: _, refusals: __, rolledUp: ___, ...usage} = attributes.usage
+    const {expiresAt, fractions: _, refusals: __, rolledUp: ___, firstAt: ____, ...usage} = attributes.usage
     for (const name of [...vocabulary.KEY_ATTRIBUTES, expiresAt]) {
       expect(() => checkLimitName(name)).toThrow('reserved')
       expect(() => checkResourceName(name)).toThrow('reserved')

@@ -155,7 +155,10 @@ function usageUpdate(
   }
   for (const [shard, changes] of pending) moveMark(e, shard, changes, stored)
   addCounts(e, addition)
-  const refusals = [...pending.values()].flat().flatMap(({refused}) => refused ?? [])
+  const all = [...pending.values()].flat()
+  if (window === 'hourly' && !(isBegun && !stored))
+    e.setIfMissing(attributes.usage.firstAt, s(String(Math.min(...all.map(({atMs}) => atMs)))))
+  const refusals = all.flatMap(({refused}) => refused ?? [])
   const refusalsLeftOut = addToUsage(e, refusals, stored)
   const fractions = e.name(attributes.usage.fractions)
   const before = stored?.fractionText
@@ -222,7 +225,7 @@ const LINKS_PER_WRITE = 8
 function addToUsage(
   e: ExpressionBuilder,
   refusals: readonly RefusalCounts[],
-  stored: Pick<UsageProgress, 'countsRefusals'> | undefined,
+  stored: Pick<UsageProgress, 'countsRefusals' | 'admitted'> | undefined,
 ): string[] {
   if (refusals.length === 0) return []
   const all = addRefusals(refusals)
@@ -234,7 +237,9 @@ function addToUsage(
   }
   const map = attributes.usage.refusals
   if (stored && !stored.countsRefusals) {
-    e.set(map, encodeUsageRefusals(counted)).condition(`attribute_not_exists(${e.name(map)})`)
+    e.set(map, encodeUsageRefusals({...counted, before: stored.admitted})).condition(
+      `attribute_not_exists(${e.name(map)})`,
+    )
   } else {
     const {added, lastAt} = usageRefusals(counted)
     // Planted fault: tokens of refusals are not added

@@ -188,6 +188,8 @@ export const attributes = {
     /** Millitokens beyond the whole tokens in the counters: `tpm:250,rpm:3`. */
     fractions: '_milli',
     refusals: '_refused',
+    /** In hours: the first counted write, epoch ms. */
+    firstAt: '_first',
     /** How often a rolled-up day or month was written. */
     rolledUp: '_rolled',
     expiresAt: 'ttl',

@@ -29,6 +29,8 @@ export interface RefusalCounts {
   readonly unsettled?: UnsettledCount | undefined
   /** In usage records: the first refusal, some seconds late at most. Absent if unknown. */
   readonly firstAtMs?: number | undefined
+  /** In usage records of an hour: requests that it admitted before the first refusal. Absent if unknown. */
+  readonly before?: number | undefined
   readonly limits: ReadonlyMap<string, LimitRefusals>
 }
 
@@ -69,6 +71,7 @@ const USAGE: Spelling = {
 
 /** Only in usage records. */
 const FIRST_AT = 'first'
+const BEFORE = 'before'
 
 export const isRefusalAttribute = (attribute: string): boolean =>
   attribute.startsWith(BUCKET.requestsPrefix) ||
@@ -112,8 +115,12 @@ export const readRefusals = (item: Item): RefusalCounts => read(item, BUCKET)
 export function readUsageRefusals(item: Item): RefusalCounts | undefined {
   const value = item[attributes.usage.refusals]
   if (!value || !('M' in value)) return undefined
-  const firstAtMs = readNumber(value.M, FIRST_AT)
-  return {...read(value.M, USAGE), ...(firstAtMs !== undefined && {firstAtMs})}
+  const [firstAtMs, before] = [FIRST_AT, BEFORE].map(name => readNumber(value.M, name))
+  return {
+    ...read(value.M, USAGE),
+    ...(firstAtMs !== undefined && {firstAtMs}),
+    ...(before !== undefined && {before}),
+  }
 }
 
 function read(item: Item, spelling: Spelling): RefusalCounts {
@@ -151,6 +158,7 @@ export function encodeUsageRefusals(counts: RefusalCounts): AttributeValue {
   const {added, lastAt} = usageRefusals(counts)
   const entries: Item = {[lastAt[0]]: n(lastAt[1])}
   if (counts.firstAtMs !== undefined) entries[FIRST_AT] = n(counts.firstAtMs)
+  if (counts.before !== undefined) entries[BEFORE] = n(counts.before)
   for (const [name, count] of added) entries[name] = n(count)
   return {M: entries}
 }

@@ -16,6 +16,8 @@ export interface UsageRecord {
   /** By soft limit: writes that left it in debt. Absent if there were none. */
   readonly overdrawn?: ReadonlyMap<string, number>
   readonly totalEvents: number
+  /** In hours: when its use began, epoch ms. Absent if unknown. */
+  readonly firstAtMs?: number | undefined
   readonly refused?: RefusalCounts | undefined
   readonly ttlSeconds: number | undefined
 }
@@ -83,9 +85,16 @@ export function decodeUsage(item: Item): UsageRecord | undefined {
     tokens,
     ...(overdrawn.size > 0 && {overdrawn}),
     totalEvents: readNumber(item, names.totalEvents) ?? 0,
+    ...readFirst(item),
     ...(refused && {refused}),
     ttlSeconds: readNumber(item, names.expiresAt),
   }
+}
+
+/** Text, because other clients read every number as a counter. */
+function readFirst(item: Item): Pick<UsageRecord, 'firstAtMs'> {
+  const firstAtMs = Number(readString(item, names.firstAt) ?? Number.NaN)
+  return Number.isFinite(firstAtMs) ? {firstAtMs} : {}
 }
 
 export function usageIdentity(record: Omit<UsageRecord, 'tokens' | 'overdrawn' | 'totalEvents' | 'refused'>): Item {
@@ -102,6 +111,8 @@ export interface UsageProgress {
   /** As stored, for conditions: another version may spell it differently. */
   readonly fractionText: string | undefined
   readonly countsRefusals: boolean
+  /** Requests counted so far. */
+  readonly admitted: number
 }
 
 const MARK_PREFIX = '_seq_'
@@ -127,5 +138,11 @@ export function readProgress(item: Item = {}): UsageProgress {
     const match = /^(.+):(\d+)$/.exec(part)
     if (match) fractions.set(match[1] as string, BigInt(match[2] as string))
   }
-  return {marks, fractions, fractionText, countsRefusals: readUsageRefusals(item) !== undefined}
+  return {
+    marks,
+    fractions,
+    fractionText,
+    countsRefusals: readUsageRefusals(item) !== undefined,
+    admitted: readNumber(item, names.totalEvents) ?? 0,
+  }
 }

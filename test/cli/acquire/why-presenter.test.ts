@@ -49,9 +49,10 @@ const limit = (change: Partial<ExplainedLimit> = {}): ExplainedLimit => ({
 })
 
 const recent = ({admitted = 0, requests = 0, byParent = 0}): RecentUsage => ({
+  hour: '2026-01-02T02:00:00Z',
+  charged: {tokens: new Map(), requests: admitted},
   since: '2026-01-02T02:00:00Z',
   admitted,
-  tokens: new Map(),
   refused: {
     requests,
     byParent,

@@ -5,6 +5,7 @@ import {parseLimits} from '../../../src/lib/core/limits/limit-text.js'
 import {quotaBudgets} from '../../../src/lib/insight/usage/budgets.js'
 import {reportUsage} from '../../../src/lib/insight/usage/usage-report.js'
 import {NamespaceRepository} from '../../../src/lib/repository/repository.js'
+import {s} from '../../../src/lib/schema/attribute-value.js'
 import {encodeUsage} from '../../../src/lib/schema/usage-record.js'
 import {Scene} from '../../helpers/limiter.js'
 import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
@@ -177,6 +178,12 @@ describeOnBoth('budgets of quotas', {}, table => {
     expect(budgetLines(recorded, 'e', units, scene.nowMs)).toContain(
       '  at the average rate since 2026-11-11 00:00 UTC: used up at 2026-11-12 16:00 UTC',
     )
+    await put(scene.tenant, {
+      ...encodeUsage({...hour, start: '2026-11-11T00:00:00Z'}),
+      _first: s(String(Date.UTC(2026, 10, 11, 0, 30))),
+    })
+    expect(await budgets()).toMatchObject([{averageSince: '2026-11-11T00:30:00Z', exhaustsAt: '2026-11-12T14:00:00Z'}])
+    await put(scene.tenant, encodeUsage({...hour, start: '2026-11-11T00:00:00Z'}))
     // Records of a third of the use do not tell when it began.
     await use({usd: 10_000_000})
     expect(await budgets()).toMatchObject([{averageSince: '2026-11-01T00:00:00Z'}])

@@ -1,4 +1,5 @@
 import {expect, it} from 'vitest'
+import {whyLines} from '../../../src/lib/cli/acquire/why-presenter.js'
 import {parseLimit} from '../../../src/lib/core/limits/limit-text.js'
 import {DEFAULT_RESOURCE} from '../../../src/lib/core/names.js'
 import {explain, type Question} from '../../../src/lib/insight/why/explain.js'
@@ -179,6 +180,37 @@ describeOnBoth('an explanation', {}, table => {
     await refuse(10, undefined, 41)
     await refuse(11, undefined, 58)
     expect(await began()).toEqual({atMs: atMs(10, 0), isHour: true})
+  })
+
+  it('gives the share of refusals since they began, not of the hour', async () => {
+    const scene = new Scene(table)
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'tpm=1000/min')
+    scene.nowMs = Date.UTC(2026, 0, 2, 12, 5)
+    const began = {firstAtMs: Date.UTC(2026, 0, 2, 12, 1), lastAtMs: scene.nowMs, byParent: 0, limits: new Map()}
+    const whole = {hour: '2026-01-02T11:00:00Z', since: '2026-01-02T11:00:00Z', admitted: 1900}
+    const count = (before?: number) =>
+      used(
+        scene,
+        'user-1',
+        {tpm: 1000},
+        {
+          ...{start: '2026-01-02T12:00:00Z', totalEvents: 1000},
+          refused: {...began, requests: 300, ...(before !== undefined && {before})},
+        },
+      )
+    await used(scene, 'user-1', {tpm: 900}, {start: '2026-01-02T11:00:00Z', totalEvents: 900})
+    await count()
+    expect((await ask(scene)).recent).toMatchObject(whole)
+    await count(900)
+    const {recent} = await ask(scene)
+    expect(recent).toMatchObject({since: '2026-01-02T12:01:00Z', admitted: 100, refused: {requests: 300}})
+    expect(recent.charged.requests).toBe(1900)
+    expect(whyLines(await ask(scene)).join(' ')).toContain(
+      '75 % of requests refused (300 of 400 since refusals began at 2026-01-02T12:01:00Z',
+    )
+    // Refusals are written some seconds late: too early to tell.
+    scene.nowMs = began.firstAtMs + 30_000
+    expect((await ask(scene)).recent).toMatchObject(whole)
   })
 
   it('takes the average request from recorded usage if the counters of the bucket do not tell', async () => {

@@ -78,7 +78,7 @@ const whyOneResult = strictObject({
     }).describe('Refused only by provider accounts, most first; also counted there.'),
     beganAt: textOrNull.describe('When the refusals began, some seconds late at most; null if only the hour is known'),
     beganInHour: textOrNull.describe('Start of that hour, UTC; null without refusals'),
-    since: z.string().describe('Start of the first counted hour, UTC'),
+    since: z.string().describe('When the refusals began, else start of the first counted hour, UTC'),
     lastAt: textOrNull.describe('UTC, ISO 8601; null without refusals'),
   }).describe('Recently refused requests'),
   unsettled: strictObject({
@@ -140,7 +140,7 @@ const whyOneResult = strictObject({
     callers: listOf({
       entity: z.string(),
       resource: z.string(),
-      requests: z.number().describe('Refused by this account since recent.since'),
+      requests: z.number().describe('Refused by this account in the hours since recent.since'),
       tokens: z.number().describe('Charged to the caller for the limit of this name, through any account'),
     })
       .optional()

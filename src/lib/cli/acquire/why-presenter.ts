@@ -141,21 +141,21 @@ function accountText({entity, resource}: BucketName, limits: readonly ExplainedL
   return `${entity} · ${resource}${refusing.length === 0 ? '' : ` (${refusing.map(({name}) => name).join(', ')})`}`
 }
 
-function beganText({recent: {refusedSince}}: Explanation): string {
-  if (!refusedSince) return ''
+function beganText({recent: {refusedSince, since, hour}}: Explanation): string {
+  if (!refusedSince || since !== hour) return ''
   const {atMs, isHour} = refusedSince
   return ` Refusals began ${isHour ? 'in the hour from' : 'at'} ${formatMinute(atMs)}.`
 }
 
 function refusedText({recent, atMs, limits}: Explanation): string | undefined {
-  const {refused, admitted, since} = recent
+  const {refused, admitted, since, hour} = recent
   const [total, share] = [refusedTotal(refused), refusedShare(recent)]
   if (total === 0 || share === null) return undefined
   const {byParent, byProvider = []} = refusedByOthers(refused)
   const providers = byProvider.map(account => `, ${formatCount(account.requests)} by ${accountText(account, limits)}`)
   const parent = `${providers.join('')}${byParent > 0 ? `, ${formatCount(byParent)} only by the parent` : ''}`
   const last = refused.lastAtMs === undefined ? '' : `, last ${formatSpan(Math.max(0, atMs - refused.lastAtMs))} ago`
-  const counts = `${formatCount(total)} of ${formatCount(Math.max(0, admitted) + total)} since ${since}`
+  const counts = `${formatCount(total)} of ${formatCount(Math.max(0, admitted) + total)} since ${since === hour ? '' : 'refusals began at '}${since}`
   return `${formatPercent(share)} of requests refused (${counts}${parent}${last})`
 }
 
@@ -231,7 +231,7 @@ function limitLines(limit: ExplainedLimit, explanation: Explanation): string[] {
     shards: shards.length > 1 ? shardsText(limit) : undefined,
     'provider feedback': feedbackText(limit, atMs),
     refused: refused.requests > 0 ? refusedByText(limit, recent.since) : undefined,
-    callers: limit.callers ? `${callersText(limit)} (since ${recent.since})` : undefined,
+    callers: limit.callers ? `${callersText(limit)} (since ${recent.hour})` : undefined,
     'consumed by':
       exceeded && isShared ? `${consumers || 'no recorded usage yet'} (since ${hour}${longer})` : undefined,
   })

@@ -70,7 +70,7 @@ const budgetsShape = {
     resetsAt: z.string().describe('End of the period, UTC.'),
     daysLeft: z.number().describe('Until the reset, to a tenth of a day.'),
     averageSince: textOrNull.describe(
-      'Start of the average, UTC: the first hour of the period with recorded use, else the period; null: unknown.',
+      'Start of the average, UTC: the first recorded use of the period or its hour, else the period; null: unknown.',
     ),
     exhaustsAt: textOrNull.describe(
       'Projected by the average rate, UTC; null: not before the reset, or already used up.',

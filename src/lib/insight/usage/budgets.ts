@@ -109,7 +109,7 @@ interface AverageUse {
 /** Records that hold less of the use than this do not tell when it began. */
 const MOST_USE = 0.9
 
-/** Since the first hour with use. A session begins with its first use. */
+/** Since the first use, or its hour. A session begins with its first use. */
 async function averageUse(
   {usage}: NamespaceRepository,
   of: {readonly entity: string; readonly resource: string},
@@ -126,7 +126,7 @@ async function averageUse(
       // Newest first: of the latest hour.
       perRequest ||= tokens / Math.max(1, record.totalEvents)
       if (isSession) break
-      firstMs = Math.max(sinceMs, startMs)
+      firstMs = Math.max(sinceMs, record.firstAtMs ?? startMs)
       // An hour that the reset divides belongs to two periods.
       if (startMs >= sinceMs) recorded += tokens
     }

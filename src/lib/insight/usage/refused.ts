@@ -1,6 +1,7 @@
 import type {BucketName} from '../../core/names.js'
 import {windowStart} from '../../core/window.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
+import {isoSeconds} from '../../schema/attribute-value.js'
 import {addLink, type RefusalCounts} from '../../schema/refusal-counts.js'
 import type {UsageRecord} from '../../schema/usage-record.js'
 
@@ -128,11 +129,12 @@ export const recentStart = (nowMs: number): string => windowStart('hourly', nowM
 
 export interface RecentUsage {
   /** Start of the first counted hour, UTC. */
+  readonly hour: string
+  /** Whole tokens and requests charged since then; writes of clients that count no requests. */
+  readonly charged: {readonly tokens: ReadonlyMap<string, number>; readonly requests: number}
+  /** Start of the counts below, UTC: when the refusals began, if that is known and later, else `hour`. */
   readonly since: string
-  /** Requests; writes of clients that count no requests. */
   readonly admitted: number
-  /** Whole tokens charged, by limit. */
-  readonly tokens: ReadonlyMap<string, number>
   readonly refused: RefusedUsage
   /** When the refusals began, if there were any: at most a day ago. */
   readonly refusedSince?: RefusedSince | undefined
@@ -154,16 +156,36 @@ export async function recentUsage(
 ): Promise<RecentUsage> {
   const range = {window: 'hourly', sinceMs: nowMs - 24 * HOUR_MS, untilMs: nowMs + 1} as const
   const {records: day} = await usage.ofEntity(entity, {resource, ...range})
-  const since = recentStart(nowMs)
-  const records = day.filter(({start}) => start >= since)
+  const hour = recentStart(nowMs)
+  const records = day.filter(({start}) => start >= hour)
   const tokens = new Map<string, number>()
-  let admitted = 0
+  let requests = 0
   for (const record of records) {
-    admitted += record.totalEvents
+    requests += record.totalEvents
     for (const [name, amount] of record.tokens) tokens.set(name, (tokens.get(name) ?? 0) + amount)
   }
+  const charged = {tokens, requests}
   const refused = refusedIn(records)
-  return {since, admitted, tokens, refused, refusedSince: refusedTotal(refused) > 0 ? refusedSince(day) : undefined}
+  if (refusedTotal(refused) === 0) return {hour, charged, since: hour, admitted: requests, refused}
+  const began = refusedSince(day)
+  const episode = began && nowMs - began.atMs >= SHORTEST_MS ? episodeOf(records, began) : undefined
+  return {hour, charged, ...(episode ?? {since: hour, admitted: requests, refused}), refusedSince: began}
+}
+
+/** Refusals are written up to 10 s late: a share of less time than this would mislead. */
+const SHORTEST_MS = 60_000
+
+/** Counts since the refusals began. `undefined`: they began before the records, or these do not tell. */
+function episodeOf(
+  records: readonly UsageRecord[],
+  {atMs}: RefusedSince,
+): Pick<RecentUsage, 'since' | 'admitted' | 'refused'> | undefined {
+  const first = windowStart('hourly', atMs)
+  const before = records.find(({start}) => start === first)?.refused?.before
+  if (before === undefined) return undefined
+  const later = records.filter(({start}) => start >= first)
+  const admitted = later.reduce((sum, {totalEvents}) => sum + totalEvents, -before)
+  return {since: isoSeconds(atMs), admitted: Math.max(0, admitted), refused: refusedIn(later)}
 }
 
 /** The first of the latest hours with refusals that follow each other. Newest first. */

@@ -253,7 +253,8 @@ type LevelRecords = Awaited<ReturnType<typeof readLevel>>
 /** Only the stream tells settlements from writes of other clients. */
 function averageIn({bucket, recent}: LevelRecords) {
   const counted = bucket ? admittedBy(bucket) : 0
-  const average = bucket && (averageRequest(bucket, counted) ?? averageOf(milliOf(recent.tokens), recent.admitted))
+  const average =
+    bucket && (averageRequest(bucket, counted) ?? averageOf(milliOf(recent.charged.tokens), recent.charged.requests))
   return {average, counted}
 }
 
@@ -265,7 +266,7 @@ async function readLevel(namespace: NamespaceRepository, entity: string, resourc
   return {bucket, recent}
 }
 
-const milliOf = (tokens: RecentUsage['tokens']): Map<string, bigint> =>
+const milliOf = (tokens: RecentUsage['charged']['tokens']): Map<string, bigint> =>
   new Map(Array.from(tokens, ([name, amount]) => [name, BigInt(Math.trunc(amount)) * 1000n]))
 
 const admittedBy = ({shards}: ShardedBucket): number =>
@@ -386,12 +387,12 @@ async function consumers(
 async function refusedCallers(
   {usage}: NamespaceRepository,
   {entity, resource}: BucketName,
-  {refused, since}: RecentUsage,
+  {refused, hour}: RecentUsage,
 ): Promise<UsageRecord[]> {
   const account = `${entity}#${resource}`
   const found: UsageRecord[] = []
   for (const callers of refused.callers?.keys() ?? []) {
-    const {records} = await usage.ofResource(callers, {window: 'hourly', sinceMs: Date.parse(since)})
+    const {records} = await usage.ofResource(callers, {window: 'hourly', sinceMs: Date.parse(hour)})
     found.push(...records.filter(record => record.refused?.accounts?.has(account)))
   }
   return found.map(record => ({...record, totalEvents: record.refused?.accounts?.get(account) ?? 0}))

@@ -80,7 +80,7 @@ describeOnEngine('odd responses of a provider', () => {
   const respond =
     (status: number, headers: Record<string, string> = {}) =>
     async () =>
-      new Response(status === 204 || status === 304 ? null : '{"usage":{"prompt_tokens":11,"completion_tokens":7}}', {
+      new Response(status === 200 ? '{"usage":{"prompt_tokens":11,"completion_tokens":7}}' : null, {
         status,
         headers: {'content-type': 'application/json', ...headers},
       })

@@ -73,7 +73,7 @@ describeOnEngine('a provider account shared by all callers', () => {
   const server = createServer((_, response) => {
     received++
     response.writeHead(reply.status, {'content-type': 'application/json', ...reply.headers})
-    response.end(JSON.stringify({usage: {prompt_tokens: 11, completion_tokens: 7}}))
+    response.end(JSON.stringify(reply.status === 200 ? {usage: {prompt_tokens: 11, completion_tokens: 7}} : {}))
   })
   let url = ''
   beforeAll(async () => {
@@ -206,6 +206,6 @@ describeOnEngine('a provider account shared by all callers', () => {
     expect((await of(ACCOUNT)).rpm).toEqual({tokens: 9, consumed: 1})
     const refusal = Object.assign(new Error('no'), {statusCode: 429, responseHeaders: {'retry-after': '2'}})
     await expect(wrapGenerate({model, params, doGenerate: () => Promise.reject(refusal)})).rejects.toBe(refusal)
-    expect((await of(ACCOUNT)).rpm).toEqual({tokens: -1, consumed: 1})
+    expect((await of(ACCOUNT)).rpm).toEqual({tokens: expect.closeTo(-1, 1), consumed: 1})
   })
 })

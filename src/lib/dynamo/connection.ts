@@ -16,7 +16,7 @@ export interface Connection {
   isLocal: boolean
 }
 
-type Environment = Readonly<Record<string, string | undefined>>
+export type Environment = Readonly<Record<string, string | undefined>>
 
 // Any of these means that the user chose an identity, even for a tunnel or proxy on loopback.
 const IDENTITY_VARIABLES = [
@@ -53,11 +53,13 @@ export function resolveConnection(input: ConnectionInput, env: Environment): Con
 /** The SDK reads these variables itself; here they only decide whether the endpoint is local. */
 function effectiveEndpoint(endpoint: string | undefined, env: Environment): URL | undefined {
   if (endpoint !== undefined) return parseEndpoint(endpoint, '--endpoint-url')
-  for (const name of ['AWS_ENDPOINT_URL_DYNAMODB', 'AWS_ENDPOINT_URL']) {
-    const value = given(env[name])
-    if (value !== undefined) return parseEndpoint(value, name)
-  }
-  return undefined
+  const configured = configuredEndpoint(env)
+  const name = given(env.AWS_ENDPOINT_URL_DYNAMODB) === undefined ? 'AWS_ENDPOINT_URL' : 'AWS_ENDPOINT_URL_DYNAMODB'
+  return configured === undefined ? undefined : parseEndpoint(configured, name)
+}
+
+export function configuredEndpoint(env: Environment): string | undefined {
+  return given(env.AWS_ENDPOINT_URL_DYNAMODB) ?? given(env.AWS_ENDPOINT_URL)
 }
 
 function parseEndpoint(text: string, source: string): URL {
@@ -76,6 +78,6 @@ export function isLoopback(url: URL | undefined): boolean {
   return url.hostname === 'localhost' || url.hostname === '[::1]' || /^127\.\d+\.\d+\.\d+$/.test(url.hostname)
 }
 
-function given(text: string | undefined): string | undefined {
+export function given(text: string | undefined): string | undefined {
   return text === '' ? undefined : text
 }

@@ -24,6 +24,7 @@ afterEach(async () => {
 })
 
 const KEYS = {accessKeyId: 'KEY', secretAccessKey: 'secret'}
+const LAMBDA = {AWS_ACCESS_KEY_ID: 'KEY', AWS_SECRET_ACCESS_KEY: 'secret', AWS_REGION: 'eu-west-1'}
 const update = {TableName: 't', Key: {PK: {S: 'a'}, SK: {S: 'b'}}}
 
 function clientOf(config: DynamoDBClientConfig = {}): DynamoDBClient {
@@ -115,10 +116,14 @@ describe('the choice of a transport', () => {
     expect(await isPlainClient({} as DynamoDBClient)).toBe(false)
   })
 
-  test('reaches a local engine without the SDK, and lets the process end', async () => {
+  test.each([
+    ['a local engine', () => [server.endpoint], () => ({})],
+    ['the endpoint and keys of the environment', () => [], () => ({...LAMBDA, AWS_ENDPOINT_URL: server.endpoint})],
+  ])('reaches %s without the SDK, and lets the process end', async (_, args, env) => {
     const script = fileURLToPath(new URL('../fixtures/loaded-modules.ts', import.meta.url))
     const run = promisify(execFile)
-    const {stdout} = await run(process.execPath, ['--import', 'tsx', script, server.endpoint], {timeout: 100_000})
+    const options = {timeout: 100_000, env: {PATH: process.env.PATH, ...env()}}
+    const {stdout} = await run(process.execPath, ['--import', 'tsx', script, ...args()], options)
     expect(JSON.parse(stdout)).toEqual({afterItem: false, afterTable: true})
   })
 })

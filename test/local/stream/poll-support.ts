@@ -10,7 +10,7 @@ import {readNumber, readString} from '../../../src/lib/schema/attribute-value.js
 
 /** A transport to the streams of a local engine. */
 export function openStreams(endpoint: string): StreamTransport {
-  const access = explicitAccess(resolveConnection({endpointUrl: endpoint}, {})) as Access
+  const access = explicitAccess(resolveConnection({endpointUrl: endpoint}, {}), {}) as Access
   return createStreamTransport({access, clock: Date.now})
 }
 

@@ -21,10 +21,11 @@ export function createTransport(options: SdkTransportOptions): ClosableTransport
   let forItems: ClosableTransport | undefined
 
   async function choose(): Promise<ClosableTransport> {
-    const explicit = 'connection' in options ? explicitAccess(options.connection) : undefined
-    const client = explicit === undefined ? await sdk.client() : undefined
+    // Read again when credentials expire.
+    const explicit = () => ('connection' in options ? explicitAccess(options.connection, process.env) : undefined)
+    const client = explicit() === undefined ? await sdk.client() : undefined
     if (client !== undefined && 'client' in options && !(await isPlainClient(client))) return sdk
-    const access = async () => explicit ?? accessOf(client ?? (await sdk.client()))
+    const access = async () => explicit() ?? accessOf(client ?? (await sdk.client()))
     // A path would have to be signed; only rare proxies have one.
     const {endpoint} = await access()
     if (endpoint.pathname !== '/' || endpoint.search !== '') return sdk

@@ -4,7 +4,7 @@ import {createSdkTransport} from './sdk.js'
 import {createStreamTransport, type StreamTransport} from './stream.js'
 
 export async function openStream(connection: Connection, clock: () => number): Promise<StreamTransport> {
-  const explicit = explicitAccess(connection)
+  const explicit = explicitAccess(connection, process.env)
   if (explicit)
     return createStreamTransport({access: {...explicit, endpoint: streamEndpoint(explicit.endpoint)}, clock})
   const sdk = createSdkTransport({connection, clock})

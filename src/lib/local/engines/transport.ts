@@ -6,7 +6,7 @@ import {LeanTransport} from '../../dynamo/transports/lean.js'
 /** Ignores credentials, profile and region in the environment. */
 export function localAccess(endpoint: string): Access {
   // A loopback endpoint gets fixed credentials and a fixed region, so nothing can be missing.
-  return explicitAccess(resolveConnection({endpointUrl: endpoint}, {})) as Access
+  return explicitAccess(resolveConnection({endpointUrl: endpoint}, {}), {}) as Access
 }
 
 /** Avoids the SDK, which takes time to load. */

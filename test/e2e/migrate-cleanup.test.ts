@@ -1,6 +1,6 @@
 import {expect, it} from 'vitest'
 import {type Item, n, s} from '../../src/lib/schema/attribute-value.js'
-import {describeOnEngine} from '../helpers/table.js'
+import {connectToEngine, describeOnEngine} from '../helpers/table.js'
 import {useOldTable} from '../migrate/old-table-scene.js'
 import {schemaProblems} from './schemas.js'
 import {tableCli} from './table-cli.js'
@@ -31,7 +31,7 @@ const items: Item[] = [
 ]
 
 describeOnEngine('zael migrate, with many conflicts', () => {
-  const scene = useOldTable(4, () => items)
+  const scene = useOldTable(4, () => items, undefined, connectToEngine)
   const cli = tableCli(scene)
   const named = (text: string) => text.replaceAll(scene.name, 'STACK')
   const json = async (command: string, code: number) => {

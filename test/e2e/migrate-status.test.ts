@@ -1,6 +1,6 @@
 import {beforeAll, describe, expect, it} from 'vitest'
 import {s} from '../../src/lib/schema/attribute-value.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
+import {connectToEngine, describeOnEngine, useTable} from '../helpers/table.js'
 import {makePopulation} from '../migrate/fixtures/make-population.js'
 import {strangers} from '../migrate/fixtures/mixture.js'
 import {itemsOf, writeGeneration, writeItems} from '../migrate/fixtures/old-table.js'
@@ -23,7 +23,7 @@ describeOnEngine('zael migrate run with nothing to do', () => {
 
 describeOnEngine('zael migrate status and plan', () => {
   describe('on a table of 0.9', () => {
-    const table = useOldTable(4, population.nowMs)
+    const table = useOldTable(4, population.nowMs, undefined, connectToEngine)
     const cli = tableCli(table)
     beforeAll(() => writeItems(table, [...itemsOf(4, population), ...strangers.slice(0, 1)]))
 
@@ -105,9 +105,9 @@ describeOnEngine('zael migrate status and plan', () => {
   })
 
   describe('on tables in other states', () => {
-    const future = useOldTable(6, population.nowMs)
-    const ours = useOldTable(5, population.nowMs)
-    const foreign = useOldTable(2, population.nowMs)
+    const future = useOldTable(6, population.nowMs, undefined, connectToEngine)
+    const ours = useOldTable(5, population.nowMs, undefined, connectToEngine)
+    const foreign = useOldTable(2, population.nowMs, undefined, connectToEngine)
     beforeAll(async () => {
       await writeItems(future, [{PK: s('_/SYSTEM#'), SK: s('#VERSION'), schema_version: s('0.11.0')}])
       await writeGeneration(ours, 5, population)

@@ -2,7 +2,7 @@ import {randomUUID} from 'node:crypto'
 import {afterAll, beforeAll} from 'vitest'
 import {CapacityMeter} from '../../src/lib/dynamo/capacity.js'
 import {scanPages} from '../../src/lib/dynamo/paging.js'
-import type {Transport} from '../../src/lib/dynamo/transport.js'
+import type {ClosableTransport, Transport} from '../../src/lib/dynamo/transport.js'
 import {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
 import {type CleanUpResult, cleanUp} from '../../src/lib/migrate/cleanup.js'
 import {classifyItem, type Generation, type OldRecordType} from '../../src/lib/migrate/records/classify.js'
@@ -22,15 +22,20 @@ export const VERSION = '0.3.0'
 export class OldTableScene {
   readonly name = `old-${randomUUID()}`
   readonly capacity = new CapacityMeter()
-  readonly own = connectToEither(this.capacity)
+  readonly own: ClosableTransport
   nowMs: number
   /** Transport of all requests; replace it to inject failures. */
-  transport: Transport = this.own
+  transport: Transport
   /** Pauses return at once by default, and the clock does not move. */
   sleep: (ms: number, signal?: AbortSignal) => Promise<void> = async () => {}
 
-  constructor(readonly population: Population) {
+  constructor(
+    readonly population: Population,
+    connect = connectToEither,
+  ) {
     this.nowMs = population.nowMs
+    this.own = connect(this.capacity)
+    this.transport = this.own
   }
 
   get table(): Table {
@@ -93,13 +98,14 @@ type Counts = Partial<Record<OldRecordType | 'namespace' | 'migration' | 'operat
 
 export const keyText = ({PK, SK}: Item): string => JSON.stringify([PK, SK])
 
-/** A scene for the tests of one `describe`. */
+/** A scene for the tests of one `describe`; commands need `connectToEngine`. */
 export function useOldTable(
   generation: Generation,
   itemsOf: (population: Population) => readonly Item[],
   population: Population = makePopulation({entities: 4}),
+  connect = connectToEither,
 ): OldTableScene {
-  const scene = new OldTableScene(population)
+  const scene = new OldTableScene(population, connect)
   beforeAll(async () => {
     await makeOldTable({name: scene.name, transport: scene.own}, generation)
     await writeItems({name: scene.name, transport: scene.own}, itemsOf(population))

@@ -8,9 +8,14 @@ import {connectToEither} from '../helpers/memory-table/use-memory-table.js'
 import {makeOldTable} from './fixtures/old-table.js'
 
 /** A table with the indexes of an older layout for the tests of one `describe`, with the clock of the population. */
-export function useOldTable(generation: Generation, nowMs: number, capacity = new CapacityMeter()): Table {
+export function useOldTable(
+  generation: Generation,
+  nowMs: number,
+  capacity = new CapacityMeter(),
+  connect = connectToEither,
+): Table {
   const name = `old-${randomUUID()}`
-  const transport = connectToEither(capacity)
+  const transport = connect(capacity)
   const table: Table = {
     name,
     transport,

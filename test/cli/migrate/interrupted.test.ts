@@ -7,14 +7,14 @@ import {
 } from '../../../src/lib/cli/migrate/run.js'
 import type {Operation} from '../../../src/lib/dynamo/transport.js'
 import {s} from '../../../src/lib/schema/attribute-value.js'
-import {describeOnEngine} from '../../helpers/table.js'
+import {connectToEngine, describeOnEngine} from '../../helpers/table.js'
 import {makePopulation} from '../../migrate/fixtures/make-population.js'
 import {itemsOf} from '../../migrate/fixtures/old-table.js'
 import {useOldTable, VERSION} from '../../migrate/old-table-scene.js'
 
 describeOnEngine('Ctrl-C', () => {
   const population = makePopulation({entities: 3})
-  const scene = useOldTable(4, () => itemsOf(4, population), population)
+  const scene = useOldTable(4, () => itemsOf(4, population), population, connectToEngine)
   beforeAll(() => scene.migrate())
 
   /** Presses it when the first request of that kind is about to be sent. */

@@ -1,5 +1,6 @@
 import {Readable} from 'node:stream'
 import {buffer} from 'node:stream/consumers'
+import type {SQSClient} from '@aws-sdk/client-sqs'
 import {GetCallerIdentityCommand} from '@aws-sdk/client-sts'
 import {unlessStopped} from '../../dynamo/abort.js'
 import {type ConnectionInput, resolveConnection} from '../../dynamo/connection.js'
@@ -149,4 +150,13 @@ export async function readPrincipal(aws: Aws, timeoutMs = PRINCIPAL_TIMEOUT_MS):
   } catch {
     return undefined
   }
+}
+
+/** Approximate; includes messages in flight. */
+export async function countMessages(client: SQSClient, QueueUrl: string): Promise<number> {
+  const {GetQueueAttributesCommand} = await import('@aws-sdk/client-sqs')
+  const names = ['ApproximateNumberOfMessages', 'ApproximateNumberOfMessagesNotVisible'] as const
+  const command = new GetQueueAttributesCommand({QueueUrl, AttributeNames: [...names]})
+  const {Attributes = {}} = await client.send(command)
+  return names.reduce((sum, name) => sum + Number(Attributes[name] ?? 0), 0)
 }

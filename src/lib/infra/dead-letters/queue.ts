@@ -1,13 +1,12 @@
 import {
   ChangeMessageVisibilityCommand,
   DeleteMessageCommand,
-  GetQueueAttributesCommand,
   GetQueueUrlCommand,
   ReceiveMessageCommand,
 } from '@aws-sdk/client-sqs'
 import * as z from 'zod'
 import {ZaelError} from '../../core/errors.js'
-import type {Aws} from '../aws/clients.js'
+import {type Aws, countMessages} from '../aws/clients.js'
 import {callAws} from '../aws/errors.js'
 
 /** The limit of SQS. */
@@ -49,13 +48,8 @@ export class DeadLetterQueue {
     })
   }
 
-  /** Approximate; includes messages in flight. */
-  async count(): Promise<number> {
-    const names = ['ApproximateNumberOfMessages', 'ApproximateNumberOfMessagesNotVisible'] as const
-    const {Attributes = {}} = await callAws(`read queue "${this.name}"`, async () =>
-      (await this.#aws.sqs()).send(new GetQueueAttributesCommand({QueueUrl: this.#url, AttributeNames: [...names]})),
-    )
-    return names.reduce((sum, name) => sum + Number(Attributes[name] ?? 0), 0)
+  count(): Promise<number> {
+    return callAws(`read queue "${this.name}"`, async () => countMessages(await this.#aws.sqs(), this.#url))
   }
 
   async peek(hiddenSeconds: number, most?: number): Promise<DeadLetter[]> {

@@ -3,14 +3,14 @@ import {
   GetFunctionCommand,
   paginateListEventSourceMappings,
 } from '@aws-sdk/client-lambda'
-import {GetQueueAttributesCommand, GetQueueUrlCommand} from '@aws-sdk/client-sqs'
+import {GetQueueUrlCommand} from '@aws-sdk/client-sqs'
 import {ZaelError} from '../../core/errors.js'
 import type {OperationOutput} from '../../dynamo/transport.js'
 import {sendRepeatable, type Table} from '../../repository/table/table.js'
 import {readVersion} from '../../repository/table/version.js'
 import {checkCompatibility, recordedRelease} from '../../repository/table/version-compatibility.js'
 import {isoSeconds} from '../../schema/attribute-value.js'
-import type {Aws} from '../aws/clients.js'
+import {type Aws, countMessages} from '../aws/clients.js'
 import {callAws, callUnlessMissing, unlessRefused} from '../aws/errors.js'
 import {lambdaPackage} from '../stack/artifacts.js'
 import {DEFAULT_PARAMETERS, OTHER_PARAMETERS} from '../stack/options.js'
@@ -170,13 +170,6 @@ export async function readDeadLetters(aws: Aws, queueArn: string) {
     const client = await aws.sqs()
     const owner = account ? {QueueOwnerAWSAccountId: account} : {}
     const {QueueUrl} = await client.send(new GetQueueUrlCommand({QueueName: name, ...owner}))
-    const {Attributes = {}} = await client.send(
-      new GetQueueAttributesCommand({
-        QueueUrl,
-        AttributeNames: ['ApproximateNumberOfMessages', 'ApproximateNumberOfMessagesNotVisible'],
-      }),
-    )
-    const {ApproximateNumberOfMessages: visible = 0, ApproximateNumberOfMessagesNotVisible: inFlight = 0} = Attributes
-    return {queue: name, messages: Number(visible) + Number(inFlight)}
+    return {queue: name, messages: await countMessages(client, QueueUrl ?? '')}
   })
 }

@@ -1,7 +1,7 @@
 import {boolean, integer, string} from '@oclif/core/flags'
 import {TableCommand} from '../../lib/cli/base/stack-command.js'
 import type {MigrateCleanupResult} from '../../lib/cli/migrate/results.js'
-import {cleanUpWithProgress, compareWithProgress} from '../../lib/cli/migrate/run.js'
+import {cleanUpWithProgress, verifyWithProgress} from '../../lib/cli/migrate/run.js'
 import {cleanedJson, cleanedLines, cleanUpPlanLines, cleanUpQuestion} from '../../lib/cli/migrate/run-presenter.js'
 import {confirmByName} from '../../lib/cli/output/confirm.js'
 import {EXIT} from '../../lib/cli/output/exit.js'
@@ -28,7 +28,7 @@ export default class MigrateCleanup extends TableCommand<typeof MigrateCleanup> 
   protected async work(): Promise<MigrateCleanupResult> {
     const {stack, table} = this.stack
     if (this.flags['dry-run']) {
-      const verification = await compareWithProgress(table, this.config.version)
+      const verification = await verifyWithProgress(table, {ourVersion: this.config.version, mustBeClean: true})
       this.print(cleanUpPlanLines(stack, verification))
       return cleanedJson(stack, verification, undefined)
     }

@@ -1,9 +1,9 @@
 import {beforeAll, expect, it} from 'vitest'
 import {
   cleanUpWithProgress,
-  compareWithProgress,
   migrateWithProgress,
   resolveAllWithProgress,
+  verifyWithProgress,
 } from '../../../src/lib/cli/migrate/run.js'
 import type {Operation} from '../../../src/lib/dynamo/transport.js'
 import {s} from '../../../src/lib/schema/attribute-value.js'
@@ -42,7 +42,9 @@ describeOnEngine('Ctrl-C', () => {
       hint: 'Resume: zael migrate cleanup -s prod',
     })
     pressAt('Scan')
-    await expect(compareWithProgress(scene.table, VERSION)).rejects.toMatchObject({kind: 'interrupted'})
+    await expect(verifyWithProgress(scene.table, {ourVersion: VERSION, mustBeClean: true})).rejects.toMatchObject({
+      kind: 'interrupted',
+    })
     expect(await scene.items()).toEqual(before)
   })
 

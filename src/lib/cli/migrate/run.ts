@@ -78,25 +78,18 @@ export function stepText(progress: StepProgress, elapsedMs: number, columns: num
   return barText(title, scanned, total, columns - tail.length) + tail
 }
 
+/** `mustBeClean`: throws if a clean-up would delete nothing. */
 export async function verifyWithProgress(
   table: Table,
-  options: {readonly ourVersion: string; readonly all?: boolean | undefined},
+  {mustBeClean = false, ...options}: VerifyOptions & {readonly mustBeClean?: boolean},
 ): Promise<Verification> {
-  const {verifyMigration} = await import('../../migrate/verify-migration.js')
-  return comparing(options, request => verifyMigration(table, request))
-}
-
-export async function compareWithProgress(table: Table, ourVersion: string): Promise<Verification> {
-  const {compareForCleanUp} = await import('../../migrate/cleanup.js')
-  return comparing({ourVersion}, request => compareForCleanUp(table, request))
-}
-
-function comparing(
-  options: VerifyOptions,
-  compare: (request: VerifyOptions) => Promise<Verification>,
-): Promise<Verification> {
+  const [{verifyMigration}, {compareForCleanUp}] = await Promise.all([
+    import('../../migrate/verify-migration.js'),
+    import('../../migrate/cleanup.js'),
+  ])
+  const compare = mustBeClean ? compareForCleanUp : verifyMigration
   return withProgress(
-    (line, signal) => compare({...options, signal, onProgress: done => line.count('Items compared', done)}),
+    (line, signal) => compare(table, {...options, signal, onProgress: done => line.count('Items compared', done)}),
     () => interrupted('Interrupted. Nothing was written.'),
   )
 }

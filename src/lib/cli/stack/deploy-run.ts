@@ -57,14 +57,14 @@ export async function deployWithConsent(
   try {
     if (!isIdle) await confirm(questionFor(plan), {yes, signal, unchanged})
     if (signal.aborted) throw new Aborted('The deployment', false, signal.reason)
-    const onSent = () => interruption.failWith(() => interruptedInDoubt(plan, flags))
+    const onSent = () => interruption.failWith(() => interruptedLate(plan, flags, true))
     since = await startChanges(aws, plan, {signal, onSent})
   } catch (error) {
     // When in doubt, keep the change set: CloudFormation may have begun.
     const isInDoubt = error instanceof Aborted && error.maybeApplied
     throw changeSet && !isInDoubt ? await discardAfter(error, aws, changeSet) : error
   }
-  interruption.failWith(() => interruptedLate(plan, flags))
+  interruption.failWith(() => interruptedLate(plan, flags, false))
   // Without changes there is nothing to wait for.
   if (!mode.wait && changeSet) return {plan, finished: undefined}
   const watcher = watcherOf(mode)
@@ -142,19 +142,14 @@ function questionFor({stack, region, action, changeSet, code, adopts, terminatio
   return `This changes stack "${stack}" in ${region}${what}`
 }
 
-function interruptedInDoubt({stack}: DeployPlan, flags: string): ZaelError {
-  const message = `Interrupted: CloudFormation did not respond and may have begun to change stack "${stack}".`
-  return new ZaelError('interrupted', 'deploy.interrupted', message, {hint: lateHint(flags), details: {stack}})
-}
-
-function interruptedLate({stack, changeSet}: DeployPlan, flags: string): ZaelError {
-  const message = changeSet
-    ? `Interrupted: CloudFormation continues with stack "${stack}".`
-    : `Interrupted: stack "${stack}" may lack its code or default namespace.`
-  return new ZaelError('interrupted', 'deploy.interrupted', message, {
-    hint: lateHint(flags),
-    details: {stack},
-  })
+function interruptedLate({stack, changeSet}: DeployPlan, flags: string, isInDoubt: boolean): ZaelError {
+  const state = isInDoubt
+    ? `CloudFormation did not respond and may have begun to change stack "${stack}"`
+    : changeSet
+      ? `CloudFormation continues with stack "${stack}"`
+      : `stack "${stack}" may lack its code or default namespace`
+  const options = {hint: lateHint(flags), details: {stack}}
+  return new ZaelError('interrupted', 'deploy.interrupted', `Interrupted: ${state}.`, options)
 }
 
 const lateHint = (flags: string): string =>

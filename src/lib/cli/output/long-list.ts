@@ -1,4 +1,5 @@
 import {setFlagsFromString} from 'node:v8'
+import {chunksOf} from '../../dynamo/concurrency.js'
 import {indentedJson, jsonInside, jsonText} from './json-text.js'
 import {writeDocument, writeLines} from './lines.js'
 import {csvLine, type ListFlagValues, type Listing, listingCsv, listingLines, longListing} from './listing.js'
@@ -102,14 +103,7 @@ async function* rowsOf<Item, Row>(
   items: AsyncIterable<Item> | undefined,
   listing: LongList<Item, Row>['listing'],
 ): AsyncGenerator<readonly Row[], void> {
-  let some: Item[] = []
-  for await (const item of items ?? []) {
-    some.push(item)
-    if (some.length < ITEMS_PER_STEP) continue
-    yield listing(some, true).rows
-    some = []
-  }
-  yield listing(some, true).rows
+  for await (const some of chunksOf(items ?? [], ITEMS_PER_STEP)) yield listing(some, true).rows
 }
 
 /** A document with one field that is too long for memory. */

@@ -40,15 +40,6 @@ const ATTEMPTS = 10
 
 const NO_PROGRESS: UsageProgress = readProgress()
 
-export interface UsageOutcome {
-  /** False if the record had counted all of it before. */
-  readonly isCounted: boolean
-  /** Limits beyond those that one write can add. */
-  readonly leftOut: readonly string[]
-  /** Changes of shards with later counted ones. In a redelivery they are counted; after Lambda gave up, unknown. */
-  readonly overtaken: readonly BucketChange[]
-}
-
 interface UsageRecording {
   /** Epoch seconds at which a new record expires; `undefined`: never. */
   readonly ttlSeconds: number | undefined
@@ -85,9 +76,11 @@ export function limitsOf({changes}: Pick<UsageGroup, 'changes'>): string[] {
 /**
  * Counts each change exactly once. The first attempt reads nothing: it requires that no equally late change was counted
  * and no fraction is stored. If it fails, the returned record shows the changes to skip. A repetition fails on its own
- * marks.
+ * marks. `isCounted` is false if the record had counted all of it before. `leftOut`: limits beyond those that one write
+ * can add. `overtaken`: changes of shards with later counted ones. In a redelivery they are counted; after Lambda gave
+ * up, unknown.
  */
-export async function addUsage(table: Table, group: UsageGroup, recording: UsageRecording): Promise<UsageOutcome> {
+export async function addUsage(table: Table, group: UsageGroup, recording: UsageRecording) {
   let stored: UsageProgress | undefined
   for (let attempt = 0; ; attempt++) {
     const pending = notYetCounted(group, stored ?? NO_PROGRESS)

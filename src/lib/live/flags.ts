@@ -1,9 +1,10 @@
 import {boolean, integer, string} from '@oclif/core/flags'
+import type {DeepReadonly} from '../core/deep-readonly.js'
 import {InvalidInput} from '../core/errors.js'
 import {checkEntityId, checkResourceName} from '../core/names.js'
 import {parseDuration} from '../core/text/duration.js'
 import {typedName} from '../schema/hashed-name.js'
-import {ROW_STATUSES, type Selection, SORT_KEYS, type SortKey, type WatchScope} from './model/model.js'
+import {ROW_STATUSES, SORT_KEYS, type SortKey, type WatchScope} from './model/model.js'
 
 const SHORTEST_INTERVAL_MS = 500
 const LONGEST_INTERVAL_MS = 3_600_000
@@ -73,15 +74,9 @@ export interface WatchFlagValues {
   readonly all?: boolean | undefined
 }
 
-export interface WatchRequest {
-  readonly scope: WatchScope
-  readonly intervalMs: number
-  readonly forMs: number | undefined
-  readonly selection: Selection
-  readonly isWhole: boolean
-}
+export type WatchRequest = DeepReadonly<ReturnType<typeof watchRequest>>
 
-export function watchRequest(flags: WatchFlagValues): WatchRequest {
+export function watchRequest(flags: WatchFlagValues) {
   return {
     scope: scopeOf(flags),
     intervalMs: intervalOf(flags.interval),

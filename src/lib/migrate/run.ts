@@ -1,14 +1,14 @@
+import type {DeepReadonly} from '../core/deep-readonly.js'
 import {ZaelError} from '../core/errors.js'
 import type {Table} from '../repository/table/table.js'
 import {isoSeconds} from '../schema/attribute-value.js'
-import type {StepCounts} from '../schema/migration-record.js'
 import {openLimiterTable} from './limiter-table.js'
-import {type Limitless, NOTHING_LIMITLESS} from './limitless/tally.js'
+import {NOTHING_LIMITLESS} from './limitless/tally.js'
 import type {OldRecordType} from './records/classify.js'
 import {OldLocations} from './records/finding.js'
 import {openMigrationContext, readMigration, takeMigrationLease, withLongRetries, withPace} from './walk/lease.js'
 import type {Pass, StepProgress} from './walk/pass.js'
-import {type Decisions, MigrationReport, type RecordDifference, type Sample} from './walk/report.js'
+import {MigrationReport} from './walk/report.js'
 import {runStep, type StepOutcome} from './walk/run-step.js'
 import {CLEANUP_STEP, NO_COUNTS, STEP_IDS, STEPS, type StepId} from './walk/steps.js'
 import type {LimitsWritten, WriteLimitsOptions} from './walk/write-limits.js'
@@ -31,32 +31,10 @@ export interface MigrateOptions {
   readonly limitsFromBuckets?: WriteLimitsOptions | undefined
 }
 
-/** Counts of all runs that worked on the step. */
-interface StepResult extends StepCounts {
-  readonly id: StepId
-  readonly title: string
-  readonly state: 'done' | 'pending'
-}
-
-export interface MigrationResult {
-  readonly runId: string
-  readonly resumed: boolean
-  readonly finished: boolean
-  readonly steps: readonly StepResult[]
-  readonly added: readonly string[]
-  readonly conflicts: Sample<RecordDifference>
-  readonly unknown: Sample<string>
-  readonly decisions: Decisions
-  /** Records without a copy after an earlier run had finished: old clients created them, or the copy was deleted. */
-  readonly copiedAgain: Partial<Record<OldRecordType, number>>
-  readonly settled: boolean
-  /** `undefined`: not requested, or done before. */
-  readonly limitsWritten: LimitsWritten | undefined
-  readonly limitless: Limitless
-}
+export type MigrationResult = DeepReadonly<Awaited<ReturnType<typeof migrateTable>>>
 
 /** Can be interrupted at any time. The next run resumes. */
-export async function migrateTable(table: Table, options: MigrateOptions): Promise<MigrationResult> {
+export async function migrateTable(table: Table, options: MigrateOptions) {
   const {rateLimit, until, ourVersion, followMs} = options
   const paced = withPace(table, rateLimit)
   await openLimiterTable(paced, {ourVersion, signal: options.signal})
@@ -107,7 +85,7 @@ export async function migrateTable(table: Table, options: MigrateOptions): Promi
     }))
   }
 
-  async function conclude(finished: boolean): Promise<MigrationResult> {
+  async function conclude(finished: boolean) {
     await lease.release(finished ? {finishedAt: isoSeconds(table.clock())} : {})
     const {runId, counts, step} = lease.record
     const reached = STEP_IDS.indexOf(step as StepId)
@@ -115,18 +93,21 @@ export async function migrateTable(table: Table, options: MigrateOptions): Promi
       runId,
       resumed,
       finished,
+      /** Counts of all runs that worked on the step. */
       steps: STEPS.map(({id, title}, at) => ({
         id,
         title,
-        state: finished || at < reached ? 'done' : 'pending',
+        state: finished || at < reached ? ('done' as const) : ('pending' as const),
         ...(counts[id] ?? NO_COUNTS),
       })),
       added,
       conflicts: report.differences,
       unknown: report.unknownRecords,
       decisions: report.decisions,
-      copiedAgain: Object.fromEntries(copiedAgain),
+      /** Records without a copy after an earlier run had finished: old clients created them, or the copy was deleted. */
+      copiedAgain: Object.fromEntries(copiedAgain) as Partial<Record<OldRecordType, number>>,
       settled,
+      /** `undefined`: not requested, or done before. */
       limitsWritten,
       limitless,
     }

@@ -1,19 +1,11 @@
 import type {StackHealth} from '../../infra/health/health.js'
 import type {PartName} from '../../infra/health/parts.js'
-import type {AggregatorStatus} from '../../local/supervisor/control.js'
 import type {StackContext} from './context.js'
 
-export interface SupervisorFacts {
-  readonly endpoint: string
-  readonly engine: string
-  readonly uptimeMs: number
-  readonly engineRestarts: number
-  /** `null`: the stack runs without an aggregator. */
-  readonly aggregator: AggregatorStatus | null
-}
+export type SupervisorFacts = Readonly<NonNullable<Awaited<ReturnType<typeof readSupervisor>>>>
 
-/** `null` when the local stack does not run. */
-export async function readSupervisor(): Promise<SupervisorFacts | null> {
+/** `null` when the local stack does not run. `aggregator` is `null` if the stack runs without one. */
+export async function readSupervisor() {
   const [{stackStatus}, {findStateDir}] = await Promise.all([
     import('../../local/find.js'),
     import('../../local/state-dir/state.js'),

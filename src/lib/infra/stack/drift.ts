@@ -5,19 +5,13 @@ import {
   paginateDescribeStackResourceDrifts,
   type StackResourceDrift,
 } from '@aws-sdk/client-cloudformation'
+import type {DeepReadonly} from '../../core/deep-readonly.js'
 import {ZaelError} from '../../core/errors.js'
 import type {Aws} from '../aws/clients.js'
 import {callAws} from '../aws/errors.js'
 import {poll, type WaitOptions} from '../aws/send-change.js'
 
-export interface DriftedResource {
-  readonly logicalId: string
-  readonly physicalId: string | null
-  readonly type: string
-  readonly change: 'modified' | 'deleted'
-  /** `null`: CloudFormation does not report the value. */
-  readonly properties: ReadonlyArray<{path: string; expected: string | null; actual: string | null}>
-}
+export type DriftedResource = DeepReadonly<ReturnType<typeof toDriftedResource>>
 
 // About three minutes; CloudFormation normally takes some seconds.
 const MAX_READS = 60
@@ -69,12 +63,13 @@ function bounded<T>(
   })
 }
 
-function toDriftedResource(drift: StackResourceDrift): DriftedResource {
+/** A value is `null` if CloudFormation does not report it. */
+function toDriftedResource(drift: StackResourceDrift) {
   return {
     logicalId: drift.LogicalResourceId ?? '',
     physicalId: drift.PhysicalResourceId || null,
     type: drift.ResourceType ?? '',
-    change: drift.StackResourceDriftStatus === 'DELETED' ? 'deleted' : 'modified',
+    change: drift.StackResourceDriftStatus === 'DELETED' ? ('deleted' as const) : ('modified' as const),
     properties: (drift.PropertyDifferences ?? []).map(({PropertyPath, ExpectedValue, ActualValue}) => ({
       path: PropertyPath ?? '',
       expected: ExpectedValue ?? null,

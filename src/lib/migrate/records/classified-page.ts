@@ -1,21 +1,16 @@
 import {groupBy} from '../../core/group-by.js'
-import type {Item, Key} from '../../schema/attribute-value.js'
+import type {Item} from '../../schema/attribute-value.js'
 import {keyOf, partitionOf} from '../../schema/keys.js'
-import type {ClassifiedRecord, OldRecordType} from './classify.js'
 import type {MigrationContext, OldItem} from './finding.js'
 
-export interface ClassifiedPage {
-  readonly all: readonly {readonly item: Item; readonly record: ClassifiedRecord}[]
-  readonly old: ReadonlyMap<OldRecordType, readonly OldItem[]>
-  readonly unknown: readonly Key[]
-}
+export type ClassifiedPage = Readonly<ReturnType<typeof classifyPage>>
 
 /** `isWhole`: whether `items` has all items of a partition. Default: unknown, so false. */
 export function classifyPage(
   context: MigrationContext,
   items: Iterable<Item>,
   isWhole: (partition: string) => boolean = () => false,
-): ClassifiedPage {
+) {
   const all = [...items].map(item => ({item, record: context.classify(item)}))
   const old = all.flatMap(({item, record}): OldItem[] =>
     record.kind === 'old' ? [{item, record, isPartitionOnPage: isWhole(partitionOf(keyOf(item)))}] : [],

@@ -29,6 +29,7 @@ const post = (body: string | Uint8Array<ArrayBuffer> | Blob, headers: Record<str
 it.each([
   ['chat', URL_OF_CHAT],
   ['legacy completions', 'http://127.0.0.1/v1/completions'],
+  ['a server that ignores case and slashes', 'http://127.0.0.1/V1/Chat/Completions/'],
   ['Azure', 'http://127.0.0.1/openai/deployments/gpt-4/chat/completions?api-version=2024-10-21'],
 ])('asks for the usage of a stream of %s, and keeps the other fields as written', async (_, url) => {
   const body = '{"model": "gpt-4", "stream": true, "seed": 12345678901234567890, "temperature": 1.0}\n'
@@ -113,6 +114,7 @@ const line = fc.oneof(
   fc.constant(['event: x', 'id: 7']),
   fc.constant(['data: {"choices": [], "prompt_filter_results": [], "usage": null}']),
   fc.constant(['data: {"choices": [], "usage": {}}']),
+  fc.constant(['data: {"response": "hi", "usage": {"prompt_tokens": 1}}']),
   fc.constant(['data: {"choices": [{"index": 0, "delta": {}}], "usage": {"prompt_tokens": 1}}']),
   fc
     .string({unit: 'grapheme'})
@@ -129,6 +131,7 @@ const usage = fc
   .constantFrom(
     [`data: {"id": "\xc3\xa4", "choices": [], "usage": ${USAGE}}`],
     [`data:{"choices":[],"usage":${USAGE}}`],
+    [`data:{"choices":null,"usage":${USAGE}}`],
     ['event: message', 'data: {"choices":', ': comment', 'data: [],', `data: "usage": ${USAGE}}`],
   )
   .map(lines => ({lines, isUsage: true}))

@@ -91,7 +91,8 @@ function withoutUsageEvent(source: ReadableStream<Uint8Array>): ReadableStream<U
 function isUsageOnly(data: string): boolean {
   if (!data.includes('"usage"')) return false
   const {choices, usage} = parseObject(data)
-  return Array.isArray(choices) && choices.length === 0 && Object.keys(recordOf(usage)).length > 0
+  const isEmpty = choices === null || (Array.isArray(choices) && choices.length === 0)
+  return isEmpty && Object.keys(recordOf(usage)).length > 0
 }
 
 export const hasType = ({headers}: Response, type: string): boolean =>

@@ -87,7 +87,7 @@ export function withModel(read: ReadCall, model: string): ReadCall {
 export function withUsage(read: ReadCall): ReadCall | undefined {
   const {call, json} = read
   const {stream, stream_options: given} = call.body
-  const isChat = /\/completions$/.test(pathOf(call.url)) && stream === true && recordOf(given).include_usage !== true
+  const isChat = /\/completions\/?$/i.test(pathOf(call.url)) && stream && recordOf(given).include_usage !== true
   if (!json || !isChat || call.headers.get('authorization')?.startsWith('AWS4-')) return undefined
   const stream_options = {...recordOf(given), include_usage: true}
   if (given !== undefined) return withJson(read, JSON.stringify({...call.body, stream_options}))

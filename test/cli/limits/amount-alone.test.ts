@@ -158,6 +158,12 @@ describeOnEngine('limits given as an amount alone', () => {
       await writeFile(list, `id,limits.${resource}\ne9,rpd=20\n`)
       const imported = await cli.fail(`entity import ${list}`)
       expect(imported.error.message).toContain(`changes the kind of rpd of entity e9`)
+      for (const entity of ['e7', 'e8'])
+        await namespace.setLimits({level: 'entity', entity, resource}, parseLimits(['rpd=10/day@UTC']))
+      await writeFile(list, `id,limits.${resource}\ne7,rpd=20\ne8,rpd=20\ne9,rpd=20\n`)
+      expect((await cli.fail(`entity import ${list}`)).error.message).toContain(
+        `changes the kind of rpd of entity e7 for ${resource} and 2 other scopes from a calendar quota (10/day@UTC) to a rate (20/min)`,
+      )
     } finally {
       await rm(folder, {recursive: true})
     }

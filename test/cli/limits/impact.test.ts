@@ -30,7 +30,7 @@ describeOnEngine('zael limits impact', () => {
     }
     const time = 'from 2026-11-02 00:00 to 2026-11-03 00:00 (UTC)'
     expect(await last('limits impact --resource gpt-4 rpm=100')).toContain(
-      `Replayed 1 hourly window of 1 entity, ${time}: 1 would have been refused, 0 perhaps, 0 only in bursts, 0 came near the limit.`,
+      `Replayed 1 hourly window of 1 entity, ${time}.`,
     )
     expect(await last('limits impact --resource gtp-4 rpm=100')).toEqual([
       'No recorded usage to compare with these limits.',
@@ -66,8 +66,7 @@ describeOnEngine('zael limits impact', () => {
     const bursts = await last('limits impact --resource gpt-4 rpm=500')
     expect(bursts.join('\n')).toMatch(/^in bursts +large +gpt-4 +rpm=500\/min /m)
     expect(bursts).toContain(
-      'In bursts: used at most half of the allowance of an hour. Refused only if they sent bursts above twice that ' +
-        'average; request times within an hour are not recorded.',
+      '  1 in bursts  used at most half of the allowance of an hour: refused only in bursts above twice their average',
     )
     await cli.run('limits set --entity large --resource gpt-4 rpm=5000 --for 1h')
     expect(await last('limits impact --resource gpt-4 rpm=100')).toContain(
@@ -88,7 +87,15 @@ describeOnEngine('zael limits impact', () => {
       const record = {namespace: id, entity: `c${at}`, resource: 'images', window: 'hourly', start, ...counted} as const
       await put({...newTenant(table), namespace: id}, encodeUsage(record))
     }
+    const fitting = {namespace: id, entity: 'c14', resource: 'images', window: 'hourly', start} as const
+    const little = {tokens: new Map([['rpm', 9]]), totalEvents: 9, ttlSeconds: undefined}
+    await put({...newTenant(table), namespace: id}, encodeUsage({...fitting, ...little}))
     const {stdout} = await cli.run('limits impact --resource images rpm=100')
+    expect(stdout).toContain('Replayed 13 hourly windows of 13 entities')
+    expect(stdout).toContain(
+      '  12 refused    some requests would have been refused, for certain\n' +
+        '   1 fits       all requests would have been admitted\n',
+    )
     expect(stdout).toContain('\n1 entity with usage has its own limits for images and keeps them.\n')
     const seen = await cli.run('limits set --resource images rpm=100 --impact --dry-run')
     expect(seen.stdout).toContain('\n… and 2 more; --json lists all\n')
@@ -107,7 +114,7 @@ describeOnEngine('zael limits impact', () => {
     }
     const {stdout} = await cli.run('limits impact --resource open rpm=50k')
     expect(stdout).toMatch(
-      /^The hour from [-\d]+ \d\d:00 is still open: its usage is compared with the allowance of its first \d+ (ms|s|min)/m,
+      /^The hour from [-\d]+ \d\d:00 is still open: its usage is compared with the allowance until now\.$/m,
     )
     const {open} = await cli.tell('limits impact --resource open rpm=50k')
     expect(starts).toContain(open.replace('.000Z', 'Z'))

@@ -1,6 +1,6 @@
 import {boolean} from '@oclif/core/flags'
 import {rateText} from '../../core/limits/boost-text.js'
-import {formatCount, formatList, formatPlural, formatSpan, formatTokens} from '../../core/text/text.js'
+import {formatCount, formatList, formatPlural, formatTokens} from '../../core/text/text.js'
 import {windowStart} from '../../core/window.js'
 import type {EntityImpact, Impact, ImpactRange} from '../../insight/preview/impact.js'
 import type {ProposedChange} from '../../insight/preview/level-limits.js'
@@ -55,7 +55,7 @@ export function impactListing(impact: Impact, found = impact.found): Listing<Ent
       },
       {
         name: 'refused',
-        header: 'REFUSED',
+        header: 'REFUSED TOKENS',
         align: 'right',
         value: refusedText,
         raw: ({refusedTokens}) => refusedTokens,
@@ -89,19 +89,11 @@ const minute = (ms: number): string => new Date(ms).toISOString().slice(0, 16).r
 export function impactLines(impact: Impact, range: ImpactRange): string[] {
   const {found, openMs, unrecorded, isComplete} = impact
   const boosted = new Set(found.flatMap(({entity, boostedUntilMs}) => (boostedUntilMs === undefined ? [] : [entity])))
-  const hours = {hourly: 'an hour', daily: 'a day', monthly: 'a month'}[range.window]
-  const has = (wanted: EntityImpact['verdict']) => found.some(({verdict}) => verdict === wanted)
   return [
     summaryText(impact, range),
+    ...(isComparable(impact) ? verdictLines(impact, range) : []),
     ...(unrecorded.length > 0 && isComparable(impact) ? [unrecordedText(impact)] : []),
     ...(openMs === undefined || !isComparable(impact) ? [] : [openText(openMs, range)]),
-    ...(has('possible') ? [`Perhaps: depends on request times within ${hours}, which are not recorded.`] : []),
-    ...(has('bursts')
-      ? [
-          `In bursts: used at most half of the allowance of ${hours}. Refused only if they sent bursts above twice that ` +
-            `average; request times within ${hours} are not recorded.`,
-        ]
-      : []),
     ...(boosted.size > 0
       ? [
           `${formatPlural(boosted.size, 'listed entity has', 'listed entities have')} a temporary limit now. The result applies after it expires (\`zael limits boosts\`).`,
@@ -112,7 +104,7 @@ export function impactLines(impact: Impact, range: ImpactRange): string[] {
 }
 
 function summaryText(impact: Impact, {window, sinceMs, untilMs}: ImpactRange): string {
-  const {found, entities, others, windows, changed} = impact
+  const {entities, others, windows, changed} = impact
   const time = `from ${minute(sinceMs)} to ${minute(untilMs)} (UTC)`
   const these = formatPlural(entities, 'entity', 'entities')
   if (entities === 0 && others === 0)
@@ -121,19 +113,34 @@ function summaryText(impact: Impact, {window, sinceMs, untilMs}: ImpactRange): s
     return `${formatPlural(others, 'entity has', 'entities have')} usage ${time}, but more specific limits apply to all of them.`
   if (changed.length === 0) return `Nothing would change for ${these} with usage ${time}.`
   if (!isComparable(impact)) return `${unrecordedText(impact)} Read the usage of ${these}, ${time}.`
-  const count = (verdict: EntityImpact['verdict']) =>
-    formatCount(new Set(found.filter(each => each.verdict === verdict).map(({entity}) => entity)).size)
-  return (
-    `Replayed ${formatPlural(windows, `${window} window`)} of ${these}, ${time}: ` +
-    `${count('refused')} would have been refused, ${count('possible')} perhaps, ${count('bursts')} only in bursts, ` +
-    `${count('near')} came near the limit.`
-  )
+  return `Replayed ${formatPlural(windows, `${window} window`)} of ${these}, ${time}.`
 }
 
-function openText(openMs: number, {window, nowMs}: ImpactRange): string {
+/** Each entity once, by its worst verdict. */
+function verdictLines({found, entities}: Impact, {window}: ImpactRange): string[] {
+  const hour = {hourly: 'an hour', daily: 'a day', monthly: 'a month'}[window]
+  const worst = new Map<string, EntityImpact['verdict']>()
+  // Worst first.
+  for (const {entity, verdict} of found) if (!worst.has(entity)) worst.set(entity, verdict)
+  const meanings = {
+    refused: 'some requests would have been refused, for certain',
+    possible: `depends on request times within ${hour}, which are not recorded`,
+    bursts: `used at most half of the allowance of ${hour}: refused only in bursts above twice their average`,
+    near: 'admitted, but used 80 % of the allowance or more',
+    fits: 'all requests would have been admitted',
+  }
+  const count = (wanted: EntityImpact['verdict']) =>
+    wanted === 'fits' ? entities - worst.size : [...worst.values()].filter(verdict => verdict === wanted).length
+  const rows = (Object.keys(meanings) as (keyof typeof meanings)[]).filter(verdict => count(verdict) > 0)
+  const width = Math.max(...rows.map(verdict => formatCount(count(verdict)).length))
+  return rows.map(verdict => {
+    return `  ${formatCount(count(verdict)).padStart(width)} ${WORDS[verdict].padEnd(9)}  ${meanings[verdict]}`
+  })
+}
+
+function openText(openMs: number, {window}: ImpactRange): string {
   const name = {hourly: 'hour', daily: 'day', monthly: 'month'}[window]
-  const part = formatSpan(Math.max(1000, nowMs - openMs))
-  return `The ${name} from ${minute(openMs)} is still open: its usage is compared with the allowance of its first ${part}.`
+  return `The ${name} from ${minute(openMs)} is still open: its usage is compared with the allowance until now.`
 }
 
 function unrecordedText({unrecorded}: Impact): string {

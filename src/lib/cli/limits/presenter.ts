@@ -1,9 +1,10 @@
 import {isoMinute} from '../../core/calendar/windows-until.js'
+import {groupBy} from '../../core/group-by.js'
 import {limitText, type NextLevel, plainRate, rateText} from '../../core/limits/boost-text.js'
 import {kindNameOf, type Limit} from '../../core/limits/limit.js'
 import {formatLimit, type LimitChange, limitChanges} from '../../core/limits/limit-text.js'
 import {isTroublesomeForPython} from '../../core/names.js'
-import {formatCount, formatList, formatMinute} from '../../core/text/text.js'
+import {formatCount, formatList, formatMinute, formatPlural} from '../../core/text/text.js'
 import type {EntityRecordChange} from '../../manifest/manifest.js'
 import type {SyncResult} from '../../repository/limits/bucket-sync.js'
 import type {ConfigRecord, ConfigScope, Policies} from '../../schema/config-record.js'
@@ -29,9 +30,14 @@ export function changeText({before, after}: LimitChange, next?: NextLevel): stri
 
 /** `undefined` if the kind stays. */
 export function kindChangeText({before, after}: LimitChange): string | undefined {
+  const text = newKindText({before, after})
+  return text === undefined || !after ? undefined : `${text}: ${BALANCES[kindNameOf(after)]}`
+}
+
+function newKindText({before, after}: Pick<LimitChange, 'before' | 'after'>): string | undefined {
   if (!before || !after || kindNameOf(before) === kindNameOf(after)) return undefined
   const words = (limit: Limit) => `a ${kindNameOf(limit)} (${plainRate(limit)})`
-  return `from ${words(before)} to ${words(after)}: ${BALANCES[kindNameOf(after)]}`
+  return `from ${words(before)} to ${words(after)}`
 }
 
 /** What a bucket in use has after a limit became one of this kind. */
@@ -49,12 +55,17 @@ export function scopeKindChanges(
     readonly after: readonly Limit[]
   }[],
 ): string[] {
-  const texts = changes.flatMap(({scope, before, after}) =>
+  const changed = changes.flatMap(({scope, before, after}) =>
     limitChanges(before, after).flatMap(change => {
-      const text = kindChangeText(change)
-      return text === undefined ? [] : [`${change.name} of ${scopeWords(scope)} ${text}`]
+      const text = newKindText(change)
+      return text === undefined ? [] : [{scope, name: change.name, text}]
     }),
   )
+  const texts = [...groupBy(changed, ({name, text}) => `${name} ${text}`).values()].map(same => {
+    const {name, scope, text} = same[0] as (typeof changed)[number]
+    const more = same.length === 1 ? '' : ` and ${formatPlural(same.length - 1, 'other scope')}`
+    return `${name} of ${scopeWords(scope)}${more} ${text}`
+  })
   return texts.length === 0 ? [] : [`the kind of ${listText(texts)}`]
 }
 

@@ -1,3 +1,6 @@
+import {mkdtemp, rm, writeFile} from 'node:fs/promises'
+import {tmpdir} from 'node:os'
+import {join} from 'node:path'
 import {beforeAll, expect, it} from 'vitest'
 import {parseLimits} from '../../src/lib/core/limits/limit-text.js'
 import {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
@@ -232,6 +235,18 @@ describeOnEngine('zael entity', () => {
       code: 2,
       error: {code: 'confirm.needed', message: expect.stringMatching(question)},
     })
+    const folder = await mkdtemp(join(tmpdir(), 'zael-move-'))
+    const [csv, manifest] = [join(folder, 'moves.csv'), join(folder, 'limits.yaml')]
+    await writeFile(csv, 'id,parent,cascade\nkey-1,spent,true\n')
+    await writeFile(manifest, 'namespace: default\nentities:\n  key-1: {parent: spent, cascade: true}\n')
+    for (const [plan, change] of [
+      [`entity import ${csv} --dry-run`, `entity import ${csv}`],
+      [`limits plan -f ${manifest}`, `limits apply -f ${manifest}`],
+    ] as const) {
+      expect((await cli.run(plan)).stdout).toContain('spent has no usd left for gpt-4: key-1 will be refused until')
+      expect((await cli.fail(change)).error.message).toMatch(/spent has no usd left for gpt-4: key-1 will be refused/)
+    }
+    await rm(folder, {recursive: true})
     expect((await namespace.entities.get('key-1'))?.parent).toBe('search')
     const told = await cli.tell('entity update key-1 --parent spent --yes')
     expect(told).toMatchObject({parent: 'spent', confirmation: expect.stringMatching(question)})

@@ -1,13 +1,16 @@
 import {string as stringArg} from '@oclif/core/args'
 import {boolean, string} from '@oclif/core/flags'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
-import {moveQuestion} from '../../lib/cli/entity/move.js'
+import {moveTexts} from '../../lib/cli/entity/move.js'
 import {changesOf, entityJson, entityUpdatedLines, parseMetadata} from '../../lib/cli/entity/presenter.js'
 import type {EntityUpdateResult} from '../../lib/cli/entity/results.js'
 import {confirm} from '../../lib/cli/output/confirm.js'
 import {InvalidInput} from '../../lib/core/errors.js'
+import {formatSome} from '../../lib/core/text/text.js'
 
 const multiple = {multiple: true, multipleNonGreedy: true} as const
+
+const MOST_NAMED = 3
 
 export default class EntityUpdate extends StackCommand<typeof EntityUpdate> {
   static override summary = 'Update an entity'
@@ -50,7 +53,8 @@ export default class EntityUpdate extends StackCommand<typeof EntityUpdate> {
     const setMetadata = parseMetadata(metadata)
     const namespace = await this.stack.namespace()
     const change = {name, parent: orphan ? null : parent, cascade, setMetadata, unsetMetadata: unset}
-    const question = await moveQuestion(namespace, this.args.id, change, this.stack.table.clock())
+    const moves = await moveTexts(namespace, [{entity: this.args.id, ...change}], this.stack.table.clock())
+    const question = moves.length === 0 ? undefined : formatSome(moves, MOST_NAMED)
     if (question !== undefined) await confirm(question, {yes})
     const {before, after, buckets} = await namespace.entities.change(this.args.id, change)
     this.print([...entityUpdatedLines(before, after, buckets), ...(yes && question ? ['', `${question}.`] : [])])

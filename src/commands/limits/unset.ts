@@ -7,6 +7,7 @@ import {unsetQuestion} from '../../lib/cli/limits/presenter.js'
 import {changeLines, changeQuestion, copyLines, previewJson} from '../../lib/cli/limits/preview.js'
 import type {LimitsUnsetResult} from '../../lib/cli/limits/results.js'
 import {changeWithProgress} from '../../lib/cli/limits/run.js'
+import {changedLines} from '../../lib/cli/limits/set.js'
 import {confirm} from '../../lib/cli/output/confirm.js'
 import {InvalidInput} from '../../lib/core/errors.js'
 import type {Limit} from '../../lib/core/limits/limit.js'
@@ -59,7 +60,8 @@ export default class LimitsUnset extends StackCommand<typeof LimitsUnset> {
       import('../../lib/insight/preview/preview.js'),
     ])
     const removed = name === undefined ? await getRemovable(namespace.configs, scope) : undefined
-    const {limits: before = [], copiedUntilMs} = removed ?? (await namespace.configs.get(scope)) ?? {}
+    const previous = removed ?? (await namespace.configs.get(scope))
+    const {limits: before = [], copiedUntilMs} = previous ?? {}
     const after = before.filter(limit => removed === undefined && limit.name !== name)
     const planned = {scope, before, after, named: name === undefined ? [] : [name]}
     const preview = await previewChange(namespace, planned, this.stack.table.clock())
@@ -68,6 +70,10 @@ export default class LimitsUnset extends StackCommand<typeof LimitsUnset> {
     const question = changeQuestion(scope, preview, {untilMs: copiedUntilMs, limits: kept})
     const isBoosted = before.some(limit => limit.name === name && limit.boost)
     const ending = `To end only its boost: zael limits unset --boost ${name} ${scopeArguments(scope)}${where}`
+    const isListed = !yes && (removed !== undefined || question !== undefined)
+    const record = removed ? undefined : previous
+    const state = ' (nothing written yet)'
+    if (isListed) this.print([...changeLines({...planned, previous, record}, preview, {where, state}), ''])
     if (removed) await confirm(unsetQuestion(removed, question), {yes})
     else if (question !== undefined) await confirm(question, {yes, instead: isBoosted ? ending : undefined})
     const change = await changeWithProgress(sync =>
@@ -77,7 +83,8 @@ export default class LimitsUnset extends StackCommand<typeof LimitsUnset> {
         : namespace.unsetLimit(scope, name, sync),
     )
     const made = await previewMade(namespace, preview, planned, change)
-    this.print([...changeLines(change, made, {where}), ...copyLines(change.copied, scope, where)])
+    const lines = isListed && made === preview ? changedLines(change) : changeLines(change, made, {where})
+    this.print([...lines, ...copyLines(change.copied, scope, where)])
     return {...previewJson(change, made), buckets: change.buckets}
   }
 

@@ -95,6 +95,8 @@ describeOnEngine('the effect of a change of limits', () => {
     const refused = await cli.fail(`${command} -n ${name}`)
     expect(refused).toMatchObject({code: 2, error: {code: 'confirm.needed'}})
     expect(refused.error.message).toContain(why)
+    const asked = await cli.run(`${command} -n ${name}`)
+    expect(asked.stdout).toMatch(/^Limits of .* \(nothing written yet\)\n {2}/)
     expect([await textsAt(tenant, batch), await tenant.configs.ofEntity('cust-08')]).toEqual(before)
     const output = await cli.tell(`${command} --yes -n ${name}`)
     expect(output.lost.buckets + output.lost.unconfigured).toBeGreaterThan(0)

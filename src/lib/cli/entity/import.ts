@@ -4,7 +4,6 @@ import {kindNameOf, type Limit} from '../../core/limits/limit.js'
 import {formatLimit, hasSameText, type LimitChange, limitChanges} from '../../core/limits/limit-text.js'
 import {DEFAULT_RESOURCE} from '../../core/names.js'
 import {formatCount, formatList, formatPlural, formatSome} from '../../core/text/text.js'
-import type {Preview} from '../../insight/preview/preview.js'
 import type {EntityFileFormat, ListedEntities} from '../../manifest/entity-file.js'
 import type {ImportPlan, ImportResult, KeptCopy, ListedLimits} from '../../manifest/import.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
@@ -12,10 +11,18 @@ import {type ConfigScope, levelOf} from '../../schema/config-record.js'
 import {scopeWords} from '../base/scope.js'
 import {limitChangeJson, limitJson, scopeJson} from '../limits/json.js'
 import {changeText, confirmationLine, fieldChanges, firstLines, scopeKindChanges} from '../limits/presenter.js'
-import {planQuestion, quotaLines, sideEffectLines, sideEffects, sideEffectsJson} from '../limits/preview.js'
+import {
+  type FilePreview,
+  planQuestion,
+  quotaLines,
+  sideEffectLines,
+  sideEffects,
+  sideEffectsJson,
+} from '../limits/preview.js'
 import {EXIT} from '../output/exit.js'
 import {listenForEnd} from '../output/interrupt.js'
 import {ProgressLine, withProgress} from '../output/progress.js'
+import {moveTexts} from './move.js'
 import type {EntityImportResult} from './results.js'
 
 const MAX_BYTES = 64 * 2 ** 20
@@ -252,7 +259,7 @@ interface CopiedLimits extends Pick<ListedLimits, 'scope'> {
   readonly limits: string[]
 }
 
-interface ImportPreview extends Preview {
+interface ImportPreview extends FilePreview {
   readonly copied: readonly CopiedLimits[]
   /** Of entities that have a record, own limits or a bucket. First those that may refuse more. */
   readonly changed: readonly ChangedLimits[]
@@ -301,8 +308,10 @@ export async function previewImport(
   const hiding = changes.filter(change => isDefault(change) && change.own.length === 0)
   const proposed = [...new Set([...hiding, ...existing])].map(({own, ...change}) => ({...change, before: own}))
   const preview = await previewChanges(namespace, proposed, nowMs)
+  const updates = actions(plan, 'update').map(({entity, after}) => ({entity, ...after}))
+  const moves = await moveTexts(namespace, updates, nowMs)
   const byEffect = groupBy(existing, mayRefuseMore)
-  return {...preview, copied, changed: [...(byEffect.get(true) ?? []), ...(byEffect.get(false) ?? [])]}
+  return {...preview, moves, copied, changed: [...(byEffect.get(true) ?? []), ...(byEffect.get(false) ?? [])]}
 }
 
 const differences = ({before, after}: ChangedLimits): LimitChange[] =>

@@ -22,7 +22,7 @@ import {
   policyText,
   scopeKindChanges,
 } from './presenter.js'
-import {planQuestion, quotaLines, sideEffectLines, sideEffects, sideEffectsJson} from './preview.js'
+import {type FilePreview, planQuestion, quotaLines, sideEffectLines, sideEffects, sideEffectsJson} from './preview.js'
 import type {
   LimitsApplyResult,
   LimitsDiffResult,
@@ -75,7 +75,7 @@ function boostLines(boosts: Plan['boosts']): string[] {
 const endedBoosts = (boosts: Plan['boosts']): Plan['boosts'] => boosts.filter(({isEnded}) => isEnded)
 
 /** `undefined` when the plan only adds and has no side effects on live buckets. */
-export function applyQuestion({changes, counts, boosts}: Plan, preview: Preview): string | undefined {
+export function applyQuestion({changes, counts, boosts}: Plan, preview: FilePreview): string | undefined {
   const {update, delete: gone} = counts
   const ended = endedBoosts(boosts).map(({scope, limit}) => `${limit.name} of ${scopeWords(scope)}`)
   const {lost, altered, refused} = sideEffects(preview)

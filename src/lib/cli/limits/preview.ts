@@ -98,14 +98,19 @@ function keptText(scope: ConfigScope, untilMs: number, kept: readonly Limit[]): 
  * Parts of a question, if any: live buckets lose limits that they are charged for, or get other values. `refused` is a
  * sentence of its own: quotas lose all that is left.
  */
-export function sideEffects(preview: Preview): Record<'lost' | 'altered' | 'refused', string[]> {
+/** With moves of entities to parents that have nothing left. */
+export interface FilePreview extends Preview {
+  readonly moves?: readonly string[]
+}
+
+export function sideEffects(preview: FilePreview): Record<'lost' | 'altered' | 'refused', string[]> {
   const lost = lossText(preview)
   const [first, ...more] = alteredPairs(alteredLive(preview))
   const buckets = more.length === 0 ? '' : `${formatPlural(more.length + 1, 'live bucket')}, such as `
   return {
     lost: lost === undefined ? [] : [`removes limits: ${lost}`],
     altered: first === undefined ? [] : [`also changes ${buckets}${first}`],
-    refused: refusedText(preview),
+    refused: [...refusedText(preview), ...(preview.moves ?? []).slice(0, MOST_MOVES)],
   }
 }
 
@@ -125,12 +130,15 @@ function refusedText({quotas, buckets, isComplete}: Preview): string[] {
   return [`${these} ${count === 1 ? 'has nothing left and is' : 'have nothing left and are'} refused until ${until}`]
 }
 
-export function sideEffectLines(preview: Preview): string[] {
+const MOST_MOVES = 3
+
+export function sideEffectLines(preview: FilePreview): string[] {
   const lost = lossText(preview)
   const altered = alteredPairs(preview.altered)
   const count = `${preview.isComplete ? '' : 'at least '}${formatPlural(altered.length, 'live bucket')}`
   return [
     ...(lost === undefined ? [] : [`Loses ${lost}`]),
+    ...(preview.moves?.length ? firstLines('Moves to a parent with nothing left', preview.moves) : []),
     ...firstLines('Also changes', altered, {count, elsewhere: '; --json lists all'}),
   ]
 }

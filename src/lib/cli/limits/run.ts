@@ -49,9 +49,10 @@ export async function planWithPreview(
   manifest: Manifest,
   nowMs: number,
 ): Promise<PreviewedPlan> {
-  const [{planManifest}, {previewChanges}] = await Promise.all([
+  const [{planManifest}, {previewChanges}, {moveTexts}] = await Promise.all([
     import('../../manifest/plan.js'),
     import('../../insight/preview/preview.js'),
+    import('../entity/move.js'),
   ])
   return withProgress(
     async (line, signal) => {
@@ -60,7 +61,11 @@ export async function planWithPreview(
       const meant = plan.changes.flatMap(change => {
         return change.kind === 'limits' ? [{...change, named: change.after.map(({name}) => name)}] : []
       })
-      const preview = await previewChanges(namespace, meant, nowMs, signal)
+      const changed = plan.changes.flatMap(change => {
+        return change.kind === 'entity' && change.action === 'update' ? [{entity: change.entity, ...change.after}] : []
+      })
+      const moves = await moveTexts(namespace, changed, nowMs)
+      const preview = {...(await previewChanges(namespace, meant, nowMs, signal)), moves}
       if (signal.aborted) throw nothingChanged(INTERRUPTED)
       return {plan, preview}
     },

@@ -127,7 +127,7 @@ export function setLines(
   ]
 }
 
-const changedLines = ({scope, buckets}: ChangeOutcome): string[] =>
+export const changedLines = ({scope, buckets}: ChangeOutcome): string[] =>
   factLines(`Changed the limits of ${scopeWords(scope)}`, {'live buckets': buckets && bucketsText(buckets)})
 
 /** A budget for every resource is easily taken for one that they share. */

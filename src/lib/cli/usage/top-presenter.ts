@@ -101,7 +101,7 @@ export function topFooter(
   const others = `Entities without recorded use of ${by} are not listed. If only a parent has a limit, its use is recorded for the parent.`
   return [
     '',
-    `${formatCount(count)} of ${formatCount(total)} ${isByParent ? 'parents' : 'consumers'}${among}`,
+    `${formatCount(count)} of ${isByParent ? formatPlural(total, 'parent') : `${formatCount(total)} consumers`}${among}`,
     ...(first ? [`Their use includes that of their members. Members: zael usage top ${shellWord(first.entity)}`] : []),
     ...(hasOthers ? [others] : []),
     ...doubtfulLines(doubtful),

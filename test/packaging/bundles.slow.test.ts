@@ -1,5 +1,6 @@
 import {mkdir, mkdtemp, readdir, rm, writeFile} from 'node:fs/promises'
-import {join} from 'node:path'
+import {join, relative} from 'node:path'
+import {gzipSync} from 'node:zlib'
 import {type BuildOptions, build} from 'esbuild'
 import {afterAll, beforeAll, expect, inject, it} from 'vitest'
 import {Namespaces} from '../../src/lib/repository/namespaces/namespaces.js'
@@ -62,7 +63,7 @@ main()
     expect(await node(file, environment())).toEqual({code: 0, stdout: 'gpt-4\n', stderr: ''})
   })
 
-  it('fails as ESM of esbuild without a require function, as docs/modules.md says', async () => {
+  it('fails as ESM of esbuild without a require function once it needs the SDK, as docs/modules.md says', async () => {
     const outfile = join(folder, 'bare.mjs')
     await build({
       entryPoints: [join(folder, 'main.mjs')],
@@ -72,7 +73,7 @@ main()
       format: 'esm',
       logLevel: 'silent',
     })
-    expect(await node('bare.mjs', environment())).toMatchObject({
+    expect(await node('bare.mjs', {...environment(), AWS_PROFILE: 'one'})).toMatchObject({
       code: 1,
       stderr: expect.stringContaining('Dynamic require of "node:https" is not supported'),
     })
@@ -96,6 +97,40 @@ main()
   })
 })
 
+it('loads little for the first call in a bundle with chunks, as docs/lambda.md says', async () => {
+  const {outputFiles, metafile} = await build({
+    stdin: {contents: `import {RateLimiter} from 'zael'; console.log(RateLimiter)`, resolveDir: folder},
+    outdir: folder,
+    bundle: true,
+    splitting: true,
+    minify: true,
+    write: false,
+    metafile: true,
+    platform: 'node',
+    target: 'node20',
+    format: 'esm',
+    mainFields: ['module', 'main'],
+    absWorkingDir: ROOT,
+  })
+  const {outputs} = metafile
+  const named = Object.keys(outputs)
+  const loaded = new Set(named.filter(file => outputs[file]?.entryPoint === '<stdin>'))
+  expect(loaded.size).toBe(1)
+  for (const file of loaded) {
+    for (const {path, kind} of outputs[file]?.imports ?? []) {
+      // Of the modules on demand, all but the SDK.
+      const isSdk = outputs[path]?.entryPoint?.includes('@aws-sdk') ?? true
+      if (kind === 'import-statement' ? path in outputs : !isSdk) loaded.add(path)
+    }
+  }
+  const files = outputFiles.filter(({path}) => loaded.has(relative(ROOT, path)))
+  expect(files).toHaveLength(loaded.size)
+  const bytes = (contents: (file: (typeof files)[number]) => Uint8Array) =>
+    files.reduce((sum, file) => sum + contents(file).length, 0)
+  expect(bytes(({contents}) => contents)).toBeLessThanOrEqual(300_000)
+  expect(bytes(({contents}) => gzipSync(contents))).toBeLessThanOrEqual(110_000)
+})
+
 it('fails for zael/testing as CommonJS: it finds its engine by import.meta.url', async () => {
   const {warnings} = await bundle(`export * from 'zael/testing'`, {platform: 'node', format: 'cjs'})
   expect(new Set(warnings.map(({id}) => id))).toEqual(new Set(['empty-import-meta']))
@@ -103,6 +138,6 @@ it('fails for zael/testing as CommonJS: it finds its engine by import.meta.url',
 
 it('fails for a browser, because zael needs modules of Node', async () => {
   await expect(bundle(`export * from 'zael'`, {platform: 'browser', format: 'esm'})).rejects.toThrow(
-    'Could not resolve "node:net"',
+    'Could not resolve "node:crypto"',
   )
 })

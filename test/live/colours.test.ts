@@ -1,4 +1,4 @@
-import {expect, inject, it, vi} from 'vitest'
+import {afterAll, expect, inject, it, vi} from 'vitest'
 import {openStack} from '../../src/lib/cli/base/context.js'
 import {findSettings} from '../../src/lib/cli/base/settings.js'
 import {parseLimits} from '../../src/lib/core/limits/limit-text.js'
@@ -9,6 +9,11 @@ import {newTenant, putBucket} from '../repository/namespace-table.js'
 
 // A terminal with colours, whatever this test runs in.
 vi.mock('@oclif/core/ux', () => ({colorize: (_: string, text: string) => `\u001b[2m${text}\u001b[0m`}))
+
+// Modules that were first loaded here keep the mock, and the next files of this process would share them.
+afterAll(() => {
+  vi.resetModules()
+})
 
 describeOnEngine('on a terminal with colours', () => {
   const table = useTable()

@@ -1,4 +1,4 @@
-import {afterAll, afterEach, beforeAll, beforeEach, describe, expect, it} from 'vitest'
+import {afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi} from 'vitest'
 import {type CallLimiter, type LimitedFetchOptions, leaseOf, limitedFetch} from '../../src/lib/adapters/fetch.js'
 import {onAbort} from '../../src/lib/dynamo/abort.js'
 import type {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
@@ -24,6 +24,11 @@ const countedBy = (path: string, isJson = false) =>
 
 /** Input as far as known in the middle of a stream: Anthropic reports it at the start. */
 const inputBy = (path: string) => (path === '/v1/messages' ? COUNTED.input + COUNTED.cacheWrite : 10)
+
+// Some warnings are shown once per process, and the next files of this process expect theirs.
+afterAll(() => {
+  vi.resetModules()
+})
 
 describeOnBoth('fetch', {}, table => {
   let server: ModelServer

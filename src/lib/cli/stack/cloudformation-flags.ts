@@ -83,30 +83,28 @@ export function noPolicies(): InvalidInput {
   })
 }
 
-export const parseRoleArn = flagCheck('role', 'cloudformation-role', {
-  form: /^arn:aws[a-z-]*:iam::\d{12}:role\/[\w+=,.@/-]{1,576}$/,
-  expected: 'the ARN of an IAM role',
-  hint: 'Write it like arn:aws:iam::123456789012:role/cloudformation.',
-})
+export function parseRoleArn(text: string | undefined): string | undefined {
+  if (text === undefined || /^arn:aws[a-z-]*:iam::\d{12}:role\/[\w+=,.@/-]{1,576}$/.test(text)) return text
+  throw new InvalidInput('deploy.role', `--cloudformation-role is "${text}"; it must be the ARN of an IAM role.`, {
+    hint: 'Write it like arn:aws:iam::123456789012:role/cloudformation.',
+    details: {role: text},
+  })
+}
 
-export const parseAccountId = flagCheck('account', 'account-id', {
-  form: /^\d{12}$/,
-  expected: 'an AWS account ID',
-  hint: 'Give 12 digits, such as 123456789012.',
-})
+export function parseAccountId(text: string | undefined): string | undefined {
+  if (text === undefined || /^\d{12}$/.test(text)) return text
+  throw new InvalidInput('deploy.account', `--account-id is "${text}"; it must be an AWS account ID.`, {
+    hint: 'Give 12 digits, such as 123456789012.',
+    details: {account: text},
+  })
+}
 
-export const parseBucketName = flagCheck('bucket', 'template-bucket', {
-  form: /^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/,
-  expected: 'the name of an S3 bucket',
-  hint: 'Give only the name, such as my-templates, without s3:// or a path.',
-})
-
-function flagCheck(what: string, flag: string, rule: {form: RegExp; expected: string; hint: string}) {
-  return (text: string | undefined): string | undefined => {
-    if (text === undefined || rule.form.test(text)) return text
-    const message = `--${flag} is "${text}"; it must be ${rule.expected}.`
-    throw new InvalidInput(`deploy.${what}`, message, {hint: rule.hint, details: {[what]: text}})
-  }
+export function parseBucketName(text: string | undefined): string | undefined {
+  if (text === undefined || /^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/.test(text)) return text
+  throw new InvalidInput('deploy.bucket', `--template-bucket is "${text}"; it must be the name of an S3 bucket.`, {
+    hint: 'Give only the name, such as my-templates, without s3:// or a path.',
+    details: {bucket: text},
+  })
 }
 
 type Flag = BooleanFlag<boolean> | OptionFlag<string | undefined>

@@ -4,7 +4,7 @@
 import {readdirSync, readFileSync, statSync, writeFileSync} from 'node:fs'
 import {join} from 'node:path'
 import {build} from 'esbuild'
-import {banner, inGroups, options, root} from './bundle-options.js'
+import {banner, inGroups, inOwnFile, options, root, sharedYaml} from './bundle-options.js'
 
 const sources = readdirSync(join(root, 'src'), {recursive: true}).filter(name => /\.tsx?$/.test(name))
 const entries = [
@@ -19,8 +19,8 @@ const entries = [
 // Loaded first by bin/run.js, and shared with the commands.
 const SIGNALS = 'lib/cli/base/early-signals'
 
-/** The AWS clients are one file with the operations that zael uses: `#aws-sdk`, as package.json calls it. */
-const SDK = /^@aws-sdk\/client-/
+/** The AWS clients are one file, with the operations that zael uses. */
+const ownFiles = [inOwnFile(/^@aws-sdk\/client-/, '#aws-sdk'), sharedYaml]
 
 const commandLine = {
   ...options,
@@ -31,14 +31,6 @@ const commandLine = {
   // The engine is installed beside zael. The others are for development of oclif and Ink.
   external: ['@dynoxide/*', 'typescript', 'ts-node', 'tsx', 'react-devtools-core'],
   define: {'process.env.NODE_ENV': '"production"'}, // of React
-}
-
-/** Leaves the AWS clients to their own file, and zod's messages in other languages out. */
-const apart = {
-  name: 'apart',
-  setup(builder) {
-    builder.onResolve({filter: SDK}, () => ({path: '#aws-sdk', external: true}))
-  },
 }
 
 /** A module with all values that the sources import from the AWS clients. */
@@ -73,6 +65,13 @@ const sdk = await build({
   external: ['bowser'],
 })
 
+const yaml = await build({
+  ...options,
+  // The build for Node is CommonJS, whose exports an ES module cannot pass on.
+  stdin: {contents: `export * from './node_modules/yaml/browser/index.js'`, resolveDir: root},
+  outfile: 'dist/chunks/yaml.js',
+})
+
 // Loaded by every command that uses a table.
 const FOR_TABLES = [
   'dynamo/connection.ts',
@@ -88,7 +87,7 @@ const FOR_TABLES = [
 const alone = await build({
   ...commandLine,
   entryPoints: [...entries, {in: `src/${SIGNALS}.ts`, out: SIGNALS}],
-  plugins: [apart],
+  plugins: ownFiles,
   write: false,
 })
 const {outputs: separate} = alone.metafile
@@ -124,7 +123,7 @@ function groupOf(file, module) {
   const heavy = HEAVY.filter(name => packages.some(path => path.includes(name)))
   return [room, ...heavy].join()
 }
-const HEAVY = ['#aws-sdk', '/zod/', '/yaml/', '/ink/', '/cli-table3/']
+const HEAVY = ['#aws-sdk', '/zod/', '#yaml', '/ink/', '/cli-table3/']
 const groups = new Map(
   Object.entries(separate).flatMap(([file, {inputs}]) =>
     Object.keys(inputs).map(module => [module, groupOf(file, module)]),
@@ -145,11 +144,11 @@ const startInGroup = {
 const together = await build({
   ...commandLine,
   entryPoints: [...entries, {in: 'group:base', out: SIGNALS}],
-  plugins: [apart, startInGroup, inGroups(groups, GROUPS)],
+  plugins: [...ownFiles, startInGroup, inGroups(groups, GROUPS)],
 })
 
 // Which modules went into which file: test/e2e/start-up looks up what a command has loaded.
-const outputs = Object.entries({...sdk.metafile.outputs, ...together.metafile.outputs})
+const outputs = Object.entries({...sdk.metafile.outputs, ...yaml.metafile.outputs, ...together.metafile.outputs})
 const contents = Object.fromEntries(outputs.map(([file, {inputs: modules}]) => [file, Object.keys(modules)]))
 writeFileSync(join(root, 'dist', 'chunks', 'contents.json'), JSON.stringify(contents))
 const bytes = outputs.reduce((sum, [file]) => sum + statSync(join(root, file)).size, 0)

@@ -3,7 +3,7 @@
 import {mkdirSync, readFileSync, writeFileSync} from 'node:fs'
 import {dirname, join} from 'node:path'
 import {build} from 'esbuild'
-import {inGroups, options, root} from './bundle-options.js'
+import {inGroups, options, root, sharedYaml} from './bundle-options.js'
 
 const {exports} = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
 const entryPoints = Object.values(exports)
@@ -18,8 +18,6 @@ const library = {
   splitting: true,
   write: false,
   external: ['@aws-sdk/*', '@opentelemetry/api'],
-  // The build for Node is CommonJS, which needs a require() that bundles of programs do not have.
-  alias: {yaml: './node_modules/yaml/browser/index.js'},
   // Names stay as they are. Code that keeps them would make the bundler of a program include every class.
   minify: false,
   minifySyntax: true,
@@ -27,7 +25,11 @@ const library = {
   keepNames: false,
 }
 
-const {metafile} = await build({...library, entryPoints: entryPoints.filter(entry => entry.out === 'lib/index')})
+const {metafile} = await build({
+  ...library,
+  entryPoints: entryPoints.filter(entry => entry.out === 'lib/index'),
+  plugins: [sharedYaml],
+})
 const main = metafile.outputs['dist/lib/index.js']
 const groups = new Map(Object.keys(main.inputs).map(module => [module, 'library']))
 groups.delete('src/lib/index.ts')
@@ -35,7 +37,7 @@ groups.delete('src/lib/index.ts')
 const {outputFiles, metafile: built} = await build({
   ...library,
   entryPoints,
-  plugins: [inGroups(groups, ['library'])],
+  plugins: [sharedYaml, inGroups(groups, ['library'])],
 })
 for (const {path, text} of outputFiles) {
   mkdirSync(dirname(path), {recursive: true})

@@ -31,6 +31,14 @@ export const banner = {
   js: `${REQUIRE} const __filename = import.meta.filename; const __dirname = import.meta.dirname;`,
 }
 
+/** Leaves a package to a file of its own, by a name in the `imports` of package.json. */
+export function inOwnFile(filter, path) {
+  return {name: path, setup: builder => builder.onResolve({filter}, () => ({path, external: true}))}
+}
+
+/** The command line and the library share this file. */
+export const sharedYaml = inOwnFile(/^yaml$/, '#yaml')
+
 /**
  * esbuild makes a chunk of every combination of entries that share a module, and Node needs almost a millisecond for each. This
  * plugin has modules outside of a group import the whole group in place of one of its modules. So the same entries reach all

@@ -4,7 +4,7 @@ import {existsSync} from 'node:fs'
 import {mkdir, mkdtemp, rm, writeFile} from 'node:fs/promises'
 import {join} from 'node:path'
 import {fileURLToPath} from 'node:url'
-import {build} from 'esbuild'
+import {type BuildOptions, build} from 'esbuild'
 import {parseLimits} from '../src/lib/core/limits/limit-text.js'
 import {resolveConnection} from '../src/lib/dynamo/connection.js'
 import {createTable, loadTableDefinition} from '../src/lib/dynamo/table-definition.js'
@@ -43,7 +43,7 @@ await new RateLimiter({stack: process.env.ZAEL_STACK}).acquire({entity: 'user-1'
 const REPORT = `const {user, system} = process.cpuUsage(begun)
 process.stdout.write(String((user + system) / 1000), () => process.exit())`
 /** As docs/lambda.md recommends. */
-const BUNDLE = {
+const BUNDLE: BuildOptions = {
   bundle: true,
   splitting: true,
   minify: true,
@@ -53,7 +53,7 @@ const BUNDLE = {
   mainFields: ['module', 'main'],
   outExtension: {'.js': '.mjs'},
   banner: {js: `import {createRequire} from 'node:module'; const require = createRequire(import.meta.url)`},
-} as const
+}
 
 const engine = await startEngine({})
 try {

@@ -222,6 +222,8 @@ export class LeasePlay {
     try {
       await perform(lease, action)
       end()
+      // Timers of a killed process still run here. It writes nothing more, so the claims stay widened.
+      if (this.#isDead) return
       world.note(`p${this.#process.number} ${action.kind} ${this.#event.entity} done`)
       // In an outage, a settlement is written later even without `settle: 'soon'`.
       if (action.kind === 'adjust' || action.kind === 'release') {

@@ -93,13 +93,16 @@ function flagTable(flags) {
   const rows = flags
     .toSorted((a, b) => (a.name < b.name ? -1 : 1))
     .map(flag => {
-      const value = flag.type === 'boolean' ? '' : ` ${flag.helpValue ?? flag.options?.join('\\|') ?? 'VALUE'}`
+      const value =
+        flag.type === 'boolean'
+          ? ''
+          : ` ${flag.helpValue?.replaceAll('|', '\\|') ?? flag.options?.join('\\|') ?? 'VALUE'}`
       const notes = [
         flag.required ? 'Required.' : '',
         flag.default === undefined || flag.default === '' || flag.type === 'boolean' ? '' : `Default: ${flag.default}.`,
       ].filter(Boolean)
       const letter = flag.char ? `-${flag.char}, ` : ''
-      return `| \`${letter}--${flag.name}${value}\` | ${[escaped(flag.description ?? flag.summary ?? ''), ...notes].join(' ')} |`
+      return `| \`${letter}--${flag.allowNo ? '[no-]' : ''}${flag.name}${value}\` | ${[escaped(flag.description ?? flag.summary ?? ''), ...notes].join(' ')} |`
     })
   return ['| flag | |', '|---|---|', ...rows]
 }

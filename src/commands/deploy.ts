@@ -40,7 +40,7 @@ export default class Deploy extends WholeStackCommand<typeof Deploy> {
     repair: boolean({description: 'Also revert changes and deletions made outside CloudFormation.'}),
     'dry-run': boolean({description: 'Show the plan without changing anything.'}),
     yes: boolean({char: 'y', description: 'Skip confirmation.'}),
-    wait: boolean({allowNo: true, default: true, description: 'Wait until the deployment is complete.'}),
+    wait: boolean({allowNo: true, default: true, description: 'Wait until the deployment is complete. Default: on.'}),
     ...exportFlags,
     ...protectionFlags,
     ...cloudFormationFlags,

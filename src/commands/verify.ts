@@ -12,7 +12,7 @@ export default class Verify extends StackCommand<typeof Verify> {
     'Compares consumed counters with usage; daily with hourly usage; buckets with their limits, parents and ' +
     'shards; registries and indexes with records. Reads all namespaces, or only one entity with --entity. Rereads ' +
     'suspicious records until they are stable, so traffic causes no false findings. Writes nothing without --fix. ' +
-    'Exits with 6 if it finds an inconsistency.'
+    'Exits with 6 if an inconsistency remains.'
 
   static override flags = {
     entity: string({char: 'e', description: 'Check only this entity.', helpValue: 'ENTITY'}),
@@ -26,7 +26,11 @@ export default class Verify extends StackCommand<typeof Verify> {
     yes: boolean({char: 'y', description: 'Skip confirmation.', dependsOn: ['fix']}),
     all: boolean({description: 'List all findings instead of the first ones of each kind.'}),
     'rate-limit': integer({description: 'Maximum read units per second.', helpValue: 'RCU', min: 1}),
-    cursor: string({description: 'Continue where an earlier page ended.', helpValue: 'NEXT', exclusive: ['entity']}),
+    cursor: string({
+      description: 'Resume an interrupted run: the cursor in its hint.',
+      helpValue: 'NEXT',
+      exclusive: ['entity'],
+    }),
   }
 
   static override examples = [

@@ -11,8 +11,8 @@ export default class Why extends StackCommand<typeof Why> {
   static override description =
     'Shows the balance of each limit, its scope, recent refusals, shard levels and, for a shared limit, its consumers ' +
     'of this hour. Predicts when the request will be admitted and suggests commands. Without a resource, shows every ' +
-    'resource that the entity uses or has limits for, worst first. An unknown entity exits with code 3; with a ' +
-    'resource, shows the limits that its first request would get. Consumes and changes nothing.'
+    'resource that the entity uses or has limits for, worst first. For an unknown entity, shows the limits ' +
+    'that its first request would get, or exits with 3 if you give no resource. Consumes and changes nothing.'
 
   static override args = {
     entity: string({description: 'Entity id.', required: true, ignoreStdin: true}),

@@ -37,7 +37,7 @@ describeOnEngine('zael entity import', () => {
     const {stdout} = await cli.run(`entity import ${path}`)
     expect(stdout.replaceAll(folder, '')).toBe(
       '/customers.csv: 2 entities; 2 to create, 0 to update, 1 set of limits to write (one per entity and resource), 0 entities unchanged\n' +
-        'tpm copied from resource gpt-4 for 1 entity, which does not follow later changes of it\n' +
+        'tpm copied from resource gpt-4 for 1 entity; copies do not follow later changes\n' +
         'Created 2, updated 0, wrote 1 set of limits (one per entity and resource)\n',
     )
     expect(await cli.tell(`entity import ${path}`)).toMatchObject({unchanged: 2, result: {created: 0, left: 0}})
@@ -63,8 +63,8 @@ describeOnEngine('zael entity import', () => {
     const rows = ['copy-1,,rpm=50', 'copy-2,,rpm=60', 'copy-3,rpm=7 tpd=9/day,rpm=8', 'copy-4,,rpm=1 tpm=2']
     const path = await file('copies.csv', 'id,limits,limits.gpt-4', ...rows)
     expect((await cli.run(`entity import ${path} --dry-run`)).stdout).toContain(
-      '\ntpm copied from resource gpt-4 for 2 entities, which do not follow later changes of it\n' +
-        "tpd copied from the entity's default for 1 entity, which does not follow later changes of it\n",
+      '\ntpm copied from resource gpt-4 for 2 entities; copies do not follow later changes\n' +
+        "tpd copied from the entity's default for 1 entity; copies do not follow later changes\n",
     )
     const scope = (entity: string) => ({level: 'entity', entity, resource: 'gpt-4'})
     expect((await cli.tell(`entity import ${path} --yes`)).copied).toEqual([

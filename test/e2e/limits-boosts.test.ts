@@ -186,7 +186,7 @@ describeOnEngine('temporary limits', () => {
   it('ask before limits copied for them become permanent', async () => {
     await cli.tell(`limits set ${words} tpd=400k/day --for 24h`)
     expect(await shown(`limits set ${words} tpd=300k/day --dry-run`)).toContain(
-      'rpm is a copy and does not follow later changes of resource batch. To follow it again: zael limits unset --all --entity cust-08 --resource batch',
+      'rpm is a copy and does not follow later changes of resource batch. To remove all limits of entity cust-08 for batch and follow it again: zael limits unset --all --entity cust-08 --resource batch',
     )
     const kept =
       /^The limits of entity cust-08 for batch are a temporary copy until .* UTC\. This makes rpm=60\/min permanent\./

@@ -68,7 +68,7 @@ describeOnEngine('zael limits apply beside other clients', () => {
       error: {
         code: 'confirm.needed',
         message: expect.stringMatching(
-          /^ada@laptop \(process 7\) has locked namespace stuck since .*It expires in \d+ s/,
+          /^ada@laptop \(process 7\) has locked namespace stuck since .*The lock expires in \d+ s/,
         ),
       },
     })

@@ -83,7 +83,7 @@ describeOnEngine('zael migrate', () => {
       steps: expect.arrayContaining([expect.objectContaining({id: 'data', state: 'pending'})]),
     })
     expect(named(await cli.show('migrate run --yes', 80))).toMatchInlineSnapshot(`
-      "Stack "STACK" has the current layout; this run resumed an earlier one
+      "Stack "STACK" has the current layout; this run resumed an interrupted run
 
       STEP           STATE  CHECKED  WRITTEN  EXPIRED  CONFLICTS
       indexes        done         0        3        0          0

@@ -164,7 +164,7 @@ describeOnEngine('zael usage', () => {
       user-1  search                  5 %  █░░░░░░░░░         5  rpm 5
 
       2 of 2 consumers among the members of team-1
-      Charged to team-1 in this time: nothing; it refused 0
+      Charged to team-1 in this time: nothing; its limits refused 0 requests
       "
     `)
     expect(await cli.tell(`usage top team-1 ${DAY}`)).toMatchObject({
@@ -174,8 +174,7 @@ describeOnEngine('zael usage', () => {
     })
     expect(await cli.show(`usage top --by parent ${DAY}`, 80)).toMatchInlineSnapshot(`
       "Hourly usage, 2026-11-01 00:00 to 2026-11-02 00:00 (times are UTC)
-      No usage is recorded for that time. Check that the aggregator runs: zael status
-      No parent of another consumer is among them.
+      No parent of another consumer has recorded usage for that time.
       "
     `)
     expect(await cli.fail(`usage top user-2 ${DAY}`)).toMatchObject({code: 3, error: {code: 'usage.members'}})

@@ -1,5 +1,5 @@
 import {
-  entityLiftFlags,
+  entityRemoveFlags,
   entitySwitchArgs,
   entitySwitchExamples,
   SwitchCommand,
@@ -14,7 +14,7 @@ export default class EntityClear extends SwitchCommand<typeof EntityClear> {
 
   static override args = entitySwitchArgs
 
-  static override flags = entityLiftFlags
+  static override flags = entityRemoveFlags
 
   static override examples = entitySwitchExamples('clear')
 

@@ -1,5 +1,5 @@
 import {
-  entityLiftFlags,
+  entityRemoveFlags,
   entitySwitchArgs,
   entitySwitchExamples,
   SwitchCommand,
@@ -14,7 +14,7 @@ export default class EntityEnable extends SwitchCommand<typeof EntityEnable> {
 
   static override args = entitySwitchArgs
 
-  static override flags = entityLiftFlags
+  static override flags = entityRemoveFlags
 
   static override examples = entitySwitchExamples('enable')
 

@@ -22,8 +22,8 @@ export default class LimitsApply extends StackCommand<typeof LimitsApply> {
   static override summary = 'Apply a manifest to the table'
 
   static override description =
-    'Sets every limit and entity in the manifest. Deletes only limits that an earlier apply created and the ' +
-    'manifest no longer lists. Asks before updating or deleting anything. Exits with code 5 while another run ' +
+    'Sets every scope and entity in the manifest, and removes other limits of these scopes. Deletes scopes that an ' +
+    'earlier manifest listed and this one omits. Keeps all other scopes. Asks before updating or deleting anything. Exits with code 5 while another run ' +
     'applies a manifest to the namespace, or if values have changed since a plan file was written. After a ' +
     'failure, run the command again.'
 

@@ -11,7 +11,7 @@ export default class LimitsExport extends StackCommand<typeof LimitsExport> {
 
   static override description =
     'Prints limits and entities of the namespace as YAML, or as JSON with --json. `zael limits apply` reads both. ' +
-    'Applying the manifest to the same namespace changes nothing. --output csv prints one limit per row, --output ' +
+    'Applying the manifest to the same namespace changes no limits, but makes their scopes managed. --output csv prints one limit per row, --output ' +
     'jsonl one scope per line.'
 
   static override flags = listFlags

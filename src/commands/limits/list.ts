@@ -1,3 +1,4 @@
+import {string} from '@oclif/core/flags'
 import {checkedNames, scopeFlags} from '../../lib/cli/base/scope.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {configJson} from '../../lib/cli/limits/json.js'
@@ -14,7 +15,18 @@ export default class LimitsList extends StackCommand<typeof LimitsList> {
     'Lists all limits of the namespace: system, resources, then entities. --resource selects a resource and the ' +
     'entities with their own limits for it. --entity selects all limits of an entity.'
 
-  static override flags = {...scopeFlags, ...listFlags, ...pageFlags}
+  static override flags = {
+    system: scopeFlags.system,
+    resource: string({
+      char: 'r',
+      description: 'List this resource and entities with their own limits for it.',
+      helpValue: 'NAME',
+      helpGroup: 'SCOPE',
+    }),
+    entity: string({char: 'e', description: 'List all limits of this entity.', helpValue: 'ID', helpGroup: 'SCOPE'}),
+    ...listFlags,
+    ...pageFlags,
+  }
 
   static override examples = [
     {command: 'zael limits list', description: 'The first 50 scopes'},

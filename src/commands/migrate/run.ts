@@ -44,7 +44,10 @@ export default class MigrateRun extends TableCommand<typeof MigrateRun> {
       description: 'Limit the write rate',
     },
     {command: 'zael migrate run -s prod --follow 30m', description: 'While clients are switched over'},
-    {command: 'zael migrate run -s prod --yes --limits-from-buckets', description: 'In a pipeline, from 0.6 or older'},
+    {
+      command: 'zael migrate run -s prod --yes --limits-from-buckets',
+      description: 'In a pipeline, from zae-limiter 0.6 or older',
+    },
   ]
 
   protected async work(): Promise<MigrateRunResult> {

@@ -8,8 +8,8 @@ export default class MigrateStatus extends TableCommand<typeof MigrateStatus> {
   static override summary = 'Show the layouts in a table and the pending work'
 
   static override description =
-    'Reads the whole table once and writes nothing. Also lists buckets without configured limits: clients up to 0.6 passed ' +
-    'limits with each request. Exits with 6 if work is pending.'
+    'Reads the whole table once and writes nothing. Also lists buckets without configured limits: clients of zae-limiter ' +
+    'up to 0.6 passed limits with each request. Exits with 6 if work is pending.'
 
   static override examples = [
     {command: 'zael migrate status -s prod', description: 'Items by kind and release'},

@@ -50,7 +50,7 @@ export const watchFlags = {
   listen: string({
     description:
       'With --prometheus: serve the metrics at http://HOST:PORT/metrics until Ctrl-C. Default host: 127.0.0.1. ' +
-      'A scrape polls once, unless the last poll is more recent than --interval.',
+      'A scrape reuses the last poll if it is newer than --interval. Otherwise it polls.',
     dependsOn: ['prometheus'],
     helpValue: 'HOST:PORT',
   }),

@@ -131,7 +131,7 @@ describe('an explanation', () => {
     expect(lines[0]).toBe(
       'user-1, gpt-4: 81 % of requests refused (42 of 52 since 2026-01-02T02:00:00Z, ' +
         '40 by provider-x · models (rpm), 2 only by the parent, last 4 s ago). Refusals began at 2026-01-02 02:42 UTC. ' +
-        'A request for 1 rpm is refused now; without others, ready in 2 s.',
+        'A request for 1 rpm is refused now; without other requests, it would be admitted in 2 s.',
     )
     expect(lines).toContain(
       'rpm of the provider account provider-x · models refuses, clears in 2 s without other requests',
@@ -177,7 +177,7 @@ describe('an explanation', () => {
     const [first, , second] = whyLines(explanation([limit({...empty, retryAfterMs: 114})], {recent: most}))
     expect(first).toBe(
       'user-1, gpt-4: 87 % of requests refused (8,300 of 9,500 since 2026-01-02T02:00:00Z, last 4 s ago). ' +
-        'A request for 1 rpm is refused now; without others, ready in 114 ms.',
+        'A request for 1 rpm is refused now; without other requests, it would be admitted in 114 ms.',
     )
     expect(second).toBe('rpm of user-1 refuses, clears in 114 ms without other requests')
     expect(whyLines(explanation([limit()], {recent: most}))[0]).toMatch(
@@ -256,7 +256,7 @@ describe('an explanation', () => {
     const child = (text: string, entity = 'user-2') => ({entity, share: 0.97, limit: parseLimit(text)})
     expect(first(child('rpm=80/min'))).toEqual({
       command: 'zael limits set --entity user-2 --resource gpt-4 rpm=50/min',
-      purpose: 'limit user-2 to half of it: it used 97 % since 2026-01-02T03:00:00Z',
+      purpose: 'limit user-2 to half of this limit: user-2 used 97 % since 2026-01-02T03:00:00Z',
     })
     expect(first(child('rpm=10/sec'))?.command).toContain('--entity user-2')
     expect(first(child('usd=$20/month@UTC'), 'usd=$5/month@UTC')?.command).toContain("'usd=$2.50/month@UTC'")
@@ -273,7 +273,7 @@ describe('an explanation', () => {
     const lines = whyLines(explanation([limit(), parent], {parent: 'team-1'}))
     expect(lines[0]).toMatch(/^user-1, gpt-4: a request for 1 rpm and \$0\.03 usd is refused\./)
     expect(lines).toContain(
-      '  consumed by  $5 in all, recorded for team-1 only (since 2026-01-02T03:00:00Z; before: zael usage top team-1 --since 30d)',
+      '  consumed by  $5 in all, recorded for team-1 only (since 2026-01-02T03:00:00Z; earlier usage: zael usage top team-1 --since 30d)',
     )
     expect(whyLines(explanation([parent], {parent: 'team-1'}))[0]).toMatch(/: a request for \$0\.03 usd is refused\./)
     const both = [limit(), limit({level: 'parent', entity: 'team-1'})]

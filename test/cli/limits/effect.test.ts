@@ -81,7 +81,7 @@ describeOnEngine('the effect of a change of limits', () => {
       '  hides    resource batch: rpm=100/min tpd=200k/day',
       '  affects  1 entity with 1 live bucket',
     ])
-    expect(shown).toContain(`To follow it again: zael limits unset --all ${OWN} ${flags}`)
+    expect(shown).toContain(`and follow it again: zael limits unset --all ${OWN} ${flags}`)
   })
 
   it.each([

@@ -47,7 +47,7 @@ describeOnEngine('zael limits impact', () => {
     expect(await last('limits impact --resource gpt-4 rmp=5')).toEqual([
       'No recorded usage to compare with these limits.',
       '',
-      `No usage is recorded for rmp, so it cannot be compared. Read the usage of 1 entity, ${time}.`,
+      `No usage is recorded for rmp, so it cannot be compared. zael searched the usage of 1 entity, ${time}.`,
       'Unknown names: limit rmp (did you mean rpm?)',
     ])
     expect(await last('limits impact --resource gpt-4 rpm=100 rmp=5')).toContain(

@@ -100,7 +100,7 @@ describe('the question before a plan is applied', () => {
 
   it('follows the list of losses', () => {
     const lines = manifestPlanLines(plan([update]), {...NO_EFFECT, lost: ['old'], losing: 1}, '')
-    expect(lines.at(-1)).toBe('Loses old from 1 live bucket')
+    expect(lines.at(-1)).toBe('Removes limits: old from 1 live bucket')
     expect(manifestPlanJson(plan([update]), {...NO_EFFECT, lost: ['old'], losing: 1}).lost).toEqual({
       limits: ['old'],
       buckets: 1,

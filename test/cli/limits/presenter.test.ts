@@ -130,7 +130,7 @@ describe('a change of limits', () => {
   it('names the command that removes a copy', () => {
     const copied = {scope: resource, limits: parseLimits(['rpm=100/min'])}
     expect(copyLines(copied, {...entity, entity: "o'hara"}, ' --stack prod').at(-1)).toBe(
-      'rpm is a copy and does not follow later changes of resource gpt-4. To follow it again: ' +
+      "rpm is a copy and does not follow later changes of resource gpt-4. To remove all limits of entity o'hara for gpt-4 and follow it again: " +
         "zael limits unset --all --entity 'o'\\''hara' --resource gpt-4 --stack prod",
     )
     expect(copyLines(undefined, entity, '')).toEqual([])

@@ -105,7 +105,7 @@ describe.skipIf(inject('engineEndpoint') === '')('the stories of an operator', {
       expect(why).toContain('cust-08: 2 resources, 1 refusing now.')
       // The wait of one request leads only if fewer than half of the recent requests were refused.
       expect(why).toMatch(
-        /[Aa] typical request \(1 rpm and 4,000 tpd\) is refused( now; without others, ready in |\. It will)/,
+        /[Aa] typical request \(1 rpm and 4,000 tpd\) is refused( now; without other requests, it would be admitted in |\. It will)/,
       )
       expect(why).toMatch(/^cust-08.*: >?\d+ % of requests refused \(\d+ of [\d,]+ since \S+, last \d+ m?s ago\)\./m)
       const [command = ''] = /zael bucket reset .*?(?= {2})/.exec(why) ?? []
@@ -167,7 +167,7 @@ describe.skipIf(inject('engineEndpoint') === '')('the stories of an operator', {
 
   story(
     'Delete a leaked key, and keep it blocked',
-    'A key of the team has leaked and will be replaced. `--block` blocks the key and deletes it with its usage. Its requests stay refused until somebody lifts the block.',
+    'A key of the team has leaked and will be replaced. `zael entity delete --block` blocks the key, then deletes it with its usage. Its requests stay refused until somebody lifts the block.',
     async () => {
       const {namespace} = stack
       await namespace.entities.create({id: 'team-7', name: 'Team 7'})

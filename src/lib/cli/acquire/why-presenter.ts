@@ -183,7 +183,9 @@ function verdict(explanation: Explanation): string {
   const request = BASES[basis](amounts)
   if (isOverrun(explanation)) {
     const wait =
-      retryAfterMs === Infinity ? 'waiting does not help' : `without others, ready in ${formatWait(retryAfterMs)}`
+      retryAfterMs === Infinity
+        ? 'waiting does not help'
+        : `without other requests, it would be admitted in ${formatWait(retryAfterMs)}`
     const now = admitted ? 'would be admitted at this instant' : `is refused now; ${wait}`
     return `${entity}, ${resource}: ${refusedText(explanation)}.${beganText(explanation)} A${request.slice(1)} ${now}.`
   }
@@ -221,7 +223,7 @@ function limitLines(limit: ExplainedLimit, explanation: Explanation): string[] {
   // Spend on a limit that the children lack is recorded for the parent only.
   const others =
     limit.drainedByOthers > 0 ? [isNamed ? `others ${rest}` : `${rest} in all, recorded for ${entity} only`] : []
-  const longer = configured.reset ? `; before: zael usage top ${shellWord(entity)} --since 30d` : ''
+  const longer = configured.reset ? `; earlier usage: zael usage top ${shellWord(entity)} --since 30d` : ''
   const consumers = [...drainedBy.map(({entity: child, tokens}) => `${child} ${count(tokens)}`), ...others].join(', ')
   return factLines(`${name} of ${whose} ${state}`, {
     level: leftText(limit),
@@ -419,7 +421,7 @@ function remediesIn({entity, atMs, hour}: Explanation, limit: ExplainedLimit, wh
   return [
     [
       `zael limits set ${scope} ${shellWord(formatLimit(lower))}${where}`,
-      `limit ${child} to half of it: it used ${formatPercent(share)} since ${hour}`,
+      `limit ${child} to half of this limit: ${child} used ${formatPercent(share)} since ${hour}`,
     ],
     ...all,
   ]

@@ -149,7 +149,7 @@ function copiedLines(copied: readonly CopiedLimits[]): string[] {
   })
   const lines = Array.from(groups, ([what, same]) => {
     const count = new Set(same.map(({scope}) => scope.entity)).size
-    return `${what} for ${formatPlural(count, 'entity', 'entities')}, which ${count === 1 ? 'does' : 'do'} not follow later changes of it`
+    return `${what} for ${formatPlural(count, 'entity', 'entities')}; copies do not follow later changes`
   })
   const more = lines.length - MOST_SHOWN
   return [...lines.slice(0, MOST_SHOWN), ...(more > 0 ? [`… and ${formatCount(more)} more copies`] : [])]

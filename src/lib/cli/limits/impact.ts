@@ -112,7 +112,7 @@ function summaryText(impact: Impact, {window, sinceMs, untilMs}: ImpactRange): s
   if (entities === 0)
     return `${formatPlural(others, 'entity has', 'entities have')} usage ${time}, but more specific limits apply to all of them.`
   if (changed.length === 0) return `Nothing would change for ${these} with usage ${time}.`
-  if (!isComparable(impact)) return `${unrecordedText(impact)} Read the usage of ${these}, ${time}.`
+  if (!isComparable(impact)) return `${unrecordedText(impact)} zael searched the usage of ${these}, ${time}.`
   return `Replayed ${formatPlural(windows, `${window} window`)} of ${these}, ${time}.`
 }
 

@@ -262,7 +262,7 @@ const errorJson = ({code, message}: ZaelError) => ({code, message})
 
 export function unlockQuestion(namespace: string, {owner, since, leaseUntilMs}: LockRecord, nowMs: number): string {
   const seconds = Math.ceil((leaseUntilMs - nowMs) / 1000)
-  const state = seconds > 0 ? `It expires in ${seconds} s unless that run renews it` : 'It has expired'
+  const state = seconds > 0 ? `The lock expires in ${seconds} s unless that run renews it` : 'The lock has expired'
   return `${owner} has locked namespace ${namespace} since ${since}. ${state}`
 }
 

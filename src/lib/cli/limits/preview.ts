@@ -81,7 +81,7 @@ export function changeQuestion(
   const altered = alteredText(alteredLive(preview))
   const effects = [...lost, ...(altered === undefined ? [] : [`also changes ${altered}`])]
   const questions = [
-    ...(effects.length === 0 ? [] : [`Changing ${scopeWords(scope)} ${effects.join(', and ')}`]),
+    ...(effects.length === 0 ? [] : [`Changing ${scopeWords(scope)} ${effects.join('. It ')}`]),
     ...refused,
     ...(kept.untilMs === undefined || kept.limits.length === 0 ? [] : [keptText(scope, kept.untilMs, kept.limits)]),
   ]
@@ -137,7 +137,7 @@ export function sideEffectLines(preview: FilePreview): string[] {
   const altered = alteredPairs(preview.altered)
   const count = `${preview.isComplete ? '' : 'at least '}${formatPlural(altered.length, 'live bucket')}`
   return [
-    ...(lost === undefined ? [] : [`Loses ${lost}`]),
+    ...(lost === undefined ? [] : [`Removes limits: ${lost}`]),
     ...(preview.moves?.length ? firstLines('Moves to a parent with nothing left', preview.moves) : []),
     ...firstLines('Also changes', altered, {count, elsewhere: '; --json lists all'}),
   ]
@@ -242,7 +242,7 @@ export function copyLines(copied: AppliedScope | undefined, scope: ConfigScope, 
   const undo = `zael limits unset --all ${scopeArguments(scope)}${where}`
   return [
     '',
-    `${names} ${copied.limits.length === 1 ? 'is a copy and does' : 'are copies and do'} not follow later changes of ${scopeWords(copied.scope)}. To follow it again: ${undo}`,
+    `${names} ${copied.limits.length === 1 ? 'is a copy and does' : 'are copies and do'} not follow later changes of ${scopeWords(copied.scope)}. To remove all limits of ${scopeWords(scope)} and follow it again: ${undo}`,
   ]
 }
 

@@ -16,16 +16,28 @@ export const entitySwitchFlags = {
   resource: string({char: 'r', description: 'Only this resource. Default: all resources.', helpValue: 'NAME'}),
 }
 
+/** A switch for one resource and one for all resources are separate. */
+const removedSwitchFlags = {
+  resource: string({
+    char: 'r',
+    description: 'Remove the switch for this resource. Default: the switch for all resources; others stay.',
+    helpValue: 'NAME',
+  }),
+}
+
 export const temporaryFlags = {
   for: string({description: 'Expire after this duration, such as 90m, 2h or 7d. Default: never.', helpValue: 'TIME'}),
   reason: string({description: 'Record why. Operators see it, callers do not.', helpValue: 'TEXT'}),
 }
 
 /** Lifting the block of a deleted entity needs consent. */
-export const entityLiftFlags = {
-  ...entitySwitchFlags,
+const liftFlags = {
   yes: boolean({char: 'y', description: 'Skip confirmation, which is needed only to unblock a deleted entity.'}),
 }
+
+export const entityLiftFlags = {...entitySwitchFlags, ...liftFlags}
+
+export const entityRemoveFlags = {...removedSwitchFlags, ...liftFlags}
 
 export const entitySwitchExamples = (verb: SwitchVerb) => [
   {command: `zael entity ${verb} user-7`, description: 'For all resources'},

@@ -60,13 +60,13 @@ function copiedAgainLines({copiedAgain}: MigrationResult): string[] {
   return [
     '',
     `Copied again after an earlier complete run: ${kinds.join(', ')}`,
-    'Old clients created these records since, or new clients deleted them. If deleted, also delete the old items.',
+    'Since then, old clients created these records, or new clients deleted them. If new clients deleted them, delete the old items too.',
   ]
 }
 
 function titleOf(stack: string, {finished, resumed}: MigrationResult): string {
   if (!finished) return `Stack "${stack}" is migrated up to the requested step`
-  return `Stack "${stack}" has the current layout${resumed ? '; this run resumed an earlier one' : ''}`
+  return `Stack "${stack}" has the current layout${resumed ? '; this run resumed an interrupted run' : ''}`
 }
 
 const writeLimits = (stack: string): [string, string] => [writeLimitsCommand(stack), 'write limits from the buckets']

@@ -44,7 +44,7 @@ export function topListing(consumers: readonly TopConsumer[], scope: TopScope): 
   return {
     rows: consumers,
     columns: columns.map(column => (keys.includes(column.name) ? {...column, fit: 'key'} : column)),
-    empty: by === 'refused' ? 'No refused requests are recorded for that time.' : NOTHING_RECORDED,
+    empty: emptyText(scope),
   }
 }
 
@@ -89,12 +89,18 @@ function limitColumns({names: {used, overdrawn, refused}}: TopScope): ListingCol
   ]
 }
 
+function emptyText({by, isByParent}: TopScope): string {
+  const what = by === 'refused' ? 'refusals' : 'usage'
+  if (isByParent) return `No parent of another consumer has recorded ${what} for that time.`
+  return by === 'refused' ? 'No refused requests are recorded for that time.' : NOTHING_RECORDED
+}
+
 export function topFooter(
   {consumers, count, total, resources, hasOthers, doubtful, parent}: TopConsumers,
   {resource, by, units, isByParent}: Pick<TopScope, 'resource' | 'by' | 'units' | 'isByParent'>,
 ): string[] {
   if (parent) return memberLines(parent, {count, total, units})
-  if (total === 0 && isByParent) return ['No parent of another consumer is among them.']
+  if (total === 0 && isByParent) return []
   const [first] = isByParent ? consumers : []
   const among = resource === undefined ? ` (resources: ${resources.join(', ') || 'none'})` : ''
   if (total === 0) return among === '' ? [] : [`Searched every resource with its own limits or live buckets${among}.`]
@@ -121,7 +127,7 @@ function memberLines(
   return [
     '',
     `${formatCount(count)} of ${formatPlural(total, 'consumer')} among the members of ${entity}`,
-    `Charged to ${entity} in this time: ${figures({requests, limits}).join(', ') || 'nothing'}; it refused ${formatCount(refused.requests)}`,
+    `Charged to ${entity} in this time: ${figures({requests, limits}).join(', ') || 'nothing'}; its limits refused ${formatPlural(refused.requests, 'request')}`,
     ...(rest.length > 0 ? [`  of these, not recorded for current members: ${rest.join(', ')}`] : []),
     ...(by.length > 0 ? [parentOnlyText(entity, by)] : []),
   ]

@@ -54,22 +54,22 @@ export const STACK_OPTIONS: readonly StackOption[] = [
   {
     ...named('onDemandMaxReads', 'on-demand-max-reads', 'OnDemandMaxReadUnits', 'table'),
     ...integer(null, 1, MAX_UNITS, 'units a second'),
-    description: 'Maximum read units of the table, to cap their cost. DynamoDB throttles requests above it.',
+    description: 'Maximum read units per second, to cap the cost. DynamoDB throttles requests above it.',
   },
   {
     ...named('onDemandMaxWrites', 'on-demand-max-writes', 'OnDemandMaxWriteUnits', 'table'),
     ...integer(null, 1, MAX_UNITS, 'units a second'),
-    description: 'Maximum write units of the table. Above it, DynamoDB throttles requests and acquires fail.',
+    description: 'Maximum write units per second. Above it, DynamoDB throttles requests and acquires fail.',
   },
   {
     ...named('warmReads', 'warm-throughput-reads', 'WarmReadUnits', 'table'),
     ...integer(null, 12_000, MAX_UNITS, 'units a second'),
-    description: 'Read units to pre-warm the table for. A one-time charge; cannot be lowered.',
+    description: 'Read units per second to pre-warm the table for. A one-time charge; cannot be lowered.',
   },
   {
     ...named('warmWrites', 'warm-throughput-writes', 'WarmWriteUnits', 'table'),
     ...integer(null, 4_000, MAX_UNITS, 'units a second'),
-    description: 'Write units to pre-warm the table for. A one-time charge; cannot be lowered.',
+    description: 'Write units per second to pre-warm the table for. A one-time charge; cannot be lowered.',
   },
   {
     ...named('aggregator', 'aggregator', 'EnableAggregator', 'aggregator'),

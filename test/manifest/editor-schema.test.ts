@@ -82,7 +82,8 @@ describe('the schema for editors', () => {
   })
 
   it('matches the one generated from the schema of manifests, and a stale one is refused', async () => {
-    const check = (...args: string[]) => run(process.execPath, [join(ROOT, '.ci', 'limits-schema.js'), ...args], {})
+    const check = (...args: string[]) =>
+      run(process.execPath, ['--import', 'tsx', join(ROOT, '.ci', 'limits-schema.js'), ...args], {})
     expect(await check('--check')).toEqual({code: 0, stdout: '', stderr: ''})
     const folder = mkdtempSync(join(tmpdir(), 'zael-limits-schema-'))
     try {

@@ -1,12 +1,10 @@
 import {string as stringArg} from '@oclif/core/args'
 import {boolean, string} from '@oclif/core/flags'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
-import {moveTexts} from '../../lib/cli/entity/move.js'
 import {changesOf, entityJson, entityUpdatedLines, parseMetadata} from '../../lib/cli/entity/presenter.js'
 import type {EntityUpdateResult} from '../../lib/cli/entity/results.js'
 import {confirm} from '../../lib/cli/output/confirm.js'
 import {InvalidInput} from '../../lib/core/errors.js'
-import {formatSome} from '../../lib/core/text/text.js'
 
 const multiple = {multiple: true, multipleNonGreedy: true} as const
 
@@ -53,6 +51,10 @@ export default class EntityUpdate extends StackCommand<typeof EntityUpdate> {
     const setMetadata = parseMetadata(metadata)
     const namespace = await this.stack.namespace()
     const change = {name, parent: orphan ? null : parent, cascade, setMetadata, unsetMetadata: unset}
+    const [{moveTexts}, {formatSome}] = await Promise.all([
+      import('../../lib/insight/preview/move.js'),
+      import('../../lib/core/text/text.js'),
+    ])
     const moves = await moveTexts(namespace, [{entity: this.args.id, ...change}], this.stack.table.clock())
     const question = moves.length === 0 ? undefined : formatSome(moves, MOST_NAMED)
     if (question !== undefined) await confirm(question, {yes})

@@ -22,7 +22,6 @@ import {
 import {EXIT} from '../output/exit.js'
 import {listenForEnd} from '../output/interrupt.js'
 import {ProgressLine, withProgress} from '../output/progress.js'
-import {moveTexts} from './move.js'
 import type {EntityImportResult} from './results.js'
 
 const MAX_BYTES = 64 * 2 ** 20
@@ -271,8 +270,9 @@ export async function previewImport(
   plan: ImportPlan,
   nowMs: number,
 ): Promise<ImportPreview> {
-  const [{previewChanges}, {LevelLimits}, {scopesBelow}] = await Promise.all([
+  const [{previewChanges}, {moveTexts}, {LevelLimits}, {scopesBelow}] = await Promise.all([
     import('../../insight/preview/preview.js'),
+    import('../../insight/preview/move.js'),
     import('../../insight/preview/level-limits.js'),
     import('../../repository/limits/merge.js'),
   ])

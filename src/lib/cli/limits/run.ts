@@ -52,7 +52,7 @@ export async function planWithPreview(
   const [{planManifest}, {previewChanges}, {moveTexts}] = await Promise.all([
     import('../../manifest/plan.js'),
     import('../../insight/preview/preview.js'),
-    import('../entity/move.js'),
+    import('../../insight/preview/move.js'),
   ])
   return withProgress(
     async (line, signal) => {

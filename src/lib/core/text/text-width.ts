@@ -7,8 +7,12 @@ const WIDE_RANGES =
 const isWide = new RegExp(`^(?:[${WIDE_RANGES}]|\\p{RI}{2}|(?!\\p{RI})\\p{Emoji_Presentation})|\\uFE0F`, 'u')
 const wideCharacters = new RegExp(`[${WIDE_RANGES}]|\\p{Emoji_Presentation}`, 'gu')
 const isPlain = /^[ -~]*$/
-/** Without joining characters each code point is one grapheme, so no segmenter is needed. */
-const isUnjoined = /^[^\p{M}\p{RI}\p{EMod}\p{Cf}\u0E33\u0EB3\u1100-\u11FF\uA960-\uA97C\uD7B0-\uD7FB\uFF9E\uFF9F]*$/u
+/**
+ * Without joining characters each code point is one grapheme, so no segmenter is needed. Some letters of Indic scripts
+ * (U+0D4E, U+11000-11FFF) and Kirat Rai (U+16D40-16D7F) join too.
+ */
+const isUnjoined =
+  /^[^\p{M}\p{RI}\p{EMod}\p{Cf}\u0D4E\u0E33\u0EB3\u1100-\u11FF\uA960-\uA97C\uD7B0-\uD7FB\uFF9E\uFF9F\u{11000}-\u{11FFF}\u{16D40}-\u{16D7F}]*$/u
 /** Marks, and the vowels and endings of Hangul syllables, share the column of the character before them. */
 const overlays = /[\p{Mn}\p{Me}\u1160-\u11FF\uD7B0-\uD7FB]/gu
 

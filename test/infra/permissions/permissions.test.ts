@@ -107,6 +107,9 @@ const ACTIONS_OF: Readonly<Record<string, readonly string[]>> = {
   's3:DeleteObjects': ['s3:DeleteObject', 's3:DeleteObjectVersion'],
 }
 
+/** Calls of functions that several folders share. */
+const SHARED: readonly (readonly [RegExp, string])[] = [[/\bcountMessages\(/, 'sqs:GetQueueAttributes']]
+
 /** Actions of the SDK's commands that the files of a folder send. */
 function sentFrom(folder: string): string[] {
   const path = new URL(`../../../src/lib/infra/${folder}/`, import.meta.url)
@@ -118,6 +121,7 @@ function sentFrom(folder: string): string[] {
       ),
     ),
   )
+  for (const [call, action] of SHARED) if (texts.some(text => call.test(text))) sent.push(action)
   return [...new Set(sent.flatMap(action => ACTIONS_OF[action] ?? action))].sort()
 }
 

@@ -6,7 +6,7 @@ import {type ProviderAccount, readReportedLimits, readRetryAfterMs} from '../../
 import type {Transport} from '../../src/lib/dynamo/transport.js'
 import type {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
 import {Scene} from '../helpers/limiter.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
+import {describeOnEngine, PATIENT_MS, useTable} from '../helpers/table.js'
 
 const NOW_MS = Date.parse('2026-01-01T00:00:00Z')
 const answer = (fields: Record<string, string>, status = 200) => ({status, field: (name: string) => fields[name]})
@@ -191,8 +191,12 @@ describeOnEngine('odd responses of a provider', () => {
 
   it('refunds many calls refused at once, and clears them together at the reported instant', async () => {
     const limiters = Array.from({length: 6}, () => scene.limiter({denyCacheMs: 0, sleep: async () => {}}))
+    const reports = limiters.map(each => vi.spyOn(each, 'reportProviderLimits'))
     send = respond(429, {'retry-after': '40'})
     const responses = await Promise.all(limiters.map(each => call(each)))
+    // A response waits for the table for a second only; on a busy machine the writes take longer.
+    const isReported = () => reports.every(({mock}) => mock.settledResults[1]?.type === 'fulfilled')
+    await vi.waitUntil(isReported, {timeout: PATIENT_MS})
     expect(responses.map(({status}) => status)).toEqual(limiters.map(() => 429))
     expect(await of(ACCOUNT)).toMatchObject({rpm: {consumed: 0}, tpm: {tokens: 6000, consumed: 0}})
     // Some real time passes between the response and the last feedback.

@@ -2,6 +2,7 @@ import {request as httpRequest} from 'node:http'
 import {inspect} from 'node:util'
 import {anything, asyncProperty, assert as check, constantFrom, oneof, record, string} from 'fast-check'
 import {afterEach, beforeEach, describe, expect, it} from 'vitest'
+import {limitedModel} from '../../src/lib/adapters/ai-sdk.js'
 import {hashKey} from '../../src/lib/adapters/express.js'
 import {limitedFetch} from '../../src/lib/adapters/fetch.js'
 import type {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
@@ -214,6 +215,7 @@ describeOnBoth('calls to models with unusual input', {}, table => {
     )
     for (const most of [
       {max_tokens: 2e6},
+      {max_tokens: [{toString: false}], n: {valueOf: 1}},
       ...[2 ** 53 - 1, -1, '9', 1e300, 0.5].map(n => ({max_tokens: 2 ** 53 - 1, n})),
     ]) {
       const body = JSON.stringify({model: 'gpt-4', ...most})
@@ -221,5 +223,41 @@ describeOnBoth('calls to models with unusual input', {}, table => {
     }
     await limiter.close()
     expect([...statuses].toSorted()).toEqual([200, 400, 429])
+  })
+
+  it('are charged by the usage, whatever else the provider sends', async () => {
+    const scene = new Scene(table)
+    const limiter = scene.limiter({sleep: async () => {}})
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=1k/min', 'tpm=1M/min')
+    const odd = {toString: false}
+    const events = [{type: odd}, {type: [odd], usage: {prompt_tokens: odd, completion_tokens: [odd]}}]
+    const usage = {usage: {prompt_tokens: 5, completion_tokens: '3'}, choices: []}
+    const streamed = [...events, usage].map(event => `data: ${JSON.stringify(event)}\n\n`).join('')
+    const send = limitedFetch(limiter, {
+      entity: 'user-1',
+      fetch: async () => new Response(streamed, {headers: {'content-type': 'text/event-stream'}}),
+    })
+    const body = JSON.stringify({model: 'gpt-4', max_tokens: 100})
+    expect(await (await send('http://127.0.0.1/v1', {method: 'POST', body})).text()).toBe(streamed)
+    await limiter.close()
+    expect((await scene.totals('user-1', 'gpt-4', 'tpm')).consumed).toBe(8)
+  })
+
+  it('that fail with an unusual error are refunded, and fail with it', async () => {
+    const scene = new Scene(table)
+    const limiter = scene.limiter({sleep: async () => {}})
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=1k/min', 'tpm=1M/min')
+    const odd = {toString: false}
+    const {wrapGenerate} = limitedModel(limiter, {entity: 'user-1'})
+    const model = {modelId: 'gpt-4', provider: 'test'}
+    for (const error of [
+      {statusCode: 500, responseBody: odd},
+      {code: odd, cause: {code: 'ECONNREFUSED'}},
+    ]) {
+      const doGenerate = () => Promise.reject(error)
+      await expect(wrapGenerate({model, params: {prompt: 'x'}, doGenerate})).rejects.toBe(error)
+    }
+    await limiter.close()
+    expect((await scene.totals('user-1', 'gpt-4', 'rpm')).consumed).toBe(0)
   })
 })

@@ -73,6 +73,10 @@ it('takes the highest price where LiteLLM has more than zael can tell apart', as
       output_cost_per_image_token: 4e-5,
     },
     chat: {mode: 'chat', input_cost_per_token: 1e-6, output_cost_per_token: 2e-6, input_cost_per_audio_token: 9e-6},
+    odd: {
+      mode: {toString: false},
+      tiered_pricing: [{input_cost_per_token: 1e-6}, {input_cost_per_token: 2e-6, range: [{toString: false}]}],
+    },
   })
   expect(models).toMatchObject({
     tiers: {input: 1, output: 2, above: {tokens: 32_000, input: 4, output: 4}},
@@ -80,6 +84,7 @@ it('takes the highest price where LiteLLM has more than zael can tell apart', as
     reasoning: {input: 1, output: 4},
     image: {input: 10, output: 40},
     chat: {input: 1, output: 2},
+    odd: {input: 1, output: 0, above: {tokens: 0, input: 2}},
   })
 })
 

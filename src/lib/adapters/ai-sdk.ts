@@ -83,10 +83,10 @@ export function limitedModel(limiter: CallLimiter, options: LimitedModelOptions)
     try {
       result = await work()
     } catch (error) {
-      const {statusCode, responseHeaders, responseBody = ''} = recordOf(error)
-      const hasAnswer = typeof statusCode === 'number'
-      const refused = () => outcome.refused(answerOf(Number(statusCode), responseHeaders), String(responseBody))
-      await (hasAnswer ? refused() : outcome.failed(signal?.aborted ? undefined : error))
+      const {statusCode, responseHeaders, responseBody} = recordOf(error)
+      const body = typeof responseBody === 'string' ? responseBody : ''
+      if (typeof statusCode === 'number') await outcome.refused(answerOf(statusCode, responseHeaders), body)
+      else await outcome.failed(signal?.aborted ? undefined : error)
       throw error
     } finally {
       upstreams.get(call.params)?.release()

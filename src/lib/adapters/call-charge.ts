@@ -311,7 +311,7 @@ const mayBeBilled = (status: number, error: string): boolean =>
   (status >= 200 && status < 300) || [408, 499, 504, 524].includes(status) || error.includes('"content_filter"')
 
 /** Failures before any byte of the request left: no name, no connection, no valid certificate, no key for the SDK. */
-const NEVER_SENT = new Set([
+const NEVER_SENT = new Set<unknown>([
   ...['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EAI_FAIL', 'EHOSTUNREACH', 'ENETUNREACH', 'ENETDOWN'],
   ...['UND_ERR_CONNECT_TIMEOUT', 'ERR_INVALID_URL', 'ERR_TLS_CERT_ALTNAME_INVALID', 'CERT_HAS_EXPIRED'],
   ...['DEPTH_ZERO_SELF_SIGNED_CERT', 'SELF_SIGNED_CERT_IN_CHAIN', 'UNABLE_TO_VERIFY_LEAF_SIGNATURE'],
@@ -329,7 +329,7 @@ function neverLeft(error: unknown): boolean {
     const {code, name, message, syscall, cause: next} = cause as Record<string, unknown>
     // A connection in use can fail with these codes too, when it is read or written.
     const isUsed = syscall === 'read' || syscall === 'write'
-    if (!isUsed && [code, name, message].some(why => NEVER_SENT.has(String(why)))) return true
+    if (!isUsed && [code, name, message].some(why => NEVER_SENT.has(why))) return true
     cause = next
   }
   return false

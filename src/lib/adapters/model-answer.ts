@@ -37,7 +37,7 @@ export function tallyEvent(tally: UsageTally, data: string): void {
   else tallyParts(tally, event)
 }
 
-const LAST_EVENTS = new Set(['message_stop', 'message-end', 'response.completed', 'response.incomplete'])
+const LAST_EVENTS = new Set<unknown>(['message_stop', 'message-end', 'response.completed', 'response.incomplete'])
 
 function tallyParts(tally: UsageTally, event: Event): void {
   const parts = [...listOf(event.choices), ...listOf(event.candidates)]
@@ -49,8 +49,7 @@ function tallyParts(tally: UsageTally, event: Event): void {
   // Anthropic reports the input at the start; some servers report the usage so far with every part.
   tally.report(recordOf(event.message).usage, 'start')
   reportIn(tally, event, isLast ? 'final' : 'so far')
-  if (LAST_EVENTS.has(String(event.type)) || event.done === true || (event.candidates !== undefined && isLast))
-    tally.complete()
+  if (LAST_EVENTS.has(event.type) || event.done === true || (event.candidates !== undefined && isLast)) tally.complete()
 }
 
 function tallyOther(tally: UsageTally, {usage: _, ...event}: Event): void {

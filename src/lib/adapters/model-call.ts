@@ -1,4 +1,4 @@
-import {isCount, recordOf, type TokenEstimate, type Tokenizer, tokensOfTexts} from './model-usage.js'
+import {at, isCount, recordOf, type TokenEstimate, type Tokenizer, tokensOfTexts} from './model-usage.js'
 
 /** One call to a model, as sent. */
 export interface ModelCall {
@@ -116,7 +116,7 @@ export function estimateCall({body}: ModelCall, tokenizer?: Tokenizer): TokenEst
   const {model: _model, metadata: _metadata, user: _user, ...input} = body
   const settings = [body, ...SETTINGS.map(name => recordOf(body[name]))]
   const largest = (names: readonly string[]) =>
-    Math.max(0, ...settings.flatMap(each => names.map(name => Number(each[name]))).filter(isCount))
+    Math.max(0, ...settings.flatMap(each => names.map(name => at(each, name))).filter(isCount))
   const answers = Math.max(1, largest(ANSWERS))
   return {
     input: tokensOfTexts(input, tokenizer),

@@ -145,8 +145,8 @@ function mediaIn(details: unknown): number {
   }, 0)
 }
 
-/** Some servers, and header fields, write counts as text. */
-function at(report: Readonly<Record<string, unknown>>, path: string): unknown {
+/** Some clients, servers and header fields write counts as text. */
+export function at(report: Readonly<Record<string, unknown>>, path: string): unknown {
   const find = (value: unknown, name: string) => (Object(value) as Record<string, unknown>)[name]
   const found = path.split('.').reduce<unknown>(find, report)
   return typeof found === 'string' && /^\d+$/.test(found) ? Number(found) : found

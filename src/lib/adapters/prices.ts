@@ -72,8 +72,8 @@ function ofLiteLlm(fields: Json): ModelPrice | undefined {
     return {tokens: Number(bound) * 1000, ...perMillion(fields, `_above_${bound}k_tokens`, prices)}
   })
   for (const tier of tiers) {
-    const tokens = Array.isArray(tier.range) ? Number(tier.range[0]) : 0
-    above.push({tokens, ...perMillion({...fields, ...tier}, '', prices)})
+    const [from] = Array.isArray(tier.range) ? tier.range : []
+    above.push({tokens: isPrice(from) ? from : 0, ...perMillion({...fields, ...tier}, '', prices)})
   }
   const hasPriority = isPrice(fields.input_cost_per_token_priority)
   const priority = hasPriority ? perMillion(fields, '_priority', prices) : undefined
@@ -109,7 +109,7 @@ function perMillion(fields: Json, suffix: string, base?: TokenPrices): TokenPric
   const ofMedia = (direction: string) =>
     price(...['audio', 'image', 'video'].map(kind => `${direction}_cost_per_${kind}_token`))
   const [mediaInput = base?.mediaInput, mediaOutput = base?.mediaOutput] = [ofMedia('input'), ofMedia('output')]
-  const isMedia = MEDIA.test(String(fields.mode))
+  const isMedia = typeof fields.mode === 'string' && MEDIA.test(fields.mode)
   const input = price('input_cost_per_token') ?? base?.input
   // Embeddings have no output. Some models bill reasoning at a higher price.
   const output = price('output_cost_per_token', 'output_cost_per_reasoning_token') ?? base?.output ?? 0
@@ -126,9 +126,11 @@ function perMillion(fields: Json, suffix: string, base?: TokenPrices): TokenPric
   }
 }
 
+const GENERATING = new Set<unknown>(['chat', 'completion', 'responses', 'image_generation'])
+
 /** Whether the model generates output, but the file lacks its price. False for free models. */
 const isGenerating = ({mode, input_cost_per_token: input, output_cost_per_token: output}: Json): boolean =>
-  output === undefined && input !== 0 && ['chat', 'completion', 'responses', 'image_generation'].includes(String(mode))
+  output === undefined && input !== 0 && GENERATING.has(mode)
 
 /** Per million tokens, in dollars, by provider. A model of several providers has the highest price, unless named `provider/model`. */
 function fromModelsDev(content: Json): PriceTable {

@@ -103,9 +103,8 @@ function byWeight(a: EntityImpact, b: EntityImpact): number {
 const shareOf = ({peak}: EntityImpact): number => (peak ? peak.tokens / Math.max(1, peak.allowed) : 0)
 
 function windowsOf(records: readonly UsageRecord[], limit: string, nowMs: number): RecordedWindow[] {
-  return records.map(({window, start, tokens, totalEvents, firstAtMs}) => ({
+  return records.map(({window, start, tokens, totalEvents}) => ({
     startMs: Date.parse(start),
-    firstMs: firstAtMs,
     endMs: Math.min(windowEndMs(window, start), Math.max(nowMs, Date.parse(start))),
     tokens: tokens.get(limit) ?? 0,
     writes: totalEvents,
@@ -151,8 +150,6 @@ async function subjectsOf(namespace: NamespaceRepository, scope: ConfigScope): P
 /** Consumption of one limit, in whole tokens. */
 interface RecordedWindow {
   readonly startMs: number
-  /** First use; absent if unknown. */
-  readonly firstMs?: number | undefined
   readonly endMs: number
   readonly tokens: number
   /** Of all limits of the bucket. */
@@ -271,9 +268,9 @@ function extremes({capacity, refillAmount, refillPeriodSeconds, schedule = []}: 
 function rateJudge(limit: Limit): Judge {
   const {most, least} = extremes(limit)
   let [best, worst, atMs] = [most.capacity, least.capacity, Number.NEGATIVE_INFINITY]
-  return ({startMs, firstMs = startMs, endMs, tokens}) => {
-    const idleMs = firstMs - atMs
-    const lengthMs = endMs - firstMs
+  return ({startMs, endMs, tokens}) => {
+    const idleMs = startMs - atMs
+    const lengthMs = endMs - startMs
     best = Math.min(most.capacity, best + most.perMs * idleMs)
     worst = Math.min(least.capacity, worst + least.perMs * idleMs)
     const allowed = best + most.perMs * lengthMs

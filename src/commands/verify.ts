@@ -26,11 +26,7 @@ export default class Verify extends StackCommand<typeof Verify> {
     yes: boolean({char: 'y', description: 'Skip confirmation.', dependsOn: ['fix']}),
     all: boolean({description: 'List all findings instead of the first ones of each kind.'}),
     'rate-limit': integer({description: 'Maximum read units per second.', helpValue: 'RCU', min: 1}),
-    cursor: string({
-      description: 'Resume an interrupted run: the cursor in its hint.',
-      helpValue: 'NEXT',
-      exclusive: ['entity'],
-    }),
+    cursor: string({description: 'Continue where an earlier call ended.', helpValue: 'NEXT', exclusive: ['entity']}),
   }
 
   static override examples = [

@@ -31,7 +31,7 @@ export const pageFlags = {
     helpGroup,
   }),
   all: boolean({description: 'Show all rows.', exclusive: ['limit', 'cursor'], helpGroup}),
-  cursor: string({description: 'Continue where an earlier page ended.', helpValue: 'NEXT', helpGroup}),
+  cursor: string({description: 'Continue where an earlier call ended.', helpValue: 'NEXT', helpGroup}),
 }
 
 export interface ListFlagValues {

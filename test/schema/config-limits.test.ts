@@ -1,6 +1,6 @@
 import {describe, expect, it} from 'vitest'
 import type {Limit} from '../../src/lib/core/limits/limit.js'
-import {parseLimit} from '../../src/lib/core/limits/limit-text.js'
+import {parseLimit, parseLimits} from '../../src/lib/core/limits/limit-text.js'
 import type {Item} from '../../src/lib/schema/attribute-value.js'
 import {limitDetails, limitOfDetails} from '../../src/lib/schema/audit-record.js'
 import {encodeConfigLimits, isOtherForm, readConfigLimits, withoutLimits} from '../../src/lib/schema/config-limits.js'
@@ -60,7 +60,9 @@ describe('limits in a configuration item', () => {
         sched_tz: {S: 'Asia/Tokyo'},
       },
     ],
-  ])('stores %s like the Python system', (text, item) => {
+    ['parallel=2k/inflight', {if_parallel: {N: '2000'}}],
+    ['max_parallel_cp=1/inflight', {if_max_parallel_cp: {N: '1'}}],
+  ])('stores %s, in the form of the Python system where it has one', (text, item) => {
     const limit = parseLimit(text)
     expect(encodeConfigLimits([limit])).toEqual(item)
     expect(read(item)).toEqual([limit])
@@ -94,5 +96,25 @@ describe('limits in a configuration item', () => {
       false,
     ])
     expect(isOtherForm('w_s_rsa', encodeConfigLimits([parseLimit('s=5')]))).toBe(true)
+    const slots = encodeConfigLimits([parseLimit('s=5/inflight')])
+    expect(['l_s_cp', 'w_s_rsa', 'if_s', 'l_t_cp', 'if_t'].map(name => isOtherForm(name, slots))).toEqual([
+      true,
+      true,
+      false,
+      false,
+      false,
+    ])
+    expect(isOtherForm('if_s', session)).toBe(true)
+  })
+
+  it('stores other limits alike beside an in-flight limit', () => {
+    const texts = ['tpm=100/min:200', 'rpd=10k/day@UTC', 's=5/1h!']
+    const {if_parallel: slots, ...others} = encodeConfigLimits(parseLimits([...texts, 'parallel=20/inflight']))
+    expect([slots, others]).toEqual([{N: '20'}, encodeConfigLimits(parseLimits(texts))])
+  })
+
+  it('prefers the form that a client without in-flight limits has stored over the slots', () => {
+    const written = encodeConfigLimits([parseLimit('parallel=5/min')])
+    expect(read({...written, if_parallel: {N: '20'}})).toEqual([parseLimit('parallel=5/min')])
   })
 })

@@ -77,6 +77,7 @@ describe('the search', () => {
     ['a name with an underscore in a type', `${ITEMS}type Details = {parent_id: string}`, 'parent_id'],
     ['the attribute of a limit', `${ITEMS}const name = \`b_\${limit}_tk\``, 'b_'],
     ['the attribute of a configured limit', `${ITEMS}const isLimit = /^l_.+_/.test(name)`, 'l_'],
+    ['the slots of a configured limit', `${ITEMS}const slots = item['if_parallel']`, 'if_'],
     ['the mark of a write', `${ITEMS}const mark = 'wn_0'`, 'wn_'],
     ['a word given to a builder', `${BUILDER}e.set('status', s('active'))`, 'status'],
     ['a word at the end of a chain', `${BUILDER}e.set(a, b).remove('ttl')`, 'ttl'],

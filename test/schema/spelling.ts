@@ -1,7 +1,7 @@
 import * as readers from '../../src/lib/schema/attribute-value.js'
 import {attributes, indexes, keyNames} from '../../src/lib/schema/attributes.js'
 import {LIMIT_FIELDS, limitAttribute, markAttribute} from '../../src/lib/schema/bucket-record.js'
-import {configAttribute} from '../../src/lib/schema/config-limits.js'
+import {configAttribute, slotsAttribute} from '../../src/lib/schema/config-limits.js'
 import {keyParts} from '../../src/lib/schema/keys.js'
 import {usageMark} from '../../src/lib/schema/usage-record.js'
 import {importLines, type SourceFile} from '../helpers/import-lines.js'
@@ -30,9 +30,12 @@ const KEY_PARTS = [...new Set(Object.values(keyParts).flatMap(parts => Object.va
 /** Prefixes of attribute names that contain a name or a number. */
 const STEMS = [
   ...LIMIT_FIELDS.map(field => limitAttribute('~', field).split('~')[0]),
-  configAttribute('~', 'capacity').split('~')[0],
+  ...[configAttribute('~', 'capacity'), slotsAttribute('~')].map(name => name.split('~')[0]),
   ...[markAttribute(0), usageMark(0)].map(name => name.slice(0, -1)),
 ] as string[]
+
+/** The function of update expressions is no attribute. */
+const SET_ONCE = 'if_not_exists('
 
 const STRUCTURE = new RegExp(
   `(?<![A-Za-z0-9])(${[...KEY_ATTRIBUTES, ...Object.values(indexes)].join('|')})(?![A-Za-z0-9])`,
@@ -75,7 +78,8 @@ export function spelledNames(file: SourceFile): string[] {
       const [first] = literalTexts(node, parent)
       const isWhole = node.type !== 'TemplateLiteral' || node.expressions.length === 0
       if (first !== undefined && isWhole && COMPOUND.has(first)) report(first)
-      if (first !== undefined && !NO_KEY.test(first)) report(STEMS.find(stem => first.startsWith(stem)))
+      if (first !== undefined && !NO_KEY.test(first))
+        report(STEMS.find(stem => first.startsWith(stem) && !first.startsWith(SET_ONCE)))
       if (node.type === 'Literal' && node.regex) {
         const pattern = node.regex.pattern.replace(/^\^?\(?/, '')
         report(STEMS.find(stem => pattern.startsWith(stem)))

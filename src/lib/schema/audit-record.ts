@@ -123,15 +123,17 @@ export function limitBoostOfDetails(value: Json): {readonly limit: Limit; readon
 /** The form that manifests and audit events of all clients use. */
 export function kindForm({
   reset,
+  inFlight,
   schedule,
   timeZone,
   soft,
-}: Pick<Limit, 'reset' | 'schedule' | 'timeZone' | 'soft'>): Form {
+}: Pick<Limit, 'reset' | 'inFlight' | 'schedule' | 'timeZone' | 'soft'>): Form {
   const zone = timeZone === undefined ? {} : {tz: timeZone}
   return {
     ...(schedule && {schedule: schedule.map(entry => ({cron: entry.cron, ...zone, ...entryForm(entry)}))}),
     ...(isCalendarReset(reset) && {reset_schedule: reset.crons.map(cron => ({cron, ...zone}))}),
     ...(isSessionReset(reset) && {reset_after_seconds: reset.afterSeconds}),
+    ...(inFlight && {in_flight: inFlight}),
     ...(soft && {soft}),
   }
 }
@@ -181,6 +183,7 @@ export function limitOfDetails(value: Json): Limit | undefined {
       refillPeriodSeconds: value.refill_period_seconds,
       ...(crons.length > 0 && {reset: {crons}}),
       ...(afterSeconds !== undefined && {reset: {afterSeconds}}),
+      inFlight: value.in_flight === true,
       schedule: Array.isArray(schedule) ? (schedule as unknown as readonly EntryForm[]).map(entryOfForm) : undefined,
       timeZone: forms[0]?.tz,
       soft: value.soft === true,

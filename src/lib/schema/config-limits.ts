@@ -23,8 +23,14 @@ const FIELDS = {
 
 const LIMIT_PREFIX = 'l_'
 
-/** For session quotas: clients that don't know them find nothing. A limit uses only one of the prefixes. */
+/** For session quotas: clients that don't know them find nothing. */
 const SESSION_PREFIX = 'w_'
+
+/** For in-flight limits: one number, the slots. Clients that don't know it find nothing. */
+const SLOTS_PREFIX = 'if_'
+
+/** A limit uses only one of them. */
+const PREFIXES = [LIMIT_PREFIX, SESSION_PREFIX, SLOTS_PREFIX] as const
 
 type Field = keyof typeof FIELDS
 
@@ -32,22 +38,27 @@ const attributeOf = (prefix: string, limit: string, field: Field): string => `${
 
 export const configAttribute = (limit: string, field: Field): string => attributeOf(LIMIT_PREFIX, limit, field)
 
-const prefixIn = (attribute: string): string | undefined =>
-  [LIMIT_PREFIX, SESSION_PREFIX].find(prefix => attribute.startsWith(prefix))
+export const slotsAttribute = (limit: string): string => SLOTS_PREFIX + limit
+
+const capacityAttribute = (prefix: string, limit: string): string =>
+  prefix === SLOTS_PREFIX ? slotsAttribute(limit) : attributeOf(prefix, limit, 'capacity')
+
+const prefixIn = (attribute: string): string | undefined => PREFIXES.find(prefix => attribute.startsWith(prefix))
 
 /** Includes fields that only older or newer clients know. */
 export function limitAttributesIn(item: Item = {}): string[] {
-  return Object.keys(item).filter(name => prefixIn(name) !== undefined && name.lastIndexOf('_') > LIMIT_PREFIX.length)
+  return Object.keys(item).filter(name => prefixIn(name) !== undefined && limitOfAttribute(name) !== '')
 }
 
 export function limitOfAttribute(attribute: string): string {
+  if (attribute.startsWith(SLOTS_PREFIX)) return attribute.slice(SLOTS_PREFIX.length)
   return attribute.slice(LIMIT_PREFIX.length, attribute.lastIndexOf('_'))
 }
 
-/** Whether the limit is now stored under the other prefix. No client can read both. */
+/** Whether the limit is now stored under another prefix. No client can read both. */
 export function isOtherForm(attribute: string, written: Item): boolean {
-  const other = prefixIn(attribute) === LIMIT_PREFIX ? SESSION_PREFIX : LIMIT_PREFIX
-  return attributeOf(other, limitOfAttribute(attribute), 'capacity') in written
+  const limit = limitOfAttribute(attribute)
+  return PREFIXES.some(prefix => !attribute.startsWith(prefix) && capacityAttribute(prefix, limit) in written)
 }
 
 export function staleTimeZone(item: Item, removed: readonly string[], written: Item = {}): string[] {
@@ -60,7 +71,11 @@ export function staleTimeZone(item: Item, removed: readonly string[], written: I
 
 export function encodeConfigLimits(limits: readonly Limit[]): Item {
   const item: Item = {}
-  for (const {name, capacity, refillAmount, refillPeriodSeconds, reset, schedule, soft} of limits) {
+  for (const {name, capacity, refillAmount, refillPeriodSeconds, reset, inFlight, schedule, soft} of limits) {
+    if (inFlight) {
+      item[slotsAttribute(name)] = n(capacity)
+      continue
+    }
     const at = (field: Field): string => attributeOf(isSessionReset(reset) ? SESSION_PREFIX : LIMIT_PREFIX, name, field)
     item[at('capacity')] = n(capacity)
     item[at('refillAmount')] = n(refillAmount)
@@ -75,7 +90,8 @@ export function encodeConfigLimits(limits: readonly Limit[]): Item {
   return item
 }
 
-export function configAttributeCount({reset, schedule, soft}: Limit): number {
+export function configAttributeCount({reset, inFlight, schedule, soft}: Limit): number {
+  if (inFlight) return 1
   return 3 + [reset, schedule, soft].filter(each => each !== undefined).length
 }
 
@@ -86,7 +102,7 @@ export function readConfigLimits(item: Item, refuse: (limit: string, error: unkn
   for (const attribute of limitAttributesIn(item)) {
     const name = limitOfAttribute(attribute)
     const prefix = prefixIn(attribute) as string
-    if (attribute !== attributeOf(prefix, name, 'capacity')) continue
+    if (attribute !== capacityAttribute(prefix, name)) continue
     try {
       const limit = readLimit(item, prefix, name, zone)
       if (limit) limits.push(limit)
@@ -100,8 +116,13 @@ export function readConfigLimits(item: Item, refuse: (limit: string, error: unkn
 /** Defaults of declarative limits: refill = capacity, every minute. */
 function readLimit(item: Item, prefix: string, name: string, zone: string): Limit | undefined {
   const at = (field: Field): string => attributeOf(prefix, name, field)
-  const capacity = readNumber(item, at('capacity'))
+  const capacity = readNumber(item, capacityAttribute(prefix, name))
   if (capacity === undefined) return undefined
+  if (prefix === SLOTS_PREFIX) {
+    // A client that does not know the slots stored another form of the limit later.
+    if (isOtherForm(slotsAttribute(name), item)) return undefined
+    return {name, capacity, refillAmount: 0, refillPeriodSeconds: QUOTA_PERIOD_SECONDS, inFlight: true}
+  }
   const crons = parseResets(readString(item, at('resets')) ?? '')
   const afterSeconds = readNumber(item, at('sessionSeconds'))
   const schedule = parseWindows(readString(item, at('schedule')) ?? '').map(entryOf)
@@ -128,14 +149,15 @@ function entryOf({scalePerMille, ...window}: LimitWindow): ScheduleEntry {
 }
 
 export function hasCapacity(item: Item, limit: string): boolean {
-  return [LIMIT_PREFIX, SESSION_PREFIX].some(
-    prefix => (readNumber(item, attributeOf(prefix, limit, 'capacity')) ?? 0) > 0,
-  )
+  return PREFIXES.some(prefix => (readNumber(item, capacityAttribute(prefix, limit)) ?? 0) > 0)
 }
 
 export function withoutLimits(item: Item): Item {
+  const fields = Object.values(FIELDS)
   const own = new Set(
-    limitAttributesIn(item).filter(name => Object.values(FIELDS).some(field => name.endsWith(`_${field}`))),
+    limitAttributesIn(item).filter(
+      name => name.startsWith(SLOTS_PREFIX) || fields.some(field => name.endsWith(`_${field}`)),
+    ),
   )
   return Object.fromEntries(Object.entries(item).filter(([name]) => !own.has(name)))
 }

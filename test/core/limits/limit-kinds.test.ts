@@ -3,20 +3,31 @@ import {describe, expect, it} from 'vitest'
 import {InvalidInput} from '../../../src/lib/core/errors.js'
 import {
   type CalendarCheck,
+  isInFlight,
+  kindNameOf,
   type Limit,
   type LimitInput,
   MAX_PERIOD_SECONDS,
+  MAX_SLOTS,
   MAX_TOKENS,
   makeLimit,
   type ScheduleEntry,
 } from '../../../src/lib/core/limits/limit.js'
-import {formatLimit, parseLimit, parseLimits} from '../../../src/lib/core/limits/limit-text.js'
+import {
+  formatLimit,
+  keptParts,
+  parseLimit,
+  parseLimits,
+  parseLimitsOver,
+} from '../../../src/lib/core/limits/limit-text.js'
 
 const quota = (name: string, capacity: number, rest: Partial<LimitInput>): Limit =>
   makeLimit({name, capacity, refillAmount: 0, refillPeriodSeconds: 1, ...rest})
 
 const rate = (name: string, amount: number, rest: Partial<LimitInput> = {}): Limit =>
   makeLimit({name, capacity: amount, refillAmount: amount, refillPeriodSeconds: 60, ...rest})
+
+const inFlight = (name: string, slots: number): Limit => quota(name, slots, {inFlight: true})
 
 function failure(action: () => unknown): InvalidInput {
   try {
@@ -87,6 +98,9 @@ describe('limits of all kinds', () => {
       quota('chf', 500_000_000, {reset: daily, unit: 'CHF', schedule: [{cron: '* * * * 7', capacity: 50_000_000}]}),
     ],
     ['usd=$0.000001/min:$1', rate('usd', 1, {capacity: 1_000_000, unit: 'USD'})],
+    ['parallel=20/inflight', inFlight('parallel', 20)],
+    ['parallel=2k/inflight', inFlight('parallel', 2000)],
+    ['parallel=1M/inflight', inFlight('parallel', MAX_SLOTS)],
   ])('reads and writes %s alike', (text, expected) => {
     expect(parseLimit(text)).toEqual(expected)
     expect(formatLimit(expected)).toBe(text)
@@ -146,6 +160,19 @@ describe('limits of all kinds', () => {
     ['usd=5ZZZ', '5ZZZ', 'not a currency code'],
     ['usd=$5/min:6', '6', 'must be in USD'],
     ['usd=5/min,$6@"* 9 * * *"', '$6', 'must be in tokens'],
+    ['p=20/inflight:30', ':', 'an in-flight limit has no burst'],
+    ['p=20/inflight@UTC', 'UTC', 'an in-flight limit has no time zone'],
+    ['p=20/inflight@"0 9 * * *"', '"0 9 * * *"', 'an in-flight limit has no reset'],
+    ['p=20/inflight!', '!', 'an in-flight limit has no session'],
+    ['p=20/inflight,soft', 'soft', 'an in-flight limit cannot be soft'],
+    ['p=20/inflight,x0.5@"* 9 * * *"', 'x0.5@"* 9 * * *"', 'an in-flight limit has no windows'],
+    ['p=1,500/inflight', '1,500', 'write 1500, without a comma'],
+    ['p=$20/inflight', '$20', 'an in-flight limit has no currency'],
+    ['p=0/inflight', '0', 'number of slots must be more than 0'],
+    ['p=1.5/inflight', '1.5', 'number of slots'],
+    ['p=1001k/inflight', '1001k', 'at most 1000000 slots'],
+    ['p=20/in-flight', 'in-flight', 'did you mean inflight?'],
+    ['p=20/2inflight', '2inflight', 'did you mean inflight?'],
     ['usd=$0.0000001', '$0.0000001', 'millionths'],
     ['usd=$9007199.254741', '$9007199.254741', 'maximum of 9007199.25474'],
   ])('rejects %s and points at "%s"', (text, piece, why) => {
@@ -170,6 +197,38 @@ describe('limits of all kinds', () => {
     expect(pointed('a=5/day@Nowhere')).toEqual(['Nowhere', 'there is no zone Nowhere'])
     expect(pointed('a=5,x2@"* 9 * * * Nowhere"')).toEqual(['Nowhere', 'there is no zone Nowhere'])
     expect(parseLimits(['a=5@"9 9 * * *"'], calendar)).toHaveLength(1)
+  })
+})
+
+describe('an in-flight limit', () => {
+  const present = inFlight('parallel', 20)
+  const over = (text: string, before = present) => {
+    const [given] = parseLimitsOver([text], [before])
+    if (!given) throw new Error('expected a limit')
+    return {...given, formatted: formatLimit(given.limit), kept: keptParts(given)}
+  }
+
+  it('is a kind of its own', () => {
+    expect([kindNameOf(present), isInFlight(present)]).toEqual(['in-flight limit', true])
+    expect(['rpm=5', 'rpd=5/day@UTC', 's=5/1h!'].map(text => isInFlight(parseLimit(text)))).toEqual([
+      false,
+      false,
+      false,
+    ])
+  })
+
+  it('is kept by an amount alone', () => {
+    expect(over('parallel=30')).toMatchObject({formatted: 'parallel=30/inflight', kept: ['/inflight'], base: present})
+    expect(over('parallel=30/inflight')).toMatchObject({formatted: 'parallel=30/inflight', kept: []})
+    expect(failure(() => over('parallel=30,soft')).message).toContain('cannot be soft')
+    expect(failure(() => over('parallel=$30')).message).toContain('no currency')
+  })
+
+  it('becomes another kind when a period or a burst is given, and replaces any other kind', () => {
+    expect(over('parallel=30/min')).toMatchObject({formatted: 'parallel=30/min', kept: [], base: undefined})
+    expect(over('parallel=30:60').formatted).toBe('parallel=30/min:60')
+    for (const text of ['parallel=5/day@UTC', 'parallel=5/1h!', 'parallel=5/min:9', 'parallel=$5/min'])
+      expect(over('parallel=20/inflight', parseLimit(text)).limit).toEqual(present)
   })
 })
 
@@ -241,8 +300,13 @@ describe('reading a written limit', () => {
     )
 
   it('returns the same limit, of every kind', () => {
+    const anySlots = fc.oneof(
+      fc.integer({min: 1, max: MAX_SLOTS}),
+      fc.integer({min: 1, max: 1000}).map(k => k * 1000),
+    )
+    const anyInFlight = fc.record({name, slots: anySlots}).map(({name, slots}) => inFlight(name, slots))
     fc.assert(
-      fc.property(anyLimit, limit => {
+      fc.property(fc.oneof({weight: 9, arbitrary: anyLimit}, {weight: 1, arbitrary: anyInFlight}), limit => {
         expect(parseLimit(formatLimit(limit))).toEqual(limit)
       }),
       {numRuns: 2000},
@@ -268,6 +332,21 @@ describe('a limit', () => {
     ],
     ['has a window without a change', {schedule: [{cron: '* * * * *'}]}, 'changes nothing'],
     ['is in no currency', {unit: 'ZZZ'}, 'not a currency code'],
+    ['refills although it limits concurrency', {inFlight: true}, 'an in-flight limit has no refill'],
+    ...Object.entries<Partial<LimitInput>>({
+      reset: {reset: daily},
+      'schedule or temporary value': {schedule: [{cron: '* * * * *', scale: 2}]},
+      'time zone': {timeZone: 'UTC'},
+      'soft form': {soft: true},
+      currency: {unit: 'USD'},
+    }).map(
+      ([what, change]) =>
+        [
+          `limits concurrency and has a ${what}`,
+          {inFlight: true, refillAmount: 0, ...change},
+          `an in-flight limit has no ${what}`,
+        ] as [string, Partial<LimitInput>, string],
+    ),
   ])('is rejected if it %s', (_, change, why) => {
     const error = failure(() => rate('x', 5, change))
     expect([error.code, error.message]).toEqual(['limit.invalid', expect.stringContaining(why)])
@@ -278,6 +357,13 @@ describe('a limit', () => {
     expect(error.code).toBe('limit.number')
   })
 
+  it('has a whole number of slots, at most a million, if it limits concurrency', () => {
+    for (const slots of [0, -1, 1.5, MAX_SLOTS + 1])
+      expect(failure(() => inFlight('x', slots)).message).toContain(
+        `The number of slots of limit "x" must be a whole number from 1 to 1000000, not ${slots}.`,
+      )
+  })
+
   it('stores factors in thousandths, rounded like the table', () => {
     const scales = [0.33333, 0.0001, 0.0025, 2.3].map(scale => ({cron: '* * * * *', scale}))
     expect(rate('x', 5, {schedule: scales}).schedule).toEqual(
@@ -286,7 +372,7 @@ describe('a limit', () => {
   })
 
   it('has no field that does not apply', () => {
-    const limit = rate('x', 5, {schedule: [], soft: false, timeZone: undefined, unit: undefined})
+    const limit = rate('x', 5, {schedule: [], soft: false, inFlight: false, timeZone: undefined, unit: undefined})
     expect(Object.keys(limit)).toEqual(['name', 'capacity', 'refillAmount', 'refillPeriodSeconds'])
   })
 })

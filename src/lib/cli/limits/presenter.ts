@@ -1,7 +1,7 @@
 import {isoMinute} from '../../core/calendar/windows-until.js'
 import {groupBy} from '../../core/group-by.js'
 import {limitText, type NextLevel, plainRate, rateText} from '../../core/limits/boost-text.js'
-import {kindNameOf, type Limit} from '../../core/limits/limit.js'
+import {isInFlight, kindNameOf, type Limit} from '../../core/limits/limit.js'
 import {formatLimit, type LimitChange, limitChanges} from '../../core/limits/limit-text.js'
 import {isTroublesomeForPython} from '../../core/names.js'
 import {formatCount, formatList, formatMinute, formatPlural} from '../../core/text/text.js'
@@ -31,12 +31,13 @@ export function changeText({before, after}: LimitChange, next?: NextLevel): stri
 /** `undefined` if the kind stays. */
 export function kindChangeText({before, after}: LimitChange): string | undefined {
   const text = newKindText({before, after})
-  return text === undefined || !after ? undefined : `${text}: ${BALANCES[kindNameOf(after)]}`
+  if (text === undefined || !before || !after) return undefined
+  return `${text}: ${isInFlight(before) ? 'it starts full' : BALANCES[kindNameOf(after)]}`
 }
 
 function newKindText({before, after}: Pick<LimitChange, 'before' | 'after'>): string | undefined {
   if (!before || !after || kindNameOf(before) === kindNameOf(after)) return undefined
-  const words = (limit: Limit) => `a ${kindNameOf(limit)} (${plainRate(limit)})`
+  const words = (limit: Limit) => `${isInFlight(limit) ? 'an' : 'a'} ${kindNameOf(limit)} (${plainRate(limit)})`
   return `from ${words(before)} to ${words(after)}`
 }
 
@@ -45,6 +46,7 @@ const BALANCES = {
   rate: 'balances stay, up to the burst, and refill',
   'calendar quota': 'balances stay, up to the allowance, until the next reset',
   'session quota': 'the next request gets the whole allowance',
+  'in-flight limit': 'requests that are in flight already do not count',
 } as const
 
 /** At most one text. */

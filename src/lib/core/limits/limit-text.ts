@@ -22,10 +22,12 @@ import {
   DEFAULT_ZONE,
   isCalendarReset,
   isSessionReset,
+  kindNameOf,
   type Limit,
   type LimitInput,
   MAX_PERIOD_SECONDS,
   MAX_SCALE,
+  MAX_SLOTS,
   makeLimit,
   QUOTA_PERIOD_SECONDS,
   type ReplacedWindow,
@@ -34,7 +36,7 @@ import {
 
 /**
  * Parses `NAME=AMOUNT[/PERIOD][:BURST][@WHEN][!][,MODIFIER…]`. Defaults: a period of a minute, the amount as burst.
- * `:` may replace `=`. Crons and time zones are parsed, but not checked.
+ * The period of a concurrency limit is `inflight`. `:` may replace `=`. Crons and time zones are parsed, but not checked.
  */
 export function parseLimit(text: string): Limit {
   return givenLimit(splitPair(text, SEPARATORS, refusePair)).limit
@@ -118,6 +120,7 @@ function givenLimit({text, name, value, valueAt}: Pair, present?: Limit, calenda
   const [main, ...modifiers] = splitPiece({whole: text, text: value, at: valueAt}, ',')
   const zone = zoneReader(calendar)
   const {basis, ...given} = parseMain(main, zone, present)
+  if (basis.inFlight && modifiers[0]) throw refusedModifier(modifiers[0])
   const context = {isQuota: basis.reset !== undefined, unit: basis.unit, zone}
   const soft = modifiers.filter(each => each.text === SOFT)
   if (soft[1]) throw syntaxError(soft[1], 'soft is given twice')
@@ -131,7 +134,7 @@ function givenLimit({text, name, value, valueAt}: Pair, present?: Limit, calenda
   return {text, limit, inForce: present, hasModifiers, ...given}
 }
 
-type Basis = Pick<LimitInput, 'capacity' | 'refillAmount' | 'refillPeriodSeconds' | 'reset' | 'unit'>
+type Basis = Pick<LimitInput, 'capacity' | 'refillAmount' | 'refillPeriodSeconds' | 'reset' | 'inFlight' | 'unit'>
 
 interface ParsedMain extends Pick<GivenLimit, 'base' | 'hasPeriod' | 'isUnitKept'> {
   readonly basis: Basis
@@ -140,11 +143,8 @@ interface ParsedMain extends Pick<GivenLimit, 'base' | 'hasPeriod' | 'isUnitKept
 function parseMain(piece: Piece, zone: ZoneReader, present: Limit | undefined): ParsedMain {
   const [head, when] = cutPiece(piece, '@')
   const isSession = piece.text.endsWith('!')
-  if (when && isSession)
-    throw syntaxError(
-      slicePiece(piece, piece.text.length - 1),
-      'a quota resets by the calendar or by session, not both',
-    )
+  const mark = slicePiece(piece, piece.text.length - 1)
+  if (when && isSession) throw syntaxError(mark, 'a quota resets by the calendar or by session, not both')
   const [rateAndPeriod, burst] = cutPiece(isSession ? slicePiece(head, 0, head.text.length - 1) : head, ':')
   const [rate, period] = cutPiece(rateAndPeriod, '/')
   refuseSecond(period, '/', 'a second "/"')
@@ -152,7 +152,13 @@ function parseMain(piece: Piece, zone: ZoneReader, present: Limit | undefined): 
 
   const hasPeriod = period !== undefined || when !== undefined || isSession
   // A burst states a rate.
-  const base = hasPeriod || (burst && present?.reset) ? undefined : present
+  const base = hasPeriod || (burst && present && kindNameOf(present) !== 'rate') ? undefined : present
+  if (period?.text === IN_FLIGHT || base?.inFlight) {
+    if (isSession) throw syntaxError(mark, 'an in-flight limit has no session')
+    if (burst) throw syntaxError(separatorOf(burst), 'an in-flight limit has no burst')
+    if (when) throw syntaxError(when, `an in-flight limit has no ${isCronText(when) ? 'reset' : 'time zone'}`)
+    return {basis: parseSlots(rate), base, hasPeriod, isUnitKept: false}
+  }
   const isUnitKept = base?.unit !== undefined && isPlainAmount(rate)
   const {tokens, unit} = parseAmount(isUnitKept ? {...rate, text: rate.text + base.unit} : rate, 'rate')
   const given = {base, hasPeriod, isUnitKept}
@@ -161,12 +167,31 @@ function parseMain(piece: Piece, zone: ZoneReader, present: Limit | undefined): 
     const refillPeriodSeconds = period ? parsePeriod(period) : (base?.refillPeriodSeconds ?? 60)
     return {basis: {capacity, refillAmount: tokens, refillPeriodSeconds, ...units(unit)}, ...given}
   }
-  if (burst) throw syntaxError({...burst, text: ':', at: burst.at - 1}, 'a quota has no burst')
+  if (burst) throw syntaxError(separatorOf(burst), 'a quota has no burst')
   const reset =
     base?.reset ?? (when ? {crons: parseResets(when, period, zone)} : {afterSeconds: parseSession(head, period)})
   const quota = {capacity: tokens, refillAmount: 0, refillPeriodSeconds: QUOTA_PERIOD_SECONDS, reset}
   return {basis: {...quota, ...units(unit)}, ...given}
 }
+
+const IN_FLIGHT = 'inflight'
+
+function parseSlots(piece: Piece): Basis {
+  const {tokens, unit} = parseAmount(piece, 'number of slots')
+  if (unit !== undefined) throw syntaxError(piece, 'an in-flight limit has no currency')
+  if (tokens > MAX_SLOTS) throw syntaxError(piece, `an in-flight limit has at most ${MAX_SLOTS} slots`)
+  return {capacity: tokens, refillAmount: 0, refillPeriodSeconds: QUOTA_PERIOD_SECONDS, inFlight: true}
+}
+
+function refusedModifier(piece: Piece): InvalidInput {
+  if (!/[@"x]/.test(piece.text)) refuseThousands(piece)
+  return syntaxError(
+    piece,
+    piece.text === SOFT ? 'an in-flight limit cannot be soft' : 'an in-flight limit has no windows',
+  )
+}
+
+const separatorOf = (burst: Piece): Piece => ({...burst, text: ':', at: burst.at - 1})
 
 /** The burst keeps its ratio to the rate; rounded half up, at least 1. */
 function scaledBurst({capacity, refillAmount}: Limit, tokens: number): number {
@@ -216,9 +241,10 @@ export function formatLimit(of: Limit): string {
 export function keptParts({text, limit, base, isUnitKept, hasModifiers}: GivenLimit): string[] {
   // Equal to the amount alone where no limit applies.
   if (!base || (!isUnitKept && hasSameText(limit, parseLimit(text)))) return []
-  const {reset, capacity, refillAmount, unit, schedule = []} = limit
-  const amount = reset ? capacity : refillAmount
-  const isScaled = !reset && capacity !== amount && capacity === scaledBurst(base, amount)
+  const {capacity, refillAmount, unit, schedule = []} = limit
+  const isRate = kindNameOf(limit) === 'rate'
+  const amount = isRate ? refillAmount : capacity
+  const isScaled = isRate && capacity !== amount && capacity === scaledBurst(base, amount)
   const kept = hasModifiers ? {schedule: []} : {soft: limit.soft, schedule}
   return [
     formatMain({...limit, capacity: amount}).slice(formatAmount(amount, unit).length),
@@ -247,8 +273,9 @@ export function limitChanges(before: readonly Limit[], after: readonly Limit[]):
 export const hasSameText = (a: Limit | undefined, b: Limit | undefined): boolean =>
   a === b || (a !== undefined && b !== undefined && formatLimit(a) === formatLimit(b))
 
-function formatMain({capacity, refillAmount, refillPeriodSeconds, reset, timeZone, unit}: Limit): string {
+function formatMain({capacity, refillAmount, refillPeriodSeconds, reset, inFlight, timeZone, unit}: Limit): string {
   const amount = formatAmount(capacity, unit)
+  if (inFlight) return `${amount}/${IN_FLIGHT}`
   if (isSessionReset(reset)) return `${amount}/${formatPeriod(reset.afterSeconds)}!`
   if (isCalendarReset(reset)) {
     const period = reset.crons.length === 1 ? formatCalendarPeriod(reset.crons[0] as string) : undefined
@@ -293,7 +320,7 @@ function parseScale(piece: Piece): number {
 function parseParameters(piece: Piece, {isQuota, unit}: ModifierContext): Omit<ReplacedWindow, 'cron'> {
   const [rateAndPeriod, burst] = cutPiece(piece, ':')
   const [rate, period] = cutPiece(rateAndPeriod, '/')
-  if (isQuota && burst !== undefined) throw syntaxError({...burst, text: ':', at: burst.at - 1}, 'a quota has no burst')
+  if (isQuota && burst !== undefined) throw syntaxError(separatorOf(burst), 'a quota has no burst')
   const tokens = (each: Piece, what: string): number => amountIn(unit, each, what)
   const amount = rate.text === '' ? undefined : tokens(rate, isQuota ? 'amount' : 'rate')
   const ownBurst = burst === undefined || burst.text === '' ? undefined : tokens(burst, 'burst')
@@ -333,7 +360,7 @@ const CRON_OF_PERIOD: ReadonlyMap<string, string> = new Map([
 
 const PERIOD_OF_CRON: ReadonlyMap<string, string> = new Map([...CRON_OF_PERIOD].map(([name, cron]) => [cron, name]))
 
-const UNITS = ['sec', 'min', 'hour', 'day']
+const PERIODS = ['sec', 'min', 'hour', 'day', IN_FLIGHT]
 
 function parsePeriod(piece: Piece): number {
   const {text} = piece
@@ -348,7 +375,7 @@ function parsePeriod(piece: Piece): number {
     }
     throw syntaxError(
       piece,
-      `the period "${text}" is not one of sec, min, hour, day, with an optional count${meant(text, UNITS)}`,
+      `the period "${text}" is not one of sec, min, hour, day, with an optional count${meant(text, PERIODS)}`,
     )
   }
   if (ms === 0 || ms % 1000 !== 0) throw syntaxError(piece, `the period "${text}" is not a whole number of seconds`)

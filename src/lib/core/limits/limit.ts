@@ -7,18 +7,21 @@ import {type Rate, toMilli} from '../token-math.js'
 /**
  * The allowance under one name. A rate holds up to `capacity` tokens and gains `refillAmount` tokens every
  * `refillPeriodSeconds`. With `reset` it is a quota: it does not refill, and each reset restores the whole capacity.
+ * With `inFlight` it limits concurrency: requests hold slots until their leases end.
  * Optional fields that do not apply are absent, never undefined or empty.
  */
 export interface Limit<Name extends string = string> {
   readonly name: Name
-  /** Whole tokens: the burst of a rate, the allowance of a quota. */
+  /** Whole tokens: the burst of a rate, the allowance of a quota, the slots of an in-flight limit. */
   readonly capacity: number
-  /** Whole tokens per period; 0 for a quota. */
+  /** Whole tokens per period; 0 for a quota and an in-flight limit. */
   readonly refillAmount: number
-  /** Always {@link QUOTA_PERIOD_SECONDS} for a quota, where it has no meaning. */
+  /** Always {@link QUOTA_PERIOD_SECONDS} for a quota and an in-flight limit, where it has no meaning. */
   readonly refillPeriodSeconds: number
   /** When a quota is restored: by the calendar, or some time after its first use. */
   readonly reset?: CalendarReset | SessionReset
+  /** The capacity limits how many slots requests in flight hold over the whole fleet. Excludes all fields below. */
+  readonly inFlight?: true
   /** Other parameters in windows of time; the first matching entry applies. */
   readonly schedule?: readonly ScheduleEntry[]
   /** IANA time zone of resets and schedule; present if and only if there are any. */
@@ -82,6 +85,9 @@ export interface CalendarCheck {
 /** Above this, millitokens are not exact in doubles. zae-limiter cannot even read a level above 10^15. */
 export const MAX_TOKENS = Math.floor(Number.MAX_SAFE_INTEGER / 1000)
 
+/** Slots of an in-flight limit. */
+export const MAX_SLOTS = 1_000_000
+
 /** 31.7 years: the longest period and session that all clients of a table accept. */
 export const MAX_PERIOD_SECONDS = 1_000_000_000
 
@@ -97,7 +103,11 @@ export const isCalendarReset = (reset: Limit['reset']): reset is CalendarReset =
 export const isSessionReset = (reset: Limit['reset']): reset is SessionReset =>
   reset !== undefined && 'afterSeconds' in reset
 
-export type LimitInput = Omit<Limit, 'schedule' | 'timeZone' | 'soft' | 'unit'> & {
+/** Concurrency: a number of slots, without refill or reset. */
+export const isInFlight = ({inFlight}: Pick<Limit, 'inFlight'>): boolean => inFlight === true
+
+export type LimitInput = Omit<Limit, 'inFlight' | 'schedule' | 'timeZone' | 'soft' | 'unit'> & {
+  readonly inFlight?: boolean | undefined
   readonly schedule?: readonly ScheduleEntry[] | undefined
   readonly timeZone?: string | undefined
   readonly soft?: boolean | undefined
@@ -108,6 +118,7 @@ export type LimitInput = Omit<Limit, 'schedule' | 'timeZone' | 'soft' | 'unit'> 
 export function makeLimit(limit: LimitInput, calendar?: CalendarCheck): Limit {
   const {name, capacity, refillAmount, refillPeriodSeconds, reset, schedule = [], timeZone, soft, unit} = limit
   checkLimitName(name)
+  if (limit.inFlight) return inFlightLimit(limit)
   checkWhole(name, 'capacity', capacity, MAX_TOKENS)
   if (reset === undefined) {
     checkWhole(name, 'refill amount', refillAmount, MAX_TOKENS)
@@ -131,6 +142,31 @@ export function makeLimit(limit: LimitInput, calendar?: CalendarCheck): Limit {
     ...(soft && {soft: true}),
     ...(unit !== undefined && {unit}),
   }
+}
+
+function inFlightLimit({
+  name,
+  capacity,
+  refillAmount,
+  reset,
+  schedule = [],
+  timeZone,
+  soft,
+  unit,
+  boost,
+}: LimitInput): Limit {
+  checkWhole(name, 'number of slots', capacity, MAX_SLOTS)
+  const excluded = {
+    refill: refillAmount !== 0,
+    reset: reset !== undefined,
+    'schedule or temporary value': schedule.length > 0 || boost !== undefined,
+    'time zone': timeZone !== undefined,
+    'soft form': soft === true,
+    currency: unit !== undefined,
+  }
+  const [first] = Object.entries(excluded).filter(([, isGiven]) => isGiven)
+  if (first) throw invalid(name, `an in-flight limit has no ${first[0]}`)
+  return {name, capacity, refillAmount: 0, refillPeriodSeconds: QUOTA_PERIOD_SECONDS, inFlight: true}
 }
 
 export function rateOf(limit: Limit): Rate {
@@ -168,9 +204,10 @@ export function withoutWindows({schedule: _, boost: __, timeZone, ...plain}: Lim
   return {...plain, ...(isCalendarReset(plain.reset) && timeZone !== undefined && {timeZone})}
 }
 
-export type KindName = 'rate' | 'calendar quota' | 'session quota'
+export type KindName = 'rate' | 'calendar quota' | 'session quota' | 'in-flight limit'
 
-export function kindNameOf({reset}: Limit): KindName {
+export function kindNameOf({reset, inFlight}: Limit): KindName {
+  if (inFlight) return 'in-flight limit'
   return reset === undefined ? 'rate' : isSessionReset(reset) ? 'session quota' : 'calendar quota'
 }
 

@@ -40,14 +40,14 @@ export interface AdmittedDecision<Name extends string = string> {
 export interface RefusedDecision<Name extends string = string> {
   readonly admitted: false
   /**
-   * `exceeded`: too little is left. `contended`: it would fit, but other processes kept changing the bucket first.
+   * `exceeded`: too little is left. `in-flight`: too many requests are in flight; the wait is an estimate. `contended`: it would fit, but other processes kept changing the bucket first.
    * `too-large`: more than the limit can hold. `disabled`: by a switch (HTTP 403). `unavailable`: the table did not
    * answer in time and the policy blocks (HTTP 503).
    */
-  readonly reason: 'exceeded' | 'contended' | 'too-large' | 'disabled' | 'unavailable'
+  readonly reason: 'exceeded' | 'in-flight' | 'contended' | 'too-large' | 'disabled' | 'unavailable'
   /** Without contention, waiting this long guarantees admission, unless `unavailable`. `null`: waiting does not help. */
   readonly retryAfterMs: number | null
-  /** Balances of the requested limits; empty unless `exceeded` or `contended`. */
+  /** Balances of the requested limits; empty unless `exceeded`, `in-flight` or `contended`. */
   readonly limits: LimitStates<Name>
   /** Used ÷ capacity of the tightest requested limit, without this request. `undefined` if `limits` is empty. */
   readonly share: number | undefined
@@ -125,7 +125,8 @@ export function refusedDecision<Name extends string>(error: RefusalError, waited
 }
 
 function refusalReason(error: RefusalError): RefusedDecision['reason'] {
-  if (error instanceof RateLimitExceeded) return error.contended ? 'contended' : 'exceeded'
+  if (error instanceof RateLimitExceeded)
+    return error.contended ? 'contended' : error.inFlight ? 'in-flight' : 'exceeded'
   if (error instanceof RateLimiterUnavailable) return 'unavailable'
   return error instanceof RequestTooLarge ? 'too-large' : 'disabled'
 }

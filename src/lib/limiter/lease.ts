@@ -7,6 +7,7 @@ import {isUnavailability} from '../dynamo/errors.js'
 import {visibleLimits} from '../repository/buckets/buckets.js'
 import {mayHaveBeenApplied} from '../repository/buckets/marked-write.js'
 import {balancesOf, noteCharge, shareUsedOf} from './balance.js'
+import type {HeldSlots} from './queue/slot-account.js'
 import {LeaseEnded, RateLimitExceeded, type RefusalError, unknownLimit, warnUnlimited} from './refusal/errors.js'
 import {balanceHeaders, type HeaderFields} from './refusal/headers.js'
 import {
@@ -28,6 +29,8 @@ export interface LeaseActions {
   readonly isStrict: boolean
   /** Charges or refunds one bucket item, whatever its balance. Retries in an outage, and calls `onRetry` each time. */
   settle(holding: Holding, deltas: Amounts, requests: number, onRetry: () => void): Promise<void>
+  /** Returns slots of in-flight limits: now, or batched for a moment. Resolves when written or failed once. */
+  returnSlots(slots: readonly HeldSlots[]): Promise<void>
   /** Writes the pending settlements of these items now. */
   hurry(holdings: readonly Holding[]): void
   /** Waits for a settlement as the caller asked, but not for retries. Errors of a rollback warn. */
@@ -92,6 +95,7 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
   #underway: readonly Promise<void>[] = NONE
   #others: readonly Lease<Name>[] = NONE
   #unlimited: readonly string[] = NONE
+  #signal: AbortSignal | undefined
   #ended: 'committed' | 'rolled back' | undefined
   /** Settlements that are being retried. */
   #retried = 0
@@ -176,6 +180,15 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
     return [...this.#unlimited].sort() as Name[]
   }
 
+  /**
+   * Aborts if this process could not renew the slots of an in-flight limit for 30 seconds: others may have taken them, so
+   * stop the work. Never aborts without in-flight limits.
+   */
+  get signal(): AbortSignal {
+    this.#signal ??= this.#heldSlots()[0]?.holder.signal ?? new AbortController().signal
+    return this.#signal
+  }
+
   /** `limits` as HTTP headers: the IETF `RateLimit` and `RateLimit-Policy`. */
   headers(): HeaderFields {
     return balanceHeaders(this.limits)
@@ -221,11 +234,13 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
     await this.#track(this.#takeMore(amounts))
   }
 
-  /** Keeps the charge and ends the lease. */
+  /** Keeps the charge, returns the slots of in-flight limits, and ends the lease. */
   async commit(): Promise<void> {
     this.#checkOpen()
     this.#ended = 'committed'
+    const returned = this.#returnSlots()
     for (const other of this.#others) await other.commit()
+    await returned
   }
 
   /** Refunds everything the lease still holds and ends it. Resolves when written or, in an outage, like `adjust`. */
@@ -233,8 +248,10 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
     this.#checkOpen()
     this.#ended = 'rolled back'
     const others = Promise.all(this.#others.map(other => other.rollback()))
+    const returned = this.#returnSlots()
     const actions = this.#actions
     if (actions) await this.#finish(this.#refundAll(actions), actions, true)
+    await returned
     await others
   }
 
@@ -287,6 +304,19 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
       accept(grant, charges, -1n)
       if (!holding.isBypassed) this.#note(grant, deltas)
     })
+  }
+
+  #heldSlots(): readonly HeldSlots[] {
+    return this.#grants.flatMap(({holdings}) => holdings.flatMap(({slots}) => slots ?? []))
+  }
+
+  #returnSlots(): Promise<void> | undefined {
+    const held = this.#heldSlots()
+    const actions = held.length > 0 ? this.#actions : undefined
+    if (!actions) return undefined
+    this.#signal ??= held[0]?.holder.signal
+    for (const {holdings} of this.#grants) for (const holding of holdings) holding.slots = undefined
+    return this.#track(actions.returnSlots(held))
   }
 
   async #refundAll(actions: LeaseActions): Promise<void> {
@@ -479,6 +509,7 @@ interface SettleOptions {
     settle(holding: Holding, deltas: Amounts, requests: number, onRetry: () => void): Promise<void>
     settleSoon(holding: Holding, deltas: Amounts, onRetry: () => void): Promise<void>
     hurry(holdings: readonly Holding[]): void
+    returnSlots(slots: HeldSlots, isSoon: boolean): Promise<void>
     readonly background: {run(work: Promise<unknown>): Promise<void>}
   }
   readonly closing: AbortSignal
@@ -493,13 +524,19 @@ export function settleActions({
   closing,
   warning,
   handleFailure,
-}: SettleOptions): Pick<LeaseActions, 'settle' | 'hurry' | 'finish'> {
+}: SettleOptions): Pick<LeaseActions, 'settle' | 'hurry' | 'finish' | 'returnSlots'> {
   return {
     settle: (holding, deltas, requests, onRetry) =>
       isSoon && requests === 0
         ? queues.settleSoon(holding, deltas, onRetry)
         : queues.settle(holding, deltas, requests, onRetry),
     hurry: holdings => queues.hurry(holdings),
+    returnSlots: async slots => {
+      const isLater = isSoon && !closing.aborted
+      // The account stays due after a failure, so the queue repeats the write.
+      const returned = slots.map(each => queues.background.run(queues.returnSlots(each, isLater)))
+      if (!isLater) await Promise.all(returned)
+    },
     finish: async (work, {isRollback, whenRetried}) => {
       let isAccepted = isRollback || (isSoon && !closing.aborted)
       const done = work.catch(error => {

@@ -227,6 +227,7 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
     await this.settled()
     await (await this.#lookup.current)?.queues.refusals.flush()
     await this.settled()
+    await this.#lookup.found?.queues.end()
     clearTimeout(timer)
     this.#circuit.end()
     this.#reads.abort(connectionsClosed())
@@ -279,8 +280,8 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
           const grants = await limiter.acquireTogether(requests, deadline)
           outcome = grants instanceof RateLimitExceeded ? grants : this.#leaseOfAll(limiter, request, parts, grants)
         } else {
-          const {entity, resource, amounts} = parts[0]
-          const grants = await limiter.acquire({entity, resource, amounts, requests: 1, isStrict, deadline})
+          const {entity, resource, amounts, without} = parts[0]
+          const grants = await limiter.acquire({entity, resource, amounts, requests: 1, isStrict, deadline, without})
           outcome = grants instanceof RateLimitExceeded ? grants : this.#lease(limiter, request, parts[0], grants)
         }
       } catch (error) {

@@ -87,6 +87,20 @@ export const attributes = {
   /** In buckets, `{told}_{limit}`: provider feedback that lowered the balance. Text, so other clients ignore it. */
   feedback: {told: 'told'},
 
+  /** In buckets, `{capacity}_{limit}`, `{free}_{limit}` and `{account}_{holder}`: slots of in-flight limits. */
+  slots: {capacity: 's', free: 'f', account: 'h'},
+
+  /** A process that holds slots. */
+  holder: {
+    /** Changes with every beat. */
+    beat: 'beat',
+    dead: 'dead',
+    host: 'host',
+    pid: 'pid',
+    startedAt: 'started_at',
+    expiresAt: 'ttl',
+  },
+
   /** Plus three to six attributes per limit: `encodeConfigLimits`. */
   config: {
     version: 'config_version',

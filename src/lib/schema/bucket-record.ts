@@ -19,6 +19,7 @@ import {generationAttributes, type ParentGeneration, readGeneration} from './fam
 import {indexKeys, keys, parseItemKey, wireKey} from './keys.js'
 import {decodeKind, encodeCalendars, encodeKindState, isKindAttribute} from './kind-attributes.js'
 import {bucketFeatures, type CarriedFeature, isForeign, unsupportedOf} from './peer-features.js'
+import {type BucketSlots, decodeSlots, encodeSlots, isSlotAttribute} from './slot-attributes.js'
 
 /** One shard of a bucket. `state` has the undivided parameters, whatever the shard count. */
 export interface BucketRecord extends Bypassable {
@@ -43,6 +44,8 @@ export interface BucketRecord extends Bypassable {
   /** Epoch ms: the latest refill instant that a reset or correction has set back. Absent if none has. */
   readonly setBackFromMs?: number | undefined
   readonly isDisabled?: true | undefined
+  /** Absent without in-flight limits. */
+  readonly slots?: BucketSlots | undefined
   /** The generation of `parent` and `cascade`; absent if no client counts moves. */
   readonly parentGeneration?: ParentGeneration | undefined
   /** Features that zael does not support: the bucket must not be used. Absent if there are none. */
@@ -103,6 +106,7 @@ interface AttributeTraits {
   readonly limit: string | undefined
   readonly isOfKind: boolean
   readonly isForeign: boolean
+  readonly isSlot: boolean
 }
 
 /** One pass over all attributes: this runs for every response. */
@@ -111,21 +115,24 @@ const traitsOf = remembering(
     limit: limitOf(attribute, 'tokens'),
     isOfKind: isKindAttribute(attribute),
     isForeign: isForeign(attribute),
+    isSlot: isSlotAttribute(attribute),
   }),
 )
 
 interface ItemTraits {
   readonly limits: string[]
   mayHaveKinds: boolean
+  hasSlots: boolean
   foreign: Item | undefined
 }
 
 function traitsOfItem(item: Item): ItemTraits {
-  const traits: ItemTraits = {limits: [], mayHaveKinds: false, foreign: undefined}
+  const traits: ItemTraits = {limits: [], mayHaveKinds: false, hasSlots: false, foreign: undefined}
   for (const attribute of Object.keys(item)) {
-    const {limit, isOfKind, isForeign: isOthers} = traitsOf(attribute)
+    const {limit, isOfKind, isForeign: isOthers, isSlot} = traitsOf(attribute)
     if (limit !== undefined) traits.limits.push(limit)
     if (isOfKind) traits.mayHaveKinds = true
+    if (isSlot) traits.hasSlots = true
     if (!isOthers) continue
     traits.foreign ??= {}
     traits.foreign[attribute] = item[attribute] as Item[string]
@@ -178,6 +185,7 @@ export function encodeBucket(record: BucketRecord): Item {
   if (record.setBackFromMs !== undefined) item[names.setBackFrom] = n(record.setBackFromMs)
   if (record.bypassUntilMs !== undefined) item[names.bypass] = n(record.bypassUntilMs)
   if (record.parentGeneration !== undefined) Object.assign(item, generationAttributes(record.parentGeneration))
+  if (record.slots !== undefined) Object.assign(item, encodeSlots(record.slots, shard))
   for (const [name, limit] of state.limits) encodeLimit(item, name, limit)
   if (hasKinds(state)) encodeKinds(item, state)
   if (!state.limits.has(WRITE_PRESSURE_LIMIT)) encodeLimit(item, WRITE_PRESSURE_LIMIT, freshWritePressure())
@@ -236,6 +244,7 @@ export function decodeBucket(item: Item): StoredBucket | undefined {
   if (parentGeneration) record.parentGeneration = parentGeneration
   if (names.disabled in item) record.isDisabled = true
   if (names.bypass in item) record.bypassUntilMs = readNumber(item, names.bypass) ?? 0
+  if (traits.hasSlots) record.slots = decodeSlots(item, shard)
   if (traits.foreign) addForeign(record, item, traits.foreign)
   return {kind: 'bucket', record, incomplete}
 }

@@ -12,6 +12,7 @@ export const keyParts = {
     resource: 'RESOURCE#',
     system: 'SYSTEM#',
     audit: 'AUDIT#',
+    holder: 'HOLDER#',
     parent: 'PARENT#',
     entityConfig: 'ENTITY_CONFIG#',
   },
@@ -35,10 +36,11 @@ export const keyParts = {
     provisionerPart: '#PROVISIONER#PART#',
     applyLock: '#PROVISIONER#LOCK',
     operation: '#OP#',
+    holder: '#HOLDER',
     audit: '#AUDIT#',
     usage: '#USAGE#',
   },
-  indexSort: {child: 'CHILD#', bucket: 'BUCKET#', usage: 'USAGE#', operation: 'OP#'},
+  indexSort: {child: 'CHILD#', bucket: 'BUCKET#', usage: 'USAGE#', operation: 'OP#', holder: 'HOLDER#'},
 } as const
 
 const {partition: kind, sort, indexSort} = keyParts
@@ -96,6 +98,10 @@ export const keys = {
     PK: systemPk(namespace),
     SK: `${sort.boost}${entity}#${resource}`,
   }),
+  holder: (namespace: string, id: string): Key => ({
+    PK: inNamespace(namespace, `${kind.holder}${id}`),
+    SK: sort.holder,
+  }),
   audit: (namespace: string, entity: string, eventId: string): Key => ({
     PK: inNamespace(namespace, `${kind.audit}${entity}`),
     SK: sortKeys.audit(eventId),
@@ -142,6 +148,7 @@ export const indexKeys = {
     GSI4PK: namespace,
     GSI4SK: `${indexSort.bucket}${entity}#${resource}#${shard}`,
   }),
+  holderInNamespace: (namespace: string, id: string) => ({GSI4PK: namespace, GSI4SK: `${indexSort.holder}${id}`}),
   operationInNamespace: (namespace: string, entity: string, resource: string, id: string) => ({
     GSI4PK: namespace,
     GSI4SK: `${indexSort.operation}${entity}#${resource}#${id}`,
@@ -170,6 +177,7 @@ export type ParsedKey =
   | {record: 'pending-apply'; namespace: string}
   /** Kept for three days, so that it is not repeated. */
   | {record: 'operation'; namespace: string; entity: string; resource: string; id: string}
+  | {record: 'holder'; namespace: string; id: string}
   | {record: 'audit'; namespace: string; entity: string; eventId: string}
   | {record: 'usage'; namespace: string; entity: string; resource: string; window: Window; start: string}
 
@@ -221,6 +229,8 @@ export function parseKey({PK, SK}: Key): ParsedKey | undefined {
       const eventId = after(sort.audit, SK)
       return eventId === undefined ? undefined : {record: 'audit', namespace, entity: name, eventId}
     }
+    case kind.holder:
+      return SK === sort.holder ? {record: 'holder', namespace, id: name} : undefined
     case kind.system:
       return parseSystemSk(namespace, SK)
     default:

@@ -5,6 +5,7 @@ import {attributes, indexes, keyNames} from './attributes.js'
 import {parseItemKey} from './keys.js'
 import {isFeedbackAttribute, KIND_SUFFIXES} from './kind-attributes.js'
 import {isRefusalAttribute} from './refusal-counts.js'
+import {isSlotAttribute} from './slot-attributes.js'
 
 /**
  * zae-limiter added these without changing its schema version, so only attributes show them. `since` is the feature's
@@ -154,6 +155,7 @@ export function isForeign(name: string): boolean {
     name.startsWith(MARK_PREFIX) ||
     isRefusalAttribute(name) ||
     isFeedbackAttribute(name) ||
+    isSlotAttribute(name) ||
     (name.startsWith('b_') && OWN_FIELDS.has(name.slice(name.lastIndexOf('_') + 1)))
   return !isOwn
 }

@@ -26,6 +26,8 @@ function record(tokens: number): BucketRecord {
 const tokensOf = ({state}: KnownBucket) =>
   state?.exists ? Number(state.seen.record.state.limits.get('rpm')?.tokensMilli) / 1000 : undefined
 
+const NO_SLOTS = {takesSlots: false, without: undefined, slots: new Map()}
+
 describe('a known bucket', () => {
   it('keeps the last response; a state read before it does not replace it', () => {
     const bucket = new KnownBucket(settings)
@@ -39,9 +41,9 @@ describe('a known bucket', () => {
   it('refuses without a call during the deny cache time', () => {
     const bucket = new KnownBucket(settings)
     bucket.learn(encodeBucket(record(10)), mark, NOW)
-    bucket.noteLimitsChecked({source: 'resource', limits: []}, NOW)
+    bucket.noteLimitsChecked({source: 'resource', limits: [], inFlight: new Map()}, NOW)
     expect([0, 1000, 1001, -1].map(ms => bucket.isFresh(NOW + ms))).toEqual([true, true, false, false])
-    const demand = (asked: Amounts) => ({asked, amounts: asked, level: 'entity', isStrict: true}) as const
+    const demand = (asked: Amounts) => ({...NO_SLOTS, asked, amounts: asked, level: 'entity' as const, isStrict: true})
     const ask = (rpm: number) => bucket.refusal(demand(milli({rpm})), NOW)
     expect([ask(10), ask(11)]).toMatchObject([undefined, {source: 'resource'}])
     expect([ask(101), bucket.refusal(demand(milli({tpm: 1})), NOW)]).toEqual([undefined, undefined])
@@ -69,7 +71,7 @@ describe('a known bucket', () => {
     expect(bucket.isCheckDue(NOW)).toBe(false)
     bucket.noteDecided()
     expect(bucket.isCheckDue(NOW)).toBe(true)
-    bucket.noteLimitsChecked({source: 'resource', limits: []}, NOW)
+    bucket.noteLimitsChecked({source: 'resource', limits: [], inFlight: new Map()}, NOW)
     expect([0, 9999, 10_000, -1].map(ms => bucket.isCheckDue(NOW + ms))).toEqual([false, false, true, true])
   })
 

@@ -180,7 +180,7 @@ describe('the next step', () => {
 describe('the step under the limits in force', () => {
   function planFor(state: KnownState, requests: PendingRequest[], change: Partial<LimitStepInput> = {}) {
     const inForce = {
-      applied: {source: 'resource', limits: parseLimits(['rpm=100/min'])},
+      applied: {source: 'resource', limits: parseLimits(['rpm=100/min']), inFlight: new Map()},
       family: {cascade: false, parent: undefined},
     } as const
     const rules = {isCertain: true, isExact: true}
@@ -232,7 +232,7 @@ describe('the step under the limits in force', () => {
   })
 
   it('S9 writes changed limits and a renewed expiry even when nothing fits', () => {
-    const applied = {source: 'resource', limits: parseLimits(['rpm=70/min'])} as const
+    const applied = {source: 'resource', limits: parseLimits(['rpm=70/min']), inFlight: new Map()} as const
     const inForce = {applied, family: {cascade: false, parent: undefined}}
     const requests = [request({rpm: 60})]
     expect(planFor(seen(record(50)), requests, {inForce}).step).toMatchObject({kind: 'rewrite', admits: []})

@@ -28,6 +28,8 @@ export interface LimitState {
   readonly source?: Level | 'default' | undefined
   /** Set for soft limits, which meter but never refuse. */
   readonly soft?: true | undefined
+  /** Set for in-flight limits. `available` counts free slots, and `retryAfterMs` is an estimate. */
+  readonly inFlight?: true | undefined
   /** How a quota resets: by the calendar, or as a session from first use. Absent for rates. */
   readonly quota?: 'calendar' | 'session' | undefined
   /** When a quota is full again, ISO 8601 in UTC. Absent for rates, and for sessions that are not open. */

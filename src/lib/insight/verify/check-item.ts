@@ -1,12 +1,12 @@
 import {decodeOperation, encodeOperation} from '../../repository/operations/record.js'
 import {getItem} from '../../repository/table/table.js'
-import type {Item} from '../../schema/attribute-value.js'
+import {type Item, texts} from '../../schema/attribute-value.js'
 import {indexes, keyNames} from '../../schema/attributes.js'
 import {decodeAudit, encodeAudit} from '../../schema/audit-record.js'
 import {bucketIndexKeys, decodeBucket} from '../../schema/bucket-record.js'
 import {decodeConfig, encodeConfig} from '../../schema/config-record.js'
 import {decodeEntity, encodeEntity} from '../../schema/entity-record.js'
-import {keyId, keyOf, keys, type ParsedKey, parseItemKey, spellKey} from '../../schema/keys.js'
+import {indexKeys, keyId, keyOf, keys, type ParsedKey, parseItemKey, spellKey} from '../../schema/keys.js'
 import {parseLegacyKey} from '../../schema/legacy-key.js'
 import {decodeNamespace, encodeNamespaceById, encodeNamespaceByName} from '../../schema/namespace-record.js'
 import {decodeProvisioner, encodeProvisioner} from '../../schema/provisioner-record.js'
@@ -147,6 +147,8 @@ function encoded(item: Item, key: ParsedKey): Item {
       return again(item, decodeNamespace, encodeNamespaceById)
     case 'bucket':
       return bucketIndexKeys(key)
+    case 'holder':
+      return texts(indexKeys.holderInNamespace(key.namespace, key.id))
     case 'operation':
       return again(item, decodeOperation, encodeOperation)
     case 'pending-apply':

@@ -2,6 +2,8 @@ import type {Amounts} from '../../core/buckets/bucket.js'
 import {type BucketAddress, MARK_SLOTS, type WriteMark} from '../../repository/buckets/writes.js'
 import type {NamespaceTable} from '../../repository/table/table.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
+import {Holders} from '../holders/holder.js'
+import {Reaper} from '../holders/reaper.js'
 import {BucketQueue} from '../queue/bucket-queue.js'
 import {
   Background,
@@ -12,13 +14,15 @@ import {
   type ShardRepairOptions,
 } from '../queue/queue-services.js'
 import {explainRefusal, type Refusal} from '../queue/refuse.js'
+import type {HeldSlots} from '../queue/slot-account.js'
 import {RefusalTally} from '../refusal/tally.js'
-import type {Holding} from '../request/grant.js'
+import type {Grant, Holding} from '../request/grant.js'
 import type {AppliedLimits, LimitSource} from '../request/limit-source.js'
 import type {LimiterSettings} from '../request/options.js'
 import {
   type Deadline,
   type Demand,
+  NO_SLOTS,
   PendingRequest,
   type QueueAnswer,
   type Refused,
@@ -33,6 +37,8 @@ export interface BucketRequest {
   readonly level: Demand['level']
   readonly isStrict: boolean
   readonly deadline: Deadline
+  /** In-flight limits of which it takes no slot. */
+  readonly without?: ReadonlySet<string> | undefined
 }
 
 interface BucketQueuesOptions {
@@ -66,6 +72,7 @@ export class BucketQueues {
       cacheSize: settings.cacheSize,
       flush: bucket => this.at({...bucket, shard: 0}).writeRefusals(),
     })
+    const holders = new Holders(table, settings.writeTimeoutMs)
     this.services = {
       table,
       settings,
@@ -76,8 +83,13 @@ export class BucketQueues {
       firstVisits: new FirstVisits(table.clock),
       background: this.background,
       nextMark: markSource(table.randomBytes),
-      refund: (address, amounts, requests, charged) =>
-        this.background.run(this.at(address).refund(amounts, requests, charged)),
+      holders,
+      reaper: new Reaper({
+        table,
+        isOwn: id => holders.isOwn(id),
+        onReturned: bucket => this.find({...bucket, shard: 0})?.bucket.forget(),
+      }),
+      refund: holding => this.refund([holding]),
     }
   }
 
@@ -122,14 +134,42 @@ export class BucketQueues {
     const refused = known.by(shard)
     if (refused) return refused
     deadline.check()
-    const pending = new PendingRequest(amounts, level, requests, isStrict, this.#finish)
+    const takesSlots = shard === 0 && requests === 1
+    const pending = new PendingRequest(amounts, level, requests, isStrict, this.#finish, takesSlots, request.without)
     this.at({entity, resource, shard}).ask(pending)
     deadline.watch(pending)
     if (shard === 0) return pending.answer
-    return pending.answer.catch(error => {
-      if (error instanceof ShardGone) return this.ask(0, request)
+    return pending.answer.then(
+      answer => ('holdings' in answer ? this.withSlots(request, answer) : answer),
+      error => {
+        if (error instanceof ShardGone) return this.ask(0, request)
+        throw error
+      },
+    )
+  }
+
+  /** Shard 0 has the slots of all shards. A request that another shard admitted takes them there, or is refunded. */
+  async withSlots(request: BucketRequest, grant: Grant): Promise<QueueAnswer> {
+    const {entity, resource, amounts, level, requests, without, deadline} = request
+    const [first] = grant.holdings
+    if (!grant.record.slots || requests === 0 || !first || first.isBypassed) return grant
+    const pending = new PendingRequest(amounts, level, 0, false, this.#finish, true, without)
+    pending.charge({...first, heldMilli: new Map(), requests: 0})
+    try {
+      deadline.check()
+      this.at({entity, resource, shard: 0}).ask(pending)
+      deadline.watch(pending)
+      const answer = await pending.answer
+      if ('holdings' in answer) {
+        first.slots = answer.holdings[0]?.slots
+        return grant
+      }
+      await this.refund(grant.holdings)
+      return answer
+    } catch (error) {
+      void this.refund(grant.holdings)
       throw error
-    })
+    }
   }
 
   settle(holding: Holding, deltas: Amounts, requests: number, onRetry?: () => void): Promise<void> {
@@ -138,6 +178,11 @@ export class BucketQueues {
 
   settleSoon(holding: Holding, deltas: Amounts, onRetry?: () => void): Promise<void> {
     return this.at(holding.address).settleSoon(deltas, holding, onRetry)
+  }
+
+  /** With `isSoon`, batched with other writes for a moment. */
+  returnSlots(slots: HeldSlots, isSoon = false): Promise<void> {
+    return this.at(slots.address).returnSlots(slots, isSoon)
   }
 
   /** Writes pending settlements now: of all queues, or of those with the given holdings. */
@@ -149,12 +194,20 @@ export class BucketQueues {
   /** Never rejects. */
   async refund(holdings: readonly Holding[]): Promise<void> {
     const returns = holdings.map(holding => {
-      const {heldMilli, requests} = holding
-      holding.heldMilli = new Map()
-      holding.requests = 0
-      return this.background.run(this.at(holding.address).refund(heldMilli, requests, holding))
+      const {heldMilli, requests, slots} = holding
+      Object.assign(holding, {heldMilli: new Map(), requests: 0, slots: undefined})
+      const returned = slots && this.returnSlots(slots)
+      const isCharged = heldMilli.size > 0 || requests > 0
+      const refunded = isCharged ? this.at(holding.address).refund(heldMilli, requests, holding) : undefined
+      return this.background.run(Promise.all([refunded, returned]))
     })
     await Promise.all(returns)
+  }
+
+  /** No request and no settlement follows. */
+  async end(): Promise<void> {
+    this.services.reaper.close()
+    await this.services.holders.end()
   }
 
   async settled(): Promise<void> {
@@ -184,6 +237,9 @@ export class KnownRefusals implements Demand {
   amounts: Amounts
   readonly level: Demand['level']
   readonly isStrict: boolean
+  readonly takesSlots: boolean
+  readonly without: ReadonlySet<string> | undefined
+  slots = NO_SLOTS
   /** `null`: not known to refuse. `undefined`: not looked up yet. */
   readonly #byShard: (Refused | null | undefined)[]
 
@@ -198,6 +254,8 @@ export class KnownRefusals implements Demand {
     this.amounts = request.amounts
     this.level = request.level
     this.isStrict = request.isStrict
+    this.takesSlots = request.requests === 1
+    this.without = request.without
   }
 
   by(shard: number): Refused | undefined {
@@ -222,7 +280,7 @@ export class KnownRefusals implements Demand {
       count = Math.max(count, refused.record.shardCount)
     }
     const nowMs = this.queues.services.table.clock()
-    const refusal = explainRefusal({records, amounts: this.amounts, nowMs, source}, this.level)
+    const refusal = explainRefusal({records, amounts: this.amounts, slots: this.slots, nowMs, source}, this.level)
     return refusal.statuses.some(status => status.exceeded) ? refusal : undefined
   }
 }

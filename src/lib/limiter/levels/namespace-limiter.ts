@@ -11,7 +11,7 @@ import {chargedParent} from '../../schema/family.js'
 import {impossibility, topUpsOf} from '../queue/apply-limits.js'
 import {needsLimits} from '../queue/known-bucket.js'
 import {EntityCache} from '../queue/queue-services.js'
-import {explainRefusal, type Refusal} from '../queue/refuse.js'
+import {explainRefusal, lacksSlots, type Refusal} from '../queue/refuse.js'
 import {RateLimitExceeded, RequestTooLarge, ResourceDisabled, unknownLimit} from '../refusal/errors.js'
 import {type Grant, isCharged} from '../request/grant.js'
 import {LimitSource} from '../request/limit-source.js'
@@ -41,6 +41,8 @@ export interface EntityRequest {
   readonly requests: 0 | 1
   readonly isStrict: boolean
   readonly deadline: Deadline
+  /** In-flight limits of which it takes no slot. */
+  readonly without?: ReadonlySet<string> | undefined
 }
 
 export interface CacheEntries {
@@ -258,23 +260,32 @@ export class NamespaceLimiter {
     deadline.check()
     let refused = first
     for (const shard of shards) {
+      // All shards share the slots.
+      if (lacksSlots(refused)) break
       const answer = await this.queues.ask(shard, request)
       if ('holdings' in answer) return answer
       deadline.check()
       refused = answer
     }
-    const {record, amounts, nowMs, source} = refused
+    const {record, amounts, slots, nowMs, source} = refused
     // Only the refusal names the parent of a bucket not created yet; the parent's wait counts as well.
     this.#entities.noticeFamily(record)
     const count = Math.max(this.#entities.shardCount(entity, resource), record.shardCount)
-    if (count === 1) return explainRefusal({records: [record], amounts, nowMs, source}, level)
-    const gathering = this.#gatherer.gather(request, count)
+    if (count === 1 || lacksSlots(refused))
+      return explainRefusal({records: [record], amounts, slots, nowMs, source}, level)
+    const gathering = this.#gather(request, count)
     try {
       return await deadline.until(gathering)
     } finally {
       // An abandoned gather continues and refunds what it takes; closing waits for it.
       if (deadline.isOver) void this.queues.background.run(gathering)
     }
+  }
+
+  async #gather(request: BucketRequest, count: number): Promise<Grant | Refusal> {
+    const gathered = await this.#gatherer.gather(request, count)
+    const answer = 'holdings' in gathered ? await this.queues.withSlots(request, gathered) : gathered
+    return 'record' in answer && !('holdings' in answer) ? explainRefusal(groundsOf(answer), request.level) : answer
   }
 
   #someShards(count: number): readonly [number, ...number[]] {
@@ -369,6 +380,8 @@ export class NamespaceLimiter {
   }
 }
 
+const groundsOf = ({record, ...grounds}: Refused) => ({...grounds, records: [record]})
+
 function levelsOf(request: EntityRequest, parent: string | undefined): BucketRequest[] {
   const own = atLevel(request, 'entity', request.entity)
   return parent === undefined ? [own] : [own, atLevel(request, 'parent', parent)]
@@ -376,11 +389,11 @@ function levelsOf(request: EntityRequest, parent: string | undefined): BucketReq
 
 /** Field by field is faster than spreading; runs for every request. */
 function atLevel(
-  {resource, amounts, requests, isStrict, deadline}: EntityRequest,
+  {resource, amounts, requests, isStrict, deadline, without}: EntityRequest,
   level: BucketRequest['level'],
   entity: string,
 ): BucketRequest {
-  return {entity, resource, amounts, requests, level, isStrict: isStrict && level === 'entity', deadline}
+  return {entity, resource, amounts, requests, level, isStrict: isStrict && level === 'entity', deadline, without}
 }
 
 function exceeded(refusals: readonly Refusal[]): RateLimitExceeded {

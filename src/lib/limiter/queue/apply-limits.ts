@@ -9,6 +9,7 @@ import {validityOf} from '../../repository/buckets/kind-write.js'
 import {
   changesLimits,
   givableMilli,
+  hasSlotsOf,
   isFull,
   planBucket,
   plannedLimits,
@@ -25,7 +26,7 @@ import {isSameFamily} from '../../schema/family.js'
 import {RequestTooLarge, unknownLimit} from '../refusal/errors.js'
 import type {AppliedLimits, LimitsInForce} from '../request/limit-source.js'
 import type {LimiterSettings} from '../request/options.js'
-import {type PendingRequest, requestCount} from '../request/pending-request.js'
+import {type PendingRequest, requestCount, type Slots} from '../request/pending-request.js'
 import {isBucketExpired, type KnownState} from './known-bucket.js'
 import {basisOf, type QueueStep, refuseMisfits, type WriteStep} from './next-step.js'
 
@@ -57,7 +58,9 @@ export function planWithLimits(input: LimitStepInput): LimitPlan {
   let isUndecided = false
   for (const request of input.requests) {
     if (request.isAbandoned) continue
-    const reason = impossibility(address, request.amounts, inForce.applied, possibleTopUps(state, input.nowMs), shared)
+    const reason =
+      impossibility(address, request.amounts, inForce.applied, possibleTopUps(state, input.nowMs), shared) ??
+      tooManySlots(address, request.slots, inForce.applied)
     if (!reason) possible.push(request)
     // An operator may have bypassed or raised the limit, or topped up the quota: the next step rereads the bucket.
     else if (!isCertain && reason instanceof RequestTooLarge) isUndecided = true
@@ -84,6 +87,18 @@ export function impossibility(
     // Planted fault: the whole capacity is too large
     if (milli > capacityMilli && !soft.has(name) && !isBypassed)
       return new RequestTooLarge(entity, resource, name, toTokens(milli), toTokens(capacityMilli))
+  }
+  return undefined
+}
+
+function tooManySlots(
+  {entity, resource}: Pick<BucketAddress, 'entity' | 'resource'>,
+  slots: Slots,
+  {inFlight}: AppliedLimits,
+): Error | undefined {
+  for (const [name, count] of slots) {
+    const capacity = inFlight.get(name) ?? count
+    if (count > capacity) return new RequestTooLarge(entity, resource, name, count, capacity)
   }
   return undefined
 }
@@ -144,6 +159,7 @@ function planCreation(
     state: {refilledAtMs: nowMs, limits},
     validUntilMs: validityOf({refilledAtMs: nowMs, limits}, nowMs),
     bypassUntilMs,
+    slots: freshSlots(inForce.applied.inFlight),
   }
   // A schedule window may hold less than requested: neither a bucket nor a session starts with a refusal.
   if (fitting.length === 0 && residue.size === 0)
@@ -152,6 +168,12 @@ function planCreation(
   const write = {amounts: sumAmounts(fitting), requests: requestCount(fitting)}
   const update: WriteStep['update'] = mark => createUpdate(table, record, write, mark)
   return {kind: 'create', update, basis: {kind: 'absence'}, admits: fitting, isBypassed, leftOver: others, nowMs}
+}
+
+function freshSlots(inFlight: Slots): BucketRecord['slots'] {
+  if (inFlight.size === 0) return undefined
+  const limits = new Map([...inFlight].map(([name, capacity]) => [name, {capacity, free: capacity}]))
+  return {limits, accounts: new Map()}
 }
 
 /** Refills, changes limits or switch, and consumes in one write, on condition that the bucket is unchanged. */
@@ -163,10 +185,11 @@ function planRewrite(
   const {record} = seen
   const {applied, family} = inForce
   const isBypassed = bypassUntilMs !== undefined
-  const used = planBucket(seen, nowMs, applied.limits, {opensSessions: !isBypassed})
+  const {inFlight} = applied
+  const used = planBucket(seen, nowMs, applied.limits, {opensSessions: !isBypassed, inFlight})
   const {fitting, others} = isBypassed ? {fitting: requests, others: []} : chooseFitting(requests, plannedTokens(used))
   // A session opens only with its first use.
-  const plan = fitting.length > 0 ? used : planBucket(seen, nowMs, applied.limits)
+  const plan = fitting.length > 0 ? used : planBucket(seen, nowMs, applied.limits, {inFlight})
   const isSwitched = !record.isDisabled && isBypassed === (record.bypassUntilMs !== undefined)
   // A full expired bucket need not be kept: it would be recreated the same. Debts are kept.
   const isKept = isBucketExpired(record, nowMs) && !isFull(used)
@@ -185,7 +208,16 @@ function planRewrite(
     ...(isSameFamily(record, family) ? {} : {family}),
   }
   const update: WriteStep['update'] = mark => plannedUpdate(table, plan, write, mark)
-  const step = {kind: 'rewrite', update, basis: basisOf(record), admits: fitting, isBypassed, nowMs} as const
+  const changesSlots = plan.slots !== undefined
+  const step = {
+    kind: 'rewrite',
+    update,
+    basis: basisOf(record),
+    admits: fitting,
+    isBypassed,
+    changesSlots,
+    nowMs,
+  } as const
   // A certain state refuses the others at once, without waiting for the write.
   if (!isCertain) return {...step, leftOver: others}
   // The write ends a bypass that is over.
@@ -205,8 +237,9 @@ export function isInLine(seen: SeenBucket, {applied, family}: LimitsInForce): bo
 /** Whether limits and switch match exactly. */
 export function hasLimits(
   {record, incomplete}: SeenBucket,
-  {limits, disabledAt, isBypassed = false}: AppliedLimits,
+  {limits, inFlight, disabledAt, isBypassed = false}: AppliedLimits,
 ): boolean {
+  if (!hasSlotsOf(record, inFlight)) return false
   if (record.isDisabled !== (disabledAt === undefined ? undefined : true)) return false
   if (isBypassed !== (record.bypassUntilMs !== undefined)) return false
   const stored = record.state.limits
@@ -224,7 +257,7 @@ export function isUpToDate(
   settings: LimiterSettings,
   nowMs: number,
 ): boolean {
-  const plan = planBucket(seen, nowMs, applied.limits)
+  const plan = planBucket(seen, nowMs, applied.limits, {inFlight: applied.inFlight})
   const wanted = expiryOf(seen.record, applied, plannedLimits(plan), settings, nowMs)
   return (
     seen.record.validUntilMs !== 0 &&

@@ -1,7 +1,7 @@
 import {periodsOf} from '../../core/buckets/bucket.js'
 import {ZaelError} from '../../core/errors.js'
 import {STAMP_MS} from '../../core/limits/limit-kind.js'
-import {isRetryable, Throttled} from '../../dynamo/errors.js'
+import {isRetryable, Throttled, Unavailable} from '../../dynamo/errors.js'
 import {pause, retrying} from '../../dynamo/retry.js'
 import type {OperationOutput} from '../../dynamo/transport.js'
 import {
@@ -17,6 +17,8 @@ import {
   type BucketAddress,
   markIn,
   refusalUpdate,
+  type SlotsWrite,
+  slotsUpdate,
   stampUpdate,
   type WriteMark,
 } from '../../repository/buckets/writes.js'
@@ -26,9 +28,11 @@ import type {Item} from '../../schema/attribute-value.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
 import {chargedParent, isSameFamily} from '../../schema/family.js'
 import {keys, wireKey} from '../../schema/keys.js'
+import type {Holder} from '../holders/holder.js'
 import {ResourceDisabled} from '../refusal/errors.js'
+import type {Holding} from '../request/grant.js'
 import type {AppliedLimits, LimitsInForce} from '../request/limit-source.js'
-import {leaveOutMissing, type PendingRequest, ShardGone} from '../request/pending-request.js'
+import {leaveOutMissing, type PendingRequest, ShardGone, type Slots} from '../request/pending-request.js'
 import {differsFrom, hasLimits, isInLine, isUpToDate, type LimitStepInput, planWithLimits} from './apply-limits.js'
 import {asCharged, KnownBucket, type KnownState} from './known-bucket.js'
 import {
@@ -41,6 +45,7 @@ import {
   type WriteStep,
 } from './next-step.js'
 import type {QueueServices} from './queue-services.js'
+import {exceedsCapacity, SlotAccount, slotsWanted, sumSlots} from './slot-account.js'
 
 /** Rounds of a contended batch before requests that do not fit are refused; all are after twice as many. */
 const MOST_ROUNDS = 12
@@ -50,6 +55,8 @@ const FIRST_CONTENDED_ROUND = 2
 
 /** How long later batches count as contended from their first round on. */
 const CONTENDED_MS = 1000
+
+const NOT_BEATING = new Error('this process could not renew its slots')
 
 /** Bounds of the expected duration of a write. */
 const [SHORTEST_TRIP_MS, LONGEST_TRIP_MS] = [4, 250]
@@ -70,6 +77,14 @@ const MOST_REFUSAL_TRIES = 5
 export interface SeenOutcome {
   readonly outcome: WriteOutcome
   readonly record: BucketRecord | undefined
+  /** Took the slots of the requests; `undefined` if the write left the slots alone. */
+  readonly holder?: Holder | undefined
+}
+
+interface SlotsOfWrite {
+  readonly write: SlotsWrite
+  readonly taken: Slots
+  readonly holder: Holder
 }
 
 interface LimitsRead {
@@ -94,6 +109,7 @@ export class BucketItem {
   readonly table: NamespaceTable
   readonly address: BucketAddress
   readonly bucket: KnownBucket
+  readonly slots: SlotAccount
   #unanswered: UnansweredWrite | undefined
   #contendedUntilMs = 0
   #roundTripMs = SHORTEST_TRIP_MS
@@ -103,12 +119,15 @@ export class BucketItem {
     this.table = services.table
     this.address = address
     this.bucket = new KnownBucket(services.settings)
+    this.slots = new SlotAccount(services.holders)
   }
 
   /** Takes steps until every request is decided. */
   async decide(requests: readonly PendingRequest[]): Promise<void> {
     const {firstVisits} = this.services
     const {address, bucket} = this
+    // With the slots unknown, a write would charge first and take them with a second one.
+    if (!bucket.state && address.shard === 0 && bucket.lastRecord?.slots) await this.read()
     const {clock, backoff} = this.table
     const startedMs = clock()
     for (let round = 0; ; round++) {
@@ -143,13 +162,47 @@ export class BucketItem {
       if (!isCheckDue && !bucket.hasCheckedLimits) this.#compareAtHand()
       const clockMs = clock()
       for (const request of open) bucket.narrow(request, clockMs)
+      const going = bucket.state?.exists ? await this.#withSlots(bucket.state, open, isCertain) : open
+      if (going.length === 0) continue
       const rules = {isCertain, isContended}
-      const step = nextStep(this.stepInput(open, clockMs, rules, inForce))
+      const step = nextStep(this.stepInput(going, clockMs, rules, inForce))
       if (step.kind === 'unsupported') return requireSupported(step.record)
-      if (step.kind !== 'apply-limits') await this.#perform(step, open)
-      else await this.#applyLimits(step.state, open, {isCertain, isExact: round < MOST_ROUNDS / 2})
+      if (step.kind !== 'apply-limits') await this.#perform(step, going)
+      else await this.#applyLimits(step.state, going, {isCertain, isExact: round < MOST_ROUNDS / 2})
       if (isFirstVisit) firstVisits.note(address.resource, isRead ? step.kind !== 'consume' : this.#hasOnlyShown(open))
     }
+  }
+
+  /** The requests whose slots are free. The others are refused, or wait for the next round to see a newer state. */
+  async #withSlots(
+    {seen}: KnownState & {readonly exists: true},
+    open: readonly PendingRequest[],
+    isCertain: boolean,
+  ): Promise<readonly PendingRequest[]> {
+    const {record} = seen
+    const {slots, shard} = record
+    if (!slots || shard > 0) return open
+    const free = new Map([...slots.limits.keys()].map(name => [name, this.slots.freeIn(slots, name)]))
+    const going: PendingRequest[] = []
+    const short: PendingRequest[] = []
+    for (const request of open) {
+      if (exceedsCapacity(request.slots, slots)) going.push(request)
+      else if ([...request.slots].some(([name, count]) => count > (free.get(name) ?? 0))) short.push(request)
+      else {
+        going.push(request)
+        for (const [name, count] of request.slots) free.set(name, (free.get(name) ?? 0) - count)
+      }
+    }
+    if (isCertain && short.length > 0) {
+      this.#refuse({kind: 'refuse', requests: short, record, nowMs: this.bucket.time.at(this.table.clock())})
+      this.services.reaper.look(record)
+    } else if (going.length === 0) await this.read()
+    const late = going.filter(request => request.charged && !exceedsCapacity(request.slots, slots))
+    if (late.length === 0) return going
+    const update = (mark: WriteMark) => slotsUpdate(this.table, this.address, record, mark)
+    const step = {kind: 'consume', update, basis: basisOf(record), admits: late, nowMs: this.table.clock()} as const
+    this.answer(step, await this.write(step))
+    return going.filter(request => !late.includes(request))
   }
 
   /** Others have refilled the bucket since, by limits that need no comparison. */
@@ -234,7 +287,7 @@ export class BucketItem {
     if (state.exists && !isInLine(state.seen, inForce)) bucket.noteDoubt()
     const names = new Set(inForce.applied.limits.map(limit => limit.name))
     const shared = await this.#sharedLimits(state, requests, inForce, names)
-    for (const request of requests) leaveOutMissing(request, names, shared)
+    for (const request of requests) leaveOutMissing(request, names, shared, inForce.applied.inFlight)
     const input = {state, table, address, requests, inForce, shared, bypassUntilMs, settings, nowMs, ...rules}
     const {step, impossible} = planWithLimits(input)
     for (const [request, reason] of impossible) request.fail(reason)
@@ -291,8 +344,8 @@ export class BucketItem {
     return true
   }
 
-  /** Answers the requests of a write, if it was applied. */
-  answer(step: WriteStep, {outcome, record}: SeenOutcome): void {
+  /** Answers the requests of a write, if it was applied. Those that still need slots stay open. */
+  answer(step: WriteStep, {outcome, record, holder}: SeenOutcome): void {
     if (!outcome.applied) return
     if (!record) {
       // Charged and gone: the charge is void, and the next step decides again.
@@ -307,10 +360,20 @@ export class BucketItem {
     const periods = periodsOf(state, outcome.isFound ? nowMs : undefined)
     for (const request of admits) {
       const {amounts, requests} = request
-      const holding = {address, incarnation, isBypassed, periods, heldMilli: amounts, requests}
+      const slots = holder && request.slots.size > 0 ? {address, holder, slots: request.slots} : undefined
+      const fresh = {address, incarnation, isBypassed, periods, heldMilli: amounts, requests}
+      const charged = request.takeCharge() ?? fresh
+      const holding: Holding = slots ? {...charged, slots} : charged
+      // Others may have taken the slots of a holder that did not beat in time.
+      // Planted fault: work starts although its holder did not beat in time
+      const isLate = slots ? !slots.holder.isFresh : address.shard === 0 && slotsWanted(request, record).size > 0
       // Planted fault: an abandoned request stays charged
-      if (request.isAbandoned) request.cleanUp(refund(address, amounts, requests, holding))
-      else request.settle({holdings: [holding], record})
+      if (request.isAbandoned) request.cleanUp(refund(holding))
+      else if (isLate) {
+        if (slots) void this.slots.giveBack(slots).catch(() => {})
+        request.charge(charged)
+        if (slots && !slots.holder.isLost) request.fail(new Unavailable('UpdateItem', false, NOT_BEATING))
+      } else request.settle({holdings: [holding], record})
     }
     if (record.shardCount > 1 && (step.kind === 'rewrite' || step.kind === 'consume-from-full')) {
       const opened = sessionsOpenedAt(record, nowMs)
@@ -321,14 +384,20 @@ export class BucketItem {
 
   #refuse({requests, record, nowMs}: RefuseStep): void {
     const reportedMs = Math.min(nowMs, this.table.clock())
-    for (const request of requests) request.settle(this.bucket.refused(request.amounts, record, reportedMs))
+    for (const request of requests) request.settle(this.bucket.refused(request, record, reportedMs))
   }
 
   /** Sends one write and updates the known state from its response. */
-  async write(write: GuardedWrite & Pick<WriteStep, 'isProbe'>): Promise<SeenOutcome> {
+  async write(
+    write: GuardedWrite & Pick<WriteStep, 'isProbe' | 'changesSlots'> & {readonly admits?: readonly PendingRequest[]},
+  ): Promise<SeenOutcome> {
     const {settings, nextMark, refusals, shards} = this.services
     const {table, address, bucket} = this
-    const mark = nextMark()
+    const slots = this.#slotsOf(write)
+    const mark = slots ? {...nextMark(), slots: slots.write} : nextMark()
+    // Sent together with the first write, so that it costs no time.
+    const ready = slots && slots.taken.size > 0 ? slots.holder.ready() : undefined
+    ready?.catch(() => {})
     const {lastRecord, slotMark} = bucket
     // A write that probably fails carries no refusals: they would return to the tally.
     const piggyback = write.isProbe ? undefined : refusals.piggyback(address, write)
@@ -336,18 +405,48 @@ export class BucketItem {
       const options = {nextMark, slotMark, timeoutMs: settings.writeTimeoutMs}
       const outcome = await sendGuarded(table, piggyback ?? write, mark, options)
       piggyback?.settle(outcome)
+      if (slots && outcome.applied) this.slots.noteApplied(slots.holder, slots.taken)
+      else if (slots) this.slots.noteRefused()
       const seen = bucket.learn(outcome.item, mark, table.clock())
       if (seen) shards.notice(address, seen)
       else if (!outcome.applied && outcome.isInDoubt) bucket.noteAttempt(write.basis)
       const isFound = outcome.applied && outcome.isFound
-      return {outcome, record: isFound ? asCharged(seen?.record, write.basis, mark, lastRecord) : seen?.record}
+      const record = isFound ? asCharged(seen?.record, write.basis, mark, lastRecord) : seen?.record
+      // A beat that fails leaves the requests without slots: see `answer`.
+      if (outcome.applied) await ready?.catch(() => {})
+      return {outcome, record, holder: slots?.holder}
     } catch (error) {
+      if (slots && mayHaveBeenApplied(error)) this.slots.noteUnknown()
+      else if (slots) this.slots.noteRefused()
       // The write may have been applied: the state may be wrong.
       this.#unanswered = mayHaveBeenApplied(error) ? {basis: write.basis, mark, slotMark} : undefined
       piggyback?.fail(error)
       bucket.forget()
       throw error
     }
+  }
+
+  /** The slots that a write takes for its requests, and those it returns. */
+  #slotsOf({admits = [], basis, changesSlots}: Parameters<BucketItem['write']>[0]): SlotsOfWrite | undefined {
+    const {state} = this.bucket
+    if (this.address.shard > 0 || !state?.exists || !state.seen.record.slots) return undefined
+    if (basis.kind !== 'revision' || changesSlots) return undefined
+    const taken = sumSlots(admits)
+    const write = this.slots.change(state.seen.record, taken)
+    const {holder} = this.slots
+    return write && {write, taken, holder}
+  }
+
+  /** Writes returned slots alone, and rules out an earlier write of unknown outcome. */
+  async returnSlots(): Promise<void> {
+    const {bucket, slots} = this
+    if (slots.isUnsure || !bucket.state?.exists) await this.read()
+    const {state} = bucket
+    if (!state?.exists) return slots.noteGone()
+    const {record} = state.seen
+    const update = (mark: WriteMark) => slotsUpdate(this.table, this.address, record, mark)
+    const {outcome} = await this.write({update, basis: basisOf(record)})
+    if (outcome.applied) slots.noteCertain()
   }
 
   /** Finds out whether the last write was applied, if its response is missing. If not, it never will be (S6). */

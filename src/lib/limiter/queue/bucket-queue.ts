@@ -1,5 +1,6 @@
 import {type Amounts, negateAmounts} from '../../core/buckets/bucket.js'
 import {isUnavailability} from '../../dynamo/errors.js'
+import {pause} from '../../dynamo/retry.js'
 import {mayHaveBeenApplied} from '../../repository/buckets/marked-write.js'
 import type {BucketAddress} from '../../repository/buckets/writes.js'
 import type {ChargedItem} from '../request/grant.js'
@@ -8,7 +9,15 @@ import {BucketItem, isOpen} from './bucket-item.js'
 import type {KnownBucket} from './known-bucket.js'
 import {stepWithSettlements, type WriteStep} from './next-step.js'
 import type {QueueServices} from './queue-services.js'
-import {batchSettlements, dueInDoubt, PendingSettlements, type Settlement} from './settlements.js'
+import {
+  batchSettlements,
+  dueInDoubt,
+  LONGEST_PAUSE_MS,
+  LONGEST_WAIT_MS,
+  PendingSettlements,
+  type Settlement,
+} from './settlements.js'
+import type {HeldSlots} from './slot-account.js'
 import {writeSettlements} from './write-settlements.js'
 
 interface Deferred {
@@ -28,6 +37,7 @@ export class BucketQueue {
   #isSettling = false
   #isInvalidated = false
   #refusalWriters: Deferred[] = []
+  #slotFailures = 0
   #running: Promise<void> | undefined
 
   constructor(services: QueueServices, address: BucketAddress) {
@@ -41,12 +51,12 @@ export class BucketQueue {
   }
 
   get isIdle(): boolean {
-    return !this.#running && this.#settlements.isEmpty
+    return !this.#running && this.#settlements.isEmpty && this.#item.slots.isEmpty
   }
 
   knownRefusal(demand: Demand): Refused | undefined {
     // Pending settlements may refund tokens.
-    const isSettled = this.#settlements.isEmpty && !this.#isSettling
+    const isSettled = this.#settlements.isEmpty && !this.#isSettling && !this.#item.slots.isPending
     const nowMs = this.#item.table.clock()
     const isCurrent = isSettled && !this.#isInvalidated && this.bucket.isFresh(nowMs)
     return isCurrent ? this.bucket.refusal(demand, nowMs) : undefined
@@ -71,6 +81,17 @@ export class BucketQueue {
 
   hurry(): void {
     this.#settlements.hurry()
+    this.#item.slots.hurry()
+    if (this.#item.slots.isDue) this.#start()
+  }
+
+  /** Returned with the next write of the bucket, or alone: now, or after a moment. Resolves when written. */
+  returnSlots(slots: HeldSlots, isSoon: boolean): Promise<void> {
+    const returned = this.#item.slots.giveBack(slots)
+    // Not unref'd, as for settlements: a process that ends normally returns its slots.
+    if (isSoon) setTimeout(() => this.hurry(), LONGEST_WAIT_MS)
+    else this.hurry()
+    return returned
   }
 
   refund(amounts: Amounts, requests: number, charged: ChargedItem): Promise<void> {
@@ -111,6 +132,7 @@ export class BucketQueue {
       // Another write would replace the mark of an unsure one.
       if (!this.#settlements.unsure) {
         if (!isDecided) await this.#decide()
+        if (this.#item.slots.isDue) await this.#returnSlots()
         const refusalWriters = this.#refusalWriters
         this.#refusalWriters = []
         if (refusalWriters.length > 0) await this.#writeRefusals(refusalWriters)
@@ -118,8 +140,30 @@ export class BucketQueue {
       await afterMicrotasks()
       if (this.#isInvalidated) this.bucket.invalidate()
       this.#isInvalidated = false
-    } while (this.#settlements.isDue || this.#requests.length > 0 || this.#refusalWriters.length > 0)
+    } while (this.#isDue)
     this.#running = undefined
+  }
+
+  get #isDue(): boolean {
+    return (
+      this.#settlements.isDue ||
+      this.#requests.length > 0 ||
+      this.#refusalWriters.length > 0 ||
+      (this.#item.slots.isDue && this.#slotFailures === 0)
+    )
+  }
+
+  /** Repeated until it succeeds or the process is lost as a holder. Callers wait for the first attempt. */
+  async #returnSlots(): Promise<void> {
+    try {
+      await this.#item.returnSlots()
+      this.#slotFailures = 0
+    } catch (error) {
+      const {backoff} = this.#item.table
+      this.#slotFailures++
+      this.#item.slots.giveUp(error)
+      void pause(this.#slotFailures, {...backoff, maxMs: LONGEST_PAUSE_MS}).then(() => this.#start())
+    }
   }
 
   /** Finds out whether an unanswered write of settlements was applied. If that fails, so does everything pending. */
@@ -202,6 +246,8 @@ export class BucketQueue {
     if (this.#settlements.isEmpty || !bucket.state?.exists || !bucket.hasCheckedLimits) return undefined
     // Without the slot, a lost first try of a refund looks like an applied one.
     if (!bucket.isSlotKnown) return undefined
+    // Requests take slots one decision at a time.
+    if (bucket.state.seen.record.slots) return undefined
     const clockMs = this.#item.table.clock()
     const requests = this.#requests.filter(isOpen)
     if (requests.length === 0 || bucket.isCheckDue(clockMs)) return undefined
@@ -218,7 +264,11 @@ export class BucketQueue {
   }
 
   #finish(requests: readonly PendingRequest[]): void {
-    for (const request of requests) request.finish()
+    for (const request of requests) {
+      const charged = request.takeCharge()
+      if (charged) request.cleanUp(this.#item.services.refund(charged))
+      request.finish()
+    }
     if (requests.length > 0) this.bucket.noteDecided()
   }
 }

@@ -9,7 +9,8 @@ import type {Item} from '../../schema/attribute-value.js'
 import {type BucketRecord, decodeBucket, type Residue} from '../../schema/bucket-record.js'
 import type {AppliedLimits} from '../request/limit-source.js'
 import type {LimiterSettings} from '../request/options.js'
-import {type Demand, leaveOutMissing, type Refused} from '../request/pending-request.js'
+import {type Demand, knownAmounts, leaveOutMissing, type Refused, type Slots} from '../request/pending-request.js'
+import {slotsWanted} from './slot-account.js'
 
 export type KnownState =
   | {readonly exists: true; readonly atMs: number; readonly seen: SeenBucket}
@@ -212,8 +213,16 @@ export class KnownBucket {
 
   /** Drops limits that the bucket lacks, once the configuration was read. */
   narrow(demand: Demand, nowMs: number): void {
+    const record = this.#state?.exists ? this.#state.seen.record : undefined
+    // Shard 0 has the slots of all shards.
+    if (record?.slots && record.shard === 0) demand.slots = slotsWanted(demand, record)
+    if (record?.slots) {
+      const {limits} = record.slots
+      demand.amounts = knownAmounts(demand.amounts, {has: name => !limits.has(name)})
+    }
     if (this.#source === undefined || !this.#state?.exists || this.isCheckDue(nowMs)) return
-    leaveOutMissing(demand, this.#state.seen.record.state.limits, this.#shared)
+    const {state, slots} = this.#state.seen.record
+    leaveOutMissing(demand, state.limits, this.#shared, slots?.limits)
   }
 
   /** A refusal without a call: even the largest balance consistent with the state is too small. */
@@ -223,6 +232,7 @@ export class KnownBucket {
     if (record.unsupported || record.isDisabled || record.bypassUntilMs !== undefined) return undefined
     this.narrow(demand, clockMs)
     const {amounts} = demand
+    if (isShortOfSlots(record, demand.slots) && !this.isCheckDue(clockMs)) return this.refused(demand, record, clockMs)
     // The common case: the stored balance suffices.
     if (holds(record, amounts)) return undefined
     const nowMs = this.time.at(clockMs)
@@ -230,12 +240,12 @@ export class KnownBucket {
       return undefined
     // Planted fault: a soft limit refuses after its grace period
     if (hasLapsedSoftness(record, amounts, nowMs)) return undefined
-    return shardWouldAdmit(record, amounts, nowMs) ? undefined : this.refused(amounts, record, clockMs)
+    return shardWouldAdmit(record, amounts, nowMs) ? undefined : this.refused(demand, record, clockMs)
   }
 
   /** The wait counts from `nowMs` by the clock: other processes may not know that the bucket is ahead (L2). */
-  refused(amounts: Amounts, record: BucketRecord, nowMs: number): Refused {
-    return {amounts, record, nowMs, source: this.#source}
+  refused({amounts, slots}: Demand, record: BucketRecord, nowMs: number): Refused {
+    return {amounts, slots, record, nowMs, source: this.#source}
   }
 }
 
@@ -257,6 +267,16 @@ export function isBucketExpired(record: BucketRecord, nowMs: number): boolean {
 
 export function shardWouldAdmit(record: BucketRecord, amounts: Amounts, nowMs: number): boolean {
   return wouldAdmit(shareOfRecord(record), amounts, nowMs)
+}
+
+function isShortOfSlots({slots, shard}: BucketRecord, wanted: Slots): boolean {
+  if (shard > 0) return false
+  for (const [name, count] of wanted) {
+    const {capacity = 0, free = 0} = slots?.limits.get(name) ?? {}
+    // A request above the capacity fails instead.
+    if (free < count && count <= capacity) return true
+  }
+  return false
 }
 
 /** Ignores the refill since. */

@@ -51,6 +51,7 @@ import {
   shareOfRecord,
 } from './known-bucket.js'
 import type {BatchedSettlements} from './settlements.js'
+import {exceedsCapacity} from './slot-account.js'
 
 export interface RefuseStep {
   readonly kind: 'refuse'
@@ -69,6 +70,8 @@ export interface WriteStep {
   /** The last seen state refuses: the write checks whether it still does. */
   readonly isProbe?: boolean
   readonly refused?: RefuseStep
+  /** It stores other in-flight limits, so it cannot take or return slots as well. */
+  readonly changesSlots?: boolean
   /** Judged by the state in the answer, at the instant of the decision. */
   readonly leftOver?: readonly PendingRequest[]
 }
@@ -134,8 +137,9 @@ export function nextStep(input: StepInput): QueueStep | ApplyLimitsStep | Unsupp
     isStale(record, share, nowMs) ||
     isOverfull(share, nowMs) ||
     isAheadOfTime(share, nowMs)
-  if (isOutdated || requests.some(({amounts}) => needsLimits(record, amounts, nowMs)))
-    return {kind: 'apply-limits', state}
+  const needsConfiguration = ({amounts, slots}: PendingRequest) =>
+    needsLimits(record, amounts, nowMs) || exceedsCapacity(slots, record.slots)
+  if (isOutdated || requests.some(needsConfiguration)) return {kind: 'apply-limits', state}
 
   const amounts = sumAmounts(requests)
   const stored = chooseFitting(requests, storedTokens(record, nowMs), amounts)

@@ -1,4 +1,3 @@
-import type {Amounts} from '../../core/buckets/bucket.js'
 import {grantedForFewer, shouldGrow} from '../../core/buckets/shards.js'
 import {kindedRateOf} from '../../core/calendar/kind-definition.js'
 import type {KindedRate} from '../../core/limits/limit-kind.js'
@@ -9,8 +8,10 @@ import {Lru} from '../../repository/table/lru.js'
 import type {NamespaceTable} from '../../repository/table/table.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
 import {type Family, isOlderGeneration} from '../../schema/family.js'
+import type {Holders} from '../holders/holder.js'
+import type {Reaper} from '../holders/reaper.js'
 import type {RefusalTally} from '../refusal/tally.js'
-import type {ChargedItem} from '../request/grant.js'
+import type {Holding} from '../request/grant.js'
 import type {AppliedLimits, LimitSource} from '../request/limit-source.js'
 import type {LimiterSettings} from '../request/options.js'
 import type {SeenLoad} from './known-bucket.js'
@@ -26,8 +27,10 @@ export interface QueueServices {
   readonly firstVisits: FirstVisits
   readonly background: Background
   readonly nextMark: () => WriteMark
-  /** Refunds a charge; never rejects. */
-  readonly refund: (address: BucketAddress, amounts: Amounts, requests: number, charged: ChargedItem) => Promise<void>
+  readonly holders: Holders
+  readonly reaper: Reaper
+  /** Refunds a charge and returns its slots; never rejects. */
+  readonly refund: (holding: Holding) => Promise<void>
 }
 
 const MOST_RESOURCES = 1000

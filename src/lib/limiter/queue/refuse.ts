@@ -20,6 +20,7 @@ import type {LimitState} from '../../core/limits/limit-state.js'
 import {LONGEST_WAIT_MS, type Rate, toTokens} from '../../core/token-math.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
 import type {AppliedLimits} from '../request/limit-source.js'
+import {NO_SLOTS, type Refused, type Slots} from '../request/pending-request.js'
 
 export interface Refusal {
   readonly statuses: readonly LimitState[]
@@ -32,12 +33,19 @@ interface RefusalGrounds {
   readonly amounts: Amounts
   readonly nowMs: number
   readonly source: AppliedLimits['source'] | undefined
+  readonly slots?: Slots
 }
+
+/** An estimate, in ms: nobody knows when a request in flight ends. */
+const SLOT_WAIT_MS = 1000
 
 /** In ms. Some round trips, so that the faster processes are done. */
 const CONTENDED_WAIT_MS = 20
 
-export function explainRefusal({records, amounts, nowMs, source}: RefusalGrounds, level: LimitState['level']): Refusal {
+export function explainRefusal(
+  {records, amounts, nowMs, source, slots = NO_SLOTS}: RefusalGrounds,
+  level: LimitState['level'],
+): Refusal {
   // A shard that is behind gains less once it learns the shard count: no wait may assume more.
   const count = Math.max(...records.map(({shardCount}) => shardCount))
   const shares = records.map(({state, shard}) => withoutExcess(shareOfBucket(state, shard, count), nowMs))
@@ -45,7 +53,7 @@ export function explainRefusal({records, amounts, nowMs, source}: RefusalGrounds
   const first = records[0] as BucketRecord
   const isBypassed = records.some(record => isBypassedAt(record, nowMs))
   const isPlain = !shares.some(hasKinds)
-  const statuses = [...amounts].map(([name, milli]): LimitState => {
+  const tokens = [...amounts].map(([name, milli]): LimitState => {
     const availableMilli = availableTogether(refilled, name)
     const limit = first.state.limits.get(name)
     const rate = limit && wholeRateAt(limit, instantAt(first.state, nowMs)).rate
@@ -68,6 +76,7 @@ export function explainRefusal({records, amounts, nowMs, source}: RefusalGrounds
       retryAfterMs: exceeded ? waitFor({shares, refilled, isPlain}, name, milli, rate, nowMs) : 0,
     }
   })
+  const statuses = slots.size === 0 ? tokens : [...tokens, ...slotStatuses(first, slots, {level, source, isBypassed})]
   // Planted fault: every refusal reports a wait of 1 ms
   const longestMs = Math.max(1, ...statuses.map(status => status.retryAfterMs))
   if (!statuses.some(status => status.exceeded)) return {statuses, retryAfterMs: CONTENDED_WAIT_MS}
@@ -77,6 +86,32 @@ export function explainRefusal({records, amounts, nowMs, source}: RefusalGrounds
   const isAlone = hard.size <= 1
   const togetherMs = isAlone || !Number.isFinite(longestMs) ? 0 : timeUntilTogether(shares, hard, nowMs, longestMs)
   return {statuses, retryAfterMs: Number.isFinite(togetherMs) ? Math.max(longestMs, togetherMs) : longestMs}
+}
+
+/** Whether slots are missing, whatever the balances. */
+export function lacksSlots({record, slots}: Pick<Refused, 'record' | 'slots'>): boolean {
+  return [...slots].some(([name, count]) => (record.slots?.limits.get(name)?.free ?? 0) < count)
+}
+
+function slotStatuses(
+  {entity, resource, slots}: BucketRecord,
+  wanted: Slots,
+  {level, source, isBypassed}: Pick<LimitState, 'level' | 'source'> & {readonly isBypassed: boolean},
+): LimitState[] {
+  return [...wanted].map(([name, requested]) => {
+    const {capacity, free} = slots?.limits.get(name) ?? {capacity: 0, free: 0}
+    const exceeded = free < requested && !isBypassed
+    const rate = {refillAmount: 0, refillPeriodSeconds: 0, fullAfterMs: null}
+    const retryAfterMs = exceeded ? SLOT_WAIT_MS : 0
+    return {
+      ...{name, entity, resource, level, source, capacity, ...rate},
+      available: free,
+      requested,
+      exceeded,
+      retryAfterMs,
+      inFlight: true,
+    }
+  })
 }
 
 interface BucketShares {

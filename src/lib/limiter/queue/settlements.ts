@@ -95,13 +95,13 @@ function returnsOf(settlements: readonly Settlement[]): Map<string, bigint> {
 const positive = (amounts: Amounts): Amounts => new Map([...amounts].filter(([, milli]) => milli > 0n))
 
 /** How long a `soon` settlement waits for others of its bucket; bounds the loss in a crash. */
-const LONGEST_WAIT_MS = 50
+export const LONGEST_WAIT_MS = 50
 
 /** Bounds of the retries: attempts, and time since the first failure. `close` waits as long. */
 const [MOST_ATTEMPTS, LONGEST_RETRY_MS] = [40, 30_000]
 
 /** Longest pause between attempts: a request of the bucket and the end of an outage should not wait longer. */
-const LONGEST_PAUSE_MS = 1000
+export const LONGEST_PAUSE_MS = 1000
 
 export class PendingSettlements {
   #due: Settlement[] = []

@@ -56,7 +56,7 @@ export async function writeSettlements(item: BucketItem, settlements: readonly S
 /** Resolves written settlements, after their refunds to other shards. */
 function finish(item: BucketItem, group: readonly Settlement[], others: readonly OthersPart[]): void {
   const written = others.map(({shard, amounts, charged}) =>
-    item.services.refund({...item.address, shard}, amounts, 0, charged),
+    item.services.refund({...charged, address: {...item.address, shard}, heldMilli: amounts, requests: 0}),
   )
   // Not awaited here: the requests of this shard need not wait for another.
   if (written.length > 0) void Promise.all(written).then(() => resolveAll(group))

@@ -56,6 +56,8 @@ export class RateLimitExceeded extends RequestRefused {
   readonly retryAfterMs: number
   /** No limit was exceeded: other processes changed the bucket faster than this one could charge it. */
   readonly contended: boolean
+  /** Only in-flight limits were exceeded, so `retryAfterMs` is an estimate. */
+  readonly inFlight: boolean
 
   constructor(asked: readonly LimitState[], waitMs: number) {
     const statuses = asked.map(stated)
@@ -71,6 +73,7 @@ export class RateLimitExceeded extends RequestRefused {
     this.statuses = statuses
     this.retryAfterMs = retryAfterMs
     this.contended = worst === undefined
+    this.inFlight = worst !== undefined && statuses.every(status => !status.exceeded || status.inFlight)
   }
 
   /** The body of an HTTP 429. */

@@ -15,7 +15,7 @@ export interface RefusingLimit {
 
 /**
  * The reason for an outcome. Admitted: `bypassed` (by a switch; counted, nothing taken) or `unavailable` (the
- * table was unavailable and the policy allows; nothing charged). Refused: `exceeded`, `contended` (it would fit, but other
+ * table was unavailable and the policy allows; nothing charged). Refused: `exceeded`, `in-flight` (too many requests in flight), `contended` (it would fit, but other
  * processes kept changing the bucket first), `too-large` or `disabled`. Failed: `unavailable` (the policy blocks),
  * `aborted` (by the signal), `closed` or `error`.
  */
@@ -23,6 +23,7 @@ export type DecisionReason =
   | 'bypassed'
   | 'unavailable'
   | 'exceeded'
+  | 'in-flight'
   | 'contended'
   | 'too-large'
   | 'disabled'

@@ -2,6 +2,7 @@ import {type Amounts, type BucketState, sumAmounts} from '../../core/buckets/buc
 import type {QuotaPeriod} from '../../core/buckets/kind-refill.js'
 import type {BucketAddress} from '../../repository/buckets/writes.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
+import type {HeldSlots} from '../queue/slot-account.js'
 
 /** The bucket item that a request was charged to. */
 export interface ChargedItem {
@@ -19,6 +20,8 @@ export interface Holding extends ChargedItem {
   heldMilli: Amounts
   /** Requests the item counted for this: 1 or 0. */
   requests: number
+  /** Absent if it holds none. */
+  slots?: HeldSlots | undefined
 }
 
 /** An admitted request at one level: the entity's or its parent's. */
@@ -59,7 +62,7 @@ export function accept(grant: Grant, deltas: Iterable<readonly [string, bigint]>
 }
 
 export function isCharged({holdings}: Grant, name: string): boolean {
-  return holdings.some(({heldMilli}) => heldMilli.has(name))
+  return holdings.some(({heldMilli, slots}) => heldMilli.has(name) || slots?.slots.has(name))
 }
 
 export function heldBy({holdings}: Grant): Map<string, bigint> {

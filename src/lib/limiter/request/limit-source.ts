@@ -1,4 +1,4 @@
-import type {Level, Limit} from '../../core/limits/limit.js'
+import {isInFlight, type Level, type Limit} from '../../core/limits/limit.js'
 import {nothingApplies} from '../../repository/limits/checks.js'
 import {type ConfigResolver, type Resolution, requireSupportedLimits} from '../../repository/limits/resolver.js'
 import {Lru} from '../../repository/table/lru.js'
@@ -6,10 +6,13 @@ import {getItem, type NamespaceTable} from '../../repository/table/table.js'
 import {decodeEntity, type EntityRecord} from '../../schema/entity-record.js'
 import {type Family, familyOf} from '../../schema/family.js'
 import {keys} from '../../schema/keys.js'
+import {NO_SLOTS, type Slots} from './pending-request.js'
 
 export interface AppliedLimits {
   readonly source: Level | 'default'
+  /** Without in-flight limits. */
   readonly limits: readonly Limit[]
+  readonly inFlight: Slots
   /** Whether the parent is charged too, if the configuration decides instead of the entity. */
   readonly cascade?: boolean | undefined
   readonly disabledAt?: Level | undefined
@@ -96,17 +99,16 @@ export class LimitSource {
   #applied(resolution: Resolution, whose: EntityAndResource): AppliedLimits | undefined {
     requireSupportedLimits(resolution, whose)
     const {defaultLimits} = this.#options
-    const {source, limits, access, copiedUntilMs} = resolution
+    const {source, access, copiedUntilMs} = resolution
+    const {limits, inFlight} = divided(source === undefined ? defaultLimits : resolution.limits)
     const cascade = resolution.cascade?.cascade
     const disabledAt = access?.access === 'disabled' ? access.level : undefined
     const isBypassed = access?.access === 'bypass'
     const endsMs = access?.untilMs
     const changesAtMs = endsMs === undefined ? copiedUntilMs : Math.min(endsMs, copiedUntilMs ?? Infinity)
-    if (source !== undefined) return {source, limits, cascade, disabledAt, isBypassed, changesAtMs}
+    if (source !== undefined) return {source, limits, inFlight, cascade, disabledAt, isBypassed, changesAtMs}
     const hasDefault = defaultLimits.length > 0 || disabledAt !== undefined
-    return hasDefault
-      ? {source: 'default', limits: defaultLimits, cascade, disabledAt, isBypassed, changesAtMs}
-      : undefined
+    return hasDefault ? {source: 'default', limits, inFlight, cascade, disabledAt, isBypassed, changesAtMs} : undefined
   }
 
   async #entity(entity: string, after = Number.NEGATIVE_INFINITY): Promise<EntityRecord | undefined> {
@@ -124,6 +126,12 @@ export class LimitSource {
     entities.set(entity, {record, readFromMs})
     return record
   }
+}
+
+function divided(limits: readonly Limit[]): Pick<AppliedLimits, 'limits' | 'inFlight'> {
+  if (!limits.some(isInFlight)) return {limits, inFlight: NO_SLOTS}
+  const inFlight = new Map(limits.filter(isInFlight).map(({name, capacity}) => [name, capacity]))
+  return {limits: limits.filter(limit => !isInFlight(limit)), inFlight}
 }
 
 const entityCache = ({table, cacheMs: ttlMs, cacheSize: maxEntries}: LimitSourceOptions): Lru<CachedEntity> =>

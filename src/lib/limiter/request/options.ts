@@ -140,6 +140,8 @@ export function settingsOf(options: RateLimiterOptions): LimiterSettings {
 
 export interface ResourcePart extends BucketName {
   readonly amounts: Amounts
+  /** Named with 0: of an in-flight limit, the request takes no slot. */
+  readonly without?: ReadonlySet<string> | undefined
 }
 
 /** The main resource comes first. */
@@ -156,13 +158,13 @@ export function partsOfRequest<Name extends string>(request: AcquireRequest<Name
     checkEntityId(request.caller.entity)
     checkResourceName(request.caller.resource)
   }
-  const main = {entity, resource, amounts: checkConsumption(request.consume as Consumption)}
+  const main = {entity, resource, ...chargeOf(request.consume as Consumption)}
   const others = request.resources === undefined ? [] : Object.entries(request.resources)
   if (others.length >= MOST_RESOURCES)
     throw refuse(`at most ${MOST_RESOURCES} resources can be in one request, not ${others.length + 1}`)
   if (others.some(([name]) => name === resource)) throw refuse(`"${resource}" is named twice`)
   const parts = others.map(([name, consume]) => {
-    return {entity, resource: checkResourceName(name), amounts: checkConsumption(consume as Consumption)}
+    return {entity, resource: checkResourceName(name), ...chargeOf(consume as Consumption)}
   })
   const {timeoutMs, waitMs, enforce, settle} = request
   checkMs('timeoutMs', timeoutMs)
@@ -172,6 +174,13 @@ export function partsOfRequest<Name extends string>(request: AcquireRequest<Name
     throw invalidOption('enforce', `must be true or false, not ${JSON.stringify(enforce)}`)
   if (settle !== undefined) checkSettle(settle)
   return [main, ...parts]
+}
+
+function chargeOf(consume: Consumption): Pick<ResourcePart, 'amounts' | 'without'> {
+  const amounts = checkConsumption(consume)
+  const names = Object.keys(consume)
+  if (names.length === amounts.size) return {amounts}
+  return {amounts, without: new Set(names.filter(name => !amounts.has(name)))}
 }
 
 function refuse(why: string): InvalidInput {

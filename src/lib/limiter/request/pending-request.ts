@@ -3,8 +3,15 @@ import type {LimitState} from '../../core/limits/limit-state.js'
 import {onAbort} from '../../dynamo/abort.js'
 import {Aborted, Unavailable} from '../../dynamo/errors.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
-import type {Grant} from './grant.js'
+import type {Grant, Holding} from './grant.js'
 import type {AppliedLimits} from './limit-source.js'
+
+/** Whole slots by in-flight limit. */
+export type Slots = ReadonlyMap<string, number>
+
+export const NO_SLOTS: Slots = new Map()
+
+const NO_AMOUNTS: Amounts = new Map()
 
 export interface Demand {
   /** The full request, including limits that the bucket lacks. */
@@ -13,6 +20,13 @@ export interface Demand {
   readonly level: LimitState['level']
   /** Fails if neither the bucket nor the parent has a limit of `asked`. Never true for the request to a parent. */
   readonly isStrict: boolean
+  /** Whether it holds a slot of each in-flight limit while it runs. */
+  readonly takesSlots: boolean
+  /** Its tokens are charged; only slots are missing. Refund them if it does not get these. */
+  readonly charged?: Holding | undefined
+  /** In-flight limits of which it takes no slot. */
+  readonly without: ReadonlySet<string> | undefined
+  slots: Slots
 }
 
 /** Names of limits. */
@@ -24,9 +38,11 @@ interface Names {
  * Charges only limits that the bucket has. Starts from `asked`: a missing limit may have been added. A strict request
  * keeps missing limits, and fails, unless the parent has them (`shared`).
  */
-export function leaveOutMissing(demand: Demand, limits: Names, shared: Names): void {
+export function leaveOutMissing(demand: Demand, limits: Names, shared: Names, inFlight: Names = NO_SLOTS): void {
   const {asked, isStrict} = demand
-  demand.amounts = knownAmounts(asked, isStrict ? {has: name => limits.has(name) || !shared.has(name)} : limits)
+  if (demand.charged) return
+  const isKept = (name: string) => limits.has(name) || !(shared.has(name) || inFlight.has(name))
+  demand.amounts = knownAmounts(asked, isStrict ? {has: isKept} : limits)
 }
 
 export function knownAmounts(asked: Amounts, limits: Names): Amounts {
@@ -41,6 +57,7 @@ export interface Refused {
   readonly record: BucketRecord
   readonly nowMs: number
   readonly source: AppliedLimits['source'] | undefined
+  readonly slots: Slots
 }
 
 export type QueueAnswer = Grant | Refused
@@ -53,7 +70,9 @@ export class PendingRequest implements Demand {
   isAbandoned = false
   isSettled = false
   amounts: Amounts
+  slots = NO_SLOTS
   readonly answer: Promise<QueueAnswer>
+  #charged: Holding | undefined
   readonly #onAbandoned: ((request: PendingRequest) => void) | undefined
   #isDone = false
   #cleanup: Promise<void> | undefined
@@ -67,6 +86,8 @@ export class PendingRequest implements Demand {
     readonly requests: 0 | 1 = 1,
     readonly isStrict = false,
     onAbandoned?: (request: PendingRequest) => void,
+    readonly takesSlots = requests === 1,
+    readonly without: ReadonlySet<string> | undefined = undefined,
   ) {
     this.#onAbandoned = onAbandoned
     this.amounts = asked
@@ -74,6 +95,21 @@ export class PendingRequest implements Demand {
       this.#resolve = resolve
       this.#reject = reject
     })
+  }
+
+  get charged(): Holding | undefined {
+    return this.#charged
+  }
+
+  charge(holding: Holding): void {
+    this.#charged = holding
+    this.amounts = NO_AMOUNTS
+  }
+
+  takeCharge(): Holding | undefined {
+    const charged = this.#charged
+    this.#charged = undefined
+    return charged
   }
 
   settle(answer: QueueAnswer): void {

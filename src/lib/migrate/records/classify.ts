@@ -91,7 +91,12 @@ function classifyCurrent(item: Item, key: Key, current: ParsedKey, options: Clas
   if (current.record === 'units' || current.record === 'boost' || current.record === 'provisioner-part') {
     return {kind: 'current', type: 'settings', namespace}
   }
-  if (current.record === 'operation' || current.record === 'pending-apply' || current.record === 'apply-lock') {
+  if (
+    current.record === 'operation' ||
+    current.record === 'holder' ||
+    current.record === 'pending-apply' ||
+    current.record === 'apply-lock'
+  ) {
     return {kind: 'current', type: 'operation', namespace}
   }
   const identity = identifyRecord(item, current)

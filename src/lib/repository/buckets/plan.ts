@@ -55,12 +55,16 @@ export interface BucketPlan {
   /** By the configuration's limits, not only the stored ones. */
   readonly isConfigured: boolean
   readonly changes: ReadonlyMap<string, PlannedLimit>
+  /** New capacities of all in-flight limits; absent if they stay. */
+  readonly slots?: ReadonlyMap<string, number> | undefined
 }
 
 interface PlanOptions {
   /** Consumed at this instant without a refill: overflowed tokens must not come back. */
   readonly taken?: Amounts
   readonly opensSessions?: boolean
+  /** Configured in-flight limits. Default: those of the bucket. */
+  readonly inFlight?: ReadonlyMap<string, number>
 }
 
 /**
@@ -72,7 +76,7 @@ export function planBucket(
   seen: SeenBucket,
   nowMs: number,
   limits?: readonly Limit[],
-  {taken = new Map(), opensSessions = false}: PlanOptions = {},
+  {taken = new Map(), opensSessions = false, inFlight}: PlanOptions = {},
 ): BucketPlan {
   const {record} = seen
   const {shard, shardCount} = record
@@ -139,7 +143,8 @@ export function planBucket(
     const after = freshWritePressure()
     changes.set(WRITE_PRESSURE_LIMIT, {kind: 'init', after, creditMilli: after.tokensMilli, parametersChanged: true})
   }
-  return {seen, refilledAtMs: refilled.refilledAtMs, nowMs, isConfigured: limits !== undefined, changes}
+  const slots = inFlight && !hasSlotsOf(record, inFlight) ? inFlight : undefined
+  return {seen, refilledAtMs: refilled.refilledAtMs, nowMs, isConfigured: limits !== undefined, changes, slots}
 }
 
 /** A new limit starts with the shard's part of the current capacity; its session opens if tokens are taken. */
@@ -265,10 +270,17 @@ export function givableMilli(limit: BucketLimit, atMs: number): bigint {
   return isSoftAt(limit, atMs) ? WHATEVER_IS_ASKED : limit.tokensMilli
 }
 
+/** Whether the bucket has exactly these in-flight limits. */
+export function hasSlotsOf({slots}: Pick<BucketRecord, 'slots'>, inFlight: ReadonlyMap<string, number>): boolean {
+  if ((slots?.limits.size ?? 0) !== inFlight.size) return false
+  for (const [name, capacity] of inFlight) if (slots?.limits.get(name)?.capacity !== capacity) return false
+  return true
+}
+
 /** Whether the plan stores more than a refill: other limits, or a refill instant or session that was far ahead. */
-export function changesLimits({refilledAtMs, seen, changes}: BucketPlan): boolean {
+export function changesLimits({refilledAtMs, seen, changes, slots}: BucketPlan): boolean {
   const {state} = seen.record
-  if (refilledAtMs < state.refilledAtMs) return true
+  if (refilledAtMs < state.refilledAtMs || slots) return true
   for (const [name, {kind, after, parametersChanged}] of changes) {
     if (kind !== 'keep' || parametersChanged) return true
     if (startOf(after) < startOf(state.limits.get(name))) return true

@@ -19,6 +19,7 @@ import {type Family, generationAttributes} from '../../schema/family.js'
 import {keys, wireKey, withoutKey} from '../../schema/keys.js'
 import {encodeFeedback, feedbackAttribute, type StoredFeedback} from '../../schema/kind-attributes.js'
 import {bucketRefusals, type RefusalCounts} from '../../schema/refusal-counts.js'
+import {slotAttribute} from '../../schema/slot-attributes.js'
 import type {NamespaceTable, Table} from '../table/table.js'
 import {expiryOfPeriod, planKinds, stampBypass} from './kind-write.js'
 import {type BucketPlan, ceilingOf, changesLimits, type PlannedLimit, rulesAt} from './plan.js'
@@ -45,6 +46,18 @@ export interface WriteMark {
   /** For a repetition: the slot must still hold this mark from before, so at most one try applies (decision 26). */
   readonly repeats?: {readonly slotMark: string | undefined}
   readonly refusals?: RefusalCounts | undefined
+  readonly slots?: SlotsWrite | undefined
+}
+
+/** Slots of in-flight limits that a holder takes or returns in the same write. */
+export interface SlotsWrite {
+  readonly holder: string
+  /** The holder's account as last seen, which must be unchanged; `undefined`: it has none. */
+  readonly before: string | undefined
+  /** `undefined`: the holder has no slots left. */
+  readonly after: string | undefined
+  /** Per limit with a change: slots taken (negative: returned), and the stored capacity, which must be unchanged. */
+  readonly taken: ReadonlyMap<string, {readonly count: number; readonly capacity: number | undefined}>
 }
 
 export const MARK_SLOTS = 8
@@ -146,6 +159,7 @@ export function plannedUpdate(
   const latestMs = Math.max(record.state.refilledAtMs, record.setBackFromMs ?? 0)
   // Planted fault: a refill instant that is set back lets earlier attempts through
   if (plan.refilledAtMs < record.state.refilledAtMs) e.set(names.setBackFrom, n(latestMs))
+  if (plan.slots) planSlots(e, plan.slots, record)
   for (const [name, change] of plan.changes) {
     planLimit(e, name, change, write.amounts.get(name) ?? 0n, taken.get(name) ?? 0n)
     guardLimit(e, name, change, plan, {...write, amounts: taken})
@@ -162,6 +176,35 @@ export function plannedUpdate(
   const voidsPlans = write.isOperation === true || (write.feedback !== undefined && isStill)
   const isRevision = changesLimits(plan) || write.family !== undefined || voidsPlans
   return markedUpdate(table, record, e, mark, {isRevision})
+}
+
+/** Sets capacities. Free slots change by as much, and may become negative; those of a new limit are counted. */
+function planSlots(
+  e: ExpressionBuilder,
+  wanted: ReadonlyMap<string, number>,
+  {shard, slots}: Pick<BucketRecord, 'shard' | 'slots'>,
+): void {
+  const accounts = [...(slots?.accounts ?? [])]
+  for (const [name, {capacity}] of slots?.limits ?? []) {
+    const next = wanted.get(name)
+    const attribute = slotAttribute.capacity(name)
+    e.require(attribute, capacity)
+    if (next === capacity) continue
+    e.store(attribute, next === undefined ? undefined : n(next))
+    if (next === undefined) e.remove(slotAttribute.free(name))
+    // Planted fault: a changed capacity does not change the free slots
+    else if (shard === 0) e.add(slotAttribute.free(name), n(next - capacity))
+  }
+  for (const [name, capacity] of wanted) {
+    if (slots?.limits.has(name)) continue
+    const attribute = slotAttribute.capacity(name)
+    e.require(attribute, undefined).set(attribute, n(capacity))
+    if (shard !== 0) continue
+    const holders = accounts.filter(([, {held}]) => held.has(name))
+    for (const [holder, {text}] of holders) e.require(slotAttribute.account(holder), text)
+    const held = holders.reduce((sum, [, account]) => sum + (account.held.get(name) ?? 0), 0)
+    e.set(slotAttribute.free(name), n(capacity - held))
+  }
 }
 
 function planLimit(
@@ -337,10 +380,11 @@ export function markedUpdate(
   mark: WriteMark,
   {isRevision = false}: {readonly isRevision?: boolean} = {},
 ): BucketUpdate {
-  const {slot, nonce, upTo, repeats, refusals} = mark
+  const {slot, nonce, upTo, repeats, refusals, slots} = mark
   const attribute = markAttribute(slot)
   e.set(attribute, s(nonce))
   if (refusals) countRefusals(e, refusals)
+  if (slots) spellSlots(e, slots)
   // Planted fault: a repetition leaves the first try valid
   if (isRevision || repeats) e.set(names.limitsRevision, s(nonce))
   // Planted fault: a repetition is not recognised
@@ -357,6 +401,36 @@ export function markedUpdate(
     ReturnValues: 'ALL_NEW',
     ReturnValuesOnConditionCheckFailure: 'ALL_OLD',
   }
+}
+
+function spellSlots(e: ExpressionBuilder, {holder, before, after, taken}: SlotsWrite): void {
+  const account = slotAttribute.account(holder)
+  // Planted fault: a write takes slots whatever the account
+  e.require(account, before).store(account, after === undefined ? undefined : s(after))
+  for (const [name, {count, capacity}] of taken) {
+    e.require(slotAttribute.capacity(name), capacity)
+    // A limit that was removed meanwhile has no free slots. If it is set again, they are counted from the accounts.
+    if (capacity === undefined) continue
+    const free = slotAttribute.free(name)
+    e.add(free, n(-count))
+    // Planted fault: slots are taken although none is free
+    if (count > 0) e.condition(`${e.name(free)} >= ${e.value(n(count))}`)
+  }
+}
+
+/** Only slots change: late for a request that is charged already, or returned alone. */
+export function slotsUpdate(
+  table: NamespaceTable,
+  address: BucketAddress,
+  seen: Pick<BucketRecord, 'limitsRevision'>,
+  mark: WriteMark,
+): BucketUpdate {
+  const e = new ExpressionBuilder()
+  e.require(names.limitsRevision, seen.limitsRevision)
+  e.condition(`attribute_exists(${e.name(names.refilledAt)})`)
+  countWrite(e)
+  // The new revision rules out earlier writes of unknown outcome (decision 26).
+  return markedUpdate(table, address, e, mark, {isRevision: mark.slots === undefined})
 }
 
 function countRefusals(e: ExpressionBuilder, refusals: RefusalCounts): void {

@@ -22,6 +22,7 @@ export type RecordKind =
   | 'boost'
   | 'pending-apply'
   | 'operation'
+  | 'holder'
   | 'audit'
   | 'usage'
   | 'other'

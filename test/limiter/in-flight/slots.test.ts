@@ -1,0 +1,101 @@
+import {beforeEach, expect, it} from 'vitest'
+import type {RateLimiter} from '../../../src/lib/limiter/rate-limiter.js'
+import type {BucketSlots} from '../../../src/lib/schema/slot-attributes.js'
+import {Scene} from '../../helpers/limiter.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
+import {request, splitInto} from '../visit.js'
+import {slotsIn} from './slots.js'
+
+const held = (slots: BucketSlots | undefined) =>
+  [...(slots?.accounts.values() ?? [])].map(account => account.held.get('parallel') ?? 0).sort()
+
+describeOnBoth('in-flight limits', {timeout: 60_000}, table => {
+  let scene: Scene
+  let [first, second]: RateLimiter[] = []
+  beforeEach(async () => {
+    scene = new Scene(table)
+    first = scene.limiter()
+    second = scene.limiter()
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=1000/min', 'parallel=3/inflight')
+  })
+
+  const acquire = (limiter: RateLimiter | undefined, consume: Record<string, number> = {rpm: 1}) =>
+    (limiter as RateLimiter).tryAcquire(request(consume))
+  const slots = () => slotsIn(scene, 'user-1', 'gpt-4')
+  const free = async () => (await slots())?.limits.get('parallel')?.free
+
+  it('S12 admit as many requests as there are slots, over all processes', async () => {
+    const decisions = [await acquire(first), await acquire(second), await acquire(first)]
+    expect(decisions.map(({admitted}) => admitted)).toEqual([true, true, true])
+    expect([await free(), held(await slots())]).toEqual([0, [1, 2]])
+    const refused = await acquire(second)
+    expect(refused).toMatchObject({admitted: false, reason: 'in-flight', retryAfterMs: 1000})
+    expect(refused.limits.parallel).toMatchObject({
+      capacity: 3,
+      available: 0,
+      requested: 1,
+      exceeded: true,
+      inFlight: true,
+    })
+    expect((await scene.totals('user-1', 'gpt-4', 'rpm')).consumed).toBe(3)
+    for (const decision of decisions) if (decision.admitted) await decision.lease.commit()
+    expect([await free(), held(await slots())]).toEqual([3, []])
+    await first?.settled()
+    expect((await acquire(second)).admitted).toBe(true)
+  })
+
+  it('take as many slots as a request names, or none', async () => {
+    const two = await acquire(first, {rpm: 1, parallel: 2})
+    expect(two).toMatchObject({admitted: true, unlimited: []})
+    expect(await free()).toBe(1)
+    expect(await acquire(second, {parallel: 2})).toMatchObject({admitted: false, reason: 'in-flight'})
+    expect(await acquire(second, {rpm: 1, parallel: 0})).toMatchObject({admitted: true})
+    expect(await free()).toBe(1)
+    expect(await acquire(second, {parallel: 4})).toMatchObject({admitted: false, reason: 'too-large'})
+    expect(await acquire(second, {parallel: 1})).toMatchObject({admitted: true})
+    expect(await free()).toBe(0)
+  })
+
+  it('return slots at a rollback, and with settle soon', async () => {
+    const lease = await first?.acquire(request({rpm: 1}))
+    await lease?.rollback()
+    expect([await free(), (await scene.totals('user-1', 'gpt-4', 'rpm')).consumed]).toEqual([3, 0])
+    const soon = await first?.acquire({...request({rpm: 1}), settle: 'soon'})
+    await soon?.commit()
+    await first?.close()
+    expect(await free()).toBe(3)
+  })
+
+  it('S12 change the capacity while slots are held', async () => {
+    const leases = [await first?.acquire(request({rpm: 1})), await second?.acquire(request({rpm: 1}))]
+    for (const [capacity, left] of [
+      [1, -1],
+      [10, 8],
+    ] as const) {
+      await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=1000/min', `parallel=${capacity}/inflight`)
+      first?.invalidate()
+      const decision = await acquire(first, {rpm: 1, parallel: 0})
+      expect([decision.admitted, await free()]).toEqual([true, left])
+    }
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=1000/min')
+    first?.invalidate()
+    await acquire(first)
+    expect((await slots())?.limits.size).toBe(0)
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=1000/min', 'parallel=5/inflight')
+    first?.invalidate()
+    await acquire(first, {rpm: 1, parallel: 0})
+    expect(await free()).toBe(3)
+    for (const lease of leases) await lease?.commit()
+    expect(await free()).toBe(5)
+  })
+
+  it('S8 count the slots of a split bucket once', async () => {
+    await acquire(first)
+    await splitInto(scene, 4)
+    const decisions = []
+    for (let index = 0; index < 4; index++) decisions.push(await acquire(second))
+    expect(decisions.map(({admitted}) => admitted)).toEqual([true, true, false, false])
+    expect(decisions[2]).toMatchObject({reason: 'in-flight'})
+    expect((await scene.totals('user-1', 'gpt-4', 'rpm', 4)).consumed).toBe(3)
+  })
+})

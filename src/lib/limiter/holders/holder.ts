@@ -11,8 +11,8 @@ const ID_BYTES = 8
 /** A copy of this process, such as a cloned machine, must not repeat its beats and accounts. */
 const NONCE_BYTES = 3
 
-/** A failed beat is repeated after this time, in ms. */
-const RETRY_MS = 2000
+/** How often the age of the last beat is compared, in ms. A failed beat is repeated after this time. */
+const TICK_MS = 2000
 
 /** Aborts the signal of leases whose slots may have been given to others. */
 export class HolderLost extends Error {
@@ -20,6 +20,12 @@ export class HolderLost extends Error {
     super('This process could not renew its slots for 30 seconds, so others may have taken them')
     this.name = 'HolderLost'
   }
+}
+
+interface SentBeat {
+  readonly next: string
+  /** On the monotonic clock, which stops in a suspended machine, and by the time of day; of the first attempt. */
+  readonly sentAt: {readonly steadyMs: number; readonly clockMs: number}
 }
 
 /**
@@ -32,8 +38,8 @@ export class Holder {
   readonly #timeoutMs: number
   readonly #lost = new AbortController()
   #beat: string | undefined
-  /** When the last successful beat was first sent: on the monotonic clock, which stops in a suspended machine, and by time. */
-  #sentAt = {steadyMs: 0, clockMs: 0}
+  #sentAt: SentBeat['sentAt'] = {steadyMs: 0, clockMs: 0}
+  #unsure: SentBeat | undefined
   #count = 0
   #accounts = 0
   #beating: Promise<void> | undefined
@@ -71,7 +77,7 @@ export class Holder {
 
   /** One more bucket has slots of this holder. */
   hold(): void {
-    if (this.#accounts++ === 0) this.#schedule(BEAT_MS)
+    if (this.#accounts++ === 0) this.#schedule()
   }
 
   release(): void {
@@ -95,22 +101,25 @@ export class Holder {
     this.#lost.abort(new HolderLost())
   }
 
-  #schedule(ms: number): void {
-    clearTimeout(this.#timer)
+  #schedule(): void {
+    this.#timer = setTimeout(() => this.#tick(), TICK_MS)
     // A process may end with slots: others return them.
-    this.#timer = setTimeout(() => void this.#beatLater(), ms)
     this.#timer.unref?.()
   }
 
-  async #beatLater(): Promise<void> {
-    let isSent = true
-    await this.#beatOnce().catch(() => {
-      isSent = false
-    })
+  /** Not after the answer to a beat: it may never come. */
+  #tick(): void {
     if (this.isLost || this.#accounts === 0) return
     // Planted fault: a holder that beats too late goes on
-    if (this.#beat !== undefined && this.#ageMs >= HOLDER_PERIOD_MS) this.#lose()
-    else this.#schedule(isSent ? BEAT_MS : RETRY_MS)
+    if (this.#ageMs >= HOLDER_PERIOD_MS) return this.#lose()
+    if (this.#ageMs >= BEAT_MS) this.#beatOnce().catch(() => {})
+    this.#schedule()
+  }
+
+  #nextBeat(): SentBeat {
+    const {number, nonce} = this.nextNumber()
+    const sentAt = {steadyMs: performance.now(), clockMs: this.#table.clock()}
+    return {next: `${number.toString(36)}.${nonce}`, sentAt}
   }
 
   #beatOnce(): Promise<void> {
@@ -122,14 +131,13 @@ export class Holder {
 
   async #send(): Promise<void> {
     if (this.isLost) throw new Unavailable('UpdateItem', false, this.signal.reason)
-    // Planted fault: a holder that beats too late goes on
-    if (this.#accounts > 0 && this.#beat !== undefined && this.#ageMs >= HOLDER_PERIOD_MS) {
+    if (this.#accounts > 0 && this.#ageMs >= HOLDER_PERIOD_MS) {
       this.#lose()
       throw new Unavailable('UpdateItem', false, this.signal.reason)
     }
-    const {number, nonce} = this.nextNumber()
-    const next = `${number.toString(36)}.${nonce}`
-    const sentAt = {steadyMs: performance.now(), clockMs: this.#table.clock()}
+    // A beat of unknown outcome is repeated unchanged, and counts from its first sending.
+    this.#unsure ??= this.#nextBeat()
+    const {next, sentAt} = this.#unsure
     const {namespace} = this.#table
     const holder = {namespace, id: this.id, host: hostname(), pid: process.pid, startedAt: isoSeconds(sentAt.clockMs)}
     const timeout = AbortSignal.timeout(this.#timeoutMs)
@@ -140,6 +148,7 @@ export class Holder {
       this.#lose()
       throw new Unavailable('UpdateItem', false, this.signal.reason)
     }
+    this.#unsure = undefined
     this.#beat = next
     // Planted fault: a beat counts from its answer
     this.#sentAt = sentAt

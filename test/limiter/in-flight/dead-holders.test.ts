@@ -1,0 +1,87 @@
+import {afterEach, beforeEach, expect, it, vi} from 'vitest'
+import type {Transport} from '../../../src/lib/dynamo/transport.js'
+import type {Lease} from '../../../src/lib/limiter/lease.js'
+import type {RateLimiter} from '../../../src/lib/limiter/rate-limiter.js'
+import {Scene} from '../../helpers/limiter.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
+import {request} from '../visit.js'
+import {slotsIn} from './slots.js'
+
+describeOnBoth('slots of a process', {timeout: 60_000}, table => {
+  let scene: Scene
+  let [gateway, other]: RateLimiter[] = []
+  /** While false, the calls of `gateway` are never answered, as after kill -9 or SIGSTOP. */
+  let isRunning = true
+  beforeEach(async () => {
+    scene = new Scene(table)
+    isRunning = true
+    const {transport} = scene
+    const stopping: Transport = {
+      send: (operation, input, options) =>
+        isRunning ? transport.send(operation, input, options) : new Promise(() => {}),
+    }
+    gateway = scene.limiter({transport: stopping})
+    other = scene.limiter()
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=1000/min', 'parallel=2/inflight')
+    vi.useFakeTimers({toFake: ['setTimeout', 'clearTimeout', 'performance']})
+  })
+  afterEach(() => {
+    vi.useRealTimers()
+  })
+
+  /** All clocks advance together. */
+  async function pass(seconds: number): Promise<void> {
+    for (let second = 0; second < seconds; second++) {
+      scene.nowMs += 1000
+      await vi.advanceTimersByTimeAsync(1000)
+      // Calls to an engine take real time.
+      await new Promise(resolve => setImmediate(resolve))
+    }
+  }
+
+  const ask = () => (other as RateLimiter).tryAcquire(request({rpm: 1}))
+  const hold = async (): Promise<Lease[]> => [
+    await (gateway as RateLimiter).acquire(request({rpm: 1})),
+    await (gateway as RateLimiter).acquire(request({rpm: 1})),
+  ]
+  const free = async () => (await slotsIn(scene, 'user-1', 'gpt-4'))?.limits.get('parallel')?.free
+
+  it('L9 come back within 45 seconds of the first refusal after the process died', async () => {
+    await hold()
+    isRunning = false
+    expect(await ask()).toMatchObject({admitted: false, reason: 'in-flight'})
+    await pass(34)
+    expect([await free(), (await ask()).admitted]).toEqual([0, false])
+    await pass(11)
+    expect(await free()).toBe(2)
+    expect((await ask()).admitted).toBe(true)
+  })
+
+  it('S12 stay while the process beats, however long its requests take', async () => {
+    const leases = await hold()
+    for (let minute = 0; minute < 3; minute++) {
+      expect((await ask()).admitted).toBe(false)
+      await pass(60)
+    }
+    expect([await free(), leases[0]?.signal.aborted]).toEqual([0, false])
+    await leases[0]?.commit()
+    expect(await free()).toBe(1)
+  })
+
+  it('S12 are not returned twice by a process that continues after others took them', async () => {
+    const leases = await hold()
+    isRunning = false
+    await ask()
+    await pass(45)
+    expect(leases.map(({signal}) => signal.aborted)).toEqual([true, true])
+    const taken = [await ask(), await ask()]
+    expect(taken.map(({admitted}) => admitted)).toEqual([true, true])
+    isRunning = true
+    for (const lease of leases) await lease.commit()
+    expect(await free()).toBe(0)
+    expect(await (gateway as RateLimiter).tryAcquire(request({rpm: 1}))).toMatchObject({reason: 'in-flight'})
+    for (const decision of taken) if (decision.admitted) await decision.lease.commit()
+    await pass(2)
+    expect((await (gateway as RateLimiter).tryAcquire(request({rpm: 1}))).admitted).toBe(true)
+  })
+})

@@ -111,9 +111,11 @@ export class Holder {
   #tick(): void {
     if (this.isLost || this.#accounts === 0) return
     // Planted fault: a holder that beats too late goes on
-    if (this.#ageMs >= HOLDER_PERIOD_MS) return this.#lose()
-    if (this.#ageMs >= BEAT_MS) this.#beatOnce().catch(() => {})
-    this.#schedule()
+    if (this.#ageMs >= HOLDER_PERIOD_MS) this.#lose()
+    else {
+      if (this.#ageMs >= BEAT_MS) this.#beatOnce().catch(() => {})
+      this.#schedule()
+    }
   }
 
   #nextBeat(): SentBeat {

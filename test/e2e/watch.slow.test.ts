@@ -93,10 +93,10 @@ describeOnEngine('zael watch', () => {
     const {code, stdout, stderr} = await watched('--once', '--sort', 'entity', '--output', 'csv')
     expect({code, stderr}).toEqual({code: 0, stderr: ''})
     expect(stdout).toMatchInlineSnapshot(`
-      "entity,resource,status,refused-by,limit,level-rpm,level-tpm,capacity-rpm,capacity-tpm,used-per-second-rpm,used-per-second-tpm,empty-in-ms,refused,refused-by-parent,last-refused,write-pressure,shards
-      user-1,gpt-4,over,entity,rpm,-20,9880,100,10000,,,0,0,0,,0,2
-      user-2,gpt-4,ok,,rpm,60,9960,100,10000,,,,0,0,,0,1
-      user-2,search,ok,,rpm,60,,60,,,,,0,0,,0,1
+      "entity,resource,status,refused-by,limit,level-rpm,level-tpm,capacity-rpm,capacity-tpm,used-per-second-rpm,used-per-second-tpm,empty-in-ms,refused,refused-by-parent,refused-by-provider,last-refused,write-pressure,shards
+      user-1,gpt-4,over,entity,rpm,-20,9880,100,10000,,,0,0,0,0,,0,2
+      user-2,gpt-4,ok,,rpm,60,9960,100,10000,,,,0,0,0,,0,1
+      user-2,search,ok,,rpm,60,,60,,,,,0,0,0,,0,1
       "
     `)
   })

@@ -63,7 +63,8 @@ function planReset(named: ReadonlySet<string> | undefined, {shards, limits, nowM
     // A future refill instant would block refill until then. Keep it if other limits may have been credited.
     return {...plan, changes, refilledAtMs: isWhole ? nowMs : plan.refilledAtMs}
   })
-  const amounts = new Map([...restored].map(([name, milli]) => [name, Number(floorDivide(milli, MILLI))]))
+  // The nearest whole token: most of one that was used a second ago is still missing.
+  const amounts = new Map([...restored].map(([name, milli]) => [name, Number(floorDivide(milli + MILLI / 2n, MILLI))]))
   return {plans: filled, amounts, isWhole}
 }
 

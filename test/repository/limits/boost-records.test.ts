@@ -396,8 +396,11 @@ describeOnBoth('temporary limits', {}, table => {
     ['until.quota', ['rpd=5k/day@Europe/Berlin'], {}],
     ['until.same', ['tpm=100k/min'], {}],
     ['until.quota', ['rpd=20k/day@Europe/Berlin'], {}],
+    ['until.in-flight', ['parallel=30/inflight'], {}],
+    ['until.in-flight', ['parallel=30/min'], {}],
+    ['until.kind', ['tpm=30/inflight'], {}],
   ])('are refused with %s where they make no sense: %s %o', async (code, texts, options) => {
-    await configs.set(system, limits('tpm=100k/min', 'rpd=10k/day@Europe/Berlin'))
+    await configs.set(system, limits('tpm=100k/min', 'rpd=10k/day@Europe/Berlin', 'parallel=20/inflight'))
     const before = await configs.get(system)
     await expect(boost(system, texts, inHours(1), options)).rejects.toMatchObject({code})
     await expect(configs.preview(system, limits(...texts), {until: inHours(1), ...options})).rejects.toMatchObject({
@@ -433,6 +436,13 @@ describeOnBoth('temporary limits', {}, table => {
     await boost(resource, ['tpm=400k/min'])
     await configs.set(resource, limits('tpm=150k/min'), {replace: true, keepsBoosts: true})
     expect(await textsAt(resource)).toEqual(['tpm=400k/min until 2026-11-17T14:37, then tpm=150k/min'])
+  })
+
+  it('end when their limit becomes an in-flight limit', async () => {
+    await configs.set(resource, limits('tpm=100k/min', 'x=1'))
+    await boost(resource, ['tpm=400k/min'])
+    await configs.set(resource, limits('tpm=20/inflight'), {replace: true, keepsBoosts: true})
+    expect((await configs.get(resource))?.limits).toEqual(limits('tpm=20/inflight'))
   })
 
   it('are listed with their author', async () => {

@@ -22,7 +22,7 @@ describeOnBoth('limits of all kinds in the table', {}, table => {
   const item = () => stored(tenant, configKey(tenant.namespace, scope)) as Promise<Item>
   const limitNames = async () =>
     Object.keys(await item())
-      .filter(name => /^[lw]_|^sched_tz$/.test(name))
+      .filter(name => /^(?:[lw]|if)_|^sched_tz$/.test(name))
       .sort()
 
   it('keep their values through the store, the resolution and the audit trail', async () => {
@@ -31,6 +31,7 @@ describeOnBoth('limits of all kinds in the table', {}, table => {
       'b=200/5h!',
       'c=100k/min:200k,x0.1@"* 22,23 * * * Europe/Berlin"',
       'd=5',
+      'e=20/inflight',
     )
     await configs.set(scope, all)
     expect((await configs.get(scope))?.limits).toEqual(all)
@@ -48,6 +49,7 @@ describeOnBoth('limits of all kinds in the table', {}, table => {
         {name: 'b', reset_after_seconds: 18_000},
         {name: 'c', schedule: [{cron: '* 22,23 * * *', tz: 'Europe/Berlin', scale: 0.1}]},
         {name: 'd', capacity: 5, refill_amount: 5, refill_period_seconds: 60},
+        {name: 'e', capacity: 20, refill_amount: 0, in_flight: true},
       ],
     })
   })
@@ -59,6 +61,41 @@ describeOnBoth('limits of all kinds in the table', {}, table => {
     expect(await limitNames()).toEqual(['l_s_cp', 'l_s_ra', 'l_s_rp', 'l_x_cp', 'l_x_ra', 'l_x_rp'])
     await configs.set(scope, limits('s=200/5h!'))
     expect((await limitNames()).filter(name => name.includes('_s_'))).toEqual(['w_s_cp', 'w_s_ra', 'w_s_rp', 'w_s_rsa'])
+  })
+
+  it('are one attribute for an in-flight limit, and every other form of it is removed', async () => {
+    await configs.set(scope, limits('p=20/inflight', 'x=1'))
+    expect(await limitNames()).toEqual(['if_p', 'l_x_cp', 'l_x_ra', 'l_x_rp'])
+    for (const [form, names] of [
+      ['p=5/day@UTC', ['l_p_cp', 'l_p_ra', 'l_p_rp', 'l_p_rsched', 'l_x_cp', 'l_x_ra', 'l_x_rp', 'sched_tz']],
+      ['p=200/5h!', ['l_x_cp', 'l_x_ra', 'l_x_rp', 'w_p_cp', 'w_p_ra', 'w_p_rp', 'w_p_rsa']],
+    ] as const) {
+      await configs.set(scope, limits(form))
+      expect(await limitNames()).toEqual(names)
+      await configs.set(scope, limits('p=20/inflight'))
+      expect(await limitNames()).toEqual(['if_p', 'l_x_cp', 'l_x_ra', 'l_x_rp'])
+    }
+    await configs.set(scope, limits('p=30/inflight'), {replace: true})
+    expect(await limitNames()).toEqual(['if_p'])
+    await configs.set(scope, limits('x=1'))
+    await configs.unset(scope, 'p')
+    expect(await limitNames()).toEqual(['l_x_cp', 'l_x_ra', 'l_x_rp'])
+  })
+
+  it('apply as a whole from the most specific level, in-flight limits included', async () => {
+    const own: ConfigScope = {level: 'entity', entity: 'e1', resource: 'gpt-4'}
+    const resolved = async () => {
+      const {source, limits: found} = await configs.resolve({entity: 'e1', resource: 'gpt-4'})
+      return [source, found]
+    }
+    await configs.set(scope, limits('p=20/inflight', 'rpm=5'))
+    await configs.set(own, limits('p=2/inflight'), {replace: true})
+    expect(await resolved()).toEqual(['entity', limits('p=2/inflight')])
+    await configs.unset(own, 'p')
+    expect(await resolved()).toEqual(['resource', limits('p=20/inflight', 'rpm=5')])
+    // A scope without limits starts with a copy.
+    await configs.set(own, limits('rpm=7'))
+    expect(await resolved()).toEqual(['entity', limits('p=20/inflight', 'rpm=7')])
   })
 
   it('lose schedule, softness and zone when they are set without them', async () => {

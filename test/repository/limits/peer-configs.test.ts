@@ -54,6 +54,22 @@ describeOnBoth('a configuration of zae-limiter 0.11 to 0.17', {}, table => {
     expect(after).toMatchObject({l_s_cp: n(5), l_rpm_cp: n(100)})
   })
 
+  it('loses in-flight limits, which such a client does not copy, and zael reads the limits that are left', async () => {
+    await configs.set(SCOPE, parseLimits(['parallel=20/inflight', 'rpm=100/min']))
+    const {if_parallel: slots, ...copied} = (await item()) as Item
+    expect(slots).toEqual(n(20))
+    await put(tenant, copied)
+    expect((await configs.get(SCOPE))?.limits).toEqual(parseLimits(['rpm=100/min']))
+  })
+
+  it('keeps the limits of such a client byte for byte beside an in-flight limit', async () => {
+    await store(SESSION, SCOPE, 'rpm=100/min')
+    const before = (await item()) as Item
+    await configs.set(SCOPE, parseLimits(['parallel=20/inflight']))
+    const {rev: _, ...after} = (await item()) as Item
+    expect(after).toEqual({...before, if_parallel: n(20)})
+  })
+
   it('keeps session quotas, schedules and unknown attributes when another limit is set or removed', async () => {
     const add = {...SESSION, ...SCHEDULE, disabled: bool(false), cascade: bool(true), something: s('new')}
     await store(add, SCOPE, 'rpm=100/min', 'tpm=1k/min')

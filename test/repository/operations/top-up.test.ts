@@ -15,6 +15,19 @@ describeOnBoth('a top-up', {timeout: 60_000}, table => {
     scene = new OperatorScene(table)
   })
 
+  it('is refused for an in-flight limit, with and without a bucket, and so is a reset', async () => {
+    await scene.configureUser('parallel=20/inflight', 'rpm=1000/min')
+    const refused = {
+      code: 'limit.in-flight',
+      message: 'The limit "parallel" is an in-flight limit: it has slots, no tokens.',
+    }
+    await expect(scene.topUp({parallel: 5})).rejects.toMatchObject(refused)
+    await scene.admitted(1, {rpm: 10})
+    await expect(scene.topUp({rpm: 5, parallel: 5})).rejects.toMatchObject(refused)
+    await expect(scene.reset(['parallel'])).rejects.toMatchObject(refused)
+    expect(await scene.balance('rpm')).toBe(990)
+  })
+
   describe('of a calendar quota', () => {
     beforeEach(() => scene.configureUser('q=10/day@UTC', 'rpm=1000/min'))
 

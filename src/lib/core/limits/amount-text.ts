@@ -153,7 +153,8 @@ export interface Piece {
 
 const SYNTAX_HINT =
   'Write NAME=RATE[/PERIOD][:BURST], for example rpm=100/min, tpd=1M/day, rpm=10/sec:50; for quotas ' +
-  "rpd=10k/day@Europe/Berlin, 'usd=$500/month@UTC', 'rpd=10k@\"0 9 * * 1-5\"', 'session=200/5h!'."
+  "rpd=10k/day@Europe/Berlin, 'usd=$500/month@UTC', 'rpd=10k@\"0 9 * * 1-5\"', 'session=200/5h!'; for " +
+  'requests in flight parallel=20/inflight.'
 
 const CURRENCY_NAMES = new Set(['usd', 'eur', 'gbp', 'jpy', 'chf'])
 

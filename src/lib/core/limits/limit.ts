@@ -106,6 +106,9 @@ export const isSessionReset = (reset: Limit['reset']): reset is SessionReset =>
 /** Concurrency: a number of slots, without refill or reset. */
 export const isInFlight = ({inFlight}: Pick<Limit, 'inFlight'>): boolean => inFlight === true
 
+/** Limits that count tokens in buckets: all but in-flight limits. */
+export const tokenLimits = (limits: readonly Limit[]): Limit[] => limits.filter(limit => !isInFlight(limit))
+
 export type LimitInput = Omit<Limit, 'inFlight' | 'schedule' | 'timeZone' | 'soft' | 'unit'> & {
   readonly inFlight?: boolean | undefined
   readonly schedule?: readonly ScheduleEntry[] | undefined

@@ -1,3 +1,4 @@
+import {tokenLimits} from '../../core/limits/limit.js'
 import {type BucketName, checkEntityId} from '../../core/names.js'
 import type {BucketListing, ShardedBucket} from '../../repository/buckets/buckets.js'
 import {type BucketLevels, viewBucket} from '../../repository/buckets/view.js'
@@ -58,9 +59,9 @@ export async function topUpEffects(
   const stored = bucket?.limits ?? []
   if (source === undefined && stored.length === 0) throw nothingApplies(entity, resource)
   if (!bucket && access?.access === 'disabled') throw bucketDisabled({entity, resource})
-  const full = limits.map(({name, capacity, reset}) => ({name, capacity, level: capacity, quota: reset}))
+  const full = tokenLimits(limits).map(({name, capacity, reset}) => ({name, capacity, level: capacity, quota: reset}))
   const inForce = source === undefined ? stored : full.map(each => stored.find(({name}) => name === each.name) ?? each)
-  requireKnown(Object.keys(asked), new Set(inForce.map(({name}) => name)))
+  requireKnown(Object.keys(asked), new Set(inForce.map(({name}) => name)), limits)
   return inForce.flatMap(({name, level, capacity, quota}) => {
     const tokens = asked[name]
     if (tokens === undefined) return []

@@ -1,7 +1,16 @@
 import {isDeepStrictEqual} from 'node:util'
 import {isoMinute, LONGEST_UNTIL_DAYS, windowsUntil} from '../../core/calendar/windows-until.js'
 import {InvalidInput} from '../../core/errors.js'
-import {baseOf, boostedOf, DEFAULT_ZONE, type Limit, withBoost, withoutWindows} from '../../core/limits/limit.js'
+import {
+  baseOf,
+  boostedOf,
+  DEFAULT_ZONE,
+  isInFlight,
+  kindNameOf,
+  type Limit,
+  withBoost,
+  withoutWindows,
+} from '../../core/limits/limit.js'
 import {formatLimit} from '../../core/limits/limit-text.js'
 import {formatList} from '../../core/text/text.js'
 import type {ConfigScope} from '../../schema/config-record.js'
@@ -111,11 +120,17 @@ function checkSameKind(scope: ConfigScope, limit: Limit, given: Limit): void {
 
 /**
  * A window would clamp the balance of a quota without telling its use. So neither a raise nor what is left after it would
- * be as expected.
+ * be as expected. An in-flight limit has no windows.
  */
 function checkRate(scope: ConfigScope, limit: Limit, {capacity}: Limit): void {
   const base = baseOf(limit)
   const {name, reset, unit} = base
+  if (isInFlight(base))
+    throw new InvalidInput(
+      'until.in-flight',
+      `The limit "${name}" is an in-flight limit, ${formatLimit(base)}: only rates can be temporary.`,
+      {hint: 'Change it without an end, and set it back later.', details: {scope, limit: name}},
+    )
   if (!reset) return
   throw new InvalidInput(
     'until.quota',
@@ -149,7 +164,7 @@ export function rebased(limits: readonly Limit[], present: readonly Limit[]): Li
   return limits.map(limit => {
     const now = present.find(({name}) => name === limit.name)
     const values = now && boostedOf(now)
-    if (!now?.boost || !values || (values.reset === undefined) !== (limit.reset === undefined)) return limit
+    if (!now?.boost || !values || kindNameOf(values) !== kindNameOf(limit)) return limit
     const crons = (now.schedule ?? []).slice(0, now.boost.windows).map(({cron}) => cron)
     return withBoost(limit, values, {crons, timeZone: now.timeZone ?? DEFAULT_ZONE, untilMs: now.boost.untilMs})
   })

@@ -47,7 +47,7 @@ export function planOperation(operation: BucketOperation, input: OperationBasis)
 function planReset(named: ReadonlySet<string> | undefined, {shards, limits, nowMs}: OperationBasis): PlannedOperation {
   const plans = shards.map(seen => planBucket(seen, nowMs, limits))
   const names = limitNames(plans)
-  requireKnown([...(named ?? [])], names)
+  requireKnown([...(named ?? [])], names, limits)
   const isNamed = (name: string) => named?.has(name) ?? true
   const isWhole = [...names].every(isNamed)
   const restored = new Map<string, bigint>([...names].flatMap(name => (isNamed(name) ? [[name, 0n]] : [])))

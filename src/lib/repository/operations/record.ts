@@ -1,6 +1,6 @@
 import {InvalidInput, ZaelError} from '../../core/errors.js'
 import {formatAmount} from '../../core/limits/amount-text.js'
-import {type Limit, MAX_TOKENS} from '../../core/limits/limit.js'
+import {isInFlight, type Limit, MAX_TOKENS} from '../../core/limits/limit.js'
 import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
 import {toMilli, toTokens} from '../../core/token-math.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
@@ -125,7 +125,22 @@ export function limitNames(plans: readonly BucketPlan[]): Set<string> {
   return new Set(named.filter(name => name !== WRITE_PRESSURE_LIMIT))
 }
 
-export function requireKnown(asked: readonly string[], names: ReadonlySet<string>): void {
+/** `limits`: the configured ones, among them in-flight limits, which have no tokens to add or restore. */
+export function requireKnown(
+  asked: readonly string[],
+  names: ReadonlySet<string>,
+  limits: readonly Limit[] | undefined,
+): void {
+  const held = limits?.find(limit => isInFlight(limit) && asked.includes(limit.name))
+  if (held)
+    throw new InvalidInput(
+      'limit.in-flight',
+      `The limit "${held.name}" is an in-flight limit: it has slots, no tokens.`,
+      {
+        hint: 'Leave it out. Slots come back when leases end.',
+        details: {limit: held.name},
+      },
+    )
   const unknown = asked.filter(name => !names.has(name))
   if (unknown.length === 0) return
   const known = [...names].sort().join(', ') || 'none'

@@ -1,7 +1,7 @@
 import {type BucketLimit, expiresAtSeconds, LIFETIME_MULTIPLIER} from '../../core/buckets/bucket.js'
 import {divideByRoom, divideByWeight, shareOfLimit} from '../../core/buckets/shards.js'
 import {kindedRateOf} from '../../core/calendar/kind-definition.js'
-import type {Limit} from '../../core/limits/limit.js'
+import {type Limit, tokenLimits} from '../../core/limits/limit.js'
 import {grantCountOf, STAMP_MS, wholeRateAt} from '../../core/limits/limit-kind.js'
 import {MILLI, toMilli, toTokens} from '../../core/token-math.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
@@ -39,7 +39,7 @@ import {
  */
 export function planTopUp(asked: TokensByLimit, {shards, limits, nowMs}: OperationBasis): PlannedOperation {
   const plans = shards.map(seen => openedFor(asked, seen, limits, nowMs))
-  requireKnown([...asked.keys()], limitNames(plans))
+  requireKnown([...asked.keys()], limitNames(plans), limits)
   const changes = plans.map(plan => new Map(plan.changes))
   const amounts = new Map<string, number>()
   for (const [name, tokens] of asked) {
@@ -167,10 +167,11 @@ export function createToppedUp(
   input: NewBucket,
 ): {readonly items: TransactItem[]; readonly amounts: TokensByLimit} {
   const {entity, resource, resolution, readAtMs, owner, residue, nowMs} = input
-  requireKnown([...asked.keys()], new Set(resolution.limits.map(({name}) => name)))
+  const configured = tokenLimits(resolution.limits)
+  requireKnown([...asked.keys()], new Set(configured.map(({name}) => name)), resolution.limits)
   const amounts = new Map([...asked.keys()].map(name => [name, 0]))
   const limits = new Map<string, BucketLimit>()
-  for (const limit of resolution.limits) {
+  for (const limit of configured) {
     const {name} = limit
     const tokens = asked.get(name) ?? 0
     const full = startingLimit(name, kindedRateOf(limit, nowMs), {shard: 0, shardCount: 1}, nowMs, tokens > 0)

@@ -219,6 +219,9 @@ describeOnEngine('zael limits', () => {
     expect(await cli.show(set, 400)).toContain(
       `Members of payer have no limit usd, so its use is recorded for payer only. To record it for each member, without refusing: ${hint}`,
     )
+    expect(await cli.show('limits set --entity payer --resource shared parallel=20/inflight', 400)).not.toContain(
+      'Members',
+    )
     await cli.tell(hint.slice('zael '.length))
     expect(
       await cli.show("limits set --entity payer --resource shared --only 'usd=$6/month@UTC' --yes", 400),

@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import {type Limit, MAX_PERIOD_SECONDS, MAX_TOKENS} from '../../src/lib/core/limits/limit.js'
+import {type Limit, MAX_PERIOD_SECONDS, MAX_SLOTS, MAX_TOKENS, makeLimit} from '../../src/lib/core/limits/limit.js'
 import {formatLimit} from '../../src/lib/core/limits/limit-text.js'
 import {checkEntityId, checkLimitName, checkResourceName} from '../../src/lib/core/names.js'
 import type {Manifest, ManifestEntity, ManifestScope} from '../../src/lib/manifest/manifest.js'
@@ -26,8 +26,17 @@ const period = fc.oneof(
   fc.constantFrom(1, 60, 3600, 86_400, 90, MAX_PERIOD_SECONDS),
   fc.integer({min: 1, max: 10 ** 6}),
 )
+const rate: fc.Arbitrary<Limit> = fc.record({
+  name: limitName,
+  capacity: tokens,
+  refillAmount: tokens,
+  refillPeriodSeconds: period,
+})
+const inFlight: fc.Arbitrary<Limit> = fc
+  .record({name: limitName, capacity: fc.integer({min: 1, max: MAX_SLOTS})})
+  .map(limit => makeLimit({...limit, refillAmount: 0, refillPeriodSeconds: 1, inFlight: true}))
 const limits: fc.Arbitrary<readonly Limit[]> = fc
-  .uniqueArray(fc.record({name: limitName, capacity: tokens, refillAmount: tokens, refillPeriodSeconds: period}), {
+  .uniqueArray(fc.oneof({weight: 4, arbitrary: rate}, {weight: 1, arbitrary: inFlight}), {
     selector: limit => limit.name,
     minLength: 1,
     maxLength: 3,
@@ -108,7 +117,7 @@ export function write({namespace, system, resources, entities}: Manifest): strin
       list.map((limit, at) => {
         const {name, capacity, refillAmount, refillPeriodSeconds} = limit
         const mapping = {capacity, refill_amount: refillAmount, refill_period: refillPeriodSeconds}
-        return [name, at % 2 === 0 ? formatLimit(limit).slice(name.length + 1) : mapping]
+        return [name, at % 2 === 0 || limit.inFlight ? formatLimit(limit).slice(name.length + 1) : mapping]
       }),
     )
   const flag = (key: string, value: boolean | undefined) => ({[key]: value ?? null})

@@ -60,12 +60,17 @@ describe('the schema for editors', () => {
     [{namespace: 'a', resources: {ttl: {limits: {rpm: 1}}}}, false],
     [{namespace: 'a', resources: {g: {limits: {wcu: 1}}}}, false],
     [{namespace: 'a', resources: {g: {limits: {window_start: 1}}}}, false],
-    ...['100', '100/min', '1.5M/day:2M', '500/15min', 7].map((limit): [Json, boolean] => [withLimit(limit), true]),
+    ...['100', '100/min', '1.5M/day:2M', '500/15min', '20/inflight', '2k/inflight', 7].map((limit): [Json, boolean] => [
+      withLimit(limit),
+      true,
+    ]),
     ...['', '100/', '100/mn', 'x', '1/2/3', '1:2:3', 0, 1.5, true, null, []].map((limit): [Json, boolean] => [
       withLimit(limit),
       false,
     ]),
     [withLimit({capacity: 5, burst: 6, refill_amount: 7, refill_period: 8}), true],
+    [withLimit('20/inflight:30'), false],
+    [withLimit('20/2inflight'), false],
     [withLimit({burst: 6}), false],
     [withLimit({capacity: '5'}), false],
     [withLimit({capacity: 5, period: 3}), false],

@@ -24,6 +24,7 @@ describe('limits of all kinds in a manifest', () => {
     ["'10k/day@Europe/Berlin'", 'q=10k/day@Europe/Berlin'],
     ['\'10k@"0 9 * * MON-FRI",soft\'', 'q=10k@"0 9 * * 1-5",soft'],
     ['200/5h!', 'q=200/5hour!'],
+    ['20/inflight', 'q=20/inflight'],
     ['$500/month@UTC', 'q=$500/month@UTC'],
     ['{capacity: 10, reset_schedule: [{cron: 0 0 * * *, tz: Europe/Berlin}]}', 'q=10/day@Europe/Berlin'],
     ['{capacity: 10, refill_amount: 0, refill_period: 60, reset_schedule: [{cron: 0 0 * * *}]}', 'q=10/day@UTC'],
@@ -49,6 +50,7 @@ describe('limits of all kinds in a manifest', () => {
     ['{capacity: 1, schedule: [{cron: "* 9 * * *"}]}', 'changes nothing'],
     ['{capacity: 1, schedule: [{cron: "* 9 * * *", scale: 0}]}', 'schedule'],
     ['{capacity: 1, reset_schedule: [{cron: 0 0 * * *}, {cron: 0 1 * * *, tz: Asia/Tokyo}]}', 'not UTC and Asia/Tokyo'],
+    ['20/inflight:30', 'an in-flight limit has no burst'],
     ['{capacity: 1, soft: 1}', 'must be true or false'],
     ['5/day@UTC\n      r: 5/day@Asia/Tokyo', 'share one time zone'],
     [

@@ -128,7 +128,7 @@ const limitName = checkedNameOf(checkLimitName, 'must be a name').meta({id: 'lim
 const NUMBER = '[0-9]+(\\.[0-9]+)?[kKM]?'
 const AMOUNT = `([$€£¥]?${NUMBER}|${NUMBER}[A-Z]{3})`
 const PERIOD = '[0-9]*(s|sec|m|min|h|hour|d|day)'
-const WHEN = `(/${PERIOD})?(:${AMOUNT})?|/${PERIOD}!|/(hour|day|week|month)@[A-Za-z][A-Za-z0-9_+/-]*|@"[^"]+"`
+const WHEN = `(/${PERIOD})?(:${AMOUNT})?|/inflight|/${PERIOD}!|/(hour|day|week|month)@[A-Za-z][A-Za-z0-9_+/-]*|@"[^"]+"`
 const ANY_NAME = 'limit='
 
 /** Short syntax without the name: `100k/min:200k`. A number is taken as written. */
@@ -142,6 +142,7 @@ const rateText = preprocess(
       description:
         'RATE[/PERIOD][:BURST], such as 100/min, 10/sec:50, 1.5M/day, 500/15min. If absent, the period is a minute. ' +
         'Quotas: 10k/day@Europe/Berlin, $500/month@UTC, 10k@"0 9 * * 1-5", 200/5h! from first use. ' +
+        'Requests in flight: 20/inflight. ' +
         'Further parts follow commas: soft, x0.5@"* 9-16 * * 1-5".',
       pattern: `^${AMOUNT}(${WHEN})(,.+)?$`,
     })

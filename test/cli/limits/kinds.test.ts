@@ -1,4 +1,4 @@
-import {mkdtemp, rm, writeFile} from 'node:fs/promises'
+import {mkdtemp, readFile, rm, writeFile} from 'node:fs/promises'
 import {tmpdir} from 'node:os'
 import {join} from 'node:path'
 import {expect, it} from 'vitest'
@@ -11,6 +11,7 @@ const TEXTS = [
   'b=200/5hour!',
   'c=100k/min:200k,x0.1@"* 22,23 * * * Europe/Berlin"',
   'd=5/min',
+  'parallel=20/inflight',
   'usd=$500/month@Europe/Berlin',
 ]
 
@@ -26,8 +27,13 @@ describeOnEngine('limits of all kinds on the command line', () => {
     expect(texts((await cli.tell('limits get --resource gpt-4')).limits)).toEqual(TEXTS)
     expect(texts((await cli.tell('limits list')).configs[0].limits)).toEqual(TEXTS)
     expect(texts((await cli.tell('limits resolve user-1 gpt-4')).limits)).toEqual(TEXTS)
-    const [, quota, , , money] = (await cli.tell('limits get --resource gpt-4')).limits
+    const [, quota, , , slots, money] = (await cli.tell('limits get --resource gpt-4')).limits
     expect(quota).toMatchObject({refillAmount: 0, reset: {afterSeconds: 18_000}})
+    expect(slots).toEqual({
+      name: 'parallel',
+      ...{capacity: 20, refillAmount: 0, refillPeriodSeconds: 1, inFlight: true},
+      text: 'parallel=20/inflight',
+    })
     expect(money).toMatchObject({capacity: 500_000_000, unit: 'USD', timeZone: 'Europe/Berlin'})
     const {stdout} = await cli.run('limits get --resource gpt-4')
     for (const text of TEXTS) expect(stdout).toContain(text.slice(text.indexOf('=') + 1))
@@ -37,6 +43,11 @@ describeOnEngine('limits of all kinds on the command line', () => {
       const file = join(folder, 'limits.yaml')
       await writeFile(file, (await cli.run('limits export')).stdout)
       expect((await cli.tell(`limits plan -f ${file}`)).changes).toEqual([])
+      await writeFile(file, (await readFile(file, 'utf8')).replace('20/inflight', '30/inflight'))
+      const drift = await cli.run(`limits diff -f ${file}`)
+      expect([drift.code, drift.stdout]).toEqual([6, expect.stringContaining('20/inflight')])
+      await cli.run(`limits apply -f ${file} --yes`)
+      expect(texts((await cli.tell('limits get --resource gpt-4')).limits)).toContain('parallel=30/inflight')
     } finally {
       await rm(folder, {recursive: true})
     }
@@ -66,6 +77,43 @@ describeOnEngine('limits of all kinds on the command line', () => {
     expect(await note('rpd=200/day tpd=1k/2day')).toMatch(/^ are rates and refill continuously/)
     for (const limits of ['rpd=300/day', 'rpd=400', 'q=5/day@UTC', 'b=200/day:400', 'm=5/min', 'm=5/day --for 2h'])
       expect([limits, await note(limits)]).toEqual([limits, undefined])
+  })
+
+  it('keep the kind of an in-flight limit for an amount alone, and say what a change of the kind does', async () => {
+    await cli.run('limits set --resource slots parallel=20/inflight a.b=3/inflight')
+    const {stdout, stderr} = await cli.run('limits set --resource slots parallel=30')
+    expect(stdout).toContain('20/inflight → 30/inflight')
+    expect(stdout).toContain('parallel /inflight')
+    // Clients of zae-limiter do not see these limits, so their names do not matter.
+    expect(stderr).toBe('')
+    const asked = async (limit: string) =>
+      (await cli.tell(`limits set --resource slots ${limit} --dry-run`)).confirmation
+    expect(await asked('parallel=30/min')).toBe(
+      'This changes parallel from an in-flight limit (30/inflight) to a rate (30/min): it starts full',
+    )
+    await cli.run('limits set --resource slots rpm=5/min')
+    expect(await asked('rpm=5/inflight')).toBe(
+      'This changes rpm from a rate (5/min) to an in-flight limit (5/inflight): requests that are in flight already do not count',
+    )
+    expect(await cli.fail('limits set --resource slots parallel=40 --for 1h')).toMatchObject({
+      code: 2,
+      error: {code: 'until.in-flight', hint: 'Change it without an end, and set it back later.'},
+    })
+    expect((await cli.run('limits unset parallel --resource slots --yes')).code).toBe(0)
+    expect((await cli.tell('limits get --resource slots')).limits.map(({name}: {name: string}) => name)).toEqual([
+      'a.b',
+      'rpm',
+    ])
+  })
+
+  it('tell that each resource has its own slots', async () => {
+    const note = async (limits: string) =>
+      /Each resource .*/.exec((await cli.run(`limits set --system --dry-run ${limits}`)).stdout)?.[0]
+    expect(await note('parallel=20/inflight')).toBe('Each resource has its own slots of parallel.')
+    expect(await note('parallel=20/inflight rpd=5/day@UTC')).toBe(
+      'Each resource has its own allowance of rpd and its own slots of parallel.',
+    )
+    expect(await note('rpm=5/min')).toBeUndefined()
   })
 
   it('warn once when a new name cannot be charged by clients of 0.10', async () => {

@@ -117,14 +117,16 @@ export const entityShowResult = strictObject({
       .describe('The switch that decides, of the entity or of its charged parent; null if none is set'),
     limits: listOf({
       name: z.string(),
-      capacity: z.int().min(1).describe('Whole tokens'),
-      refillAmount: count.describe('Whole tokens per period; 0 for a quota'),
+      capacity: z.int().min(1).describe('Whole tokens; slots of an in-flight limit'),
+      refillAmount: count.describe('Whole tokens per period; 0 for quotas and in-flight limits'),
       refillPeriodSeconds: z.int().min(1),
       ...limitKindShape,
       available: z
         .int()
         .nullable()
-        .describe('Whole tokens now, over all shards; negative in debt, null without a bucket'),
+        .describe(
+          'Whole tokens now, over all shards; negative in debt, null without a bucket and for in-flight limits',
+        ),
       capacityNow: count.describe('Whole tokens that apply now: with a temporary limit, a schedule and top-ups'),
     }),
     shards: count.describe('0 without a bucket'),

@@ -90,6 +90,7 @@ const limitSyntax: HelpTopic = {
     {term: 'rpd=10k@"0 9 * * *; 0 18 * * *"', meaning: '10,000, reset at 9:00 and 18:00 UTC'},
     {term: 'session=200/5h!', meaning: '200 within 5 hours of the first use'},
     {term: 'usd=$500/month@UTC', meaning: '500 US dollars per calendar month'},
+    {term: 'parallel=20/inflight', meaning: 'at most 20 requests in flight, over all processes'},
     {term: 'rpm=100,soft', meaning: 'counted, but never refuses'},
     {term: 'tpm=90k,x0.1@"* 22,23 * * *"', meaning: 'a tenth from 22:00 to 24:00 UTC'},
     {term: 'tpm=90k,200k:300k@"* 9-16 * * 1-5"', meaning: '200,000, burst 300,000, in office hours'},

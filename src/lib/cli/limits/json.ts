@@ -15,10 +15,13 @@ export function limitJson(limit: Limit): LimitJson {
 }
 
 /** Empty for a plain rate. */
-export function kindJson(limit: Limit): Pick<LimitJson, 'reset' | 'schedule' | 'timeZone' | 'soft' | 'unit' | 'boost'> {
-  const {reset, schedule, timeZone, soft, unit} = baseOf(limit)
+export function kindJson(
+  limit: Limit,
+): Pick<LimitJson, 'reset' | 'inFlight' | 'schedule' | 'timeZone' | 'soft' | 'unit' | 'boost'> {
+  const {reset, inFlight, schedule, timeZone, soft, unit} = baseOf(limit)
   return {
     ...(reset && {reset}),
+    ...(inFlight && {inFlight}),
     ...(schedule && {schedule}),
     ...(timeZone !== undefined && {timeZone}),
     ...(soft && {soft}),

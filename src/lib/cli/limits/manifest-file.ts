@@ -2,7 +2,7 @@ import {string} from '@oclif/core/flags'
 import {isoMinute} from '../../core/calendar/windows-until.js'
 import {InvalidInput, ZaelError} from '../../core/errors.js'
 import {plainRate} from '../../core/limits/boost-text.js'
-import {boostedOf, type Limit} from '../../core/limits/limit.js'
+import {boostedOf, kindNameOf, type Limit} from '../../core/limits/limit.js'
 import type {FileText} from '../../files/read-document.js'
 import type {Manifest} from '../../manifest/manifest.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
@@ -170,7 +170,10 @@ export function limitRows(records: readonly ConfigRecord[]): Listing<LimitRow> {
       {name: 'value', value: ({limit}) => plainRate(limit)},
       {name: 'capacity', value: ({limit}) => limit.capacity},
       {name: 'refill-amount', value: ({limit}) => limit.refillAmount},
-      {name: 'refill-period-seconds', value: ({limit}) => (limit.reset ? undefined : limit.refillPeriodSeconds)},
+      {
+        name: 'refill-period-seconds',
+        value: ({limit}) => (kindNameOf(limit) === 'rate' ? limit.refillPeriodSeconds : undefined),
+      },
       {
         name: 'boosted-to',
         value: ({limit}) =>

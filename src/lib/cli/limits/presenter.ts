@@ -1,7 +1,7 @@
 import {isoMinute} from '../../core/calendar/windows-until.js'
 import {groupBy} from '../../core/group-by.js'
 import {limitText, type NextLevel, plainRate, rateText} from '../../core/limits/boost-text.js'
-import {isInFlight, kindNameOf, type Limit} from '../../core/limits/limit.js'
+import {isInFlight, kindNameOf, type Limit, tokenLimits} from '../../core/limits/limit.js'
 import {formatLimit, type LimitChange, limitChanges} from '../../core/limits/limit-text.js'
 import {isTroublesomeForPython} from '../../core/names.js'
 import {formatCount, formatList, formatMinute, formatPlural} from '../../core/text/text.js'
@@ -17,7 +17,9 @@ const NONE = '(none)'
 
 export function pythonNameWarning({before, after}: Pick<ChangeOutcome, 'before' | 'after'>): string | undefined {
   const known = new Set(before.map(({name}) => name))
-  const names = after.map(({name}) => name).filter(name => !known.has(name) && isTroublesomeForPython(name))
+  const names = tokenLimits(after)
+    .map(({name}) => name)
+    .filter(name => !known.has(name) && isTroublesomeForPython(name))
   if (names.length === 0) return undefined
   return `Clients of zae-limiter 0.10 cannot charge a limit with "-" or "." in its name (${formatList(names)}).`
 }

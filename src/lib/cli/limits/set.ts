@@ -1,6 +1,6 @@
 import {isoMinute} from '../../core/calendar/windows-until.js'
 import {isCurrencyName, quotesText} from '../../core/limits/amount-text.js'
-import type {Limit} from '../../core/limits/limit.js'
+import {isInFlight, type Limit, tokenLimits} from '../../core/limits/limit.js'
 import {formatLimit, type GivenLimit, keptParts, limitChanges} from '../../core/limits/limit-text.js'
 import {formatList, formatTokens, shellWord} from '../../core/text/text.js'
 import type {ScopePreview} from '../../insight/preview/preview.js'
@@ -132,9 +132,13 @@ export const changedLines = ({scope, buckets}: ChangeOutcome): string[] =>
 
 /** A budget for every resource is easily taken for one that they share. */
 function eachResourceLines(scope: ConfigScope, {after}: ScopePreview): string[] {
-  const quotas = after.limits.filter(({reset}) => reset).map(({name}) => name)
-  if (quotas.length === 0 || (scope.level !== 'system' && levelOf(scope) !== 'entity_default')) return []
-  return ['', `Each resource has its own allowance of ${formatList(quotas)}.`]
+  if (scope.level !== 'system' && levelOf(scope) !== 'entity_default') return []
+  const own = (what: string, limits: readonly Limit[]): string[] => {
+    return limits.length === 0 ? [] : [`its own ${what} of ${formatList(limits.map(({name}) => name))}`]
+  }
+  const quotas = after.limits.filter(({reset}) => reset)
+  const texts = [...own('allowance', quotas), ...own('slots', after.limits.filter(isInFlight))]
+  return texts.length === 0 ? [] : ['', `Each resource has ${texts.join(' and ')}.`]
 }
 
 const DAY_SECONDS = 86_400
@@ -163,7 +167,7 @@ export async function memberLines(
   if (scope.level !== 'entity') return []
   const {limitsWithoutMembers} = await import('../../insight/lookup/family-limits.js')
   const had = (previous?.limits ?? []).map(({name}) => name)
-  const added = given.flatMap(({limit}) => (had.includes(limit.name) ? [] : [limit]))
+  const added = tokenLimits(given.flatMap(({limit}) => (had.includes(limit.name) ? [] : [limit])))
   const names = await limitsWithoutMembers(
     namespace,
     scope,
@@ -217,6 +221,7 @@ function kindQuestion({before, after, altered}: ScopePreview): string | undefine
 /** A shell may have removed the dollar sign and the first digit: "usd=$1500" arrives as usd=500. */
 function lacksCurrency({limit, inForce, isUnitKept}: GivenLimit, units: GivenLimits['units']): boolean {
   if (isUnitKept) return true
+  if (isInFlight(limit)) return false
   const isNewInTokens = limit.unit === undefined && inForce === undefined
   return isNewInTokens && (isCurrencyName(limit.name) || units.has(limit.name))
 }

@@ -68,6 +68,7 @@ export const limitKindShape = {
     ])
     .optional()
     .describe('A quota: does not refill; each reset restores the whole capacity'),
+  inFlight: z.literal(true).optional().describe('Concurrency: the capacity is the number of slots; nothing refills'),
   schedule: z
     .array(
       z.union([
@@ -104,8 +105,8 @@ export const limitKindShape = {
 
 export const limitSchema = strictObject({
   name: z.string(),
-  capacity: z.int().min(1).describe('Maximum whole tokens (burst)'),
-  refillAmount: count.describe('Whole tokens per period; 0 for a quota'),
+  capacity: z.int().min(1).describe('Maximum whole tokens (burst); slots of an in-flight limit'),
+  refillAmount: count.describe('Whole tokens per period; 0 for quotas and in-flight limits'),
   refillPeriodSeconds: z.int().min(1),
   text: z.string().describe('In the syntax of `zael limits set`'),
   ...limitKindShape,

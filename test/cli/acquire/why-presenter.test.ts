@@ -77,6 +77,7 @@ const explanation = (limits: ExplainedLimit[], change: Partial<Explanation> = {}
   basis: 'asked',
   recent: recent({}),
   limits,
+  inFlight: [],
   ...change,
 })
 

@@ -41,6 +41,18 @@ describeOnBoth('an overview of an entity', {}, table => {
     })
   })
 
+  it('shows the slots of an in-flight limit as its capacity, and no level', async () => {
+    const {tenant, namespace, look} = arranged()
+    const limits = parseLimits(['parallel=20/inflight', 'rpm=60/min'])
+    await namespace.configs.set({level: 'resource', resource: 'r'}, limits)
+    await putBucket(tenant, {entity: 'e', resource: 'r', limits: parseLimits(['rpm=60/min'])})
+    const {resources} = await look('e')
+    expect(resources[0]?.limits).toMatchObject([
+      {name: 'parallel', inFlight: true, capacityNow: 20, available: undefined},
+      {name: 'rpm', capacityNow: 60, available: 60},
+    ])
+  })
+
   it('shows current levels over all shards, under the current limits, without a write', async () => {
     const {tenant, namespace, look} = arranged()
     const limits = parseLimits(['rpm=60/min:100', 'tpm=1000/min'])

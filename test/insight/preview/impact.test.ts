@@ -42,6 +42,7 @@ describeOnBoth('the impact of a change', {}, table => {
       openMs: undefined,
       changed: ['rpm'],
       unrecorded: [],
+      inFlight: [],
       isComplete: true,
     })
     expect(tenant.transport.calls.slice(reads).some(operation => /Put|Update|Delete|Write/.test(operation))).toBe(false)
@@ -101,12 +102,27 @@ describeOnBoth('the impact of a change', {}, table => {
     expect(await impact(own, gpt4, 'tpm=2M')).toMatchObject({found: [], changed: ['tpm'], unrecorded: ['tpm']})
   })
 
+  it('names in-flight limits, which usage cannot be compared with, in either direction', async () => {
+    const {own} = await setUp()
+    const gpt4 = {level: 'resource', resource: 'gpt-4'} as const
+    const none = {found: [], changed: [], unrecorded: []}
+    expect(await impact(own, gpt4, 'parallel=20/inflight')).toMatchObject({...none, inFlight: ['parallel']})
+    await own.configs.set(gpt4, parseLimits(['rpm=50/inflight', 'parallel=20/inflight']))
+    expect(await impact(own, gpt4, 'parallel=20/inflight')).toMatchObject({...none, inFlight: []})
+    // The same usage under a rate: concurrency does not tell what it would have admitted.
+    expect(await impact(own, gpt4, 'rpm=6000/hour')).toMatchObject({
+      found: ['possible large gpt-4 rpm'],
+      changed: ['rpm'],
+      inFlight: [],
+    })
+  })
+
   it('names entities without recorded usage', async () => {
     const {own} = await setUp()
     const gpt4 = {level: 'resource', resource: 'gpt-4'} as const
     expect(await impact(own, gpt4, 'usd=5')).toMatchObject({found: [], changed: ['usd'], unrecorded: ['usd']})
     expect(await impact(own, gpt4, 'rpm=1000')).toMatchObject({found: [], entities: 2, changed: [], unrecorded: []})
-    const nowhere = {found: [], entities: 0, others: 0, windows: 0, changed: [], unrecorded: []}
+    const nowhere = {found: [], entities: 0, others: 0, windows: 0, changed: [], unrecorded: [], inFlight: []}
     const unknown = await impact(own, {level: 'resource', resource: 'gtp-4'}, 'rpm=1')
     expect(unknown).toEqual({...nowhere, openMs: undefined, isComplete: true})
   })

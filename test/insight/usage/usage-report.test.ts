@@ -78,6 +78,15 @@ describeOnBoth('reports on usage', {}, table => {
     expect(totals.map(({name, tokens}) => `${name} ${tokens}`)).toEqual(['old 1', 'rpm 1200'])
   })
 
+  it('have no budget for what is an in-flight limit now', async () => {
+    const tenant = newTenant(table)
+    const own = new NamespaceRepository(tenant, undefined)
+    await own.configs.set({level: 'resource', resource: 'r'}, parseLimits(['rpm=10/inflight']))
+    await use(tenant, 'e', 'r', 1, {rpm: 600})
+    const {windows} = await reportUsage(own, {resource: 'r', ...range}, {})
+    expect(windows[0]?.limits).toMatchObject([{name: 'rpm', tokens: 600, budget: null, share: null}])
+  })
+
   it('add up per resource, and keep equal limit names of two resources apart', async () => {
     const tenant = newTenant(table)
     const own = new NamespaceRepository(tenant, undefined)
@@ -263,7 +272,10 @@ describeOnBoth('reports on usage', {}, table => {
     await own.entities.create({id: 'u1', parent: 'team', cascade: true})
     await own.entities.create({id: 'apart', parent: 'team'})
     await own.configs.set({level: 'resource', resource: 'r'}, parseLimits(['rpm=10', 'tpm=5']))
-    await own.configs.set({level: 'entity', entity: 'team', resource: 'r'}, parseLimits(['rpm=10', 'usd=$5/month@UTC']))
+    await own.configs.set(
+      {level: 'entity', entity: 'team', resource: 'r'},
+      parseLimits(['parallel=9/inflight', 'rpm=10', 'usd=$5/month@UTC']),
+    )
     await own.configs.set({level: 'resource', resource: 's'}, parseLimits(['rpm=10']))
     const used = ['s', 'r', 'r'].map(resource => ({resource}))
     expect(await parentOnlyLimits(own, 'u1', used)).toEqual([{resource: 'r', parent: 'team', limits: ['usd']}])

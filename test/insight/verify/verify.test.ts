@@ -449,6 +449,15 @@ describeOnBoth('a verification', {timeout: 300_000}, (table, extent) => {
     expect(await scene.findings()).toEqual([])
   })
 
+  it('does not look for in-flight limits among the tokens of a bucket', async () => {
+    const {namespace} = scene.table
+    const {configs} = scene.repository.namespaceById(namespace)
+    const before = await configs.get({level: 'system'})
+    await configs.set({level: 'system'}, [parseLimit('parallel=20/inflight')])
+    expect((await configs.get({level: 'system'}))?.limits).toHaveLength((before?.limits.length ?? 0) + 1)
+    expect(await scene.findings()).toEqual([])
+  })
+
   it('ignores the refill period of a quota, for which other clients store any value', async () => {
     const {name: stack, transport, namespace} = scene.table
     const {configs} = scene.repository.namespaceById(namespace)

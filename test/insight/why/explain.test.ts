@@ -78,6 +78,22 @@ describeOnBoth('an explanation', {}, table => {
     expect(explanation.limits[0]?.scope).toEqual({level: 'entity', entity: 'user-1', resource: DEFAULT_RESOURCE})
   })
 
+  it('names the in-flight limits of the entity and its parent, and explains the others', async () => {
+    const scene = new Scene(table)
+    await scene.configure({level: 'system'}, 'rpm=60/min', 'parallel=20/inflight')
+    await scene.configure({level: 'entity', entity: 'team', resource: DEFAULT_RESOURCE}, 'parallel=90/inflight')
+    await scene.entity('user-1', 'team')
+    for (const consume of [undefined, {rpm: 1, parallel: 2}]) {
+      const explanation = await ask(scene, {consume})
+      expect(explanation.limits).toMatchObject([{name: 'rpm', entity: 'user-1', requested: 1}])
+      expect(whyLines(explanation).join('\n')).toContain(
+        'parallel of user-1 (20/inflight) and parallel of team (90/inflight) also apply. This answer does not count their slots in flight.',
+      )
+    }
+    await scene.configure({level: 'entity', entity: 'user-1', resource: DEFAULT_RESOURCE}, 'parallel=2/inflight')
+    expect(whyLines(await ask(scene))[0]).toBe('user-1, gpt-4: a request is admitted now.')
+  })
+
   it("uses the bucket's average request without amounts, as watch does, and shows recent refusals", async () => {
     const scene = new Scene(table)
     await scene.configure({level: 'system'}, 'rpm=100/min', 'tpm=1000/min')

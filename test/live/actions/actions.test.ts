@@ -140,7 +140,12 @@ describeOnEngine('actions of the live view', () => {
     const entity = await newEntity()
     const scope = {level: 'entity', entity, resource: 'gpt-4'} as const
     const open = '"* * * * *"'
-    const texts = ['tpd=10k@"0 9 * * 1-5"', `rpm=100/min,x0.5@${open}`, `tpm=10k/min,40k/min:50k@${open}`]
+    const texts = [
+      'a=20/inflight',
+      'tpd=10k@"0 9 * * 1-5"',
+      `rpm=100/min,x0.5@${open}`,
+      `tpm=10k/min,40k/min:50k@${open}`,
+    ]
     await namespace.setLimits(scope, parseLimits(texts))
     // Drafts double the rate in force. For rpm, that equals the rate outside of the window.
     const drafts = {rpm: 'rpm=100/min', tpm: 'tpm=80k/min:100k'}
@@ -153,6 +158,9 @@ describeOnEngine('actions of the live view', () => {
       await perform()
       expect(await actions.boostText(rowOf(entity, {limit}))).toBe('rpm=200/min --for 1h')
     }
+    // A row without a known limit gets the first one that can be boosted.
+    expect(await actions.boostText(rowOf(entity, {limit: 'a'}))).toBe('rpm=200/min --for 1h')
+    await expect(actions.ask('boost', rowOf(entity), 'a=30 --for 1h')).rejects.toMatchObject({code: 'until.in-flight'})
     const quota = rowOf(entity, {limit: 'tpd'})
     await expect(actions.ask('boost', quota, await actions.boostText(quota))).rejects.toMatchObject({
       code: 'until.quota',

@@ -1,7 +1,7 @@
 import {openWindow, plainAt} from '../../core/calendar/kind-definition.js'
 import {isoMinute} from '../../core/calendar/windows-until.js'
 import {formatAmount} from '../../core/limits/amount-text.js'
-import {rateText} from '../../core/limits/boost-text.js'
+import {plainRate, rateText} from '../../core/limits/boost-text.js'
 import {
   type BoostValues,
   baseOf,
@@ -67,6 +67,7 @@ export function whyLines(explanation: Explanation, where = ''): string[] {
     ...refusedLines(explanation),
     ...unsettledLines(explanation),
     ...limits.flatMap(limit => ['', ...limitLines(limit, explanation)]),
+    ...inFlightLines(explanation),
     ...bypassLines(explanation, where),
     ...(cascade ? sharedLines(entity, cascade) : []),
     ...(exceeded.length === 0 ? [] : remedyLines(exceeded, explanation, where)),
@@ -94,6 +95,13 @@ function bypassLines({bypassed, resource}: Explanation, where: string): string[]
     ...switchFacts(each),
   ])
   return [...switches, ...nextLines(bypassed.map(each => lifting(each, 'clear', where)))]
+}
+
+function inFlightLines({inFlight}: Explanation): string[] {
+  const texts = inFlight.map(({entity, limit}) => `${limit.name} of ${entity} (${plainRate(limit)})`)
+  if (texts.length === 0) return []
+  const [apply, its] = texts.length === 1 ? ['applies', 'its'] : ['apply', 'their']
+  return ['', `${formatList(texts)} also ${apply}. This answer does not count ${its} slots in flight.`]
 }
 
 function unknownLines({entity, unknown}: Explanation): string[] {
@@ -180,7 +188,7 @@ function verdict(explanation: Explanation): string {
   const own = limits.filter(({level}) => level !== 'provider')
   const units = new Map(own.flatMap(({name, configured: {unit}}) => (unit === undefined ? [] : [[name, unit]])))
   const amounts = amountWords(Object.fromEntries(own.map(({name, requested}) => [name, requested])), units)
-  const request = BASES[basis](amounts)
+  const request = own.length === 0 ? 'a request' : BASES[basis](amounts)
   if (isOverrun(explanation)) {
     const wait =
       retryAfterMs === Infinity

@@ -87,12 +87,15 @@ function refusedText({refusedTokens, isExact, limit}: EntityImpact): string {
 const minute = (ms: number): string => new Date(ms).toISOString().slice(0, 16).replace('T', ' ')
 
 export function impactLines(impact: Impact, range: ImpactRange): string[] {
-  const {found, openMs, unrecorded, isComplete} = impact
+  const {found, openMs, unrecorded, inFlight, isComplete} = impact
   const boosted = new Set(found.flatMap(({entity, boostedUntilMs}) => (boostedUntilMs === undefined ? [] : [entity])))
+  // Only in-flight limits change: there is nothing to replay.
+  const isEmpty = impact.changed.length === 0 && impact.entities > 0 && inFlight.length > 0
   return [
-    summaryText(impact, range),
+    ...(isEmpty ? [] : [summaryText(impact, range)]),
     ...(isComparable(impact) ? verdictLines(impact, range) : []),
     ...(unrecorded.length > 0 && isComparable(impact) ? [unrecordedText(impact)] : []),
+    ...(inFlight.length > 0 ? [inFlightText(impact)] : []),
     ...(openMs === undefined || !isComparable(impact) ? [] : [openText(openMs, range)]),
     ...(boosted.size > 0
       ? [
@@ -145,6 +148,11 @@ function openText(openMs: number, {window}: ImpactRange): string {
 
 function unrecordedText({unrecorded}: Impact): string {
   return `No usage is recorded for ${formatList(unrecorded)}, so ${unrecorded.length === 1 ? 'it' : 'they'} cannot be compared.`
+}
+
+function inFlightText({inFlight}: Impact): string {
+  const [they, are] = inFlight.length === 1 ? ['it', 'is an in-flight limit'] : ['they', 'are in-flight limits']
+  return `${formatList(inFlight)} ${are}: usage does not record concurrency, so ${they} cannot be compared.`
 }
 
 export async function impactText(

@@ -155,6 +155,9 @@ export const impactSchema = strictObject({
   open: textOrNull.describe('Start of a window that has not ended; rates are compared with their allowance until now'),
   changed: z.array(z.string()).describe('Names of limits that would change'),
   unrecorded: z.array(z.string()).describe('Changed limits without recorded usage; they cannot be compared'),
+  inFlight: z
+    .array(z.string())
+    .describe('Changed in-flight limits; they cannot be compared, because usage does not record concurrency'),
   complete: z.boolean().describe('False when not all usage was read'),
   found: listOf({
     entity: z.string(),

@@ -1,6 +1,6 @@
 import {availableTogether} from '../../core/buckets/shards.js'
 import {plainAt} from '../../core/calendar/kind-definition.js'
-import {LEVELS, type Level, type Limit} from '../../core/limits/limit.js'
+import {isInFlight, LEVELS, type Level, type Limit} from '../../core/limits/limit.js'
 import {DEFAULT_RESOURCE} from '../../core/names.js'
 import {toTokens} from '../../core/token-math.js'
 import {currentRecord} from '../../limiter/levels/reads.js'
@@ -51,7 +51,7 @@ export interface AccessOverview {
 export interface LimitOverview extends Limit {
   /** Whole tokens that apply now: with a temporary limit, a schedule and top-ups. */
   readonly capacityNow: number
-  /** Whole tokens over all shards, negative in debt. `undefined`: no bucket. */
+  /** Whole tokens over all shards, negative in debt. `undefined`: no bucket, or an in-flight limit. */
   readonly available: number | undefined
 }
 
@@ -151,7 +151,7 @@ function levels(
   const overview = (limit: Limit): LimitOverview => ({
     ...limit,
     capacityNow: plainAt(limit, nowMs).capacity + toTokens(topUps.get(limit.name) ?? 0n),
-    available: states.length === 0 ? undefined : toTokens(availableTogether(states, limit.name)),
+    available: states.length === 0 || isInFlight(limit) ? undefined : toTokens(availableTogether(states, limit.name)),
   })
   return {limits: limits.map(overview), shards: states.length}
 }

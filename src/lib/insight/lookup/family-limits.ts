@@ -1,4 +1,4 @@
-import type {Level} from '../../core/limits/limit.js'
+import {type Level, tokenLimits} from '../../core/limits/limit.js'
 import {type BucketName, checkEntityId, checkResourceName} from '../../core/names.js'
 import type {Entities} from '../../repository/entities/entities.js'
 import {nothingApplies} from '../../repository/limits/checks.js'
@@ -84,7 +84,7 @@ export async function parentOnlyLimits(
   const found = [...resources].sort().map(async resource => {
     const [own, shared] = await Promise.all([child, parent].map(whose => configs.resolve({entity: whose, resource})))
     const names = new Set(own?.limits.map(({name}) => name))
-    const limits = (shared?.limits ?? []).flatMap(({name}) => (names.has(name) ? [] : [name]))
+    const limits = tokenLimits(shared?.limits ?? []).flatMap(({name}) => (names.has(name) ? [] : [name]))
     return sharedCharge(record, own?.cascade)?.charged && limits.length > 0 ? [{resource, parent, limits}] : []
   })
   return (await Promise.all(found)).flat()

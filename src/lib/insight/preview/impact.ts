@@ -1,7 +1,8 @@
 import {isDeepStrictEqual} from 'node:util'
 import {kindedRateOf} from '../../core/calendar/kind-definition.js'
-import {isSessionReset, type Limit} from '../../core/limits/limit.js'
+import {isInFlight, isSessionReset, type Limit, tokenLimits} from '../../core/limits/limit.js'
 import type {ResetClock} from '../../core/limits/limit-kind.js'
+import {hasSameText, limitChanges} from '../../core/limits/limit-text.js'
 import {DEFAULT_RESOURCE} from '../../core/names.js'
 import {type Window, windowEndMs, windowStart} from '../../core/window.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
@@ -41,6 +42,8 @@ export interface Impact {
   readonly changed: readonly string[]
   /** Changed limits without recorded usage: their impact is unknown. */
   readonly unrecorded: readonly string[]
+  /** Changed in-flight limits: usage does not record concurrency. */
+  readonly inFlight: readonly string[]
   readonly isComplete: boolean
 }
 
@@ -62,7 +65,7 @@ export async function impactOf(
   await levels.loadFor([...pairs.values()])
   const concerned = [...pairs.values()].flatMap(pair => {
     const brought = levels.broughtTo(pair)
-    return brought ? [{pair, ...brought}] : []
+    return brought ? [{pair, ...brought, limits: tokenLimits(brought.limits)}] : []
   })
   const found = concerned.flatMap(({pair: {entity, resource, records}, present, limits, boostedUntilMs}) =>
     limits.map(limit => {
@@ -89,8 +92,18 @@ export async function impactOf(
     openMs: isOpen ? Date.parse(open) : undefined,
     changed,
     unrecorded: changed.filter(name => !used.has(name)),
+    inFlight: changedInFlight(changes),
     isComplete,
   }
+}
+
+function changedInFlight(changes: readonly ProposedChange[]): string[] {
+  const names = changes.flatMap(({before, after}) =>
+    limitChanges(before, after).flatMap(change =>
+      change.after && isInFlight(change.after) && !hasSameText(change.before, change.after) ? [change.name] : [],
+    ),
+  )
+  return [...new Set(names)].sort()
 }
 
 const ORDER = ['refused', 'possible', 'bursts', 'near', 'fits'] as const
@@ -224,7 +237,7 @@ export function limitImpact(limit: Limit, windows: readonly RecordedWindow[], be
 
 /** Whether `limit` admits every request that `before` admitted. Unknown, hence false, with windows of time. */
 function admitsAll(limit: Limit, before: Limit): boolean {
-  if (before.soft || limit.schedule || before.schedule) return false
+  if (before.soft || isInFlight(before) || limit.schedule || before.schedule) return false
   const perSecond = ({refillAmount, refillPeriodSeconds}: Limit) => refillAmount / refillPeriodSeconds
   return (
     isDeepStrictEqual([limit.reset, limit.timeZone], [before.reset, before.timeZone]) &&

@@ -1,6 +1,6 @@
 import {nextResetMs, resetsOf} from '../../core/calendar/kind-definition.js'
 import {InvalidInput} from '../../core/errors.js'
-import {isSessionReset, type Limit} from '../../core/limits/limit.js'
+import {isInFlight, isSessionReset, type Limit} from '../../core/limits/limit.js'
 import {type Window, windowEndMs} from '../../core/window.js'
 import {chunksOf} from '../../dynamo/concurrency.js'
 import type {BucketView} from '../../repository/buckets/view.js'
@@ -237,7 +237,7 @@ function windowOf(record: UsageRecord, limits: readonly BudgetedLimit[]): UsageW
     const limit = limits.find(each => each.name === name)
     const {topUp} = limit ?? {}
     const added = topUp && topUp.sinceMs < windowEndMs(window, start) ? topUp.tokens : 0
-    const budget = limit && !limit.schedule ? windowBudget(limit, window, start) + added : null
+    const budget = limit && !limit.schedule && !isInFlight(limit) ? windowBudget(limit, window, start) + added : null
     const share = budget === null ? null : tokens / budget
     const overdrawn = record.overdrawn?.get(name) ?? 0
     return {name, tokens, overdrawn, budget, share, refused: refused.limits.get(name) ?? NOT_REFUSED}

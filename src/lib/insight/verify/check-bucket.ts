@@ -1,6 +1,6 @@
 import {type BucketState, isAheadOfTime} from '../../core/buckets/bucket.js'
 import {kindedRateOf} from '../../core/calendar/kind-definition.js'
-import type {Limit} from '../../core/limits/limit.js'
+import {type Limit, tokenLimits} from '../../core/limits/limit.js'
 import {isSameLimit, type KindedRate} from '../../core/limits/limit-kind.js'
 import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
 import {formatCount, formatPlural} from '../../core/text/text.js'
@@ -78,7 +78,7 @@ function checkLimits(context: VerifyContext, stored: Live): ItemFinding[] {
   if (resolution.source === undefined) return context.isMigrated ? limitless(context, record, resolution) : []
   // Do not judge limits that zael does not support.
   if (resolution.unsupported || record.unsupported) return []
-  const wanted = new Map(resolution.limits.map(limit => [limit.name, limit]))
+  const wanted = new Map(tokenLimits(resolution.limits).map(limit => [limit.name, limit]))
   const present = [...state.limits.keys()].filter(name => name !== WRITE_PRESSURE_LIMIT)
   const differences = [...new Set([...wanted.keys(), ...present])].sort().flatMap(name => {
     const difference = incomplete.has(name) ? undefined : differenceOf(state.limits.get(name), wanted.get(name))

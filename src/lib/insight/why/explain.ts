@@ -3,7 +3,14 @@ import {nextResetMs} from '../../core/calendar/kind-definition.js'
 import {ZaelError} from '../../core/errors.js'
 import {groupBy} from '../../core/group-by.js'
 import {type NextLevel, nextLevel} from '../../core/limits/boost-text.js'
-import {type Consumption, checkConsumption, isSessionReset, type Limit} from '../../core/limits/limit.js'
+import {
+  type Consumption,
+  checkConsumption,
+  isInFlight,
+  isSessionReset,
+  type Limit,
+  tokenLimits,
+} from '../../core/limits/limit.js'
 import {isBypassedAt, sessionEndMs, tellsUse} from '../../core/limits/limit-kind.js'
 import type {LimitState} from '../../core/limits/limit-state.js'
 import {type BucketName, DEFAULT_RESOURCE} from '../../core/names.js'
@@ -125,6 +132,8 @@ export interface Explanation {
   /** Settlements that the entity's processes gave up since the bucket was created: they stay charged as reserved. */
   readonly unsettled?: UnsettledCount | undefined
   readonly limits: readonly ExplainedLimit[]
+  /** Apply as well, but are not explained: of the entity, then of its charged parent. Empty if it is disabled. */
+  readonly inFlight: readonly {readonly entity: string; readonly limit: Limit}[]
 }
 
 export interface Question {
@@ -152,7 +161,14 @@ export async function explain(
   clock: () => number,
 ): Promise<Explanation> {
   const asked = consume && checkConsumption(consume)
-  const {own, parent, isRegistered, name, cascade} = await resolveFamily(namespace, entity, resource)
+  const family = await resolveFamily(namespace, entity, resource)
+  const {isRegistered, name, cascade} = family
+  const own = withoutSlots(family.own)
+  const parent = family.parent && {...family.parent, resolution: withoutSlots(family.parent.resolution)}
+  const slots = [{entity, resolution: family.own}, ...(family.parent ? [family.parent] : [])]
+  const inFlight = slots.flatMap(({entity: whose, resolution: {limits}}) =>
+    limits.filter(isInFlight).map(limit => ({entity: whose, limit})),
+  )
   const switched = (which: AccessSwitch) =>
     [switchOf(which, entity, own), parent && switchOf(which, parent.entity, parent.resolution)].flatMap(
       each => each ?? [],
@@ -173,7 +189,10 @@ export async function explain(
   const shared = (parent?.resolution.limits ?? []).map(({name}) => [name, ofParent?.get(name) ?? 1] as const)
   const typical = new Map([...shared, ...own.limits.map(({name}) => [name, average?.get(name) ?? 1] as const)])
   const amounts = asked ?? checkConsumption(Object.fromEntries(typical))
-  if (own.source !== undefined) checkKnown(entity, resource, amounts, [...typical.keys()])
+  if (own.source !== undefined) {
+    const held = inFlight.map(({limit}) => limit.name)
+    checkKnown(entity, resource, amounts, [...typical.keys(), ...held])
+  }
   const question = {resource, amounts, atMs}
   const asking = disabled
     ? []
@@ -207,8 +226,11 @@ export async function explain(
     recent,
     unsettled: state.bucket && unsettledIn(state.bucket),
     limits,
+    inFlight: disabled ? [] : inFlight,
   }
 }
+
+const withoutSlots = (resolution: Resolution): Resolution => ({...resolution, limits: tokenLimits(resolution.limits)})
 
 /** As an average request of the account finds it; without limits if the account has none anymore. */
 async function explainAccount(
@@ -219,7 +241,7 @@ async function explainAccount(
 ): Promise<ExplainedLimit[]> {
   const [resolution, state] = await Promise.all([
     resolveFamily(namespace, entity, resource).then(
-      ({own}) => own,
+      ({own}) => withoutSlots(own),
       error => {
         if (!isWithoutLimits(error)) throw error
         return undefined

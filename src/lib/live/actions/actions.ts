@@ -21,7 +21,7 @@ import {factLines} from '../../cli/output/text-table.js'
 import {plainAt} from '../../core/calendar/kind-definition.js'
 import {InvalidInput, ZaelError} from '../../core/errors.js'
 import {limitText} from '../../core/limits/boost-text.js'
-import {type Limit, MAX_TOKENS} from '../../core/limits/limit.js'
+import {type Limit, MAX_TOKENS, tokenLimits} from '../../core/limits/limit.js'
 import {formatLimit} from '../../core/limits/limit-text.js'
 import {formatCount, formatList, formatNumber, formatPlural, formatTokens, shellWord} from '../../core/text/text.js'
 import {bucketsOf} from '../../insight/lookup/bucket-search.js'
@@ -112,7 +112,8 @@ function levelChange({level, capacity}: LimitLevel, unit: string | undefined): s
 
 async function boostDraft({namespace, nowMs}: ActionSource, {entity, resource, limit}: ActionTarget): Promise<string> {
   const {own} = await resolveFamily(namespace, entity, resource)
-  const chosen = own.limits.find(({name}) => name === limit) ?? own.limits[0]
+  const limits = tokenLimits(own.limits)
+  const chosen = limits.find(({name}) => name === limit) ?? limits[0]
   return chosen ? `${formatLimit(doubled(chosen, nowMs))} --for 1h` : '--for 1h'
 }
 

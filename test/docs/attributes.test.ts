@@ -2,6 +2,7 @@ import {readFileSync} from 'node:fs'
 import {fileURLToPath} from 'node:url'
 import {expect, it} from 'vitest'
 import {attributes} from '../../src/lib/schema/attributes.js'
+import {slotsAttribute} from '../../src/lib/schema/config-limits.js'
 import {KIND_SUFFIXES} from '../../src/lib/schema/kind-attributes.js'
 
 const page = readFileSync(fileURLToPath(new URL('../../docs/from-python.md', import.meta.url)), 'utf8')
@@ -33,6 +34,7 @@ it('from-python.md lists every attribute that zael adds to records of zae-limite
     lastAt,
     migration.mark,
     ...added(Object.values(config), PYTHON.config),
+    slotsAttribute('{limit}'),
     ...added(Object.values(operation), PYTHON.operation),
     ...added(Object.values(provisioner), PYTHON.provisioner),
     ...added(Object.values(usage), PYTHON.usage),

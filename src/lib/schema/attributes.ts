@@ -101,7 +101,7 @@ export const attributes = {
     expiresAt: 'ttl',
   },
 
-  /** Plus three to six attributes per limit: `encodeConfigLimits`. */
+  /** Plus three to six attributes per limit, or one per in-flight limit: `encodeConfigLimits`. */
   config: {
     version: 'config_version',
     entity: 'entity_id',

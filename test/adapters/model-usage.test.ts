@@ -53,7 +53,7 @@ it.each<[string, object, Partial<ModelUsage>]>([
   [
     'OpenRouter',
     {prompt_tokens: 1100, completion_tokens: 50, prompt_tokens_details: {cached_tokens: 1000}, cost: 0.95},
-    {},
+    {cost: 0.95},
   ],
   [
     'a proxy that adds fields of Anthropic to those of OpenAI',
@@ -94,6 +94,32 @@ it.each<[string, object, Partial<ModelUsage>]>([
     {},
   ],
   ['Ollama', {prompt_eval_count: 100, eval_count: 50, done: true}, {cachedInput: 0}],
+  ['a server that pads numbers', {prompt_tokens: '1100.0', completion_tokens: ' 50'}, {input: 1100, cachedInput: 0}],
+  [
+    'Anthropic, whose own count lacks the compaction',
+    {
+      ...{input_tokens: 40, output_tokens: 20, cache_read_input_tokens: 1000},
+      iterations: [
+        {type: 'compaction', input_tokens: 60, output_tokens: 30},
+        {type: 'message', input_tokens: 40, output_tokens: 20, cache_read_input_tokens: 1000},
+      ],
+    },
+    {},
+  ],
+  [
+    'OpenAI, whose own count lacks an image that the model draws',
+    {
+      ...{input_tokens: 90, output_tokens: 20},
+      tool_usage: {image_gen: {input_tokens: 10, output_tokens: 30}, web_search: {num_requests: 2}},
+      service_tier: 'priority',
+    },
+    {cachedInput: 0, mediaInput: 10, mediaOutput: 30, searches: 2, tier: 'priority'},
+  ],
+  [
+    'web searches of Anthropic',
+    {input_tokens: 100, output_tokens: 50, server_tool_use: {web_search_requests: 2}},
+    {cachedInput: 0, searches: 2},
+  ],
 ])('reads the usage of %s', (_, report, differing) => {
   expect(readUsage(report as Record<string, unknown>)).toEqual({...USAGE, ...differing})
 })
@@ -283,6 +309,52 @@ it.each<[string, string, number]>([
   tallyAnswer(tally, text)
   const {input, output} = tally.used({input: 10, output: 0}, 100)
   expect(input + output).toBe(tokens)
+})
+
+it.each([
+  ['JSON that breaks off', '{"choices": [{"message": {"content": "Hello'],
+  ['a JSON array that breaks off', '[{"candidates": [{"content": {"parts": [{"text": "Hello"}]}}]},'],
+  ['lines of JSON without the last', '{"message": {"content": "a"}, "done": false}\n'],
+  ['events without the last', 'data: {"choices": [{"delta": {"content": "a"}}]}\n\n'],
+  ['an error', '{"error": {"message": "overloaded"}}'],
+  ['an error of other servers', '{"code": "overloaded", "message": "Try again"}'],
+])('assumes the maximum for a response that is %s', (_, text) => {
+  const tally = new UsageTally()
+  tallyAnswer(tally, text)
+  expect(tally.used({input: 10, output: 0}, 4096)).toMatchObject({input: 10, output: 4096})
+})
+
+it.each([
+  ['embeddings', '{"data": [{"embedding": [0.1]}]}'],
+  ['a transcript', '{"text": "Hello"}'],
+  ['plain text', 'Hello'],
+])('does not assume the maximum for %s', (_, text) => {
+  const tally = new UsageTally()
+  tallyAnswer(tally, text)
+  expect(tally.used({input: 10, output: 0}, 4096).output).toBeLessThan(10)
+})
+
+it('counts sound and images in bytes', () => {
+  const tally = new UsageTally()
+  for (let part = 0; part < 3; part++) tally.addMedia(150)
+  expect(tally.received).toBe(5)
+})
+
+it('finds the usage in an error', () => {
+  const tally = new UsageTally()
+  tallyAnswer(tally, JSON.stringify({error: {message: 'failed', usage: REPORT}}))
+  expect(tally.counted).toMatchObject({input: 5, output: 300})
+})
+
+it('does not take the usage of one of several responses for the final one', () => {
+  const ended = {choices: [{index: 0, delta: {}, finish_reason: 'stop'}], usage: REPORT}
+  const other = {choices: [{index: 1, delta: {}, finish_reason: 'stop'}], usage: {...REPORT, completion_tokens: 400}}
+  const counted = (answers: number, ...events: object[]) => {
+    const tally = new UsageTally(undefined, answers)
+    for (const event of events) tallyEvent(tally, JSON.stringify(event))
+    return tally.counted?.output
+  }
+  expect([counted(1, ended), counted(2, ended), counted(2, ended, other)]).toEqual([300, undefined, 400])
 })
 
 it('charges the whole estimate for a response that OpenAI prepares in the background', () => {

@@ -129,6 +129,7 @@ it('loads every price of LiteLLM that a call can cost', async () => {
       output_cost_per_token: 1.5e-5,
       cache_creation_input_token_cost: 3.75e-6,
       cache_creation_input_token_cost_above_1hr: 6e-6,
+      search_context_cost_per_query: {search_context_size_low: 0.01, search_context_size_high: 0.02},
     },
     audio: {
       input_cost_per_token: 2.5e-6,
@@ -147,7 +148,7 @@ it('loads every price of LiteLLM that a call can cost', async () => {
     embedding: {mode: 'embedding', input_cost_per_token: 1e-6},
   })
   expect(models).toEqual({
-    claude: {input: 3, output: 15, cacheWrite: 3.75, hourCacheWrite: 6},
+    claude: {input: 3, output: 15, cacheWrite: 3.75, hourCacheWrite: 6, perSearch: 0.02},
     audio: {input: 2.5, output: 10, mediaInput: 40, mediaOutput: 80},
     image: {input: 5, output: 40, mediaOutput: 40},
     tiers: {input: 1, output: 2, above: {tokens: 128_000, input: 4, output: 2, cachedInput: 4, cacheWrite: 4}},
@@ -190,6 +191,7 @@ it.each([
   ],
   ['caches at the price of input', {input: 3, output: 15}, {...USAGE, cachedInput: 1000}, 7500],
   ['a call', {input: 0, output: 0, perRequest: 0.005}, USAGE, 5000],
+  ['web searches', {input: 0, output: 0, perSearch: 0.01}, {...USAGE, searches: 3}, 30_000],
   ['long input', {input: 1, output: 1, above: {tokens: 1000, input: 2, output: 3}}, {...USAGE, cachedInput: 1}, 2302],
   [
     'caches for an hour',
@@ -226,6 +228,18 @@ it('reserves the dearest kind of tokens', () => {
   expect(pricing({claude: {...price, mediaInput: 9}}).reserve({}, 'claude', {input: 100, output: 10})).toBe(900 + 400)
 })
 
+it('charges uncounted tokens as the dearest kind', () => {
+  const prices = pricing({claude: {input: 3, output: 15, cacheWrite: 3.75, hourCacheWrite: 6}})
+  expect(prices.of({}, 'claude', USAGE, false)).toBe(6000 + 1500)
+  expect(prices.of({}, 'claude', {...USAGE, cachedInput: 9000}, false)).toBe(3000 + 27_000 + 1500)
+})
+
+it('charges at least what the provider says it bills', () => {
+  const prices = pricing({auto: {input: 3, output: 15}})
+  expect(prices.of({}, 'auto', {...USAGE, cost: 0.02})).toBe(20_000)
+  expect(prices.of({}, 'auto', {...USAGE, cost: 0.001})).toBe(4500)
+})
+
 it.each([
   ['the body', {body: {service_tier: 'priority'}}],
   ['options of the AI SDK', {params: {providerOptions: {openai: {serviceTier: 'priority'}}}}],
@@ -243,6 +257,7 @@ it.each([
   expect(pricing(models).of(call, 'gpt-5', USAGE)).toBe(2500 + 2000)
   expect(pricing(models).reserve(call, 'gpt-5', {input: 1000, output: 100})).toBe(2500 + 2000)
   expect(pricing(models).of({body: {service_tier: 'default'}}, 'gpt-5', USAGE)).toBe(1250 + 1000)
+  expect(pricing(models).of({}, 'gpt-5', {...USAGE, tier: 'priority'})).toBe(2500 + 2000)
   expect(highest(Object.values(models))).toMatchObject({input: 2.5, output: 20})
 })
 

@@ -16,18 +16,22 @@ export function tallyAnswer(tally: UsageTally, text: string): void {
   tally.addDelta(parts.length > 0 ? parts : answer)
   reportIn(tally, recordOf(value), 'final')
   tally.complete()
-  // Embeddings, sound and images, for example. OpenAI works on some responses in the background.
-  const isGenerated = parts.length > 0 || listOf(value).some(({candidates}) => candidates) || answer.error
-  if (!isGenerated && answer.status !== 'queued' && answer.status !== 'in_progress') tally.hidesNothing()
+  if (parts.length === 0 && UNREASONED.some(field => answer[field] !== undefined)) tally.hidesNothing()
 }
+
+/** Fields of embeddings, rankings, transcripts and images, which no hidden reasoning precedes. */
+const UNREASONED = ['data', 'embedding', 'embeddings', 'results', 'predictions', 'text', 'images']
 
 /** Plain text, JSON in lines as of Ollama, or events with a wrong type. */
 function tallyLines(tally: UsageTally, text: string): void {
   for (const line of text.split(/\r\n|\n|\r/)) tallyEvent(tally, line.replace(/^data:/, '').trim())
   if (tally.counted) return
   tally.addDelta(text)
-  tally.hidesNothing()
+  if (!CUT_OFF.test(text)) tally.hidesNothing()
 }
+
+/** The start of JSON or of events that are no longer whole. */
+const CUT_OFF = /^\s*([[{]|(data|event|id|retry)?:)/
 
 export function tallyEvent(tally: UsageTally, data: string): void {
   if (data === '[DONE]') tally.complete()
@@ -41,7 +45,9 @@ const LAST_EVENTS = new Set<unknown>(['message_stop', 'message-end', 'response.c
 
 function tallyParts(tally: UsageTally, event: Event): void {
   const parts = [...listOf(event.choices), ...listOf(event.candidates)]
-  const isLast = parts.every(({finish_reason, finishReason}) => finish_reason ?? finishReason)
+  for (const {index = 0, finish_reason, finishReason} of parts)
+    tally.follow(index, Boolean(finish_reason ?? finishReason))
+  const isLast = parts.length === 0 || tally.haveAllEnded
   if (event.delta !== undefined || parts.length > 0)
     tally.addDelta([event.delta, ...parts.map(({delta, text, content}) => [delta, text, content])])
   // Models of Bedrock and Ollama send text in fields of their own.
@@ -59,10 +65,16 @@ function tallyOther(tally: UsageTally, {usage: _, ...event}: Event): void {
 /** Places of usage reports; the last one that is present counts. */
 function reportIn(tally: UsageTally, event: Event, of: 'so far' | 'final'): void {
   tally.report(event, of)
-  for (const place of [event.x_groq, event.delta, event.response, ...listOf(event.choices)])
-    tally.report(recordOf(place).usage, of)
+  for (const place of [event.x_groq, event.delta, event.error, event.response, ...listOf(event.choices)])
+    reportOf(tally, recordOf(place), of)
   tally.report(event['amazon-bedrock-invocationMetrics'], of)
-  tally.report(event.usage ?? event.usageMetadata, of)
+  reportOf(tally, event, of)
+}
+
+/** Usage, with what OpenAI reports beside it. `report` ignores absent fields. */
+function reportOf(tally: UsageTally, place: Event, of: 'so far' | 'final'): void {
+  const {tool_usage = null, service_tier = null, usage, usageMetadata} = place
+  tally.report({tool_usage, service_tier, ...recordOf(usage ?? usageMetadata)}, of)
 }
 
 const listOf = (value: unknown): Event[] => (Array.isArray(value) ? value.map(recordOf) : [])

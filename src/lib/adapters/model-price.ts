@@ -21,6 +21,8 @@ export interface TokenPrices {
 export interface ModelPrice extends TokenPrices {
   /** Price of each call, in units of the currency. @default 0 */
   readonly perRequest?: number
+  /** Price of each web search that the provider runs, in units of the currency. @default 0 */
+  readonly perSearch?: number
   /** Prices of calls with more input than `tokens`. */
   readonly above?: TokenPrices & {readonly tokens: number}
   /** Prices of calls that ask OpenAI for `service_tier: 'priority'`. @default the other prices */
@@ -40,6 +42,7 @@ export function highest(prices: readonly ModelPrice[]): ModelPrice {
     cachedInput: most(({input, cachedInput = input}) => cachedInput),
     cacheWrite: most(({input, cacheWrite = input}) => cacheWrite),
     perRequest: most(({perRequest = 0}) => perRequest),
+    ...(prices.some(({perSearch}) => perSearch) && {perSearch: most(({perSearch = 0}) => perSearch)}),
     ...(flat.some(({hourCacheWrite}) => hourCacheWrite) && {
       hourCacheWrite: most(({input, cacheWrite = input, hourCacheWrite = cacheWrite}) => hourCacheWrite),
     }),
@@ -72,7 +75,7 @@ export function costOf(price: ModelPrice, usage: ModelUsage): number {
       hourCacheWrite * (kept - written) +
       Math.min(mediaInput, input) * (media - plain) +
       Math.min(mediaOutput, output) * (mediaOut - out) +
-      (price.perRequest ?? 0) * MILLION,
+      ((price.perRequest ?? 0) + (usage.searches ?? 0) * (price.perSearch ?? 0)) * MILLION,
   )
 }
 
@@ -87,8 +90,11 @@ export type CallPrice<Call> = PriceTable | ((usage: ModelUsage, call: Call) => n
 interface Pricing<Call> {
   /** In millionths, for the dearest kind of input; `undefined` without a price. */
   reserve(call: Call, model: string | undefined, estimate: TokenEstimate): number | undefined
-  /** In millionths. `undefined` if the price is unknown after the call: then the reserved cost is charged. */
-  of(call: Call, model: string | undefined, usage: ModelUsage): number | undefined
+  /**
+   * In millionths. Usage that is not counted has the dearest kind of input. `undefined` if the price is unknown after the
+   * call: then the reserved cost is charged.
+   */
+  of(call: Call, model: string | undefined, usage: ModelUsage, isCounted?: boolean): number | undefined
 }
 
 export function pricing<Call>(
@@ -103,8 +109,10 @@ export function pricing<Call>(
       return units !== undefined && units >= 0 && Number.isFinite(units) ? wholeMillionths(units * MILLION) : undefined
     }
     const known = model !== undefined && Object.hasOwn(price, model) ? price[model] : dearest
-    if (!known?.priority || !isPriority(call)) return known && costOf(known, usage)
-    return Math.max(costOf(known, usage), costOf({...known, ...known.priority}, usage))
+    if (!known) return undefined
+    const dearer = known.priority && isPriority(call, usage) ? costOf({...known, ...known.priority}, usage) : 0
+    // The provider may have chosen another model, or added fees.
+    return Math.max(costOf(known, usage), dearer, wholeMillionths((usage.cost ?? 0) * MILLION))
   }
   const reserve: Pricing<Call>['reserve'] = (call, model, {input, output}) => {
     const written = {input: 0, cachedInput: 0, cacheWrite: input, output, hourCacheWrite: input, mediaOutput: output}
@@ -114,9 +122,10 @@ export function pricing<Call>(
   }
   return {
     reserve,
-    of: (call, model, usage) => {
+    of: (call, model, usage, isCounted = true) => {
       try {
-        return cost(call, model, usage)
+        const exact = cost(call, model, usage)
+        return isCounted || exact === undefined ? exact : Math.max(exact, reserve(call, model, usage) ?? 0)
       } catch (error) {
         warnPrice(error)
         return undefined
@@ -125,8 +134,9 @@ export function pricing<Call>(
   }
 }
 
-/** Clients choose their tier. OpenAI may ignore it, and then bills less. */
-function isPriority(call: unknown): boolean {
+/** Clients and projects choose their tier. OpenAI may ignore it, and then bills less. */
+function isPriority(call: unknown, {tier}: ModelUsage): boolean {
+  if (tier === 'priority') return true
   const {body, params} = recordOf(call)
   const {openai} = recordOf(recordOf(params).providerOptions)
   return recordOf(body).service_tier === 'priority' || recordOf(openai).serviceTier === 'priority'

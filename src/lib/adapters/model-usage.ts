@@ -14,6 +14,12 @@ export interface ModelUsage {
   readonly mediaInput?: number
   /** The part of `output` that is sound or images. */
   readonly mediaOutput?: number
+  /** Web searches that the provider ran. */
+  readonly searches?: number
+  /** What the provider bills, in dollars, if it reports that, as OpenRouter does. */
+  readonly cost?: number
+  /** The service tier that the provider used, such as OpenAI's `priority`. */
+  readonly tier?: string
 }
 
 /** Tokens that a call is expected to use. */
@@ -81,6 +87,9 @@ const FIELDS = {
   writtenApart: ['cache_creation_input_tokens', 'cacheWriteInputTokens', 'cacheWriteInputTokenCount'],
   total: ['total_tokens', 'totalTokenCount', 'totalTokens'],
   hourCacheWrite: ['cache_creation.ephemeral_1h_input_tokens'],
+  /** Each is counted in one of these places. */
+  searches: ['server_tool_use.web_search_requests', 'tool_usage.web_search.num_requests', 'num_search_queries'],
+  cost: ['cost', 'cost.total_cost'],
   mediaInput: [
     'prompt_tokens_details.audio_tokens',
     'prompt_tokens_details.image_tokens',
@@ -105,6 +114,31 @@ interface ReportedUsage extends Omit<ModelUsage, 'output'> {
 }
 
 export function readUsage(report: Readonly<Record<string, unknown>>): ReportedUsage | undefined {
+  const whole = readCounts(report)
+  if (!whole) return undefined
+  const read = (value: unknown) => readCounts(recordOf(value)) ?? NONE
+  // Anthropic's own count lacks what it used to shorten the context; the iterations have both.
+  const iterations = Array.isArray(report.iterations) ? report.iterations.map(read).reduce(plus, NONE) : NONE
+  // OpenAI counts images that a model draws apart.
+  const {input, output = 0} = read(recordOf(report.tool_usage).image_gen)
+  return plus(larger(whole, iterations), {...NONE, input, output, mediaInput: input, mediaOutput: output})
+}
+
+const NONE: ReportedUsage = {input: 0, cachedInput: 0, cacheWrite: 0, output: undefined}
+
+const AMOUNTS = ['input', 'cachedInput', 'cacheWrite', 'output', 'hourCacheWrite', 'mediaInput', 'mediaOutput'] as const
+
+const larger = (one: ReportedUsage, other: ReportedUsage) => combined(one, other, Math.max)
+const plus = (one: ReportedUsage, other: ReportedUsage) => combined(one, other, (a, b) => a + b)
+
+function combined(one: ReportedUsage, other: ReportedUsage, of: (a: number, b: number) => number): ReportedUsage {
+  const amounts = AMOUNTS.flatMap(name =>
+    one[name] || other[name] ? [[name, of(one[name] ?? 0, other[name] ?? 0)] as const] : [],
+  )
+  return {...one, ...Object.fromEntries(amounts)}
+}
+
+function readCounts(report: Readonly<Record<string, unknown>>): ReportedUsage | undefined {
   const counts = (fields: readonly string[]) => fields.map(field => at(report, field)).filter(isCount)
   const first = (fields: readonly string[]) => counts(fields)[0]
   const sum = (fields: readonly string[]) => counts(fields).reduce((total, count) => total + count, 0)
@@ -131,10 +165,15 @@ export function readUsage(report: Readonly<Record<string, unknown>>): ReportedUs
     ...part('hourCacheWrite', sum(FIELDS.hourCacheWrite)),
     ...part('mediaInput', sum(FIELDS.mediaInput) + mediaIn(report.promptTokensDetails)),
     ...part('mediaOutput', sum(FIELDS.mediaOutput) + mediaIn(report.candidatesTokensDetails)),
+    ...part('searches', first(FIELDS.searches) ?? 0),
+    ...part('cost', Math.max(0, ...FIELDS.cost.map(field => at(report, field)).filter(isAmount))),
+    ...(typeof report.service_tier === 'string' && {tier: report.service_tier}),
   }
 }
 
-const part = (name: string, tokens: number): object => (tokens > 0 ? {[name]: tokens} : {})
+const isAmount = (value: unknown): value is number => typeof value === 'number' && Number.isFinite(value)
+
+const part = (name: string, amount: number): object => (amount > 0 ? {[name]: amount} : {})
 
 /** Gemini lists counts by modality. */
 function mediaIn(details: unknown): number {
@@ -149,7 +188,7 @@ function mediaIn(details: unknown): number {
 export function at(report: Readonly<Record<string, unknown>>, path: string): unknown {
   const find = (value: unknown, name: string) => (Object(value) as Record<string, unknown>)[name]
   const found = path.split('.').reduce<unknown>(find, report)
-  return typeof found === 'string' && /^\d+$/.test(found) ? Number(found) : found
+  return typeof found === 'string' && /^\s*\d+(\.\d+)?\s*$/.test(found) ? Number(found) : found
 }
 
 /** Characters of ASCII text per token: typical for English and code. Other characters count as a token each. */
@@ -157,6 +196,9 @@ const CHARACTERS_PER_TOKEN = 4
 
 /** Stands for an image or a file: about what providers count for a large image. */
 const TOKENS_PER_ATTACHMENT = 1600
+
+/** Fewer than the most compressed speech has. */
+const BYTES_PER_MEDIA_TOKEN = 100
 
 const NO_TEXT = new Set(
   'id type role object model status finish_reason stop_reason stopReason stop_sequence signature providerOptions'.split(
@@ -248,11 +290,16 @@ export class UsageTally {
   #ascii = 0
   #other = 0
   #deltas = 0
+  /** Alternative responses that the call asks for, and those that have begun and ended. */
+  readonly #answers: number
+  readonly #begun = new Set<unknown>()
+  readonly #ended = new Set<unknown>()
   #isComplete = false
   #mayHide = true
 
-  constructor(tokenizer?: Tokenizer) {
+  constructor(tokenizer?: Tokenizer, answers = 1) {
     this.#tokenizer = tokenizer
+    this.#answers = answers
   }
 
   /** `final`: of the whole response; `so far`: too, if no text follows. Later reports complete or replace earlier ones. */
@@ -277,6 +324,21 @@ export class UsageTally {
     this.#mayCount = false
   }
 
+  /** A part of sound or images, in bytes. */
+  addMedia(bytes: number): void {
+    this.#other += bytes / BYTES_PER_MEDIA_TOKEN
+  }
+
+  /** A part of an alternative response. */
+  follow(index: unknown, hasEnded: boolean): void {
+    this.#begun.add(index)
+    if (hasEnded) this.#ended.add(index)
+  }
+
+  get haveAllEnded(): boolean {
+    return this.#ended.size >= Math.max(this.#begun.size, this.#answers)
+  }
+
   /** All parts have arrived, even if the connection breaks afterwards. */
   complete(): void {
     this.#isComplete = true
@@ -295,7 +357,7 @@ export class UsageTally {
 
   /** The same without the tokenizer. */
   get roughlyReceived(): number {
-    const estimated = this.#other + Math.ceil(this.#ascii / CHARACTERS_PER_TOKEN)
+    const estimated = Math.ceil(this.#other) + Math.ceil(this.#ascii / CHARACTERS_PER_TOKEN)
     return Math.max(this.#deltas, estimated, this.#reported?.output ?? 0)
   }
 

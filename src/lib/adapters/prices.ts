@@ -61,7 +61,8 @@ function fromLiteLlm(content: Json): PriceTable {
 }
 
 function ofLiteLlm(fields: Json): ModelPrice | undefined {
-  const {tiered_pricing, input_cost_per_request: perRequest} = fields
+  const {tiered_pricing, input_cost_per_request: perRequest, search_context_cost_per_query: searches} = fields
+  const perSearch = Math.max(0, ...Object.values(recordOf(searches)).filter(isPrice))
   const [first, ...tiers] = Array.isArray(tiered_pricing) ? tiered_pricing.map(recordOf) : []
   const prices = perMillion({...fields, ...first}, '')
   if (!prices) return undefined
@@ -80,6 +81,7 @@ function ofLiteLlm(fields: Json): ModelPrice | undefined {
   return {
     ...prices,
     ...(isPrice(perRequest) && {perRequest}),
+    ...(perSearch > 0 && {perSearch}),
     ...(priority && {priority}),
     ...longInput(above as LongInput[]),
   }

@@ -12,7 +12,12 @@ import {type Case, COUNTED, HALF, type ModelServer, PATHS, startModelServer, TEX
 const OUTAGE = {kind: 'unreachable', at: 1, times: Number.POSITIVE_INFINITY} as const
 
 /** 40 characters, about 10 tokens, and at most 100 for the response. */
-const BODY = {model: 'gpt-4', max_tokens: 100, messages: [{role: 'user', content: 'x'.repeat(40)}]}
+const BODY = {
+  model: 'gpt-4',
+  max_tokens: 100,
+  max_output_tokens: 100,
+  messages: [{role: 'user', content: 'x'.repeat(40)}],
+}
 const RESERVED = 110
 
 /** Half of the response by its characters. */
@@ -122,7 +127,7 @@ describeOnBoth('fetch', {}, table => {
       ['JSON', call],
       ['a stream', stream],
     ])('charges `maxOutput` or received tokens if %s has no usage and the request no maximum', async (_, ask) => {
-      const {max_tokens: _max, ...open} = BODY
+      const {max_tokens: _max, max_output_tokens: _output, ...open} = BODY
       const input = ask === stream ? inputBy(path) : 10
       options = {...options, maxOutput: 50}
       await (await ask(path, 'no-usage', {}, open)).text()
@@ -214,7 +219,7 @@ describeOnBoth('fetch', {}, table => {
 
   it('charges 4,096 tokens of output if a call without a maximum ends without a count, or as configured', async () => {
     await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=10/min', 'tpm=10k/min')
-    const {max_tokens: _, ...open} = BODY
+    const {max_tokens: _max, max_output_tokens: _output, ...open} = BODY
     await expect(call('/v1/messages', 'drop', {}, open)).rejects.toThrow('fetch failed')
     expect(await charged()).toEqual({rpm: 1, tpm: 10 + 4096})
     options = {...options, maxOutput: 50}

@@ -38,6 +38,18 @@ it.each([
   expect(await estimateOf(body)).toEqual(expected)
 })
 
+it.each([
+  ['/v1/chat/completions', {num_predict: 1, max_output_tokens: 1, options: {max_tokens: 1}}, 0],
+  ['/v1/chat/completions', {max_completion_tokens: 9}, 9],
+  ['/v1/responses', {max_tokens: 1, max_output_tokens: 9}, 9],
+  ['/v1/responses/', {max_tokens: 1}, 0],
+  ['/v1/messages', {max_tokens: 9, maxTokens: 10}, 9],
+  ['/api/chat', {options: {num_predict: 9}}, 9],
+])('reads only maxima that %s knows, in %j', async (path, body, output) => {
+  const {call} = await readModelCall(`http://127.0.0.1${path}`, {method: 'POST', body: JSON.stringify(body)})
+  expect(estimateCall(call).output).toBe(output)
+})
+
 const CALL = JSON.stringify({model: 'gpt-4', n: 1})
 const BYTES = new TextEncoder().encode(CALL)
 
@@ -88,6 +100,20 @@ it('reads a form of a Request without consuming it', async () => {
   const request = new Request('http://127.0.0.1/', {method: 'POST', body: form()})
   expect((await readModelCall(request, undefined)).call.model).toBe('gpt-4')
   expect((await request.formData()).get('model')).toBe('gpt-4')
+})
+
+it.each([
+  ['bytes', (bytes: Uint8Array<ArrayBuffer>) => bytes],
+  ['a Blob', (bytes: Uint8Array<ArrayBuffer>) => new Blob([bytes])],
+  ['a stream', (bytes: Uint8Array<ArrayBuffer>) => bytesIn(bytes)],
+])('reads the model in a form that is %s', async (_, bodyOf) => {
+  const whole = new Response(form())
+  const headers = {'content-type': whole.headers.get('content-type') as string}
+  const bytes = new Uint8Array(await whole.arrayBuffer())
+  const init = {method: 'POST', headers, body: bodyOf(bytes), duplex: 'half'} as RequestInit
+  const read = await readModelCall('http://127.0.0.1/', init)
+  expect(read.call.model).toBe('gpt-4')
+  expect(new Uint8Array(await new Response(read.init?.body as never).arrayBuffer())).toEqual(bytes)
 })
 
 it('reads at most 16 MiB of a stream, and sends all of it', async () => {

@@ -34,7 +34,13 @@ const ROUTES: readonly (readonly [string, string, () => unknown, Fate])[] = [
   ['POST', '/v1/audio/speech', () => JSON.stringify({model: 'gpt-4', input: 'x'}), 'charged'],
   ['POST', '/v1/batches', () => JSON.stringify({input_file_id: 'f', endpoint: '/v1/chat/completions'}), 'refused'],
   ['POST', '/v1/threads/t1/runs', () => JSON.stringify({assistant_id: 'a'}), 'refused'],
-  ['POST', '/v1/fine_tuning/jobs', () => JSON.stringify({model: 'gpt-4', training_file: 'f'}), 'charged'],
+  ['POST', '/v1/batches/', () => JSON.stringify({model: 'gpt-4', input_file_id: 'f'}), 'refused'],
+  ['POST', '/v1/batch/jobs', () => JSON.stringify({model: 'gpt-4', input_files: ['f']}), 'refused'],
+  ['POST', '/v1/fine_tuning/jobs', () => JSON.stringify({model: 'gpt-4', training_file: 'f'}), 'refused'],
+  ['POST', '/v1/projects/p/locations/l/batchPredictionJobs', () => JSON.stringify({model: 'gpt-4'}), 'refused'],
+  ['POST', '/model-invocation-job', () => JSON.stringify({model: 'gpt-4', modelId: 'gpt-4'}), 'refused'],
+  ['POST', '/v1/batches/b1/cancel', () => undefined, 'free'],
+  ['POST', '/v1beta/batches/b1:cancel', () => undefined, 'free'],
   ['POST', '/v1beta/models/gpt-4:generateContent', () => '{"contents": []}', 'charged'],
   ['POST', '/v1beta/models/gpt-4:streamGenerateContent?alt=sse', () => '{"contents": []}', 'charged'],
   ['POST', '/model/gpt-4/converse', () => '{"messages": []}', 'charged'],
@@ -45,6 +51,8 @@ const ROUTES: readonly (readonly [string, string, () => unknown, Fate])[] = [
   ['POST', '/v1/chat/completions', () => streamOf(JSON_CALL), 'charged'],
   ['POST', '/v1/chat/completions', () => streamOf(`${' '.repeat(2 ** 24)}${JSON_CALL}`), 'refused'],
   ['POST', '/v1/chat/completions', () => 'not JSON', 'refused'],
+  ['POST', '/v1/chat/completions', () => ({model: 'gpt-4'}), 'refused'],
+  ['POST', '/v1/chat/completions', () => ({toString: () => JSON_CALL}), 'charged'],
   ['POST', '/v1/chat/completions', () => '{"model": ["gpt-4"]}', 'refused'],
   ['POST', '/v1/chat/completions', () => '{"model": ""}', 'refused'],
   ['POST', '/v1/chat/completions', () => undefined, 'refused'],
@@ -109,6 +117,25 @@ describeOnBoth('routes to a model', {}, table => {
       rpm: fate === 'charged' ? 1 : 0,
     })
     if (fate === 'refused') expect(JSON.parse(text)).toMatchObject({title: 'Unknown model'})
+  })
+
+  it('refuses batches despite a resource, unless unknown models are charged to one', async () => {
+    const batch = JSON.stringify({model: 'gpt-4', input_file_id: 'f'})
+    options = {...options, resource: 'gpt-4'}
+    expect([(await call(batch, '/v1/batches')).status, sent]).toEqual([400, []])
+    options = {...options, onUnknownModel: {resource: 'gpt-4'}}
+    expect((await call(batch, '/v1/batches')).status).toBe(200)
+    expect(await consumed('gpt-4', 'rpm')).toBe(1)
+  })
+
+  it.each([
+    ['/v1/chat/completions', {num_predict: 1}],
+    ['/v1/responses', {max_tokens: 1}],
+  ])('does not take a field that %s ignores for its maximum', async (path, ignored) => {
+    options = {...options, maxOutput: 50, fetch: async () => Promise.reject(new Error('aborted'))}
+    const {max_tokens: _, ...open} = CALL
+    await call(JSON.stringify({...open, ...ignored}), path).catch(() => {})
+    expect(await consumed('gpt-4')).toBe(2 + 50)
   })
 
   it('lets calls pass that use no model, also with a resource and prices', async () => {

@@ -22,7 +22,7 @@ import {
 } from './call-charge.js'
 import {keepLease, refusalResponse} from './guard.js'
 import {AwsEventReader, type EventReader, EventStreamReader, tallyAnswer, tallyEvent} from './model-answer.js'
-import {estimateCall, type ModelCall, mayUseModel, type ReadCall, readModelCall, withModel} from './model-call.js'
+import {estimateCall, isDeferred, type ModelCall, mayUseModel, type ReadCall, readModelCall, withModel} from './model-call.js'
 import {type Tokenizer, UsageTally} from './model-usage.js'
 import {warningOnce} from './problem.js'
 
@@ -42,7 +42,7 @@ export interface LimitedFetchOptions extends CallOptions<ModelCall> {
   readonly fetch?: typeof fetch
   /** Models in order of preference. If a call of one is refused, those after it are tried. @default none */
   readonly fallback?: readonly string[]
-  /** Calls whose model cannot be read: refuse them, or charge this resource. @default 'refuse' */
+  /** Calls without a readable model, batches, fine-tuning: refuse them, or charge this resource. @default 'refuse' */
   readonly onUnknownModel?: 'refuse' | {readonly resource: string}
 }
 
@@ -115,7 +115,7 @@ function createAdmission(
   const guard = createCallGuard(limiter, options, estimateCall)
   return async (read, signal) => {
     const {call} = read
-    const isUnknown = call.model === undefined && resource === undefined
+    const isUnknown = call.model === undefined && (resource === undefined || isDeferred(call))
     if (!mayUseModel(call)) return {outcome: undefined, sent: read}
     if (isUnknown && (await skip?.(call))) return {outcome: undefined, sent: read}
     if (isUnknown) warnUnknownModel(`${call.method} ${call.url.replace(/[?#].*$/, '')}`)

@@ -4,7 +4,10 @@ import {at, isCount, recordOf, type TokenEstimate, type Tokenizer, tokensOfTexts
 export interface ModelCall {
   readonly method: string
   readonly url: string
-  /** The model in the URL, which providers prefer, or the `model` of the body; `undefined` if neither can be read. */
+  /**
+   * The model in the URL, which providers prefer, or the `model` of the body; `undefined` if neither can be read, and for
+   * batches and fine-tuning.
+   */
   readonly model: string | undefined
   /** The parsed body: a JSON object, or the fields of a form; otherwise empty. */
   readonly body: Readonly<Record<string, unknown>>
@@ -27,21 +30,38 @@ const MOST_BYTES = 16 * 2 ** 20
 
 export async function readModelCall(input: string | URL | Request, init: RequestInit | undefined): Promise<ReadCall> {
   const request = typeof input === 'object' && 'headers' in input ? input : undefined
-  const {fields, body, json} = init?.body ? await readBody(init.body) : await readRequest(request)
+  const type = new Headers(init?.headers ?? request?.headers).get('content-type') ?? ''
+  const {fields, body, json} = init?.body ? await readBody(init.body, type) : await readRequest(request, type)
   const url = request?.url ?? String(input)
   const call = {
     method: (init?.method ?? request?.method ?? 'GET').toUpperCase(),
     url,
-    model: modelOfUrl(url) ?? (typeof fields.model === 'string' && fields.model !== '' ? fields.model : undefined),
+    model: isDeferred({url}) ? undefined : (modelOfUrl(url) ?? modelOfBody(fields)),
     body: fields,
     headers: new Headers(init?.headers ?? request?.headers),
   }
   return {call, input, init: body === undefined ? init : ({...init, body, duplex: 'half'} as RequestInit), json}
 }
 
-/** Of Gemini and Vertex, Bedrock, and Azure, which name the model in the path. Not of batches, which are read later. */
+const modelOfBody = ({model}: Fields): string | undefined =>
+  typeof model === 'string' && model !== '' ? model : undefined
+
+/** Of batches and fine-tuning, at OpenAI, Anthropic, Azure, Groq, Mistral, Cohere, Vertex, Bedrock and Gemini. */
+const DEFERRED = [
+  /\/(batches|batch\/jobs|batchPredictionJobs|embed-jobs|model-(invocation|customization)-jobs?)\/*$/i,
+  /\/(fine-?tunes|fine_?tuning\/(jobs|finetuned-models)|tuningJobs)\/*$/i,
+  /:(batchGenerate|asyncBatch)\w*$/,
+]
+
+/** Whether the provider works later, on data that the call does not show. */
+export function isDeferred({url}: Pick<ModelCall, 'url'>): boolean {
+  const path = pathOf(url)
+  return DEFERRED.some(pattern => pattern.test(path))
+}
+
+/** Of Gemini and Vertex, Bedrock, and Azure, which name the model in the path. */
 const MODEL_IN_PATH = [
-  /(?<=\/models\/)[^/:]+(?=:(?!batchGenerate|asyncBatch)\w+$)/,
+  /(?<=\/models\/)[^/:]+(?=:\w+$)/,
   /(?<=\/model\/)[^/]+(?=\/[\w-]+$)/,
   /(?<=\/openai\/deployments\/)[^/]+(?=\/)/i,
 ]
@@ -66,7 +86,7 @@ export function mayUseModel({method, url, model}: ModelCall): boolean {
   if (['GET', 'HEAD', 'OPTIONS', 'DELETE'].includes(method)) return false
   const path = pathOf(url)
   if (/\/count[-_]tokens$|:countTokens$/.test(path)) return false
-  return model !== undefined || !/\/(files|uploads)(\/|$)|\/cancel$/.test(path)
+  return model !== undefined || !/\/(files|uploads)(\/|$)|[/:]cancel$/.test(path)
 }
 
 /** The call with another model, where it names its own: in the URL, the body, or both. */
@@ -109,21 +129,34 @@ const MAXIMA = [
   ...['maxTokenCount', 'max_new_tokens', 'num_predict'],
 ]
 
+/** The maxima of widely served APIs, of which some servers ignore unknown fields. */
+const MAXIMA_OF: readonly (readonly [path: RegExp, names: readonly string[]])[] = [
+  [/\/completions\/*$/i, ['max_completion_tokens', 'max_tokens']],
+  [/\/responses\/*$/i, ['max_output_tokens']],
+  [/\/messages\/*$/i, ['max_tokens']],
+]
+
 const ANSWERS = ['n', 'best_of', 'candidateCount', 'candidate_count']
 
 /** Fields that the provider ignores do not lower the estimate: the largest maximum counts, and all text. */
-export function estimateCall({body}: ModelCall, tokenizer?: Tokenizer): TokenEstimate {
+export function estimateCall({body, url}: ModelCall, tokenizer?: Tokenizer): TokenEstimate {
   const {model: _model, metadata: _metadata, user: _user, ...input} = body
-  const settings = [body, ...SETTINGS.map(name => recordOf(body[name]))]
-  const largest = (names: readonly string[]) =>
-    Math.max(0, ...settings.flatMap(each => names.map(name => at(each, name))).filter(isCount))
-  const answers = Math.max(1, largest(ANSWERS))
+  const [, maxima] = MAXIMA_OF.find(([pattern]) => pattern.test(pathOf(url))) ?? []
+  const answers = answersOf(body)
   return {
     input: tokensOfTexts(input, tokenizer),
-    output: largest(MAXIMA) * answers,
+    output: (maxima ? largest([body], maxima) : largest(settingsOf(body), MAXIMA)) * answers,
     ...(answers > 1 && {answers}),
   }
 }
+
+/** Alternative responses that the call asks for. */
+const answersOf = (body: Fields): number => Math.max(1, largest(settingsOf(body), ANSWERS))
+
+const settingsOf = (body: Fields): readonly Fields[] => [body, ...SETTINGS.map(name => recordOf(body[name]))]
+
+const largest = (settings: readonly Fields[], names: readonly string[]): number =>
+  Math.max(0, ...settings.flatMap(each => names.map(name => at(each, name))).filter(isCount))
 
 type Fields = Readonly<Record<string, unknown>>
 
@@ -134,30 +167,40 @@ interface ReadBody {
   readonly body?: Body
 }
 
-async function readBody(body: Body): Promise<ReadBody> {
-  if (typeof body === 'string') return readJson(body)
+async function readBody(body: Body, type: string): Promise<ReadBody> {
   if (body instanceof FormData || body instanceof URLSearchParams) return {fields: Object.fromEntries(body)}
-  if (body instanceof Blob) return readJson(body.size > MOST_BYTES ? '' : await body.text())
-  if (body instanceof ArrayBuffer || ArrayBuffer.isView(body))
-    return readJson(new TextDecoder().decode(body as ArrayBuffer))
+  if (typeof body === 'string') return readFields(body, type)
+  if (body instanceof Blob) return body.size > MOST_BYTES ? {fields: {}} : readFields(body, type || body.type)
+  if (body instanceof ArrayBuffer || ArrayBuffer.isView(body)) return readFields(body as ArrayBuffer, type)
+  // `fetch` sends other objects as text.
+  if (!(Symbol.asyncIterator in Object(body))) return readFields(String(body), type)
   const {bytes, rest} = await readStart(body as AsyncIterable<Uint8Array>)
-  return rest ? {fields: {}, body: rest} : {...readJson(new TextDecoder().decode(bytes)), body: bytes}
+  return rest ? {fields: {}, body: rest} : {...(await readFields(bytes, type)), body: bytes}
 }
 
-function readJson(text: string): ReadBody {
+async function readRequest(request: Request | undefined, type: string): Promise<ReadBody> {
+  if (!request?.body) return {fields: {}}
+  const copy = request.clone()
+  if (FORM.test(type)) return {fields: await fieldsOf(copy)}
+  const {bytes, rest} = await readStart(copy.body as ReadableStream<Uint8Array>)
+  await rest?.cancel()
+  return rest ? {fields: {}} : readFields(bytes, type)
+}
+
+const FORM = /^(multipart\/form-data|application\/x-www-form-urlencoded)/i
+
+async function readFields(
+  body: string | ArrayBuffer | Uint8Array<ArrayBuffer> | Blob,
+  type: string,
+): Promise<ReadBody> {
+  if (FORM.test(type)) return {fields: await fieldsOf(new Response(body, {headers: {'content-type': type}}))}
+  const text = typeof body === 'string' ? body : await new Response(body).text()
   const fields = parseObject(text)
   return {fields, json: Object.keys(fields).length > 0 ? text : undefined}
 }
 
-async function readRequest(request: Request | undefined): Promise<ReadBody> {
-  if (!request?.body) return {fields: {}}
-  const copy = request.clone()
-  if (/^multipart\/form-data|^application\/x-www-form-urlencoded/.test(request.headers.get('content-type') ?? ''))
-    return {fields: await copy.formData().then(Object.fromEntries, () => ({}))}
-  const {bytes, rest} = await readStart(copy.body as ReadableStream<Uint8Array>)
-  await rest?.cancel()
-  return readJson(rest ? '' : new TextDecoder().decode(bytes))
-}
+/** Of a form. */
+const fieldsOf = (body: Response | Request): Promise<Fields> => body.formData().then(Object.fromEntries, () => ({}))
 
 /** The whole body, or a stream that repeats what was read and goes on. */
 async function readStart(

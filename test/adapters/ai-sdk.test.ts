@@ -50,13 +50,86 @@ describeOnBoth('models of the AI SDK', {}, table => {
     expect((await charged()).tpm).toBe(tpm)
   })
 
+  /** A call whose stream has only the given part. */
+  async function stream(params: object, part?: object, provider = 'test'): Promise<void> {
+    const parts = new ReadableStream<object>({
+      start: controller => {
+        if (part) controller.enqueue(part)
+        controller.close()
+      },
+    })
+    const call = {
+      doStream: async () => ({stream: parts}),
+      model: {modelId: 'gpt-4', provider},
+      params: {prompt: 'x'.repeat(40), ...params},
+    }
+    for await (const _ of (await limitedModel(limiter, options).wrapStream(call)).stream);
+  }
+
   it('charges the whole estimate for a stream that ends without its last part', async () => {
-    const doStream = async () => ({stream: new ReadableStream({start: controller => controller.close()})})
-    const params = {prompt: 'x'.repeat(40)}
-    const call = {doStream, model: {modelId: 'gpt-4', provider: 'test'}, params}
-    const {stream} = await limitedModel(limiter, {...options, maxOutput: 50}).wrapStream(call)
-    for await (const _ of stream);
+    options = {...options, maxOutput: 50}
+    await stream({})
     expect((await charged()).tpm).toBe(60)
+  })
+
+  it.each([
+    ['of version 5', 'unknown', {inputTokens: 10, outputTokens: 1, totalTokens: 11}],
+    ['of version 6', {unified: 'other', raw: undefined}, {inputTokens: {total: 10}, outputTokens: {total: 1}}],
+    ['of version 7', {unified: 'interrupted', raw: undefined}, {inputTokens: {total: 10}, outputTokens: {total: 1}}],
+    ['with an error', {unified: 'error', raw: undefined}, {inputTokens: {total: 10}, outputTokens: {total: 1}}],
+  ])('charges the estimate for a last part %s that the SDK adds to a broken stream', async (_, finishReason, usage) => {
+    await stream({maxOutputTokens: 100}, {type: 'finish', finishReason, usage})
+    expect((await charged()).tpm).toBe(RESERVED)
+  })
+
+  it.each<[string, object, object, string, number]>([
+    [
+      'of the provider, with more than the SDK counts',
+      {
+        inputTokens: {total: 10},
+        outputTokens: {total: 20},
+        raw: {prompt_tokens: 10, completion_tokens: 20, total_tokens: 70},
+      },
+      {},
+      'xai',
+      70,
+    ],
+    [
+      'of Google in version 5',
+      {inputTokens: 10, outputTokens: 20, totalTokens: 30},
+      {google: {usageMetadata: {promptTokenCount: 10, candidatesTokenCount: 20, toolUsePromptTokenCount: 40}}},
+      'google.generative-ai',
+      70,
+    ],
+    [
+      'of Bedrock in version 5, without its caches',
+      {inputTokens: 10, outputTokens: 20, totalTokens: 30, cachedInputTokens: 25},
+      {bedrock: {usage: {cacheWriteInputTokens: 15}}},
+      'amazon-bedrock',
+      70,
+    ],
+  ])('charges the usage %s', async (_, usage, providerMetadata, provider, tokens) => {
+    await stream({}, {type: 'finish', finishReason: 'stop', usage, providerMetadata}, provider)
+    expect((await charged()).tpm).toBe(tokens)
+  })
+
+  it('charges the cost and tier in the body of a response', async () => {
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=10/min', 'tpm=1k/min', 'usd=$1/min')
+    const price = {'gpt-4': {input: 1, output: 1, priority: {input: 1000, output: 2000}}}
+    const usage = {inputTokens: 10, outputTokens: 20, totalTokens: 30}
+    const body = {usage: {prompt_tokens: 10, completion_tokens: 20}, service_tier: 'priority'}
+    const result = {content: [], usage, response: {body}}
+    const call = {doGenerate: async () => result, model: {modelId: 'gpt-4', provider: 'openai'}, params: {prompt: 'x'}}
+    await limitedModel(limiter, {...options, price}).wrapGenerate(call)
+    expect((await scene.totals('user-1', 'gpt-4', 'usd')).consumed).toBe(10_000 + 40_000)
+  })
+
+  it.each([
+    {anthropic: {thinking: {type: 'enabled', budgetTokens: 400}}},
+    {bedrock: {reasoningConfig: {budgetTokens: 400}}},
+  ])('reserves reasoning that the SDK adds to the maximum: %j', async providerOptions => {
+    await stream({maxOutputTokens: 100, providerOptions})
+    expect((await charged()).tpm).toBe(RESERVED + 400)
   })
 
   describe.each(Object.entries(SDKS))('%s', (_, sdk) => {

@@ -4,10 +4,19 @@
  *
  * @packageDocumentation
  */
-import {abortedBy, observedStream, releasableSignal} from '../limiter/observed-stream.js'
-import {type CallCharge, type CallLimiter, type CallOptions, createCallGuard} from './call-charge.js'
+import {abortedBy, releasableSignal} from '../limiter/observed-stream.js'
+import {type CallCharge, type CallLimiter, type CallOptions, createCallGuard, settledStream} from './call-charge.js'
 import type {RefusedRequest} from './guard.js'
-import {recordOf, type TokenEstimate, type Tokenizer, tokensOfTexts, UsageTally} from './model-usage.js'
+import {
+  at,
+  isCount,
+  readUsage,
+  recordOf,
+  type TokenEstimate,
+  type Tokenizer,
+  tokensOfTexts,
+  UsageTally,
+} from './model-usage.js'
 import type {ProviderAnswer} from './provider.js'
 
 export {hashKey} from '../schema/hashed-name.js'
@@ -109,7 +118,9 @@ export function limitedModel(limiter: CallLimiter, options: LimitedModelOptions)
     wrapGenerate: async ({doGenerate, model, params}) => {
       const {result, charge} = await run({model, params}, doGenerate)
       const tally = new UsageTally(tokenizer)
-      tallyPart(tally, {...result, type: 'finish', delta: result.content})
+      tally.addDelta(result.content)
+      tally.report(reportIn(result, model.provider), 'final')
+      tally.complete()
       await charge?.settle(tally)
       return result
     },
@@ -119,12 +130,12 @@ export function limitedModel(limiter: CallLimiter, options: LimitedModelOptions)
       const tally = new UsageTally(tokenizer)
       const observer = {
         chunk: (part: unknown) => {
-          tallyPart(tally, recordOf(part))
+          tallyPart(tally, recordOf(part), model.provider)
           charge.progress(tally)
         },
         end: () => charge.settle(tally),
       }
-      const stream = observedStream(result.stream, observer, drain)
+      const stream = settledStream(result.stream, observer, drain)
       const callers = upstreams.get(params)?.callers
       return {...result, stream: callers ? abortedBy(stream, callers) : stream}
     },
@@ -148,23 +159,54 @@ function answerOf(status: number, headers: unknown): ProviderAnswer {
 }
 
 function estimateOf(
-  {params: {prompt, tools, maxOutputTokens = 0}}: LanguageModelCall,
+  {params: {prompt, tools, maxOutputTokens = 0, providerOptions}}: LanguageModelCall,
   tokenizer: Tokenizer | undefined,
 ): TokenEstimate {
-  return {input: tokensOfTexts([prompt, tools], tokenizer), output: maxOutputTokens}
+  const input = tokensOfTexts([prompt, tools], tokenizer)
+  if (maxOutputTokens === 0) return {input, output: 0}
+  // The SDK's providers of Anthropic and Bedrock add these to the maximum that they send.
+  const budgets = Object.values(recordOf(providerOptions)).flatMap(options =>
+    ['thinking.budgetTokens', 'reasoningConfig.budgetTokens'].map(path => at(recordOf(options), path)).filter(isCount),
+  )
+  return {input, output: maxOutputTokens + Math.max(0, ...budgets)}
 }
 
-function tallyPart(tally: UsageTally, part: Readonly<Record<string, unknown>>): void {
+function tallyPart(tally: UsageTally, part: Readonly<Record<string, unknown>>, provider: string): void {
   if (part.delta !== undefined) tally.addDelta(part.delta)
   if (part.type !== 'finish') return
-  tally.report(reportIn(part), 'final')
-  tally.complete()
+  const isWhole = hasReason(part.finishReason)
+  tally.report(reportIn(part, provider), isWhole ? 'final' : 'start')
+  if (isWhole) tally.complete()
 }
 
-/** Version 5 reports plain counts; for Anthropic they lack its prompt caches, which its own report has. */
-function reportIn({usage, providerMetadata}: Readonly<Record<string, unknown>>): unknown {
-  const own = recordOf(recordOf(providerMetadata).anthropic).usage
-  return typeof recordOf(usage).inputTokens === 'number' && own !== undefined ? own : usage
+const ENDINGS = new Set<unknown>(['stop', 'length', 'content-filter', 'tool-calls'])
+
+/** The SDK adds the last part to streams that break off too, with the usage so far. */
+function hasReason(reason: unknown): boolean {
+  const {unified = reason, raw} = recordOf(reason)
+  return raw !== undefined || ENDINGS.has(unified)
+}
+
+/** Of all reports, the one with the most tokens: the SDK's own lacks some that others have. */
+function reportIn({usage, providerMetadata, response}: Readonly<Record<string, unknown>>, provider: string): object {
+  const sdk = recordOf(usage)
+  const owns = Object.values(recordOf(providerMetadata))
+    .map(recordOf)
+    .map(own => recordOf(own.usage ?? own.usageMetadata))
+  const reports = [recordOf(sdk.raw), ...owns]
+  if (typeof sdk.inputTokens === 'number' && /bedrock/.test(provider)) {
+    // In version 5, without input that is read from or written to a cache.
+    const {inputTokens, outputTokens, cachedInputTokens: cacheReadInputTokens} = sdk
+    reports.push(Object.assign({inputTokens, outputTokens, cacheReadInputTokens}, ...owns))
+  }
+  // Of a response that is not streamed.
+  const {service_tier, tool_usage, ...body} = recordOf(recordOf(response).body)
+  reports.push({service_tier, tool_usage, ...recordOf(body.usage ?? body.usageMetadata)})
+  const tokensIn = (report: Readonly<Record<string, unknown>>): number => {
+    const {input = 0, cachedInput = 0, cacheWrite = 0, output = 0} = readUsage(report) ?? {}
+    return input + cachedInput + cacheWrite + output
+  }
+  return reports.reduce((most, report) => (tokensIn(report) >= tokensIn(most) ? report : most), sdk)
 }
 
 /** The AI SDK recognizes its errors by these symbols, whichever copy of its packages made them. */

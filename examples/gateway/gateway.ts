@@ -1,4 +1,5 @@
 import {Hono} from 'hono'
+import {proxy} from 'hono/proxy'
 import type {RateLimiter} from 'zael'
 import {hashKey, limitedFetch} from 'zael/fetch'
 import {honoLimiter} from 'zael/hono'
@@ -42,9 +43,11 @@ export function createGateway({limiter, provider, prices, fallback}: GatewayOpti
       consume: {rpm: 1},
     }),
   )
-  // JSON and streams pass unchanged. Reserved tokens and dollars are settled when the response ends.
+  // JSON and streams pass. Reserved tokens and dollars are settled when the response ends. `proxy` removes the field
+  // content-encoding, because fetch has decoded the response.
   app.post('/v1/*', async c =>
-    modelFetch(`${provider}${c.req.path}`, {
+    proxy(`${provider}${c.req.path}`, {
+      customFetch: modelFetch,
       method: 'POST',
       headers: {'content-type': 'application/json', 'x-api-key': c.req.header('x-api-key') ?? ''},
       body: await c.req.text(),

@@ -1,5 +1,6 @@
 import {createServer, type IncomingMessage, type ServerResponse} from 'node:http'
 import {setImmediate} from 'node:timers/promises'
+import {gzipSync} from 'node:zlib'
 import {type HttpServer, listen} from '../shared/listen.js'
 import {type Allowance, DIALECTS, type Dialect, type Reply} from './dialects.js'
 
@@ -87,8 +88,10 @@ async function sendEvents(response: ServerResponse, dialect: Dialect, reply: Rep
   response.end()
 }
 
+/** Compressed, as real providers send it to `fetch`. */
 function sendJson(response: ServerResponse, status: number, body: object): void {
-  response.writeHead(status, {'content-type': 'application/json'}).end(JSON.stringify(body))
+  response.writeHead(status, {'content-type': 'application/json', 'content-encoding': 'gzip'})
+  response.end(gzipSync(JSON.stringify(body)))
 }
 
 async function readAll(request: IncomingMessage): Promise<string> {

@@ -164,6 +164,9 @@ async function readCode(aws: Aws, FunctionName: string) {
     : {sha256Base64: found.CodeSha256, runtime: (found.Runtime as string | undefined) ?? null}
 }
 
+/** More than for other requests: the code is 1 MB. */
+const UPLOAD_TIMEOUT_MS = 60_000
+
 export async function updateFunctionCode(
   aws: Aws,
   functionName: string,
@@ -183,6 +186,7 @@ export async function updateFunctionCode(
         ...(current.Architectures === undefined ? {} : {Architectures: current.Architectures}),
         Publish: false,
       }),
+      {requestTimeout: UPLOAD_TIMEOUT_MS},
     )
     const {CodeSha256 = ''} = await waitForUpdates(aws, functionName, wait)
     if (CodeSha256 !== code.sha256Base64) throw changedMeanwhile(functionName)

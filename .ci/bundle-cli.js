@@ -56,10 +56,30 @@ function sdkModule() {
   return [...used].map(([client, names]) => `export {${[...names].join()}} from '${client}'`).join('\n')
 }
 
+/**
+ * The schemas of a client name their keys by constants, as in `{[_hH]: 1}`. esbuild keeps such objects, used or not, because
+ * computing a key may have effects. With literal keys, it drops the schemas of other operations: an eighth of the file.
+ */
+const literalKeys = {
+  name: 'literal keys',
+  setup(builder) {
+    builder.onLoad({filter: /\/@aws-sdk\/.+\/schemas\/schemas_\d+\.js$/}, ({path}) => {
+      const text = readFileSync(path, 'utf8')
+      const values = new Map(
+        [...text.matchAll(/^const (_\w+) = ("[^"]*");$/gm)].map(([, name, value]) => [name, value]),
+      )
+      return {
+        contents: text.replaceAll(/\[(_\w+)\]:/g, (key, name) => (values.has(name) ? `${values.get(name)}:` : key)),
+      }
+    })
+  },
+}
+
 const sdk = await build({
   ...options,
   stdin: {contents: sdkModule(), resolveDir: root},
   outfile: 'dist/chunks/aws-sdk.js',
+  plugins: [literalKeys],
   banner,
   // For browsers only.
   external: ['bowser'],

@@ -65,7 +65,7 @@ describe('the package of the aggregator', () => {
     const packed = [...unzipped(zip)].map(([name, {content}]) => [name, content])
     expect(packed).toEqual(await Promise.all(built))
     expect(sha256Base64).toBe(createHash('sha256').update(zip).digest('base64'))
-    expect(zip.length).toBeLessThan(1.1e6)
+    expect(zip.length).toBeLessThan(950_000)
   })
 
   it('loads the SDK only when it needs it', async () => {

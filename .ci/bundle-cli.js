@@ -22,6 +22,20 @@ const SIGNALS = 'lib/cli/base/early-signals'
 /** The AWS clients are one file, with the operations that zael uses. */
 const ownFiles = [inOwnFile(/^@aws-sdk\/client-/, '#aws-sdk'), sharedYaml]
 
+/** Modules of oclif load what they require at its first use: most commands need neither its help nor its search for commands. */
+const lazyOclif = {
+  name: 'lazy oclif',
+  setup(builder) {
+    builder.onLoad({filter: /\/@oclif\/core\/lib\/.+\.js$/}, ({path}) => {
+      const text = readFileSync(path, 'utf8')
+      const required = /^((?:const|var) (\w+_1) =) (?=(?:__\w+\()?require\()/gm
+      const names = new Set([...text.matchAll(required)].map(([, , name]) => name))
+      const contents = text.replaceAll(required, '$1 () => ')
+      return {contents: contents.replaceAll(/\b(\w+_1)\b(?! =)/g, name => (names.has(name) ? `(${name}())` : name))}
+    })
+  },
+}
+
 const commandLine = {
   ...options,
   outdir: 'dist',
@@ -107,7 +121,7 @@ const FOR_TABLES = [
 const alone = await build({
   ...commandLine,
   entryPoints: [...entries, {in: `src/${SIGNALS}.ts`, out: SIGNALS}],
-  plugins: ownFiles,
+  plugins: [...ownFiles, lazyOclif],
   write: false,
 })
 const {outputs: separate} = alone.metafile
@@ -164,7 +178,7 @@ const startInGroup = {
 const together = await build({
   ...commandLine,
   entryPoints: [...entries, {in: 'group:base', out: SIGNALS}],
-  plugins: [...ownFiles, startInGroup, inGroups(groups, GROUPS)],
+  plugins: [...ownFiles, lazyOclif, startInGroup, inGroups(groups, GROUPS)],
 })
 
 // Which modules went into which file: test/e2e/start-up looks up what a command has loaded.

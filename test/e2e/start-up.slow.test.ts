@@ -88,6 +88,15 @@ describe('start-up', () => {
     expect(scripts.filter(url => HEAVY.test(url))).toEqual([])
   })
 
+  it('leaves parts of oclif that no command needs alone, with the modules of Node that only they load', async () => {
+    const tell = `process.on('exit', () => console.error(JSON.stringify(process.moduleLoadList)))`
+    const preload = `data:text/javascript,${encodeURIComponent(tell)}`
+    const {stderr} = await run(process.execPath, ['--import', preload, BIN, 'config', 'show'], {})
+    const loaded: string[] = JSON.parse(stderr)
+    expect(loaded).toContain('NativeModule crypto')
+    expect(loaded.filter(name => /^NativeModule (?:perf_hooks|readline)$/.test(name))).toEqual([])
+  })
+
   it('does not look for TypeScript, whatever NODE_ENV is', async () => {
     for (const nodeEnv of ['test', 'development']) {
       const scripts = await scriptsLoadedBy([BIN, 'version'], {NODE_ENV: nodeEnv})

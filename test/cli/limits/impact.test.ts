@@ -50,6 +50,23 @@ describeOnEngine('zael limits impact', () => {
       `No usage is recorded for rmp, so it cannot be compared. zael searched the usage of 1 entity, ${time}.`,
       'Unknown names: limit rmp (did you mean rpm?)',
     ])
+    const slots = 'parallel is an in-flight limit: usage does not record concurrency, so it cannot be compared.'
+    expect(await last('limits impact --resource gpt-4 parallel=20/inflight')).toEqual([
+      'No recorded usage to compare with these limits.',
+      '',
+      slots,
+      'Unknown names: limit parallel',
+    ])
+    expect((await last('limits impact --resource gpt-4 rpm=100 parallel=20/inflight')).slice(-4)).toEqual([
+      expect.stringMatching(/^Replayed/),
+      expect.stringMatching(/refused/),
+      slots,
+      'Unknown names: limit parallel',
+    ])
+    expect(await cli.tell(`limits impact --resource gpt-4 parallel=20/inflight ${RANGE}`)).toMatchObject({
+      changed: [],
+      inFlight: ['parallel'],
+    })
     expect(await last('limits impact --resource gpt-4 rpm=100 rmp=5')).toContain(
       'No usage is recorded for rmp, so it cannot be compared.',
     )

@@ -443,6 +443,7 @@ describeOnBoth('temporary limits', {}, table => {
     await boost(resource, ['tpm=400k/min'])
     await configs.set(resource, limits('tpm=20/inflight'), {replace: true, keepsBoosts: true})
     expect((await configs.get(resource))?.limits).toEqual(limits('tpm=20/inflight'))
+    expect(await recordOf(resource)).toBeUndefined()
   })
 
   it('are listed with their author', async () => {

@@ -23,6 +23,7 @@ describe('help topics', () => {
       ['rpd=10k@"0 9 * * *; 0 18 * * *"', '10,000, reset at 9:00 and 18:00 UTC'],
       ['session=200/5hour!', '200 within 5 hours of the first use'],
       ['usd=$500/month@UTC', '500 US dollars per calendar month'],
+      ['parallel=20/inflight', 'at most 20 requests in flight, over all processes'],
       ['rpm=100/min,soft', 'counted, but never refuses'],
       ['tpm=90k/min,x0.1@"* 22,23 * * *"', 'a tenth from 22:00 to 24:00 UTC'],
       ['tpm=90k/min,200k:300k@"* 9-16 * * 1-5"', '200,000, burst 300,000, in office hours'],

@@ -11,7 +11,7 @@ const DOTTED = new RegExp(`(['"\`])(${WORD}(?:\\.${WORD})+)\\1`, 'g')
 
 /** Dotted texts in `src` that are not error codes: files, hosts, runtimes, names of metrics and of events. */
 const NOT_CODES = [
-  /\.(?:db|disposable|dll|dylib|exe|json|lock|log|so|ts|x|yaml|zip)$/,
+  /\.(?:db|disposable|dll|dylib|exe|json|lock|log|mjs|so|ts|x|yaml|zip)$/,
   /\.amazonaws\.com$/,
   /^zael\./,
   /^response\.(?:completed|failed|incomplete)$/,

@@ -1,5 +1,6 @@
 import {beforeEach, expect, it} from 'vitest'
 import type {RateLimiter} from '../../../src/lib/limiter/rate-limiter.js'
+import {NamespaceRepository} from '../../../src/lib/repository/repository.js'
 import type {BucketSlots} from '../../../src/lib/schema/slot-attributes.js'
 import {Scene} from '../../helpers/limiter.js'
 import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
@@ -87,6 +88,17 @@ describeOnBoth('in-flight limits', {timeout: 60_000}, table => {
     expect(await free()).toBe(3)
     for (const lease of leases) await lease?.commit()
     expect(await free()).toBe(5)
+  })
+
+  it('S9 follow a command that sets their capacity, with the buckets it updates', async () => {
+    const lease = await first?.acquire(request({rpm: 1}))
+    const namespace = new NamespaceRepository(scene.tenant)
+    await namespace.setLimits({level: 'resource', resource: 'gpt-4'}, ['rpm=1000/min', 'parallel=7/inflight'])
+    expect((await slots())?.limits.get('parallel')).toEqual({capacity: 7, free: 6})
+    await namespace.unsetLimit({level: 'resource', resource: 'gpt-4'}, 'parallel')
+    expect((await slots())?.limits.size).toBe(0)
+    await lease?.commit()
+    expect(await slots()).toBe(undefined)
   })
 
   it('S8 count the slots of a split bucket once', async () => {

@@ -109,6 +109,10 @@ export const isInFlight = ({inFlight}: Pick<Limit, 'inFlight'>): boolean => inFl
 /** Limits that count tokens in buckets: all but in-flight limits. */
 export const tokenLimits = (limits: readonly Limit[]): Limit[] => limits.filter(limit => !isInFlight(limit))
 
+/** Slots by in-flight limit. */
+export const slotsOf = (limits: readonly Limit[]): ReadonlyMap<string, number> =>
+  new Map(limits.filter(isInFlight).map(({name, capacity}) => [name, capacity]))
+
 export type LimitInput = Omit<Limit, 'inFlight' | 'schedule' | 'timeZone' | 'soft' | 'unit'> & {
   readonly inFlight?: boolean | undefined
   readonly schedule?: readonly ScheduleEntry[] | undefined

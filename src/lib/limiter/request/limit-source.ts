@@ -1,4 +1,4 @@
-import {isInFlight, type Level, type Limit} from '../../core/limits/limit.js'
+import {isInFlight, type Level, type Limit, slotsOf, tokenLimits} from '../../core/limits/limit.js'
 import {nothingApplies} from '../../repository/limits/checks.js'
 import {type ConfigResolver, type Resolution, requireSupportedLimits} from '../../repository/limits/resolver.js'
 import {Lru} from '../../repository/table/lru.js'
@@ -130,8 +130,7 @@ export class LimitSource {
 
 function divided(limits: readonly Limit[]): Pick<AppliedLimits, 'limits' | 'inFlight'> {
   if (!limits.some(isInFlight)) return {limits, inFlight: NO_SLOTS}
-  const inFlight = new Map(limits.filter(isInFlight).map(({name, capacity}) => [name, capacity]))
-  return {limits: limits.filter(limit => !isInFlight(limit)), inFlight}
+  return {limits: tokenLimits(limits), inFlight: slotsOf(limits)}
 }
 
 const entityCache = ({table, cacheMs: ttlMs, cacheSize: maxEntries}: LimitSourceOptions): Lru<CachedEntity> =>

@@ -16,7 +16,7 @@ import {
   writesPerSecond,
 } from '../../core/buckets/shards.js'
 import {kindedRateOf} from '../../core/calendar/kind-definition.js'
-import type {Level, Limit} from '../../core/limits/limit.js'
+import {type Level, type Limit, tokenLimits} from '../../core/limits/limit.js'
 import {
   grantCountOf,
   isSameLimit,
@@ -80,7 +80,7 @@ export function planBucket(
 ): BucketPlan {
   const {record} = seen
   const {shard, shardCount} = record
-  const wanted = limits && new Map(limits.map(limit => [limit.name, kindedRateOf(limit, nowMs)]))
+  const wanted = limits && new Map(tokenLimits(limits).map(limit => [limit.name, kindedRateOf(limit, nowMs)]))
   const state = wanted ? withCalendarsOf(record.state, wanted, nowMs) : record.state
   const refilled = refillBucket(shareOfBucket(state, shard, shardCount), nowMs, opensSessions)
   const changes = new Map<string, PlannedLimit>()

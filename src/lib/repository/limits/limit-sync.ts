@@ -1,4 +1,4 @@
-import {LEVELS, type Level} from '../../core/limits/limit.js'
+import {LEVELS, type Level, slotsOf} from '../../core/limits/limit.js'
 import {isSameLimit} from '../../core/limits/limit-kind.js'
 import type {BoostRecord} from '../../schema/boost-record.js'
 import type {StoredBucket} from '../../schema/bucket-record.js'
@@ -58,7 +58,7 @@ function isAffected(changed: Level, source: Level | undefined): boolean {
 
 /** `undefined` when the bucket already has these limits and this lifetime. */
 export function alignWith({limits, source}: Resolution, seen: SeenBucket, nowMs: number): RewriteDecision | undefined {
-  const plan = planBucket(seen, nowMs, limits)
+  const plan = planBucket(seen, nowMs, limits, {inFlight: slotsOf(limits)})
   const ttlSeconds = shardExpiry(seen.record, {source, limits: plannedLimits(plan), nowMs})
   const hasRightLifetime = (ttlSeconds === null) === (seen.record.ttlSeconds === undefined)
   if (hasRightLifetime && !changesLimits(plan) && seen.record.validUntilMs !== 0) return undefined

@@ -1,8 +1,9 @@
 import {string} from '@oclif/core/args'
 import {string as stringFlag} from '@oclif/core/flags'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
-import {bucketTitle, shardListing} from '../../lib/cli/bucket/presenter.js'
+import {bucketTitle, inFlightLines, shardListing} from '../../lib/cli/bucket/presenter.js'
 import type {BucketShowResult} from '../../lib/cli/bucket/results.js'
+import {inFlightJson} from '../../lib/cli/holders/presenter.js'
 import {listFlags} from '../../lib/cli/output/listing.js'
 
 export default class BucketShow extends StackCommand<typeof BucketShow> {
@@ -10,7 +11,8 @@ export default class BucketShow extends StackCommand<typeof BucketShow> {
 
   static override description =
     'Levels include the refill since the last write. "pressure" is the write rate as a share of the 1,000 writes per ' +
-    'second that DynamoDB allows per item. "age" is the time since the last written refill. Writes nothing.'
+    'second that DynamoDB allows per item. "age" is the time since the last written refill. For in-flight limits, ' +
+    'shows who holds slots, and when each process last renewed them. Writes nothing.'
 
   static override args = {
     entity: string({description: 'Entity id.', required: true, ignoreStdin: true}),
@@ -34,6 +36,7 @@ export default class BucketShow extends StackCommand<typeof BucketShow> {
     const buckets = await bucketsOf(namespace, entity, this.flags.resource, nowMs)
     const listing = shardListing(buckets, nowMs, this.format === 'csv', await namespace.configs.units())
     await this.list(listing, bucketTitle(entity, buckets))
-    return {entity, buckets}
+    this.print(inFlightLines(buckets, nowMs))
+    return {entity, buckets: buckets.map(bucket => ({...bucket, inFlight: inFlightJson(bucket.inFlight)}))}
   }
 }

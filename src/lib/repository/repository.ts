@@ -6,6 +6,7 @@ import type {Window} from '../core/window.js'
 import type {AccessSwitch, ConfigScope} from '../schema/config-record.js'
 import type {UsageRecord} from '../schema/usage-record.js'
 import {Buckets} from './buckets/buckets.js'
+import {HolderRecords} from './buckets/holders.js'
 import {type BucketView, viewStates} from './buckets/view.js'
 import {Entities} from './entities/entities.js'
 import {ApplyLock} from './limits/apply-lock.js'
@@ -131,6 +132,8 @@ export class NamespaceRepository {
   /** @internal */
   readonly buckets: Buckets
   /** @internal */
+  readonly holders: HolderRecords
+  /** @internal */
   readonly usage: Usage
   /** @internal */
   readonly provisioner: Provisioner
@@ -146,6 +149,7 @@ export class NamespaceRepository {
     this.entities = new Entities(table, {audit: this.audit})
     this.configs = new Configs(table, {audit: this.audit})
     this.buckets = new Buckets(table)
+    this.holders = new HolderRecords(table)
     this.usage = new Usage(table)
     this.provisioner = new Provisioner(table)
     this.applyLock = new ApplyLock(table)

@@ -14,6 +14,11 @@ export interface HolderRecord {
   readonly pid: number | undefined
   /** ISO 8601. */
   readonly startedAt: string | undefined
+  /**
+   * When it last beat, or was declared dead, in epoch ms: for people. Whether it is dead shows only in two beats, because
+   * clocks differ.
+   */
+  readonly beatAtMs?: number | undefined
 }
 
 /** A holder beats this often, in ms. */
@@ -46,6 +51,7 @@ export function encodeHolder({namespace, id, host, pid, startedAt}: Omit<HolderR
 export function decodeHolder(item: Item): HolderRecord | undefined {
   const key = parseItemKey(item)
   if (key?.record !== 'holder') return undefined
+  const expiry = readNumber(item, names.expiresAt)
   return {
     namespace: key.namespace,
     id: key.id,
@@ -54,5 +60,6 @@ export function decodeHolder(item: Item): HolderRecord | undefined {
     host: readString(item, names.host),
     pid: readNumber(item, names.pid),
     startedAt: readString(item, names.startedAt),
+    beatAtMs: expiry === undefined ? undefined : (expiry - KEPT_SECONDS) * 1000,
   }
 }

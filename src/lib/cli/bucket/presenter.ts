@@ -1,7 +1,9 @@
 import {formatCount, formatSpan, formatTokens, formatWait} from '../../core/text/text.js'
+import type {BucketWithSlots} from '../../insight/lookup/bucket-search.js'
 import {type BucketLevels, type LimitLevel, type ShardLevels, switchWord} from '../../repository/buckets/view.js'
+import {inFlightText, slotHoldersText} from '../holders/presenter.js'
 import type {Listing, ListingColumn} from '../output/listing.js'
-import {percentCell} from '../output/text-table.js'
+import {percentCell, plainTable} from '../output/text-table.js'
 import type {LimitUnits} from '../usage/presenter.js'
 
 interface LevelRow extends Partial<LimitLevel> {
@@ -57,6 +59,21 @@ export function shardListing(
     ],
     empty: 'No bucket: nothing was consumed yet, or the bucket has expired.',
   }
+}
+
+/** A line per in-flight limit: who holds its slots. */
+export function inFlightLines(buckets: readonly BucketWithSlots[], nowMs: number): string[] {
+  const rows = buckets.flatMap(({resource, inFlight}) =>
+    inFlight.map(level => [
+      ...(buckets.length > 1 ? [resource] : []),
+      level.limit,
+      inFlightText(level),
+      slotHoldersText(level.holders, nowMs),
+    ]),
+  )
+  if (rows.length === 0) return []
+  const columns = (rows[0] ?? []).map(() => ({header: ''}))
+  return ['', ...plainTable(columns, rows, {header: false})]
 }
 
 /** `isMore`: more buckets follow, so show optional columns that none of these needs. */

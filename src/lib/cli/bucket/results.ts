@@ -1,5 +1,6 @@
 import * as z from 'zod'
 import {strictObject} from 'zod'
+import {inFlightSchema} from '../holders/results.js'
 import {count, quotaLevelShape, type ResultOf, textOrNull} from '../output/results.js'
 
 const bucketLimitSchema = strictObject({
@@ -72,6 +73,6 @@ export type BucketTopUpResult = ResultOf<typeof bucketTopUpResult>
 
 export const bucketShowResult = strictObject({
   entity: z.string(),
-  buckets: z.array(bucketSchema),
+  buckets: z.array(bucketSchema.extend({inFlight: inFlightSchema}).meta({id: 'BucketWithSlots'})),
 }).meta({title: 'zael bucket show'})
 export type BucketShowResult = ResultOf<typeof bucketShowResult>

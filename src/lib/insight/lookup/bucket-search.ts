@@ -8,6 +8,7 @@ import {requireKnown} from '../../repository/operations/record.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
 import {badCursor, decodeCursor, encodeCursor} from '../../repository/table/cursor.js'
 import {checkPageLimit, type PageRequest, type RecordPage} from '../../repository/table/query.js'
+import {type InFlightLevel, inFlightLevels, slotsOf} from '../holders/in-flight.js'
 import {needEntity, needResource} from './known-names.js'
 
 export async function bucketOf(
@@ -20,22 +21,30 @@ export async function bucketOf(
   return bucket && (await viewInForce(repository, nowMs))(bucket)
 }
 
+export interface BucketWithSlots extends BucketLevels {
+  readonly inFlight: readonly InFlightLevel[]
+}
+
 /** Throws for an unknown entity or bucket. */
 export async function bucketsOf(
   repository: NamespaceRepository,
   entity: string,
   resource: string | undefined,
   nowMs: number,
-): Promise<BucketLevels[]> {
+): Promise<BucketWithSlots[]> {
+  const view = await viewInForce(repository, nowMs)
+  const withSlots = async (bucket: ShardedBucket): Promise<BucketWithSlots> => {
+    const [levels, inFlight] = await Promise.all([view(bucket), inFlightLevels(repository, slotsOf(bucket))])
+    return {...levels, inFlight}
+  }
   if (resource !== undefined) {
-    const bucket = await bucketOf(repository, entity, resource, nowMs)
-    if (bucket) return [bucket]
+    const bucket = await repository.buckets.find(entity, resource)
+    if (bucket) return [await withSlots(bucket)]
     await needEntity(repository, entity)
     throw bucketMissing(entity, resource)
   }
-  const found: BucketLevels[] = []
-  const view = await viewInForce(repository, nowMs)
-  for await (const bucket of repository.buckets.ofEntity(entity)) found.push(await view(bucket))
+  const found: BucketWithSlots[] = []
+  for await (const bucket of repository.buckets.ofEntity(entity)) found.push(await withSlots(bucket))
   if (found.length === 0) await needEntity(repository, entity)
   return found
 }

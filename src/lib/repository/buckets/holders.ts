@@ -7,7 +7,7 @@ import {decodeBucket} from '../../schema/bucket-record.js'
 import {decodeHolder, encodeHolder, type HolderRecord, holderExpiry} from '../../schema/holder-record.js'
 import {keys, wireKey} from '../../schema/keys.js'
 import {slotAttribute} from '../../schema/slot-attributes.js'
-import {getItem, type NamespaceTable, sendRepeatable} from '../table/table.js'
+import {getItem, getItems, type NamespaceTable, sendRepeatable} from '../table/table.js'
 
 const names = attributes.holder
 
@@ -117,4 +117,21 @@ export async function reapSlots(
 export function returnFree(e: ExpressionBuilder, name: string, count: number, capacity: number | undefined): void {
   e.require(slotAttribute.capacity(name), capacity)
   if (capacity !== undefined) e.add(slotAttribute.free(name), n(count))
+}
+
+/** The stored holders of one namespace, as operators see them. */
+export class HolderRecords {
+  readonly #table: NamespaceTable
+
+  constructor(table: NamespaceTable) {
+    this.#table = table
+  }
+
+  /** By id, without those that have no record. Strongly consistent. */
+  async getMany(ids: Iterable<string>): Promise<Map<string, HolderRecord>> {
+    const wanted = Array.from(ids, id => keys.holder(this.#table.namespace, id))
+    const items = await getItems(this.#table, wanted)
+    const records = [...items.values()].flatMap(item => decodeHolder(item) ?? [])
+    return new Map(records.map(record => [record.id, record]))
+  }
 }

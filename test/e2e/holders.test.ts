@@ -1,0 +1,59 @@
+import {hostname} from 'node:os'
+import {afterAll, beforeAll, expect, it} from 'vitest'
+import {parseLimits} from '../../src/lib/core/limits/limit-text.js'
+import type {Lease} from '../../src/lib/limiter/lease.js'
+import {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
+import {type NamespaceRepository, Repository} from '../../src/lib/repository/repository.js'
+import {describeOnEngine, useTable} from '../helpers/table.js'
+import {tableCli} from './table-cli.js'
+
+describeOnEngine('holders of slots', () => {
+  const table = useTable()
+  const cli = tableCli(table)
+  const seams = {stack: table.name, transport: table.transport}
+  const repository = new Repository(seams)
+  const gateways = [new RateLimiter(seams), new RateLimiter(seams)]
+  const leases: Lease[] = []
+  let namespace: NamespaceRepository
+
+  beforeAll(async () => {
+    await repository.namespaces.register('default')
+    namespace = await repository.namespace()
+    await namespace.setLimits({level: 'resource', resource: 'gpt-4'}, parseLimits(['rpm=100/min', 'parallel=3/inflight']))
+    await namespace.setLimits({level: 'resource', resource: 'batch'}, parseLimits(['jobs=2/inflight']))
+    for (const at of [0, 0, 1]) await hold(at, 'user-1', 'gpt-4')
+    await hold(0, 'user-1', 'batch')
+  })
+  afterAll(async () => {
+    for (const lease of leases) await lease.commit()
+    for (const gateway of gateways) await gateway.close()
+  })
+
+  async function hold(gateway: number, entity: string, resource: string): Promise<void> {
+    leases.push(await (gateways[gateway] as RateLimiter).acquire({entity, resource, consume: {}}))
+  }
+
+  const idOf = async (slots: number): Promise<string> => {
+    const {buckets} = await cli.tell('bucket show user-1 --resource gpt-4')
+    return buckets[0].inFlight[0].holders.find((holder: {slots: number}) => holder.slots === slots).id
+  }
+
+  it('are shown with a bucket, most slots first', async () => {
+    const process = `${hostname()} (pid ${globalThis.process.pid})`
+    const shown = (await cli.show('bucket show user-1 --resource gpt-4', 160)).replaceAll(/beat [^,·]*ago/g, 'beat')
+    expect(shown).toContain(`\nparallel  3 of 3 in flight  ${process} 2, beat · ${process} 1, beat\n`)
+    const all = await cli.show('bucket show user-1', 160)
+    expect(all).toMatch(/\nbatch {2}jobs {6}1 of 2 in flight .*\ngpt-4 {2}parallel {2}3 of 3 in flight /)
+    const {buckets} = await cli.tell('bucket show user-1 --resource gpt-4')
+    const holder = {id: expect.stringMatching(/^[\w-]{11}$/), host: hostname(), pid: globalThis.process.pid, isDead: false}
+    expect(buckets).toMatchObject([
+      {
+        limits: [{name: 'rpm'}],
+        inFlight: [
+          {limit: 'parallel', capacity: 3, free: 0, inUse: 3, holders: [{...holder, slots: 2}, {...holder, slots: 1}]},
+        ],
+      },
+    ])
+    expect(await idOf(2)).not.toBe(await idOf(1))
+  })
+})

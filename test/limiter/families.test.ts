@@ -438,4 +438,53 @@ describeOnBoth('the charged parent', {timeout: 60_000}, (table, extent) => {
       expect(made).toMatchObject({parent_id: s('team-2')})
     })
   })
+
+  describe('after the deletion of a blocked entity', () => {
+    it('S10 is nobody once the block is lifted, in a process that knows the bucket and in a new one', async () => {
+      const known = scene.limiter()
+      await known.acquire(request({rpm: 1}))
+      await repository.setAccess(DEFAULT, 'disabled')
+      await repository.entities.delete('user-1')
+      expect(await bucket()).toMatchObject({disabled: bool(true), cascade: bool(false)})
+      expect(await bucket()).not.toHaveProperty('parent_id')
+      await repository.setAccess(DEFAULT, undefined, {from: 'disabled'})
+      for (const limiter of [known, scene.limiter()]) {
+        expect((await limiter.acquire(request({rpm: 1}))).parent).toBeUndefined()
+      }
+      expect([await consumed('user-1'), await consumed('team-1')]).toEqual([3, 1])
+    })
+
+    it('S10 is nobody once the block is lifted, if the deletion stopped before it updated the buckets', async () => {
+      await scene.limiter().acquire(request({rpm: 1}))
+      await repository.setAccess(DEFAULT, 'disabled')
+      const left = await bucket()
+      await repository.entities.delete('user-1')
+      await table.transport.send('PutItem', {TableName: table.name, Item: left})
+      await repository.setAccess(DEFAULT, undefined, {from: 'disabled'})
+      expect((await scene.limiter().acquire(request({rpm: 1}))).parent).toBeUndefined()
+      expect(await consumed('team-1')).toBe(1)
+    })
+
+    it('S10 is nobody for the request that finds a temporary block expired', async () => {
+      await scene.limiter().acquire(request({rpm: 1}))
+      await repository.setAccess(DEFAULT, 'disabled', {until: new Date(scene.nowMs + 60_000)})
+      const left = await bucket()
+      await repository.entities.delete('user-1')
+      await table.transport.send('PutItem', {TableName: table.name, Item: left})
+      scene.nowMs += 180_000
+      expect((await scene.limiter().acquire(request({rpm: 1}))).parent).toBeUndefined()
+      expect(await consumed('team-1')).toBe(1)
+    })
+
+    it('is nobody for the second request through a bucket that another client left behind', async () => {
+      await scene.limiter().acquire(request({rpm: 1}))
+      const left = await bucket()
+      await repository.entities.delete('user-1')
+      await table.transport.send('PutItem', {TableName: table.name, Item: left})
+      const limiter = scene.limiter()
+      const parents = []
+      for (let at = 0; at < 3; at++) parents.push((await limiter.acquire(request({rpm: 1}))).parent)
+      expect(parents).toEqual(['team-1', undefined, undefined])
+    })
+  })
 })

@@ -205,7 +205,9 @@ export class NamespaceRepository {
     options: SwitchChangeOptions & SyncOptions = {},
   ): Promise<LimitsChange> {
     const change = await this.configs.setAccess(scope, access, options)
-    return {...change, buckets: await syncBuckets(this.#table, scope, [switchSync], options)}
+    // An interrupted deletion of the entity leaves blocked buckets with its parent.
+    const syncs = scope.level === 'entity' && access !== 'disabled' ? [familySync, switchSync] : [switchSync]
+    return {...change, buckets: await syncBuckets(this.#table, scope, syncs, options)}
   }
 
   /**

@@ -42,14 +42,13 @@ export function chargedParent(family: Family | undefined): string | undefined {
   return family?.cascade ? family.parent : undefined
 }
 
-/** Also true if the stored family is of a later move, which is never replaced. */
+/**
+ * Also true if the stored family is of a later move, which is never replaced. Without a record, the wanted family has no
+ * generation: `wanted` must be read after `stored`, or the entity may have been created in between.
+ */
 export function isSameFamily(stored: Family, wanted: Family): boolean {
-  if (isLaterGeneration(stored.parentGeneration, wanted.parentGeneration)) return true
+  if (isOlderGeneration(wanted.parentGeneration, stored.parentGeneration)) return true
   return stored.parent === wanted.parent && chargedParent(stored) === chargedParent(wanted)
-}
-
-function isLaterGeneration(stored: ParentGeneration | undefined, read: ParentGeneration | undefined): boolean {
-  return stored !== undefined && (read === undefined || isOlderGeneration(read, stored))
 }
 
 export function isOlderGeneration(one: ParentGeneration | undefined, other: ParentGeneration | undefined): boolean {

@@ -170,6 +170,12 @@ const CORRUPTIONS: readonly Corruption[] = [
     reason: /its entity has no parent/,
   },
   {
+    name: 'a bucket with the parent of a deleted entity',
+    kind: 'parent',
+    plant: scene => scene.delete(keys.entity(scene.table.namespace, 'user-1')),
+    reason: /The bucket has parent team-1; its entity has no record, so it has no parent\./,
+  },
+  {
     name: 'an entity whose parent does not exist',
     kind: 'parent',
     plant: scene => scene.delete(keys.entity(scene.table.namespace, 'team-1')),

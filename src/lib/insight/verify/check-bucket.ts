@@ -125,7 +125,7 @@ function checkParent({table, referred}: VerifyContext, item: Item, {record}: Liv
       [names.cascade]: bool(cascade),
       ...(parentGeneration && generationAttributes(parentGeneration)),
     })
-  const reason = `The bucket has ${spellParent(record)}; its entity has ${spellParent(wanted)}.`
+  const reason = `The bucket has ${spellParent(record)}; its entity has ${owner ? spellParent(wanted) : 'no record, so it has no parent'}.`
   return [{kind: 'parent', subject: '', reason, repair}]
 }
 

@@ -191,8 +191,8 @@ export class Entities {
   async delete(id: string): Promise<RemovedEntity> {
     const removed = await removeEntity(this.#table, this.#audit, id)
     this.#onChanged(id)
-    // Marks buckets that were created during the deletion.
-    if (removed.blocks.length > 0) await syncBuckets(this.#table, everyResource(id), [switchSync])
+    // Blocked buckets stay and lose their parent. Also marks buckets that were created during the deletion.
+    if (removed.blocks.length > 0) await syncBuckets(this.#table, everyResource(id), [familySync, switchSync])
     return removed
   }
 

@@ -5,6 +5,7 @@ import {NamespaceRepository} from '../../src/lib/repository/repository.js'
 import {FaultTransport} from '../helpers/fault-transport.js'
 import {Scene} from '../helpers/limiter.js'
 import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
+import {slotsIn} from '../limiter/in-flight/slots.js'
 import {SERVERS, type TestHandler, type TestOptions, type TestServer} from './servers.js'
 
 /** Fastify adds a charset, which JSON does not define; it is harmless. */
@@ -60,6 +61,38 @@ describeOnBoth('adapters of HTTP servers', {}, table => {
       })
       expect(headers).not.toHaveProperty('retry-after')
       expect(await spent()).toBe(2)
+    })
+
+    it('S12 holds a slot until the response has ended, however it ends', async () => {
+      await scene.configure({level: 'resource', resource: 'api'}, 'rpm=1k/min', 'parallel=1/inflight')
+      let [enter, leave] = [() => {}, () => {}]
+      const entered = new Promise<void>(resolve => {
+        enter = resolve
+      })
+      const left = new Promise<void>(resolve => {
+        leave = resolve
+      })
+      server = await start({limiter, resource: 'api', consume: {rpm: 1}}, async path => {
+        if (path === '/throw') throw new Error('a bug of the application')
+        if (path === '/wait') {
+          enter()
+          await left
+        }
+        return {status: 200, body: 'done'}
+      })
+      const free = async () => (await slotsIn(scene, 'user-1', 'api'))?.limits.get('parallel')?.free
+      const client = new AbortController()
+      const waiting = get('/wait', {signal: client.signal})
+      await entered
+      expect([(await get()).status, await free()]).toEqual([429, 0])
+      leave()
+      expect((await waiting).status).toBe(200)
+      await expect.poll(free).toBe(1)
+      expect((await get('/throw')).status).toBe(500)
+      await expect.poll(free).toBe(1)
+      scene.nowMs += 2000
+      expect((await get()).status).toBe(200)
+      await expect.poll(free).toBe(1)
     })
 
     it('admits every request in shadow mode, and charges only requests that fit', async () => {

@@ -261,8 +261,11 @@ function charge(
   const refund = (): Promise<void> => ending(undefined, part => part.lease.rollback())
   const settleAs = (usage: ModelUsage, counted: ModelUsage | undefined): Promise<void> =>
     ending(counted, async part => {
-      await chargeAs(part, usage, counted !== undefined)
-      await part.lease.commit()
+      try {
+        await chargeAs(part, usage, counted !== undefined)
+      } finally {
+        await part.lease.commit()
+      }
     })
   const keep = (): Promise<void> => settleAs({...usageOf(estimate), output: leastOutput}, undefined)
   return {

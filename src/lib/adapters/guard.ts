@@ -61,7 +61,8 @@ export interface AdmittedRequest {
   readonly kind: 'admitted'
   readonly lease: Lease
   headers(): HeaderFields
-  answered(status: number): Promise<void>
+  /** The response has ended, or never began: `undefined`. */
+  answered(status: number | undefined): Promise<void>
 }
 
 export interface RefusedRequest {
@@ -74,7 +75,7 @@ export interface RefusedRequest {
 }
 
 /**
- * Does not commit the lease, so that handlers can adjust it while streaming. Refuses requests without a valid entity or
+ * Does not commit the lease, so that handlers can adjust it while streaming. `answered` returns its slots. Refuses requests without a valid entity or
  * resource. Throws other errors, without the entity: it may be a secret.
  */
 export function createGuard<Request, Name extends string>(
@@ -183,7 +184,8 @@ function admitted(
     lease,
     headers: () => balanceFields(decision, options),
     answered: async status => {
-      if (refundIf?.(status) && !lease.isEnded) await lease.rollback()
+      if (status !== undefined && refundIf?.(status) && !lease.isEnded) await lease.rollback()
+      else await lease.returnSlots()
     },
   }
 }

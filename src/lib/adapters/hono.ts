@@ -4,6 +4,7 @@
  *
  * @packageDocumentation
  */
+import {endingWith} from '../limiter/observed-stream.js'
 import {createServerGuard, type GuardLimiter, type GuardOptions, keepLease, refusalResponse} from './guard.js'
 
 export {hashKey} from '../schema/hashed-name.js'
@@ -13,7 +14,7 @@ export {leaseOf} from './guard.js'
 /** The part of Hono's `Context` that the adapter needs. */
 export interface HonoContext {
   readonly req: {readonly raw: Request; header(name: string): string | undefined}
-  readonly res: Response
+  res: Response
   header(name: string, value: string): void
 }
 
@@ -34,11 +35,23 @@ export function honoLimiter<Context extends HonoContext = HonoContext, Name exte
     const outcome = await guard(context, context.req.raw.signal)
     if (outcome.kind === 'refused' || outcome.kind === 'gone') return refusalResponse(outcome)
     if (outcome.kind === 'admitted') keepLease(outcome.lease, context, context.req.raw)
-    await next()
-    if (outcome.kind === 'admitted') {
+    if (outcome.kind !== 'admitted') {
+      await next()
+      return undefined
+    }
+    try {
+      await next()
       // After the handler: its response would replace the fields, and its adjustments count.
       for (const [name, value] of Object.entries(outcome.headers())) context.header(name, value)
-      await outcome.answered(context.res.status)
+      const {status} = context.res
+      const answered = () => outcome.answered(status)
+      // Slots are held until the client has read the response.
+      const held = outcome.lease.holdsSlots ? endingWith(context.res, answered) : undefined
+      if (held) context.res = held
+      else await answered()
+    } catch (error) {
+      await outcome.lease.returnSlots()
+      throw error
     }
     return undefined
   }

@@ -24,10 +24,10 @@ export async function whileConnected<T>(response: NodeResponse, work: (signal: A
 }
 
 /** Not called if the client disconnects before the headers are sent. */
-export function onAnswered(response: NodeResponse, listener: (status: number) => Promise<void>): void {
+export function onAnswered(response: NodeResponse, listener: (status: number | undefined) => Promise<void>): void {
   response.once('close', () => {
     // The response is out: an error, such as one from `refundIf`, must not end the process.
-    if (response.headersSent) listener(response.statusCode).catch(error => process.emitWarning(error))
+    listener(response.headersSent ? response.statusCode : undefined).catch(error => process.emitWarning(error))
   })
 }
 

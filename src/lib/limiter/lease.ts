@@ -306,6 +306,20 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
     })
   }
 
+  /** @internal */
+  get holdsSlots(): boolean {
+    return [this, ...this.#others].some(part => part.#heldSlots().length > 0)
+  }
+
+  /**
+   * Returns the slots, and leaves the lease open for settlements.
+   *
+   * @internal
+   */
+  async returnSlots(): Promise<void> {
+    await Promise.all([this, ...this.#others].map(part => part.#returnSlots()))
+  }
+
   #heldSlots(): readonly HeldSlots[] {
     return this.#grants.flatMap(({holdings}) => holdings.flatMap(({slots}) => slots ?? []))
   }

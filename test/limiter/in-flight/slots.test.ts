@@ -92,7 +92,7 @@ describeOnBoth('in-flight limits', {timeout: 60_000}, table => {
 
   it('S9 follow a command that sets their capacity, with the buckets it updates', async () => {
     const lease = await first?.acquire(request({rpm: 1}))
-    const namespace = new NamespaceRepository(scene.tenant)
+    const namespace = new NamespaceRepository(scene.tenant, undefined)
     await namespace.setLimits({level: 'resource', resource: 'gpt-4'}, ['rpm=1000/min', 'parallel=7/inflight'])
     expect((await slots())?.limits.get('parallel')).toEqual({capacity: 7, free: 6})
     await namespace.unsetLimit({level: 'resource', resource: 'gpt-4'}, 'parallel')

@@ -16,8 +16,8 @@ export interface GatewayOptions {
 }
 
 /**
- * A gateway in front of a provider of models. Each API key has a limit of requests to the gateway (`rpm`). For each model
- * it has limits of requests, tokens and dollars per day (`rpd`, `tpd`, `usd`), and its team shares a budget (`usd`).
+ * A gateway in front of a provider of models. Each API key has limits of requests per minute (`rpm`) and in flight
+ * (`parallel`). For each model it has limits of requests, tokens and dollars per day, and its team shares a budget (`usd`).
  */
 export function createGateway({limiter, provider, prices, fallback}: GatewayOptions): Hono {
   const modelFetch = limitedFetch(limiter, {

@@ -16,7 +16,7 @@ await runExample({
   title: 'A gateway: keys of teams, prices, streams, a fallback and a budget',
   provider: {requests: 4, tokens: 100_000},
   setLimits: async namespace => {
-    await namespace.setLimits({level: 'resource', resource: 'gateway'}, ['rpm=600/min'])
+    await namespace.setLimits({level: 'resource', resource: 'gateway'}, ['rpm=600/min', 'parallel=8/inflight'])
     for (const resource of [LARGE, SMALL])
       await namespace.setLimits({level: 'resource', resource}, ['rpd=100/day', 'tpd=200/day', 'usd=$1/day'])
     await namespace.entities.create({id: 'team-blue'})

@@ -9,7 +9,7 @@ export interface SlotLimit {
 }
 
 /** The slots that one holder has in this bucket. */
-export interface SlotAccount {
+export interface StoredAccount {
   /** As stored. Every write of the holder changes it, so a write that requires it is applied at most once. */
   readonly text: string
   readonly held: ReadonlyMap<string, number>
@@ -19,7 +19,7 @@ export interface SlotAccount {
 export interface BucketSlots {
   readonly limits: ReadonlyMap<string, SlotLimit>
   /** By holder id. Only in shard 0. */
-  readonly accounts: ReadonlyMap<string, SlotAccount>
+  readonly accounts: ReadonlyMap<string, StoredAccount>
 }
 
 const {capacity, free, account} = attributes.slots
@@ -42,7 +42,7 @@ export const isSlotAttribute = (attribute: string): boolean =>
 /** Other clients copy all attributes into new shards, so accounts and free slots count only in shard 0. */
 export function decodeSlots(item: Item, shard: number): BucketSlots | undefined {
   const limits = new Map<string, SlotLimit>()
-  const accounts = new Map<string, SlotAccount>()
+  const accounts = new Map<string, StoredAccount>()
   for (const attribute of Object.keys(item)) {
     if (attribute.startsWith(CAPACITY_PREFIX)) {
       const name = attribute.slice(CAPACITY_PREFIX.length)

@@ -5,6 +5,7 @@ import * as bucket from './cli/bucket/results.js'
 import * as cost from './cli/cost/results.js'
 import * as entity from './cli/entity/results.js'
 import * as help from './cli/help/results.js'
+import * as holders from './cli/holders/results.js'
 import * as limits from './cli/limits/results.js'
 import * as migrate from './cli/migrate/results.js'
 import * as namespace from './cli/namespace/results.js'
@@ -14,7 +15,7 @@ import * as usage from './cli/usage/results.js'
 import * as verify from './cli/verify/results.js'
 import * as watch from './live/results.js'
 
-const ofLimits = [entity, limits, bucket, usage, acquire, namespace]
+const ofLimits = [entity, limits, bucket, holders, usage, acquire, namespace]
 const ofStacks = [stack, aggregator, migrate, verify, cost, watch]
 
 /** Schemas of `--json` output by command; `error` is the output of any command that fails. */

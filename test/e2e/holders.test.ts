@@ -19,7 +19,10 @@ describeOnEngine('holders of slots', () => {
   beforeAll(async () => {
     await repository.namespaces.register('default')
     namespace = await repository.namespace()
-    await namespace.setLimits({level: 'resource', resource: 'gpt-4'}, parseLimits(['rpm=100/min', 'parallel=3/inflight']))
+    await namespace.setLimits(
+      {level: 'resource', resource: 'gpt-4'},
+      parseLimits(['rpm=100/min', 'parallel=3/inflight']),
+    )
     await namespace.setLimits({level: 'resource', resource: 'batch'}, parseLimits(['jobs=2/inflight']))
     for (const at of [0, 0, 1]) await hold(at, 'user-1', 'gpt-4')
     await hold(0, 'user-1', 'batch')
@@ -45,15 +48,74 @@ describeOnEngine('holders of slots', () => {
     const all = await cli.show('bucket show user-1', 160)
     expect(all).toMatch(/\nbatch {2}jobs {6}1 of 2 in flight .*\ngpt-4 {2}parallel {2}3 of 3 in flight /)
     const {buckets} = await cli.tell('bucket show user-1 --resource gpt-4')
-    const holder = {id: expect.stringMatching(/^[\w-]{11}$/), host: hostname(), pid: globalThis.process.pid, isDead: false}
+    const holder = {
+      id: expect.stringMatching(/^[\w-]{11}$/),
+      host: hostname(),
+      pid: globalThis.process.pid,
+      isDead: false,
+    }
     expect(buckets).toMatchObject([
       {
         limits: [{name: 'rpm'}],
         inFlight: [
-          {limit: 'parallel', capacity: 3, free: 0, inUse: 3, holders: [{...holder, slots: 2}, {...holder, slots: 1}]},
+          {
+            limit: 'parallel',
+            capacity: 3,
+            free: 0,
+            inUse: 3,
+            holders: [
+              {...holder, slots: 2},
+              {...holder, slots: 1},
+            ],
+          },
         ],
       },
     ])
     expect(await idOf(2)).not.toBe(await idOf(1))
+  })
+
+  it('are listed, with their slots on request', async () => {
+    const [two, one] = [await idOf(2), await idOf(1)]
+    const {holders, next} = await cli.tell('holders list')
+    expect([next, holders.map(({id}: {id: string}) => id).sort()]).toEqual([null, [one, two].sort()])
+    expect(holders[0]).toMatchObject({host: hostname(), isDead: false, state: 'unknown', buckets: null})
+    const first = await cli.tell('holders list --limit 1')
+    expect(await cli.tell(`holders list --limit 1 --cursor ${first.next}`)).toMatchObject({holders: [{}], next: null})
+    const withSlots = await cli.tell('holders list --slots')
+    expect(withSlots.holders.find(({id}: {id: string}) => id === two)).toMatchObject({
+      buckets: [
+        {entity: 'user-1', resource: 'batch', slots: {jobs: 1}},
+        {entity: 'user-1', resource: 'gpt-4', slots: {parallel: 2}},
+      ],
+    })
+    const lines = await cli.show('holders list --slots --columns holder,state,slots', 160)
+    expect(lines.split('\n')).toContain(`${two}  not compared  user-1 · batch jobs 1, user-1 · gpt-4 parallel 2`)
+    expect(await cli.fail('holders list --cursor x')).toMatchObject({code: 2, error: {code: 'page.cursor'}})
+  })
+
+  it('are released by force only after confirmation, and audited', async () => {
+    const id = await idOf(1)
+    expect(await cli.fail(`holders release ${id} --force`)).toMatchObject({
+      code: 2,
+      error: {code: 'confirm.needed', message: expect.stringContaining('not counted')},
+    })
+    expect(await cli.fail('holders release nobody --force --yes')).toMatchObject({
+      code: 3,
+      error: {code: 'holder.missing'},
+    })
+    expect(await cli.fail('holders release nobody --yes')).toMatchObject({code: 2})
+    expect(await cli.tell('audit list --action holder_released --since 1h')).toMatchObject({events: []})
+    expect(await cli.tell(`holders release ${id} --force --yes`)).toMatchObject({
+      holder: id,
+      wasDead: false,
+      returned: [{entity: 'user-1', resource: 'gpt-4', slots: {parallel: 1}}],
+    })
+    expect(await cli.show(`holders release ${id} --force --yes`, 100)).toContain('holds no slots: nothing to release')
+    const {events} = await cli.tell('audit list --action holder_released --since 1h')
+    expect(events).toMatchObject([{entity: '$SYSTEM', details: {holder: id, forced: true, slots: 1}}])
+    const {holders} = await cli.tell('holders list')
+    expect(holders.find((each: {id: string}) => each.id === id)).toMatchObject({isDead: true, state: 'dead'})
+    const {buckets} = await cli.tell('bucket show user-1 --resource gpt-4')
+    expect(buckets[0].inFlight[0]).toMatchObject({free: 1, inUse: 2})
   })
 })

@@ -15,6 +15,7 @@ const AUDIT_ACTIONS = [
   'entity_deleted',
   'entity_parent_changed',
   'entity_updated',
+  'holder_released',
   'limits_boost_ended',
   'limits_deleted',
   'limits_set',

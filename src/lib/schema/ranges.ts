@@ -22,6 +22,7 @@ export const ranges = {
   entities: (namespace: string) => ({...ofNamespace(namespace), prefix: keys.entity(namespace, '').PK}),
   resourceConfigs: (namespace: string) => ({...ofNamespace(namespace), prefix: keys.resourceConfig(namespace, '').PK}),
   audit: (namespace: string) => ({...ofNamespace(namespace), prefix: keys.audit(namespace, '', '').PK}),
+  holders: (namespace: string) => ({...ofNamespace(namespace), prefix: keyParts.indexSort.holder}),
   buckets: (namespace: string) => ({...ofNamespace(namespace), prefix: keyParts.indexSort.bucket}),
   operationsOfEntity: (namespace: string, entity: string) => ({
     ...ofNamespace(namespace),

@@ -1,5 +1,6 @@
 import {expect, it} from 'vitest'
 import {verifyTable} from '../../../src/lib/insight/verify/verify.js'
+import {HolderRecords} from '../../../src/lib/repository/buckets/holders.js'
 import {Entities} from '../../../src/lib/repository/entities/entities.js'
 import {Configs} from '../../../src/lib/repository/limits/configs.js'
 import {configPage} from '../../../src/lib/repository/limits/limit-pages.js'
@@ -11,6 +12,7 @@ import {newAudit, newTenant} from '../namespace-table.js'
 const LENGTHS: Record<Exclude<CursorKind, 'buckets'>, readonly number[]> = {
   entities: [4],
   'entity-configs': [4],
+  holders: [4],
   configs: [2, 3],
   'usage-of-entity': [2],
   'usage-of-resource': [3],
@@ -30,6 +32,7 @@ describeOnBoth('a forged cursor', {}, table => {
     const readers: Record<keyof typeof LENGTHS, (cursor: string) => Promise<unknown>> = {
       entities: cursor => entities.list({cursor}),
       'entity-configs': cursor => configs.entities('gpt-4', {cursor}),
+      holders: cursor => new HolderRecords(tenant).list({cursor}),
       configs: cursor => configPage(configs, {}, {cursor}),
       'usage-of-entity': cursor => usage.ofEntity('a', {resource: 'gpt-4', cursor}),
       'usage-of-resource': cursor => usage.ofResource('gpt-4', {cursor}),

@@ -1,8 +1,10 @@
 import {formatCount, formatPlural, formatSpan} from '../../core/text/text.js'
 import type {InFlightLevel, SlotHolder} from '../../insight/holders/in-flight.js'
+import type {HeldSlotsOf, HolderState, Released} from '../../insight/holders/release.js'
 import {isoSeconds} from '../../schema/attribute-value.js'
-import {HOLDER_PERIOD_MS, type HolderRecord} from '../../schema/holder-record.js'
-import type {InFlightJson} from './results.js'
+import {HOLDER_MARGIN_MS, HOLDER_PERIOD_MS, type HolderRecord} from '../../schema/holder-record.js'
+import type {Listing} from '../output/listing.js'
+import type {HoldersListResult, HoldersReleaseResult, InFlightJson} from './results.js'
 
 /** More would hide the largest ones. JSON has all. */
 const MOST_SHOWN = 8
@@ -43,4 +45,91 @@ export function inFlightJson(levels: readonly InFlightLevel[]): InFlightJson {
 function holderJson(id: string, record: HolderRecord | undefined) {
   const {host = null, pid = null, startedAt = null, beatAtMs, isDead = false} = record ?? {}
   return {id, host, pid, startedAt, beatAt: beatAtMs === undefined ? null : isoSeconds(beatAtMs), isDead}
+}
+
+const STATE_WORDS: Readonly<Record<HolderState, string>> = {
+  unknown: 'not compared',
+  alive: 'alive',
+  silent: 'no beat',
+  dead: 'dead',
+}
+
+export interface HolderRow {
+  readonly id: string
+  readonly record: HolderRecord | undefined
+  readonly state: HolderState
+  /** `undefined`: not read. */
+  readonly held: readonly HeldSlotsOf[] | undefined
+}
+
+export function holderListing(rows: readonly HolderRow[], nowMs: number): Listing<HolderRow> {
+  return {
+    rows,
+    columns: [
+      {name: 'holder', fit: 'key', value: ({id}) => id},
+      {name: 'host', value: ({record}) => record?.host},
+      {name: 'pid', align: 'right', value: ({record}) => record?.pid},
+      {name: 'started', fit: 'spare', value: ({record}) => record?.startedAt},
+      {
+        name: 'beat',
+        header: 'LAST BEAT',
+        value: ({record}) => beatAgeText(record, nowMs),
+        raw: ({record}) => (record?.beatAtMs === undefined ? undefined : isoSeconds(record.beatAtMs)),
+      },
+      {name: 'state', value: ({state}) => STATE_WORDS[state]},
+      {
+        name: 'slots',
+        fit: 'text',
+        isExtra: rows.every(({held}) => held === undefined),
+        value: ({held}) => held && (held.map(heldText).join(', ') || 'none'),
+      },
+    ],
+    empty: 'No holders: no process has held slots of an in-flight limit in the last day.',
+  }
+}
+
+function beatAgeText(record: HolderRecord | undefined, nowMs: number): string | undefined {
+  if (record?.beatAtMs === undefined || record.isDead) return undefined
+  return `${formatSpan(Math.max(0, nowMs - record.beatAtMs))} ago`
+}
+
+function heldText({entity, resource, slots}: HeldSlotsOf): string {
+  return `${entity} · ${resource} ${slotsText(slots)}`
+}
+
+const slotsText = (slots: ReadonlyMap<string, number>): string =>
+  [...slots].map(([limit, count]) => `${limit} ${formatCount(count)}`).join(' ')
+
+export function holdersJson(rows: readonly HolderRow[]): HoldersListResult['holders'] {
+  return rows.map(({id, record, state, held}) => ({
+    ...holderJson(id, record),
+    state,
+    buckets: held === undefined ? null : held.map(bucketJson),
+  }))
+}
+
+const bucketJson = ({entity, resource, slots}: HeldSlotsOf) => ({entity, resource, slots: Object.fromEntries(slots)})
+
+export function waitText(passedMs: number): string {
+  return `Comparing beats: ${formatSpan(passedMs)} of ${formatSpan(HOLDER_PERIOD_MS + HOLDER_MARGIN_MS)}`
+}
+
+export const forceQuestion = (id: string): string =>
+  `This gives the slots of ${id} to others, even if its process is alive. Its running work is then not counted, so more ` +
+  'requests than the limits allow may run at the same time'
+
+export function releasedLines(id: string, {record, wasDead, returned}: Released): string[] {
+  const process = record ? `${processText(record)}` : id
+  if (returned.length === 0) return [`${process} holds no slots: nothing to release`]
+  const slots = returned.flatMap(each => [...each.slots.values()]).reduce((sum, count) => sum + count, 0)
+  const dead = wasDead ? 'was already declared dead' : 'is declared dead'
+  return [
+    `${process} ${dead}; returned ${formatPlural(slots, 'slot')} of ${formatPlural(returned.length, 'bucket')}:`,
+    ...returned.map(each => `  ${heldText(each)}`),
+  ]
+}
+
+export function releasedJson(id: string, {record, wasDead, returned}: Released): HoldersReleaseResult {
+  const {host = null, pid = null} = record ?? {}
+  return {holder: id, host, pid, wasDead, returned: returned.map(bucketJson)}
 }

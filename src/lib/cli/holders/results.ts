@@ -29,3 +29,37 @@ export const inFlightSchema = z
   )
   .describe('In-flight limits, in slots')
 export type InFlightJson = ResultOf<typeof inFlightSchema>
+
+const heldBucketsSchema = z.array(
+  strictObject({
+    entity: z.string(),
+    resource: z.string(),
+    slots: z.record(z.string(), z.int().min(1)).describe('By limit'),
+  }).meta({id: 'HeldBucket'}),
+)
+
+export const holdersListResult = strictObject({
+  holders: z.array(
+    strictObject({
+      ...holderShape,
+      state: z
+        .enum(['unknown', 'alive', 'silent', 'dead'])
+        .describe(
+          'unknown: not compared (--wait); alive: it beat while compared; silent: it did not, so its process is dead or ' +
+            'holds nothing; dead: declared dead',
+        ),
+      buckets: heldBucketsSchema.nullable().describe('Buckets of which it holds slots; null without --slots'),
+    }),
+  ),
+  next: textOrNull.describe('Cursor of the next page.'),
+}).meta({title: 'zael holders list'})
+export type HoldersListResult = ResultOf<typeof holdersListResult>
+
+export const holdersReleaseResult = strictObject({
+  holder: z.string(),
+  host: textOrNull,
+  pid: z.int().nullable(),
+  wasDead: z.boolean().describe('It was declared dead before'),
+  returned: heldBucketsSchema.describe('Slots returned by this command; empty if it held none'),
+}).meta({title: 'zael holders release'})
+export type HoldersReleaseResult = ResultOf<typeof holdersReleaseResult>

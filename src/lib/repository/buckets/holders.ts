@@ -1,3 +1,4 @@
+import {chunksOf} from '../../dynamo/concurrency.js'
 import {ConditionFailed, isUnavailability} from '../../dynamo/errors.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {pause} from '../../dynamo/retry.js'
@@ -5,8 +6,10 @@ import {bool, type Item, n, s} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
 import {decodeBucket} from '../../schema/bucket-record.js'
 import {decodeHolder, encodeHolder, type HolderRecord, holderExpiry} from '../../schema/holder-record.js'
-import {keys, wireKey} from '../../schema/keys.js'
-import {slotAttribute} from '../../schema/slot-attributes.js'
+import {keyId, keys, parseItemKey, wireKey} from '../../schema/keys.js'
+import {ranges} from '../../schema/ranges.js'
+import {type BucketSlots, decodeSlots, slotAttribute} from '../../schema/slot-attributes.js'
+import {type PageRequest, type RecordPage, readAll, readPage} from '../table/query.js'
 import {getItem, getItems, type NamespaceTable, sendRepeatable} from '../table/table.js'
 
 const names = attributes.holder
@@ -119,6 +122,15 @@ export function returnFree(e: ExpressionBuilder, name: string, count: number, ca
   if (capacity !== undefined) e.add(slotAttribute.free(name), n(count))
 }
 
+const BUCKETS_PER_READ = 100
+
+/** A bucket of which slots are held. */
+export interface HeldBucket {
+  readonly entity: string
+  readonly resource: string
+  readonly slots: BucketSlots
+}
+
 /** The stored holders of one namespace, as operators see them. */
 export class HolderRecords {
   readonly #table: NamespaceTable
@@ -134,4 +146,37 @@ export class HolderRecords {
     const records = [...items.values()].flatMap(item => decodeHolder(item) ?? [])
     return new Map(records.map(record => [record.id, record]))
   }
+
+  /** By id. */
+  async list(page: PageRequest = {}): Promise<RecordPage<HolderRecord>> {
+    const query = {kind: 'holders', ...ranges.holders(this.#table.namespace)} as const
+    const {records, next} = await readPage(this.#table, query, page)
+    const ids = records.flatMap(item => holderIn(item) ?? [])
+    // The index has only keys.
+    const found = await this.getMany(ids)
+    return {records: ids.flatMap(id => found.get(id) ?? []), next}
+  }
+
+  /** Buckets with slots of any holder. Reads the first shard of every bucket of the namespace. */
+  async *held(signal?: AbortSignal): AsyncGenerator<HeldBucket, void> {
+    const range = ranges.buckets(this.#table.namespace)
+    for await (const chunk of chunksOf(readAll(this.#table, range, undefined, signal), BUCKETS_PER_READ)) {
+      const first = chunk.flatMap(item => {
+        const key = parseItemKey(item)
+        return key?.record === 'bucket' && key.shard === 0 ? [key] : []
+      })
+      const wanted = first.map(({namespace, entity, resource}) => keys.bucket(namespace, entity, resource, 0))
+      const items = await getItems(this.#table, wanted, {signal})
+      for (const {entity, resource} of first) {
+        const item = items.get(keyId(keys.bucket(this.#table.namespace, entity, resource, 0)))
+        const slots = item && decodeSlots(item, 0)
+        if (slots && slots.accounts.size > 0) yield {entity, resource, slots}
+      }
+    }
+  }
+}
+
+function holderIn(item: Item): string | undefined {
+  const key = parseItemKey(item)
+  return key?.record === 'holder' ? key.id : undefined
 }

@@ -8,6 +8,8 @@ const KEY_LENGTHS = {
   'entity-configs': [4],
   /** `resource` and a name, or `entity`, a resource and a cursor of `entity-configs`. */
   configs: [2, 3],
+  /** Primary key, then the keys of the index. */
+  holders: [4],
   /** An entity. */
   buckets: [1],
   /** Window key and resource. */

@@ -1,0 +1,56 @@
+import {string} from '@oclif/core/args'
+import {boolean, integer} from '@oclif/core/flags'
+import {StackCommand} from '../../lib/cli/base/stack-command.js'
+import {forceQuestion, releasedJson, releasedLines, waitText} from '../../lib/cli/holders/presenter.js'
+import type {HoldersReleaseResult} from '../../lib/cli/holders/results.js'
+import {confirm} from '../../lib/cli/output/confirm.js'
+import {nothingChanged} from '../../lib/cli/output/interrupt.js'
+import {withProgress} from '../../lib/cli/output/progress.js'
+
+export default class HoldersRelease extends StackCommand<typeof HoldersRelease> {
+  static override summary = 'Return the slots of a dead process'
+
+  static override description =
+    'Compares beats for 35 seconds. If the process is dead, returns its slots in all buckets of the namespace and writes ' +
+    'an audit event; if it is alive, changes nothing and exits with 6. You need this only for idle buckets: a process ' +
+    'that is refused returns the slots of dead processes itself. --force does not compare. A living process then stops ' +
+    'counting, although its work still runs.'
+
+  static override args = {
+    holder: string({description: 'Holder id, from `zael holders list`.', required: true, ignoreStdin: true}),
+  }
+
+  static override flags = {
+    force: boolean({description: 'Return the slots even if the process is alive, after confirmation.'}),
+    yes: boolean({char: 'y', description: 'Skip confirmation.', dependsOn: ['force']}),
+    'rate-limit': integer({
+      description: 'Maximum read units per second.',
+      helpValue: 'RCU',
+      min: 1,
+      default: 500,
+    }),
+  }
+
+  static override examples = [
+    {command: 'zael holders release 3kTq0vBn2aE', description: 'Return the slots of a process that was killed'},
+    {command: 'zael holders release 3kTq0vBn2aE --force', description: 'A process that hangs but still beats'},
+  ]
+
+  protected async work(): Promise<HoldersReleaseResult> {
+    const {holder: id} = this.args
+    const {force: isForced, yes, 'rate-limit': rateLimit} = this.flags
+    const {pacedTable} = await import('../../lib/cli/holders/run.js')
+    const {releaseHolder} = await import('../../lib/insight/holders/release.js')
+    const namespace = await this.stack.namespace()
+    if (isForced) await confirm(forceQuestion(id), {yes})
+    else this.logToStderr('Comparing beats for 35 seconds; Ctrl-C stops without a change.')
+    const table = pacedTable(this.stack.table, namespace.id, rateLimit)
+    const released = await withProgress(
+      (line, signal) =>
+        releaseHolder(table, namespace.audit, {id, isForced, signal, onWait: ms => line.draw(() => waitText(ms))}),
+      () => nothingChanged('holders.interrupted'),
+    )
+    this.print(releasedLines(id, released))
+    return releasedJson(id, released)
+  }
+}

@@ -1,0 +1,47 @@
+import {rateLimited} from '../../dynamo/rate-limit.js'
+import {type HolderState, slotsByHolder, stateOf, waitForBeats} from '../../insight/holders/release.js'
+import {HolderRecords} from '../../repository/buckets/holders.js'
+import type {NamespaceTable, Table} from '../../repository/table/table.js'
+import {nothingChanged} from '../output/interrupt.js'
+import {withProgress} from '../output/progress.js'
+import {type HolderRow, waitText} from './presenter.js'
+
+/** A table of which buckets are read at this pace, in read units per second. */
+export function pacedTable(table: Table, namespace: string, unitsPerSecond: number): NamespaceTable {
+  const {clock, transport, backoff} = table
+  const paced = rateLimited(transport, {of: 'reads', unitsPerSecond}, {clock, sleep: backoff.sleep})
+  return {...table, transport: paced, namespace}
+}
+
+interface ListRequest {
+  readonly limit: number | undefined
+  readonly cursor: string | undefined
+  readonly wait: boolean
+  readonly slots: boolean
+}
+
+/** With slots, the last page also has holders without a record. */
+export async function listHolders(
+  table: NamespaceTable,
+  {limit, cursor, wait, slots}: ListRequest,
+): Promise<{readonly rows: HolderRow[]; readonly next: string | undefined}> {
+  const holders = new HolderRecords(table)
+  return withProgress(
+    async (line, signal) => {
+      const {records, next} = await holders.list({limit, cursor})
+      if (wait) await waitForBeats(table.backoff, {onWait: ms => line.draw(() => waitText(ms)), signal})
+      const before = new Map(records.map(record => [record.id, record]))
+      const after = wait ? await holders.getMany(before.keys()) : before
+      const held = slots ? await slotsByHolder(holders, signal) : undefined
+      const known = await holders.getMany([...(held?.keys() ?? [])].filter(id => !before.has(id)))
+      const others = next === undefined ? [...(held?.keys() ?? [])].filter(id => !before.has(id) && !known.has(id)) : []
+      const rows = [...before.keys(), ...others].map((id): HolderRow => {
+        const record = after.get(id)
+        const state: HolderState = wait || record?.isDead ? stateOf(before.get(id), record) : 'unknown'
+        return {id, record, state, held: held && (held.get(id) ?? [])}
+      })
+      return {rows, next}
+    },
+    () => nothingChanged('holders.interrupted'),
+  )
+}

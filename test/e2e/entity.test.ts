@@ -319,7 +319,7 @@ describeOnEngine('zael entity', () => {
       code: 2,
       error: {message: expect.stringContaining('leaked-1 stays blocked: every later request is refused.')},
     })
-    const blocked = (id: string) => [{level: 'entity_default', entity: id, resource: null}]
+    const blocked = (id: string) => [{level: 'entity_default', entity: id, resource: null, until: null}]
     expect(await cli.tell('entity delete leaked-1 --yes')).toMatchObject({blocked: blocked('leaked-1')})
     expect(await cli.tell('entity delete leaked-2 --block --dry-run')).toMatchObject({blocked: blocked('leaked-2')})
     expect((await cli.run('acquire leaked-2 chat rpm=1')).code).toBe(0)
@@ -330,7 +330,7 @@ describeOnEngine('zael entity', () => {
     expect(await cli.fail('limits get --entity nobody')).toMatchObject({code: 3})
 
     expect(await cli.show('entity show leaked-1', 200)).toMatch(
-      /^Entity "leaked-1" was deleted at 2026-01-01T00:00:00Z and stays blocked\. To lift the block: zael entity enable leaked-1\n/,
+      /^Entity "leaked-1" was deleted at 2026-01-01T00:00:00Z and is blocked\. To lift the block: zael entity enable leaked-1\n/,
     )
     expect(await cli.tell('entity show leaked-1')).toMatchObject({registered: false, deletedAt: expect.any(String)})
     expect((await cli.run('entity list --prefix leaked')).stderr).toBe(
@@ -357,5 +357,29 @@ describeOnEngine('zael entity', () => {
     expect(await cli.tell('entity enable leaked-2 --yes')).toMatchObject({access: {before: 'disabled', after: null}})
     expect((await cli.run('acquire leaked-2 chat rpm=1')).code).toBe(0)
     expect(await cli.tell('entity list --prefix leaked')).toMatchObject({entities: [{id: 'leaked-1'}], deleted: []})
+  })
+
+  it('delete names the end of a temporary block; --block removes the end and keeps a lasting block as it is', async () => {
+    await cli.run('limits set --resource chat rpm=100/min')
+    for (const id of ['for-1', 'for-2', 'ever']) await cli.run(`entity create ${id} --parent org`)
+    for (const id of ['for-1', 'for-2']) await cli.run(`entity disable ${id} --for 2h --reason 'chargeback 4711'`)
+    expect(await cli.fail('entity delete for-1')).toMatchObject({
+      error: {
+        message: expect.stringMatching(/for-1 stays blocked only until 2026-.* UTC\. Later requests of for-1 are/),
+      },
+    })
+    expect(await cli.tell('entity delete for-1 --yes')).toMatchObject({blocked: [{until: expect.stringMatching(/Z$/)}]})
+    expect(await cli.tell('entity delete for-2 --block --yes')).toMatchObject({blocked: [{until: null}]})
+    const {id: namespaceId} = await repository.namespace()
+    const {configs, audit} = repository.namespaceById(namespaceId)
+    const [kept] = await configs.ofEntity('for-2')
+    expect(kept).toMatchObject({access: 'disabled', accessReason: 'chargeback 4711'})
+    expect(kept?.accessUntilMs).toBeUndefined()
+
+    await cli.run(`entity disable ever --reason 'leaked'`)
+    await cli.run('entity delete ever --block --yes')
+    expect(await configs.ofEntity('ever')).toMatchObject([{access: 'disabled', accessReason: 'leaked'}])
+    const {records} = await audit.list({entity: 'ever', action: 'limits_set'})
+    expect(records).toHaveLength(1)
   })
 })

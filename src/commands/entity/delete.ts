@@ -1,20 +1,28 @@
+import {isDeepStrictEqual} from 'node:util'
 import {string} from '@oclif/core/args'
 import {boolean} from '@oclif/core/flags'
 import {typedFlags} from '../../lib/cli/base/settings.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
-import {entityDeletionLines, entityDeletionPhrase} from '../../lib/cli/entity/presenter.js'
+import {
+  type DeletionEffect,
+  entityDeletionLines,
+  entityDeletionPhrase,
+  type KeptBlock,
+  keptBlockJson,
+} from '../../lib/cli/entity/presenter.js'
 import type {EntityDeleteResult} from '../../lib/cli/entity/results.js'
-import {scopeJson} from '../../lib/cli/limits/json.js'
 import {confirm} from '../../lib/cli/output/confirm.js'
 import {kindCounts} from '../../lib/cli/output/kind-counts.js'
+import type {ConfigScope} from '../../lib/schema/config-record.js'
 
 export default class EntityDelete extends StackCommand<typeof EntityDelete> {
   static override summary = 'Delete an entity with its limits, usage and buckets'
 
   static override description =
     'Later requests with this id use the limits of the resource and charge no parent. The id of a disabled entity ' +
-    'stays blocked; --block disables the entity first. Also deletes usage: export it before. Audit events are ' +
-    'kept. Entities with children cannot be deleted. After an interruption, run the command again.'
+    'stays blocked, until the end of a block set with --for; --block blocks it without an end. Also deletes usage: ' +
+    'export it before. Audit events are kept. Entities with children cannot be deleted. After an interruption, run ' +
+    'the command again.'
 
   static override args = {
     id: string({description: 'Entity id.', required: true, ignoreStdin: true}),
@@ -40,14 +48,26 @@ export default class EntityDelete extends StackCommand<typeof EntityDelete> {
     const planned = kindCounts(await entities.countRemoval(id))
     const {entityScope} = await import('../../lib/cli/limits/switch.js')
     const everything = entityScope(id)
-    const own = (await configs.ofEntity(id)).filter(({access}) => access === 'disabled').map(({scope}) => scope)
+    const stored = (await configs.ofEntity(id)).filter(({access}) => access === 'disabled')
+    const own = stored.map(({scope, accessUntilMs: untilMs}): KeptBlock => ({scope, untilMs}))
     const {parent} = (await entities.get(id)) ?? {}
-    const effect = {id, parent, block, blocks: block ? [everything] : own, where: typedFlags(this.settings)}
+    const effect: DeletionEffect = {
+      id,
+      parent,
+      block,
+      blocks: block ? [{scope: everything}] : own,
+      where: typedFlags(this.settings),
+    }
     if (!dryRun) await confirm(entityDeletionPhrase(planned, effect), this.flags)
-    if (block && !dryRun) await namespace.setAccess(everything, 'disabled')
-    const {byKind, blocks} = dryRun ? {byKind: undefined, blocks: effect.blocks} : await entities.delete(id)
-    const counts = byKind === undefined ? planned : kindCounts(byKind)
+    const before = stored.find(({scope}) => scope.level === 'entity' && scope.resource === everything.resource)
+    // A block without an end stays as it is, with its reason and time.
+    if (block && !dryRun && (!before || before.accessUntilMs !== undefined))
+      await namespace.setAccess(everything, 'disabled', {reason: before?.accessReason})
+    const removed = dryRun ? undefined : await entities.delete(id)
+    const counts = removed === undefined ? planned : kindCounts(removed.byKind)
+    const known = (scope: ConfigScope) => effect.blocks.find(block => isDeepStrictEqual(block.scope, scope))
+    const blocks = removed === undefined ? effect.blocks : removed.blocks.map(scope => known(scope) ?? {scope})
     this.print(entityDeletionLines(counts, {...effect, blocks}, dryRun))
-    return {id, dryRun, counts, blocked: blocks.map(scopeJson)}
+    return {id, dryRun, counts, blocked: blocks.map(keptBlockJson)}
   }
 }

@@ -121,7 +121,7 @@ describe('entities', () => {
       'This permanently deletes 3 items of entity "user", with its usage; its audit events are kept. Later requests of ' +
         'user are admitted: the limits of the resource apply, and its parent team is not charged',
     )
-    expect(entityDeletionPhrase(counts, {...effect, blocks: [everything]})).toMatch(
+    expect(entityDeletionPhrase(counts, {...effect, blocks: [{scope: everything}]})).toMatch(
       / kept\. user stays blocked: every later request is refused$/,
     )
     expect(entityDeletionLines(counts, effect, true)).toEqual([
@@ -140,20 +140,37 @@ describe('entities', () => {
       [false, ''],
       [true, ' --block'],
     ] as const)
-      expect(entityDeletionLines(counts, {...effect, block, blocks: [everything]}, true).slice(-2)).toEqual([
+      expect(entityDeletionLines(counts, {...effect, block, blocks: [{scope: everything}]}, true).slice(-2)).toEqual([
         'Next:',
         `  zael entity delete user${flag}  delete it; the block stays`,
       ])
     const one = {...everything, resource: 'gpt-4'}
-    expect(entityDeletionLines(counts, {...effect, parent: undefined, blocks: [one]}, false).slice(4)).toEqual([
-      'Its audit events are kept.',
-      'user stays blocked for gpt-4.',
-      'Later requests of user for other resources are admitted: the limits of the resource apply.',
-      '',
-      'Next:',
+    expect(entityDeletionLines(counts, {...effect, parent: undefined, blocks: [{scope: one}]}, false).slice(4)).toEqual(
+      [
+        'Its audit events are kept.',
+        'user stays blocked for gpt-4.',
+        'Later requests of user for other resources are admitted: the limits of the resource apply.',
+        '',
+        'Next:',
+        '  zael entity disable user  refuse every request with this id',
+      ],
+    )
+    const untilMs = Date.parse('2026-11-18T22:40:00Z')
+    const temporary = {...effect, blocks: [{scope: everything, untilMs}]}
+    expect(entityDeletionPhrase(counts, temporary)).toMatch(
+      / kept\. user stays blocked only until 2026-11-18 22:40 UTC\. Later requests of user are admitted: .* not charged$/,
+    )
+    expect(entityDeletionLines(counts, temporary, true).at(-1)).toContain('zael entity delete user --block')
+    expect(entityDeletionLines(counts, temporary, false).at(-1)).toBe(
       '  zael entity disable user  refuse every request with this id',
+    )
+    const mixed = [{scope: one}, {scope: {...one, resource: 'embed'}, untilMs}]
+    expect(entityDeletionLines(counts, {...effect, parent: undefined, blocks: mixed}, false).slice(5, 8)).toEqual([
+      'user stays blocked for gpt-4.',
+      'user stays blocked for embed only until 2026-11-18 22:40 UTC.',
+      'Later requests of user for other resources are admitted: the limits of the resource apply.',
     ])
-    expect(entityDeletionLines(counts, {...effect, blocks: [everything]}, false).at(-1)).toBe(
+    expect(entityDeletionLines(counts, {...effect, blocks: [{scope: everything}]}, false).at(-1)).toBe(
       '  zael entity enable user  lift the block',
     )
   })

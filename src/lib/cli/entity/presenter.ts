@@ -16,6 +16,7 @@ import {
 import type {EntityOverview} from '../../insight/lookup/entity-overview.js'
 import type {DeletedEntity, EntityFilter, SearchOptions, SearchProgress} from '../../repository/entities/search.js'
 import type {SyncResult} from '../../repository/limits/bucket-sync.js'
+import {isoSeconds} from '../../schema/attribute-value.js'
 import type {AccessSwitch, ConfigScope} from '../../schema/config-record.js'
 import type {EntityRecord} from '../../schema/entity-record.js'
 import {scopeWords} from '../base/scope.js'
@@ -24,7 +25,7 @@ import {type KindCounts, kindLines} from '../output/kind-counts.js'
 import type {Listing, ListingColumn} from '../output/listing.js'
 import {ProgressLine, type ProgressStream} from '../output/progress.js'
 import {factLines, nextLines, textTable, updatedText} from '../output/text-table.js'
-import type {EntityJson, EntityListResult, EntityShowResult} from './results.js'
+import type {EntityDeleteResult, EntityJson, EntityListResult, EntityShowResult} from './results.js'
 
 export function entityJson({entity, name, parent, cascade, metadata, createdAt, version}: EntityRecord): EntityJson {
   return {id: entity, name, parent: parent ?? null, cascade, metadata, createdAt: createdAt || null, version}
@@ -89,16 +90,27 @@ export function entityUpdatedLines(before: EntityRecord, after: EntityRecord, bu
   })
 }
 
+/** A scope whose requests stay refused. */
+export interface KeptBlock {
+  readonly scope: ConfigScope
+  /** Epoch ms at which the block ends; absent if it stays. */
+  readonly untilMs?: number | undefined
+}
+
 export interface DeletionEffect {
   readonly id: string
   readonly parent: string | undefined
-  /** Scopes whose requests stay refused. */
-  readonly blocks: readonly ConfigScope[]
+  readonly blocks: readonly KeptBlock[]
   /** Whether the command was given --block. */
   readonly block: boolean
   /** Flags for suggested commands, each with a leading space. */
   readonly where: string
 }
+
+export const keptBlockJson = ({scope, untilMs}: KeptBlock): EntityDeleteResult['blocked'][number] => ({
+  ...scopeJson(scope),
+  until: untilMs === undefined ? null : isoSeconds(untilMs),
+})
 
 export function entityDeletionPhrase({total}: KindCounts, effect: DeletionEffect): string {
   const items = formatPlural(total, 'item')
@@ -140,15 +152,27 @@ function blockCommand({id, blocks, where}: DeletionEffect): NextCommand {
   return blocks.some(isForAll) ? [command('enable'), 'lift the block'] : [command('disable'), REFUSE]
 }
 
-const isForAll = (scope: ConfigScope): boolean => scope.level === 'entity' && scope.resource === DEFAULT_RESOURCE
+const isOfAllResources = ({scope}: KeptBlock): boolean =>
+  scope.level === 'entity' && scope.resource === DEFAULT_RESOURCE
+
+/** For all resources, without an end. */
+const isForAll = (block: KeptBlock): boolean => isOfAllResources(block) && block.untilMs === undefined
 
 /** The decisions on later requests with this id. */
 function effectSentences({id, parent, blocks}: DeletionEffect): string[] {
   if (blocks.some(isForAll)) return [`${id} stays blocked: every later request is refused.`]
-  const resources = blocks.flatMap(scope => (scope.level === 'entity' ? [scope.resource] : []))
-  const others = resources.length === 0 ? '' : ' for other resources'
+  const resourcesOf = (kept: readonly KeptBlock[]) =>
+    kept.flatMap(({scope}) => (scope.level === 'entity' ? [scope.resource] : []))
+  const lasting = resourcesOf(blocks.filter(({untilMs}) => untilMs === undefined))
+  const ending = blocks.flatMap(block => (block.untilMs === undefined ? [] : [{block, untilMs: block.untilMs}]))
+  const endSentence = ({block, untilMs}: (typeof ending)[number]) => {
+    const which = isOfAllResources(block) ? '' : ` for ${formatList(resourcesOf([block]))}`
+    return `${id} stays blocked${which} only until ${formatMinute(untilMs)}.`
+  }
+  const others = blocks.every(isOfAllResources) ? '' : ' for other resources'
   return [
-    ...(resources.length === 0 ? [] : [`${id} stays blocked for ${formatList(resources)}.`]),
+    ...(lasting.length === 0 ? [] : [`${id} stays blocked for ${formatList(lasting)}.`]),
+    ...ending.map(endSentence),
     `Later requests of ${id}${others} are admitted: the limits of the resource apply` +
       `${parent === undefined ? '.' : `, and its parent ${parent} is not charged.`}`,
   ]
@@ -218,7 +242,7 @@ export async function entityOverviewLines(overview: EntityOverview, width: numbe
   const unregistered =
     deletedAt === undefined
       ? `Entity "${id}" has no record; it has limits or buckets`
-      : `Entity "${id}" was deleted at ${deletedAt} and stays blocked. To lift the block: zael entity enable ${shellWord(id)}`
+      : `Entity "${id}" was deleted at ${deletedAt} and is blocked. To lift the block: zael entity enable ${shellWord(id)}`
   const head = record ? entityLines(`Entity "${id}"`, record, parentChain(overview)) : [unregistered]
   const switches = [...accessLines(resources, 'disabled'), ...accessLines(resources, 'bypass')]
   const hasPolicies = resources.some(({cascade}) => cascade && cascade.level !== 'record')

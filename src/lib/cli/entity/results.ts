@@ -45,7 +45,10 @@ export const entityDeleteResult = strictObject({
   id: z.string(),
   dryRun: z.boolean(),
   counts: itemCountsSchema,
-  blocked: z.array(scopeSchema).describe('Scopes whose requests stay refused'),
+  blocked: listOf({
+    ...scopeSchema.shape,
+    until: textOrNull.describe('End of a temporary block, UTC, ISO 8601'),
+  }).describe('Scopes whose requests stay refused'),
 }).meta({title: 'zael entity delete'})
 export type EntityDeleteResult = ResultOf<typeof entityDeleteResult>
 

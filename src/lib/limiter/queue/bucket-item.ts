@@ -28,6 +28,7 @@ import type {Item} from '../../schema/attribute-value.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
 import {chargedParent, isSameFamily} from '../../schema/family.js'
 import {keys, wireKey} from '../../schema/keys.js'
+import type {BucketSlots} from '../../schema/slot-attributes.js'
 import type {Holder} from '../holders/holder.js'
 import {ResourceDisabled} from '../refusal/errors.js'
 import type {Holding} from '../request/grant.js'
@@ -162,7 +163,8 @@ export class BucketItem {
       if (!isCheckDue && !bucket.hasCheckedLimits) this.#compareAtHand()
       const clockMs = clock()
       for (const request of open) bucket.narrow(request, clockMs)
-      const going = bucket.state?.exists ? await this.#withSlots(bucket.state, open, isCertain) : open
+      const shown = bucket.state?.exists && address.shard === 0 ? bucket.state.seen.record : undefined
+      const going = shown?.slots ? await this.#withSlots(shown, shown.slots, open, isCertain) : open
       if (going.length === 0) continue
       const rules = {isCertain, isContended}
       const step = nextStep(this.stepInput(going, clockMs, rules, inForce))
@@ -175,13 +177,11 @@ export class BucketItem {
 
   /** The requests whose slots are free. The others are refused, or wait for the next round to see a newer state. */
   async #withSlots(
-    {seen}: KnownState & {readonly exists: true},
+    record: BucketRecord,
+    slots: BucketSlots,
     open: readonly PendingRequest[],
     isCertain: boolean,
   ): Promise<readonly PendingRequest[]> {
-    const {record} = seen
-    const {slots, shard} = record
-    if (!slots || shard > 0) return open
     const free = new Map([...slots.limits.keys()].map(name => [name, this.slots.freeIn(slots, name)]))
     const going: PendingRequest[] = []
     const short: PendingRequest[] = []

@@ -1,4 +1,4 @@
-import {type AttributeValue, type Item, n, readNumber, readString, s} from './attribute-value.js'
+import {type Item, n, readNumber, readString, s} from './attribute-value.js'
 import {attributes} from './attributes.js'
 
 /** An in-flight limit as a bucket stores it, in whole slots. */
@@ -56,12 +56,13 @@ export function decodeSlots(item: Item, shard: number): BucketSlots | undefined 
   return limits.size + accounts.size > 0 ? {limits, accounts} : undefined
 }
 
-export function encodeSlots({limits}: BucketSlots, shard: number): Item {
+export function encodeSlots({limits, accounts}: BucketSlots, shard: number): Item {
   const item: Item = {}
   for (const [name, limit] of limits) {
     item[slotAttribute.capacity(name)] = n(limit.capacity)
     if (shard === 0) item[slotAttribute.free(name)] = n(limit.free)
   }
+  if (shard === 0) for (const [holder, {text}] of accounts) item[slotAttribute.account(holder)] = s(text)
   return item
 }
 
@@ -80,5 +81,3 @@ function heldIn(text: string): ReadonlyMap<string, number> {
   }
   return held
 }
-
-export const accountValue = (text: string): AttributeValue => s(text)

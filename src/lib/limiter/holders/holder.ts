@@ -15,7 +15,7 @@ const NONCE_BYTES = 3
 const TICK_MS = 2000
 
 /** Aborts the signal of leases whose slots may have been given to others. */
-export class HolderLost extends Error {
+class HolderLost extends Error {
   constructor() {
     super('This process could not renew its slots for 30 seconds, so others may have taken them')
     this.name = 'HolderLost'

@@ -38,6 +38,7 @@ export class BucketQueue {
   #isInvalidated = false
   #refusalWriters: Deferred[] = []
   #slotFailures = 0
+  #isPausing = false
   #running: Promise<void> | undefined
 
   constructor(services: QueueServices, address: BucketAddress) {
@@ -132,7 +133,7 @@ export class BucketQueue {
       // Another write would replace the mark of an unsure one.
       if (!this.#settlements.unsure) {
         if (!isDecided) await this.#decide()
-        if (this.#item.slots.isDue) await this.#returnSlots()
+        if (this.#areSlotsDue) await this.#returnSlots()
         const refusalWriters = this.#refusalWriters
         this.#refusalWriters = []
         if (refusalWriters.length > 0) await this.#writeRefusals(refusalWriters)
@@ -145,12 +146,11 @@ export class BucketQueue {
   }
 
   get #isDue(): boolean {
-    return (
-      this.#settlements.isDue ||
-      this.#requests.length > 0 ||
-      this.#refusalWriters.length > 0 ||
-      (this.#item.slots.isDue && this.#slotFailures === 0)
-    )
+    return this.#settlements.isDue || this.#requests.length > 0 || this.#refusalWriters.length > 0 || this.#areSlotsDue
+  }
+
+  get #areSlotsDue(): boolean {
+    return this.#item.slots.isDue && !this.#isPausing
   }
 
   /** Repeated until it succeeds or the process is lost as a holder. Callers wait for the first attempt. */
@@ -161,8 +161,12 @@ export class BucketQueue {
     } catch (error) {
       const {backoff} = this.#item.table
       this.#slotFailures++
+      this.#isPausing = true
       this.#item.slots.giveUp(error)
-      void pause(this.#slotFailures, {...backoff, maxMs: LONGEST_PAUSE_MS}).then(() => this.#start())
+      void pause(this.#slotFailures, {...backoff, maxMs: LONGEST_PAUSE_MS}).then(() => {
+        this.#isPausing = false
+        if (this.#item.slots.isDue) this.#start()
+      })
     }
   }
 

@@ -28,6 +28,8 @@ export class SlotAccount {
   #isUnsure = false
   #isHurried = false
   #hasReturned = false
+  /** The write under way returns slots. */
+  #isReturning = false
   #waiting: Waiting[] = []
   #writing: Waiting[] = []
 
@@ -88,6 +90,7 @@ export class SlotAccount {
       return undefined
     }
     this.#writing = this.#waiting.splice(0)
+    this.#isReturning = changed.some(([, {count}]) => count < 0)
     const {number, nonce} = holder.nextNumber()
     const text = after.size > 0 ? spellAccount(number, nonce, after) : undefined
     return {holder: holder.id, before: stored?.text, after: text, taken: new Map(changed)}
@@ -108,7 +111,7 @@ export class SlotAccount {
 
   /** Nothing was written, so everything is still due. */
   noteRefused(): void {
-    this.#hasReturned ||= this.#writing.length > 0
+    this.#hasReturned ||= this.#isReturning
     this.#waiting.unshift(...this.#writing.splice(0))
   }
 

@@ -117,7 +117,7 @@ export async function reapSlots(
 }
 
 /** A limit that is removed, or added again, at the same time must not lose or gain slots. */
-export function returnFree(e: ExpressionBuilder, name: string, count: number, capacity: number | undefined): void {
+function returnFree(e: ExpressionBuilder, name: string, count: number, capacity: number | undefined): void {
   e.require(slotAttribute.capacity(name), capacity)
   if (capacity !== undefined) e.add(slotAttribute.free(name), n(count))
 }

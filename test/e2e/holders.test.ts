@@ -5,6 +5,7 @@ import type {Lease} from '../../src/lib/limiter/lease.js'
 import {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
 import {type NamespaceRepository, Repository} from '../../src/lib/repository/repository.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
+import {schemaProblems} from './schemas.js'
 import {tableCli} from './table-cli.js'
 
 describeOnEngine('holders of slots', () => {
@@ -72,6 +73,22 @@ describeOnEngine('holders of slots', () => {
       },
     ])
     expect(await idOf(2)).not.toBe(await idOf(1))
+  })
+
+  it('are the reason why a request is refused', async () => {
+    const result = JSON.parse((await cli.run('why user-1 gpt-4 --json')).stdout)
+    expect(schemaProblems('why', result)).toEqual([])
+    expect(result).toMatchObject({
+      admitted: false,
+      limits: [{name: 'rpm', exceeded: false}],
+      inFlight: [{limit: 'parallel', inUse: 3, requested: 1, exceeded: true, text: 'parallel=3/inflight'}],
+    })
+    expect(result.inFlight[0].remedies).toMatchObject([
+      {command: expect.stringContaining('zael holders list')},
+      {command: expect.stringContaining('zael limits set --entity user-1 --resource gpt-4 parallel=6/inflight')},
+    ])
+    const {stdout} = await cli.run('why user-1 batch')
+    expect(stdout).toMatch(/admitted now.*\n\njobs of user-1 has room: 1 of 2 in flight\n/)
   })
 
   it('are listed, with their slots on request', async () => {

@@ -1,5 +1,5 @@
 import {expect, it} from 'vitest'
-import {whyLines} from '../../../src/lib/cli/acquire/why-presenter.js'
+import {whyLines, whyShortLines} from '../../../src/lib/cli/acquire/why-presenter.js'
 import {parseLimit} from '../../../src/lib/core/limits/limit-text.js'
 import {DEFAULT_RESOURCE} from '../../../src/lib/core/names.js'
 import {explain, type Question} from '../../../src/lib/insight/why/explain.js'
@@ -78,20 +78,60 @@ describeOnBoth('an explanation', {}, table => {
     expect(explanation.limits[0]?.scope).toEqual({level: 'entity', entity: 'user-1', resource: DEFAULT_RESOURCE})
   })
 
-  it('names the in-flight limits of the entity and its parent, and explains the others', async () => {
+  it('counts the slots of the entity and its parent, one for a typical request', async () => {
     const scene = new Scene(table)
     await scene.configure({level: 'system'}, 'rpm=60/min', 'parallel=20/inflight')
-    await scene.configure({level: 'entity', entity: 'team', resource: DEFAULT_RESOURCE}, 'parallel=90/inflight')
+    await scene.configure({level: 'entity', entity: 'team', resource: DEFAULT_RESOURCE}, 'parallel=2/inflight')
     await scene.entity('user-1', 'team')
-    for (const consume of [undefined, {rpm: 1, parallel: 2}]) {
-      const explanation = await ask(scene, {consume})
-      expect(explanation.limits).toMatchObject([{name: 'rpm', entity: 'user-1', requested: 1}])
-      expect(whyLines(explanation).join('\n')).toContain(
-        'parallel of user-1 (20/inflight) and parallel of team (90/inflight) also apply. This answer does not count their slots in flight.',
-      )
-    }
-    await scene.configure({level: 'entity', entity: 'user-1', resource: DEFAULT_RESOURCE}, 'parallel=2/inflight')
-    expect(whyLines(await ask(scene))[0]).toBe('user-1, gpt-4: a request is admitted now.')
+    const unused = await ask(scene)
+    expect(unused.inFlight).toMatchObject([
+      {limit: 'parallel', entity: 'user-1', capacity: 20, free: 20, requested: 1, exceeded: false, holders: []},
+      {limit: 'parallel', entity: 'team', level: 'parent', capacity: 2, free: 2, requested: 1, exceeded: false},
+    ])
+    const limiter = scene.limiter()
+    const lease = await limiter.acquire({entity: 'user-1', resource: 'gpt-4', consume: {rpm: 1}})
+    const one = await ask(scene)
+    expect([one.admitted, one.inFlight.map(({free}) => free)]).toEqual([true, [19, 1]])
+    expect(whyLines(one)).toEqual(
+      expect.arrayContaining([
+        'parallel of the parent team has room: 1 of 2 in flight',
+        '  level    1 of 2 slots free, 1 requested',
+        expect.stringMatching(/^ {2}held by {2}.* 1, beat /),
+      ]),
+    )
+    const two = await ask(scene, {consume: {rpm: 1, parallel: 2}})
+    expect(two.limits).toMatchObject([{name: 'rpm', requested: 1}])
+    expect(two.inFlight).toMatchObject([{exceeded: false}, {exceeded: true, retryAfterMs: 1000}])
+    expect([two.admitted, two.retryAfterMs]).toEqual([false, 1000])
+    expect((await ask(scene, {consume: {parallel: 3}})).retryAfterMs).toBe(Infinity)
+    await lease.commit()
+    expect((await ask(scene, {consume: {parallel: 2}})).admitted).toBe(true)
+  })
+
+  it('names who holds exhausted slots, and helps without a wait that nobody knows', async () => {
+    const scene = new Scene(table)
+    await scene.configure({level: 'system'}, 'rpm=60/min', 'parallel=2/inflight')
+    const request = {entity: 'user-1', resource: 'gpt-4', consume: {rpm: 1, parallel: 2}}
+    await scene.limiter().acquire(request)
+    const refused = whyLines(await ask(scene), ' --stack prod')
+    expect(refused[0]).toBe(
+      'user-1, gpt-4: a typical request (1 rpm) is refused: 2 of 2 slots of parallel in use. It will be admitted when requests in flight end.',
+    )
+    expect(refused.join('\n')).not.toContain('holders release')
+    expect(refused.slice(-3)).toEqual([
+      'To admit it sooner:',
+      expect.stringContaining('zael holders list --wait --slots --stack prod'),
+      expect.stringContaining('zael limits set --entity user-1 --resource gpt-4 parallel=4/inflight --stack prod'),
+    ])
+    scene.nowMs += 60_000
+    const later = await ask(scene)
+    const id = later.inFlight[0]?.holders[0]?.id
+    const lines = whyLines(later)
+    expect(lines.join('\n')).toMatch(/held by {2}.* 2, no beat for 1 min/)
+    expect(lines).toContainEqual(expect.stringContaining(`zael holders release ${id}`))
+    expect(whyShortLines({entity: 'user-1', atMs: 0, explanations: [later]})[0]).toContain(
+      'refused: 2 of 2 slots of parallel in use',
+    )
   })
 
   it("uses the bucket's average request without amounts, as watch does, and shows recent refusals", async () => {

@@ -1,5 +1,6 @@
 import * as z from 'zod'
 import {strictObject} from 'zod'
+import {inFlightShape} from '../holders/results.js'
 import {
   count,
   limitKindShape,
@@ -149,6 +150,18 @@ const whyOneResult = strictObject({
       .array(remedySchema)
       .describe('Empty for a provider account and while provider feedback is in force: wait, or ask the provider'),
   }),
+  inFlight: listOf({
+    ...inFlightShape,
+    level: z.enum(['entity', 'parent']),
+    entity: z.string(),
+    resource: z.string(),
+    setFor: scopeSchema,
+    text: z.string().describe('In the syntax of `zael limits set`'),
+    requested: count,
+    exceeded: z.boolean(),
+    retryAfterMs: count.nullable().describe('An estimate; 0 when admitted; null when waiting never helps'),
+    remedies: z.array(remedySchema),
+  }).describe('In-flight limits, in slots'),
 })
 export type WhyOneResult = ResultOf<typeof whyOneResult>
 

@@ -7,6 +7,7 @@ import {
   baseOf,
   isSessionReset,
   type Limit,
+  MAX_SLOTS,
   MAX_TOKENS,
   type ScheduleEntry,
 } from '../../core/limits/limit.js'
@@ -27,10 +28,12 @@ import {
 import {windowStart} from '../../core/window.js'
 import type {SharedCharge} from '../../insight/lookup/family-limits.js'
 import {refusedByOthers, refusedShare, refusedTotal} from '../../insight/usage/refused.js'
-import type {ExplainedLimit, Explanation, SetSwitch} from '../../insight/why/explain.js'
+import type {ExplainedLimit, ExplainedSlots, Explanation, SetSwitch} from '../../insight/why/explain.js'
 import {isoMilliseconds, isoSeconds} from '../../schema/attribute-value.js'
 import type {StoredFeedback} from '../../schema/kind-attributes.js'
 import {scopeArguments, scopeWords} from '../base/scope.js'
+import {inFlightJson, inFlightText, isStale, processText, slotHoldersText} from '../holders/presenter.js'
+import type {InFlightJson} from '../holders/results.js'
 import {kindJson, scopeJson, switchEndJson, switchSetJson, switchSetText} from '../limits/json.js'
 import {cascadeSource, sharedChargeJson} from '../limits/resolve-presenter.js'
 import {type SwitchVerb, switchCommand} from '../limits/switch.js'
@@ -52,7 +55,7 @@ function opening(disabled: SetSwitch, resource: string, where: string): Remedy[]
 }
 
 export function whyLines(explanation: Explanation, where = ''): string[] {
-  const {entity, limits, cascade, disabled} = explanation
+  const {entity, limits, inFlight, cascade, disabled} = explanation
   if (disabled) {
     return [
       verdict(explanation),
@@ -67,10 +70,10 @@ export function whyLines(explanation: Explanation, where = ''): string[] {
     ...refusedLines(explanation),
     ...unsettledLines(explanation),
     ...limits.flatMap(limit => ['', ...limitLines(limit, explanation)]),
-    ...inFlightLines(explanation),
+    ...inFlight.flatMap(each => ['', ...slotLines(each, explanation)]),
     ...bypassLines(explanation, where),
     ...(cascade ? sharedLines(entity, cascade) : []),
-    ...(exceeded.length === 0 ? [] : remedyLines(exceeded, explanation, where)),
+    ...remedyLines(exceeded, explanation, where),
   ]
 }
 
@@ -97,12 +100,52 @@ function bypassLines({bypassed, resource}: Explanation, where: string): string[]
   return [...switches, ...nextLines(bypassed.map(each => lifting(each, 'clear', where)))]
 }
 
-function inFlightLines({inFlight}: Explanation): string[] {
-  const texts = inFlight.map(({entity, limit}) => `${limit.name} of ${entity} (${plainRate(limit)})`)
-  if (texts.length === 0) return []
-  const [apply, its] = texts.length === 1 ? ['applies', 'its'] : ['apply', 'their']
-  return ['', `${formatList(texts)} also ${apply}. This answer does not count ${its} slots in flight.`]
+function slotLines(limit: ExplainedSlots, {atMs}: Explanation): string[] {
+  const {entity, level, exceeded, isBypassed, scope, configured, holders} = limit
+  const whose = level === 'parent' ? `the parent ${entity}` : entity
+  const state = exceeded ? 'refuses' : isBypassed ? 'is bypassed' : 'has room'
+  return factLines(`${limit.limit} of ${whose} ${state}: ${inFlightText(limit)}`, {
+    level: slotsLeftText(limit),
+    'set for': `${scopeWords(scope)}: ${plainRate(configured)}`,
+    'held by': holders.length === 0 ? undefined : slotHoldersText(holders, atMs),
+  })
 }
+
+const slotsLeftText = ({free, capacity, requested}: ExplainedSlots): string =>
+  `${formatCount(free)} of ${formatPlural(capacity, 'slot')} free, ${formatCount(requested)} requested`
+
+const busy = ({inFlight}: Explanation): ExplainedSlots[] => inFlight.filter(({exceeded}) => exceeded)
+
+/** Fastest first: return slots of processes that seem dead, look at all, raise the limit for this entity and resource. */
+function slotRemedies(
+  {exceeded, entity, resource, requested, ...limit}: ExplainedSlots,
+  atMs: number,
+  where: string,
+): Remedy[] {
+  if (!exceeded) return []
+  const {configured, capacity, holders, scope} = limit
+  const stale = holders.filter(({record}) => isStale(record, atMs)).slice(0, MOST_RELEASED)
+  const raised = Math.min(MAX_SLOTS, Math.max(requested, 2 * capacity))
+  const raise = formatLimit({...configured, capacity: raised})
+  const own = scopeArguments({level: 'entity', entity, resource})
+  return [
+    ...stale.map(({id, record}): Remedy => {
+      const process = record?.host === undefined ? 'this holder' : processText(record)
+      return [`zael holders release ${id}${where}`, `return the slots of ${process} if it is dead`]
+    }),
+    [`zael holders list --wait --slots${where}`, 'see which processes are alive, and what they hold'],
+    ...(raised > capacity
+      ? [
+          [
+            `zael limits set ${own} ${shellWord(raise)}${where}`,
+            `raise the slots of ${scopeWords(scope)} for ${entity}`,
+          ] as const,
+        ]
+      : []),
+  ]
+}
+
+const MOST_RELEASED = 2
 
 function unknownLines({entity, unknown}: Explanation): string[] {
   if (!unknown) return []
@@ -182,18 +225,24 @@ const BASES: Readonly<Record<Explanation['basis'], (amounts: string) => string>>
 }
 
 function verdict(explanation: Explanation): string {
-  const {resource, limits, admitted, retryAfterMs, atMs, basis, disabled} = explanation
+  const {resource, limits, inFlight, admitted, retryAfterMs, atMs, basis, disabled} = explanation
   if (disabled) return disabledText(explanation, disabled)
   const entity = withName(explanation)
   const own = limits.filter(({level}) => level !== 'provider')
   const units = new Map(own.flatMap(({name, configured: {unit}}) => (unit === undefined ? [] : [[name, unit]])))
-  const amounts = amountWords(Object.fromEntries(own.map(({name, requested}) => [name, requested])), units)
-  const request = own.length === 0 ? 'a request' : BASES[basis](amounts)
+  const slots = inFlight.filter(({requested}) => requested !== 1).map(({limit, requested}) => [limit, requested])
+  const amounts = amountWords(
+    Object.fromEntries([...own.map(({name, requested}) => [name, requested]), ...slots]),
+    units,
+  )
+  const request = amounts === '' ? 'a request' : BASES[basis](amounts)
   if (isOverrun(explanation)) {
     const wait =
       retryAfterMs === Infinity
         ? 'waiting does not help'
-        : `without other requests, it would be admitted in ${formatWait(retryAfterMs)}`
+        : busy(explanation).length > 0
+          ? 'it waits for a free slot'
+          : `without other requests, it would be admitted in ${formatWait(retryAfterMs)}`
     const now = admitted ? 'would be admitted at this instant' : `is refused now; ${wait}`
     return `${entity}, ${resource}: ${refusedText(explanation)}.${beganText(explanation)} A${request.slice(1)} ${now}.`
   }
@@ -205,9 +254,22 @@ function verdict(explanation: Explanation): string {
   }
   if (admitted) return `${subject} is admitted now.`
   if (retryAfterMs === Infinity) return `${subject} is refused, and waiting does not help.`
+  if (busy(explanation).length > 0) {
+    const waitMs = Math.max(0, ...limits.map(limit => limit.retryAfterMs))
+    const earliest = waitMs > 0 ? `, in ${formatWait(waitMs)} at the earliest` : ''
+    return `${subject} is refused: ${busyText(explanation)}. It will be admitted when requests in flight end${earliest}.`
+  }
   const at = isoSeconds(Math.ceil((atMs + retryAfterMs) / 1000) * 1000)
   return `${subject} is refused. It will be admitted in ${formatWait(retryAfterMs)}, at ${at}.`
 }
+
+/** "3 of 3 requests of parallel in flight". */
+const busyText = (explanation: Explanation): string =>
+  formatList(
+    busy(explanation).map(({inUse, capacity, limit}) => {
+      return `${formatCount(inUse)} of ${formatPlural(capacity, 'slot')} of ${limit} in use`
+    }),
+  )
 
 function limitLines(limit: ExplainedLimit, explanation: Explanation): string[] {
   const {hour, atMs, recent} = explanation
@@ -335,7 +397,10 @@ function shardsText({shards, configured: {unit}}: ExplainedLimit): string {
 
 function remedyLines(exceeded: readonly ExplainedLimit[], explanation: Explanation, where: string): string[] {
   const {atMs} = explanation
-  const commands = new Map(exceeded.flatMap(limit => remediesIn(explanation, limit, where)))
+  const commands = new Map([
+    ...busy(explanation).flatMap(limit => slotRemedies(limit, atMs, where)),
+    ...exceeded.flatMap(limit => remediesIn(explanation, limit, where)),
+  ])
   const advice = exceeded.flatMap(limit => {
     if (isFeedbackInForce(limit, atMs)) return ['', providerAdvice(limit, atMs)]
     return isAccount(limit) ? ['', accountAdvice(limit)] : []
@@ -399,6 +464,18 @@ export function whyJson(explanation: Explanation, where = ''): WhyOneResult {
       drainedByOthers: limit.drainedByOthers,
       ...(limit.callers && {callers: limit.callers}),
       remedies: remediesIn(explanation, limit, where).map(([command, purpose]) => ({command, purpose})),
+    })),
+    inFlight: explanation.inFlight.map(limit => ({
+      ...(inFlightJson([limit])[0] as InFlightJson[number]),
+      level: limit.level,
+      entity: limit.entity,
+      resource: limit.resource,
+      setFor: scopeJson(limit.scope),
+      text: formatLimit(limit.configured),
+      requested: limit.requested,
+      exceeded: limit.exceeded,
+      retryAfterMs: wait(limit.retryAfterMs),
+      remedies: slotRemedies(limit, atMs, where).map(([command, purpose]) => ({command, purpose})),
     })),
   }
 }
@@ -601,8 +678,10 @@ export function whyShortLines({entity, atMs, explanations, disabled}: WhyReport)
   })
 }
 
-function stateText({admitted, disabled, limits, retryAfterMs}: Explanation): string {
+function stateText(explanation: Explanation): string {
+  const {admitted, disabled, limits, retryAfterMs} = explanation
   if (disabled) return `disabled for ${disabled.entity}`
+  if (busy(explanation).length > 0) return `refused: ${busyText(explanation)}`
   const decisive = limits.filter(({exceeded}) => exceeded !== admitted)
   const tightest = decisive.toSorted((a, b) => roomOf(a) - roomOf(b))[0]
   const detail = tightest ? `: ${limitText(tightest)}` : ''

@@ -19,7 +19,7 @@ export function slotHoldersText(holders: readonly SlotHolder[], nowMs: number): 
   return [...shown, ...(more > 0 ? [`${formatPlural(more, 'more holder')}`] : [])].join(' · ')
 }
 
-function processText({id, host, pid}: HolderRecord): string {
+export function processText({id, host, pid}: HolderRecord): string {
   return `${host ?? id}${pid === undefined ? '' : ` (pid ${pid})`}`
 }
 
@@ -31,13 +31,18 @@ function beatText(record: HolderRecord | undefined, nowMs: number): string {
   return ageMs < HOLDER_PERIOD_MS ? `beat ${formatSpan(ageMs)} ago` : `no beat for ${formatSpan(ageMs)}`
 }
 
+/** Its process may be dead: only a comparison of beats can tell. */
+export function isStale(record: HolderRecord | undefined, nowMs: number): boolean {
+  return !record || record.isDead || record.beatAtMs === undefined || nowMs - record.beatAtMs >= HOLDER_PERIOD_MS
+}
+
 export function inFlightText({inUse, capacity}: Pick<InFlightLevel, 'inUse' | 'capacity'>): string {
   return `${formatCount(inUse)} of ${formatCount(capacity)} in flight`
 }
 
 export function inFlightJson(levels: readonly InFlightLevel[]): InFlightJson {
-  return levels.map(({holders, ...level}) => ({
-    ...level,
+  return levels.map(({limit, capacity, free, inUse, holders}) => ({
+    ...{limit, capacity, free, inUse},
     holders: holders.map(({id, slots, record}) => ({...holderJson(id, record), slots})),
   }))
 }

@@ -11,22 +11,22 @@ const holderShape = {
   isDead: z.boolean().describe('Declared dead: its slots are returned'),
 }
 
+export const inFlightShape = {
+  limit: z.string(),
+  capacity: count,
+  free: z.int().describe('Negative after the capacity was lowered'),
+  inUse: count,
+  holders: z
+    .array(
+      strictObject({...holderShape, slots: z.int().min(1)})
+        .describe('Host, pid and times are null if the process has no record')
+        .meta({id: 'SlotHolder'}),
+    )
+    .describe('Most slots first'),
+}
+
 export const inFlightSchema = z
-  .array(
-    strictObject({
-      limit: z.string(),
-      capacity: count,
-      free: z.int().describe('Negative after the capacity was lowered'),
-      inUse: count,
-      holders: z
-        .array(
-          strictObject({...holderShape, slots: z.int().min(1)})
-            .describe('Host, pid and times are null if the process has no record')
-            .meta({id: 'SlotHolder'}),
-        )
-        .describe('Most slots first'),
-    }).meta({id: 'InFlightLevel'}),
-  )
+  .array(strictObject(inFlightShape).meta({id: 'InFlightLevel'}))
   .describe('In-flight limits, in slots')
 export type InFlightJson = ResultOf<typeof inFlightSchema>
 

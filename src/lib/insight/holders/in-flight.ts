@@ -21,25 +21,31 @@ export interface SlotHolder {
   readonly record: HolderRecord | undefined
 }
 
+const NOTHING: BucketSlots = {limits: new Map(), accounts: new Map()}
+
 /** The slots of all shards are in the first one. */
 export function slotsOf(bucket: ShardedBucket | undefined): BucketSlots | undefined {
   const [first] = bucket?.shards ?? []
   return first?.kind === 'bucket' && first.record.shard === 0 ? first.record.slots : undefined
 }
 
+/** `wanted`: capacities of limits in force, as the next request stores them. Default: as stored. */
 export async function inFlightLevels(
   {holders}: Pick<NamespaceRepository, 'holders'>,
-  slots: BucketSlots | undefined,
+  {limits, accounts}: BucketSlots = NOTHING,
+  wanted = new Map(Array.from(limits, ([name, {capacity}]) => [name, capacity])),
 ): Promise<InFlightLevel[]> {
-  if (!slots) return []
-  const records = slots.accounts.size === 0 ? new Map() : await holders.getMany(slots.accounts.keys())
-  const levels = Array.from(slots.limits, ([limit, {capacity, free}]): InFlightLevel => {
-    const held = Array.from(slots.accounts, ([id, account]): SlotHolder => {
+  const records = accounts.size === 0 || wanted.size === 0 ? new Map() : await holders.getMany(accounts.keys())
+  const levels = Array.from(wanted, ([limit, capacity]): InFlightLevel => {
+    const held = Array.from(accounts, ([id, account]): SlotHolder => {
       return {id, slots: account.held.get(limit) ?? 0, record: records.get(id)}
     })
     const using = held.filter(holder => holder.slots > 0)
     using.sort((a, b) => b.slots - a.slots || (a.id < b.id ? -1 : 1))
-    return {limit, capacity, free, inUse: using.reduce((sum, each) => sum + each.slots, 0), holders: using}
+    const inUse = using.reduce((sum, each) => sum + each.slots, 0)
+    const stored = limits.get(limit)
+    const free = stored ? stored.free + capacity - stored.capacity : capacity - inUse
+    return {limit, capacity, free, inUse, holders: using}
   })
   return levels.sort((a, b) => (a.limit < b.limit ? -1 : 1))
 }

@@ -34,6 +34,7 @@ import type {EntityRecord} from '../../schema/entity-record.js'
 import type {StoredFeedback} from '../../schema/kind-attributes.js'
 import type {UnsettledCount} from '../../schema/refusal-counts.js'
 import type {UsageRecord} from '../../schema/usage-record.js'
+import {type InFlightLevel, inFlightLevels, slotsOf} from '../holders/in-flight.js'
 import {type SwitchSet, switchSet} from '../lookup/audit-search.js'
 import {resolveFamily, type SharedCharge, sharedCharge} from '../lookup/family-limits.js'
 import {needEntity, unknownEntity} from '../lookup/known-names.js'
@@ -132,8 +133,22 @@ export interface Explanation {
   /** Settlements that the entity's processes gave up since the bucket was created: they stay charged as reserved. */
   readonly unsettled?: UnsettledCount | undefined
   readonly limits: readonly ExplainedLimit[]
-  /** Apply as well, but are not explained: of the entity, then of its charged parent. Empty if it is disabled. */
-  readonly inFlight: readonly {readonly entity: string; readonly limit: Limit}[]
+  /** In-flight limits of the entity, then of its charged parent. Empty if it is disabled. */
+  readonly inFlight: readonly ExplainedSlots[]
+}
+
+/** An in-flight limit and the slots that a request needs. */
+export interface ExplainedSlots extends InFlightLevel {
+  readonly entity: string
+  readonly resource: string
+  readonly level: LimitState['level']
+  readonly scope: ConfigScope
+  readonly configured: Limit
+  readonly requested: number
+  readonly exceeded: boolean
+  /** An estimate: nobody knows when requests in flight end. `Infinity`: more than all slots are requested. */
+  readonly retryAfterMs: number
+  readonly isBypassed: boolean
 }
 
 export interface Question {
@@ -165,10 +180,7 @@ export async function explain(
   const {isRegistered, name, cascade} = family
   const own = withoutSlots(family.own)
   const parent = family.parent && {...family.parent, resolution: withoutSlots(family.parent.resolution)}
-  const slots = [{entity, resolution: family.own}, ...(family.parent ? [family.parent] : [])]
-  const inFlight = slots.flatMap(({entity: whose, resolution: {limits}}) =>
-    limits.filter(isInFlight).map(limit => ({entity: whose, limit})),
-  )
+  const held = [family.own, family.parent?.resolution].flatMap(each => each?.limits.filter(isInFlight) ?? [])
   const switched = (which: AccessSwitch) =>
     [switchOf(which, entity, own), parent && switchOf(which, parent.entity, parent.resolution)].flatMap(
       each => each ?? [],
@@ -190,10 +202,18 @@ export async function explain(
   const typical = new Map([...shared, ...own.limits.map(({name}) => [name, average?.get(name) ?? 1] as const)])
   const amounts = asked ?? checkConsumption(Object.fromEntries(typical))
   if (own.source !== undefined) {
-    const held = inFlight.map(({limit}) => limit.name)
-    checkKnown(entity, resource, amounts, [...typical.keys(), ...held])
+    checkKnown(entity, resource, amounts, [...typical.keys(), ...held.map(limit => limit.name)])
   }
   const question = {resource, amounts, atMs}
+  const slots = disabled
+    ? []
+    : await Promise.all([
+        explainSlots(namespace, {...question, entity, resolution: family.own, level: 'entity', state}),
+        ...(family.parent && parentState
+          ? [explainSlots(namespace, {...question, ...family.parent, level: 'parent', state: parentState})]
+          : []),
+      ])
+  const inFlight = slots.flat()
   const asking = disabled
     ? []
     : [
@@ -218,15 +238,15 @@ export async function explain(
     cascade,
     atMs,
     hour: windowStart('hourly', atMs),
-    admitted: !disabled && limits.every(limit => !limit.exceeded),
-    retryAfterMs: disabled ? Infinity : Math.max(0, ...limits.map(limit => limit.retryAfterMs)),
+    admitted: !disabled && [...limits, ...inFlight].every(limit => !limit.exceeded),
+    retryAfterMs: disabled ? Infinity : Math.max(0, ...[...limits, ...inFlight].map(limit => limit.retryAfterMs)),
     disabled,
     bypassed: disabled ? [] : await Promise.all(switched('bypass').map(each => withOrigin(namespace, each, 'bypass'))),
     basis: asked ? 'asked' : !average ? 'one-token' : counted > 0 ? 'typical' : 'per-write',
     recent,
     unsettled: state.bucket && unsettledIn(state.bucket),
     limits,
-    inFlight: disabled ? [] : inFlight,
+    inFlight,
   }
 }
 
@@ -338,6 +358,38 @@ async function explainLevel(namespace: NamespaceRepository, question: LevelQuest
     ...drainers(status.exceeded ? drained : NOT_SHARED, status.name),
     ...(callers.length > 0 && recent.refused.limits.has(status.name) && {callers: topCallers(callers, status.name)}),
   }))
+}
+
+/** A request takes one slot of each in-flight limit, or as many as it names. */
+async function explainSlots(
+  namespace: NamespaceRepository,
+  {entity, resource, resolution, amounts, atMs: nowMs, level, state: {bucket}}: LevelQuestion,
+): Promise<ExplainedSlots[]> {
+  const {limits, source, trace, access} = resolution
+  const configured = limits.filter(isInFlight)
+  if (configured.length === 0) return []
+  const stored = slotsOf(bucket)
+  const wanted = new Map(configured.map(({name, capacity}) => [name, capacity]))
+  const levels = await inFlightLevels(namespace, stored, wanted)
+  const slots = {limits: new Map(levels.map(each => [each.limit, each])), accounts: stored?.accounts ?? new Map()}
+  const record = asSwitched(
+    {...untouched({namespace: namespace.id, entity, resource}, [], nowMs), slots},
+    access?.access === 'bypass',
+    nowMs,
+  )
+  const needed = new Map(configured.map(({name}) => [name, Number((amounts.get(name) ?? 1000n) / 1000n)]))
+  const {statuses} = explainRefusal({records: [record], amounts: new Map(), slots: needed, nowMs, source}, level)
+  const scope = trace.find(each => each.level === source)?.scope as ConfigScope
+  return levels.map(each => {
+    const limit = configured.find(({name}) => name === each.limit) as Limit
+    const {requested = 0, exceeded = false, retryAfterMs = 0} = statuses.find(({name}) => name === each.limit) ?? {}
+    const isNever = requested > each.capacity
+    return {
+      ...{...each, entity, resource, level, scope, configured: limit, requested, exceeded},
+      retryAfterMs: exceeded && isNever ? Infinity : retryAfterMs,
+      isBypassed: isBypassedAt(record, nowMs),
+    }
+  })
 }
 
 function configuredIn(resolution: Resolution, name: string, bucket: ShardedBucket | undefined, nowMs: number) {

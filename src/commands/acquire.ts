@@ -2,25 +2,27 @@ import {string} from '@oclif/core/args'
 import {boolean, option, string as stringFlag} from '@oclif/core/flags'
 import {acquireJson, acquireLines, retryText, type TriedRequest, whyCommand} from '../lib/cli/acquire/presenter.js'
 import type {AcquireResult} from '../lib/cli/acquire/results.js'
-import {inMoney, readableUnits, tryRequest, withDefaultWait} from '../lib/cli/acquire/run.js'
+import {checkCommand, inMoney, readableUnits, tryRequest, withDefaultWait} from '../lib/cli/acquire/run.js'
 import {typedFlags} from '../lib/cli/base/settings.js'
 import {StackCommand} from '../lib/cli/base/stack-command.js'
 import {EXIT} from '../lib/cli/output/exit.js'
 import {nextLines} from '../lib/cli/output/text-table.js'
+import type {Lease} from '../lib/limiter/lease.js'
+import type {AcquireRequest} from '../lib/limiter/request/options.js'
 
 export default class Acquire extends StackCommand<typeof Acquire> {
   static override summary = 'Consume tokens for one request'
 
   static override description =
     'Acquires tokens like a service that uses the library, and does not return them. Exit code 0 means admitted, 6 ' +
-    'means refused.'
+    'means refused. With a command after --, runs it while it holds a slot of each in-flight limit, passes signals on, ' +
+    "and exits with the command's exit code. If refused, the command does not run. Amounts are then optional."
 
   static override args = {
     entity: string({description: 'Entity id.', required: true, ignoreStdin: true}),
     resource: string({description: 'Resource name.', required: true, ignoreStdin: true}),
     amounts: string({
       description: "Amount per limit, such as rpm=1 or 'usd=$0.05'.",
-      required: true,
       multiple: true,
       ignoreStdin: true,
     }),
@@ -43,18 +45,24 @@ export default class Acquire extends StackCommand<typeof Acquire> {
     {command: "zael acquire user-1 gpt-4 'usd=$0.05'", description: 'Charge an amount of money'},
     {command: 'zael acquire user-1 gpt-4 rpm=1 --dry-run', description: 'Check without consuming'},
     {
-      command: 'zael acquire user-1 gpt-4 rpm=1 --wait 30s && ./job',
-      description: 'Start a job once admitted',
+      command: 'zael acquire ci deploys --wait 10m -- ./deploy.sh prod',
+      description: 'Hold a slot while a command runs: a semaphore for shells and CI',
     },
   ]
 
+  /** The words after `--`. */
+  #command: readonly string[] | undefined
+
   protected override async init(): Promise<void> {
-    this.argv = withDefaultWait(this.argv)
+    const end = this.argv.indexOf('--')
+    if (end >= 0) this.#command = this.argv.slice(end + 1)
+    this.argv = withDefaultWait(end >= 0 ? this.argv.slice(0, end) : this.argv)
     await super.init()
+    checkCommand(this.#command, this.args.amounts, this.flags['dry-run'])
   }
 
   protected async work(): Promise<AcquireResult> {
-    const {entity, resource, amounts} = this.args
+    const {entity, resource, amounts = []} = this.args
     const {'dry-run': dryRun = false, wait, 'on-unavailable': onUnavailable, namespace} = this.flags
     const [{parseAmounts, tokensIn, tokensOf}, {parseDuration}] = await Promise.all([
       import('../lib/core/limits/amount-text.js'),
@@ -69,13 +77,35 @@ export default class Acquire extends StackCommand<typeof Acquire> {
       resource,
       consume,
       waitMs,
-      onWait: (ms: number) => this.logToStderr(retryText(ms)),
+      onWait: (ms: number) => this.#sayWait(retryText(ms)),
       ...(onUnavailable === undefined ? {} : {onUnavailable}),
     }
-    const attempt = await tryRequest(this.stack, namespace, request, {dryRun}).catch(error => {
+    const hold = this.#command && (await this.#holder(this.#command, request))
+    const attempt = await tryRequest(this.stack, namespace, request, {dryRun, hold}).catch(error => {
       throw inMoney(error, units)
     })
+    // The output is the command's.
+    if (this.isStream) return acquireJson({entity, resource, consume, dryRun, attempt})
     return this.#report({entity, resource, consume, units, dryRun, attempt})
+  }
+
+  async #holder(command: readonly string[], {entity, resource, consume}: AcquireRequest) {
+    const {runHolding, hasInFlight} = await import('../lib/cli/acquire/hold.js')
+    if (Object.keys(consume).length === 0 && !(await hasInFlight(this.stack, entity, resource))) {
+      this.warn(`No in-flight limit applies to ${entity} for ${resource}: any number of these commands may run at once`)
+    }
+    return async (lease: Lease) => {
+      this.isStream = true
+      process.exitCode = await runHolding(lease, command, text => this.warn(text))
+    }
+  }
+
+  #lastWait = ''
+
+  /** A free slot is tried for often. */
+  #sayWait(text: string): void {
+    if (text !== this.#lastWait) this.logToStderr(text)
+    this.#lastWait = text
   }
 
   async #report(tried: TriedRequest): Promise<AcquireResult> {

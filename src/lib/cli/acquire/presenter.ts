@@ -46,7 +46,8 @@ function titleOf({entity, resource, consume, units, dryRun, attempt}: TriedReque
   const asked = amountWords(consume, units)
   const waited = waitedMs > 0 ? ` after ${formatSpan(waitedMs)}` : ''
   if (!admitted) {
-    return `Refused${waited}: ${entity} cannot consume ${asked} of ${resource} now. Retry in ${formatWait(retryAfterMs)}.`
+    const what = asked === '' ? 'take a slot' : `consume ${asked}`
+    return `Refused${waited}: ${entity} cannot ${what} of ${resource} now. Retry in ${formatWait(retryAfterMs)}.`
   }
   if (!isMetered) return 'Admitted without a charge, because the table is unavailable'
   const was = dryRun ? 'would be' : 'was'

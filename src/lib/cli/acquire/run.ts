@@ -1,8 +1,9 @@
-import {ZaelError} from '../../core/errors.js'
+import {InvalidInput, ZaelError} from '../../core/errors.js'
 import {durationMs} from '../../core/text/duration.js'
 import {formatTokens} from '../../core/text/text.js'
 import {isUnavailability} from '../../dynamo/errors.js'
 import type {AcquireAttempt} from '../../insight/why/attempt.js'
+import type {Lease} from '../../limiter/lease.js'
 import type {AcquireRequest} from '../../limiter/request/options.js'
 import type {UnitsByLimit} from '../../repository/limits/units.js'
 import type {StackContext} from '../base/context.js'
@@ -17,6 +18,17 @@ export function withDefaultWait(argv: readonly string[]): string[] {
     const isBare = word === '--wait' && at < end && durationMs(argv[at + 1] ?? '') === undefined
     return isBare ? [`--wait=${DEFAULT_WAIT}`] : [word]
   })
+}
+
+export function checkCommand(
+  command: readonly string[] | undefined,
+  amounts: readonly string[] | undefined,
+  dryRun: boolean,
+): void {
+  const hint = 'zael acquire --help'
+  if (!command && !amounts) throw new InvalidInput('command.usage', 'Missing amounts, such as rpm=1.', {hint})
+  if (command?.length === 0) throw new InvalidInput('command.usage', 'The command after -- is missing.', {hint})
+  if (command && dryRun) throw new InvalidInput('command.usage', '--dry-run cannot run a command.', {hint})
 }
 
 /** `undefined` when the table is unavailable: the limiter then decides about the request. */
@@ -48,7 +60,7 @@ export async function tryRequest(
   {stack, table: {transport, clock, backoff}}: StackContext,
   namespace: string,
   request: AcquireRequest,
-  {dryRun}: {readonly dryRun: boolean},
+  {dryRun, hold}: {readonly dryRun: boolean; readonly hold?: ((lease: Lease) => Promise<void>) | undefined},
 ): Promise<AcquireAttempt> {
   const [{RateLimiter}, {attemptAcquire, previewAcquire}] = await Promise.all([
     import('../../limiter/rate-limiter.js'),
@@ -56,10 +68,10 @@ export async function tryRequest(
   ])
   const {sleep} = backoff
   const limiter = new RateLimiter({stack, namespace, transport, clock, sleep, strict: true, timeoutMs: TIMEOUT_MS})
-  const attempt = dryRun ? previewAcquire : attemptAcquire
   try {
     return await interruptible(
-      signal => attempt(limiter, {...request, signal}),
+      signal =>
+        dryRun ? previewAcquire(limiter, {...request, signal}) : attemptAcquire(limiter, {...request, signal}, hold),
       () => new ZaelError('interrupted', 'acquire.interrupted', 'Interrupted before the request was admitted.'),
     )
   } finally {

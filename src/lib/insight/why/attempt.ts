@@ -1,5 +1,6 @@
 import type {LimitState} from '../../core/limits/limit-state.js'
 import {isUnavailability} from '../../dynamo/errors.js'
+import type {Lease} from '../../limiter/lease.js'
 import type {RateLimiter} from '../../limiter/rate-limiter.js'
 import {RateLimitExceeded, RequestTooLarge} from '../../limiter/refusal/errors.js'
 import type {AcquireRequest} from '../../limiter/request/options.js'
@@ -18,14 +19,22 @@ export interface AcquireAttempt {
   readonly statuses: readonly LimitState[]
 }
 
-/** Keeps the charge. Throws if waiting cannot help, or if the table is unavailable. */
-export async function attemptAcquire(limiter: RateLimiter, request: AcquireRequest): Promise<AcquireAttempt> {
+/**
+ * Keeps the charge. Throws if waiting cannot help, or if the table is unavailable. `hold` gets the slots of in-flight
+ * limits, and ends the lease.
+ */
+export async function attemptAcquire(
+  limiter: RateLimiter,
+  request: AcquireRequest,
+  hold?: (lease: Lease) => Promise<void>,
+): Promise<AcquireAttempt> {
   const decision = await limiter.tryAcquire(request)
   const {waitedMs} = decision
   if (decision.admitted) {
-    await decision.lease.commit()
-    const {isMetered, parent, bypassed: isBypassed} = decision.lease
-    const statuses = isMetered ? await remainingTokens(limiter, request) : []
+    const {lease} = decision
+    await (hold ? hold(lease) : lease.commit())
+    const {isMetered, parent, bypassed: isBypassed} = lease
+    const statuses = isMetered && !hold ? await remainingTokens(limiter, request) : []
     return {admitted: true, isMetered, isBypassed, parent, waitedMs, retryAfterMs: 0, statuses}
   }
   const {error} = decision

@@ -35,6 +35,11 @@ const KEPT_SECONDS = 86_400
 
 const names = attributes.holder
 
+/** Its process may be dead: clocks differ, so only a comparison of beats can tell. `undefined`: no record. */
+export function seemsDead(record: HolderRecord | undefined, nowMs: number): boolean {
+  return !record || record.isDead || record.beatAtMs === undefined || nowMs - record.beatAtMs >= HOLDER_PERIOD_MS
+}
+
 /** Epoch seconds. */
 export const holderExpiry = (nowMs: number): number => Math.floor(nowMs / 1000) + KEPT_SECONDS
 

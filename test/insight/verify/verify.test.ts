@@ -11,8 +11,10 @@ import type {Item, Key} from '../../../src/lib/schema/attribute-value.js'
 import {attributes} from '../../../src/lib/schema/attributes.js'
 import {limitAttribute} from '../../../src/lib/schema/bucket-record.js'
 import {configAttribute} from '../../../src/lib/schema/config-limits.js'
-import {keys} from '../../../src/lib/schema/keys.js'
+import {encodeHolder, holderExpiry} from '../../../src/lib/schema/holder-record.js'
+import {keys, wireKey} from '../../../src/lib/schema/keys.js'
 import {encodeRollups} from '../../../src/lib/schema/registry-records.js'
+import {slotAttribute} from '../../../src/lib/schema/slot-attributes.js'
 import {usageMark} from '../../../src/lib/schema/usage-record.js'
 import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import {VerifyScene} from './scene.js'
@@ -35,7 +37,71 @@ const singleBucket = ({table}: VerifyScene) => keys.bucket(table.namespace, 'use
 const dayOf = ({table, startMs}: VerifyScene) =>
   keys.usage(table.namespace, 'user-1', 'gpt-4', 'daily', new Date(startMs).toISOString().replace('.000', ''))
 
+/** Two of three slots are held; `free` is what the bucket says is left. */
+const holding = (holder: string, free: number) => ({
+  [slotAttribute.capacity('parallel')]: number(3),
+  [slotAttribute.free('parallel')]: number(free),
+  [slotAttribute.account(holder)]: text('1.aaaa parallel:2'),
+})
+
+/** A holder whose last beat is some seconds ago. */
+async function putHolder({table}: VerifyScene, id: string, seconds: number, more: Item = {}): Promise<void> {
+  const Key = wireKey(keys.holder(table.namespace, id))
+  const holder = encodeHolder({namespace: table.namespace, id, host: 'gw-a', pid: 991, startedAt: undefined})
+  const ttl = number(holderExpiry(Date.now() - seconds * 1000))
+  const Item = {
+    ...Key,
+    ...holder,
+    [attributes.holder.beat]: text('1.aaaa'),
+    [attributes.holder.expiresAt]: ttl,
+    ...more,
+  }
+  await table.transport.send('PutItem', {TableName: table.name, Item})
+}
+
 const CORRUPTIONS: readonly Corruption[] = [
+  {
+    name: 'a lost slot',
+    kind: 'slots',
+    plant: async scene => {
+      await putHolder(scene, 'alive', 1)
+      await scene.change(singleBucket(scene), holding('alive', 0))
+    },
+    reason: /^parallel has 3 slots, but 0 free and 2 in use: 1 lost\.$/,
+  },
+  {
+    name: 'a slot too many',
+    kind: 'slots',
+    plant: async scene => {
+      await putHolder(scene, 'alive', 1)
+      await scene.change(singleBucket(scene), holding('alive', 2))
+    },
+    reason: /2 free and 2 in use: 1 too many\.$/,
+  },
+  {
+    name: 'slots of a holder without a record',
+    kind: 'holder',
+    plant: scene => scene.change(singleBucket(scene), holding('gone', 1)),
+    reason: /^Holder gone has 2 slots and has no record\.$/,
+  },
+  {
+    name: 'slots of a process that stopped beating',
+    kind: 'holder',
+    plant: async scene => {
+      await putHolder(scene, 'silent', 60)
+      await scene.change(singleBucket(scene), holding('silent', 1))
+    },
+    reason: /^Holder silent \(gw-a, pid 991\) has 2 slots and does not renew them\.$/,
+  },
+  {
+    name: 'slots of a holder that was declared dead',
+    kind: 'holder',
+    plant: async scene => {
+      await putHolder(scene, 'dead', 1, {[attributes.holder.dead]: {BOOL: true}})
+      await scene.change(singleBucket(scene), holding('dead', 1))
+    },
+    reason: /was declared dead\.$/,
+  },
   {
     name: 'a bucket that is missing in the index of its resource',
     kind: 'index',
@@ -500,6 +566,24 @@ describeOnBoth('a verification', {timeout: 300_000}, (table, extent) => {
     const backoff = {...scene.table.backoff, sleep}
     const {findings} = await verifyTable({...scene.table, backoff})
     expect(findings.filter(({namespace}) => namespace === scene.table.namespace)).toEqual([])
+  })
+
+  it('S12 spares a process that beats, however wrong its clock is', async () => {
+    await putHolder(scene, 'slow', 60)
+    await scene.change(singleBucket(scene), holding('slow', 1))
+    const holder = keys.holder(scene.table.namespace, 'slow')
+    let [beats, isBeating] = [1, true]
+    const sleep = async () => {
+      if (isBeating) await scene.change(holder, {[attributes.holder.beat]: text(`${++beats}.aaaa`)})
+    }
+    const beside = {...scene.table, backoff: {...scene.table.backoff, sleep}}
+    expect((await verifyTable(beside)).findings).toEqual([])
+    isBeating = false
+    const [late, ...others] = (await verifyTable(beside)).findings
+    expect([late?.kind, others]).toEqual(['holder', []])
+    isBeating = true
+    expect(await late?.repair?.()).toBe(false)
+    expect((await scene.get(singleBucket(scene)))[slotAttribute.free('parallel')]).toEqual(number(1))
   })
 
   it('does not repair a record that was written since it was read', async () => {

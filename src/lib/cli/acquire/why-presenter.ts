@@ -30,9 +30,10 @@ import type {SharedCharge} from '../../insight/lookup/family-limits.js'
 import {refusedByOthers, refusedShare, refusedTotal} from '../../insight/usage/refused.js'
 import type {ExplainedLimit, ExplainedSlots, Explanation, SetSwitch} from '../../insight/why/explain.js'
 import {isoMilliseconds, isoSeconds} from '../../schema/attribute-value.js'
+import {seemsDead} from '../../schema/holder-record.js'
 import type {StoredFeedback} from '../../schema/kind-attributes.js'
 import {scopeArguments, scopeWords} from '../base/scope.js'
-import {inFlightJson, inFlightText, isStale, processText, slotHoldersText} from '../holders/presenter.js'
+import {inFlightJson, inFlightText, processText, slotHoldersText} from '../holders/presenter.js'
 import type {InFlightJson} from '../holders/results.js'
 import {kindJson, scopeJson, switchEndJson, switchSetJson, switchSetText} from '../limits/json.js'
 import {cascadeSource, sharedChargeJson} from '../limits/resolve-presenter.js'
@@ -124,7 +125,7 @@ function slotRemedies(
 ): Remedy[] {
   if (!exceeded) return []
   const {configured, capacity, holders, scope} = limit
-  const stale = holders.filter(({record}) => isStale(record, atMs)).slice(0, MOST_RELEASED)
+  const stale = holders.filter(({record}) => seemsDead(record, atMs)).slice(0, MOST_RELEASED)
   const raised = Math.min(MAX_SLOTS, Math.max(requested, 2 * capacity))
   const raise = formatLimit({...configured, capacity: raised})
   const own = scopeArguments({level: 'entity', entity, resource})

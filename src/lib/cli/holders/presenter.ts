@@ -31,11 +31,6 @@ function beatText(record: HolderRecord | undefined, nowMs: number): string {
   return ageMs < HOLDER_PERIOD_MS ? `beat ${formatSpan(ageMs)} ago` : `no beat for ${formatSpan(ageMs)}`
 }
 
-/** Its process may be dead: only a comparison of beats can tell. */
-export function isStale(record: HolderRecord | undefined, nowMs: number): boolean {
-  return !record || record.isDead || record.beatAtMs === undefined || nowMs - record.beatAtMs >= HOLDER_PERIOD_MS
-}
-
 export function inFlightText({inUse, capacity}: Pick<InFlightLevel, 'inUse' | 'capacity'>): string {
   return `${formatCount(inUse)} of ${formatCount(capacity)} in flight`
 }

@@ -11,6 +11,8 @@ const findingSchema = strictObject({
       'limits',
       'limitless',
       'shards',
+      'slots',
+      'holder',
       'ghost',
       'parent',
       'index',

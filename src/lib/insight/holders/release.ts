@@ -25,13 +25,15 @@ export interface HeldSlotsOf {
 export interface CompareOptions {
   /** Called with the ms that have passed of `COMPARE_MS`. */
   readonly onWait?: ((ms: number) => void) | undefined
+  /** What has passed since the first look. Default: nothing. */
+  readonly passedMs?: number | undefined
   readonly signal?: AbortSignal | undefined
 }
 
 /** Waits as long as a living holder may take to beat. */
 export async function waitForBeats({sleep}: Pick<Backoff, 'sleep'>, options: CompareOptions = {}): Promise<void> {
   const {onWait, signal} = options
-  for (let passedMs = 0; passedMs < COMPARE_MS; passedMs += STEP_MS) {
+  for (let {passedMs = 0} = options; passedMs < COMPARE_MS; passedMs += STEP_MS) {
     onWait?.(passedMs)
     await sleep(STEP_MS, signal)
     if (signal?.aborted) throw new Aborted('Comparing beats', false, signal.reason)

@@ -15,6 +15,7 @@ import {bool, type Item, isoMilliseconds, s} from '../../schema/attribute-value.
 import {attributes} from '../../schema/attributes.js'
 import {type BucketRecord, decodeBucket, hasReadableRemainders, type StoredBucket} from '../../schema/bucket-record.js'
 import {type Family, familyOf, generationAttributes, isSameFamily} from '../../schema/family.js'
+import {checkSlots} from './check-slots.js'
 import {checkCounters} from './check-usage.js'
 import {deleteWithout, isJudged, repairAttributes, type VerifyContext} from './context.js'
 import type {ItemFinding} from './finding.js'
@@ -37,7 +38,9 @@ export async function checkBucket(context: VerifyContext, item: Item): Promise<I
     ...checkParent(context, item, stored),
     ...(await checkShards(context, stored)),
   ]
-  if (record.shard === 0) findings.push(...(await checkCounters(context, item, record)))
+  if (record.shard === 0) {
+    findings.push(...(await checkCounters(context, item, record)), ...(await checkSlots(context, item, record)))
+  }
   return findings.map(finding => ({since: isoMilliseconds(record.state.refilledAtMs), ...finding}))
 }
 

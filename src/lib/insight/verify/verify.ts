@@ -18,8 +18,13 @@ const LOOKS = 3
 /** Longer than a write, its index entries and a transaction take. */
 const BETWEEN_LOOKS_MS = 1500
 
-/** After this, no client uses limits from before a change: its cache has expired and its writes are done. */
-const LIMITS_SETTLE_MS = 40_000
+/**
+ * After this, no client uses limits from before a change: its cache has expired and its writes are done. A living holder
+ * has beaten.
+ */
+const SETTLE_MS = 40_000
+
+const SETTLES: ReadonlySet<FindingKind> = new Set(['limits', 'holder'])
 
 /** Some items need extra requests, for usage or other shards. */
 const ITEMS_AT_ONCE = 8
@@ -81,14 +86,14 @@ async function compareAll(table: Table, given: VerifyTableOptions): Promise<Veri
     items += page.length
     oldItems += page.length - current.length
     const found = await confirmed(paced, current, options)
-    add(found.filter(({finding}) => finding.kind !== 'limits'))
-    const limits = found.filter(({finding}) => finding.kind === 'limits')
-    if (limits.length > 0) unsettledSinceMs = table.clock()
-    unsettled = [...unsettled, ...limits]
+    const later = found.filter(({finding}) => SETTLES.has(finding.kind))
+    add(found.filter(each => !later.includes(each)))
+    if (later.length > 0) unsettledSinceMs = table.clock()
+    unsettled = [...unsettled, ...later]
     onProgress?.({items, findings: findings.length + unsettled.length, cursor})
   }
   if (unsettled.length > 0) {
-    await table.backoff.sleep(Math.max(0, unsettledSinceMs + LIMITS_SETTLE_MS - table.clock()), signal)
+    await table.backoff.sleep(Math.max(0, unsettledSinceMs + SETTLE_MS - table.clock()), signal)
     add(await stillThere(paced, unsettled, options))
   }
   return {items, oldItems, findings, counts}

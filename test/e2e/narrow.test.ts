@@ -32,6 +32,7 @@ describeOnEngine('a terminal of 40 columns', {timeout: 120_000}, () => {
     'entity list',
     'entity list --limit 1',
     'entity show user-1',
+    'holders list --slots',
     'limits get --resource gpt-4',
     'limits list',
     'limits set --resource gpt-4 rpm=7 --dry-run',

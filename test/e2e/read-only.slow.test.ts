@@ -57,6 +57,10 @@ const LOOKS: Readonly<Record<string, readonly Run[]>> = {
     ['entity show user-l', 3],
   ],
   'limits apply': [['limits apply --file FILE --dry-run', 0]],
+  'holders list': [
+    ['holders list', 0],
+    ['holders list --slots', 0],
+  ],
   'limits boosts': [['limits boosts', 0]],
   'limits diff': [['limits diff --file FILE', 0]],
   'limits export': [
@@ -143,6 +147,7 @@ const WRITERS: Readonly<Record<string, string>> = {
   'entity enable': 'entity enable user-1',
   'entity exempt': 'entity exempt user-1',
   'entity update': 'entity update user-1 --name New',
+  'holders release': 'holders release nobody --force --yes',
   'limits unlock': 'limits unlock --yes',
   'limits unset': 'limits unset --resource gpt-4 rpm --yes',
   'migrate resolve': '',

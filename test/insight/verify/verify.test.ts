@@ -572,9 +572,12 @@ describeOnBoth('a verification', {timeout: 300_000}, (table, extent) => {
     await putHolder(scene, 'slow', 60)
     await scene.change(singleBucket(scene), holding('slow', 1))
     const holder = keys.holder(scene.table.namespace, 'slow')
-    let [beats, isBeating] = [1, true]
-    const sleep = async () => {
-      if (isBeating) await scene.change(holder, {[attributes.holder.beat]: text(`${++beats}.aaaa`)})
+    let [beats, isBeating, sinceMs] = [1, true, 0]
+    const sleep = async (ms: number) => {
+      sinceMs += ms
+      if (!isBeating || sinceMs < 10_000) return
+      sinceMs = 0
+      await scene.change(holder, {[attributes.holder.beat]: text(`${++beats}.aaaa`)})
     }
     const beside = {...scene.table, backoff: {...scene.table.backoff, sleep}}
     expect((await verifyTable(beside)).findings).toEqual([])

@@ -8,7 +8,7 @@ import {SYSTEM_SUBJECT} from '../../schema/audit-record.js'
 import {HOLDER_MARGIN_MS, HOLDER_PERIOD_MS, type HolderRecord} from '../../schema/holder-record.js'
 
 /** A living process that holds slots beats in this time, in ms. */
-export const COMPARE_MS = HOLDER_PERIOD_MS + HOLDER_MARGIN_MS
+const COMPARE_MS = HOLDER_PERIOD_MS + HOLDER_MARGIN_MS
 
 const STEP_MS = 2500
 

@@ -239,7 +239,7 @@ describe('an explanation', () => {
     expect(lines([limit(), limit({...parent, drainedBy, drainedByOthers: 30})])).toEqual(
       expect.arrayContaining([
         'rpm of the parent team-1 refuses, clears in 2 s',
-        '  consumed by  user-2 1,000, user-1 2, others 30 (since 2026-01-02T03:00:00Z)',
+        '  consumed by  user-2 1,000, user-1 2, others 30 (since 2026-01-02T03:00:00Z; others: own use, smaller, moved or deleted members)',
         'Requests of user-1 also charge its parent team-1.',
       ]),
     )

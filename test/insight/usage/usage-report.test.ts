@@ -1,6 +1,6 @@
 import {expect, it} from 'vitest'
 import {parentOnlyLines} from '../../../src/lib/cli/usage/presenter.js'
-import {topListing} from '../../../src/lib/cli/usage/top-presenter.js'
+import {topFooter, topListing} from '../../../src/lib/cli/usage/top-presenter.js'
 import {parseLimits} from '../../../src/lib/core/limits/limit-text.js'
 import {windowStart} from '../../../src/lib/core/window.js'
 import {parentOnlyLimits} from '../../../src/lib/insight/lookup/family-limits.js'
@@ -263,6 +263,51 @@ describeOnBoth('reports on usage', {}, table => {
     await expect(topConsumers(own, {...request, parent: 'nobody'})).rejects.toThrow('does not exist')
     const parents = await topConsumers(own, {resource: 'r', by: 'rpm', isByEntity: true, isByParent: true, ...range})
     expect(Array.from(parents.consumers, each => `${each.entity} ${each.requests}`)).toEqual(['other 99', 'team 10'])
+  })
+
+  it('L6 count the use of a member that moved to the parent that was charged', async () => {
+    const tenant = newTenant(table)
+    const own = new NamespaceRepository(tenant, undefined)
+    await own.configs.set({level: 'resource', resource: 'r'}, parseLimits(['rpm=10', 'usd=$5']))
+    for (const id of ['a', 'b', 'c']) await own.entities.create({id})
+    for (const id of ['ann', 'bob']) await own.entities.create({id, parent: 'a', cascade: true})
+    for (const id of ['eve', 'joe']) await own.entities.create({id, parent: 'b', cascade: true})
+    tenant.nowMs = START + 2.5 * HOUR
+    await own.entities.update('ann', {parent: 'b'})
+    tenant.nowMs += 1000
+    await own.entities.update('joe', {parent: 'c'})
+    for (const hour of [1, 2, 3]) {
+      await use(tenant, 'ann', 'r', hour, {rpm: 8, usd: 80}, 8)
+      await use(tenant, 'bob', 'r', hour, {rpm: 1}, 1)
+    }
+    // In the hour of the move, 5 requests before it and 3 after it. "a" has the use of a deleted member too.
+    await use(tenant, 'a', 'r', 1, {rpm: 11, usd: 110}, 11)
+    await use(tenant, 'a', 'r', 2, {rpm: 6, usd: 50}, 6)
+    await use(tenant, 'a', 'r', 3, {rpm: 1}, 1)
+    await use(tenant, 'b', 'r', 2, {rpm: 3, usd: 30}, 3)
+    await use(tenant, 'b', 'r', 3, {rpm: 8, usd: 80}, 8)
+    const top = async (parent: string, by: string) => topConsumers(own, {resource: 'r', by, parent, ...range})
+    const rows = async (parent: string, by: string) =>
+      Array.from((await top(parent, by)).consumers, each => `${each.entity} ${each.limits.get('rpm')}`)
+    expect(await rows('a', 'rpm')).toEqual(['ann 14', 'bob 3'])
+    expect(await rows('b', 'rpm')).toEqual(['ann 11'])
+    const {parent} = await top('a', 'usd')
+    expect(parent).toMatchObject({parentOnly: [], others: {requests: 1}})
+    expect(parent?.moves).toEqual([{entity: 'ann', atMs: START + 2.5 * HOUR, from: 'a', to: 'b'}])
+    if (!parent) throw new Error('no parent')
+    const footer = topFooter({...(await top('b', 'usd'))}, {resource: 'r', by: 'usd', units: undefined})
+    expect(footer.slice(-2)).toEqual([
+      'Members that moved: ann from a (2026-11-01 02:30 UTC), joe to c (2026-11-01 02:30 UTC)',
+      '  Their use under another parent is not included. In the window of a move, their figures are upper limits of ' +
+        'what b was charged.',
+    ])
+    // "c" was charged nothing: neither was its member.
+    expect(await rows('c', 'rpm')).toEqual([])
+    const parents = await topConsumers(own, {resource: 'r', by: 'rpm', isByEntity: true, isByParent: true, ...range})
+    expect(Array.from(parents.consumers, ({entity, share}) => [entity, share])).toEqual([
+      ['a', 18 / 29],
+      ['b', 11 / 29],
+    ])
   })
 
   it('L6 name the limits that are charged to the parent only', async () => {

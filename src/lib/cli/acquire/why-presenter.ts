@@ -295,6 +295,7 @@ function limitLines(limit: ExplainedLimit, explanation: Explanation): string[] {
   const others =
     limit.drainedByOthers > 0 ? [isNamed ? `others ${rest}` : `${rest} in all, recorded for ${entity} only`] : []
   const longer = configured.reset ? `; earlier usage: zael usage top ${shellWord(entity)} --since 30d` : ''
+  const who = limit.drainedByOthers > 0 && isNamed ? '; others: own use, smaller, moved or deleted members' : ''
   const consumers = [...drainedBy.map(({entity: child, tokens}) => `${child} ${count(tokens)}`), ...others].join(', ')
   return factLines(`${name} of ${whose} ${state}`, {
     level: leftText(limit),
@@ -306,7 +307,7 @@ function limitLines(limit: ExplainedLimit, explanation: Explanation): string[] {
     refused: refused.requests > 0 ? refusedByText(limit, recent.since) : undefined,
     callers: limit.callers ? `${callersText(limit)} (since ${recent.hour})` : undefined,
     'consumed by':
-      exceeded && isShared ? `${consumers || 'no recorded usage yet'} (since ${hour}${longer})` : undefined,
+      exceeded && isShared ? `${consumers || 'no recorded usage yet'} (since ${hour}${who}${longer})` : undefined,
   })
 }
 

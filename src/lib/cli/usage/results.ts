@@ -183,10 +183,13 @@ export const usageTopResult = strictObject({
     refused: refusedRequestsSchema,
     limits: listOf({name: z.string(), tokens: z.number()}),
     others: strictObject({requests: z.number(), limits: listOf({name: z.string(), tokens: z.number()})}).describe(
-      'The part of it that is not recorded for current members: its own use, and use by former members.',
+      'The part of it that is not recorded for a member: its own use, and use by deleted members.',
     ),
     parentOnly: listOf({resource: z.string(), limit: z.string()}).describe(
       'Limits whose use is recorded for the parent only, because its members lack them.',
+    ),
+    moves: listOf({entity: z.string(), at: z.string(), from: textOrNull, to: textOrNull}).describe(
+      'Entities that came to the parent or left it. Only their use under this parent is included; in the window of a move, at most the amounts that the parent was charged.',
     ),
   })
     .nullable()

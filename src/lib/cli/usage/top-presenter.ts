@@ -1,6 +1,16 @@
-import {formatCount, formatList, formatPlural, formatTokens, shellWord} from '../../core/text/text.js'
+import {
+  formatCount,
+  formatList,
+  formatMinute,
+  formatPlural,
+  formatSome,
+  formatTokens,
+  shellWord,
+} from '../../core/text/text.js'
+import type {ParentMove} from '../../insight/usage/moves.js'
 import {NOT_REFUSED, refusedTotal, requestsOf} from '../../insight/usage/refused.js'
 import type {Charged, TopConsumer, TopConsumers} from '../../insight/usage/usage-top.js'
+import {isoSeconds} from '../../schema/attribute-value.js'
 import type {Listing, ListingColumn} from '../output/listing.js'
 import {percentCell} from '../output/text-table.js'
 import {doubtfulLines, NOTHING_RECORDED, overdraftText, shareBar, type UsageScope, usageScopeJson} from './presenter.js'
@@ -115,7 +125,7 @@ export function topFooter(
 }
 
 function memberLines(
-  {entity, requests, limits, refused, others, parentOnly}: Charged,
+  {entity, requests, limits, refused, others, parentOnly, moves}: Charged,
   {count, total, units}: Pick<TopConsumers, 'count' | 'total'> & Pick<TopScope, 'units'>,
 ): string[] {
   const figures = (each: Pick<Charged, 'requests' | 'limits'>) => [
@@ -128,8 +138,27 @@ function memberLines(
     '',
     `${formatCount(count)} of ${formatPlural(total, 'consumer')} among the members of ${entity}`,
     `Charged to ${entity} in this time: ${figures({requests, limits}).join(', ') || 'nothing'}; its limits refused ${formatPlural(refused.requests, 'request')}`,
-    ...(rest.length > 0 ? [`  of these, not recorded for current members: ${rest.join(', ')}`] : []),
+    ...(rest.length > 0
+      ? [
+          `  of these, not recorded for a member: ${rest.join(', ')} (own use, deleted members, limits that members lack)`,
+        ]
+      : []),
+    ...(moves.length > 0 ? moveLines(entity, moves) : []),
     ...(by.length > 0 ? [parentOnlyText(entity, by)] : []),
+  ]
+}
+
+const MOST_MOVES = 5
+
+function moveLines(parent: string, moves: readonly ParentMove[]): string[] {
+  const each = moves.map(({entity, atMs, from, to}) => {
+    const where =
+      to === parent ? (from === undefined ? 'joined' : `from ${from}`) : to === undefined ? 'left' : `to ${to}`
+    return `${entity} ${where} (${formatMinute(atMs)})`
+  })
+  return [
+    `Members that moved: ${formatSome(each, MOST_MOVES)}`,
+    `  Their use under another parent is not included. In the window of a move, their figures are upper limits of what ${parent} was charged.`,
   ]
 }
 
@@ -171,8 +200,19 @@ export function topJson(
 
 const amountsJson = (limits: TopConsumer['limits']) => Array.from(limits, ([name, tokens]) => ({name, tokens}))
 
-const parentJson = ({entity, requests, limits, refused, others, parentOnly}: Charged): UsageTopResult['parent'] => ({
+const parentJson = ({
+  entity,
+  requests,
+  limits,
+  refused,
+  others,
+  parentOnly,
+  moves,
+}: Charged): UsageTopResult['parent'] => ({
   ...{entity, requests, refused: requestsOf(refused), limits: amountsJson(limits)},
   others: {requests: others.requests, limits: amountsJson(others.limits)},
   parentOnly: [...parentOnly],
+  moves: moves.map(({entity: member, atMs, from = null, to = null}) => ({
+    ...{entity: member, at: isoSeconds(atMs), from, to},
+  })),
 })

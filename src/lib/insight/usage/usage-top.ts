@@ -1,8 +1,12 @@
 import {InvalidInput, ZaelError} from '../../core/errors.js'
+import {groupBy} from '../../core/group-by.js'
+import {windowStart} from '../../core/window.js'
 import {chunksOf} from '../../dynamo/concurrency.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
 import type {UsageRecord} from '../../schema/usage-record.js'
+import {limitsWithoutMembers} from '../lookup/family-limits.js'
 import {configuredResources, needEntity, needResource} from '../lookup/known-names.js'
+import {Membership, movesOf, type ParentMove} from './moves.js'
 import {type RefusedUsage, refusedElsewhere, refusedIn, refusedTotal, refusingAccounts, withRefused} from './refused.js'
 import {AmountTable, AskedUsage} from './usage-asked.js'
 import {MOST_WINDOWS, type UsageSubject, walkUsage} from './usage-report.js'
@@ -20,7 +24,7 @@ export interface TopConsumer {
   /** By soft limit: writes that left it in debt. */
   readonly overdrawn: ReadonlyMap<string, number>
   readonly refused: RefusedUsage
-  /** Share of all requests, in the unit of the ranking. Parents include charges for their children. */
+  /** Share of all requests, in the unit of the ranking; if only parents are ranked, of their sum. */
   readonly share: number
 }
 
@@ -45,10 +49,12 @@ export interface TopConsumers {
 
 /** Over the resources of the request. */
 export interface Charged extends Pick<TopConsumer, 'entity' | 'requests' | 'limits' | 'refused'> {
-  /** Not recorded for current members: own use, use by former members, limits that members lack or lacked. */
+  /** Not recorded for a member: own use, use by deleted members, limits that members lack or lacked. */
   readonly others: Pick<TopConsumer, 'requests' | 'limits'>
   /** Limits whose use is recorded for the parent only, because its members lack them, with the resource. */
   readonly parentOnly: readonly {readonly resource: string; readonly limit: string}[]
+  /** To or from the parent since the start of the request, oldest first. */
+  readonly moves: readonly ParentMove[]
 }
 
 export interface TopRequest extends Omit<UsageSubject, 'entity'> {
@@ -108,20 +114,25 @@ async function parentsOf({entities}: NamespaceRepository, ids: Iterable<string>)
   return parents
 }
 
-/** Members by their current records: what they used under a former parent is included. */
+/** Present and former members, with their use while the parent was charged for it. */
 async function topMembers(
   repository: NamespaceRepository,
   {parent, resource, by, most, isByEntity = false, window, sinceMs, untilMs}: TopRequest & {readonly parent: string},
   onProgress?: (windows: number) => void,
 ): Promise<TopConsumers> {
-  const members = await repository.entities.children(parent)
-  if (members.length === 0) throw await memberless(repository, parent)
+  const [members, moves] = await Promise.all([
+    repository.entities.children(parent),
+    movesOf(repository, parent, Date.parse(windowStart(window, sinceMs))),
+  ])
+  const membership = new Membership(parent, moves)
+  const ids = new Set([...members.map(({entity}) => entity), ...membership.moved])
+  if (ids.size === 0) throw await memberless(repository, parent)
   const [tallies, charged] = [new Tallies(isByEntity), new Tallies(true)]
   const [recorded, ofParent] = [new Set<string>(), new Set<string>()]
   const resources = new Set<string>()
   let [windows, refused, complete] = [0, 0, true]
   const entities = async function* () {
-    for (const id of [parent, ...members.map(({entity}) => entity)]) yield {id}
+    for (const id of [parent, ...ids]) yield {id}
   }
   for await (const {record} of repository.usage.ofEntities(entities(), {window, sinceMs, untilMs})) {
     if (resource !== undefined && record.resource !== resource) continue
@@ -130,11 +141,18 @@ async function topMembers(
     onProgress?.(windows)
     resources.add(record.resource)
     const isParent = record.entity === parent
-    ;(isParent ? charged : tallies).add(record)
+    if (isParent) membership.addCharged(record)
+    const part = isParent ? record : membership.partOf(record)
+    if (!part) continue
+    ;(isParent ? charged : tallies).add(part)
     for (const name of record.tokens.keys()) (isParent ? ofParent : recorded).add(`${record.resource} ${name}`)
     refused += record.refused?.requests ?? 0
   }
-  const parentOnly = [...ofParent].filter(each => !recorded.has(each)).map(each => each.split(' '))
+  const parentOnly = await lackedBy(
+    repository,
+    parent,
+    [...ofParent].filter(each => !recorded.has(each)).map(each => each.split(' ') as [string, string]),
+  )
   const [all] = charged.ranked({by: 'requests', whole: 0, most: 1}).consumers
   const {
     requests,
@@ -142,7 +160,7 @@ async function topMembers(
     refused: refusedOf,
   } = all ?? {requests: 0, limits: new Map<string, number>(), refused: refusedIn([])}
   const sum = tallies.sumOf(by === 'refused' ? 'requests' : by)
-  if (parentOnly.some(([, limit]) => limit === by) && sum === 0) throw parentOnlyLimit(parent, by)
+  if (parentOnly.some(({limit}) => limit === by) && sum === 0) throw parentOnlyLimit(parent, by)
   const whole = by === 'refused' ? refused : Math.max(sum, by === 'requests' ? requests : (limits.get(by) ?? 0))
   return {
     ...tallies.ranked({by, whole, most}),
@@ -156,12 +174,28 @@ async function topMembers(
           ),
         ),
       },
-      parentOnly: parentOnly.map(([of = '', limit = '']) => ({resource: of, limit})),
+      parentOnly,
+      moves,
     },
     resources: [...resources].sort(),
     doubtful: 0,
     complete,
   }
+}
+
+/** Use by deleted or moved members is missing too, although members have the limit. */
+async function lackedBy(
+  repository: NamespaceRepository,
+  parent: string,
+  missing: readonly (readonly [resource: string, limit: string])[],
+): Promise<Charged['parentOnly']> {
+  const byResource = groupBy(missing, ([resource]) => resource)
+  const found = Array.from(byResource, async ([resource, pairs]) => {
+    const names = pairs.map(([, limit]) => limit)
+    const lacking = await limitsWithoutMembers(repository, {entity: parent, resource}, names)
+    return lacking.map(limit => ({resource, limit}))
+  })
+  return (await Promise.all(found)).flat()
 }
 
 async function memberless(repository: NamespaceRepository, entity: string): Promise<ZaelError> {
@@ -240,8 +274,9 @@ class Tallies {
     }
     const measures = this.#entities.map((_, row) => measure(row))
     const measureOf = (row: number) => measures[row] as number
-    const ranked = [...measures.keys()]
-      .filter(row => among?.has(entityOf(row)) ?? true)
+    const rows = [...measures.keys()].filter(row => among?.has(entityOf(row)) ?? true)
+    const all = among ? rows.reduce((sum, row) => sum + measureOf(row), 0) : whole
+    const ranked = rows
       .filter(row => by === 'requests' || measureOf(row) !== 0)
       .sort((a, b) => measureOf(b) - measureOf(a) || (entityOf(a) < entityOf(b) ? -1 : 1))
     const shown = ranked.slice(0, most)
@@ -253,7 +288,7 @@ class Tallies {
       overdrawn: this.#overdrawn.get(row) ?? new Map<string, number>(),
       refused: this.#refused.get(row) ?? refusedIn([]),
       // Not above 1 if the record of a refusing parent is missing.
-      share: whole > 0 ? Math.min(1, measureOf(row) / whole) : 0,
+      share: all > 0 ? Math.min(1, measureOf(row) / all) : 0,
     })
     const consumers = {
       *[Symbol.iterator]() {

@@ -1,0 +1,85 @@
+import {ulidTimeMs} from '../../core/ulid.js'
+import {windowEndMs} from '../../core/window.js'
+import type {NamespaceRepository} from '../../repository/repository.js'
+import type {AuditRecord} from '../../schema/audit-record.js'
+import type {UsageRecord} from '../../schema/usage-record.js'
+
+/** An entity came to a parent, or left it. */
+export interface ParentMove {
+  readonly entity: string
+  /** Epoch ms. */
+  readonly atMs: number
+  /** `undefined`: it had no parent. */
+  readonly from: string | undefined
+  /** `undefined`: it has no parent since. */
+  readonly to: string | undefined
+}
+
+/** Moves to and from a parent, oldest first, as far as audit events are kept. Reads the keys of all events. */
+export async function movesOf(
+  {audit}: Pick<NamespaceRepository, 'audit'>,
+  parent: string,
+  sinceMs: number,
+): Promise<ParentMove[]> {
+  const {records} = await audit.listAll({action: 'entity_updated', sinceMs})
+  return records
+    .flatMap(event => moveIn(event) ?? [])
+    .filter(({from, to}) => from === parent || to === parent)
+    .toReversed()
+}
+
+function moveIn({entity, eventId, timestamp, details}: AuditRecord): ParentMove | undefined {
+  const {before, after} = details as {before?: {parent_id?: unknown}; after?: {parent_id?: unknown}}
+  if (before?.parent_id === undefined || after?.parent_id === undefined) return undefined
+  const idOf = (parent: unknown) => (typeof parent === 'string' ? parent : undefined)
+  const atMs = ulidTimeMs(eventId) ?? Date.parse(timestamp)
+  return {entity, atMs, from: idOf(before.parent_id), to: idOf(after.parent_id)}
+}
+
+/** Decides which usage of a member its parent may have been charged for. */
+export class Membership {
+  readonly #parent: string
+  readonly #moves = new Map<string, ParentMove[]>()
+  /** What the parent was charged in the windows of moves, by window and resource. */
+  readonly #charged = new Map<string, UsageRecord>()
+
+  constructor(parent: string, moves: readonly ParentMove[]) {
+    this.#parent = parent
+    for (const move of moves) this.#moves.set(move.entity, [...(this.#moves.get(move.entity) ?? []), move])
+  }
+
+  /** Former and present members that moved. */
+  get moved(): Iterable<string> {
+    return this.#moves.keys()
+  }
+
+  /** Notes a record of the parent. Comes before those of the members. */
+  addCharged(record: UsageRecord): void {
+    const isOfMove = [...this.#moves.values()].some(moves => moves.some(({atMs}) => isWithin(record, atMs)))
+    if (isOfMove) this.#charged.set(keyOf(record), record)
+  }
+
+  /** `undefined`: another parent had it. In the window of a move: at most the amounts that the parent was charged. */
+  partOf(record: UsageRecord): UsageRecord | undefined {
+    const moves = this.#moves.get(record.entity) ?? []
+    if (moves.some(({atMs}) => isWithin(record, atMs))) return atMost(record, this.#charged.get(keyOf(record)))
+    const startMs = Date.parse(record.start)
+    const last = moves.findLast(({atMs}) => atMs <= startMs)
+    const parent = last ? last.to : moves[0] ? moves[0].from : this.#parent
+    return parent === this.#parent ? record : undefined
+  }
+}
+
+const keyOf = ({resource, start}: UsageRecord): string => `${resource} ${start}`
+
+const isWithin = ({window, start}: UsageRecord, atMs: number): boolean =>
+  Date.parse(start) < atMs && atMs < windowEndMs(window, start)
+
+/** A limit that the parent lacks is not charged there: its use is kept if the parent was charged for any request. */
+function atMost(record: UsageRecord, charged: UsageRecord | undefined): UsageRecord | undefined {
+  if (!charged || charged.totalEvents <= 0) return undefined
+  const tokens = new Map(
+    Array.from(record.tokens, ([name, used]) => [name, Math.min(used, charged.tokens.get(name) ?? used)] as const),
+  )
+  return {...record, totalEvents: Math.min(record.totalEvents, charged.totalEvents), tokens}
+}

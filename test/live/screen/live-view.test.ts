@@ -127,6 +127,17 @@ describe('a frame', () => {
     }
   })
 
+  it.each([80, 60, 200])('is the same after a resize to %i columns as if it was opened so', async columns => {
+    const fresh = await show(many(50), {columns, rows: 24})
+    await fresh.pass(3000)
+    const {screen} = fresh.terminal
+    await fresh.press('q')
+    const view = await show(many(50), {columns: 130, rows: 24})
+    view.terminal.resize(columns, 24)
+    await view.pass(3000)
+    expect(view.terminal.screen).toBe(screen)
+  })
+
   it('escapes control characters of names and messages', async () => {
     const names = ['a\u001b[2Jb\nc\u202ed', 'e\u001b]52;c;aGk=\u0007f', 'g\u001b[31mh', 'i\u200bj']
     const readings = names.map(name => readingOf(bucketOf(`${name}#gpt-4`, {limits: {tpm: {capacity: 9}}})))

@@ -40,7 +40,11 @@ export async function showLiveView(watch: Watch, options: LiveViewOptions): Prom
   stdin.setRawMode(true)
   // Ink draws its first frame at the cursor, behind anything typed before.
   stdout.write('\r')
-  const app = render(<LiveView {...{watch, feed, settings, palette, selection, forMs, actions}} />, {
+  const clear = () => {
+    app.clear()
+    stdout.write(CLEAR)
+  }
+  const app = render(<LiveView {...{watch, feed, settings, palette, selection, forMs, actions, clear}} />, {
     stdin,
     stdout,
     alternateScreen: true,
@@ -57,7 +61,12 @@ export async function showLiveView(watch: Watch, options: LiveViewOptions): Prom
   }
 }
 
+/** Cursor to the top left corner, erase all below it. */
+const CLEAR = '\u001b[H\u001b[J'
+
 interface LiveViewProps extends Pick<LiveViewOptions, 'selection' | 'forMs' | 'actions'> {
+  /** Empties the screen; the next frame is drawn completely. */
+  readonly clear: () => void
   readonly watch: Watch
   readonly feed: WatchFeed
   readonly settings: ViewSettings
@@ -70,10 +79,11 @@ export interface LiveViewResult {
   readonly performed: readonly string[]
 }
 
-function LiveView({watch, feed, settings, palette, selection, forMs, actions}: LiveViewProps) {
+function LiveView({watch, feed, settings, palette, selection, forMs, actions, clear}: LiveViewProps) {
   const {exit, suspendTerminal} = useApp()
   const {data, nowMs} = useSyncExternalStore(feed.subscribe, feed.current)
   const size = useWindowSize()
+  useRedraw(size, clear)
   const [ranker] = useState(() => new Ranker(settings.top))
 
   const frameOf = (state: ScreenState): Frame => {
@@ -111,6 +121,18 @@ function LiveView({watch, feed, settings, palette, selection, forMs, actions}: L
   }, [forMs])
 
   return <Screen frame={frame} palette={palette} />
+}
+
+/**
+ * Ink draws the former frame once more, whose lines may be too long by now. It takes lines that both frames share as
+ * drawn, although the long lines pushed them away.
+ */
+function useRedraw({columns, rows}: ReturnType<typeof useWindowSize>, clear: () => void): void {
+  const [, draw] = useState(0)
+  useChange(`${columns} ${rows}`, () => {
+    clear()
+    draw(count => count + 1)
+  })
 }
 
 function useWatchedState(watch: Watch, {state, rows, data}: Frame): void {

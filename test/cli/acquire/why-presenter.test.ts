@@ -38,6 +38,7 @@ const limit = (change: Partial<ExplainedLimit> = {}): ExplainedLimit => ({
   requested: 1,
   fullAfterMs: 0,
   exceeded: false,
+  isPressed: change.exceeded === true,
   retryAfterMs: 0,
   isBypassed: false,
   shards: [{shard: 0, available: 100, capacity: 100}],
@@ -95,16 +96,21 @@ describe('an explanation', () => {
   })
 
   it('shows recent refusals: how many, by which limit, and the last', () => {
-    const refusing = limit({available: 193, refused: {requests: 312, tokens: 262_080}})
+    const pressed = {isPressed: true, demandPerSecond: 3.75}
+    const refusing = limit({available: 193, refused: {requests: 312, tokens: 262_080}, ...pressed})
     const result = explanation([refusing], {recent: recent({admitted: 688, requests: 312}), basis: 'typical'})
     expect(whyLines(result)).toEqual([
-      'user-1, gpt-4: a typical request (1 rpm) is admitted now.',
-      'user-1: 31 % of requests refused (312 of 1,000 since 2026-01-02T02:00:00Z, last 4 s ago).',
+      'user-1, gpt-4: 31 % of requests refused (312 of 1,000 since 2026-01-02T02:00:00Z, last 4 s ago). A typical ' +
+        'request (1 rpm) would be admitted at this instant.',
       '',
-      'rpm of user-1 has room',
+      'rpm of user-1 has room at this instant',
       '  level    193 of 100 left, 1 requested',
       '  set for  resource gpt-4: 100/min',
       '  refused  312 requests for 262,080 since 2026-01-02T02:00:00Z',
+      '',
+      'To refuse fewer requests:',
+      '  zael limits set --entity user-1 --resource gpt-4 rpm=250/min  raise the rate of entity user-1 for gpt-4 to ' +
+        'admit all: the recent demand is 2.3 times it, with retries',
     ])
     expect(whyJson(result)).toMatchObject({
       request: 'typical',
@@ -112,8 +118,8 @@ describe('an explanation', () => {
       recent: {since: '2026-01-02T02:00:00Z', admitted: 688, refused: 312, share: 0.312},
       limits: [{refused: {requests: 312, tokens: 262_080}}],
     })
-    expect(whyLines(explanation([limit()], {recent: recent({admitted: 9, byParent: 1})}))[1]).toBe(
-      'user-1: 10 % of requests refused (1 of 10 since 2026-01-02T02:00:00Z, 1 only by the parent, last 4 s ago).',
+    expect(whyLines(explanation([limit()], {recent: recent({admitted: 19, byParent: 1})}))[1]).toBe(
+      'user-1: 5 % of requests refused (1 of 20 since 2026-01-02T02:00:00Z, 1 only by the parent, last 4 s ago).',
     )
   })
 
@@ -142,8 +148,8 @@ describe('an explanation', () => {
     )
     expect(lines.join('\n')).not.toMatch(/zael (bucket|limits)/)
     expect(lines.at(-1)).toBe(
-      'To admit more through the provider account provider-x · models, limit the callers that use most of its rpm ' +
-        '(user-2 · gpt-4, user-1 · gpt-4), or raise the quota at the provider and then here.',
+      'To admit more through the provider account provider-x · models, limit the caller that uses most of its rpm ' +
+        '(user-2 · gpt-4), or raise the quota at the provider and then here.',
     )
     expect(whyLines(explanation([limit(account)])).at(-1)).toContain('that use most of its rpm, or raise')
     expect(whyLines(explanation([limit({...empty, callers})])).at(-1)).toContain('through the provider account user-1')
@@ -228,6 +234,20 @@ describe('an explanation', () => {
     ])
   })
 
+  it('says how long a remedy lasts at the recent demand', () => {
+    const purposes = (change: Partial<ExplainedLimit>) =>
+      remedies(limit({...empty, ...change}), AT_MS).map(each => each[1])
+    expect(purposes({demandPerSecond: 100 / 60 + 5})).toEqual([
+      'refill the bucket of user-1 now: lasts about 20 s at the recent demand',
+      expect.stringContaining('the recent demand is 4.0 times it'),
+    ])
+    expect(purposes({demandPerSecond: 1})[0]).toBe('refill the bucket of user-1 now')
+    const daily = parseLimit('rpm=100/day@UTC')
+    expect(purposes({...daily, configured: daily, demandPerSecond: 0.1})[0]).toBe(
+      'add this amount until the reset: lasts about 1 min 40 s at the recent demand',
+    )
+  })
+
   it("names the entities that drained a parent's limit, if usage is recorded", () => {
     const drainedBy = [
       {entity: 'user-2', tokens: 1000},
@@ -249,10 +269,10 @@ describe('an explanation', () => {
   })
 
   it('proposes to limit the child that used most of a parent, before the parent is raised', () => {
-    const first = (heaviest: ExplainedLimit['heaviest'], text = 'rpm=100/min') => {
+    const first = (heaviest: ExplainedLimit['heaviest'], text = 'rpm=100/min', at = 0) => {
       const shared = {...empty, level: 'parent', entity: 'team-1', ...parseLimit(text), heaviest} as const
       const json = whyJson(explanation([limit(), limit({...shared, configured: parseLimit(text)})]))
-      return json.limits[1]?.remedies[0]
+      return json.limits[1]?.remedies.at(at)
     }
     const child = (text: string, entity = 'user-2') => ({entity, share: 0.97, limit: parseLimit(text)})
     expect(first(child('rpm=80/min'))).toEqual({
@@ -261,10 +281,17 @@ describe('an explanation', () => {
     })
     expect(first(child('rpm=10/sec'))?.command).toContain('--entity user-2')
     expect(first(child('usd=$20/month@UTC'), 'usd=$5/month@UTC')?.command).toContain("'usd=$2.50/month@UTC'")
-    // The command would raise or change the child's limit, or limit the refused entity itself.
-    for (const other of [child('rpm=50/min'), child('rpm=90/day@UTC'), child('rpm=80/min', 'user-1'), undefined])
+    // The command would raise or change the child's limit.
+    for (const other of [child('rpm=50/min'), child('rpm=90/day@UTC'), undefined])
       expect(first(other)?.command).toContain('zael bucket reset team-1')
     expect(first(child('rpm=80/min'), 'rpm=1/min')?.command).toContain('zael bucket reset team-1')
+    // It admits nothing more of the refused entity itself.
+    expect(first(child('rpm=80/min', 'user-1'))?.command).toContain('zael bucket reset team-1')
+    expect(first(child('rpm=80/min', 'user-1'), 'rpm=100/min', -1)).toEqual({
+      command: 'zael limits set --entity user-1 --resource gpt-4 rpm=50/min',
+      purpose:
+        'for the others of team-1, limit user-1 to half of this limit: user-1 used 97 % since 2026-01-02T03:00:00Z',
+    })
   })
 
   it('names amounts and consumption of a limit that only the parent has', () => {

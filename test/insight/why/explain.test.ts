@@ -244,14 +244,14 @@ describeOnBoth('an explanation', {}, table => {
     scene.nowMs = Date.UTC(2026, 0, 2, 12, 5)
     const began = {firstAtMs: Date.UTC(2026, 0, 2, 12, 1), lastAtMs: scene.nowMs, byParent: 0, limits: new Map()}
     const whole = {hour: '2026-01-02T11:00:00Z', since: '2026-01-02T11:00:00Z', admitted: 1900}
-    const count = (before?: number) =>
+    const count = (before?: number, limits: RefusalCounts['limits'] = new Map()) =>
       used(
         scene,
         'user-1',
         {tpm: 1000},
         {
           ...{start: '2026-01-02T12:00:00Z', totalEvents: 1000},
-          refused: {...began, requests: 300, ...(before !== undefined && {before})},
+          refused: {...began, requests: 300, limits, ...(before !== undefined && {before})},
         },
       )
     await used(scene, 'user-1', {tpm: 900}, {start: '2026-01-02T11:00:00Z', totalEvents: 900})
@@ -261,6 +261,12 @@ describeOnBoth('an explanation', {}, table => {
     const {recent} = await ask(scene)
     expect(recent).toMatchObject({since: '2026-01-02T12:01:00Z', admitted: 100, refused: {requests: 300}})
     expect(recent.charged.requests).toBe(1900)
+    expect((await ask(scene)).limits[0]).toMatchObject({isPressed: false, demandPerSecond: undefined})
+    await count(900, new Map([['tpm', {requests: 300, tokens: 600n}]]))
+    // 100 admitted and 600 refused tokens in four minutes.
+    const [pressed] = (await ask(scene)).limits
+    expect(pressed).toMatchObject({exceeded: false, isPressed: true})
+    expect(pressed?.demandPerSecond).toBeCloseTo(700 / 240)
     expect(whyLines(await ask(scene)).join(' ')).toContain(
       '75 % of requests refused (300 of 400 since refusals began at 2026-01-02T12:01:00Z',
     )

@@ -27,7 +27,7 @@ import {
 } from '../../core/text/text.js'
 import {windowStart} from '../../core/window.js'
 import type {SharedCharge} from '../../insight/lookup/family-limits.js'
-import {refusedByOthers, refusedShare, refusedTotal} from '../../insight/usage/refused.js'
+import {isRefusing, refusedByOthers, refusedShare, refusedTotal} from '../../insight/usage/refused.js'
 import type {ExplainedLimit, ExplainedSlots, Explanation, SetSwitch} from '../../insight/why/explain.js'
 import {isoMilliseconds, isoSeconds} from '../../schema/attribute-value.js'
 import {seemsDead} from '../../schema/holder-record.js'
@@ -64,7 +64,7 @@ export function whyLines(explanation: Explanation, where = ''): string[] {
       ...nextLines(opening(disabled, explanation.resource, where)),
     ]
   }
-  const exceeded = limits.filter(limit => limit.exceeded)
+  const pressed = limits.filter(limit => isPressed(limit, explanation))
   return [
     verdict(explanation),
     ...unknownLines(explanation),
@@ -74,7 +74,7 @@ export function whyLines(explanation: Explanation, where = ''): string[] {
     ...inFlight.flatMap(each => ['', ...slotLines(each, explanation)]),
     ...bypassLines(explanation, where),
     ...(cascade ? sharedLines(entity, cascade) : []),
-    ...remedyLines(exceeded, explanation, where),
+    ...(pressed.length === 0 && busy(explanation).length === 0 ? [] : remedyLines(pressed, explanation, where)),
   ]
 }
 
@@ -173,16 +173,15 @@ function unsettledLines({entity, unsettled}: Explanation): string[] {
   ]
 }
 
-/** With this share of recent requests refused, the wait of a single request would mislead. */
-const OVERRUN_SHARE = 0.5
+/** With this share of recent requests refused, the state of an instant would mislead. */
+const OVERRUN_SHARE = 0.1
 
-/** Refusals are written up to 10 s late, and counted some seconds later. */
-const OVERRUN_MS = 120_000
+const isOverrun = ({recent, atMs}: Explanation): boolean =>
+  (refusedShare(recent) ?? 0) >= OVERRUN_SHARE && isRefusing(recent, atMs)
 
-function isOverrun({recent, atMs}: Explanation): boolean {
-  const {lastAtMs = 0} = recent.refused
-  return (refusedShare(recent) ?? 0) >= OVERRUN_SHARE && atMs - lastAtMs <= OVERRUN_MS
-}
+/** A parent may refuse others only. */
+const isPressed = (limit: ExplainedLimit, explanation: Explanation): boolean =>
+  limit.exceeded || (limit.isPressed && isOverrun(explanation))
 
 /** With the limits of the account that refused requests, of any caller. */
 function accountText({entity, resource}: BucketName, limits: readonly ExplainedLimit[]): string {
@@ -287,7 +286,9 @@ function limitLines(limit: ExplainedLimit, explanation: Explanation): string[] {
       ? 'is bypassed'
       : isOverdrawn(limit)
         ? 'is soft: it is overdrawn and refuses nothing'
-        : 'has room'
+        : isPressed(limit, explanation)
+          ? 'has room at this instant'
+          : 'has room'
   const isNamed = drainedBy.length > 0
   const isShared = level === 'parent' || isNamed
   const rest = count(limit.drainedByOthers)
@@ -307,7 +308,9 @@ function limitLines(limit: ExplainedLimit, explanation: Explanation): string[] {
     refused: refused.requests > 0 ? refusedByText(limit, recent.since) : undefined,
     callers: limit.callers ? `${callersText(limit)} (since ${recent.hour})` : undefined,
     'consumed by':
-      exceeded && isShared ? `${consumers || 'no recorded usage yet'} (since ${hour}${who}${longer})` : undefined,
+      isPressed(limit, explanation) && isShared
+        ? `${consumers || 'no recorded usage yet'} (since ${hour}${who}${longer})`
+        : undefined,
   })
 }
 
@@ -377,10 +380,11 @@ function providerAdvice(limit: ExplainedLimit, nowMs: number): string {
 const isAccount = ({level, callers}: ExplainedLimit): boolean => level === 'provider' || callers !== undefined
 
 function accountAdvice(limit: ExplainedLimit): string {
-  const most = (limit.callers ?? []).filter(({tokens}) => tokens > 0).slice(0, 2)
+  const [{tokens: largest = 0} = {}] = limit.callers ?? []
+  const most = (limit.callers ?? []).filter(({tokens}) => tokens > 0 && tokens * 2 >= largest).slice(0, 2)
   const named = most.length === 0 ? '' : ` (${most.map(({entity, resource}) => `${entity} · ${resource}`).join(', ')})`
   return (
-    `To admit more through ${accountOf(limit)}, limit the callers that use most of its ${limit.name}${named}, ` +
+    `To admit more through ${accountOf(limit)}, limit ${most.length === 1 ? 'the caller that uses' : 'the callers that use'} most of its ${limit.name}${named}, ` +
     'or raise the quota at the provider and then here.'
   )
 }
@@ -397,18 +401,19 @@ function shardsText({shards, configured: {unit}}: ExplainedLimit): string {
   return each.join(', ')
 }
 
-function remedyLines(exceeded: readonly ExplainedLimit[], explanation: Explanation, where: string): string[] {
+function remedyLines(pressed: readonly ExplainedLimit[], explanation: Explanation, where: string): string[] {
   const {atMs} = explanation
   const commands = new Map([
     ...busy(explanation).flatMap(limit => slotRemedies(limit, atMs, where)),
-    ...exceeded.flatMap(limit => remediesIn(explanation, limit, where)),
+    ...pressed.flatMap(limit => remediesIn(explanation, limit, where)),
   ])
-  const advice = exceeded.flatMap(limit => {
+  const advice = pressed.flatMap(limit => {
     if (isFeedbackInForce(limit, atMs)) return ['', providerAdvice(limit, atMs)]
     return isAccount(limit) ? ['', accountAdvice(limit)] : []
   })
   const [, , ...lines] = nextLines([...commands])
-  return commands.size === 0 ? advice : [...advice, '', 'To admit it sooner:', ...lines]
+  const aim = explanation.admitted ? 'To refuse fewer requests:' : 'To admit it sooner:'
+  return commands.size === 0 ? advice : [...advice, '', aim, ...lines]
 }
 
 export function whyJson(explanation: Explanation, where = ''): WhyOneResult {
@@ -499,19 +504,20 @@ function refusedJson({recent: {refused, since, refusedSince}}: Explanation): Why
 
 export type Remedy = readonly [command: string, purpose: string]
 
-function remediesIn({entity, atMs, hour}: Explanation, limit: ExplainedLimit, where: string): Remedy[] {
+function remediesIn(explanation: Explanation, limit: ExplainedLimit, where: string): Remedy[] {
+  if (!isPressed(limit, explanation)) return []
+  const {entity, atMs, hour} = explanation
   const all = remedies(limit, atMs, where)
-  const lower = all.length === 0 || limit.heaviest?.entity === entity ? undefined : lowering(limit, atMs)
+  const lower = all.length === 0 ? undefined : lowering(limit, atMs)
   if (!limit.heaviest || !lower) return all
   const {entity: child, share} = limit.heaviest
   const scope = scopeArguments({level: 'entity', entity: child, resource: limit.resource})
-  return [
-    [
-      `zael limits set ${scope} ${shellWord(formatLimit(lower))}${where}`,
-      `limit ${child} to half of this limit: ${child} used ${formatPercent(share)} since ${hour}`,
-    ],
-    ...all,
-  ]
+  const command = `zael limits set ${scope} ${shellWord(formatLimit(lower))}${where}`
+  const purpose = `limit ${child} to half of this limit: ${child} used ${formatPercent(share)} since ${hour}`
+  // It protects the other children, and admits nothing more of this one.
+  return child === entity
+    ? [...all, [command, `for the others of ${limit.entity}, ${purpose}`]]
+    : [[command, purpose], ...all]
 }
 
 /** Half of the limit, for the child that used most of it. `undefined` unless that lowers a limit of the same kind. */
@@ -527,18 +533,36 @@ function lowering({heaviest, configured}: ExplainedLimit, atMs: number): Limit |
 
 /** Fastest first: top up, refill, or raise the limit for this entity and resource only. `where`: flags to append. */
 export function remedies(limit: ExplainedLimit, atMs: number, where = ''): Remedy[] {
-  if (!limit.exceeded || isAccount(limit) || isFeedbackInForce(limit, atMs)) return []
-  const {configured, requested, entity, resource, capacity} = limit
+  if (!limit.isPressed || isAccount(limit) || isFeedbackInForce(limit, atMs)) return []
+  const {configured, requested, entity, resource, capacity, exceeded} = limit
   const refill: Remedy = [
     `zael bucket reset ${shellWord(entity)} --resource ${shellWord(resource)}${where}`,
-    `refill the bucket of ${entity} now`,
+    `refill the bucket of ${entity} now${lastingText(limit, capacity)}`,
   ]
   const raise = raising(limit, atMs, where)
   return [
     ...(configured.reset ? [topUp(limit, where)] : []),
-    ...(requested > capacity ? [] : [refill]),
+    ...(requested > capacity || !exceeded ? [] : [refill]),
     ...(raise ? [raise] : []),
   ]
+}
+
+const refillPerSecond = ({configured: {reset, refillAmount, refillPeriodSeconds}}: ExplainedLimit): number =>
+  reset ? 0 : refillAmount / refillPeriodSeconds
+
+/** How long an amount lasts at the recent demand. */
+function lastingText(limit: ExplainedLimit, tokens: number): string {
+  const drained = (limit.demandPerSecond ?? 0) - refillPerSecond(limit)
+  return drained > 0 ? `: lasts about ${formatSpan((tokens / drained) * 1000)} at the recent demand` : ''
+}
+
+/** More than the recent demand, which varies. */
+const HEADROOM = 1.1
+
+/** How many times the refill rate of a rate limit the recent demand is. */
+function overload(limit: ExplainedLimit): number {
+  const rate = refillPerSecond(limit)
+  return rate > 0 ? (limit.demandPerSecond ?? 0) / rate : 0
 }
 
 /**
@@ -558,9 +582,12 @@ function raising(limit: ExplainedLimit, atMs: number, where: string): Remedy | u
   const present = plainAt(untilMs === undefined ? base : configured, fromMs)
   const needed = isPlainQuota ? present.capacity + missing(limit) : requested
   const isTooSmall = needed > (isPlainQuota ? doubled(present.capacity) : present.capacity)
+  // A schedule may apply another rate than the one that the demand was compared with.
+  const times = base.schedule ? 0 : overload(limit)
+  const grown = (tokens: number) => (times > 1 ? roundedUp(tokens * times * HEADROOM) : doubled(tokens))
   const values = {
-    capacity: isTooSmall ? needed : doubled(present.capacity),
-    refillAmount: isTooSmall ? present.refillAmount : doubled(present.refillAmount),
+    capacity: isTooSmall ? needed : grown(present.capacity),
+    refillAmount: isTooSmall ? present.refillAmount : grown(present.refillAmount),
     refillPeriodSeconds: present.refillPeriodSeconds,
   }
   if (untilMs !== undefined && !base.schedule && hasValues(base, values)) return undefined
@@ -571,6 +598,11 @@ function raising(limit: ExplainedLimit, atMs: number, where: string): Remedy | u
   const inWindow = window === undefined ? '' : ` in its window "${base.schedule?.[window]?.cron}"`
   const whose = `of ${scopeWords(scope)}${inWindow}`
   const effect = isPlainQuota ? ', at once' : raisedFrom(limit)
+  if (!isTooSmall && times > 1)
+    return [
+      command,
+      `raise the rate ${whose} to admit all: the recent demand is ${times.toFixed(1)} times it, with retries`,
+    ]
   if (!isTooSmall) return [command, `double the ${base.reset ? 'quota' : 'rate'} ${whose}${effect}`]
   if (!base.reset) return [command, `raise the burst ${whose} to the requested amount`]
   return [command, `raise the quota ${whose} so that the request fits${effect}`]
@@ -595,7 +627,7 @@ const hasValues = (limit: Limit, values: BoostValues): boolean =>
 /** When the doubled limit admits the request: doubling adds no tokens. */
 function raisedFrom({configured: {reset, schedule}, retryAfterMs}: ExplainedLimit): string {
   if (reset) return ', from its next reset'
-  const isPlain = schedule === undefined && Number.isFinite(retryAfterMs)
+  const isPlain = schedule === undefined && Number.isFinite(retryAfterMs) && retryAfterMs > 0
   return isPlain ? `; clears in ${formatWait(Math.ceil(retryAfterMs / 2))}` : ''
 }
 
@@ -607,7 +639,7 @@ function topUp(limit: ExplainedLimit, where: string): Remedy {
   const amount = shellWord(`${name}=${formatAmount(roundedUp(tokens), configured.unit)}`)
   return [
     `zael bucket top-up ${shellWord(entity)} ${shellWord(resource)} ${amount}${where}`,
-    'add this amount until the reset',
+    `add this amount until the reset${lastingText(limit, roundedUp(tokens))}`,
   ]
 }
 

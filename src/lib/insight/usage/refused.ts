@@ -211,3 +211,10 @@ export function refusedShare({admitted, refused}: Pick<RecentUsage, 'admitted' |
   const all = Math.max(0, admitted) + refusedTotal(refused)
   return all === 0 ? null : refusedTotal(refused) / all
 }
+
+/** Refusals are written up to 10 s late, and counted some seconds later. */
+const REFUSING_MS = 120_000
+
+/** Whether the last refusal was some minutes ago at most. */
+export const isRefusing = ({refused: {lastAtMs}}: Pick<RecentUsage, 'refused'>, nowMs: number): boolean =>
+  lastAtMs !== undefined && nowMs - lastAtMs <= REFUSING_MS

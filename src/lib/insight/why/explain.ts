@@ -39,6 +39,7 @@ import {type SwitchSet, switchSet} from '../lookup/audit-search.js'
 import {resolveFamily, type SharedCharge, sharedCharge} from '../lookup/family-limits.js'
 import {needEntity, unknownEntity} from '../lookup/known-names.js'
 import {
+  isRefusing,
   type LimitRefused,
   NOT_REFUSED,
   type RecentUsage,
@@ -77,7 +78,11 @@ export interface ExplainedLimit extends Omit<LimitState, 'level'> {
   readonly feedback: StoredFeedback | undefined
   /** Requests that it refused since `Explanation.recent.since`. */
   readonly refused: LimitRefused
-  /** Whole tokens of children charged to it in this hour, most first. Empty unless the limit is exceeded. */
+  /** It refuses now, or it refused in the last minutes. */
+  readonly isPressed: boolean
+  /** Whole tokens per second that requests asked for since the refusals began, with retries. Absent if unknown. */
+  readonly demandPerSecond?: number | undefined
+  /** Whole tokens of children charged to it in this hour, most first. Empty unless `isPressed`. */
   readonly drainedBy: readonly {readonly entity: string; readonly tokens: number}[]
   /** The rest of that hour: own requests, smaller children, children that moved or were deleted. */
   readonly drainedByOthers: number
@@ -336,9 +341,10 @@ async function explainLevel(namespace: NamespaceRepository, question: LevelQuest
   const found = stored.length > 0 ? stored : [untouched({namespace: namespace.id, entity, resource}, limits, nowMs)]
   const records = found.map(record => asSwitched(record, resolution.access?.access === 'bypass', nowMs))
   const {statuses} = explainRefusal({records, amounts, nowMs, source}, level)
-  const exceeded = statuses.filter(status => status.exceeded).map(({name}) => name)
+  const isPressed = ({name, exceeded}: LimitState) =>
+    exceeded || (isRefusing(recent, nowMs) && recent.refused.limits.has(name))
   const [drained, callers] = await Promise.all([
-    exceeded.length === 0 ? NOT_SHARED : consumers(namespace, entity, resource, nowMs),
+    !statuses.some(isPressed) ? NOT_SHARED : consumers(namespace, entity, resource, nowMs),
     refusedCallers(namespace, {entity, resource}, recent),
   ])
   return statuses.map(status => ({
@@ -355,7 +361,9 @@ async function explainLevel(namespace: NamespaceRepository, question: LevelQuest
     shards: records.map(record => shardShare(record, status.name)),
     feedback: lastFeedback(bucket, status.name),
     refused: recent.refused.limits.get(status.name) ?? NOT_REFUSED,
-    ...drainers(status.exceeded ? drained : NOT_SHARED, status.name),
+    isPressed: isPressed(status),
+    demandPerSecond: isPressed(status) ? demandPerSecond(recent, status.name, nowMs) : undefined,
+    ...drainers(isPressed(status) ? drained : NOT_SHARED, status.name),
     ...(callers.length > 0 && recent.refused.limits.has(status.name) && {callers: topCallers(callers, status.name)}),
   }))
 }
@@ -390,6 +398,17 @@ async function explainSlots(
       isBypassed: isBypassedAt(record, nowMs),
     }
   })
+}
+
+/** Over less time, late counts would mislead. */
+const SHORTEST_DEMAND_MS = 60_000
+
+function demandPerSecond({charged, since, admitted, refused}: RecentUsage, name: string, nowMs: number) {
+  const ms = nowMs - Date.parse(since)
+  const asked = refused.limits.get(name)?.tokens ?? 0
+  if (asked === 0 || ms < SHORTEST_DEMAND_MS) return undefined
+  const perRequest = charged.requests > 0 ? (charged.tokens.get(name) ?? 0) / charged.requests : 0
+  return (Math.max(0, admitted) * perRequest + asked) / (ms / 1000)
 }
 
 function configuredIn(resolution: Resolution, name: string, bucket: ShardedBucket | undefined, nowMs: number) {

@@ -275,6 +275,30 @@ describeOnBoth('an explanation', {}, table => {
     expect((await ask(scene)).recent).toMatchObject(whole)
   })
 
+  it('tells that limits or a switch were changed after the last refusal', async () => {
+    const scene = new Scene(table)
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'tpm=1000/min')
+    const repository = new NamespaceRepository(scene.tenant, undefined)
+    const limits = new Map([['tpm', {requests: 96, tokens: 96n}]])
+    const refused = {requests: 96, byParent: 0, blocked: 90, lastAtMs: scene.nowMs - 48_000, limits}
+    await used(scene, 'user-1', {tpm: 16}, {totalEvents: 16, refused})
+    const texts = async () => whyLines(await ask(scene)).slice(0, 2)
+    const share = '86 % of requests refused (96 of 112 since'
+    expect((await texts())[0]).toContain(`user-1, gpt-4: ${share}`)
+    await repository.setLimits({level: 'entity', entity: 'user-2', resource: 'gpt-4'}, ['tpm=1'])
+    await repository.setLimits({level: 'entity', entity: 'user-1', resource: 'other'}, ['tpm=1'])
+    expect((await ask(scene)).changedAtMs).toBeUndefined()
+    await repository.setLimits({level: 'entity', entity: 'user-1', resource: 'gpt-4'}, ['tpm=2000'])
+    expect((await ask(scene)).changedAtMs).toBe(scene.nowMs)
+    const [verdict, recent] = await texts()
+    expect(verdict).toMatch(/ is admitted now\.$/)
+    expect(recent).toMatch(
+      /^user-1: no refusal is recorded since limits or a switch were changed at 2023-11-14 22:13 UTC\. /,
+    )
+    expect(recent).toContain(`Before that: ${share}`)
+    expect(recent).toContain(', 90 by a block, last 48 s ago).')
+  })
+
   it('takes the average request from recorded usage if the counters of the bucket do not tell', async () => {
     const scene = new Scene(table)
     await scene.configure({level: 'resource', resource: 'gpt-4'}, 'tpm=10k/min')

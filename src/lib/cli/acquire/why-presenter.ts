@@ -159,9 +159,11 @@ function unknownLines({entity, unknown}: Explanation): string[] {
 
 function refusedLines(explanation: Explanation): string[] {
   const text = refusedText(explanation)
-  return text === undefined || isOverrun(explanation)
-    ? []
-    : [`${explanation.entity}: ${text}.${beganText(explanation)}`]
+  if (text === undefined || isOverrun(explanation)) return []
+  const {entity, changedAtMs} = explanation
+  if (changedAtMs === undefined) return [`${entity}: ${text}.${beganText(explanation)}`]
+  const since = formatMinute(changedAtMs)
+  return [`${entity}: no refusal is recorded since limits or a switch were changed at ${since}. Before that: ${text}.`]
 }
 
 function unsettledLines({entity, unsettled}: Explanation): string[] {
@@ -176,8 +178,8 @@ function unsettledLines({entity, unsettled}: Explanation): string[] {
 /** With this share of recent requests refused, the state of an instant would mislead. */
 const OVERRUN_SHARE = 0.1
 
-const isOverrun = ({recent, atMs}: Explanation): boolean =>
-  (refusedShare(recent) ?? 0) >= OVERRUN_SHARE && isRefusing(recent, atMs)
+const isOverrun = ({recent, atMs, changedAtMs}: Explanation): boolean =>
+  changedAtMs === undefined && (refusedShare(recent) ?? 0) >= OVERRUN_SHARE && isRefusing(recent, atMs)
 
 /** A parent may refuse others only. */
 const isPressed = (limit: ExplainedLimit, explanation: Explanation): boolean =>
@@ -205,9 +207,10 @@ function refusedText({recent, atMs, limits}: Explanation): string | undefined {
   const {byParent, byProvider = []} = refusedByOthers(refused)
   const providers = byProvider.map(account => `, ${formatCount(account.requests)} by ${accountText(account, limits)}`)
   const parent = `${providers.join('')}${byParent > 0 ? `, ${formatCount(byParent)} only by the parent` : ''}`
+  const blocked = refused.blocked > 0 ? `, ${formatCount(refused.blocked)} by a block` : ''
   const last = refused.lastAtMs === undefined ? '' : `, last ${formatSpan(Math.max(0, atMs - refused.lastAtMs))} ago`
   const counts = `${formatCount(total)} of ${formatCount(Math.max(0, admitted) + total)} since ${since === hour ? '' : 'refusals began at '}${since}`
-  return `${formatPercent(share)} of requests refused (${counts}${parent}${last})`
+  return `${formatPercent(share)} of requests refused (${counts}${blocked}${parent}${last})`
 }
 
 function sharedLines(entity: string, cascade: SharedCharge): string[] {
@@ -444,6 +447,7 @@ export function whyJson(explanation: Explanation, where = ''): WhyOneResult {
       admitted: explanation.recent.admitted,
       refused: refusedTotal(explanation.recent.refused),
       share: refusedShare(explanation.recent),
+      changedAt: explanation.changedAtMs === undefined ? null : isoMilliseconds(explanation.changedAtMs),
     },
     limits: limits.map(limit => ({
       name: limit.name,

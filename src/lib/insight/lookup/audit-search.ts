@@ -5,7 +5,7 @@ import type {NamespaceRepository} from '../../repository/repository.js'
 import type {AuditSelection} from '../../repository/table/audit.js'
 import type {RecordPage} from '../../repository/table/query.js'
 import type {Table} from '../../repository/table/table.js'
-import {type AuditRecord, isSubject, resourceSubject} from '../../schema/audit-record.js'
+import {type AuditRecord, isSubject, resourceSubject, SYSTEM_SUBJECT} from '../../schema/audit-record.js'
 import {type AccessSwitch, accessInDetails, type ConfigScope} from '../../schema/config-record.js'
 import {typedName} from '../../schema/hashed-name.js'
 import {needEntity} from './known-names.js'
@@ -62,6 +62,31 @@ export async function switchSet(
   }
   return undefined
 }
+
+/** Events of a scope to look through for a change. */
+const LATEST_EVENTS = 20
+
+/** Epoch ms of the first change of these limits or switches after an instant. */
+export async function limitsChangedSince(
+  {audit}: Pick<NamespaceRepository, 'audit'>,
+  scopes: readonly ConfigScope[],
+  sinceMs: number,
+): Promise<number | undefined> {
+  const changes = await Promise.all(
+    scopes.map(async scope => {
+      const entity = scope.level === 'entity' ? scope.entity : subjectOf(scope)
+      const {records} = await audit.list({entity, sinceMs, limit: LATEST_EVENTS})
+      const isOfScope = ({action, resource}: AuditRecord) =>
+        action.startsWith('limits_') && (scope.level !== 'entity' || resource === scope.resource)
+      return records.filter(isOfScope).map(({eventId, timestamp}) => ulidTimeMs(eventId) ?? Date.parse(timestamp))
+    }),
+  )
+  const all = changes.flat()
+  return all.length === 0 ? undefined : Math.min(...all)
+}
+
+const subjectOf = (scope: Exclude<ConfigScope, {readonly level: 'entity'}>): string =>
+  scope.level === 'system' ? SYSTEM_SUBJECT : resourceSubject(scope.resource)
 
 /** Yields `found`, oldest first, then new events as they happen, each once. */
 export async function* watchEvents(

@@ -35,7 +35,7 @@ import type {StoredFeedback} from '../../schema/kind-attributes.js'
 import type {UnsettledCount} from '../../schema/refusal-counts.js'
 import type {UsageRecord} from '../../schema/usage-record.js'
 import {type InFlightLevel, inFlightLevels, slotsOf} from '../holders/in-flight.js'
-import {type SwitchSet, switchSet} from '../lookup/audit-search.js'
+import {limitsChangedSince, type SwitchSet, switchSet} from '../lookup/audit-search.js'
 import {resolveFamily, type SharedCharge, sharedCharge} from '../lookup/family-limits.js'
 import {needEntity, unknownEntity} from '../lookup/known-names.js'
 import {
@@ -135,6 +135,8 @@ export interface Explanation {
    */
   readonly basis: 'asked' | 'typical' | 'per-write' | 'one-token'
   readonly recent: RecentUsage
+  /** Epoch ms: limits or a switch that apply were changed after the last refusal. Absent while requests are refused. */
+  readonly changedAtMs?: number | undefined
   /** Settlements that the entity's processes gave up since the bucket was created: they stay charged as reserved. */
   readonly unsettled?: UnsettledCount | undefined
   readonly limits: readonly ExplainedLimit[]
@@ -233,6 +235,11 @@ export async function explain(
     ...accounts.map(account => explainAccount(namespace, account, asked, atMs)),
   ])
   const limits = levels.flat()
+  const admitted = !disabled && [...limits, ...inFlight].every(limit => !limit.exceeded)
+  const scopes = [own, ...(parent ? [parent.resolution] : [])].flatMap(({trace}) => trace.map(({scope}) => scope))
+  const {lastAtMs} = recent.refused
+  const changedAtMs =
+    admitted && lastAtMs !== undefined ? await limitsChangedSince(namespace, distinct(scopes), lastAtMs) : undefined
   return {
     entity,
     resource,
@@ -243,17 +250,23 @@ export async function explain(
     cascade,
     atMs,
     hour: windowStart('hourly', atMs),
-    admitted: !disabled && [...limits, ...inFlight].every(limit => !limit.exceeded),
+    admitted,
     retryAfterMs: disabled ? Infinity : Math.max(0, ...[...limits, ...inFlight].map(limit => limit.retryAfterMs)),
     disabled,
     bypassed: disabled ? [] : await Promise.all(switched('bypass').map(each => withOrigin(namespace, each, 'bypass'))),
     basis: asked ? 'asked' : !average ? 'one-token' : counted > 0 ? 'typical' : 'per-write',
     recent,
+    ...(changedAtMs !== undefined && {changedAtMs}),
     unsettled: state.bucket && unsettledIn(state.bucket),
     limits,
     inFlight,
   }
 }
+
+/** The entity and its parent share the levels of resource and system. */
+const distinct = (scopes: readonly ConfigScope[]): ConfigScope[] => [
+  ...new Map(scopes.map(scope => [JSON.stringify(scope), scope])).values(),
+]
 
 const withoutSlots = (resolution: Resolution): Resolution => ({...resolution, limits: tokenLimits(resolution.limits)})
 

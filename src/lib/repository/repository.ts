@@ -205,6 +205,8 @@ export class NamespaceRepository {
     options: SwitchChangeOptions & SyncOptions = {},
   ): Promise<LimitsChange> {
     const change = await this.configs.setAccess(scope, access, options)
+    const isKept = options.from !== undefined && change.previous?.access !== options.from
+    if (isKept) return {...change, buckets: await syncBuckets(this.#table, scope, [switchRepair], options)}
     // An interrupted deletion of the entity leaves blocked buckets with its parent.
     const syncs = scope.level === 'entity' && access !== 'disabled' ? [familySync, switchSync] : [switchSync]
     return {...change, buckets: await syncBuckets(this.#table, scope, syncs, options)}

@@ -234,6 +234,17 @@ describe('an explanation', () => {
     ])
   })
 
+  it('shows for a blocked entity whether it is still used, and the command that lifts the block once', () => {
+    const scope = {level: 'entity', entity: 'user-1', resource: DEFAULT_RESOURCE} as const
+    const blocked = (resource: string, requests: number) =>
+      explanation([], {resource, disabled: {entity: 'user-1', scope}, admitted: false, recent: recent({requests})})
+    const explanations = [blocked('chat', 96), blocked('gpt-4', 0)]
+    const lines = whyAllLines({entity: 'user-1', atMs: AT_MS, explanations})
+    expect(lines).toContain('user-1: 100 % of requests refused (96 of 96 since 2026-01-02T02:00:00Z, last 4 s ago).')
+    expect(lines).toContain('user-1: no refused request is recorded since 2026-01-02T02:00:00Z.')
+    expect(lines.filter(line => line.includes('zael entity enable user-1'))).toHaveLength(1)
+  })
+
   it('says how long a remedy lasts at the recent demand', () => {
     const purposes = (change: Partial<ExplainedLimit>) =>
       remedies(limit({...empty, ...change}), AT_MS).map(each => each[1])

@@ -27,7 +27,7 @@ describeOnEngine('the switch on the command line', () => {
     expect(await cli.tell('watch --once')).toMatchObject({totals: {disabled: 1}, buckets: [{status: 'disabled'}]})
     expect(await cli.show('audit list', 200)).toContain('disabled: not set → yes')
     expect(await cli.show('why user-1 gpt-4', 100)).toMatch(
-      /is disabled for user-1.*\n.*\n {2}set at {3}20.* UTC.*\n\nNext:\n {2}zael entity exempt user-1 --resource gpt-4 .*\n {2}zael resource enable gpt-4 /,
+      /is disabled for user-1.*\n.*\n {2}set at {3}20.* UTC.*\nuser-1: no refused request is recorded since .*\n\nNext:\n {2}zael entity exempt user-1 --resource gpt-4 .*\n {2}zael resource enable gpt-4 /,
     )
     const why = JSON.parse((await cli.run('why user-1 gpt-4 --json')).stdout)
     expect(schemaProblems('why', why)).toEqual([])
@@ -122,8 +122,8 @@ describeOnEngine('the switch on the command line', () => {
     await cli.run('resource disable chat')
     expect((await cli.run('acquire user-9 chat rpm=1')).code).toBe(6)
     const none = await cli.show('entity enable user-9', 200)
-    expect(none).toMatch(/access +not set, unchanged/)
-    expect(none).toMatch(/Next:\n {2}zael entity exempt user-9 .* although a resource is disabled/)
+    expect(none).toMatch(/access +it has no block; nothing was changed\n {2}live buckets +0 updated/)
+    expect(none).toMatch(/Next:\n {2}zael entity exempt user-9 --resource chat .* although chat is disabled/)
     expect(await cli.tell('entity exempt user-9 --resource chat')).toMatchObject({access: {after: 'enabled'}})
     expect((await cli.run('acquire user-9 chat rpm=1')).code).toBe(0)
     const exempt = await cli.show('entity enable user-9 --resource chat', 200)

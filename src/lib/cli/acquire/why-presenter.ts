@@ -55,13 +55,14 @@ function opening(disabled: SetSwitch, resource: string, where: string): Remedy[]
   return [[switchCommand('exempt', {level: 'entity', entity, resource}, where), `admit only ${entity}`], lift]
 }
 
-export function whyLines(explanation: Explanation, where = ''): string[] {
+export function whyLines(explanation: Explanation, where = '', next = true): string[] {
   const {entity, limits, inFlight, cascade, disabled} = explanation
   if (disabled) {
     return [
       verdict(explanation),
       ...switchFacts(disabled),
-      ...nextLines(opening(disabled, explanation.resource, where)),
+      triedText(explanation),
+      ...(next ? nextLines(opening(disabled, explanation.resource, where)) : []),
     ]
   }
   const pressed = limits.filter(limit => isPressed(limit, explanation))
@@ -198,6 +199,12 @@ function beganText({recent: {refusedSince, since, hour}}: Explanation): string {
   if (!refusedSince || since !== hour) return ''
   const {atMs, isHour} = refusedSince
   return ` Refusals began ${isHour ? 'in the hour from' : 'at'} ${formatMinute(atMs)}.`
+}
+
+/** Whether somebody still uses a blocked key. */
+function triedText(explanation: Explanation): string {
+  const {entity, recent} = explanation
+  return `${entity}: ${refusedText(explanation) ?? `no refused request is recorded since ${recent.since}`}.`
 }
 
 function refusedText({recent, atMs, limits}: Explanation): string | undefined {
@@ -674,14 +681,21 @@ export function whyAllLines({entity, explanations, disabled}: WhyReport, where =
   const head = refusing === 0 ? `${count}, none refusing now.` : `${count}, ${refusing} refusing now.`
   return [
     `${entity}: ${head}`,
-    ...explanations.flatMap(each => ['', ...(isNotable(each) ? whyLines(each, where) : [verdict(each)])]),
+    ...explanations.flatMap((each, at) => {
+      const isLast = !explanations.slice(at + 1).some(other => isSameSwitch(other.disabled, each.disabled))
+      return ['', ...(isNotable(each) ? whyLines(each, where, isLast) : [verdict(each)])]
+    }),
     ...(block.length > 0 ? ['', ...block] : []),
   ]
 }
 
+/** One command lifts both. */
+const isSameSwitch = (one: SetSwitch | undefined, other: SetSwitch | undefined): boolean =>
+  one !== undefined && other !== undefined && scopeWords(one.scope) === scopeWords(other.scope)
+
 /** Empty if an explanation shows the switch. */
 function blockLines(block: SetSwitch, entity: string, shown: WhyReport['explanations'], where: string): string[] {
-  const isShown = shown.some(({disabled}) => disabled && scopeWords(disabled.scope) === scopeWords(block.scope))
+  const isShown = shown.some(({disabled}) => isSameSwitch(disabled, block))
   if (isShown) return []
   const whose = `${block.entity}${block.entity === entity ? '' : `, the parent of ${entity}`}`
   const what =

@@ -51,7 +51,9 @@ export async function changeSwitch(
   const notice = access === undefined ? undefined : await newNameNotice(namespace, scope)
   const options = verb === 'enable' ? ({from: 'disabled'} as const) : {until, reason}
   const change = await changeWithProgress(sync => namespace.setAccess(scope, access, {...sync, ...options}), progress)
-  const effect = await searchExceptions(namespace, scope, verb)
+  const found = await searchExceptions(namespace, scope, verb)
+  const isBlocked = verb !== 'enable' || scope.level !== 'entity' || change.previous?.access !== undefined
+  const effect = {...found, disabledResources: isBlocked ? [] : await disabledResources(namespace, scope.resource)}
   const warnings = [notice, effect.problem].flatMap(each => each ?? [])
   return {lines: switchLines(change, effect, where), result: switchJson(change, effect, where), warnings}
 }
@@ -61,7 +63,7 @@ async function searchExceptions(
   namespace: NamespaceRepository,
   scope: PolicyScope,
   verb: SwitchVerb,
-): Promise<SwitchEffect> {
+): Promise<Omit<SwitchEffect, 'disabledResources'>> {
   try {
     const exceptions = await switchExceptions(namespace, scope, POSITIONS[verb])
     const found = exceptions.found.filter(({access}) => verb !== 'enable' || access === 'disabled')
@@ -73,8 +75,17 @@ async function searchExceptions(
   }
 }
 
+async function disabledResources({configs}: NamespaceRepository, only: string): Promise<string[]> {
+  const names = (await configs.resources()).flatMap(({scope, access}) =>
+    scope.level === 'resource' && access === 'disabled' ? [scope.resource] : [],
+  )
+  return names.filter(name => only === DEFAULT_RESOURCE || name === only).slice(0, MOST_SHOWN)
+}
+
 interface SwitchEffect {
   readonly verb: SwitchVerb
+  /** That refuse an entity without a block of its own. */
+  readonly disabledResources: readonly string[]
   readonly exceptions: SwitchExceptions
   readonly problem?: string | undefined
 }
@@ -82,7 +93,7 @@ interface SwitchEffect {
 const MOST_SHOWN = 5
 
 function switchLines(change: LimitsChange, effect: SwitchEffect, where: string): string[] {
-  const {scope, previous, record, buckets} = change
+  const {scope, record, buckets} = change
   const {found} = effect.exceptions
   const commands = found.slice(0, MOST_SHOWN).flatMap(each => {
     const command = commandFor(change, each, effect.verb, where)
@@ -90,7 +101,7 @@ function switchLines(change: LimitsChange, effect: SwitchEffect, where: string):
   })
   return [
     ...factLines(`Switch of ${scopeWords(scope)}`, {
-      access: policyText(accessText(previous ?? {}), accessText(record ?? {})) ?? 'not set, unchanged',
+      access: accessChange(change, effect),
       reason: record?.accessReason,
       'live buckets': updatedText(buckets),
       'not for': found.length === 0 ? undefined : exceptionsText(change, found),
@@ -101,14 +112,25 @@ function switchLines(change: LimitsChange, effect: SwitchEffect, where: string):
   ]
 }
 
+const hadNoBlock = ({previous}: LimitsChange, {verb}: SwitchEffect): boolean =>
+  verb === 'enable' && previous?.access !== 'disabled'
+
+function accessChange(change: LimitsChange, effect: SwitchEffect): string {
+  const {previous, record} = change
+  const text = policyText(accessText(previous ?? {}), accessText(record ?? {}))
+  return text ?? (hadNoBlock(change, effect) ? 'it has no block; nothing was changed' : 'not set, unchanged')
+}
+
 /** For `enable` without a block to end. */
-function instead({scope, previous}: LimitsChange, {verb}: SwitchEffect, where: string): (readonly [string, string])[] {
-  if (verb !== 'enable' || scope.level === 'system' || previous?.access === 'disabled') return []
+function instead(change: LimitsChange, effect: SwitchEffect, where: string): (readonly [string, string])[] {
+  const {scope, previous} = change
+  if (!hadNoBlock(change, effect) || scope.level === 'system') return []
   const {access} = previous ?? {}
   if (access !== undefined) return [[switchCommand('clear', scope, where), `remove the switch (${access})`]]
-  return scope.level === 'resource'
-    ? []
-    : [[switchCommand('exempt', scope, where), 'admit it although a resource is disabled']]
+  return effect.disabledResources.map(resource => [
+    switchCommand('exempt', {...scope, resource}, where),
+    `admit it although ${resource} is disabled`,
+  ])
 }
 
 function switchJson(change: LimitsChange, effect: SwitchEffect, where: string): SwitchResult {

@@ -57,6 +57,13 @@ describeOnBoth('in-flight limits', {timeout: 60_000}, table => {
     expect(await free()).toBe(0)
   })
 
+  it('pass a slot from a lease that ends to the next request in one write', async () => {
+    const ending = await first?.acquire({...request({rpm: 1}), settle: 'soon'})
+    await ending?.commit()
+    expect((await acquire(first)).admitted).toBe(true)
+    expect(await free()).toBe(2)
+  })
+
   it('return slots at a rollback, and with settle soon', async () => {
     const lease = await first?.acquire(request({rpm: 1}))
     await lease?.rollback()

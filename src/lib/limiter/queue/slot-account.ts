@@ -85,7 +85,8 @@ export class SlotAccount {
       if (count !== 0) changed.push([name, {count, capacity: slots.limits.get(name)?.capacity}])
     }
     this.#hasReturned = false
-    if (changed.length === 0) {
+    // Slots that pass from one lease to another change no number, but the account must still be there.
+    if (changed.length === 0 && taken.size === 0) {
       for (const {resolve} of this.#waiting.splice(0)) resolve()
       return undefined
     }

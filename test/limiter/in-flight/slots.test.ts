@@ -64,6 +64,14 @@ describeOnBoth('in-flight limits', {timeout: 60_000}, table => {
     expect(await free()).toBe(2)
   })
 
+  it('L6 refuse requests of a batch by the state after it', async () => {
+    await acquire(second, {rpm: 1, parallel: 2})
+    await acquire(first, {rpm: 1, parallel: 0})
+    const decisions = await Promise.all([acquire(first), acquire(first)])
+    expect(decisions[0]?.admitted).toBe(true)
+    expect(decisions[1]).toMatchObject({admitted: false, reason: 'in-flight', limits: {parallel: {available: 0}}})
+  })
+
   it('return slots at a rollback, and with settle soon', async () => {
     const lease = await first?.acquire(request({rpm: 1}))
     await lease?.rollback()

@@ -183,12 +183,13 @@ export class BucketItem {
     isCertain: boolean,
   ): Promise<readonly PendingRequest[]> {
     const free = new Map([...slots.limits.keys()].map(name => [name, this.slots.freeIn(slots, name)]))
+    const lacks = ({slots: wanted}: PendingRequest) => [...wanted].some(([name, count]) => count > (free.get(name) ?? 0))
+    const short = open.filter(request => !exceedsCapacity(request.slots, slots) && lacks(request))
+    // Others wait for the answer of the write that takes the slots of this batch: it may fail.
     const going: PendingRequest[] = []
-    const short: PendingRequest[] = []
     for (const request of open) {
       if (exceedsCapacity(request.slots, slots)) going.push(request)
-      else if ([...request.slots].some(([name, count]) => count > (free.get(name) ?? 0))) short.push(request)
-      else {
+      else if (!lacks(request)) {
         going.push(request)
         for (const [name, count] of request.slots) free.set(name, (free.get(name) ?? 0) - count)
       }

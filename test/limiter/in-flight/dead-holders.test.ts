@@ -57,6 +57,16 @@ describeOnBoth('slots of a process', {timeout: 60_000}, table => {
     expect((await ask()).admitted).toBe(true)
   })
 
+  it('S12 stay while leases are open after their limiter was closed', async () => {
+    const leases = await hold()
+    await (gateway as RateLimiter).close()
+    await ask()
+    await pass(60)
+    expect([await free(), leases[0]?.signal.aborted]).toEqual([0, false])
+    for (const lease of leases) await lease.commit()
+    expect(await free()).toBe(2)
+  })
+
   it('S12 stay while the process beats, however long its requests take', async () => {
     const leases = await hold()
     for (let minute = 0; minute < 3; minute++) {

@@ -1,3 +1,4 @@
+import {setMaxListeners} from 'node:events'
 import {hostname} from 'node:os'
 import {Aborted, Unavailable} from '../../dynamo/errors.js'
 import {deleteHolder, sendBeat} from '../../repository/buckets/holders.js'
@@ -48,6 +49,8 @@ export class Holder {
   constructor(table: NamespaceTable, timeoutMs: number) {
     this.#table = table
     this.#timeoutMs = timeoutMs
+    // Every lease of the process may listen.
+    setMaxListeners(0, this.#lost.signal)
     this.id = Buffer.from(table.randomBytes(ID_BYTES)).toString('base64url')
   }
 
@@ -84,9 +87,8 @@ export class Holder {
     if (--this.#accounts === 0) clearTimeout(this.#timer)
   }
 
-  /** Best effort: without a record, nobody has to compare beats. */
+  /** Best effort: without a record, nobody has to compare beats. While leases are open, it goes on beating. */
   async end(): Promise<void> {
-    clearTimeout(this.#timer)
     if (this.isLost || this.#accounts > 0 || this.#beat === undefined) return
     await deleteHolder(this.#table, this.id, this.#beat).catch(() => {})
   }

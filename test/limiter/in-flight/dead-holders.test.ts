@@ -57,6 +57,16 @@ describeOnBoth('slots of a process', {timeout: 60_000}, table => {
     expect((await ask()).admitted).toBe(true)
   })
 
+  it('L9 come back as soon if a request was refused before the process died', async () => {
+    await hold()
+    await ask()
+    await pass(12)
+    isRunning = false
+    await ask()
+    await pass(45)
+    expect(await free()).toBe(2)
+  })
+
   it('S12 stay while leases are open after their limiter was closed', async () => {
     const leases = await hold()
     await (gateway as RateLimiter).close()

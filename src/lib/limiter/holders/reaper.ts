@@ -1,12 +1,24 @@
 import {declareDead, readHolder, reapSlots} from '../../repository/buckets/holders.js'
 import type {NamespaceTable} from '../../repository/table/table.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
-import {HOLDER_MARGIN_MS, HOLDER_PERIOD_MS} from '../../schema/holder-record.js'
+import {HOLDER_MARGIN_MS, HOLDER_PERIOD_MS, type HolderRecord} from '../../schema/holder-record.js'
 
 /** Holders that are compared at the same time. More are compared after the next refusals. */
 const MOST_WATCHED = 200
 
+/** Without a new beat for this long, a holder is dead, in ms. */
+const DEAD_AFTER_MS = HOLDER_PERIOD_MS + HOLDER_MARGIN_MS
+
+/** While requests are refused, a beat is read again after this time, in ms: the holder may die after the first read. */
+const REREAD_MS = 5000
+
 type BucketOf = Pick<BucketRecord, 'entity' | 'resource'>
+
+interface Watch {
+  readonly buckets: Map<string, BucketOf>
+  /** A request was refused since the last read. */
+  isWanted: boolean
+}
 
 interface ReaperOptions {
   readonly table: NamespaceTable
@@ -20,22 +32,25 @@ interface ReaperOptions {
 export class Reaper {
   readonly #options: ReaperOptions
   readonly #stop = new AbortController()
-  /** By holder: its buckets. */
-  readonly #watched = new Map<string, Map<string, BucketOf>>()
+  /** By holder. */
+  readonly #watched = new Map<string, Watch>()
 
   constructor(options: ReaperOptions) {
     this.#options = options
   }
 
-  /** Compares the beats of the holders in a bucket now and once more after the period; never rejects. */
+  /** Compares the beats of the holders in a bucket until one is dead or no request is refused; never rejects. */
   look({entity, resource, slots}: BucketRecord): void {
     for (const [holder, {held}] of slots?.accounts ?? []) {
       if (held.size === 0 || this.#options.isOwn(holder) || this.#stop.signal.aborted) continue
-      const buckets = this.#watched.get(holder)
-      if (buckets) buckets.set(`${entity}#${resource}`, {entity, resource})
-      else if (this.#watched.size < MOST_WATCHED) {
-        this.#watched.set(holder, new Map([[`${entity}#${resource}`, {entity, resource}]]))
-        void this.#watch(holder)
+      const known = this.#watched.get(holder)
+      if (!known && this.#watched.size >= MOST_WATCHED) continue
+      const watch = known ?? {buckets: new Map(), isWanted: false}
+      watch.buckets.set(`${entity}#${resource}`, {entity, resource})
+      if (known) known.isWanted = true
+      else {
+        this.#watched.set(holder, watch)
+        void this.#watch(holder, watch)
           .catch(() => {})
           .finally(() => this.#watched.delete(holder))
       }
@@ -46,22 +61,39 @@ export class Reaper {
     this.#stop.abort()
   }
 
-  async #watch(holder: string): Promise<void> {
+  async #watch(holder: string, watch: Watch): Promise<void> {
     const {table} = this.#options
-    const seen = await readHolder(table, holder)
-    if (!seen?.isDead) {
-      // On this process's own clock: those of others may be wrong.
-      // Planted fault: a holder is dead after half of its period
-      if (!(await this.#passes(HOLDER_PERIOD_MS + HOLDER_MARGIN_MS))) return
-      const now = await readHolder(table, holder)
-      // Planted fault: a holder is dead although it has beaten
-      if (!now?.isDead && now?.beat !== seen?.beat) return
-      if (!now?.isDead && !(await declareDead(table, holder, now))) return
-    }
-    for (const bucket of this.#watched.get(holder)?.values() ?? []) {
+    if (!(await this.#isDead(holder, watch))) return
+    for (const bucket of watch.buckets.values()) {
       const returned = await reapSlots(table, bucket, holder)
       if (returned.size > 0) this.#options.onReturned(bucket)
     }
+  }
+
+  /** False if it beats and nobody is refused, or if the limiter is closed first. */
+  async #isDead(holder: string, watch: Watch): Promise<boolean> {
+    const {table} = this.#options
+    let seen = await readHolder(table, holder)
+    // On this process's own clock, from the answer on: the clocks of others may be wrong.
+    let seenAtMs = performance.now()
+    while (!seen?.isDead) {
+      // Planted fault: a holder is dead after half of its period
+      const deadAtMs = seenAtMs + DEAD_AFTER_MS
+      const leftMs = deadAtMs - performance.now()
+      if (leftMs > 0 && !(await this.#passes(Math.min(leftMs, REREAD_MS)))) return false
+      const isOver = performance.now() >= deadAtMs
+      const {isWanted} = watch
+      if (!isOver && !isWanted) continue
+      watch.isWanted = false
+      const now: HolderRecord | undefined = await readHolder(table, holder)
+      // Planted fault: a holder is dead although it has beaten
+      const isSame = now?.beat === seen?.beat && !now?.isDead
+      if (isSame && isOver) return declareDead(table, holder, now)
+      if (!isSame && !isWanted && !now?.isDead) return false
+      if (!isSame) seenAtMs = performance.now()
+      seen = now
+    }
+    return true
   }
 
   /** False if the limiter is closed first. */

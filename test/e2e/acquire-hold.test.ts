@@ -2,7 +2,7 @@ import {spawn} from 'node:child_process'
 import {once} from 'node:events'
 import {beforeAll, expect, it} from 'vitest'
 import {parseLimits} from '../../src/lib/core/limits/limit-text.js'
-import {inFlightLevels, slotsOf} from '../../src/lib/insight/holders/in-flight.js'
+import {inFlightLevels, storedSlots} from '../../src/lib/insight/holders/in-flight.js'
 import {type NamespaceRepository, Repository} from '../../src/lib/repository/repository.js'
 import {cleanEnvironment} from '../helpers/run-command.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
@@ -31,7 +31,7 @@ describeOnEngine('zael acquire with a command', {timeout: 60_000}, () => {
   }
   const acquire = (...args: Parameters<typeof words>): Promise<Outcome> => spawnZael(words(...args))
   const inUse = async (entity: string) => {
-    const slots = slotsOf(await namespace.buckets.find(entity, 'nightly'))
+    const slots = storedSlots(await namespace.buckets.find(entity, 'nightly'))
     return (await inFlightLevels(namespace, slots))[0]?.inUse
   }
 

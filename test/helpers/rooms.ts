@@ -41,7 +41,7 @@ export const ROOMS: Readonly<Record<string, Room>> = {
   },
   limiter: {
     holds:
-      'acquire and leases; `request/` (options), `queue/` (writes to one item), `levels/` (shards, parents, resources), `refusal/`',
+      'acquire and leases; `request/` (options), `queue/` (writes to one item), `levels/` (shards, parents, resources), `refusal/`, `holders/` (slots)',
     rooms: GROUND,
     packages: ['node:*'],
   },
@@ -143,10 +143,11 @@ export const INSIDE: Readonly<Record<string, Readonly<Record<string, readonly st
   },
   limiter: {
     refusal: [],
-    request: ['refusal'],
-    queue: ['refusal', 'request'], // one item
-    levels: ['refusal', 'request', 'queue'], // the items of a request: shards, parents, several resources
-    '.': ['refusal', 'request', 'levels'],
+    holders: [], // slots of in-flight limits, and the processes that hold them
+    request: ['refusal', 'holders'],
+    queue: ['refusal', 'holders', 'request'], // one item
+    levels: ['refusal', 'holders', 'request', 'queue'], // the items of a request: shards, parents, several resources
+    '.': ['refusal', 'holders', 'request', 'levels'],
   },
   adapters: {'.': [], otel: []},
   aggregator: {rollup: [], '.': ['rollup']},

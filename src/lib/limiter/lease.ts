@@ -7,7 +7,7 @@ import {isUnavailability} from '../dynamo/errors.js'
 import {visibleLimits} from '../repository/buckets/buckets.js'
 import {mayHaveBeenApplied} from '../repository/buckets/marked-write.js'
 import {balancesOf, noteCharge, shareUsedOf} from './balance.js'
-import type {HeldSlots} from './queue/slot-account.js'
+import type {HeldSlots} from './holders/slot-account.js'
 import {LeaseEnded, RateLimitExceeded, type RefusalError, unknownLimit, warnUnlimited} from './refusal/errors.js'
 import {balanceHeaders, type HeaderFields} from './refusal/headers.js'
 import {

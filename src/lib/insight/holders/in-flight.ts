@@ -24,7 +24,7 @@ export interface SlotHolder {
 const NOTHING: BucketSlots = {limits: new Map(), accounts: new Map()}
 
 /** The slots of all shards are in the first one. */
-export function slotsOf(bucket: ShardedBucket | undefined): BucketSlots | undefined {
+export function storedSlots(bucket: ShardedBucket | undefined): BucketSlots | undefined {
   const [first] = bucket?.shards ?? []
   return first?.kind === 'bucket' && first.record.shard === 0 ? first.record.slots : undefined
 }

@@ -8,7 +8,7 @@ import {requireKnown} from '../../repository/operations/record.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
 import {badCursor, decodeCursor, encodeCursor} from '../../repository/table/cursor.js'
 import {checkPageLimit, type PageRequest, type RecordPage} from '../../repository/table/query.js'
-import {type InFlightLevel, inFlightLevels, slotsOf} from '../holders/in-flight.js'
+import {type InFlightLevel, inFlightLevels, storedSlots} from '../holders/in-flight.js'
 import {needEntity, needResource} from './known-names.js'
 
 export async function bucketOf(
@@ -34,7 +34,7 @@ export async function bucketsOf(
 ): Promise<BucketWithSlots[]> {
   const view = await viewInForce(repository, nowMs)
   const withSlots = async (bucket: ShardedBucket): Promise<BucketWithSlots> => {
-    const [levels, inFlight] = await Promise.all([view(bucket), inFlightLevels(repository, slotsOf(bucket))])
+    const [levels, inFlight] = await Promise.all([view(bucket), inFlightLevels(repository, storedSlots(bucket))])
     return {...levels, inFlight}
   }
   if (resource !== undefined) {

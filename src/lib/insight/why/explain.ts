@@ -34,7 +34,7 @@ import type {EntityRecord} from '../../schema/entity-record.js'
 import type {StoredFeedback} from '../../schema/kind-attributes.js'
 import type {UnsettledCount} from '../../schema/refusal-counts.js'
 import type {UsageRecord} from '../../schema/usage-record.js'
-import {type InFlightLevel, inFlightLevels, slotsOf} from '../holders/in-flight.js'
+import {type InFlightLevel, inFlightLevels, storedSlots} from '../holders/in-flight.js'
 import {limitsChangedSince, type SwitchSet, switchSet} from '../lookup/audit-search.js'
 import {resolveFamily, type SharedCharge, sharedCharge} from '../lookup/family-limits.js'
 import {needEntity, unknownEntity} from '../lookup/known-names.js'
@@ -389,7 +389,7 @@ async function explainSlots(
   const {limits, source, trace, access} = resolution
   const configured = limits.filter(isInFlight)
   if (configured.length === 0) return []
-  const stored = slotsOf(bucket)
+  const stored = storedSlots(bucket)
   const wanted = new Map(configured.map(({name, capacity}) => [name, capacity]))
   const levels = await inFlightLevels(namespace, stored, wanted)
   const slots = {limits: new Map(levels.map(each => [each.limit, each])), accounts: stored?.accounts ?? new Map()}

@@ -4,6 +4,8 @@ import type {NamespaceTable} from '../../repository/table/table.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
 import {Holders} from '../holders/holder.js'
 import {Reaper} from '../holders/reaper.js'
+import type {HeldSlots} from '../holders/slot-account.js'
+import {NO_SLOTS} from '../holders/slot-account.js'
 import {BucketQueue} from '../queue/bucket-queue.js'
 import {
   Background,
@@ -14,7 +16,6 @@ import {
   type ShardRepairOptions,
 } from '../queue/queue-services.js'
 import {explainRefusal, type Refusal} from '../queue/refuse.js'
-import type {HeldSlots} from '../queue/slot-account.js'
 import {RefusalTally} from '../refusal/tally.js'
 import type {Grant, Holding} from '../request/grant.js'
 import type {AppliedLimits, LimitSource} from '../request/limit-source.js'
@@ -22,7 +23,6 @@ import type {LimiterSettings} from '../request/options.js'
 import {
   type Deadline,
   type Demand,
-  NO_SLOTS,
   PendingRequest,
   type QueueAnswer,
   type Refused,

@@ -23,10 +23,11 @@ import {type BucketAddress, createUpdate, type PlannedWrite, plannedUpdate} from
 import type {NamespaceTable} from '../../repository/table/table.js'
 import type {BucketRecord, Residue} from '../../schema/bucket-record.js'
 import {isSameFamily} from '../../schema/family.js'
+import type {Slots} from '../holders/slot-account.js'
 import {RequestTooLarge, unknownLimit} from '../refusal/errors.js'
 import type {AppliedLimits, LimitsInForce} from '../request/limit-source.js'
 import type {LimiterSettings} from '../request/options.js'
-import {type PendingRequest, requestCount, type Slots} from '../request/pending-request.js'
+import {type PendingRequest, requestCount} from '../request/pending-request.js'
 import {isBucketExpired, type KnownState} from './known-bucket.js'
 import {basisOf, type QueueStep, refuseMisfits, type WriteStep} from './next-step.js'
 

@@ -30,10 +30,11 @@ import {chargedParent, isSameFamily} from '../../schema/family.js'
 import {keys, wireKey} from '../../schema/keys.js'
 import type {BucketSlots} from '../../schema/slot-attributes.js'
 import type {Holder} from '../holders/holder.js'
+import {exceedsCapacity, SlotAccount, type Slots, slotsWanted, sumSlots} from '../holders/slot-account.js'
 import {ResourceDisabled} from '../refusal/errors.js'
 import type {Holding} from '../request/grant.js'
 import type {AppliedLimits, LimitsInForce} from '../request/limit-source.js'
-import {leaveOutMissing, type PendingRequest, ShardGone, type Slots} from '../request/pending-request.js'
+import {leaveOutMissing, type PendingRequest, ShardGone} from '../request/pending-request.js'
 import {differsFrom, hasLimits, isInLine, isUpToDate, type LimitStepInput, planWithLimits} from './apply-limits.js'
 import {asCharged, KnownBucket, type KnownState} from './known-bucket.js'
 import {
@@ -46,7 +47,6 @@ import {
   type WriteStep,
 } from './next-step.js'
 import type {QueueServices} from './queue-services.js'
-import {exceedsCapacity, SlotAccount, slotsWanted, sumSlots} from './slot-account.js'
 
 /** Rounds of a contended batch before requests that do not fit are refused; all are after twice as many. */
 const MOST_ROUNDS = 12
@@ -183,7 +183,8 @@ export class BucketItem {
     isCertain: boolean,
   ): Promise<readonly PendingRequest[]> {
     const free = new Map([...slots.limits.keys()].map(name => [name, this.slots.freeIn(slots, name)]))
-    const lacks = ({slots: wanted}: PendingRequest) => [...wanted].some(([name, count]) => count > (free.get(name) ?? 0))
+    const lacks = ({slots: wanted}: PendingRequest) =>
+      [...wanted].some(([name, count]) => count > (free.get(name) ?? 0))
     const short = open.filter(request => !exceedsCapacity(request.slots, slots) && lacks(request))
     // Others wait for the answer of the write that takes the slots of this batch: it may fail.
     const going: PendingRequest[] = []

@@ -3,6 +3,7 @@ import {isUnavailability} from '../../dynamo/errors.js'
 import {pause} from '../../dynamo/retry.js'
 import {mayHaveBeenApplied} from '../../repository/buckets/marked-write.js'
 import type {BucketAddress} from '../../repository/buckets/writes.js'
+import type {HeldSlots} from '../holders/slot-account.js'
 import type {ChargedItem} from '../request/grant.js'
 import type {Demand, PendingRequest, Refused} from '../request/pending-request.js'
 import {BucketItem, isOpen} from './bucket-item.js'
@@ -10,14 +11,13 @@ import type {KnownBucket} from './known-bucket.js'
 import {stepWithSettlements, type WriteStep} from './next-step.js'
 import type {QueueServices} from './queue-services.js'
 import {
+  BATCH_MS,
   batchSettlements,
   dueInDoubt,
   LONGEST_PAUSE_MS,
-  LONGEST_WAIT_MS,
   PendingSettlements,
   type Settlement,
 } from './settlements.js'
-import type {HeldSlots} from './slot-account.js'
 import {writeSettlements} from './write-settlements.js'
 
 interface Deferred {
@@ -90,7 +90,7 @@ export class BucketQueue {
   returnSlots(slots: HeldSlots, isSoon: boolean): Promise<void> {
     const returned = this.#item.slots.giveBack(slots)
     // Not unref'd, as for settlements: a process that ends normally returns its slots.
-    if (isSoon) setTimeout(() => this.hurry(), LONGEST_WAIT_MS)
+    if (isSoon) setTimeout(() => this.hurry(), BATCH_MS)
     else this.hurry()
     return returned
   }

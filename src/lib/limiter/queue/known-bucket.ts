@@ -7,10 +7,10 @@ import {PressureGauge, type SeenBucket} from '../../repository/buckets/plan.js'
 import {markIn, type WriteMark} from '../../repository/buckets/writes.js'
 import type {Item} from '../../schema/attribute-value.js'
 import {type BucketRecord, decodeBucket, type Residue} from '../../schema/bucket-record.js'
+import {type Slots, slotsWanted} from '../holders/slot-account.js'
 import type {AppliedLimits} from '../request/limit-source.js'
 import type {LimiterSettings} from '../request/options.js'
-import {type Demand, knownAmounts, leaveOutMissing, type Refused, type Slots} from '../request/pending-request.js'
-import {slotsWanted} from './slot-account.js'
+import {type Demand, knownAmounts, leaveOutMissing, type Refused} from '../request/pending-request.js'
 
 export type KnownState =
   | {readonly exists: true; readonly atMs: number; readonly seen: SeenBucket}

@@ -40,6 +40,7 @@ import {
 import type {BucketAddress, BucketUpdate, WriteMark} from '../../repository/buckets/writes.js'
 import type {NamespaceTable} from '../../repository/table/table.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
+import {exceedsCapacity} from '../holders/slot-account.js'
 import type {LimiterSettings} from '../request/options.js'
 import {type PendingRequest, requestCount} from '../request/pending-request.js'
 import {
@@ -51,7 +52,6 @@ import {
   shareOfRecord,
 } from './known-bucket.js'
 import type {BatchedSettlements} from './settlements.js'
-import {exceedsCapacity} from './slot-account.js'
 
 export interface RefuseStep {
   readonly kind: 'refuse'

@@ -19,8 +19,9 @@ import {isBypassedAt, wholeRateAt} from '../../core/limits/limit-kind.js'
 import type {LimitState} from '../../core/limits/limit-state.js'
 import {LONGEST_WAIT_MS, type Rate, toTokens} from '../../core/token-math.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
+import {NO_SLOTS, type Slots} from '../holders/slot-account.js'
 import type {AppliedLimits} from '../request/limit-source.js'
-import {NO_SLOTS, type Refused, type Slots} from '../request/pending-request.js'
+import type {Refused} from '../request/pending-request.js'
 
 export interface Refusal {
   readonly statuses: readonly LimitState[]

@@ -95,7 +95,7 @@ function returnsOf(settlements: readonly Settlement[]): Map<string, bigint> {
 const positive = (amounts: Amounts): Amounts => new Map([...amounts].filter(([, milli]) => milli > 0n))
 
 /** How long a `soon` settlement waits for others of its bucket; bounds the loss in a crash. */
-export const LONGEST_WAIT_MS = 50
+export const BATCH_MS = 50
 
 /** Bounds of the retries: attempts, and time since the first failure. `close` waits as long. */
 const [MOST_ATTEMPTS, LONGEST_RETRY_MS] = [40, 30_000]
@@ -144,7 +144,7 @@ export class PendingSettlements {
   /** Writes with the next due settlement, or after the longest wait; resolves when written. */
   addSoon(amounts: Amounts, charged: ChargedItem, onRetry?: () => void): Promise<void> {
     // Not unref'd: a process that ends normally writes the accepted settlements.
-    this.#timer ??= setTimeout(() => this.hurry(), LONGEST_WAIT_MS)
+    this.#timer ??= setTimeout(() => this.hurry(), BATCH_MS)
     return pushTo(this.#soon, amounts, 0, charged, onRetry)
   }
 

@@ -2,7 +2,7 @@ import {type Amounts, type BucketState, sumAmounts} from '../../core/buckets/buc
 import type {QuotaPeriod} from '../../core/buckets/kind-refill.js'
 import type {BucketAddress} from '../../repository/buckets/writes.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
-import type {HeldSlots} from '../queue/slot-account.js'
+import type {HeldSlots} from '../holders/slot-account.js'
 
 /** The bucket item that a request was charged to. */
 export interface ChargedItem {

@@ -6,7 +6,7 @@ import {getItem, type NamespaceTable} from '../../repository/table/table.js'
 import {decodeEntity, type EntityRecord} from '../../schema/entity-record.js'
 import {type Family, familyOf} from '../../schema/family.js'
 import {keys} from '../../schema/keys.js'
-import {NO_SLOTS, type Slots} from './pending-request.js'
+import {NO_SLOTS, type Slots} from '../holders/slot-account.js'
 
 export interface AppliedLimits {
   readonly source: Level | 'default'

@@ -3,29 +3,20 @@ import type {LimitState} from '../../core/limits/limit-state.js'
 import {onAbort} from '../../dynamo/abort.js'
 import {Aborted, Unavailable} from '../../dynamo/errors.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
+import {NO_SLOTS, type SlotDemand, type Slots} from '../holders/slot-account.js'
 import type {Grant, Holding} from './grant.js'
 import type {AppliedLimits} from './limit-source.js'
 
-/** Whole slots by in-flight limit. */
-export type Slots = ReadonlyMap<string, number>
-
-export const NO_SLOTS: Slots = new Map()
-
 const NO_AMOUNTS: Amounts = new Map()
 
-export interface Demand {
-  /** The full request, including limits that the bucket lacks. */
-  readonly asked: Amounts
+/** `asked` is the full request, including limits that the bucket lacks. */
+export interface Demand extends SlotDemand {
   amounts: Amounts
   readonly level: LimitState['level']
   /** Fails if neither the bucket nor the parent has a limit of `asked`. Never true for the request to a parent. */
   readonly isStrict: boolean
-  /** Whether it holds a slot of each in-flight limit while it runs. */
-  readonly takesSlots: boolean
   /** Its tokens are charged; only slots are missing. Refund them if it does not get these. */
   readonly charged?: Holding | undefined
-  /** In-flight limits of which it takes no slot. */
-  readonly without: ReadonlySet<string> | undefined
   slots: Slots
 }
 

@@ -1,8 +1,22 @@
+import type {Amounts} from '../../core/buckets/bucket.js'
 import type {BucketAddress, SlotsWrite} from '../../repository/buckets/writes.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
 import {type BucketSlots, spellAccount} from '../../schema/slot-attributes.js'
-import type {Holder, Holders} from '../holders/holder.js'
-import {type Demand, NO_SLOTS, type Slots} from '../request/pending-request.js'
+import type {Holder, Holders} from './holder.js'
+
+/** Whole slots by in-flight limit. */
+export type Slots = ReadonlyMap<string, number>
+
+export const NO_SLOTS: Slots = new Map()
+
+export interface SlotDemand {
+  /** In millitokens, as in the request; an in-flight limit counts whole slots. */
+  readonly asked: Amounts
+  /** Whether it holds a slot of each in-flight limit while it runs. */
+  readonly takesSlots: boolean
+  /** In-flight limits of which it takes no slot. */
+  readonly without: ReadonlySet<string> | undefined
+}
 
 /** The slots of a request in one bucket. */
 export interface HeldSlots {
@@ -173,7 +187,7 @@ export class SlotAccount {
 
 /** One slot of each in-flight limit, or as many as the request names. None if it is bypassed. */
 export function slotsWanted(
-  {asked, takesSlots, without}: Pick<Demand, 'asked' | 'takesSlots' | 'without'>,
+  {asked, takesSlots, without}: SlotDemand,
   {slots, bypassUntilMs}: Pick<BucketRecord, 'slots' | 'bypassUntilMs'>,
 ): Slots {
   if (!slots || !takesSlots || bypassUntilMs !== undefined) return NO_SLOTS

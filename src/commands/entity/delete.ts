@@ -1,4 +1,3 @@
-import {isDeepStrictEqual} from 'node:util'
 import {string} from '@oclif/core/args'
 import {boolean} from '@oclif/core/flags'
 import {typedFlags} from '../../lib/cli/base/settings.js'
@@ -14,6 +13,8 @@ import type {EntityDeleteResult} from '../../lib/cli/entity/results.js'
 import {confirm} from '../../lib/cli/output/confirm.js'
 import {kindCounts} from '../../lib/cli/output/kind-counts.js'
 import type {ConfigScope} from '../../lib/schema/config-record.js'
+
+const resourceOf = (scope: ConfigScope) => (scope.level === 'entity' ? scope.resource : undefined)
 
 export default class EntityDelete extends StackCommand<typeof EntityDelete> {
   static override summary = 'Delete an entity with its limits, usage and buckets'
@@ -59,13 +60,13 @@ export default class EntityDelete extends StackCommand<typeof EntityDelete> {
       where: typedFlags(this.settings),
     }
     if (!dryRun) await confirm(entityDeletionPhrase(planned, effect), this.flags)
-    const before = stored.find(({scope}) => scope.level === 'entity' && scope.resource === everything.resource)
+    const before = stored.find(({scope}) => resourceOf(scope) === everything.resource)
     // A block without an end stays as it is, with its reason and time.
     if (block && !dryRun && (!before || before.accessUntilMs !== undefined))
       await namespace.setAccess(everything, 'disabled', {reason: before?.accessReason})
     const removed = dryRun ? undefined : await entities.delete(id)
     const counts = removed === undefined ? planned : kindCounts(removed.byKind)
-    const known = (scope: ConfigScope) => effect.blocks.find(block => isDeepStrictEqual(block.scope, scope))
+    const known = (scope: ConfigScope) => effect.blocks.find(block => resourceOf(block.scope) === resourceOf(scope))
     const blocks = removed === undefined ? effect.blocks : removed.blocks.map(scope => known(scope) ?? {scope})
     this.print(entityDeletionLines(counts, {...effect, blocks}, dryRun))
     return {id, dryRun, counts, blocked: blocks.map(keptBlockJson)}

@@ -287,6 +287,12 @@ describeOnEngine('zael usage', () => {
       .slice(1)
       .map(row => row.split(',')[5])
     expect(new Set(starts)).toEqual(new Set(['2026-11-01T10:00:00Z']))
+    for (const id of ['team-7', 'team-8']) await cli.run(`entity create ${id}`)
+    await cli.run('entity create mover --parent team-7')
+    await cli.run('entity update mover --parent team-8 --yes')
+    expect((await cli.run('usage export --since 2026-10-01 --until 2026-11-01')).stderr).toMatch(
+      /changed their parent since the first row: mover from team-7 to team-8 \(20.* UTC\)\. The column "parent"/,
+    )
     const none = await cli.run('usage export --since 2020-01-01 --until 2020-02-01')
     expect([none.stdout.split('\n').length, none.stderr]).toEqual([2, expect.stringContaining('No usage is recorded')])
     const start = `${new Date().toISOString().slice(0, 13)}:00:00Z`

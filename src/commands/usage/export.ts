@@ -4,7 +4,14 @@ import {exportRangeFlags, timeRange} from '../../lib/cli/flags/time-range.js'
 import {listFlags} from '../../lib/cli/output/listing.js'
 import type {OutputFormat} from '../../lib/cli/output/output-format.js'
 import type {Streamed} from '../../lib/cli/output/results.js'
-import {coverageText, exportListing, exportRows, exportScope, openText} from '../../lib/cli/usage/export-presenter.js'
+import {
+  coverageText,
+  exportListing,
+  exportRows,
+  exportScope,
+  movedText,
+  openText,
+} from '../../lib/cli/usage/export-presenter.js'
 import {DEFAULT_RANGE_MS, NOTHING_RECORDED} from '../../lib/cli/usage/presenter.js'
 
 export default class UsageExport extends StackCommand<typeof UsageExport> {
@@ -49,14 +56,19 @@ export default class UsageExport extends StackCommand<typeof UsageExport> {
     const nowMs = this.stack.table.clock()
     const asked = timeRange(this.flags, nowMs, DEFAULT_RANGE_MS[window])
     const namespace = await this.stack.namespace()
-    const {exportUsage, wholeWindows} = await import('../../lib/insight/usage/usage-export.js')
+    const [{exportUsage, wholeWindows}, {movesSince}] = await Promise.all([
+      import('../../lib/insight/usage/usage-export.js'),
+      import('../../lib/insight/usage/moves.js'),
+    ])
     const whole = wholeWindows({window, ...asked})
+    const moved = movedText(await movesSince(namespace, whole.sinceMs))
     const items = exportRows(exportUsage(namespace, {window, ...asked}, nowMs), name, ({rows, open}) => {
       if (rows === 0) this.logToStderr(NOTHING_RECORDED)
       if (open > 0) this.warn(openText(open))
     })
     const coverage = coverageText(asked, whole, until === undefined)
     if (coverage !== undefined) this.logToStderr(coverage)
+    if (moved !== undefined) this.logToStderr(moved)
     const before = {window, ...exportScope(whole)}
     return this.listAll({before, field: 'rows', items, json: row => row, listing: exportListing})
   }

@@ -1,4 +1,5 @@
-import {formatPlural} from '../../core/text/text.js'
+import {formatMinute, formatPlural, formatSome} from '../../core/text/text.js'
+import type {ParentMove} from '../../insight/usage/moves.js'
 import type {ExportedUsage} from '../../insight/usage/usage-export.js'
 import type {TimeRange} from '../flags/time-range.js'
 import type {Listing, ListingColumn} from '../output/listing.js'
@@ -54,6 +55,20 @@ export async function* exportRows(
 
 export const openText = (open: number): string =>
   `${formatPlural(open, 'row belongs', 'rows belong')} to windows that are still open. Their figures can change.`
+
+const MOST_MOVES = 5
+
+/** `undefined`: no entity has another parent than at the start. */
+export function movedText(moves: readonly ParentMove[]): string | undefined {
+  if (moves.length === 0) return undefined
+  const each = moves.map(
+    ({entity, atMs, from = 'none', to = 'none'}) => `${entity} from ${from} to ${to} (${formatMinute(atMs)})`,
+  )
+  return (
+    `Entities that changed their parent since the first row: ${formatSome(each, MOST_MOVES)}. The column "parent" is ` +
+    'the current parent; their use before the move was charged to the former one.'
+  )
+}
 
 const iso = (ms: number): string => new Date(ms).toISOString()
 

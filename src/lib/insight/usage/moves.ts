@@ -15,17 +15,10 @@ export interface ParentMove {
   readonly to: string | undefined
 }
 
-/** Moves to and from a parent, oldest first, as far as audit events are kept. Reads the keys of all events. */
-export async function movesOf(
-  {audit}: Pick<NamespaceRepository, 'audit'>,
-  parent: string,
-  sinceMs: number,
-): Promise<ParentMove[]> {
+/** All moves, oldest first, as far as audit events are kept. Reads the keys of all events. */
+export async function movesSince({audit}: Pick<NamespaceRepository, 'audit'>, sinceMs: number): Promise<ParentMove[]> {
   const {records} = await audit.listAll({action: 'entity_updated', sinceMs})
-  return records
-    .flatMap(event => moveIn(event) ?? [])
-    .filter(({from, to}) => from === parent || to === parent)
-    .toReversed()
+  return records.flatMap(event => moveIn(event) ?? []).toReversed()
 }
 
 function moveIn({entity, eventId, timestamp, details}: AuditRecord): ParentMove | undefined {

@@ -6,7 +6,7 @@ import type {NamespaceRepository} from '../../repository/repository.js'
 import type {UsageRecord} from '../../schema/usage-record.js'
 import {limitsWithoutMembers} from '../lookup/family-limits.js'
 import {configuredResources, needEntity, needResource} from '../lookup/known-names.js'
-import {Membership, movesOf, type ParentMove} from './moves.js'
+import {Membership, movesSince, type ParentMove} from './moves.js'
 import {type RefusedUsage, refusedElsewhere, refusedIn, refusedTotal, refusingAccounts, withRefused} from './refused.js'
 import {AmountTable, AskedUsage} from './usage-asked.js'
 import {MOST_WINDOWS, type UsageSubject, walkUsage} from './usage-report.js'
@@ -120,10 +120,11 @@ async function topMembers(
   {parent, resource, by, most, isByEntity = false, window, sinceMs, untilMs}: TopRequest & {readonly parent: string},
   onProgress?: (windows: number) => void,
 ): Promise<TopConsumers> {
-  const [members, moves] = await Promise.all([
+  const [members, allMoves] = await Promise.all([
     repository.entities.children(parent),
-    movesOf(repository, parent, Date.parse(windowStart(window, sinceMs))),
+    movesSince(repository, Date.parse(windowStart(window, sinceMs))),
   ])
+  const moves = allMoves.filter(({from, to}) => from === parent || to === parent)
   const membership = new Membership(parent, moves)
   const ids = new Set([...members.map(({entity}) => entity), ...membership.moved])
   if (ids.size === 0) throw await memberless(repository, parent)

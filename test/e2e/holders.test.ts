@@ -3,7 +3,9 @@ import {afterAll, beforeAll, expect, it} from 'vitest'
 import {parseLimits} from '../../src/lib/core/limits/limit-text.js'
 import type {Lease} from '../../src/lib/limiter/lease.js'
 import {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
+import {declareDead, readHolder} from '../../src/lib/repository/buckets/holders.js'
 import {type NamespaceRepository, Repository} from '../../src/lib/repository/repository.js'
+import {openTable} from '../../src/lib/repository/table/open-table.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {schemaProblems} from './schemas.js'
 import {tableCli} from './table-cli.js'
@@ -134,5 +136,18 @@ describeOnEngine('holders of slots', () => {
     expect(holders.find((each: {id: string}) => each.id === id)).toMatchObject({isDead: true, state: 'dead'})
     const {buckets} = await cli.tell('bucket show user-1 --resource gpt-4')
     expect(buckets[0].inFlight[0]).toMatchObject({free: 1, inUse: 2})
+  })
+
+  it('are released without force once they are declared dead', async () => {
+    const id = await idOf(2)
+    const {id: namespaceId} = namespace
+    const {table: open} = openTable(seams)
+    const inNamespace = {...open, namespace: namespaceId}
+    await declareDead(inNamespace, id, await readHolder(inNamespace, id))
+    const {code, stdout, stderr} = await cli.run(`holders release ${id}`)
+    expect({code, stderr}).toEqual({code: 0, stderr: ''})
+    expect(stdout).toContain('was already declared dead; returned 3 slots of 2 buckets:\n  user-1 · batch jobs 1\n')
+    const {events} = await cli.tell('audit list --action holder_released --since 1h')
+    expect(events[0]).toMatchObject({details: {holder: id, forced: false, slots: 3}})
   })
 })

@@ -32,7 +32,7 @@ export default class HoldersList extends StackCommand<typeof HoldersList> {
   ]
 
   protected async work(): Promise<HoldersListResult> {
-    const {wait, slots, limit, all, cursor, 'rate-limit': rateLimit} = this.flags
+    const {wait = false, slots = false, limit, all, cursor, 'rate-limit': rateLimit} = this.flags
     const {listHolders, pacedTable} = await import('../../lib/cli/holders/run.js')
     const {id} = await this.stack.namespace()
     const table = pacedTable(this.stack.table, id, rateLimit)

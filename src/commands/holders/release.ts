@@ -38,16 +38,20 @@ export default class HoldersRelease extends StackCommand<typeof HoldersRelease> 
 
   protected async work(): Promise<HoldersReleaseResult> {
     const {holder: id} = this.args
-    const {force: isForced, yes, 'rate-limit': rateLimit} = this.flags
+    const {force: isForced = false, yes = false, 'rate-limit': rateLimit} = this.flags
     const {pacedTable} = await import('../../lib/cli/holders/run.js')
     const {releaseHolder} = await import('../../lib/insight/holders/release.js')
     const namespace = await this.stack.namespace()
     if (isForced) await confirm(forceQuestion(id), {yes})
-    else this.logToStderr('Comparing beats for 35 seconds; Ctrl-C stops without a change.')
     const table = pacedTable(this.stack.table, namespace.id, rateLimit)
     const released = await withProgress(
-      (line, signal) =>
-        releaseHolder(table, namespace.audit, {id, isForced, signal, onWait: ms => line.draw(() => waitText(ms))}),
+      (line, signal) => {
+        const onWait = (ms: number) => {
+          if (ms === 0) this.logToStderr('Comparing beats for 35 seconds; Ctrl-C stops without a change.')
+          line.draw(() => waitText(ms))
+        }
+        return releaseHolder(table, namespace.audit, {id, isForced, signal, onWait})
+      },
       () => nothingChanged('holders.interrupted'),
     )
     this.print(releasedLines(id, released))

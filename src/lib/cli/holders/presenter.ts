@@ -68,7 +68,7 @@ export function holderListing(rows: readonly HolderRow[], nowMs: number): Listin
     columns: [
       {name: 'holder', fit: 'key', value: ({id}) => id},
       {name: 'host', value: ({record}) => record?.host},
-      {name: 'pid', align: 'right', value: ({record}) => record?.pid},
+      {name: 'pid', align: 'right', value: ({record}) => record?.pid?.toString(), raw: ({record}) => record?.pid},
       {name: 'started', fit: 'spare', value: ({record}) => record?.startedAt},
       {
         name: 'beat',

@@ -1,6 +1,7 @@
 import {beforeEach, expect, it} from 'vitest'
 import type {RateLimiter} from '../../../src/lib/limiter/rate-limiter.js'
 import {NamespaceRepository} from '../../../src/lib/repository/repository.js'
+import {keys, wireKey} from '../../../src/lib/schema/keys.js'
 import type {BucketSlots} from '../../../src/lib/schema/slot-attributes.js'
 import {Scene} from '../../helpers/limiter.js'
 import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
@@ -70,6 +71,19 @@ describeOnBoth('in-flight limits', {timeout: 60_000}, table => {
     const decisions = await Promise.all([acquire(first), acquire(first)])
     expect(decisions[0]?.admitted).toBe(true)
     expect(decisions[1]).toMatchObject({admitted: false, reason: 'in-flight', limits: {parallel: {available: 0}}})
+  })
+
+  it('L6 count leases of a bucket that was deleted in the next one', async () => {
+    const leases = [await first?.acquire(request({rpm: 1})), await first?.acquire(request({rpm: 1, parallel: 2}))]
+    const Key = wireKey(keys.bucket(scene.namespace, 'user-1', 'gpt-4', 0))
+    await table.transport.send('DeleteItem', {TableName: table.name, Key})
+    first?.invalidate()
+    expect(await acquire(first)).toMatchObject({
+      reason: 'in-flight',
+      limits: {parallel: {available: 0, exceeded: true}},
+    })
+    for (const lease of leases) await lease?.commit()
+    expect(await free()).toBe(3)
   })
 
   it('return slots at a rollback, and with settle soon', async () => {

@@ -183,6 +183,7 @@ export class BucketItem {
     isCertain: boolean,
   ): Promise<readonly PendingRequest[]> {
     const free = new Map([...slots.limits.keys()].map(name => [name, this.slots.freeIn(slots, name)]))
+    const limits = new Map([...slots.limits].map(([name, limit]) => [name, {...limit, free: free.get(name) ?? 0}]))
     const lacks = ({slots: wanted}: PendingRequest) =>
       [...wanted].some(([name, count]) => count > (free.get(name) ?? 0))
     const short = open.filter(request => !exceedsCapacity(request.slots, slots) && lacks(request))
@@ -196,7 +197,8 @@ export class BucketItem {
       }
     }
     if (isCertain && short.length > 0) {
-      this.#refuse({kind: 'refuse', requests: short, record, nowMs: this.bucket.time.at(this.table.clock())})
+      const nowMs = this.bucket.time.at(this.table.clock())
+      this.#refuse({kind: 'refuse', requests: short, record: {...record, slots: {...slots, limits}}, nowMs})
       this.services.reaper.look(record)
     } else if (going.length === 0) await this.read()
     const late = going.filter(request => request.charged && !exceedsCapacity(request.slots, slots))

@@ -40,6 +40,7 @@ describeOnBoth('in-flight limits', {timeout: 60_000}, table => {
       inFlight: true,
     })
     expect((await scene.totals('user-1', 'gpt-4', 'rpm')).consumed).toBe(3)
+    expect(await first?.check(request({rpm: 1}))).toMatchObject({admitted: false, retryAfterMs: 1000, unlimited: []})
     for (const decision of decisions) if (decision.admitted) await decision.lease.commit()
     expect([await free(), held(await slots())]).toEqual([3, []])
     await first?.settled()

@@ -51,7 +51,8 @@ export class Holder {
     this.#timeoutMs = timeoutMs
     // Every lease of the process may listen.
     setMaxListeners(0, this.#lost.signal)
-    this.id = Buffer.from(table.randomBytes(ID_BYTES)).toString('base64url')
+    // A leading hyphen would look like a flag of a command.
+    this.id = Buffer.from(table.randomBytes(ID_BYTES)).toString('base64url').replace(/^-/, 'A')
   }
 
   /** Aborts when the holder is lost. */

@@ -13,6 +13,7 @@ import type {NamespaceTable} from '../../repository/table/table.js'
 import {requireSupported} from '../../repository/table/unsupported-feature.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
 import {chargedParent} from '../../schema/family.js'
+import {NO_SLOTS, slotsWanted} from '../holders/slot-account.js'
 import {shareOfRecord} from '../queue/known-bucket.js'
 import {explainRefusal} from '../queue/refuse.js'
 import {ResourceDisabled, unknownLimit} from '../refusal/errors.js'
@@ -63,7 +64,10 @@ export async function readAvailability(
       return Object.fromEntries(tokens)
     },
     check: (amounts, isStrict) => {
-      const known = levels.map(({applied}) => new Set(applied.limits.map(({name}) => name)))
+      const tokens = levels.map(({applied}) => new Set(applied.limits.map(({name}) => name)))
+      const known = levels.map(
+        ({applied}) => new Set([...applied.limits.map(({name}) => name), ...applied.inFlight.keys()]),
+      )
       if (isStrict)
         checkKnown(
           entity,
@@ -72,8 +76,10 @@ export async function readAvailability(
           known.flatMap(names => [...names]),
         )
       const answers = levels.map(({records, applied, level}, at) => {
-        const asked = knownAmounts(amounts, known[at] ?? new Set())
-        return explainRefusal({records, amounts: asked, nowMs, source: applied.source}, level)
+        const asked = knownAmounts(amounts, tokens[at] ?? new Set())
+        const demand = {asked: amounts, takesSlots: true, without: undefined}
+        const slots = records[0] ? slotsWanted(demand, records[0]) : NO_SLOTS
+        return explainRefusal({records, amounts: asked, slots, nowMs, source: applied.source}, level)
       })
       const statuses = answers.flatMap(answer => answer.statuses)
       const refusing = answers.filter(answer => answer.statuses.some(status => status.exceeded))

@@ -49,4 +49,17 @@ describeOnEngine('C-2 a namespace that does not exist', () => {
     expect((await cli.run(`limits ${verb} -f ${file} --json`)).code).toBe(0)
     await rm(file)
   })
+  it('names the command that recovers a deleted one, instead of the one that would take its name', async () => {
+    await cli.run('namespace create season')
+    await cli.run('namespace delete season --yes')
+    const {code, error} = await cli.fail('entity list --namespace season')
+    expect({code, error}).toMatchObject({
+      code: 3,
+      error: {code: 'namespace.missing', message: expect.stringMatching(/^Namespace "season" was deleted at 20/)},
+    })
+    expect(error.hint).toMatch(/^Recover it with its data: `zael namespace recover \S+/)
+    const [, id] = /recover (\S+?)[ `]/.exec(error.hint) ?? []
+    expect((await cli.run(`namespace recover ${id}`)).code).toBe(0)
+    expect((await cli.run('entity list --namespace season')).code).toBe(0)
+  })
 })

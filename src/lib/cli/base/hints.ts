@@ -13,6 +13,8 @@ export async function withNearestNames(error: unknown, context: StackContext): P
   if (!(error instanceof ZaelError)) return error
   const {namespace, entity, resource} = error.details
   if (error.code === 'namespace.missing') {
+    const deleted = await deletedNamespace(context, String(namespace))
+    if (deleted) return deleted
     const meant = nearestNames(String(namespace), await namesOrNone(() => namespaceNames(context)))
     const create = `To create a new one: zael namespace create ${words(namespace)}`
     return withHint(error, meant.length === 0 ? commandHint(error) : `${didYouMean(meant)} ${create}`, meant)
@@ -69,6 +71,16 @@ async function parentHints(context: StackContext, entity: string, resource: stri
 
 async function namespaceNames({repository}: StackContext): Promise<string[]> {
   return (await repository.namespaces.list()).map(({name}) => name)
+}
+
+async function deletedNamespace({repository}: StackContext, name: string): Promise<ZaelError | undefined> {
+  const orphans = await repository.namespaces.orphans().catch(() => [])
+  const found = orphans.findLast(each => each.name === name && each.status === 'deleted')
+  if (!found) return undefined
+  const {id, deletedAt} = found
+  const when = deletedAt === undefined ? '' : ` at ${deletedAt}`
+  const message = `Namespace ${JSON.stringify(name)} was deleted${when}.`
+  return new ZaelError('notFound', 'namespace.missing', message, {details: {namespace: name, deletedId: id}})
 }
 
 async function entityIds(context: StackContext, typed: string): Promise<string[]> {
@@ -226,8 +238,10 @@ const HINTS: Readonly<Record<string, (details: Details) => string | undefined>> 
     const command = topUpCommand(scope as ConfigScope, [`${limit}=${amount}`])
     return `To add the difference at once, until the reset: ${command}`
   },
-  'namespace.missing': ({namespace}) =>
-    `To create it: zael namespace create ${words(namespace)}. See also \`zael namespace list\` and \`zael namespace orphans\`.`,
+  'namespace.missing': ({namespace, deletedId}) =>
+    deletedId !== undefined
+      ? `Recover it with its data: \`zael namespace recover ${words(deletedId)}\`. A new namespace of that name would prevent this.`
+      : `To create it: zael namespace create ${words(namespace)}. See also \`zael namespace list\` and \`zael namespace orphans\`.`,
   'namespace.ambiguous': () => 'Use the id instead of the name. `zael namespace orphans` lists the ids.',
   'namespace.state': ({id, name, remedy}) => {
     if (remedy === 'delete') return `Delete it first with \`zael namespace delete ${words(name)}\`.`

@@ -2,6 +2,7 @@ import type {Limit} from '../../src/lib/core/limits/limit.js'
 import {batchesInDoubt, isAboutBatches} from './batched-settlements.js'
 import {planFamilies} from './family-plan.js'
 import {planFeedback} from './feedback-plan.js'
+import {endLeases, planHolders} from './holders-plan.js'
 import {
   chargesAfterAnnouncement,
   firstTriesArriveLate,
@@ -46,7 +47,8 @@ export function scenarioOf(profile: Profile, seed: number): Scenario {
   const cacheSize = Math.min(planned.cacheSize, someCacheSize(new Draws(seed * 104_729 + profile.length)))
   const synced = syncSome(settled, new Draws(seed * 32_452_843 + profile.length))
   const repeated = repeatSome(synced, seed, new Draws(seed * 15_485_863 + profile.length))
-  return {seed, profile, ...repeated, cacheSize}
+  const ended = profile === 'holders' ? endLeases(repeated) : repeated
+  return {seed, profile, ...ended, cacheSize}
 }
 
 function planOf(profile: Profile, seed: number, draws: Draws): Planned {
@@ -363,6 +365,7 @@ const PLANS: Record<Profile, (draws: Draws) => Planned> = {
   family: planFamilies,
   quotas: planQuotas,
   feedback: planFeedback,
+  holders: planHolders,
 
   mixed: draws => {
     const limits = someLimits(draws, draws.int(1, 3))

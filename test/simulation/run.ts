@@ -8,6 +8,7 @@ import {playPython} from './events/python.js'
 import {checkCosts} from './events/quiet.js'
 import {checkQuotaHealing} from './events/quota-healing.js'
 import {playFeedback} from './events/report-feedback.js'
+import {checkSlots} from './events/slot-probes.js'
 import {Stage} from './events/stage.js'
 import {Oracles} from './oracles/oracles.js'
 import type {Violation} from './oracles/verdicts.js'
@@ -87,7 +88,18 @@ async function playAll(stage: Stage): Promise<Play[]> {
   return plays
 }
 
-async function play(stage: Stage, {by, event}: Step): Promise<void> {
+async function play(stage: Stage, step: Step): Promise<void> {
+  const {by, event} = step
+  const {time, hasPauses} = stage.world
+  if (!hasPauses || by < 0 || event.kind === 'kill' || event.kind === 'pause') return playNow(stage, step)
+  await time.as(by, async () => {
+    // A paused process acts when it continues.
+    await time.sleep(0)
+    await playNow(stage, step)
+  })
+}
+
+async function playNow(stage: Stage, {by, event}: Step): Promise<void> {
   const {world} = stage
   const process = world.processes[by]
   try {
@@ -125,7 +137,12 @@ async function play(stage: Stage, {by, event}: Step): Promise<void> {
         return world.stream.split()
       case 'kill':
         world.note(`p${by} killed`)
+        stage.oracles.slots.killed(by)
         return process?.kill()
+      case 'pause':
+        world.note(`p${by} paused`)
+        if (process?.isAlive) process.pause(event.ms, event.isSuspended)
+        return
       case 'restart':
         return process?.restart()
       case 'recycle':
@@ -173,7 +190,8 @@ async function finish(stage: Stage, plays: readonly Play[]): Promise<void> {
   }
   for (const {process, isClosed} of closing) if (!isClosed) oracles.answers.hangs(`p${process.number} close`)
   for (const each of atEnd) each()
-  checkCosts(stage)
+  // Slots are returned alone, and dead holders looked for.
+  if (scenario.profile !== 'holders') checkCosts(stage)
   const hasPurge = scenario.steps.some(({event}) => event.kind === 'purge')
   if (!hasPurge) oracles.books.check({checkHigh: !world.slots.isShared || scenario.sharedSlots === 'decidable'})
   oracles.quotas.check()
@@ -181,6 +199,7 @@ async function finish(stage: Stage, plays: readonly Play[]): Promise<void> {
   const limiters = world.processes.flatMap(process => process.limiters)
   oracles.refusals.check(limiters.reduce((sum, limiter) => sum + limiter.uncountedRefusals, 0))
   if (scenario.aggregatorLagMs !== undefined && !hasPurge) await drain(stage)
+  if (scenario.profile === 'holders') await checkSlots(stage)
   if (hasPurge) checkPurged(stage)
   else if (kindedNames(scenario).has('q')) await checkQuotaHealing(stage)
   else await checkHealing(stage)

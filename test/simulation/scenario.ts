@@ -20,6 +20,7 @@ export const PROFILES = [
   'quotas',
   'rollups',
   'feedback',
+  'holders',
 ] as const
 
 export type Profile = (typeof PROFILES)[number]
@@ -36,6 +37,10 @@ export type ScenarioEvent =
       readonly kind: 'acquire'
       readonly entity: string
       readonly consume: Tokens
+      /** Of in-flight limits; by default one of each. */
+      readonly slots?: Tokens
+      /** Charged together with the first resource. */
+      readonly resources?: Readonly<Record<string, Tokens>>
       readonly actions: readonly LeaseAction[]
       /** Settlements use `settle: 'soon'`. */
       readonly isSoon?: boolean
@@ -55,6 +60,8 @@ export type ScenarioEvent =
     }
   | {readonly kind: 'kill'}
   | {readonly kind: 'restart'}
+  /** Stops for a time and continues, as with SIGSTOP. `isSuspended`: its machine, with the monotonic clock. */
+  | {readonly kind: 'pause'; readonly ms: number; readonly isSuspended: boolean}
   /** Sets the process's clock ahead of the true time, or behind it. */
   | {readonly kind: 'skew'; readonly ms: number}
   /** Closes the limiter and starts a new one, like a short-lived process. */

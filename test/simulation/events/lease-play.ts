@@ -50,6 +50,7 @@ export class LeasePlay {
   #held: Held[] = []
   /** `consume` ran while the parent changed or differed from the lease's: several parents may be charged. */
   #hasSeveralParents = false
+  #endsWork = () => {}
   /** A rollback is in progress, including pending writes. */
   #isEnding = false
 
@@ -78,14 +79,15 @@ export class LeasePlay {
   }
 
   async #acquire(): Promise<Lease | undefined> {
-    const {entity, consume, abortAfterMs} = this.#event
+    const {entity, consume, slots, resources, abortAfterMs} = this.#event
     const {world, oracles} = this.#stage
     const controller = new AbortController()
     if (abortAfterMs !== undefined) world.time.after(abortAfterMs, () => controller.abort(new Error('given up')))
     const request = {
       entity,
       resource: RESOURCE,
-      consume,
+      consume: {...consume, ...slots},
+      ...(resources && {resources}),
       ...(abortAfterMs === undefined ? {} : {signal: controller.signal}),
       ...(this.#event.isSoon ? ({settle: 'soon'} as const) : {}),
     }
@@ -99,6 +101,7 @@ export class LeasePlay {
       end('admitted')
       world.note(`p${this.#process.number} admitted ${entity} ${JSON.stringify(consume)}`)
       if (!lease.isMetered) return undefined
+      this.#endsWork = oracles.slots.admitted(this.#process, this.#event, lease, startedMs)
       const asked = this.#asked(startedMs)
       oracles.families.admitted(asked, lease.parent)
       const charged = [entity, ...(lease.parent === undefined ? [] : [lease.parent])].map(each => this.#bucket(each))
@@ -109,6 +112,7 @@ export class LeasePlay {
       return lease
     } catch (error) {
       end(error instanceof RateLimitExceeded ? 'refused' : undefined)
+      oracles.slots.refused(this.#process, error, startedMs)
       if (error instanceof RateLimitExceeded) {
         oracles.refusals.noteReported(world.namespace, entity, error)
         oracles.families.refused(this.#asked(startedMs), error.statuses)
@@ -161,7 +165,8 @@ export class LeasePlay {
 
   #afterFailure(error: unknown, pending: readonly Held[], startedMs: number): void {
     const {oracles, world} = this.#stage
-    if (error instanceof RateLimitExceeded || error instanceof RequestTooLarge) {
+    const isOfSlots = error instanceof RequestTooLarge && oracles.slots.isSlot(error.limit)
+    if (error instanceof RateLimitExceeded || (error instanceof RequestTooLarge && !isOfSlots)) {
       const buckets = this.#bucketsOf(this.#event.entity)
       const isFirst = (bucket: string) => this.#unknown.includes(bucket)
       // While parents change, the oracle cannot know which parent refused, or whether it had to.
@@ -204,6 +209,7 @@ export class LeasePlay {
       isThere: oracles.books.isThere(held.claim.bucket, held.claim.limit),
     }))
     const end = this.#begin(`${action.kind} ${this.#event.entity}`, LONGEST_ACTION_MS)
+    if (action.kind === 'commit' || action.kind === 'rollback') this.#endsWork()
     const deltas = deltasOf(action)
     for (const [name, tokens] of Object.entries(deltas)) {
       if (tokens <= 0 || action.kind !== 'adjust') continue
@@ -453,7 +459,8 @@ export class LeasePlay {
       if (as && !this.#stage.oracles.families.isChanging)
         operation.decided = {as, buckets: this.#bucketsOf(this.#event.entity)}
       const tookMs = (operation.endedAtMs ?? 0) - operation.startedAtMs
-      if (tookMs > boundMs && this.#process.generation === generation)
+      const wasPaused = this.#process.pauses.some(({untilMs}) => untilMs >= operation.startedAtMs)
+      if (tookMs > boundMs && this.#process.generation === generation && !wasPaused)
         this.#stage.oracles.answers.late(what, tookMs, boundMs)
     }
   }

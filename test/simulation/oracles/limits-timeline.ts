@@ -119,7 +119,7 @@ export class LimitsTimeline {
       [namespace, 'system', '', ''],
     ]
     const found = scopes.map(scope => configs.get(scope.join('#'))).find(limits => limits && limits.length > 0)
-    return found?.filter(({name}) => this.isJudged(name)) ?? []
+    return found?.filter(({name, inFlight}) => !inFlight && this.isJudged(name)) ?? []
   }
 }
 

@@ -13,6 +13,7 @@ import {RateBound} from './rate-bound.js'
 import {RateTopUps} from './rate-top-ups.js'
 import {Refills} from './refills.js'
 import {Refusals} from './refusals.js'
+import {Slots} from './slots.js'
 import {SoftLimits} from './soft-limits.js'
 import {UsageTruth} from './usage.js'
 import {Verdicts} from './verdicts.js'
@@ -39,6 +40,7 @@ export class Oracles {
   readonly soft: SoftLimits
   readonly topUps: RateTopUps
   readonly feedback: Feedback
+  readonly slots: Slots
   /** When each bucket was last consumed from, or changed by anyone but a limiter. */
   readonly activity = new Map<string, Consumption[]>()
   /** Buckets deleted together with their usage. */
@@ -76,6 +78,7 @@ export class Oracles {
     this.soft = new SoftLimits(world.scenario, verdicts)
     this.topUps = new RateTopUps(verdicts)
     this.feedback = new Feedback(verdicts)
+    this.slots = new Slots(world, verdicts)
     const generationOf = (process: number) => world.processes[process]?.generation ?? 0
     this.refills = new Refills(rates, verdicts, {
       aheadMs: () => world.aheadMs,
@@ -84,7 +87,10 @@ export class Oracles {
     })
   }
 
-  observe(write: TableWrite): void {
+  observe(whole: TableWrite): void {
+    // Other resources have only in-flight limits.
+    const isOther = whole.shards.some(({resource}) => resource !== RESOURCE)
+    const write = isOther ? {...whole, shards: whole.shards.filter(({resource}) => resource === RESOURCE)} : whole
     const {atMs, writer, shards} = write
     this.#rateTimeline.observe(write)
     if (this.timeline.observe(write)) {
@@ -93,6 +99,7 @@ export class Oracles {
     }
     if (!this.#hasOnlyRates) this.quotas.observe(write)
     if (writer.kind === 'setup') return
+    this.slots.observe(write)
     if (writer.kind === 'reader') this.verdicts.report('L8-wrote', 'a reader', 'something that only looks has written')
     const lowered = this.feedback.observe(write)
     for (const {bucket, before, after} of shards) {
@@ -119,7 +126,7 @@ export class Oracles {
     this.soft.observe(write)
     this.costs.observe(write, this.#world.time.nowMs - this.#world.time.elapsedMs)
     this.usage.observe(write)
-    this.refusals.observe(write)
+    this.refusals.observe(whole)
     if (writer.kind === 'operator') this.#afterOperator(write)
   }
 

@@ -118,9 +118,13 @@ export class SimulatedTransport implements Transport {
     const [thereMs, backMs] = waysMs(call)
     const kind = fault?.kind
     const answer = (settle: () => void, extraMs = 0) =>
-      time.after(backMs + extraMs, () => {
-        if (isAlive()) settle()
-      })
+      time.after(
+        backMs + extraMs,
+        () => {
+          if (isAlive()) settle()
+        },
+        this.#options.process,
+      )
     if (kind && !APPLIED.has(kind) && kind !== 'unprocessed') {
       if (kind === 'conflict') answer(() => exchange.fail(conflict(operation, input)), thereMs)
       else answer(() => exchange.fail(EVIDENCE[kind]), thereMs)

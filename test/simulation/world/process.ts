@@ -36,6 +36,8 @@ export class SimulatedProcess {
   /** When calls were sent that got no response and may be applied at any time, in ms since the start. */
   readonly unansweredAtMs: number[] = []
   readonly killedAtMs: number[] = []
+  /** When it was paused, in ms since the start. */
+  readonly pauses: {readonly fromMs: number; readonly untilMs: number}[] = []
   readonly #options: ProcessOptions
   #calls = 0
   /** How often it was killed: operations of an earlier life never continue. */
@@ -58,8 +60,19 @@ export class SimulatedProcess {
     this.isAlive = false
     this.kills++
     this.generation++
+    this.#options.time.resume(this.number)
     this.disturbedAtMs.push(this.#options.time.elapsedMs)
     this.killedAtMs.push(this.#options.time.elapsedMs)
+  }
+
+  /** Calls that were under way may time out when it continues. */
+  pause(ms: number, isSuspended: boolean): void {
+    const {time} = this.#options
+    time.pause(this.number, ms, isSuspended)
+    const fromMs = time.elapsedMs
+    this.pauses.push({fromMs, untilMs: fromMs + ms})
+    this.disturbedAtMs.push(fromMs, fromMs + ms)
+    this.unansweredAtMs.push(fromMs)
   }
 
   /** Starts it again, with empty caches. */

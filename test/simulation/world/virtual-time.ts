@@ -1,3 +1,4 @@
+import {AsyncLocalStorage} from 'node:async_hooks'
 import {syncBuiltinESMExports} from 'node:module'
 import timersPromises from 'node:timers/promises'
 
@@ -5,6 +6,14 @@ interface Event {
   atMs: number
   order: number
   run: (() => void) | undefined
+  /** Number of the process in which it happens, if processes may be paused. */
+  readonly owner: number | undefined
+}
+
+interface Pause {
+  readonly fromMs: number
+  readonly untilMs: number
+  readonly isSuspended: boolean
 }
 
 /** A timer of the virtual clock, with the methods of Node timers that the sources use. */
@@ -23,14 +32,47 @@ export class VirtualTime {
   /** A heap, earliest first; ties in the order of creation. */
   readonly #events: Event[] = []
   #orders = 0
+  /** The process whose code runs. Only used by scenarios with pauses: it costs time. */
+  readonly #owner = new AsyncLocalStorage<number>()
+  readonly #pauses = new Map<number, Pause>()
+  readonly #suspendedMs = new Map<number, number>()
 
   /** Since the start of the run, in ms. */
   get elapsedMs(): number {
     return this.nowMs - START_MS
   }
 
-  after(ms: number, run: () => void): VirtualTimer {
-    const event: Event = {atMs: this.nowMs + Math.max(0, Math.ceil(ms)), order: this.#orders++, run}
+  /** The monotonic clock of the process whose code runs: it stands still while its machine is suspended. */
+  get steadyMs(): number {
+    return this.elapsedMs - (this.#suspendedMs.get(this.owner ?? -1) ?? 0)
+  }
+
+  get owner(): number | undefined {
+    return this.#owner.getStore()
+  }
+
+  /** Runs code of a process, so that its timers wait while it is paused. */
+  as<T>(owner: number, run: () => T): T {
+    return this.#owner.run(owner, run)
+  }
+
+  /** Ends the tracking of processes. */
+  end(): void {
+    this.#owner.disable()
+  }
+
+  /** Timers and responses of a process wait, as after SIGSTOP. In a suspended machine, the timers also stand still. */
+  pause(owner: number, ms: number, isSuspended: boolean): void {
+    this.#pauses.set(owner, {fromMs: this.nowMs, untilMs: this.nowMs + ms, isSuspended})
+    if (isSuspended) this.#suspendedMs.set(owner, (this.#suspendedMs.get(owner) ?? 0) + ms)
+  }
+
+  resume(owner: number): void {
+    this.#pauses.delete(owner)
+  }
+
+  after(ms: number, run: () => void, owner?: number): VirtualTimer {
+    const event: Event = {atMs: this.nowMs + Math.max(0, Math.ceil(ms)), order: this.#orders++, run, owner}
     this.#push(event)
     return {
       cancel: () => {
@@ -41,7 +83,7 @@ export class VirtualTime {
 
   readonly sleep = (ms: number, signal?: AbortSignal): Promise<void> =>
     new Promise(resolve => {
-      const timer = this.after(ms, resolve)
+      const timer = this.after(ms, resolve, this.owner)
       const stop = () => {
         timer.cancel()
         resolve()
@@ -55,12 +97,22 @@ export class VirtualTime {
     await settled()
     for (let next = this.#events[0]; next && next.atMs <= atMs; next = this.#events[0]) {
       this.#pop()
-      if (!next.run) continue
+      if (!next.run || this.#isPaused(next)) continue
       this.nowMs = next.atMs
-      next.run()
+      if (next.owner === undefined) next.run()
+      else this.as(next.owner, next.run)
       await settled()
     }
     this.nowMs = Math.max(this.nowMs, atMs)
+  }
+
+  /** If so, it happens later. */
+  #isPaused(event: Event): boolean {
+    const pause = event.owner === undefined ? undefined : this.#pauses.get(event.owner)
+    if (!pause || event.atMs >= pause.untilMs) return false
+    event.atMs = pause.isSuspended ? event.atMs + pause.untilMs - pause.fromMs : pause.untilMs
+    this.#push(event)
+    return true
   }
 
   #push(event: Event): void {
@@ -116,14 +168,14 @@ export function installVirtualTime(time: VirtualTime): () => void {
       readonly ms: number,
       readonly run: () => void,
     ) {
-      this.#timer = time.after(ms, run)
+      this.#timer = time.after(ms, run, time.owner)
     }
     cancel(): void {
       this.#timer.cancel()
     }
     refresh(): this {
       this.#timer.cancel()
-      this.#timer = time.after(this.ms, this.run)
+      this.#timer = time.after(this.ms, this.run, time.owner)
       return this
     }
     ref(): this {
@@ -141,10 +193,11 @@ export function installVirtualTime(time: VirtualTime): () => void {
     else before.clearTimeout(timer as never)
   }) as never
   Date.now = () => time.nowMs
-  performance.now = () => time.elapsedMs
+  performance.now = () => time.steadyMs
   AbortSignal.timeout = ms => {
     const controller = new AbortController()
-    time.after(ms, () => controller.abort(new DOMException('The operation timed out', 'TimeoutError')))
+    const abort = () => controller.abort(new DOMException('The operation timed out', 'TimeoutError'))
+    time.after(ms, abort, time.owner)
     return controller.signal
   }
   timersPromises.setTimeout = (async (ms = 0, value?: unknown, options: {signal?: AbortSignal} = {}) => {
@@ -154,6 +207,7 @@ export function installVirtualTime(time: VirtualTime): () => void {
   }) as never
   syncBuiltinESMExports()
   return () => {
+    time.end()
     globalThis.setTimeout = before.setTimeout
     globalThis.clearTimeout = before.clearTimeout
     Date.now = before.dateNow

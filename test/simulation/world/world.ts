@@ -83,6 +83,7 @@ export class World {
   #isThrottled = false
   readonly #units = new Map<string, {second: number; used: number}>()
   readonly #draws: Draws
+  #fresh = 0
 
   constructor(scenario: Scenario, time: VirtualTime) {
     this.scenario = scenario
@@ -208,12 +209,17 @@ export class World {
 
   /** A process with empty caches. */
   freshLimiter(): RateLimiter {
-    return this.#newProcess(this.processes.length, 0).limiter
+    return this.#newProcess(this.processes.length + this.#fresh++, 0).limiter
   }
 
   note(text: string): void {
     this.trace = extendHash(this.trace, `${this.time.elapsedMs} ${text}`)
     this.log.push(`${String(this.time.elapsedMs).padStart(7)} ${text}`)
+  }
+
+  /** Whether processes are paused, so that timers must know theirs. */
+  get hasPauses(): boolean {
+    return this.scenario.steps.some(({event}) => event.kind === 'pause')
   }
 
   /** Whether caches can hold everything that the processes use. */

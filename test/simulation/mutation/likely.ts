@@ -2,6 +2,9 @@ import {PROFILES, type Profile} from '../scenario.js'
 
 /** Profiles that probably find the faults of a file, by part of its path; the first match counts. */
 const LIKELY: readonly (readonly [part: string, profiles: readonly Profile[]])[] = [
+  ['holder', ['holders']],
+  ['slot', ['holders']],
+  ['bucket-item', ['holders', 'faults']],
   ['aggregator/rollup', ['rollups']],
   ['usage/sum', ['rollups']],
   ['aggregator/', ['aggregator', 'mixed']],
@@ -17,7 +20,7 @@ const LIKELY: readonly (readonly [part: string, profiles: readonly Profile[]])[]
   ['gather', ['shards']],
   ['joint', ['shards']],
   ['marked', ['faults', 'skew', 'bypass']],
-  ['buckets/writes', ['faults', 'skew', 'burst', 'config']],
+  ['buckets/writes', ['holders', 'faults', 'skew', 'burst', 'config']],
   ['consume-write', ['burst', 'faults', 'config']],
   ['buckets/plan', ['config', 'skew']],
   ['tally', ['faults', 'burst']],

@@ -72,6 +72,37 @@ export const MUTANTS: readonly Mutant[] = [
   ...inFunction('addConsumption', [
     ['charges are not counted', ".add(limitAttribute(name, 'consumed'), n(milli))", ''],
   ]),
+  ...inFunction('spellSlots', [
+    ['a write takes slots whatever the account', 'e.require(account, before)', 'e'],
+    ['slots are taken although none is free'],
+  ]),
+  ...inFunction('planSlots', [['a changed capacity does not change the free slots']]),
+  ...inFunction('reapSlots', [
+    [
+      'the slots of a dead holder are returned whatever its account',
+      'e.require(slotAttribute.account(holder), account.text)',
+      'e',
+    ],
+  ]),
+  ...inFunction('giveBack', [['returned slots stay in the account', 'of slots', 'of [] as [string, number][]']]),
+  ...inFunction('answer', [['work starts although its holder did not beat in time', '!slots.holder.isFresh', 'false']]),
+  ...inFunction('#isOverdue', [
+    ['a holder that beats too late goes on', '>= HOLDER_PERIOD_MS', '>= 100 * HOLDER_PERIOD_MS'],
+  ]),
+  ...inFunction('#ageMs', [
+    [
+      'a holder does not count the time for which its machine was suspended',
+      'this.#table.clock() - clockMs',
+      '0 * clockMs',
+    ],
+  ]),
+  ...inFunction('#send', [
+    ['a beat counts from its answer', '= sentAt', '= {steadyMs: performance.now(), clockMs: this.#table.clock()}'],
+  ]),
+  ...inFunction('#isDead', [
+    ['a holder is dead after half of its period', 'DEAD_AFTER_MS', 'DEAD_AFTER_MS / 2'],
+    ['a holder is dead although it has beaten', 'now?.beat === seen?.beat && ', ''],
+  ]),
   ...inFunction('planLimit', [['charges of a rewrite are not counted', 'countedMilli !== 0n || ', '']]),
   ...inFunction('createUpdate', [['a bucket is created over another']]),
   ...inFunction('spellLimit', [['charges of requests are not counted']]),

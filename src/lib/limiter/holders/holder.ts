@@ -94,8 +94,14 @@ export class Holder {
     await deleteHolder(this.#table, this.id, this.#beat).catch(() => {})
   }
 
+  get #isOverdue(): boolean {
+    // Planted fault: a holder that beats too late goes on
+    return this.#accounts > 0 && this.#ageMs >= HOLDER_PERIOD_MS
+  }
+
   get #ageMs(): number {
     const {steadyMs, clockMs} = this.#sentAt
+    // Planted fault: a holder does not count the time for which its machine was suspended
     return Math.max(performance.now() - steadyMs, this.#table.clock() - clockMs)
   }
 
@@ -113,8 +119,7 @@ export class Holder {
   /** Not after the answer to a beat: it may never come. */
   #tick(): void {
     if (this.isLost || this.#accounts === 0) return
-    // Planted fault: a holder that beats too late goes on
-    if (this.#ageMs >= HOLDER_PERIOD_MS) this.#lose()
+    if (this.#isOverdue) this.#lose()
     else {
       if (this.#ageMs >= BEAT_MS) this.#beatOnce().catch(() => {})
       this.#schedule()
@@ -136,7 +141,7 @@ export class Holder {
 
   async #send(): Promise<void> {
     if (this.isLost) throw new Unavailable('UpdateItem', false, this.signal.reason)
-    if (this.#accounts > 0 && this.#ageMs >= HOLDER_PERIOD_MS) {
+    if (this.#isOverdue) {
       this.#lose()
       throw new Unavailable('UpdateItem', false, this.signal.reason)
     }

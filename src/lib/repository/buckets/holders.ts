@@ -99,6 +99,7 @@ export async function reapSlots(
     const account = slots?.accounts.get(holder)
     if (!slots || !account) break
     const e = new ExpressionBuilder()
+    // Planted fault: the slots of a dead holder are returned whatever its account
     e.require(slotAttribute.account(holder), account.text).remove(slotAttribute.account(holder))
     for (const [name, count] of account.held) returnFree(e, name, count, slots.limits.get(name)?.capacity)
     const request = {

@@ -17,6 +17,7 @@ const {commands}: {commands: Record<string, Described>} = JSON.parse(
 const OTHERS = ['config:show', 'deploy', 'doctor']
 
 const MORE: Readonly<Record<string, string>> = {
+  acquire: 'rpm=1',
   'bucket:list': '--resource r',
   'bucket:reset': '--resource r --yes',
   'limits:get': '--system',

@@ -180,9 +180,7 @@ describe.skipIf(inject('engineEndpoint') === '')('the stories of an operator', {
       const blocked = await stack.until('key-7 gpt-4', tally => tally.disabled > disabled + 20)
       // One may have been in flight when the command ended.
       expect(blocked.admitted).toBeLessThanOrEqual(admitted + 1)
-      expect(await stack.type('zael entity show key-7')).toMatch(
-        /^Entity "key-7" was deleted at .* and stays blocked\./,
-      )
+      expect(await stack.type('zael entity show key-7')).toMatch(/^Entity "key-7" was deleted at .* and is blocked\./)
       expect(await stack.type('zael entity list --prefix key-')).toContain('Deleted, but still blocked: key-7')
       expect(await stack.type('zael why key-7 gpt-4')).toContain('gpt-4 is disabled for key-7')
       expect(await stack.type('zael entity enable key-7 --yes')).toContain('disabled → (none)')

@@ -12,9 +12,18 @@ describeOnBoth('slots of a process', {timeout: 60_000}, table => {
   let [gateway, other]: RateLimiter[] = []
   /** While false, the calls of `gateway` are never answered, as after kill -9 or SIGSTOP. */
   let isRunning = true
+  /** Calls without an answer. */
+  let underway = 0
   beforeEach(async () => {
     scene = new Scene(table)
     isRunning = true
+    const inner = scene.transport
+    scene.transport = {
+      send: (...call) => {
+        underway++
+        return inner.send(...call).finally(() => underway--)
+      },
+    }
     const {transport} = scene
     const stopping: Transport = {
       send: (operation, input, options) =>
@@ -35,7 +44,8 @@ describeOnBoth('slots of a process', {timeout: 60_000}, table => {
       scene.nowMs += 1000
       await vi.advanceTimersByTimeAsync(1000)
       // Calls to an engine take real time.
-      await new Promise(resolve => setImmediate(resolve))
+      for (let idle = 0; idle < 3; idle = underway > 0 ? 0 : idle + 1)
+        await new Promise(resolve => setImmediate(resolve))
     }
   }
 

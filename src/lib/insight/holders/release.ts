@@ -25,7 +25,7 @@ export interface HeldSlotsOf {
 export interface CompareOptions {
   /** Called with the ms that have passed of `COMPARE_MS`. */
   readonly onWait?: ((ms: number) => void) | undefined
-  /** What has passed since the first look. Default: nothing. */
+  /** Time since the first look, in ms. @default 0 */
   readonly passedMs?: number | undefined
   readonly signal?: AbortSignal | undefined
 }
@@ -67,7 +67,7 @@ export interface Released {
   readonly record: HolderRecord | undefined
   /** It was declared dead before. */
   readonly wasDead: boolean
-  /** What was returned now; empty if it held nothing, or others were faster. */
+  /** Slots returned by this call; empty if the holder had none, or others returned them first. */
   readonly returned: readonly HeldSlotsOf[]
 }
 

@@ -31,7 +31,7 @@ interface SentBeat {
 
 /**
  * This process as a holder of slots. It beats while it holds any. Without a beat in time it is lost: others may return
- * its slots, so its leases are told to stop, and new requests use a new holder.
+ * its slots, so the signal of its leases aborts, and new requests use a new holder.
  */
 export class Holder {
   readonly id: string

@@ -98,6 +98,7 @@ export class SlotAccount {
       const count = (after.get(name) ?? 0) - (stored?.held.get(name) ?? 0)
       if (count !== 0) changed.push([name, {count, capacity: slots.limits.get(name)?.capacity}])
     }
+    this.#isReturning = this.#hasReturned || changed.some(([, {count}]) => count < 0)
     this.#hasReturned = false
     // Slots that pass from one lease to another change no number, but the account must still be there.
     if (changed.length === 0 && taken.size === 0) {
@@ -105,7 +106,6 @@ export class SlotAccount {
       return undefined
     }
     this.#writing = this.#waiting.splice(0)
-    this.#isReturning = changed.some(([, {count}]) => count < 0)
     const {number, nonce} = holder.nextNumber()
     const text = after.size > 0 ? spellAccount(number, nonce, after) : undefined
     return {holder: holder.id, before: stored?.text, after: text, taken: new Map(changed)}

@@ -275,7 +275,7 @@ describeOnBoth('routes to a model', {}, table => {
     ],
   ])('charges the reserved cost if the price is %s after the call', async (_, late) => {
     let asked = 0
-    options = {...options, price: () => (asked++ < 3 ? 0.25 : late())}
+    options = {...options, price: () => (asked++ < 4 ? 0.25 : late())}
     expect((await call(JSON_CALL)).status).toBe(200)
     expect([await consumed('gpt-4', 'usd'), await consumed('gpt-4')]).toEqual([250_000, 8])
   })

@@ -2,7 +2,7 @@ import type {Consumption} from '../core/limits/limit.js'
 import type {Lease} from '../limiter/lease.js'
 import {observedStream, type StreamObserver} from '../limiter/observed-stream.js'
 import {guardedCallback} from '../limiter/observer.js'
-import {amountsBetween, type CallLimits, callAmounts, reservable} from './call-limits.js'
+import {amountsBetween, amountsBeyond, type CallLimits, callAmounts, reservable} from './call-limits.js'
 import {
   createGuard,
   createServerGuard,
@@ -89,6 +89,8 @@ interface ChargedCall {
   readonly model: string | undefined
   readonly estimate: TokenEstimate
   readonly amounts: Consumption
+  /** The part of `amounts` that comes back if this process dies: the provider bills the input in any case. */
+  readonly output: Consumption
   /** Once the caller is charged. */
   readonly lease?: Lease
 }
@@ -137,12 +139,16 @@ export function createCallGuard<Call>(
     ...(settle && {settle}),
     ...(headers && {headers}),
   }
-  const ownGuard = createServerGuard<ChargedCall, string>(limiter, {
-    ...rules,
-    entity: call => call.entity,
-    resource: typeof resource === 'string' ? resource : call => call.resource,
-    consume: call => call.amounts,
-  })
+  const ownGuard = createServerGuard<ChargedCall, string>(
+    limiter,
+    {
+      ...rules,
+      entity: call => call.entity,
+      resource: typeof resource === 'string' ? resource : call => call.resource,
+      consume: call => call.amounts,
+    },
+    {reserve: call => call.output},
+  )
   const providerAmounts = (usage: ModelUsage) =>
     callAmounts(usage, 0, provider?.limits ?? {}, provider?.weights ?? weights)
   const sharedGuard =
@@ -155,7 +161,14 @@ export function createCallGuard<Call>(
         resource: call => provider.resource ?? call.resource,
         consume: call => reservable(providerAmounts(usageOf(call.estimate))),
       },
-      ({lease}) => lease && {entity: lease.entity, resource: lease.resource},
+      {
+        caller: ({lease}) => lease && {entity: lease.entity, resource: lease.resource},
+        reserve: ({estimate}) =>
+          amountsBeyond(
+            providerAmounts(usageOf({...estimate, output: 0})),
+            reservable(providerAmounts(usageOf(estimate))),
+          ),
+      },
     )
   const reporter =
     provider && limiter.reportProviderLimits && new ProviderReporter(limiter as ReportingLimiter, provider.limits)
@@ -167,12 +180,15 @@ export function createCallGuard<Call>(
     const expected = await estimate(asked)
     const cost = costs.reserve(asked, model, expected)
     if (cost === undefined) return unpriced()
+    const amounts = reservable(callAmounts(usageOf(expected), cost, limits, weights))
+    const sent = usageOf({...expected, output: 0})
     const call: ChargedCall = {
       entity: typeof entity === 'string' ? entity : await entity(asked),
       resource: typeof resource === 'function' ? await resource(asked) : (resource ?? unknown ?? model ?? ''),
       model,
       estimate: expected,
-      amounts: reservable(callAmounts(usageOf(expected), cost, limits, weights)),
+      amounts,
+      output: amountsBeyond(callAmounts(sent, costs.of(asked, model, sent) ?? cost, limits, weights), amounts),
     }
     const longestMs = isLast ? waitMs : 0
     const startMs = performance.now()

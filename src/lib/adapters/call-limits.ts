@@ -59,3 +59,8 @@ export function amountsBetween(before: Consumption, after: Consumption): Consump
   const deltas = names.map(name => [name, (after[name] ?? 0) - (before[name] ?? 0)] as const)
   return Object.fromEntries(deltas.filter(([, delta]) => delta !== 0))
 }
+
+/** The part of a reservation that the call has not used yet. A price need not grow with the usage. */
+export function amountsBeyond(used: Consumption, reserved: Consumption): Consumption {
+  return Object.fromEntries(Object.entries(amountsBetween(used, reserved)).filter(([, delta]) => delta > 0))
+}

@@ -74,6 +74,14 @@ export interface RefusedRequest {
   readonly problem: ProblemDetails
 }
 
+/** Of adapters that charge calls. */
+interface InnerOptions<Request> {
+  /** The bucket of the caller, if `entity` is a provider account. */
+  readonly caller?: (request: Request) => BucketName | undefined
+  /** What comes back if this process dies: the guard's user ends every lease. */
+  readonly reserve?: (request: Request) => Consumption
+}
+
 /**
  * Does not commit the lease, so that handlers can adjust it while streaming. `answered` returns its slots. Refuses requests without a valid entity or
  * resource. Throws other errors, without the entity: it may be a secret.
@@ -81,8 +89,7 @@ export interface RefusedRequest {
 export function createGuard<Request, Name extends string>(
   limiter: GuardLimiter<Name>,
   options: GuardOptions<Request, Name>,
-  /** The bucket of the caller, if `entity` is a provider account. */
-  caller?: (request: Request) => BucketName | undefined,
+  {caller, reserve}: InnerOptions<Request> = {},
 ): (request: Request, signal?: AbortSignal, waitMs?: number) => Promise<GuardOutcome> {
   const {entity, resource, consume, skip, enforce, onUnavailable, settle, refundIf} = options
   return async (request, signal, waitMs = options.waitMs) => {
@@ -101,6 +108,7 @@ export function createGuard<Request, Name extends string>(
       ...(settle && {settle}),
       ...(signal && {signal}),
       ...(caller && {caller: caller(request)}),
+      ...(reserve && {reserve: reserve(request) as Consumption<Name>}),
     }
     try {
       const decision = await limiter.tryAcquire(asked)
@@ -119,9 +127,10 @@ export function createGuard<Request, Name extends string>(
 export function createServerGuard<Request, Name extends string>(
   limiter: GuardLimiter<Name>,
   options: GuardOptions<Request, Name>,
+  more?: InnerOptions<Request>,
 ): (request: Request, signal?: AbortSignal, waitMs?: number) => Promise<GuardOutcome> {
   const {resource, consume} = options
-  const guard = createGuard(limiter, options)
+  const guard = createGuard(limiter, options, more)
   return async (request, signal, waitMs) => {
     try {
       return await guard(request, signal, waitMs)

@@ -6,7 +6,9 @@ import {toTokens} from '../core/token-math.js'
 import {isUnavailability} from '../dynamo/errors.js'
 import {visibleLimits} from '../repository/buckets/buckets.js'
 import {mayHaveBeenApplied} from '../repository/buckets/marked-write.js'
+import type {ReservedTokens} from '../schema/reservation-record.js'
 import {balancesOf, noteCharge, shareUsedOf} from './balance.js'
+import type {OpenReservation} from './holders/reservations.js'
 import type {HeldSlots} from './holders/slot-account.js'
 import {LeaseEnded, RateLimitExceeded, type RefusalError, unknownLimit, warnUnlimited} from './refusal/errors.js'
 import {balanceHeaders, type HeaderFields} from './refusal/headers.js'
@@ -45,6 +47,13 @@ export interface LeaseActions {
 }
 
 const NONE: readonly never[] = []
+
+/** The reservation may still be returned by others. */
+interface FailedEnd {
+  readonly error: unknown
+}
+
+const NO_AMOUNTS: Amounts = new Map()
 
 interface AskedResource {
   readonly entity: string
@@ -96,6 +105,10 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
   #others: readonly Lease<Name>[] = NONE
   #unlimited: readonly string[] = NONE
   #signal: AbortSignal | undefined
+  #reservation: OpenReservation | undefined
+  #unreserving: Promise<FailedEnd | undefined> | undefined
+  /** Tokens that others have returned, because this process seemed dead: to be charged again unless refunded. */
+  #returned = new Map<Grant, Amounts>()
   #ended: 'committed' | 'rolled back' | undefined
   /** Settlements that are being retried. */
   #retried = 0
@@ -120,6 +133,13 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
   /** @internal */
   including(others: readonly Lease<Name>[]): this {
     this.#others = others
+    return this
+  }
+
+  /** @internal */
+  reserving(open: (tokens: () => readonly ReservedTokens[]) => OpenReservation, most: Amounts | undefined): this {
+    const isQuota = ({holdings}: Grant) => holdings.some(({periods, isBypassed}) => periods.size > 0 && !isBypassed)
+    if (this.#grants.some(isQuota)) this.#reservation = open(() => reservedTokens(this.#grants, most))
     return this
   }
 
@@ -239,6 +259,9 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
     this.#checkOpen()
     this.#ended = 'committed'
     const returned = this.#returnSlots()
+    const actions = this.#reservation && this.#actions
+    if (actions && this.#reservation?.isStored) await this.#finish(this.#settleAll(NO_AMOUNTS, actions), actions, false)
+    else void this.#reservation?.end(() => {})
     for (const other of this.#others) await other.commit()
     await returned
   }
@@ -260,19 +283,71 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
     if (!this.#ended) await this.rollback()
   }
 
-  /** Waits for both levels, so that the holdings are right whatever the outcomes. */
+  /** Waits for both levels, so that the holdings are right whatever the outcomes. Without amounts: `commit`. */
   async #settleAll(amounts: Amounts, actions: LeaseActions): Promise<void> {
     const parts = this.#grants.map(grant => ({grant, known: knownBy(grant, amounts)}))
     for (const {grant, known} of parts) accept(grant, known, 1n)
-    const usage = actions.onSettled && (this.consumed as Consumption)
-    // Refund only after earlier settlements are written: the charge of these very tokens might fail.
-    if (this.#underway.length > 0 && [...amounts.values()].some(milli => milli < 0n)) await this.#afterOthers(actions)
+    const isCommit = amounts === NO_AMOUNTS
+    const usage = actions.onSettled && !isCommit ? (this.consumed as Consumption) : undefined
     const attempts = new Attempts(actions, () => this.#noteRetry())
+    const isRefund = [...amounts.values()].some(milli => milli < 0n)
+    // Refund only after earlier settlements are written: the charge of these very tokens might fail.
+    if (this.#underway.length > 0 && isRefund) await this.#afterOthers(actions)
+    const unreserving = isRefund || isCommit ? this.#unreserve(attempts) : undefined
+    const failed = unreserving && (await unreserving)
+    if (failed) {
+      for (const {grant, known} of parts) accept(grant, known, -1n)
+      return this.#settled([Promise.reject(failed.error)], usage, attempts)
+    }
     const works = parts.flatMap(({grant, known}) => {
-      accept(grant, returnsOf(known), -1n)
-      return this.#settle(grant, known, attempts)
+      const due = this.#withReturned(grant, known)
+      accept(grant, returnsOf(due), -1n)
+      return this.#settle(grant, due, attempts)
     })
     await this.#settled(works, usage, attempts)
+  }
+
+  /** From now on, only this lease settles its tokens. Resolves to an error if it may not. */
+  #unreserve(attempts: Attempts): Promise<FailedEnd | undefined> | undefined {
+    const ending = this.#reservation?.end(() => attempts.noteRetry())
+    if (ending)
+      this.#unreserving ??= this.#takeBack(ending).then(failed => {
+        if (failed) this.#unreserving = undefined
+        else this.#reservation = undefined
+        return failed
+      })
+    return this.#unreserving
+  }
+
+  /** Tokens that others have returned are no longer held. */
+  async #takeBack(ending: Promise<readonly ReservedTokens[]>): Promise<FailedEnd | undefined> {
+    try {
+      // Planted fault: tokens that others have returned are refunded again
+      for (const {entity, resource, shard, limit, milli} of await ending) {
+        const isHere = ({address}: Holding) =>
+          address.entity === entity && address.resource === resource && address.shard === shard
+        const grant = this.#grants.find(({holdings}) => holdings.some(isHere))
+        const holding = grant?.holdings.find(each => isHere(each) && (each.heldMilli.get(limit) ?? 0n) >= milli)
+        if (!grant || !holding) continue
+        book(holding, [[limit, milli]], -1n)
+        const returned = {amounts: this.#returned.get(grant) ?? NO_AMOUNTS}
+        this.#returned.set(grant, sumAmounts([returned, {amounts: new Map([[limit, milli]])}]))
+      }
+    } catch (error) {
+      return {error}
+    }
+    return undefined
+  }
+
+  /** What others have returned is charged again with the next settlement. */
+  #withReturned(grant: Grant, known: Amounts): Amounts {
+    const returned = this.#returned.get(grant)
+    if (!returned) return known
+    this.#returned.delete(grant)
+    const due = sumAmounts([{amounts: known}, {amounts: returned}])
+    accept(grant, known, -1n)
+    accept(grant, due, 1n)
+    return due
   }
 
   /** Hurries the settlements under way and waits for them. */
@@ -339,6 +414,9 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
     const [own] = this.#grants
     const usage = actions.onSettled && own && tokensOf(new Map([...heldBy(own).keys()].map(name => [name, 0n])))
     const attempts = new Attempts(actions, () => this.#noteRetry())
+    const unreserving = this.#unreserve(attempts)
+    const failed = unreserving && (await unreserving)
+    if (failed) return this.#settled([Promise.reject(failed.error)], usage, attempts)
     const works = this.#grants.flatMap(grant =>
       grant.holdings.map(async holding => {
         const {heldMilli, requests} = holding
@@ -477,6 +555,22 @@ function knownBy(grant: Grant, amounts: Amounts): Amounts {
   return new Map([...amounts].filter(([name, milli]) => limits.has(name) || (milli < 0n && heldBy(grant).has(name))))
 }
 
+/** Quota tokens that the grants hold; of each limit at most `most`. */
+function reservedTokens(grants: readonly Grant[], most: Amounts | undefined): ReservedTokens[] {
+  return grants.flatMap(({holdings}) => {
+    const left = most && new Map(most)
+    return holdings.flatMap(({address, incarnation, isBypassed, periods, heldMilli}) =>
+      [...periods].flatMap(([limit, period]) => {
+        const held = heldMilli.get(limit) ?? 0n
+        const allowed = left ? (left.get(limit) ?? 0n) : held
+        const milli = held < allowed ? held : allowed
+        left?.set(limit, allowed - milli)
+        return isBypassed || milli <= 0n ? [] : [{...address, incarnation, limit, milli, period}]
+      }),
+    )
+  })
+}
+
 const returnsOf = (deltas: Amounts): [string, bigint][] => [...deltas].filter(([, milli]) => milli < 0n)
 
 /** The writes of one settlement. */
@@ -493,9 +587,11 @@ class Attempts {
   }
 
   settle(holding: Holding, deltas: Amounts, requests: number): Promise<void> {
-    return this.#actions.settle(holding, deltas, requests, () => {
-      if (++this.retries === 1) this.#onFirstRetry()
-    })
+    return this.#actions.settle(holding, deltas, requests, () => this.noteRetry())
+  }
+
+  noteRetry(): void {
+    if (++this.retries === 1) this.#onFirstRetry()
   }
 
   noteDoubt(deltas: Amounts): void {

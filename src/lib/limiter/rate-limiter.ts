@@ -133,7 +133,7 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
    * the result to the end or cancels it, and refunds when the result fails.
    */
   async withLease<T>(request: AcquireRequest<Name>, work: (lease: Lease<Name>) => Promise<T> | T): Promise<T> {
-    const lease = await this.acquire(request)
+    const lease = await this.acquire({reserve: true, ...request})
     const end = async (isFailed: boolean) => {
       if (!lease.isEnded) await (isFailed ? lease.rollback() : lease.commit())
     }
@@ -332,7 +332,11 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
   }
 
   #lease(limiter: NamespaceLimiter, request: RequestRules, part: ResourcePart, grants: readonly Grant[]): Lease {
-    return new Lease(part, grants, () => this.#actionsFor(limiter, request, part))
+    const lease = new Lease(part, grants, () => this.#actionsFor(limiter, request, part))
+    const {reserve} = request
+    if (!reserve) return lease
+    const most = reserve === true ? undefined : checkConsumption(reserve as Consumption)
+    return lease.reserving(tokens => limiter.queues.services.reservations.open(tokens), most)
   }
 
   #leaseOfAll(
@@ -427,4 +431,4 @@ function leaseOf<Name extends string>(outcome: AcquireOutcome): Lease<Name> {
 type RequestRules = Pick<
   AcquireRequest,
   'caller' | 'enforce' | 'onUnavailable' | 'strict' | 'settle' | 'timeoutMs' | 'signal'
->
+> & {readonly reserve?: boolean | object}

@@ -101,6 +101,9 @@ export const attributes = {
     expiresAt: 'ttl',
   },
 
+  /** Quota tokens of a lease that come back if its process dies. */
+  reservation: {tokens: 'tokens', ended: 'ended', returned: 'returned', expiresAt: 'ttl'},
+
   /** Plus three to six attributes per limit, or one per in-flight limit: `encodeConfigLimits`. */
   config: {
     version: 'config_version',

@@ -37,6 +37,7 @@ export const keyParts = {
     applyLock: '#PROVISIONER#LOCK',
     operation: '#OP#',
     holder: '#HOLDER',
+    reservation: '#RESERVED#',
     audit: '#AUDIT#',
     usage: '#USAGE#',
   },
@@ -101,6 +102,10 @@ export const keys = {
   holder: (namespace: string, id: string): Key => ({
     PK: inNamespace(namespace, `${kind.holder}${id}`),
     SK: sort.holder,
+  }),
+  reservation: (namespace: string, holder: string, id: string): Key => ({
+    PK: keys.holder(namespace, holder).PK,
+    SK: `${sort.reservation}${id}`,
   }),
   audit: (namespace: string, entity: string, eventId: string): Key => ({
     PK: inNamespace(namespace, `${kind.audit}${entity}`),
@@ -178,6 +183,7 @@ export type ParsedKey =
   /** Kept for three days, so that it is not repeated. */
   | {record: 'operation'; namespace: string; entity: string; resource: string; id: string}
   | {record: 'holder'; namespace: string; id: string}
+  | {record: 'reservation'; namespace: string; holder: string; id: string}
   | {record: 'audit'; namespace: string; entity: string; eventId: string}
   | {record: 'usage'; namespace: string; entity: string; resource: string; window: Window; start: string}
 
@@ -229,8 +235,11 @@ export function parseKey({PK, SK}: Key): ParsedKey | undefined {
       const eventId = after(sort.audit, SK)
       return eventId === undefined ? undefined : {record: 'audit', namespace, entity: name, eventId}
     }
-    case kind.holder:
-      return SK === sort.holder ? {record: 'holder', namespace, id: name} : undefined
+    case kind.holder: {
+      if (SK === sort.holder) return {record: 'holder', namespace, id: name}
+      const id = after(sort.reservation, SK)
+      return id === undefined ? undefined : {record: 'reservation', namespace, holder: name, id}
+    }
     case kind.system:
       return parseSystemSk(namespace, SK)
     default:

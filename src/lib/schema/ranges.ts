@@ -23,6 +23,10 @@ export const ranges = {
   resourceConfigs: (namespace: string) => ({...ofNamespace(namespace), prefix: keys.resourceConfig(namespace, '').PK}),
   audit: (namespace: string) => ({...ofNamespace(namespace), prefix: keys.audit(namespace, '', '').PK}),
   holders: (namespace: string) => ({...ofNamespace(namespace), prefix: keyParts.indexSort.holder}),
+  reservations: (namespace: string, holder: string) => ({
+    partition: keys.holder(namespace, holder).PK,
+    prefix: keyParts.sort.reservation,
+  }),
   buckets: (namespace: string) => ({...ofNamespace(namespace), prefix: keyParts.indexSort.bucket}),
   operationsOfEntity: (namespace: string, entity: string) => ({
     ...ofNamespace(namespace),

@@ -16,7 +16,7 @@ const KINDS = {
   },
   provisioner: {
     words: ['manifest record', 'manifest records'],
-    records: ['provisioner', 'provisioner-part', 'pending-apply', 'apply-lock', 'holder'],
+    records: ['provisioner', 'provisioner-part', 'pending-apply', 'apply-lock', 'holder', 'reservation'],
   },
 } as const satisfies Record<string, {words: readonly [one: string, many: string]; records: readonly RecordKind[]}>
 

@@ -154,6 +154,7 @@ function encoded(item: Item, key: ParsedKey): Item {
     case 'pending-apply':
     case 'rollups':
     case 'rollup-agenda':
+    case 'reservation':
       return item
     default:
       return registryIndexKeys(key.namespace)

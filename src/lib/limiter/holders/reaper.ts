@@ -1,4 +1,6 @@
-import {declareDead, readHolder, reapSlots} from '../../repository/buckets/holders.js'
+import {declareDead, HolderRecords, readHolder, reapSlots} from '../../repository/buckets/holders.js'
+import {openReservations, returnReservation} from '../../repository/buckets/reservations.js'
+import type {BucketAddress} from '../../repository/buckets/writes.js'
 import type {NamespaceTable} from '../../repository/table/table.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
 import {HOLDER_MARGIN_MS, HOLDER_PERIOD_MS, type HolderRecord} from '../../schema/holder-record.js'
@@ -9,12 +11,16 @@ const MOST_WATCHED = 200
 /** Without a new beat for this long, a holder is dead, in ms. */
 const DEAD_AFTER_MS = HOLDER_PERIOD_MS + HOLDER_MARGIN_MS
 
+/** While quotas refuse requests, all holders are compared at most this often, in ms: each is read twice. */
+const LOOK_AROUND_MS = 60_000
+
 /** While requests are refused, a beat is read again after this time, in ms: the holder may die after the first read. */
 const REREAD_MS = 5000
 
 type BucketOf = Pick<BucketRecord, 'entity' | 'resource'>
 
 interface Watch {
+  /** That have slots of the holder. */
   readonly buckets: Map<string, BucketOf>
   /** A request was refused since the last read. */
   isWanted: boolean
@@ -24,16 +30,22 @@ interface ReaperOptions {
   readonly table: NamespaceTable
   /** Whether this process is the holder. */
   readonly isOwn: (id: string) => boolean
-  /** A bucket has more free slots than it was last seen with. */
-  readonly onReturned: (bucket: BucketOf) => void
+  /** A shard has more tokens or free slots than it was last seen with. */
+  readonly onReturned: (address: BucketAddress) => void
 }
 
-/** Returns the slots of dead holders. Looks only at buckets that have refused a request for lack of slots. */
+/**
+ * Returns the slots and reserved tokens of dead holders. Looks at the holders of slots when a request is refused for lack
+ * of slots, and at all holders when a quota refuses one, or when this process first reserves tokens.
+ */
 export class Reaper {
   readonly #options: ReaperOptions
   readonly #stop = new AbortController()
   /** By holder. */
   readonly #watched = new Map<string, Watch>()
+  /** Dead holders that have nothing left. */
+  readonly #emptied = new Set<string>()
+  #lookedAroundMs = Number.NEGATIVE_INFINITY
 
   constructor(options: ReaperOptions) {
     this.#options = options
@@ -41,19 +53,34 @@ export class Reaper {
 
   /** Compares the beats of the holders in a bucket until one is dead or no request is refused; never rejects. */
   look({entity, resource, slots}: BucketRecord): void {
-    for (const [holder, {held}] of slots?.accounts ?? []) {
-      if (held.size === 0 || this.#options.isOwn(holder) || this.#stop.signal.aborted) continue
-      const known = this.#watched.get(holder)
-      if (!known && this.#watched.size >= MOST_WATCHED) continue
-      const watch = known ?? {buckets: new Map(), isWanted: false}
-      watch.buckets.set(`${entity}#${resource}`, {entity, resource})
-      if (known) known.isWanted = true
-      else {
-        this.#watched.set(holder, watch)
-        void this.#watch(holder, watch)
-          .catch(() => {})
-          .finally(() => this.#watched.delete(holder))
-      }
+    for (const [holder, {held}] of slots?.accounts ?? []) if (held.size > 0) this.#start(holder, {entity, resource})
+  }
+
+  /** Compares the beats of all holders of the namespace once; never rejects. */
+  lookAround(): void {
+    const nowMs = performance.now()
+    if (nowMs - this.#lookedAroundMs < LOOK_AROUND_MS || this.#stop.signal.aborted) return
+    this.#lookedAroundMs = nowMs
+    void new HolderRecords(this.#options.table).ids().then(
+      ids => {
+        for (const id of ids) if (!this.#emptied.has(id)) this.#start(id)
+      },
+      () => {},
+    )
+  }
+
+  #start(holder: string, bucket?: BucketOf): void {
+    if (this.#options.isOwn(holder) || this.#stop.signal.aborted) return
+    const known = this.#watched.get(holder)
+    if (!known && this.#watched.size >= MOST_WATCHED) return
+    const watch = known ?? {buckets: new Map(), isWanted: false}
+    if (bucket) watch.buckets.set(`${bucket.entity}#${bucket.resource}`, bucket)
+    if (known) known.isWanted ||= bucket !== undefined
+    else {
+      this.#watched.set(holder, watch)
+      void this.#watch(holder, watch)
+        .catch(() => {})
+        .finally(() => this.#watched.delete(holder))
     }
   }
 
@@ -62,12 +89,17 @@ export class Reaper {
   }
 
   async #watch(holder: string, watch: Watch): Promise<void> {
-    const {table} = this.#options
+    const {table, onReturned} = this.#options
     if (!(await this.#isDead(holder, watch))) return
     for (const bucket of watch.buckets.values()) {
       const returned = await reapSlots(table, bucket, holder)
-      if (returned.size > 0) this.#options.onReturned(bucket)
+      if (returned.size > 0) onReturned({...bucket, shard: 0})
     }
+    for (const reservation of await openReservations(table, holder)) {
+      for (const address of await returnReservation(table, reservation)) onReturned(address)
+    }
+    if (this.#emptied.size >= MOST_WATCHED) this.#emptied.clear()
+    this.#emptied.add(holder)
   }
 
   /** False if it beats and nobody is refused, or if the limiter is closed first. */

@@ -4,6 +4,7 @@ import type {NamespaceTable} from '../../repository/table/table.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
 import {Holders} from '../holders/holder.js'
 import {Reaper} from '../holders/reaper.js'
+import {Reservations} from '../holders/reservations.js'
 import type {HeldSlots} from '../holders/slot-account.js'
 import {NO_SLOTS} from '../holders/slot-account.js'
 import {BucketQueue} from '../queue/bucket-queue.js'
@@ -73,6 +74,8 @@ export class BucketQueues {
       flush: bucket => this.at({...bucket, shard: 0}).writeRefusals(),
     })
     const holders = new Holders(table, settings.writeTimeoutMs)
+    const onReturned = (address: BucketAddress) => this.find(address)?.bucket.forget()
+    const reaper = new Reaper({table, isOwn: id => holders.isOwn(id), onReturned})
     this.services = {
       table,
       settings,
@@ -84,11 +87,8 @@ export class BucketQueues {
       background: this.background,
       nextMark: markSource(table.randomBytes),
       holders,
-      reaper: new Reaper({
-        table,
-        isOwn: id => holders.isOwn(id),
-        onReturned: bucket => this.find({...bucket, shard: 0})?.bucket.forget(),
-      }),
+      reaper,
+      reservations: new Reservations({table, holders, onFirst: () => reaper.lookAround()}),
       refund: holding => this.refund([holding]),
     }
   }

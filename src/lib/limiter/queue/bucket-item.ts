@@ -389,6 +389,12 @@ export class BucketItem {
   #refuse({requests, record, nowMs}: RefuseStep): void {
     const reportedMs = Math.min(nowMs, this.table.clock())
     for (const request of requests) request.settle(this.bucket.refused(request, record, reportedMs))
+    const isQuotaShort = [...record.state.limits].some(
+      ([name, {kind, tokensMilli}]) =>
+        kind?.quota && requests.some(({amounts}) => (amounts.get(name) ?? 0n) > tokensMilli),
+    )
+    // Dead processes may have reserved what is missing.
+    if (isQuotaShort) this.services.reaper.lookAround()
   }
 
   /** Sends one write and updates the known state from its response. */

@@ -10,6 +10,7 @@ import type {BucketRecord} from '../../schema/bucket-record.js'
 import {type Family, isOlderGeneration} from '../../schema/family.js'
 import type {Holders} from '../holders/holder.js'
 import type {Reaper} from '../holders/reaper.js'
+import type {Reservations} from '../holders/reservations.js'
 import type {RefusalTally} from '../refusal/tally.js'
 import type {Holding} from '../request/grant.js'
 import type {AppliedLimits, LimitSource} from '../request/limit-source.js'
@@ -29,6 +30,7 @@ export interface QueueServices {
   readonly nextMark: () => WriteMark
   readonly holders: Holders
   readonly reaper: Reaper
+  readonly reservations: Reservations
   /** Refunds a charge and returns its slots; never rejects. */
   readonly refund: (holding: Holding) => Promise<void>
 }

@@ -97,8 +97,10 @@ const positive = (amounts: Amounts): Amounts => new Map([...amounts].filter(([, 
 /** How long a `soon` settlement waits for others of its bucket; bounds the loss in a crash. */
 export const BATCH_MS = 50
 
-/** Bounds of the retries: attempts, and time since the first failure. `close` waits as long. */
-const [MOST_ATTEMPTS, LONGEST_RETRY_MS] = [40, 30_000]
+const MOST_ATTEMPTS = 40
+
+/** Bounds the retries, from the first failure on. `close` waits as long. */
+export const LONGEST_RETRY_MS = 30_000
 
 /** Longest pause between attempts: a request of the bucket and the end of an outage should not wait longer. */
 export const LONGEST_PAUSE_MS = 1000

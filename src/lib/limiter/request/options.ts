@@ -90,6 +90,12 @@ export interface AcquireRequest<Name extends string = string> extends BucketName
    * `would-refuse`. A request that fits is charged as always. `waitMs` is ignored. @default true
    */
   readonly enforce?: boolean
+  /**
+   * What comes back to its quotas if this process dies before the lease ends: everything, nothing, or these whole tokens
+   * per limit. Rates refill anyway. From its second second on, such a request costs two writes more. End the lease in
+   * every case, or its tokens come back when the process ends. @default false; true in `withLease`
+   */
+  readonly reserve?: boolean | Consumption<Name>
   /** Time limit per decision, in ms. Overrides the limiter's option. */
   readonly timeoutMs?: number
   /** How long to wait for admission, in ms. A longer known wait is refused at once. @default 0 */
@@ -166,13 +172,16 @@ export function partsOfRequest<Name extends string>(request: AcquireRequest<Name
   const parts = others.map(([name, consume]) => {
     return {entity, resource: checkResourceName(name), ...chargeOf(consume as Consumption)}
   })
-  const {timeoutMs, waitMs, enforce, settle} = request
+  const {timeoutMs, waitMs, enforce, settle, reserve} = request
   checkMs('timeoutMs', timeoutMs)
   checkMs('waitMs', waitMs)
   // A text such as 'false' would enforce the limits.
   if (enforce !== undefined && typeof enforce !== 'boolean')
     throw invalidOption('enforce', `must be true or false, not ${JSON.stringify(enforce)}`)
   if (settle !== undefined) checkSettle(settle)
+  if (typeof reserve === 'object') checkConsumption(reserve as Consumption)
+  else if (reserve !== undefined && typeof reserve !== 'boolean')
+    throw invalidOption('reserve', `must be true, false or amounts, not ${JSON.stringify(reserve)}`)
   return [main, ...parts]
 }
 

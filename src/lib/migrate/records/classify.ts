@@ -94,6 +94,7 @@ function classifyCurrent(item: Item, key: Key, current: ParsedKey, options: Clas
   if (
     current.record === 'operation' ||
     current.record === 'holder' ||
+    current.record === 'reservation' ||
     current.record === 'pending-apply' ||
     current.record === 'apply-lock'
   ) {

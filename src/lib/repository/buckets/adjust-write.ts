@@ -4,6 +4,7 @@ import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {n} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
 import {limitAttribute, markAttribute} from '../../schema/bucket-record.js'
+import {keys, wireKey} from '../../schema/keys.js'
 import {kindAttribute} from '../../schema/kind-attributes.js'
 import type {NamespaceTable} from '../table/table.js'
 import {
@@ -72,6 +73,27 @@ export function adjustUpdate(
   return markedUpdate(table, address, e, mark)
 }
 
+/** Returns quota tokens of a dead process, in a transaction that happens once. */
+export function returnUpdate(
+  table: NamespaceTable,
+  {entity, resource, shard}: BucketAddress,
+  amounts: Amounts,
+  target: Omit<ReturnTarget, 'slotMark'>,
+): BucketUpdate {
+  const e = new ExpressionBuilder()
+  // Planted fault: reserved tokens go to a bucket that did not give them
+  e.require(names.incarnation, target.incarnation)
+  // Planted fault: reserved tokens go to a later period
+  requirePeriodsAndRoom(e, target)
+  for (const [name, milli] of amounts) {
+    addConsumption(e, name, -milli)
+    requireLimit(e, name)
+  }
+  countWrite(e)
+  e.condition(`attribute_exists(${e.name(names.refilledAt)})`)
+  return {TableName: table.name, Key: wireKey(keys.bucket(table.namespace, entity, resource, shard)), ...e.update()}
+}
+
 export function requireReturnTarget(
   e: ExpressionBuilder,
   returned: Iterable<string>,
@@ -103,7 +125,10 @@ function requireRate(e: ExpressionBuilder, name: string): void {
   e.condition(`${e.name(limitAttribute(name, 'refillAmount'))} > ${e.value(n(0n))}`)
 }
 
-function requirePeriodsAndRoom(e: ExpressionBuilder, {periods, validUntilMs, highestMilli}: ReturnTarget): void {
+function requirePeriodsAndRoom(
+  e: ExpressionBuilder,
+  {periods, validUntilMs, highestMilli}: Omit<ReturnTarget, 'slotMark'>,
+): void {
   for (const [name, milli] of highestMilli ?? [])
     e.condition(`${e.name(limitAttribute(name, 'tokens'))} <= ${e.value(n(milli))}`)
   for (const [name, period] of periods) requirePeriod(e, name, period)

@@ -148,11 +148,18 @@ export class HolderRecords {
     return new Map(records.map(record => [record.id, record]))
   }
 
+  /** Of all holders; eventually consistent. */
+  async ids(): Promise<string[]> {
+    const ids: string[] = []
+    for await (const item of readAll(this.#table, ranges.holders(this.#table.namespace))) ids.push(...holdersIn([item]))
+    return ids
+  }
+
   /** By id. */
   async list(page: PageRequest = {}): Promise<RecordPage<HolderRecord>> {
     const query = {kind: 'holders', ...ranges.holders(this.#table.namespace)} as const
     const {records, next} = await readPage(this.#table, query, page)
-    const ids = records.flatMap(item => holderIn(item) ?? [])
+    const ids = holdersIn(records)
     // The index has only keys.
     const found = await this.getMany(ids)
     return {records: ids.flatMap(id => found.get(id) ?? []), next}
@@ -177,7 +184,9 @@ export class HolderRecords {
   }
 }
 
-function holderIn(item: Item): string | undefined {
-  const key = parseItemKey(item)
-  return key?.record === 'holder' ? key.id : undefined
+function holdersIn(items: readonly Item[]): string[] {
+  return items.flatMap(item => {
+    const key = parseItemKey(item)
+    return key?.record === 'holder' ? [key.id] : []
+  })
 }

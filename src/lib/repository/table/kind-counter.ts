@@ -23,6 +23,7 @@ export type RecordKind =
   | 'pending-apply'
   | 'operation'
   | 'holder'
+  | 'reservation'
   | 'audit'
   | 'usage'
   | 'other'

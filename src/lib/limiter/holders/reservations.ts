@@ -1,0 +1,132 @@
+import {isOutage, isRetryable} from '../../dynamo/errors.js'
+import {pause} from '../../dynamo/retry.js'
+import {endReservation, storeReservation} from '../../repository/buckets/reservations.js'
+import type {NamespaceTable} from '../../repository/table/table.js'
+import type {ReservedTokens} from '../../schema/reservation-record.js'
+import {LONGEST_PAUSE_MS, LONGEST_RETRY_MS} from '../queue/settlements.js'
+import type {Holder, Holders} from './holder.js'
+
+/** A lease that ends sooner stores nothing and costs nothing, in ms. */
+const STORED_AFTER_MS = 1000
+
+const TICK_MS = 250
+
+interface ReservationsOptions {
+  readonly table: NamespaceTable
+  readonly holders: Holders
+  /** This process stores its first reservation: a former one may have died. */
+  readonly onFirst: () => void
+}
+
+/** The quota tokens of open leases that come back if this process dies. Stored once a lease has been open for a second. */
+export class Reservations {
+  readonly #options: ReservationsOptions
+  /** Not stored yet, oldest first. */
+  readonly #waiting = new Map<OpenReservation, number>()
+  #timer: NodeJS.Timeout | undefined
+  #hasStored = false
+
+  constructor(options: ReservationsOptions) {
+    this.#options = options
+  }
+
+  /** `tokens` is called when they are stored. */
+  open(tokens: () => readonly ReservedTokens[]): OpenReservation {
+    const {table, holders} = this.#options
+    const reservation = new OpenReservation(table, holders, tokens, () => this.#waiting.delete(reservation))
+    this.#waiting.set(reservation, performance.now() + STORED_AFTER_MS)
+    this.#schedule()
+    return reservation
+  }
+
+  #schedule(): void {
+    if (this.#timer || this.#waiting.size === 0) return
+    this.#timer = setTimeout(() => this.#tick(), TICK_MS)
+    // A process may end with open leases: others return their tokens.
+    this.#timer.unref?.()
+  }
+
+  #tick(): void {
+    this.#timer = undefined
+    for (const [reservation, dueMs] of this.#waiting) {
+      if (dueMs > performance.now()) break
+      this.#waiting.delete(reservation)
+      // A failure delays nobody: these tokens stay charged if the process dies.
+      void reservation.store().catch(() => {})
+      if (!this.#hasStored) this.#options.onFirst()
+      this.#hasStored = true
+    }
+    this.#schedule()
+  }
+}
+
+interface StoredAs {
+  readonly holder: Holder
+  readonly id: string
+}
+
+/** Of one lease and resource. */
+export class OpenReservation {
+  readonly #table: NamespaceTable
+  readonly #holders: Holders
+  readonly #tokens: () => readonly ReservedTokens[]
+  readonly #forget: () => void
+  #stored: StoredAs | undefined
+  #ending: Promise<readonly ReservedTokens[]> | undefined
+  #isOver = false
+
+  constructor(table: NamespaceTable, holders: Holders, tokens: () => readonly ReservedTokens[], forget: () => void) {
+    this.#table = table
+    this.#holders = holders
+    this.#tokens = tokens
+    this.#forget = forget
+  }
+
+  async store(): Promise<void> {
+    const holder = this.#holders.current
+    // Others must have a beat to compare.
+    await holder.ready()
+    const tokens = this.#isOver ? [] : this.#tokens()
+    if (tokens.length === 0) return
+    const {number, nonce} = holder.nextNumber()
+    const id = `${number.toString(36)}.${nonce}`
+    this.#stored = {holder, id}
+    holder.hold()
+    await storeReservation(this.#table, {holder: holder.id, id}, tokens)
+  }
+
+  get isStored(): boolean {
+    return this.#stored !== undefined
+  }
+
+  /**
+   * Before tokens are refunded or kept for good. Resolves to the tokens that others have returned. `undefined`: nothing
+   * was stored. Retries in an outage, and calls `onRetry` each time.
+   */
+  end(onRetry: () => void): Promise<readonly ReservedTokens[]> | undefined {
+    this.#isOver = true
+    this.#forget()
+    this.#ending ??= this.#stored && this.#end(this.#stored, onRetry)
+    return this.#ending
+  }
+
+  async #end({holder, id}: StoredAs, onRetry: () => void): Promise<readonly ReservedTokens[]> {
+    const endMs = performance.now() + LONGEST_RETRY_MS
+    for (let failures = 0; ; failures++) {
+      try {
+        const returned = await endReservation(this.#table, {holder: holder.id, id})
+        holder.release()
+        return returned
+      } catch (error) {
+        const isPassing = isRetryable(error) || isOutage(error)
+        if (!isPassing || performance.now() >= endMs) {
+          // Nobody returns them while this process beats, and the next settlement tries again.
+          this.#ending = undefined
+          throw error
+        }
+        onRetry()
+        await pause(failures, {...this.#table.backoff, maxMs: LONGEST_PAUSE_MS})
+      }
+    }
+  }
+}

@@ -28,6 +28,7 @@ import {
   softnessRunsOut,
 } from './rare.js'
 import {repeatSome} from './repeats.js'
+import {planReservations} from './reservations-plan.js'
 import {type Profile, RESOURCE, type Scenario, type ScenarioEvent, type Step, USUAL_CACHE_SIZE} from './scenario.js'
 import {settleSomeSoon} from './settle-soon.js'
 import {changed, fillTimeMs, kills, looks, someFaults, someLimits, streamSplits, traffic} from './traffic.js'
@@ -47,7 +48,7 @@ export function scenarioOf(profile: Profile, seed: number): Scenario {
   const cacheSize = Math.min(planned.cacheSize, someCacheSize(new Draws(seed * 104_729 + profile.length)))
   const synced = syncSome(settled, new Draws(seed * 32_452_843 + profile.length))
   const repeated = repeatSome(synced, seed, new Draws(seed * 15_485_863 + profile.length))
-  const ended = profile === 'holders' ? endLeases(repeated) : repeated
+  const ended = profile === 'holders' || profile === 'reservations' ? endLeases(repeated) : repeated
   return {seed, profile, ...ended, cacheSize}
 }
 
@@ -366,6 +367,7 @@ const PLANS: Record<Profile, (draws: Draws) => Planned> = {
   quotas: planQuotas,
   feedback: planFeedback,
   holders: planHolders,
+  reservations: planReservations,
 
   mixed: draws => {
     const limits = someLimits(draws, draws.int(1, 3))

@@ -8,7 +8,7 @@ import {playPython} from './events/python.js'
 import {checkCosts} from './events/quiet.js'
 import {checkQuotaHealing} from './events/quota-healing.js'
 import {playFeedback} from './events/report-feedback.js'
-import {checkSlots} from './events/slot-probes.js'
+import {checkReservations, checkSlots} from './events/slot-probes.js'
 import {Stage} from './events/stage.js'
 import {Oracles} from './oracles/oracles.js'
 import type {Violation} from './oracles/verdicts.js'
@@ -191,15 +191,19 @@ async function finish(stage: Stage, plays: readonly Play[]): Promise<void> {
   for (const {process, isClosed} of closing) if (!isClosed) oracles.answers.hangs(`p${process.number} close`)
   for (const each of atEnd) each()
   // Slots are returned alone, and dead holders looked for.
-  if (scenario.profile !== 'holders') checkCosts(stage)
+  if (scenario.profile !== 'holders' && scenario.profile !== 'reservations') checkCosts(stage)
   const hasPurge = scenario.steps.some(({event}) => event.kind === 'purge')
-  if (!hasPurge) oracles.books.check({checkHigh: !world.slots.isShared || scenario.sharedSlots === 'decidable'})
+  if (!hasPurge) {
+    const {returned} = oracles.reserved
+    oracles.books.check({checkHigh: !world.slots.isShared || scenario.sharedSlots === 'decidable', returned})
+  }
   oracles.quotas.check()
   oracles.topUps.check()
   const limiters = world.processes.flatMap(process => process.limiters)
   oracles.refusals.check(limiters.reduce((sum, limiter) => sum + limiter.uncountedRefusals, 0))
   if (scenario.aggregatorLagMs !== undefined && !hasPurge) await drain(stage)
   if (scenario.profile === 'holders') await checkSlots(stage)
+  if (scenario.profile === 'reservations') await checkReservations(stage)
   if (hasPurge) checkPurged(stage)
   else if (kindedNames(scenario).has('q')) await checkQuotaHealing(stage)
   else await checkHealing(stage)

@@ -21,6 +21,7 @@ export const PROFILES = [
   'rollups',
   'feedback',
   'holders',
+  'reservations',
 ] as const
 
 export type Profile = (typeof PROFILES)[number]
@@ -42,6 +43,8 @@ export type ScenarioEvent =
       /** Charged together with the first resource. */
       readonly resources?: Readonly<Record<string, Tokens>>
       readonly actions: readonly LeaseAction[]
+      /** Its quota tokens come back if the process dies. */
+      readonly reserve?: boolean
       /** Settlements use `settle: 'soon'`. */
       readonly isSoon?: boolean
       /** The caller aborts after this time. */

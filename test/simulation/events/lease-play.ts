@@ -89,6 +89,7 @@ export class LeasePlay {
       consume: {...consume, ...slots},
       ...(resources && {resources}),
       ...(abortAfterMs === undefined ? {} : {signal: controller.signal}),
+      ...(this.#event.reserve && {reserve: true}),
       ...(this.#event.isSoon ? ({settle: 'soon'} as const) : {}),
     }
     const startedMs = world.time.elapsedMs

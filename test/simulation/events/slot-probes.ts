@@ -1,4 +1,5 @@
 import {RateLimitExceeded} from '../../../src/lib/limiter/refusal/errors.js'
+import {RESOURCE} from '../scenario.js'
 import type {Stage} from './stage.js'
 
 /** Slots of dead holders are returned by then, in ms. */
@@ -44,4 +45,13 @@ export async function checkSlots({world, oracles}: Stage): Promise<void> {
   }
   await time.runUntil(time.nowMs + DECISION_MS)
   slots.checkEnd(false)
+}
+
+/** L9: a process that starts to reserve tokens returns those of dead processes. */
+export async function checkReservations({world, oracles}: Stage): Promise<void> {
+  const {time} = world
+  const lease = world.freshLimiter().acquire({entity: 'u9', resource: RESOURCE, consume: {q: 1}, reserve: true})
+  void lease.catch(() => {})
+  await time.runUntil(time.nowMs + RETURNED_MS)
+  oracles.reserved.checkEnd()
 }

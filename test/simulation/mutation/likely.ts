@@ -2,7 +2,8 @@ import {PROFILES, type Profile} from '../scenario.js'
 
 /** Profiles that probably find the faults of a file, by part of its path; the first match counts. */
 const LIKELY: readonly (readonly [part: string, profiles: readonly Profile[]])[] = [
-  ['holder', ['holders']],
+  ['reserv', ['reservations']],
+  ['holder', ['holders', 'reservations']],
   ['slot', ['holders']],
   ['bucket-item', ['holders', 'faults']],
   ['aggregator/rollup', ['rollups']],
@@ -31,7 +32,7 @@ const LIKELY: readonly (readonly [part: string, profiles: readonly Profile[]])[]
   ['feedback', ['feedback']],
   ['report-feedback', ['feedback']],
   ['operations', ['lifecycle', 'quotas']],
-  ['lease', ['lifecycle', 'faults', 'bypass']],
+  ['lease', ['lifecycle', 'faults', 'bypass', 'reservations']],
   ['bucket-queue', ['cascade', 'faults', 'lifecycle']],
 ]
 

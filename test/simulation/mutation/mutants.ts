@@ -84,6 +84,13 @@ export const MUTANTS: readonly Mutant[] = [
       'e',
     ],
   ]),
+  ...inFunction('storeReservation', [['a reservation is stored again after its end']]),
+  ...inFunction('returnReservation', [['reserved tokens are returned twice']]),
+  ...inFunction('mayReturn', [
+    ['reserved tokens go to a bucket that did not give them'],
+    ['reserved tokens go to a later period', 'return isSamePeriod(', 'return true || isSamePeriod('],
+  ]),
+  ...inFunction('#takeBack', [['tokens that others have returned are refunded again', 'await ending', '[]']]),
   ...inFunction('giveBack', [['returned slots stay in the account', 'of slots', 'of [] as [string, number][]']]),
   ...inFunction('answer', [['work starts although its holder did not beat in time', '!slots.holder.isFresh', 'false']]),
   ...inFunction('#isOverdue', [

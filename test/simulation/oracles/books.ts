@@ -1,4 +1,5 @@
 import {consumedBy, type TableWrite} from '../world/table-writes.js'
+import type {ReturnedTokens} from './reserved.js'
 import type {Verdicts} from './verdicts.js'
 
 /** The charge that a caller knows of, at one bucket for one limit, in millitokens: exact or within bounds. */
@@ -125,8 +126,11 @@ export class Books {
   }
 
   /** Compares, once nothing is in progress. */
-  check({checkHigh}: {readonly checkHigh: boolean}): void {
+  check({checkHigh, returned}: {readonly checkHigh: boolean; readonly returned: readonly ReturnedTokens[]}): void {
     const sums = new Map<string, {low: bigint; high: bigint}>()
+    // S13: tokens of dead processes came back. A process that only seemed dead charges them again.
+    for (const {key, milli, isChargedAgain} of returned)
+      if (!isChargedAgain()) sums.set(key, {low: (sums.get(key)?.low ?? 0n) - milli, high: 0n})
     for (const {bucket, limit, least, high} of this.#claims) {
       const key = `${bucket} ${limit}`
       const sum = sums.get(key) ?? {low: 0n, high: 0n}

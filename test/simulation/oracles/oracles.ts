@@ -13,6 +13,7 @@ import {RateBound} from './rate-bound.js'
 import {RateTopUps} from './rate-top-ups.js'
 import {Refills} from './refills.js'
 import {Refusals} from './refusals.js'
+import {ReservedTokens} from './reserved.js'
 import {Slots} from './slots.js'
 import {SoftLimits} from './soft-limits.js'
 import {UsageTruth} from './usage.js'
@@ -41,6 +42,7 @@ export class Oracles {
   readonly topUps: RateTopUps
   readonly feedback: Feedback
   readonly slots: Slots
+  readonly reserved: ReservedTokens
   /** When each bucket was last consumed from, or changed by anyone but a limiter. */
   readonly activity = new Map<string, Consumption[]>()
   /** Buckets deleted together with their usage. */
@@ -79,6 +81,7 @@ export class Oracles {
     this.topUps = new RateTopUps(verdicts)
     this.feedback = new Feedback(verdicts)
     this.slots = new Slots(world, verdicts)
+    this.reserved = new ReservedTokens(world, verdicts)
     const generationOf = (process: number) => world.processes[process]?.generation ?? 0
     this.refills = new Refills(rates, verdicts, {
       aheadMs: () => world.aheadMs,
@@ -100,6 +103,7 @@ export class Oracles {
     if (!this.#hasOnlyRates) this.quotas.observe(write)
     if (writer.kind === 'setup') return
     this.slots.observe(write)
+    this.reserved.observe(write)
     if (writer.kind === 'reader') this.verdicts.report('L8-wrote', 'a reader', 'something that only looks has written')
     const lowered = this.feedback.observe(write)
     for (const {bucket, before, after} of shards) {

@@ -81,9 +81,7 @@ export function returnUpdate(
   target: Omit<ReturnTarget, 'slotMark'>,
 ): BucketUpdate {
   const e = new ExpressionBuilder()
-  // Planted fault: reserved tokens go to a bucket that did not give them
   e.require(names.incarnation, target.incarnation)
-  // Planted fault: reserved tokens go to a later period
   requirePeriodsAndRoom(e, target)
   for (const [name, milli] of amounts) {
     addConsumption(e, name, -milli)

@@ -183,7 +183,10 @@ async function readBucket(
 }
 
 function mayReturn({limit, incarnation, period}: ReservedTokens, record: BucketRecord): boolean {
-  if (record.unsupported || record.incarnation !== incarnation) return false
+  if (record.unsupported) return false
+  // Planted fault: reserved tokens go to a bucket that did not give them
+  if (record.incarnation !== incarnation) return false
+  // Planted fault: reserved tokens go to a later period
   return isSamePeriod(period, record.state.limits.get(limit), record.state.refilledAtMs)
 }
 

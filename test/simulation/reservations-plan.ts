@@ -1,0 +1,83 @@
+import {type Limit, makeLimit} from '../../src/lib/core/limits/limit.js'
+import {type Planned, plain} from './rare.js'
+import type {LeaseAction, ScenarioEvent, Step} from './scenario.js'
+import {someFaults} from './traffic.js'
+import type {Draws} from './world/draws.js'
+import {OTHERS} from './world/world.js'
+
+const CHILDREN = {c0: 'team', c1: 'team'} as const
+
+/** Longest stop of a process, in ms: others take it for dead after 35 seconds. */
+const LONGEST_PAUSE_MS = 120_000
+
+/** How long another process keeps asking after a death, in ms. */
+const ASKING_MS = 120_000
+
+/** Leases reserve quota tokens while processes die, stop and continue, periods end, and buckets change. */
+export function planReservations(draws: Draws): Planned {
+  const quota = someReservedQuota(draws)
+  const rate: Limit = {name: 'rpm', capacity: 500, refillAmount: 500, refillPeriodSeconds: 60}
+  const limits = draws.chance(0.5) ? [quota, rate] : [quota]
+  const processes = draws.int(2, 4)
+  const isFamily = draws.chance(0.3)
+  const entities = isFamily ? ['c0', 'c0', 'c1', 'team'] : draws.pick([['u0'], ['u0'], ['u0', 'u1']])
+  const untilMs = draws.pick([60_000, 300_000, 900_000])
+  const steps: Step[] = []
+  let atMs = 10
+  const count = draws.int(10, 40)
+  for (let request = 0; request < count; request++) {
+    if (!draws.chance(0.3)) atMs += Math.floor(draws.random() * ((2 * untilMs) / count))
+    const by = draws.int(0, processes - 1)
+    steps.push({atMs, by, event: someRequest(draws, draws.pick(entities), limits)})
+    if (draws.chance(0.02)) steps.push({atMs, by, event: {kind: 'recycle'}})
+  }
+  for (let death = 0; death < draws.int(0, 3); death++) {
+    const by = draws.int(0, processes - 1)
+    const killMs = draws.int(1000, untilMs)
+    steps.push({atMs: killMs, by, event: {kind: 'kill'}})
+    if (draws.chance(0.7)) steps.push({atMs: killMs + draws.pick([10, 2000, 50_000]), by, event: {kind: 'restart'}})
+    const [asker, entity] = [(by + 1) % processes, draws.pick(entities)]
+    for (let askMs = draws.int(1000, 5000); askMs < ASKING_MS; askMs += 7000) {
+      const actions: LeaseAction[] = [{kind: 'rollback', afterMs: 0}]
+      const consume = {[quota.name]: quota.capacity}
+      steps.push({atMs: killMs + askMs, by: asker, event: {kind: 'acquire', entity, consume, actions}})
+    }
+  }
+  for (let pause = 0; pause < draws.int(0, 2); pause++) {
+    const event = {kind: 'pause', ms: draws.int(20_000, LONGEST_PAUSE_MS), isSuspended: draws.chance(0.4)} as const
+    steps.push({atMs: draws.int(1000, untilMs), by: draws.int(0, processes - 1), event})
+  }
+  for (let change = 0; change < draws.int(0, 2); change++) {
+    const kind = draws.pick(['split', 'split', 'heat', 'reset', 'delete-entity'] as const)
+    const [changeMs, entity] = [draws.int(1000, untilMs), draws.pick(entities)]
+    const event = kind === 'heat' ? ({kind, entity, writes: 5000} as const) : ({kind, entity} as const)
+    steps.push({atMs: changeMs, by: OTHERS, event})
+  }
+  return {
+    ...plain(processes, limits),
+    children: CHILDREN,
+    skewsMs: Array.from({length: processes}, () => (draws.chance(0.2) ? draws.int(-10_000, 10_000) : 0)),
+    steps,
+    faults: draws.chance(0.5) ? someFaults(draws, processes, draws.pick([0.03, 0.08, 0.2])) : [],
+    sharedSlots: draws.chance(0.1),
+  }
+}
+
+/** Periods that end once or never while the scenario runs. */
+function someReservedQuota(draws: Draws): Limit {
+  const quota = {name: 'q', capacity: draws.pick([20, 100, 1000]), refillAmount: 0, refillPeriodSeconds: 1}
+  if (draws.chance(0.2)) return makeLimit({...quota, reset: {afterSeconds: draws.pick([120, 18_000])}})
+  return makeLimit({...quota, reset: {crons: [draws.pick(['0 0 * * *', '0 0 * * *', '*/5 * * * *'])]}, timeZone: 'UTC'})
+}
+
+function someRequest(draws: Draws, entity: string, limits: readonly Limit[]): ScenarioEvent {
+  const [quota, ...others] = limits as [Limit, ...Limit[]]
+  const tokens = draws.int(1, Math.ceil(quota.capacity / 4))
+  const actions: LeaseAction[] = []
+  const afterMs = () => draws.pick([0, 500, 1500, 5000, 20_000, 60_000])
+  if (draws.chance(0.5)) actions.push({kind: 'adjust', deltas: {q: draws.int(-tokens, 2)}, afterMs: afterMs()})
+  if (draws.chance(0.1)) actions.push({kind: 'consume', amounts: {q: 1}, afterMs: afterMs()})
+  actions.push({kind: draws.pick(['commit', 'commit', 'rollback'] as const), afterMs: afterMs()})
+  const rest = Object.fromEntries(others.map(({name}) => [name, 1]))
+  return {kind: 'acquire', entity, consume: {q: tokens, ...rest}, actions, reserve: draws.chance(0.85)}
+}

@@ -14,9 +14,14 @@ describe('the drill-in', () => {
     }
     const text = draw({columns: 80, rows: 40, ageMs: 500, state: inDetail(DETAIL.id), data})
     expect(text).toContain('data <1s old')
-    for (const title of ['Limits in force and their source', 'Usage', 'Changes']) {
+    for (const title of ['Limits in force', 'Usage', 'Changes']) {
       expect(text).toContain(`${title}  read 12s ago\n`)
     }
+  })
+
+  it.each([40, 60, 80])('cuts no figure at %d columns', columns => {
+    for (const state of [inDetail(DETAIL.id), {tab: 'overview' as const}])
+      expect(linesOf({columns, rows: 60, state, data: {detail: DETAIL}}).filter(line => line.endsWith('…'))).toEqual([])
   })
 
   it('draws the usage of the last 24 hours, scaled to the busiest hour', () => {
@@ -32,7 +37,7 @@ describe('the drill-in', () => {
       `  tpm          ${'▁'.repeat(21)}█▅▁  3k in 24 h, at most 2k/h`,
       `  refused      ${'▁'.repeat(22)}█▁  12 in 24 h, at most 12/h`,
     ])
-    expect(lines[from + 4]).toMatch(/tpm 1,?000, 5 requests, 12 refused$/)
+    expect(lines[from + 4]).toMatch(/tpm 1,?000 {2}5 requests {2}12 refused$/)
   })
 
   it('lists the children that drain a parent, with their shares and names', () => {
@@ -66,7 +71,7 @@ describe('the drill-in', () => {
     expect(text).toContain('$1.234567 of $5  refills $0/s, used $0.0125/s')
     expect(text).toContain('usd ██▍░░░░░░░ $1.234567/$5')
     expect(text).toContain('$2.50 in 24 h, at most $2.50/h')
-    expect(text).toContain('usd $2.50, 5 requests')
+    expect(text).toContain('usd $2.50  5 requests')
   })
 
   it('cuts neither a long id nor the name of a limit where there is room', () => {

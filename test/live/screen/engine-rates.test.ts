@@ -152,7 +152,7 @@ describeOnBoth(
         return `${limit} ${formatShortNumber(own.reduce((sum, bucket) => sum + rateOf(bucket, limit), 0))}/s`
       })
       expect(together).toEqual(['rpm 45/s', 'tpm 19.7k/s'])
-      expect(screenAt(nowMs)).toContain(` used ${together.join(', ')} `)
+      expect(screenAt(nowMs)).toContain(` used ${together.join(' · used ')} `)
     })
 
     it.each([0, 900, 5000, 50_000, 600_000])('which buckets are over or near, %d ms later', laterMs => {

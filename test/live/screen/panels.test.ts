@@ -8,7 +8,7 @@ describe('other panels', () => {
     expect(draw({columns: 100, rows: 30, state, data: {detail: DETAIL}})).toMatchInlineSnapshot(`
       "
       zael watch · prod/default · eu-west-1                                  [overview] resources  health
-      data 1s old · 12.5 read units/poll · 5 of 5 buckets · every 2s
+      data 1s old · 5 of 5 buckets · 12.5 read units/poll · every 2s
       ▲ team-research · gpt-4  1 shard, also charged to org-1, read 1s ago  ↓8s
 
       Limits
@@ -22,7 +22,7 @@ describe('other panels', () => {
       Parent org-1
         tpm          ███████████▏░░░░░░░░░░░░░░░░ 400,001 of 1,000,000
 
-      Limits in force and their source  read 1s ago
+      Limits in force  read 1s ago
         rpm 60/min  system
         tpm 100000/min  entity
 
@@ -30,12 +30,12 @@ describe('other panels', () => {
         rpm          ▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁██  41 in 24 h, at most 41/h
         tpm          ▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▆▆██  218k in 24 h, at most 120k/h
         refused      ▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁██  7 in 24 h, at most 7/h
-        2027-01-15T08:00:00Z  tpm 120,345, rpm 41, 41 requests, 7 refused
+        2027-01-15T08:00:00Z  tpm 120,345  rpm 41  41 requests  7 refused
         2027-01-15T07:00:00Z  tpm 98,000
 
       Changes  read 1s ago
         2027-01-14T09:30:00Z  limits_set by alice\\x1b[2J
-      5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · used rps 14/s, tpm 2.5k/s · 6 shards
+      5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · used rps 14/s · used tpm 2.5k/s · 6 shards
       esc back · q quit · y why · ? help · r refresh
       "
     `)
@@ -46,7 +46,7 @@ describe('other panels', () => {
     expect(draw({columns: 80, rows: 16, state})).toMatchInlineSnapshot(`
       "
       zael watch · prod/default · eu-west-1              [overview] resources  health
-      data 1s old · 12.5 read units/poll · 5 of 5 buckets · every 2s
+      data 1s old · 5 of 5 buckets · 12.5 read units/poll · every 2s
       ● hot-key · search  2 shards, read 1s ago  ↑1m18s
 
       Limits
@@ -59,7 +59,7 @@ describe('other panels', () => {
 
       Loading details.
 
-      5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · used rps 14/s, tpm 2.5k/s · 6 s…
+      5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · used rps 14/s · used tpm 2.5k/s
       esc back · q quit · y why · ? help · r refresh
       "
     `)
@@ -84,7 +84,7 @@ describe('other panels', () => {
     expect(draw({columns: 120, state: {tab: 'resources'}})).toMatchInlineSnapshot(`
       "
       zael watch · prod/default · eu-west-1                                                       overview [resources] health
-      data 1s old · 12.5 read units/poll · 5 of 5 buckets · every 2s
+      data 1s old · 5 of 5 buckets · 12.5 read units/poll · every 2s
         RESOURCE       ENTITIES LEVEL    LEFT/CAP      LIMIT  USED/S REFUSED/S   OVER   NEAR MOST USED BY
       ▸ a-resource-wi…        1 ████████     60/60     rpm         –         0      0      0
         gpt-4                 2 ◂▚░░░░░░ -11.6k/200k   tpm      2.5k         0     ✖1     ▲1 team-research 2.5k/s (tpm)
@@ -93,8 +93,8 @@ describe('other panels', () => {
 
 
 
-      5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · used rps 14/s, tpm 2.5k/s · 6 shards
-      ? help · q quit · enter drill in · tab health · p pause
+      5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · used rps 14/s · used tpm 2.5k/s · 6 shards
+      ? help · q quit · enter open · tab health · p pause
       "
     `)
   })
@@ -103,7 +103,7 @@ describe('other panels', () => {
     expect(draw({state: {tab: 'health'}, data: {health: HEALTH}})).toMatchInlineSnapshot(`
       "
       zael watch · prod/default · eu-west-1               overview  resources [health]
-      data 1s old · 12.5 read units/poll · 5 of 5 buckets · every 2s
+      data 1s old · 5 of 5 buckets · 12.5 read units/poll · every 2s
       ▸ ● stream               12 records behind, the oldest 2 s old
         ▲ aggregator           3 records refused in the last minute
         ✖ table                14 throttled writes in the last five minutes
@@ -112,7 +112,7 @@ describe('other panels', () => {
 
 
 
-      5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · used rps 14/s, tpm 2.5k/s · 6 s…
+      5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · used rps 14/s · used tpm 2.5k/s
       ? help · q quit · tab overview · p pause
       "
     `)
@@ -126,7 +126,7 @@ describe('other panels', () => {
     expect(draw({rows: 24, state: {mode: 'help'}})).toMatchInlineSnapshot(`
       "
       zael watch · prod/default · eu-west-1              [overview] resources  health
-      data 1s old · 12.5 read units/poll · 5 of 5 buckets · every 2s
+      data 1s old · 5 of 5 buckets · 12.5 read units/poll · every 2s
       Keys  lines 1-19 of 20; j k scroll
       Ctrl-C quit                             y explain refusals
       Ctrl-Z suspend; fg resumes              / filter as you type
@@ -137,7 +137,7 @@ describe('other panels', () => {
       g G first, last                         p space pause
       PgUp PgDn a page                        r refresh now
       Ctrl-u Ctrl-d half a page               + - poll more often, less often
-      enter drill in                          c show a command for this bucket
+      enter open                              c show a command for this bucket
 
       Filters:  gpt part of a name  !gpt excludes it  status:over
       resource:gpt-4 or entity:ada exact match
@@ -147,7 +147,7 @@ describe('other panels', () => {
       ◆ soft and empty  ⊘ disabled  ○ gone
       ◂ in debt  ▸ above its capacity  ↓ empty in  ↑ full in
       4±30% shards and their imbalance
-      5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · used rps 14/s, tpm 2.5k/s · 6 s…
+      5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · used rps 14/s · used tpm 2.5k/s
       esc back · q quit
       "
     `)

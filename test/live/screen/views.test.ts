@@ -88,7 +88,7 @@ describe('the overview', () => {
     expect(draw({columns: 60, rows: 12, state: {mode: 'why', whyId: id}, data: {why}})).toMatchInlineSnapshot(`
       "
       zael watch · prod/default · eu-west-1             [overview]
-      data 1s old · 12.5 read units/poll · 5 of 5 buckets · every…
+      data 1s old · 5 of 5 buckets · 12.5 read units/poll
       Why user-debt · gpt-4  read 1s ago
 
       user-debt cannot have 1 tpm now.
@@ -97,7 +97,7 @@ describe('the overview', () => {
         zael limits set --entity user-debt --resource gpt-4 \\
             tpm=200k/min
             double the rate of entity user-debt
-      5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · used rps 14…
+      5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · 6 shards
       esc back · q quit · ? help · r refresh
       "
     `)
@@ -115,7 +115,7 @@ describe('the overview', () => {
     expect(draw({columns: 60})).toMatchInlineSnapshot(`
       "
       zael watch · prod/default · eu-west-1             [overview]
-      data 1s old · 12.5 read units/poll · 5 of 5 buckets · every…
+      data 1s old · 5 of 5 buckets · 12.5 read units/poll
          ENTITY          RESOURCE LEVEL    LEFT/CAP↑     REFUSED/S
       ▸✖ user-debt       gpt-4    ◂▚▚░░░░░ -24.9k/100k           –
        ✖ user-empty      search   ▏░░░░░░░    0.1/10             –
@@ -124,8 +124,8 @@ describe('the overview', () => {
        ● user-fresh      a-resou… ████████     60/60             –
        ○ user-gone       gpt-4    ████████     1k/1k             –
 
-      5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · used rps 14…
-      ? help · q quit · / filter · s sort: left · enter drill in …
+      5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · 6 shards
+      ? help · q quit · / filter · s sort: left · enter open
       "
     `)
   })
@@ -134,7 +134,7 @@ describe('the overview', () => {
     expect(draw({columns: 80})).toMatchInlineSnapshot(`
       "
       zael watch · prod/default · eu-west-1              [overview] resources  health
-      data 1s old · 12.5 read units/poll · 5 of 5 buckets · every 2s
+      data 1s old · 5 of 5 buckets · 12.5 read units/poll · every 2s
          ENTITY        RESOURCE LEVEL    LEFT/CAP↑     LIMIT  USED/S REFUSED/S   UNTIL
       ▸✖ user-debt     gpt-4    ◂▚▚░░░░░ -24.9k/100k   tpm         0         – ↑20m49s
        ✖ user-empty    search   ▏░░░░░░░    0.1/10     rps         4         –    ↓<1s
@@ -143,8 +143,8 @@ describe('the overview', () => {
        ● user-fresh    a-resou… ████████     60/60     rpm         –         –    full
        ○ user-gone     gpt-4    ████████     1k/1k     tpm         –         –    full
 
-      5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · used rps 14/s, tpm 2.5k/s · 6 s…
-      ? help · q quit · / filter · s sort: left · enter drill in · y why · tab resour…
+      5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · used rps 14/s · used tpm 2.5k/s
+      ? help · q quit · / filter · s sort: left · enter open · y why · tab resources
       "
     `)
   })
@@ -153,7 +153,7 @@ describe('the overview', () => {
     expect(draw({columns: 120})).toMatchInlineSnapshot(`
       "
       zael watch · prod/default · eu-west-1                                                      [overview] resources  health
-      data 1s old · 12.5 read units/poll · 5 of 5 buckets · every 2s
+      data 1s old · 5 of 5 buckets · 12.5 read units/poll · every 2s
          ENTITY           RESOURCE     LEVEL    LEFT/CAP↑     LIMIT  USED/S REFUSED/S IN USE            SHARDS  WRITES   UNTIL
       ▸✖ user-debt        gpt-4        ◂▚▚░░░░░ -24.9k/100k   tpm         0         – ·············▅██       1      0% ↑20m49s
        ✖ user-empty       search       ▏░░░░░░░    0.1/10     rps         4         – ·············███       1      0%    ↓<1s
@@ -162,8 +162,8 @@ describe('the overview', () => {
        ● user-fresh       a-resource-… ████████     60/60     rpm         –         – ················       1       –    full
        ○ user-gone        gpt-4        ████████     1k/1k     tpm         –         – ················       1       –    full
 
-      5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · used rps 14/s, tpm 2.5k/s · 6 shards
-      ? help · q quit · / filter · s sort: left · enter drill in · y why · tab resources · p pause
+      5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · used rps 14/s · used tpm 2.5k/s · 6 shards
+      ? help · q quit · / filter · s sort: left · enter open · y why · tab resources · p pause
       "
     `)
   })
@@ -172,7 +172,7 @@ describe('the overview', () => {
     expect(draw({columns: 200})).toMatchInlineSnapshot(`
       "
       zael watch · prod/default · eu-west-1                                                                                                                                      [overview] resources  health
-      data 1s old · 12.5 read units/poll · 5 of 5 buckets · every 2s
+      data 1s old · 5 of 5 buckets · 12.5 read units/poll · every 2s
          ENTITY                              RESOURCE             LEVEL        LEFT/CAP↑     LIMIT       USED/S REFUSED/S IN USE                                                        SHARDS  WRITES   UNTIL
       ▸✖ user-debt                           gpt-4                ◂▚▚▚░░░░░░░░ -24.9k/100k   tpm              0         – ·························································▅██       1      0% ↑20m49s
        ✖ user-empty                          search               ▏░░░░░░░░░░░    0.1/10     rps              4         – ·························································███       1      0%    ↓<1s
@@ -181,8 +181,8 @@ describe('the overview', () => {
        ● user-fresh                          a-resource-with-a-l… ████████████     60/60     rpm              –         – ····························································       1       –    full
        ○ user-gone                           gpt-4                ████████████     1k/1k     tpm              –         – ····························································       1       –    full
 
-      5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · used rps 14/s, tpm 2.5k/s · 6 shards
-      ? help · q quit · / filter · s sort: left · enter drill in · y why · tab resources · p pause
+      5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · used rps 14/s · used tpm 2.5k/s · 6 shards
+      ? help · q quit · / filter · s sort: left · enter open · y why · tab resources · p pause
       "
     `)
   })
@@ -190,14 +190,14 @@ describe('the overview', () => {
   it('at 40×8, the smallest', () => {
     expect(draw({columns: 40, rows: 8})).toMatchInlineSnapshot(`
       "
-      zael watch · prod/default · … [overview]
-      data 1s old · 12.5 read units/poll · 5 …
+      zael watch · prod/default     [overview]
+      data 1s old · 5 of 5 buckets · every 2s
          ENTITY         RESOURCE LEFT/CAP↑
       ▸✖ user-debt      gpt-4    -24.9k/100k
        ✖ user-empty     search      0.1/10
        ▲ team-research  gpt-4     13.3k/100k
-      5 buckets · ✖ 2 over · ▲ 1 nea… 1–3 of 6
-      ? help · q quit · / filter · s sort: le…
+      5 buckets · ✖ 2 over · ▲ 1 near 1–3 of 6
+      ? help · q quit · / filter · enter open
       "
     `)
   })
@@ -206,13 +206,13 @@ describe('the overview', () => {
     expect(draw({columns: 80, rows: 8, state: {isWide: true}})).toMatchInlineSnapshot(`
       "
       zael watch · prod/default · eu-west-1              [overview] resources  health
-      data 1s old · 12.5 read units/poll · 5 of 5 buckets · every 2s
+      data 1s old · 5 of 5 buckets · 12.5 read units/poll · every 2s
          ENTITY                       RESOURCE LEFT/CAP↑      USED/S REFUSED/S   UNTIL
       ▸✖ user-debt                    gpt-4    -24.9k/100k         0         – ↑20m49s
        ✖ user-empty                   search      0.1/10           4         –    ↓<1s
        ▲ team-research                gpt-4     13.3k/100k      2.5k         –     ↓8s
-      5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · used rps 14/s, tpm 2.5… 1–3 of 6
-      ? help · q quit · / filter · s sort: left · enter drill in · y why · tab resour…
+      5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · used rps 14/s           1–3 of 6
+      ? help · q quit · / filter · s sort: left · enter open · y why · tab resources
       "
     `)
   })
@@ -223,7 +223,7 @@ describe('the overview', () => {
     expect(text).toMatchInlineSnapshot(`
       "
       zael watch | prod/default | eu-west-1                                                      [overview] resources  health
-      data 1s old | 12.5 read units/poll | 5 of 5 buckets | every 2s
+      data 1s old | 5 of 5 buckets | 12.5 read units/poll | every 2s
          ENTITY           RESOURCE     LEVEL    LEFT/CAP^     LIMIT  USED/S REFUSED/S IN USE            SHARDS  WRITES   UNTIL
       >X user-debt        gpt-4        [<xx   ] -24.9k/100k   tpm         0         -              =##       1      0% ^20m49s
        X user-empty       search       [_     ]    0.1/10     rps         4         -              ###       1      0%    v<1s
@@ -232,8 +232,8 @@ describe('the overview', () => {
        o user-fresh       a-resource-~ [######]     60/60     rpm         -         -                        1       -    full
        - user-gone        gpt-4        [######]     1k/1k     tpm         -         -                        1       -    full
 
-      5 buckets | X 2 over | ! 1 near | < 1 in debt | used rps 14/s, tpm 2.5k/s | 6 shards
-      ? help | q quit | / filter | s sort: left | enter drill in | y why | tab resources | p pause
+      5 buckets | X 2 over | ! 1 near | < 1 in debt | used rps 14/s | used tpm 2.5k/s | 6 shards
+      ? help | q quit | / filter | s sort: left | enter open | y why | tab resources | p pause
       "
     `)
   })
@@ -243,7 +243,7 @@ describe('the overview', () => {
     expect(draw({state: {mode: 'filter', selection}})).toMatchInlineSnapshot(`
       "
       zael watch · prod/default · eu-west-1              [overview] resources  health
-      data 1s old · 12.5 read units/poll · 3 of 5 buckets · every 2s
+      data 1s old · 3 of 5 buckets · 12.5 read units/poll · every 2s
          ENTITY        RESOURCE LEVEL    LEFT/CAP      LIMIT  tpm/S↑ REFUSED/S   UNTIL
       ▸▲ team-research gpt-4    █░░░░░░░  13.3k/100k   tpm      2.5k         –     ↓8s
        ● hot-key       search   ████▉░░░  1.22k/2k     rps         –         –  ↑1m18s
@@ -251,7 +251,7 @@ describe('the overview', () => {
 
 
 
-      3 of 5 buckets · ✖ 1 over · ▲ 1 near · ◂ 0 in debt · used rps 14/s, tpm 2.5k/s …
+      3 of 5 buckets · ✖ 1 over · ▲ 1 near · ◂ 0 in debt · used rps 14/s · 4 shards
       /search_  3 buckets
       enter keep · esc drop · !text inverts · status:over · resource:NAME
       "
@@ -280,13 +280,13 @@ describe('the overview', () => {
     expect(draw({rows: 8, state: {selection}})).toMatchInlineSnapshot(`
       "
       zael watch · prod/default · eu-west-1              [overview] resources  health
-      data 1s old · 12.5 read units/poll · 0 of 5 buckets · every 2s
+      data 1s old · 0 of 5 buckets · 12.5 read units/poll · every 2s
          ENTITY        RESOURCE LEVEL    LEFT/CAP↑     LIMIT  USED/S REFUSED/S   UNTIL
          No buckets match "no-one". Esc clears the filter.
 
       0 of 5 buckets · ✖ 0 over · ▲ 0 near · ◂ 0 in debt · 0 shards
       /no-one  0 buckets · esc clears it
-      ? help · q quit · / filter · s sort: left · enter drill in · y why · tab resour…
+      ? help · q quit · / filter · s sort: left · enter open · y why · tab resources
       "
     `)
   })
@@ -295,13 +295,13 @@ describe('the overview', () => {
     expect(draw({rows: 8, readings: []})).toMatchInlineSnapshot(`
       "
       zael watch · prod/default · eu-west-1              [overview] resources  health
-      data 1s old · 12.5 read units/poll · 0 of 0 buckets · every 2s
+      data 1s old · 0 of 0 buckets · 12.5 read units/poll · every 2s
          ENTITY        RESOURCE LEVEL    LEFT/CAP↑     LIMIT  USED/S REFUSED/S   UNTIL
          No buckets: nothing was consumed yet, or all have expired.
 
 
       0 buckets · ✖ 0 over · ▲ 0 near · ◂ 0 in debt · 0 shards
-      ? help · q quit · / filter · s sort: left · enter drill in · y why · tab resour…
+      ? help · q quit · / filter · s sort: left · enter open · y why · tab resources
       "
     `)
   })
@@ -310,14 +310,14 @@ describe('the overview', () => {
     expect(draw({rows: 9, top: 2})).toMatchInlineSnapshot(`
       "
       zael watch · prod/default · eu-west-1              [overview] resources  health
-      data 1s old · 12.5 read units/poll · 2 of 5 buckets · every 2s
+      data 1s old · 2 of 5 buckets · 12.5 read units/poll · every 2s
          ENTITY        RESOURCE LEVEL    LEFT/CAP↑     LIMIT  USED/S REFUSED/S   UNTIL
       ▸✖ user-debt     gpt-4    ◂▚▚░░░░░ -24.9k/100k   tpm         0         – ↑20m49s
        ✖ user-empty    search   ▏░░░░░░░    0.1/10     rps         4         –    ↓<1s
 
 
-      5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · used rps 14/s, tpm 2.5k/s · 6 s…
-      ? help · q quit · / filter · s sort: left · enter drill in · y why · tab resour…
+      5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · used rps 14/s · used tpm 2.5k/s
+      ? help · q quit · / filter · s sort: left · enter open · y why · tab resources
       "
     `)
   })
@@ -329,13 +329,13 @@ describe('the overview', () => {
     ).toMatchInlineSnapshot(`
       "
       zael watch · prod/default · eu-west-1              [overview] resources  health
-      data 1s old · 49.5 read units/poll · 5 buckets, sampled 80 of 1,000+ · every 2s
+      data 1s old · 5 buckets, sampled 80 of 1,000+ · 49.5 read units/poll · every 2s
          ENTITY        RESOURCE LEVEL    LEFT/CAP↑     LIMIT  USED/S REFUSED/S   UNTIL
       ▸✖ user-debt     gpt-4    ◂▚▚░░░░░ -24.9k/100k   tpm         0         – ↑20m49s
        ✖ user-empty    search   ▏░░░░░░░    0.1/10     rps         4         –    ↓<1s
        ▲ team-research gpt-4    █░░░░░░░  13.3k/100k   tpm      2.5k         –     ↓8s
-      5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · used rps 14/s, tpm 2.5… 1–3 of 6
-      ? help · q quit · / filter · s sort: left · enter drill in · y why · tab resour…
+      5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · used rps 14/s           1–3 of 6
+      ? help · q quit · / filter · s sort: left · enter open · y why · tab resources
       "
     `)
   })
@@ -367,13 +367,13 @@ describe('the overview', () => {
     expect(draw({rows: 9, ageMs: 7000, data: {problem}})).toMatchInlineSnapshot(`
       "
       zael watch · prod/default · eu-west-1              [overview] resources  health
-      ▲ stale: data 7s old · 12.5 read units/poll · 5 of 5 buckets · every 2s
+      ▲ stale: data 7s old · 5 of 5 buckets · 12.5 read units/poll · every 2s
          ENTITY        RESOURCE LEVEL    LEFT/CAP↑     LIMIT  USED/S REFUSED/S   UNTIL
       ▸✖ user-debt     gpt-4    ◂▚▚░░░░░ -24.3k/100k   tpm         0         – ↑20m43s
        ✖ user-empty    search   ▌░░░░░░░    0.7/10     rps         4         –    ↓<1s
        ▲ team-research gpt-4    █▌░░░░░░  19.3k/100k   tpm      2.5k         –    ↓12s
        ● hot-key       search   █████▎░░  1.34k/2k     rps        10         –  ↑1m06s
-      5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · used rps 14/s, tpm 2.5… 1–4 of 6
+      5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · used rps 14/s           1–4 of 6
       ✖ cannot read for 5s, next try in 5s: connect ECONNREFUSED 127.0.0.1:8000
       "
     `)
@@ -389,13 +389,13 @@ describe('the overview', () => {
     expect(paused).toMatchInlineSnapshot(`
       "
       zael watch · prod/default · eu-west-1              [overview] resources  health
-      ▲ stale: data 9s old · 12.5 read units/poll · 5 of 5 buckets · every 2s
+      ▲ stale: data 9s old · 5 of 5 buckets · 12.5 read units/poll · every 2s
          ENTITY        RESOURCE LEVEL    LEFT/CAP↑     LIMIT  USED/S REFUSED/S   UNTIL
       ▸✖ user-debt     gpt-4    ◂▚▚░░░░░ -24.9k/100k   tpm         0         – ↑20m49s
        ✖ user-empty    search   ▏░░░░░░░    0.1/10     rps         4         –    ↓<1s
        ▲ team-research gpt-4    █░░░░░░░  13.3k/100k   tpm      2.5k         –     ↓8s
        ● hot-key       search   ████▉░░░  1.22k/2k     rps        10         –  ↑1m18s
-      5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · used rps 14/s, tpm 2.5… 1–4 of 6
+      5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · used rps 14/s           1–4 of 6
       ‖ paused: levels of 08:00:01Z, 8s ago; p resumes
       "
     `)

@@ -15,7 +15,7 @@ import {type Detail, type Reading, USAGE_HOURS, type WatchData} from '../model/m
 import {isByOther, REFUSED_BY, type Row, rowAt} from '../model/status.js'
 import type {Frame} from './frame.js'
 import type {GlyphSet} from './glyphs.js'
-import {amountText, cell, columnsOf, type Line, seg, type Tone, wrapPieces} from './line.js'
+import {amountText, cell, columnsOf, foldedPieces, type Line, linesOf, seg, type Tone, wrapPieces} from './line.js'
 import {TONE_OF_STATUS, untilText} from './overview-panel.js'
 
 const NAME_WIDTH = 12
@@ -34,7 +34,7 @@ export function detailLines(frame: Frame): Line[] {
   const space = {...limitWidths(row.view.limits, size.columns), ...drawn}
   return [
     ...titleLines(row, data.names.get(row.entity), agoText(reading.readAtMs, nowMs), size.columns, glyphs),
-    ...section('Limits', limitLines(row, reading, levelsAtMs, space)),
+    ...section('Limits', limitLines(row, reading, levelsAtMs, size.columns, space)),
     [
       seg('  in use, last polls  ', 'dim'),
       seg(sparkline(row.used, Math.min(60, size.columns - 24), glyphs), 'history'),
@@ -55,12 +55,14 @@ function withLatestParent(detail: Detail, {readings}: WatchData): Detail {
 
 function limitWidths(limits: readonly LimitLevel[], columns: number): Pick<LimitSpace, 'nameWidth' | 'gaugeWidth'> {
   const spare = Math.max(0, columns - 72 - LEAST_GAUGE_WIDTH)
-  const longest = Math.max(NAME_WIDTH, ...limits.map(({name}) => textWidth(name)))
+  const names = limits.map(({name}) => textWidth(name))
+  const longest = columns < NORMAL ? Math.max(...names) : Math.max(NAME_WIDTH, ...names)
   const nameWidth = Math.min(longest, NAME_WIDTH + spare)
   return {nameWidth, gaugeWidth: Math.max(LEAST_GAUGE_WIDTH, Math.min(40, columns - 72 - (nameWidth - NAME_WIDTH)))}
 }
 
 const LEAST_GAUGE_WIDTH = 8
+const NORMAL = 80
 
 const agoText = (atMs: number, nowMs: number): string => `read ${formatShortSpan(nowMs - atMs)} ago`
 
@@ -73,21 +75,21 @@ function titleLines(row: Row, name: string | undefined, age: string, columns: nu
   const {view, status, shardCount, refusedBy} = row
   const [account] = row.requests.accounts?.keys() ?? []
   const by = refusedBy === 'provider' && account !== undefined ? account.replace('#', ` ${glyphs.dot} `) : undefined
-  const refused = isByOther(refusedBy) ? `, refused by ${by ?? REFUSED_BY[refusedBy]}` : ''
-  const charged = view.cascade && view.parent !== null ? `, also charged to ${view.parent}` : ''
-  const access = switchWord(view)
+  const facts = [
+    formatPlural(shardCount, 'shard'),
+    view.cascade && view.parent !== null ? `also charged to ${view.parent}` : undefined,
+    isByOther(refusedBy) ? `refused by ${by ?? REFUSED_BY[refusedBy]}` : undefined,
+    switchWord(view),
+    age,
+  ].filter(fact => fact !== undefined)
   const [until, tone] = untilText(row, glyphs)
   const mark = seg(`${glyphs.status[status]} `, TONE_OF_STATUS[status])
   const title = seg(`${row.entity}${name === undefined ? '' : ` (${name})`} ${glyphs.dot} ${row.resource}`, 'title')
-  const rest = [
-    seg(
-      `  ${formatPlural(shardCount, 'shard')}${charged}${refused}${access === undefined ? '' : `, ${access}`}, ${age}  `,
-    ),
-    seg(until, tone),
-  ]
+  const rest = [seg(`  ${facts.join(', ')}  `), seg(until, tone)]
   if (columnsOf([mark, title, ...rest]) <= columns) return [[mark, title, ...rest]]
   const parts = textParts(title.text, columns - columnsOf([mark]))
-  return [...parts.map((part, at): Line => [at === 0 ? mark : seg('  '), seg(part, 'title')]), rest]
+  const below = columnsOf(rest) <= columns ? [rest] : foldedPieces([...linesOf(facts), [seg(until, tone)]], columns)
+  return [...parts.map((part, at): Line => [at === 0 ? mark : seg('  '), seg(part, 'title')]), ...below]
 }
 
 function textParts(text: string, width: number): string[] {
@@ -105,12 +107,19 @@ interface LimitSpace extends Drawn {
   readonly gaugeWidth: number
 }
 
-function limitLines({view: {limits}}: Row, reading: Reading, levelsAtMs: number, space: LimitSpace): Line[] {
-  return limits.map(limit => {
+function limitLines(
+  {view: {limits}}: Row,
+  reading: Reading,
+  levelsAtMs: number,
+  columns: number,
+  space: LimitSpace,
+): Line[] {
+  return limits.flatMap(limit => {
     const rate = reading.ratePerSecond.get(limit.name)
     const unit = space.units.get(limit.name)
     const used = rate === undefined ? '' : `, used ${amountText(rate, unit, formatShortNumber)}/s`
-    return [...levelPieces(limit, space), seg(`  ${refillText(limit, unit, levelsAtMs)}${used}`, 'dim')]
+    const refill = seg(`${refillText(limit, unit, levelsAtMs)}${used}`, 'dim')
+    return foldedPieces([levelPieces(limit, space), [refill]], columns)
   })
 }
 
@@ -174,11 +183,14 @@ function drainLines({id, tightest}: Row, data: WatchData, glyphs: GlyphSet): Lin
 
 function loadedLines({limits, units, usage, audit, problems, loadedAtMs}: Detail, frame: Frame): Line[] {
   const {glyphs} = frame.settings
+  const {columns} = frame.size
   const age = agoText(loadedAtMs, frame.nowMs)
   return [
     ...section(
-      'Limits in force and their source',
-      limits.map(({name, text, source}) => [seg(`  ${name} ${text}`), seg(`  ${source}`, 'dim')]),
+      'Limits in force',
+      limits.flatMap(({name, text, source}) =>
+        foldedPieces([[seg(`  ${name} ${text}`)], [seg(source, 'dim')]], columns),
+      ),
       age,
     ),
     ...section(
@@ -187,16 +199,18 @@ function loadedLines({limits, units, usage, audit, problems, loadedAtMs}: Detail
         ...usageChart(usage, units, frame),
         ...usage
           .slice(0, LISTED_HOURS)
-          .map((each): Line => [seg(`  ${each.start}  `, 'dim'), seg(usageText(each, units))]),
+          .flatMap(each =>
+            foldedPieces([[seg(`  ${each.start}`, 'dim')], ...linesOf(usageTexts(each, units))], columns),
+          ),
       ],
       age,
     ),
     ...section(
       'Changes',
-      audit.map(({timestamp, action, principal}) => [
-        seg(`  ${timestamp}  `, 'dim'),
-        seg(`${action}${principal === undefined ? '' : ` by ${principal}`}`),
-      ]),
+      audit.flatMap(({timestamp, action, principal}) => {
+        const event = seg(`${action}${principal === undefined ? '' : ` by ${principal}`}`)
+        return foldedPieces([[seg(`  ${timestamp}`, 'dim')], [event]], columns)
+      }),
       age,
     ),
     ...problems.map((problem): Line => [seg(`${glyphs.status.near} ${problem}`, 'near')]),
@@ -205,12 +219,12 @@ function loadedLines({limits, units, usage, audit, problems, loadedAtMs}: Detail
 
 const LISTED_HOURS = 6
 
-function usageText({counters, requests, refused}: Detail['usage'][number], units: Detail['units']): string {
+function usageTexts({counters, requests, refused}: Detail['usage'][number], units: Detail['units']): string[] {
   const amounts = Object.entries(counters).map(
     ([name, amount]) => `${name} ${amountText(amount, units.get(name), formatNumber)}`,
   )
   const counted = requests === null ? [] : [formatPlural(requests, 'request')]
-  return [...amounts, ...counted, ...(refused > 0 ? [`${formatCount(refused)} refused`] : [])].join(', ')
+  return [...amounts, ...counted, ...(refused > 0 ? [`${formatCount(refused)} refused`] : [])]
 }
 
 function shardLines(
@@ -292,7 +306,7 @@ function usageChart(usage: Detail['usage'], units: Detail['units'], {nowMs, size
   const names = [...new Set(recent.flatMap(({counters}) => Object.keys(counters)))].sort()
   const {glyphs} = settings
   const perHour = size.columns >= ROOMY ? 2 : 1
-  const chartLine = (name: string, tone: Tone, countOf: (hour: (typeof recent)[number]) => number): Line => {
+  const chartLines = (name: string, tone: Tone, countOf: (hour: (typeof recent)[number]) => number): Line[] => {
     const values = new Map(recent.map(each => [each.at, countOf(each)]))
     const amount = (tokens: number) =>
       amountText(tokens, tone === 'history' ? units.get(name) : undefined, formatShortNumber)
@@ -300,13 +314,13 @@ function usageChart(usage: Detail['usage'], units: Detail['units'], {nowMs, size
     const total = [...values.values()].reduce((sum, each) => sum + each, 0)
     const shares = Array.from({length: USAGE_HOURS}, (_, at) => (most > 0 ? (values.get(at) ?? 0) / most : 0))
     const wide = shares.flatMap(share => Array.from({length: perHour}, () => share))
-    return [
+    const chart = [
       seg(`  ${cell(name, NAME_WIDTH, glyphs.ellipsis)} `),
       seg(sparkline(wide, wide.length, glyphs), tone),
-      seg(`  ${amount(total)} in 24 h, at most ${amount(most)}/h`, 'dim'),
     ]
+    return foldedPieces([chart, [seg(`${amount(total)} in 24 h, at most ${amount(most)}/h`, 'dim')]], size.columns)
   }
-  const lines = names.map(name => chartLine(name, 'history', ({counters}) => counters[name] ?? 0))
+  const lines = names.flatMap(name => chartLines(name, 'history', ({counters}) => counters[name] ?? 0))
   const isRefused = recent.some(({refused}) => refused > 0)
-  return isRefused ? [...lines, chartLine('refused', 'over', ({refused}) => refused)] : lines
+  return isRefused ? [...lines, ...chartLines('refused', 'over', ({refused}) => refused)] : lines
 }

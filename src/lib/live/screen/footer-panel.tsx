@@ -11,12 +11,14 @@ import {filterProblem} from '../model/rank.js'
 import {type ActionMode, isActionMode} from '../state/actions.js'
 import {type ScreenState, TABS} from '../state/screen-state.js'
 import {type Frame, listIds} from './frame.js'
-import {joinPieces, type Line, linesOf, seg, withRightEnd} from './line.js'
+import {columnsOf, fittingPieces, joinPieces, type Line, linesOf, seg, withRightEnd} from './line.js'
 import {ScreenLine} from './screen-line.js'
 
 export function Footer({frame}: {readonly frame: Frame}) {
   const {size, settings, heights} = frame
-  const totals = withRightEnd(totalsLine(frame), positionOf(frame), size.columns, settings.glyphs.ellipsis)
+  const position = positionOf(frame)
+  const room = position.length === 0 ? size.columns : size.columns - columnsOf(position) - 1
+  const totals = withRightEnd(totalsLine(frame, room), position, size.columns, settings.glyphs.ellipsis)
   return (
     <>
       <ScreenLine line={totals} />
@@ -35,15 +37,15 @@ function positionOf({state, data, ranking, cursor, heights, settings}: Frame): L
   return [seg(`${formatCount(cursor.top + 1)}${settings.glyphs.dash}${formatCount(last)} of ${formatCount(length)}`)]
 }
 
-function totalsLine({ranking, settings, data}: Frame): Line {
+function totalsLine({ranking, settings, data}: Frame, width: number): Line {
   const {all, totals} = ranking
   const {buckets, over, near, overdrawn, disabled, inDebt, shards, ratePerSecond, refusedPerSecond} = totals
   const selected =
     buckets < all ? `${formatCount(buckets)} of ${formatPlural(all, 'bucket')}` : formatPlural(buckets, 'bucket')
   const {status, belowZero, dot} = settings.glyphs
   const rates = [...ratePerSecond].sort(([a], [b]) => (a < b ? -1 : 1))
-  const used = rates.map(([name, rate]) => `${name} ${formatShortTokens(rate, data.units.get(name))}/s`).join(', ')
-  return joinPieces(
+  const used = rates.map(([name, rate]) => `used ${name} ${formatShortTokens(rate, data.units.get(name))}/s`)
+  return fittingPieces(
     [
       [seg(selected, 'strong')],
       [seg(`${status.over} ${formatCount(over)} over`, over > 0 ? 'over' : 'dim')],
@@ -52,10 +54,11 @@ function totalsLine({ranking, settings, data}: Frame): Line {
       disabled === 0 ? [] : [seg(`${status.disabled} ${formatCount(disabled)} disabled`, 'disabled')],
       overdrawn === 0 ? [] : [seg(`${status.overdrawn} ${formatCount(overdrawn)} overdrawn`, 'near')],
       [seg(`${belowZero} ${formatCount(inDebt)} in debt`, inDebt > 0 ? 'over' : 'dim')],
-      used === '' ? [] : [seg(`used ${used}`)],
+      ...linesOf(used),
       [seg(formatPlural(shards, 'shard'), 'dim')],
     ],
     ` ${dot} `,
+    width,
   )
 }
 
@@ -80,7 +83,9 @@ function statusLine(frame: Frame): Line {
     pauseOf(frame),
     state.note === undefined ? [] : [seg(state.note, 'strong')],
   ].filter(piece => piece.length > 0)
-  return joinPieces(messages.length > 0 ? messages : linesOf(hints(state), 'dim'), ` ${settings.glyphs.dot} `)
+  const dot = ` ${settings.glyphs.dot} `
+  if (messages.length > 0) return joinPieces(messages, dot)
+  return fittingPieces(linesOf(hints(state), 'dim'), dot, frame.size.columns)
 }
 
 function problemOf({data, nowMs, settings}: Frame): Line {
@@ -117,7 +122,7 @@ function hints({mode, tab, selection, canAct}: ScreenState): readonly string[] {
   const next = TABS[(TABS.indexOf(tab) + 1) % TABS.length]
   const isOverview = tab === 'overview'
   const inOverview = isOverview ? [...actions, '/ filter', `s sort: ${selection.sort}`] : []
-  const drill = tab === 'health' ? [] : ['enter drill in', ...(isOverview ? ['y why'] : [])]
+  const drill = tab === 'health' ? [] : ['enter open', ...(isOverview ? ['y why'] : [])]
   return ['? help', 'q quit', ...inOverview, ...drill, `tab ${next}`, 'p pause']
 }
 

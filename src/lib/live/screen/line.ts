@@ -69,6 +69,25 @@ export function wrapPieces(pieces: readonly Line[], width: number, separator: st
   return rows.map(row => joinPieces(row, separator))
 }
 
+/** Leaves out pieces that do not fit; the first may be clipped. */
+export function fittingPieces(pieces: readonly Line[], separator: string, width: number): Line {
+  const kept: Line[] = []
+  for (const piece of pieces)
+    if (kept.length === 0 || columnsOf(joinPieces([...kept, piece], separator)) <= width) kept.push(piece)
+  return joinPieces(kept, separator)
+}
+
+/** One line if it fits; otherwise later lines are indented. */
+export function foldedPieces(pieces: readonly Line[], width: number): Line[] {
+  const whole = joinPieces(pieces, FOLD_GAP)
+  if (columnsOf(whole) <= width) return [whole]
+  const rows = wrapPieces(pieces, width - FOLD_INDENT.length, FOLD_GAP)
+  return rows.map((row, at) => (at === 0 ? row : [seg(FOLD_INDENT), ...row]))
+}
+
+const FOLD_GAP = '  '
+const FOLD_INDENT = '    '
+
 export function joinPieces(pieces: readonly Line[], separator: string): Line {
   return pieces
     .filter(piece => piece.length > 0)

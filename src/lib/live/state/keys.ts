@@ -87,7 +87,7 @@ export const BINDINGS: readonly KeyBinding[] = [
   {label: '?', description: 'this help', isValid: outsideFilter, keys: {'?': {type: 'help'}}},
   {label: 'esc', description: 'back, or clear the filter', isValid: outsideFilter, keys: {escape: {type: 'back'}}},
   ...MOVE_BINDINGS.map(binding => ({...binding, isValid: outsideFilter})),
-  {label: 'enter', description: 'drill in', isValid: canDrillIn, keys: {return: {type: 'open'}}},
+  {label: 'enter', description: 'open', isValid: canDrillIn, keys: {return: {type: 'open'}}},
   {label: 'y', description: 'explain refusals', isValid: canExplain, keys: {y: {type: 'why'}}},
   {label: '/', description: 'filter as you type', isValid: inList, keys: {'/': {type: 'filter'}}},
   {

@@ -35,6 +35,7 @@ describeOnEngine('a terminal of 40 columns', {timeout: 120_000}, () => {
     'holders list --slots',
     'limits get --resource gpt-4',
     'limits list',
+    'limits resolve user-1 gpt-4',
     'limits set --resource gpt-4 rpm=7 --dry-run',
     'migrate status',
     'namespace show default',

@@ -220,6 +220,16 @@ describe('the limits that apply', () => {
       'resource        -       gpt-4     rpm=100/min  applies',
       'system          -       -         rpm=60/min   hidden by resource',
     ])
+    expect((await resolveLines(family, 40)).slice(3)).toEqual([
+      'entity  user-1  gpt-4  not set',
+      '  LIMITS -',
+      'entity_default  user-1  -  not set',
+      '  LIMITS -',
+      'resource  -  gpt-4  applies',
+      '  LIMITS rpm=100/min',
+      'system  -  -  hidden by resource',
+      '  LIMITS rpm=60/min',
+    ])
   })
 
   it('name the level and value that apply when a temporary copy expires', async () => {

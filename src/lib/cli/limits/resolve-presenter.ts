@@ -2,6 +2,7 @@ import {nextLevel, rateText} from '../../core/limits/boost-text.js'
 import type {FamilyLimits, SharedCharge} from '../../insight/lookup/family-limits.js'
 import type {LevelTrace, Resolution} from '../../repository/limits/resolver.js'
 import type {SharedChargeJson} from '../output/results.js'
+import type {TextColumn} from '../output/table-layout.js'
 import {factLines, textTable} from '../output/text-table.js'
 import {limitJson, scopeJson, switchEndJson} from './json.js'
 import {accessText, cascadeText, configuredText} from './presenter.js'
@@ -71,9 +72,16 @@ async function resolutionLines(
     const {level, entity, resource} = scopeJson(each.scope)
     return [level, entity, resource, configuredText(each), verdict(each, source)]
   })
-  const headers = ['LEVEL', 'ENTITY', 'RESOURCE', 'LIMITS', ''].map(header => ({header}))
-  return [...applied, '', ...(await textTable(headers, rows, {header: true, width}))]
+  return [...applied, '', ...(await textTable(LEVEL_COLUMNS, rows, {header: true, width}))]
 }
+
+const LEVEL_COLUMNS: readonly TextColumn[] = [
+  {header: 'LEVEL', fit: 'key'},
+  {header: 'ENTITY', fit: 'key'},
+  {header: 'RESOURCE', fit: 'key'},
+  {header: 'LIMITS', fit: 'text'},
+  {header: '', fit: 'key'},
+]
 
 export function cascadeSource({level}: SharedCharge): string {
   return level === 'record' ? 'of the entity itself' : `${level.replace('_', ' ')} level`

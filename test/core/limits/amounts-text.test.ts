@@ -1,5 +1,5 @@
 import {describe, expect, it} from 'vitest'
-import {parseAmounts, tokensIn} from '../../../src/lib/core/limits/amount-text.js'
+import {formatAmount, parseAmounts, tokensIn} from '../../../src/lib/core/limits/amount-text.js'
 import {parseLimits} from '../../../src/lib/core/limits/limit-text.js'
 
 const IN_DOLLARS = new Map([['usd', 'USD']])
@@ -81,5 +81,22 @@ describe('amounts as typed', () => {
     expect(() => parseAmounts(['rpm=x'])).toThrow(expect.objectContaining({hint: expect.stringMatching(/ 'usd=\$/)}))
     expect(() => parseLimits(['rpm=x'])).toThrow(expect.objectContaining({hint: expect.stringMatching(/ 'usd=\$/)}))
     expect(() => parseLimits(['usd=$500/month'])).toThrow('needs a time zone, as in $500/month@UTC.')
+  })
+})
+
+describe('an amount as text', () => {
+  it.each([
+    [999, '999'],
+    [1000, '1k'],
+    [1500, '1500'],
+    [200_000, '200k'],
+    [1_000_000, '1M'],
+    [6_400_000, '6.4M'],
+    [1_230_000, '1.23M'],
+    [1_234_000, '1234k'],
+    [1_234_567, '1234567'],
+  ])('%d is %s, and reads as the same', (tokens, text) => {
+    expect(formatAmount(tokens)).toBe(text)
+    expect(tokensIn(parseAmounts([`tpm=${text}`]), IN_DOLLARS)).toEqual({tpm: tokens})
   })
 })

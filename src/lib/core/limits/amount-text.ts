@@ -93,7 +93,7 @@ function shiftedTokens(
 
 export function formatAmount(tokens: number, unit?: string): string {
   if (unit !== undefined) return formatMoney(tokens, unit, {separators: false})
-  if (tokens % 1_000_000 === 0) return `${tokens / 1_000_000}M`
+  if (tokens >= 1_000_000 && tokens % 10_000 === 0) return `${tokens / 1_000_000}M`
   if (tokens % 1000 === 0) return `${tokens / 1000}k`
   return String(tokens)
 }

@@ -289,17 +289,17 @@ describeOnBoth('reports on usage', {}, table => {
     const top = async (parent: string, by: string) => topConsumers(own, {resource: 'r', by, parent, ...range})
     const rows = async (parent: string, by: string) =>
       Array.from((await top(parent, by)).consumers, each => `${each.entity} ${each.limits.get('rpm')}`)
-    expect(await rows('a', 'rpm')).toEqual(['ann 14', 'bob 3'])
+    expect(await rows('a', 'rpm')).toEqual(['ann 13', 'bob 3'])
     expect(await rows('b', 'rpm')).toEqual(['ann 11'])
     const {parent} = await top('a', 'usd')
-    expect(parent).toMatchObject({parentOnly: [], others: {requests: 1}})
+    expect(parent).toMatchObject({parentOnly: [], others: {requests: 2}})
     expect(parent?.moves).toEqual([{entity: 'ann', atMs: START + 2.5 * HOUR, from: 'a', to: 'b'}])
     if (!parent) throw new Error('no parent')
     const footer = topFooter({...(await top('b', 'usd'))}, {resource: 'r', by: 'usd', units: undefined})
     expect(footer.slice(-2)).toEqual([
       'Members that moved: ann from a (2026-11-01 02:30 UTC), joe to c (2026-11-01 02:30 UTC)',
-      '  Their use under another parent is not included. In the window of a move, their figures are upper limits of ' +
-        'what b was charged.',
+      '  In the window of a move, they count with what b was charged beyond its other members: exact, unless b itself ' +
+        'made requests or several members moved then. Their refusals then count for both parents.',
     ])
     // "c" was charged nothing: neither was its member.
     expect(await rows('c', 'rpm')).toEqual([])

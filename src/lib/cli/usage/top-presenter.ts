@@ -158,7 +158,7 @@ function moveLines(parent: string, moves: readonly ParentMove[]): string[] {
   })
   return [
     `Members that moved: ${formatSome(each, MOST_MOVES)}`,
-    `  Their use under another parent is not included. In the window of a move, their figures are upper limits of what ${parent} was charged.`,
+    `  In the window of a move, they count with what ${parent} was charged beyond its other members: exact, unless ${parent} itself made requests or several members moved then. Their refusals then count for both parents.`,
   ]
 }
 

@@ -33,8 +33,8 @@ function moveIn({entity, eventId, timestamp, details}: AuditRecord): ParentMove 
 export class Membership {
   readonly #parent: string
   readonly #moves = new Map<string, ParentMove[]>()
-  /** What the parent was charged in the windows of moves, by window and resource. */
-  readonly #charged = new Map<string, UsageRecord>()
+  /** What the parent was charged in the windows of moves, less the use of its other members; by window and resource. */
+  readonly #rest = new Map<string, UsageRecord>()
 
   constructor(parent: string, moves: readonly ParentMove[]) {
     this.#parent = parent
@@ -49,13 +49,33 @@ export class Membership {
   /** Notes a record of the parent. Comes before those of the members. */
   addCharged(record: UsageRecord): void {
     const isOfMove = [...this.#moves.values()].some(moves => moves.some(({atMs}) => isWithin(record, atMs)))
-    if (isOfMove) this.#charged.set(keyOf(record), record)
+    if (isOfMove) this.#rest.set(keyOf(record), record)
   }
 
-  /** `undefined`: another parent had it. In the window of a move: at most the amounts that the parent was charged. */
+  /** The entity moved in this window. */
+  isOfMove(record: UsageRecord): boolean {
+    return (this.#moves.get(record.entity) ?? []).some(({atMs}) => isWithin(record, atMs))
+  }
+
+  /** Another entity moved in this window, and the parent was charged. */
+  isBesideMove(record: UsageRecord): boolean {
+    return this.#rest.has(keyOf(record)) && !this.isOfMove(record)
+  }
+
+  /** Notes use of another member, for which the parent was charged. Comes before those of `isOfMove`. */
+  subtract(record: UsageRecord): void {
+    const rest = this.#rest.get(keyOf(record))
+    if (!rest) return
+    const tokens = new Map(
+      Array.from(rest.tokens, ([name, left]) => [name, Math.max(0, left - (record.tokens.get(name) ?? 0))] as const),
+    )
+    this.#rest.set(keyOf(record), {...rest, totalEvents: rest.totalEvents - record.totalEvents, tokens})
+  }
+
+  /** `undefined`: another parent had it. In the window of a move: at most the rest that the parent was charged. */
   partOf(record: UsageRecord): UsageRecord | undefined {
+    if (this.isOfMove(record)) return atMost(record, this.#rest.get(keyOf(record)))
     const moves = this.#moves.get(record.entity) ?? []
-    if (moves.some(({atMs}) => isWithin(record, atMs))) return atMost(record, this.#charged.get(keyOf(record)))
     const startMs = Date.parse(record.start)
     const last = moves.findLast(({atMs}) => atMs <= startMs)
     const parent = last ? last.to : moves[0] ? moves[0].from : this.#parent

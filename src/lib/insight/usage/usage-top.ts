@@ -4,7 +4,7 @@ import {windowStart} from '../../core/window.js'
 import {chunksOf} from '../../dynamo/concurrency.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
 import type {UsageRecord} from '../../schema/usage-record.js'
-import {limitsWithoutMembers} from '../lookup/family-limits.js'
+import {limitsWithoutMembers, sharedCharge} from '../lookup/family-limits.js'
 import {configuredResources, needEntity, needResource} from '../lookup/known-names.js'
 import {Membership, movesSince, type ParentMove} from './moves.js'
 import {type RefusedUsage, refusedElsewhere, refusedIn, refusedTotal, refusingAccounts, withRefused} from './refused.js'
@@ -126,12 +126,22 @@ async function topMembers(
   ])
   const moves = allMoves.filter(({from, to}) => from === parent || to === parent)
   const membership = new Membership(parent, moves)
-  const ids = new Set([...members.map(({entity}) => entity), ...membership.moved])
+  const memberOf = new Map(members.map(member => [member.entity, member]))
+  const ids = new Set([...memberOf.keys(), ...membership.moved])
   if (ids.size === 0) throw await memberless(repository, parent)
   const [tallies, charged] = [new Tallies(isByEntity), new Tallies(true)]
   const [recorded, ofParent] = [new Set<string>(), new Set<string>()]
   const resources = new Set<string>()
+  const ofMoves: UsageRecord[] = []
   let [windows, refused, complete] = [0, 0, true]
+  const take = (record: UsageRecord) => {
+    const isParent = record.entity === parent
+    const part = isParent ? record : membership.partOf(record)
+    if (!part) return
+    ;(isParent ? charged : tallies).add(part)
+    for (const name of record.tokens.keys()) (isParent ? ofParent : recorded).add(`${record.resource} ${name}`)
+    refused += record.refused?.requests ?? 0
+  }
   const entities = async function* () {
     for (const id of [parent, ...ids]) yield {id}
   }
@@ -141,14 +151,17 @@ async function topMembers(
     if (!complete) break
     onProgress?.(windows)
     resources.add(record.resource)
-    const isParent = record.entity === parent
-    if (isParent) membership.addCharged(record)
-    const part = isParent ? record : membership.partOf(record)
-    if (!part) continue
-    ;(isParent ? charged : tallies).add(part)
-    for (const name of record.tokens.keys()) (isParent ? ofParent : recorded).add(`${record.resource} ${name}`)
-    refused += record.refused?.requests ?? 0
+    if (record.entity === parent) membership.addCharged(record)
+    else if (membership.isOfMove(record)) {
+      ofMoves.push(record)
+      continue
+    } else if (membership.isBesideMove(record)) {
+      const {cascade} = await repository.configs.resolve(record)
+      if (sharedCharge(memberOf.get(record.entity), cascade)?.charged) membership.subtract(record)
+    }
+    take(record)
   }
+  for (const record of ofMoves) take(record)
   const parentOnly = await lackedBy(
     repository,
     parent,

@@ -2,6 +2,7 @@ import {beforeEach, expect, it} from 'vitest'
 import {budgetLines} from '../../../src/lib/cli/usage/presenter.js'
 import {calendarCheck} from '../../../src/lib/core/calendar/schedule.js'
 import {parseLimits} from '../../../src/lib/core/limits/limit-text.js'
+import {moveTexts} from '../../../src/lib/insight/preview/move.js'
 import {quotaBudgets} from '../../../src/lib/insight/usage/budgets.js'
 import {reportUsage} from '../../../src/lib/insight/usage/usage-report.js'
 import {NamespaceRepository} from '../../../src/lib/repository/repository.js'
@@ -92,6 +93,25 @@ describeOnBoth('budgets of quotas', {}, table => {
       '  requests are refused until the reset',
     ])
     expect(await budgets('search')).toMatchObject([{entity: 'search', left: 0}])
+  })
+
+  it('are used up when an average request needs more, also for entities that move to the parent', async () => {
+    await scene.entity('ann', 'search')
+    for (const id of ['sales', 'team']) await own.entities.create({id})
+    for (const id of ['bob', 'eve']) await own.entities.create({id, parent: 'sales', cascade: true})
+    await own.setLimits({level: 'entity', entity: 'search', resource: 'gpt-4'}, parseLimits(['usd=$10/month@UTC']))
+    for (let request = 0; request < 3; request++)
+      await scene.limiter().acquire({entity: 'ann', resource: 'gpt-4', consume: {usd: 3_000_000}})
+    const moves = (to: string) => moveTexts(own, [{entity: 'bob', parent: to}, {entity: 'eve'}], scene.nowMs)
+    scene.nowMs += HOUR_MS
+    expect(await moves('search')).toEqual([])
+    const counted = {tokens: new Map([['usd', 9_000_000]]), totalEvents: 3, ttlSeconds: undefined}
+    const hour = {namespace: own.id, entity: 'search', resource: 'gpt-4', window: 'hourly', ...counted} as const
+    await put(scene.tenant, encodeUsage({...hour, start: '2026-11-11T00:00:00Z'}))
+    expect(await moves('search')).toEqual([
+      'search has only $1 of usd left for gpt-4: bob will be refused until 2026-12-01 00:00 UTC',
+    ])
+    expect(await moves('team')).toEqual([])
   })
 
   it('show the quota that only the parent has', async () => {

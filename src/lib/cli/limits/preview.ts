@@ -138,7 +138,7 @@ export function sideEffectLines(preview: FilePreview): string[] {
   const count = `${preview.isComplete ? '' : 'at least '}${formatPlural(altered.length, 'live bucket')}`
   return [
     ...(lost === undefined ? [] : [`Removes limits: ${lost}`]),
-    ...(preview.moves?.length ? firstLines('Moves to a parent with nothing left', preview.moves) : []),
+    ...(preview.moves?.length ? firstLines('Moves to a parent whose quota is used up', preview.moves) : []),
     ...firstLines('Also changes', altered, {count, elsewhere: '; --json lists all'}),
   ]
 }

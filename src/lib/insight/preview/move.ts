@@ -1,10 +1,10 @@
 import {groupBy} from '../../core/group-by.js'
-import {formatMinute, formatSome} from '../../core/text/text.js'
+import {formatMinute, formatSome, formatTokens} from '../../core/text/text.js'
 import {chunksOf} from '../../dynamo/concurrency.js'
-import {viewBucket} from '../../repository/buckets/view.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
 import type {EntityRecord} from '../../schema/entity-record.js'
 import {chargedParent, familyOf} from '../../schema/family.js'
+import {quotaBudgets} from '../usage/budgets.js'
 
 const MOST_NAMED = 3
 const ENTITIES_PER_READ = 500
@@ -21,12 +21,13 @@ interface Move {
   readonly after: EntityRecord
 }
 
-/** One text for each quota of a parent that has nothing left, and that requests of existing entities start to charge. */
+/** One text for each quota of a parent that is used up, and that requests of existing entities start to charge. */
 export async function moveTexts(
-  {entities, buckets, configs}: NamespaceRepository,
+  namespace: NamespaceRepository,
   changes: readonly FamilyChange[],
   nowMs: number,
 ): Promise<string[]> {
+  const {entities, configs} = namespace
   const asked = changes.filter(({parent, cascade}) => parent !== undefined || cascade !== undefined)
   const moves: Move[] = []
   for await (const chunk of chunksOf(asked, ENTITIES_PER_READ)) {
@@ -41,10 +42,12 @@ export async function moveTexts(
   const texts: string[] = []
   for (const [parent, moved] of groupBy(moves, ({after}) => after.parent)) {
     if (parent === undefined) continue
-    for await (const bucket of buckets.ofEntity(parent)) {
-      const {resource, limits, bypassedUntil} = viewBucket(bucket, nowMs)
-      const empty = limits.filter(({level, soft, resetsAt}) => level < 1 && !soft && resetsAt !== undefined)
-      if (empty.length === 0 || bypassedUntil !== null) continue
+    for (const {entity, resource, name, left, resetsAt, usedUp} of await quotaBudgets(
+      namespace,
+      {entity: parent},
+      nowMs,
+    )) {
+      if (entity !== parent || !usedUp) continue
       const refused: string[] = []
       for (const {before, after} of moved) {
         const policy = (await configs.resolve({entity: before.entity, resource})).cascade?.cascade
@@ -52,10 +55,10 @@ export async function moveTexts(
         if (is !== undefined && is !== was) refused.push(before.entity)
       }
       if (refused.length === 0) continue
-      for (const {name, resetsAt = ''} of empty) {
-        const who = `${formatSome(refused, MOST_NAMED)} will be refused until ${formatMinute(Date.parse(resetsAt))}`
-        texts.push(`${parent} has no ${name} left for ${resource}: ${who}`)
-      }
+      const amount =
+        left > 0 ? `only ${formatTokens(left, (await configs.units()).get(name))} of ${name}` : `no ${name}`
+      const who = `${formatSome(refused, MOST_NAMED)} will be refused until ${formatMinute(Date.parse(resetsAt))}`
+      texts.push(`${parent} has ${amount} left for ${resource}: ${who}`)
     }
   }
   return texts

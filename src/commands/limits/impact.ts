@@ -3,7 +3,14 @@ import {boolean, option} from '@oclif/core/flags'
 import {scopeFlags, scopeOf} from '../../lib/cli/base/scope.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {timeFlags, timeRange} from '../../lib/cli/flags/time-range.js'
-import {IMPACT_MS, impactJson, impactLines, impactListing, readImpact} from '../../lib/cli/limits/impact.js'
+import {
+  IMPACT_MS,
+  impactJson,
+  impactLines,
+  impactListing,
+  notableImpacts,
+  readImpact,
+} from '../../lib/cli/limits/impact.js'
 import {newNamesJson, newNamesText, othersLines} from '../../lib/cli/limits/preview.js'
 import type {LimitsImpactResult} from '../../lib/cli/limits/results.js'
 import {completeLimits, keptJson, keptText} from '../../lib/cli/limits/set.js'
@@ -65,10 +72,13 @@ export default class LimitsImpact extends StackCommand<typeof LimitsImpact> {
     const known = new Set(preview.before.map(({name}) => name))
     const added = limits.flatMap(({name}) => (known.has(name) ? [] : [name]))
     const names = await newNames(namespace, scope, added)
-    await this.list(impactListing(impact))
+    const isWhole = this.format !== 'table' || this.flags.sort !== undefined
+    const {shown, more} = isWhole ? {shown: impact.found, more: []} : notableImpacts(impact)
+    await this.list(impactListing(impact, shown))
     const unknown = newNamesText(names)
     const kept = keptText(given)
     this.print([
+      ...more,
       '',
       ...impactLines(impact, range),
       ...(impact.entities > 0 ? othersLines(scope, impact, 'with usage') : []),

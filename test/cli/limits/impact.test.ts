@@ -114,6 +114,14 @@ describeOnEngine('zael limits impact', () => {
         '   1 fits       all requests would have been admitted\n',
     )
     expect(stdout).toContain('\n1 entity with usage has its own limits for images and keeps them.\n')
+    // Bursts above twice the average: most such rows say nothing.
+    const rare = await cli.run('limits impact --resource images rpm=500')
+    expect(rare.stdout.match(/^in bursts/gm)).toHaveLength(10)
+    expect(rare.stdout).toContain('\n… and 2 more in bursts; --output csv lists all\n')
+    const sorted = await cli.run('limits impact --resource images rpm=500 --sort entity')
+    expect(sorted.stdout.match(/^in bursts/gm)).toHaveLength(12)
+    const csv = await cli.run('limits impact --resource images rpm=500 --output csv')
+    expect(csv.stdout.match(/^bursts/gm)).toHaveLength(12)
     const seen = await cli.run('limits set --resource images rpm=100 --impact --dry-run')
     expect(seen.stdout).toContain('\n… and 2 more; --json lists all\n')
   })

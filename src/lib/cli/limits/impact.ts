@@ -35,6 +35,19 @@ const WORDS = {refused: 'refused', possible: 'perhaps', bursts: 'in bursts', nea
 
 const isComparable = ({changed, unrecorded}: Impact): boolean => changed.length > unrecorded.length
 
+/** Rows that matter: of those that are hardly ever refused, only the first. */
+export function notableImpacts({found}: Impact): {shown: readonly EntityImpact[]; more: string[]} {
+  const [notable, rest] = [true, false].map(isNotable =>
+    found.filter(({verdict}) => (verdict === 'refused' || verdict === 'possible') === isNotable),
+  ) as [EntityImpact[], EntityImpact[]]
+  const more = rest.length - MOST_ROWS
+  const words = [...new Set(rest.map(({verdict}) => WORDS[verdict]))].join(' or ')
+  return {
+    shown: [...notable, ...rest.slice(0, MOST_ROWS)],
+    more: more > 0 ? [`… and ${formatCount(more)} more ${words}; --output csv lists all`] : [],
+  }
+}
+
 export function impactListing(impact: Impact, found = impact.found): Listing<EntityImpact> {
   const peak = (of: 'tokens' | 'allowed') => (each: EntityImpact) => each.peak && Math.floor(each.peak[of])
   const amount = (of: 'tokens' | 'allowed') => (each: EntityImpact) => {

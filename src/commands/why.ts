@@ -53,7 +53,8 @@ export default class Why extends StackCommand<typeof Why> {
     const where = typedFlags(this.settings)
     if (!request.follow) {
       const {lines, json} = presentWhy(await look(), request, where)
-      this.print(lines)
+      const {namespace} = this.flags
+      this.print([...(namespace === undefined || namespace === 'default' ? [] : [`Namespace ${namespace}`]), ...lines])
       return json
     }
     this.isStream = true

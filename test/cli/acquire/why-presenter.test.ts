@@ -110,7 +110,7 @@ describe('an explanation', () => {
       '',
       'To refuse fewer requests:',
       '  zael limits set --entity user-1 --resource gpt-4 rpm=250/min  raise the rate of entity user-1 for gpt-4 to ' +
-        'admit all: the recent demand is 2.3 times it, with retries',
+        'admit all: the recent demand is 2.25 times it, with retries',
     ])
     expect(whyJson(result)).toMatchObject({
       request: 'typical',
@@ -250,7 +250,7 @@ describe('an explanation', () => {
       remedies(limit({...empty, ...change}), AT_MS).map(each => each[1])
     expect(purposes({demandPerSecond: 100 / 60 + 5})).toEqual([
       'refill the bucket of user-1 now: lasts about 20 s at the recent demand',
-      expect.stringContaining('the recent demand is 4.0 times it'),
+      expect.stringContaining('the recent demand is 4 times it'),
     ])
     expect(purposes({demandPerSecond: 1})[0]).toBe('refill the bucket of user-1 now')
     const daily = parseLimit('rpm=100/day@UTC')
@@ -313,6 +313,11 @@ describe('an explanation', () => {
     expect(lines[0]).toMatch(/^user-1, gpt-4: a request for 1 rpm and \$0\.03 usd is refused\./)
     expect(lines).toContain(
       '  consumed by  $5 in all, recorded for team-1 only (since 2026-01-02T03:00:00Z; earlier usage: zael usage top team-1 --since 30d)',
+    )
+    // The entity has the limit too, and came to the parent this hour.
+    const own = limit({...usd, level: 'entity', entity: 'user-1', configured: configuredUsd})
+    expect(whyLines(explanation([own, parent], {parent: 'team-1'}))).toContain(
+      '  consumed by  others $5 (since 2026-01-02T03:00:00Z; others: own use, smaller, moved or deleted members; earlier usage: zael usage top team-1 --since 30d)',
     )
     expect(whyLines(explanation([parent], {parent: 'team-1'}))[0]).toMatch(/: a request for \$0\.03 usd is refused\./)
     const both = [limit(), limit({level: 'parent', entity: 'team-1'})]

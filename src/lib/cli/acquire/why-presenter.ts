@@ -20,6 +20,7 @@ import {
   formatMinute,
   formatPercent,
   formatPlural,
+  formatShortNumber,
   formatSpan,
   formatTokens,
   formatWait,
@@ -303,10 +304,11 @@ function limitLines(limit: ExplainedLimit, explanation: Explanation): string[] {
   const isShared = level === 'parent' || isNamed
   const rest = count(limit.drainedByOthers)
   // Spend on a limit that the children lack is recorded for the parent only.
+  const isRecorded = isNamed || explanation.limits.some(other => other !== limit && other.name === name)
   const others =
-    limit.drainedByOthers > 0 ? [isNamed ? `others ${rest}` : `${rest} in all, recorded for ${entity} only`] : []
+    limit.drainedByOthers > 0 ? [isRecorded ? `others ${rest}` : `${rest} in all, recorded for ${entity} only`] : []
   const longer = configured.reset ? `; earlier usage: zael usage top ${shellWord(entity)} --since 30d` : ''
-  const who = limit.drainedByOthers > 0 && isNamed ? '; others: own use, smaller, moved or deleted members' : ''
+  const who = limit.drainedByOthers > 0 && isRecorded ? '; others: own use, smaller, moved or deleted members' : ''
   const consumers = [...drainedBy.map(({entity: child, tokens}) => `${child} ${count(tokens)}`), ...others].join(', ')
   return factLines(`${name} of ${whose} ${state}`, {
     level: leftText(limit),
@@ -422,7 +424,8 @@ function remedyLines(pressed: readonly ExplainedLimit[], explanation: Explanatio
     return isAccount(limit) ? ['', accountAdvice(limit)] : []
   })
   const [, , ...lines] = nextLines([...commands])
-  const aim = explanation.admitted ? 'To refuse fewer requests:' : 'To admit it sooner:'
+  const each = pressed.length > 1 ? ', for each limit that refuses' : ''
+  const aim = explanation.admitted ? 'To refuse fewer requests:' : `To admit it sooner${each}:`
   return commands.size === 0 ? advice : [...advice, '', aim, ...lines]
 }
 
@@ -612,7 +615,7 @@ function raising(limit: ExplainedLimit, atMs: number, where: string): Remedy | u
   if (!isTooSmall && times > 1)
     return [
       command,
-      `raise the rate ${whose} to admit all: the recent demand is ${times.toFixed(1)} times it, with retries`,
+      `raise the rate ${whose} to admit all: the recent demand is ${formatShortNumber(times)} times it, with retries`,
     ]
   if (!isTooSmall) return [command, `double the ${base.reset ? 'quota' : 'rate'} ${whose}${effect}`]
   if (!base.reset) return [command, `raise the burst ${whose} to the requested amount`]

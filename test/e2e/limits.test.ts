@@ -86,6 +86,11 @@ describeOnEngine('zael limits', () => {
     ['limits get --resource gpt-44', 'limits.missing', 'Did you mean "gpt-4"?'],
     ['limits unset rpx --resource gpt-4', 'limits.missing', 'It has rpm.'],
     ['limits unset --all --yes --entity nobody', 'limits.missing', 'Run `zael limits list` to see all limits.'],
+    [
+      'limits unset rpm --entity user-1 --resource gpt-4',
+      'limits.missing',
+      'To see the limits in force: zael limits resolve user-1 gpt-4 FLAGS',
+    ],
     ['limits resolve user-1 gpt-44', 'limits.missing', 'Did you mean "gpt-4"?'],
     ['limits set --system rpm=1 --namespace defaul', 'namespace.missing', NEW_NAMESPACE],
     ['limits list --namespace defaul', 'namespace.missing', NEW_NAMESPACE],

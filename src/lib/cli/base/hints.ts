@@ -1,6 +1,7 @@
 import type {Config} from '@oclif/core/config'
 import {ZaelError} from '../../core/errors.js'
 import {formatAmount} from '../../core/limits/amount-text.js'
+import {DEFAULT_RESOURCE} from '../../core/names.js'
 import {didYouMean, nearestNames} from '../../core/text/nearest.js'
 import {shellWord} from '../../core/text/text.js'
 import type {ConfigScope} from '../../schema/config-record.js'
@@ -217,10 +218,13 @@ const HINTS: Readonly<Record<string, (details: Details) => string | undefined>> 
     const meant = name === undefined ? undefined : didYouMean(nearestNames(name, listOf(known)))
     return [...(meant === undefined ? [] : [meant]), `See zael limits resolve ${words(entity, resource)}`].join(' ')
   },
-  'limits.missing': ({entity, resource, others}) => {
+  'limits.missing': ({entity, resource, others, scope}) => {
     if (Array.isArray(others) && others.length > 0) return undefined
     if (entity !== undefined)
       return `Set a limit: zael limits set --entity ${words(entity)} --resource ${words(resource)} rpm=100/min`
+    const of = scope as ConfigScope
+    if (of.level === 'entity' && of.resource !== DEFAULT_RESOURCE)
+      return `To see the limits in force: zael limits resolve ${words(of.entity, of.resource)}`
     return 'Run `zael limits list` to see all limits.'
   },
   'manifest.locked': ({seconds}) =>

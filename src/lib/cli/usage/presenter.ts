@@ -165,7 +165,7 @@ export function usageFooter(
     ...figures,
     // A page may lack the parents of its children.
     ...(isPart ? [] : doubtfulLines(doubtful)),
-    `100 % is the amount that the limit allows ${PER[window]}: its rate, its burst if larger, or its quota.`,
+    `100 % is what a rate allows ${PER[window]} (its burst if larger), or the whole allowance of a quota.`,
   ]
 }
 

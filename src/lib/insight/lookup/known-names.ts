@@ -117,5 +117,14 @@ async function newLimits({configs}: NamespaceRepository, asked: readonly string[
   }
   return asked
     .filter(name => !known.has(name))
-    .map(name => ({kind: 'limit', name, nearest: nearestNames(name, [...known])}))
+    .map(name => ({
+      kind: 'limit',
+      name,
+      nearest: nearestNames(name, [...known]).filter(
+        near => PER_PERIOD.exec(near)?.[1] !== (PER_PERIOD.exec(name)?.[1] ?? ''),
+      ),
+    }))
 }
+
+/** `tpm` and `tpd` count the same per minute and per day: neither is a misspelling of the other. */
+const PER_PERIOD = /^(.+p)[smhdw]$/

@@ -80,6 +80,8 @@ describeOnEngine('zael limits impact', () => {
         {kind: 'limit', name: 'rmp', nearest: ['rpm']},
       ],
     })
+    // Another period is no misspelling.
+    expect(await last('limits impact --resource gpt-4 rpd=5')).toContain('Unknown names: limit rpd')
     const bursts = await last('limits impact --resource gpt-4 rpm=500')
     expect(bursts.join('\n')).toMatch(/^in bursts +large +gpt-4 +rpm=500\/min /m)
     expect(bursts).toContain(

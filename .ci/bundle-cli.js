@@ -13,14 +13,19 @@ const entries = [
   'lib/cli/completion/main',
   'lib/cli/help/help',
   'lib/cli/help/command-not-found',
-  'lib/cli/help/root-help',
   'lib/local/supervisor/main',
 ].map(name => ({in: join('src', `${name}.ts`), out: name}))
-// Loaded first by bin/run.js, and shared with the commands.
-const SIGNALS = 'lib/cli/base/early-signals'
 
-/** The AWS clients are one file, with the operations that zael uses. */
-const ownFiles = [inOwnFile(/^@aws-sdk\/client-/, '#aws-sdk'), sharedYaml]
+/** The AWS clients are one file, with the operations that zael uses. bin/run.js shares the early signals with the commands. */
+const ownFiles = [
+  inOwnFile(/^@aws-sdk\/client-/, '#aws-sdk'),
+  inOwnFile(/\/early-signals\.js$/, '#early-signals'),
+  sharedYaml,
+]
+
+/** Packages that oclif needs for help, for errors, and to find commands without a manifest: most commands never load this file. */
+const OCLIF_PACKAGES = '#oclif-packages'
+const oclifPackages = new Set()
 
 /** Modules of oclif load what they require at its first use: most commands need neither its help nor its search for commands. */
 const lazyOclif = {
@@ -28,16 +33,32 @@ const lazyOclif = {
   setup(builder) {
     builder.onLoad({filter: /\/@oclif\/core\/lib\/.+\.js$/}, ({path}) => {
       const text = readFileSync(path, 'utf8')
+        // Sorting starts ICU, a tenth of the time of a command. The manifest is sorted.
+        .replace('.sort((a, b) => a.id.localeCompare(b.id))', '')
+        .replaceAll(
+          /require\(["'](?!debug|ansis|get-package-type|supports-color|typescript)([\w-]+)["']\)/g,
+          (_, name) => {
+            oclifPackages.add(name)
+            return `require("${OCLIF_PACKAGES}")["${name}"]`
+          },
+        )
+        // The rest of that package is for Windows, and loads child_process.
+        .replace("(await import('wsl-utils')).isWsl", "require('is-wsl').default")
       const required = /^((?:const|var) (\w+_1) =) (?=(?:__\w+\()?require\()/gm
       const names = new Set([...text.matchAll(required)].map(([, , name]) => name))
       const contents = text.replaceAll(required, '$1 () => ')
       return {contents: contents.replaceAll(/\b(\w+_1)\b(?! =)/g, name => (names.has(name) ? `(${name}())` : name))}
     })
+    builder.onResolve({filter: /^#oclif-packages$/}, ({path}) => ({path, external: true}))
+    // Importing it calls all getters of `process`: some open stdin, or list all flags of Node.
+    builder.onResolve({filter: /^node:process$/}, ({path}) => ({path, namespace: 'global'}))
+    builder.onLoad({filter: /./, namespace: 'global'}, () => ({contents: 'module.exports = process'}))
   },
 }
 
 const commandLine = {
   ...options,
+
   outdir: 'dist',
   chunkNames: 'chunks/[hash]',
   splitting: true,
@@ -106,6 +127,14 @@ const yaml = await build({
   outfile: 'dist/chunks/yaml.js',
 })
 
+// bin/run.js loads these before anything else, or nothing else: each is one file.
+const early = await build({
+  ...options,
+  entryPoints: ['src/lib/cli/base/early-signals.ts', 'src/lib/cli/help/root-help.ts'],
+  outbase: 'src',
+  outdir: 'dist',
+})
+
 // Loaded by every command that uses a table.
 const FOR_TABLES = [
   'dynamo/connection.ts',
@@ -120,16 +149,14 @@ const FOR_TABLES = [
 // The first build only tells which modules are loaded together.
 const alone = await build({
   ...commandLine,
-  entryPoints: [...entries, {in: `src/${SIGNALS}.ts`, out: SIGNALS}],
+  entryPoints: entries,
   plugins: [...ownFiles, lazyOclif],
   write: false,
 })
 const {outputs: separate} = alone.metafile
 const filesOf = isWanted => Object.keys(separate).filter(file => isWanted(separate[file].entryPoint ?? ''))
 const ofCommands = filesOf(entry => entry.startsWith('src/commands/')).map(file => loadedWith([file]))
-const ofSignals = filesOf(entry => entry === `src/${SIGNALS}.ts`)
-const ofHelp = loadedWith([...filesOf(entry => entry.endsWith('/root-help.ts')), ...ofSignals])
-const ofCompletion = loadedWith([...filesOf(entry => entry.endsWith('/completion/main.ts')), ...ofSignals])
+const ofCompletion = loadedWith(filesOf(entry => entry.endsWith('/completion/main.ts')))
 const ofTables = loadedWith(filesOf(entry => FOR_TABLES.includes(entry)))
 
 /** The files that loading some files loads; what they import later is not included. */
@@ -142,12 +169,11 @@ function loadedWith(files) {
 }
 
 /** Groups of modules that most commands load; each may import those before it. */
-const GROUPS = ['base', 'shared', 'common', 'table']
+const GROUPS = ['shared', 'common', 'table']
 
 function groupOf(file, module) {
   if (!file.startsWith('dist/chunks/')) return
   const isCommon = ofCommands.filter(loaded => loaded.has(file)).length > 0.75 * ofCommands.length
-  if (ofHelp.has(file)) return isCommon && ofCompletion.has(file) ? 'base' : undefined
   if (isCommon) return ofCompletion.has(file) ? 'shared' : 'common'
   if (ofTables.has(file) && !ofCompletion.has(file)) return 'table'
   if (ofCommands.some(loaded => loaded.has(file)) || ofCompletion.has(file)) return
@@ -164,6 +190,20 @@ const groups = new Map(
   ),
 )
 
+// Known now that the first build has read oclif.
+const packages = await build({
+  ...options,
+  format: 'cjs',
+  stdin: {
+    contents: [...oclifPackages]
+      .map(name => `exports.__defineGetter__('${name}', () => require('${name}'))`)
+      .join('\n'),
+    resolveDir: root,
+  },
+  outfile: 'dist/chunks/oclif-packages.cjs',
+  external: ['lilconfig', 'minimatch', 'semver', 'tinyglobby'], // to find commands without a manifest
+})
+
 /** main.ts imports nothing of a group, but what it imports of oclif is in the chunk of one. */
 const startInGroup = {
   name: 'start in group',
@@ -177,12 +217,12 @@ const startInGroup = {
 
 const together = await build({
   ...commandLine,
-  entryPoints: [...entries, {in: 'group:base', out: SIGNALS}],
+  entryPoints: entries,
   plugins: [...ownFiles, lazyOclif, startInGroup, inGroups(groups, GROUPS)],
 })
 
 // Which modules went into which file: test/e2e/start-up looks up what a command has loaded.
-const outputs = Object.entries({...sdk.metafile.outputs, ...yaml.metafile.outputs, ...together.metafile.outputs})
+const outputs = [sdk, yaml, early, packages, together].flatMap(({metafile}) => Object.entries(metafile.outputs))
 const contents = Object.fromEntries(outputs.map(([file, {inputs: modules}]) => [file, Object.keys(modules)]))
 writeFileSync(join(root, 'dist', 'chunks', 'contents.json'), JSON.stringify(contents))
 const bytes = outputs.reduce((sum, [file]) => sum + statSync(join(root, file)).size, 0)

@@ -1,7 +1,6 @@
 #!/usr/bin/env node
 import {readFileSync, readlinkSync, writeSync} from 'node:fs'
 import module from 'node:module'
-import process from 'node:process'
 import {handleEarlySignals} from '../dist/lib/cli/base/early-signals.js'
 
 const isCompletion = process.argv[2] === '__complete'

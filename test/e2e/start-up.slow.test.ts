@@ -94,7 +94,17 @@ describe('start-up', () => {
     const {stderr} = await run(process.execPath, ['--import', preload, BIN, 'config', 'show'], {})
     const loaded: string[] = JSON.parse(stderr)
     expect(loaded).toContain('NativeModule crypto')
-    expect(loaded.filter(name => /^NativeModule (?:perf_hooks|readline)$/.test(name))).toEqual([])
+    const scripts = await scriptsLoadedBy([BIN, 'config', 'show'])
+    expect(scripts.filter(url => url.endsWith('/oclif-packages.cjs'))).toEqual([])
+    expect(loaded.filter(name => /^NativeModule (?:child_process|perf_hooks|readline)$/.test(name))).toEqual([])
+  })
+
+  it('does not sort the commands of the manifest, which would start ICU', () => {
+    const files = Object.keys(bundled).filter(name =>
+      modulesIn(pathToFileURL(join(ROOT, name)).href).some(url => url.endsWith('/@oclif/core/lib/config/plugin.js')),
+    )
+    expect(files).toHaveLength(1)
+    for (const name of files) expect(readFileSync(join(ROOT, name), 'utf8')).not.toContain('.id.localeCompare(')
   })
 
   it('does not look for TypeScript, whatever NODE_ENV is', async () => {

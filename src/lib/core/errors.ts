@@ -48,6 +48,18 @@ export function withoutStack<E extends Error>(make: () => E): E {
   }
 }
 
+/** For `catch`: a value in place of the errors that `isExpected` accepts. Throws all others again. */
+export const valueIf =
+  <T>(isExpected: (error: unknown) => boolean, value: T) =>
+  (error: unknown): T => {
+    if (isExpected(error)) return value
+    throw error
+  }
+
+/** Like `valueIf`, for errors of these classes. */
+export const valueFor = <T>(classes: readonly (abstract new (...args: never[]) => Error)[], value: T) =>
+  valueIf(error => classes.some(each => error instanceof each), value)
+
 /** Invalid input. Nothing was read or written. */
 export class InvalidInput extends ZaelError {
   constructor(code: string, message: string, options: ZaelErrorOptions = {}) {

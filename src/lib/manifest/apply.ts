@@ -1,4 +1,4 @@
-import {ZaelError} from '../core/errors.js'
+import {valueIf, ZaelError} from '../core/errors.js'
 import {groupBy} from '../core/group-by.js'
 import {forEachConcurrently} from '../dynamo/concurrency.js'
 import {Aborted, Denied, isRetryable, TableMissing, Throttled, Unavailable} from '../dynamo/errors.js'
@@ -318,13 +318,10 @@ async function remove(repository: NamespaceRepository, change: ScopeChange): Pro
     const {buckets: b} = cascade ? await repository.setCascade(scope, undefined) : {buckets: NO_BUCKETS}
     return {checked: a.checked + b.checked, updated: a.updated + b.updated, failed: a.failed + b.failed}
   }
-  try {
-    const {buckets} = await repository.deleteConfig(scope, {expect: expectationOf(change)})
-    return buckets
-  } catch (error) {
-    if (hasCode(error, 'limits.missing')) return NO_BUCKETS // already deleted by another writer
-    throw error
-  }
+  const deletion = repository.deleteConfig(scope, {expect: expectationOf(change)})
+  // Another writer may have deleted it already.
+  const {buckets} = await deletion.catch(valueIf(error => hasCode(error, 'limits.missing'), {buckets: NO_BUCKETS}))
+  return buckets
 }
 
 const ENTITY_ATTEMPTS = 5

@@ -1,3 +1,4 @@
+import {valueFor} from '../../core/errors.js'
 import {groupBy} from '../../core/group-by.js'
 import {type CoarseWindow, type RollupSchedule, type Window, windowEndMs, windowStart} from '../../core/window.js'
 import {ConditionFailed} from '../../dynamo/errors.js'
@@ -82,22 +83,15 @@ export class Agenda {
     const e = new ExpressionBuilder()
     e.set(names.leasedBy, s(this.#id)).set(names.leasedUntil, n(nowMs + LEASE_MS))
     e.condition(`attribute_exists(${e.name(attributes.key.partition)})`).condition(this.#isFree(e, nowMs))
-    try {
-      const {Attributes = {}} = await this.#update(entry, e)
-      return {...entry, cursor: readString(Attributes, names.cursor)}
-    } catch (error) {
-      if (error instanceof ConditionFailed) return undefined
-      throw error
-    }
+    const taken = await this.#update(entry, e).catch(valueFor([ConditionFailed], undefined))
+    return taken && {...entry, cursor: readString(taken.Attributes ?? {}, names.cursor)}
   }
 
   /** Stores where to continue, unless another process has taken the entry. */
   async keep(entry: ResourceWindow, cursor: string): Promise<void> {
     const e = new ExpressionBuilder().set(names.cursor, s(cursor))
     e.condition(`${e.name(names.leasedBy)} = ${e.value(s(this.#id))}`)
-    await this.#update(entry, e).catch(error => {
-      if (!(error instanceof ConditionFailed)) throw error
-    })
+    await this.#update(entry, e).catch(valueFor([ConditionFailed], undefined))
   }
 
   async remove(entry: ResourceWindow): Promise<void> {

@@ -2,7 +2,7 @@ import {type CoarseWindow, RollupSchedule, type Window, windowStart} from '../..
 import {ConditionFailed} from '../../dynamo/errors.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {getItem, sendRepeatable, type Table} from '../../repository/table/table.js'
-import {putNew} from '../../repository/table/transact.js'
+import {isApplied, putNew} from '../../repository/table/transact.js'
 import {isoSeconds, s} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
 import {keys, wireKey} from '../../schema/keys.js'
@@ -46,12 +46,8 @@ export async function rollUpFromStart(table: Table, settings: RollupSettings): P
   })
   if (!schedule.has('daily')) return
   const {Put} = putNew(table, encodeRollups(schedule))
-  try {
-    await sendRepeatable(table, 'PutItem', Put)
-  } catch (error) {
-    // Another process has decided, or the response was lost.
-    if (!(error instanceof ConditionFailed)) throw error
-  }
+  // If it exists, another process has decided, or the response was lost.
+  await isApplied(sendRepeatable(table, 'PutItem', Put))
 }
 
 /** Changes are announced in the table an hour ahead, so that each window is counted in one way throughout. */

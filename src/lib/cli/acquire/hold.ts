@@ -1,6 +1,6 @@
 import {type ChildProcess, spawn} from 'node:child_process'
 import {constants} from 'node:os'
-import {ZaelError} from '../../core/errors.js'
+import {valueIf, ZaelError} from '../../core/errors.js'
 import {isInFlight} from '../../core/limits/limit.js'
 import {onAbort} from '../../dynamo/abort.js'
 import {isUnavailability} from '../../dynamo/errors.js'
@@ -15,13 +15,9 @@ const SIGNAL_EXIT = 128
 
 /** True while the table is unavailable: the limiter then decides. */
 export async function hasInFlight({namespace}: StackContext, entity: string, resource: string): Promise<boolean> {
-  try {
-    const {own, parent} = await resolveFamily(await namespace(), entity, resource)
-    return [...own.limits, ...(parent?.resolution.limits ?? [])].some(isInFlight)
-  } catch (error) {
-    if (isUnavailability(error)) return true
-    throw error
-  }
+  const resolving = namespace().then(repository => resolveFamily(repository, entity, resource))
+  const family = await resolving.catch(valueIf(isUnavailability, undefined))
+  return !family || [...family.own.limits, ...(family.parent?.resolution.limits ?? [])].some(isInFlight)
 }
 
 /** Runs a command, ends the lease, and resolves to the exit code. If the lease is lost, tells the command to stop. */

@@ -1,4 +1,4 @@
-import {InvalidInput, ZaelError} from '../../core/errors.js'
+import {InvalidInput, valueIf, ZaelError} from '../../core/errors.js'
 import {durationMs} from '../../core/text/duration.js'
 import {formatTokens} from '../../core/text/text.js'
 import {isUnavailability} from '../../dynamo/errors.js'
@@ -32,13 +32,9 @@ export function checkCommand(
 }
 
 /** `undefined` when the table is unavailable: the limiter then decides about the request. */
-export async function readableUnits(stack: StackContext): Promise<UnitsByLimit | undefined> {
-  try {
-    return await (await stack.namespace()).configs.units()
-  } catch (error) {
-    if (isUnavailability(error)) return undefined
-    throw error
-  }
+export function readableUnits(stack: StackContext): Promise<UnitsByLimit | undefined> {
+  const reading = stack.namespace().then(({configs}) => configs.units())
+  return reading.catch(valueIf(isUnavailability, undefined))
 }
 
 export function inMoney(error: unknown, units: UnitsByLimit | undefined): unknown {

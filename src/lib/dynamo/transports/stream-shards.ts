@@ -1,3 +1,4 @@
+import {valueFor} from '../../core/errors.js'
 import {TableMissing} from '../errors.js'
 import type {SendOptions, Transport} from '../transport.js'
 import {IteratorExpired, type RawRecord, RecordsTrimmed, type ShardDescription, type StreamTransport} from './stream.js'
@@ -86,14 +87,10 @@ export async function readRange(
   range: StreamRange,
   options: SendOptions = {},
 ): Promise<RawRecord[] | undefined> {
-  try {
-    const records = await readFrom(stream, range, options)
-    return records[0]?.dynamodb.SequenceNumber === range.first ? records : undefined
-  } catch (error) {
-    // The service reports a missing stream or shard as a missing resource.
-    if (error instanceof RecordsTrimmed || error instanceof TableMissing) return undefined
-    throw error
-  }
+  // The service reports a missing stream or shard as a missing resource.
+  const isLost = valueFor([RecordsTrimmed, TableMissing], undefined)
+  const records = await readFrom(stream, range, options).catch(isLost)
+  return records?.[0]?.dynamodb.SequenceNumber === range.first ? records : undefined
 }
 
 async function readFrom(

@@ -1,4 +1,4 @@
-import {ZaelError} from '../../core/errors.js'
+import {valueFor, valueIf, ZaelError} from '../../core/errors.js'
 import {
   Aborted,
   CertificateRefused,
@@ -44,24 +44,13 @@ export async function callAws<T>(doing: string, call: () => Promise<T>): Promise
 
 /** `undefined`: Lambda has no such function or event source mapping. */
 export async function callUnlessMissing<T>(doing: string, call: () => Promise<T>): Promise<T | undefined> {
-  return callAws(doing, async () => {
-    try {
-      return await call()
-    } catch (error) {
-      if (error instanceof Error && error.name === 'ResourceNotFoundException') return undefined
-      throw error
-    }
-  })
+  const isMissing = (error: unknown) => error instanceof Error && error.name === 'ResourceNotFoundException'
+  return callAws(doing, () => call().catch(valueIf(isMissing, undefined)))
 }
 
 /** `null`: the engine does not support the operation, or the caller may not use it. */
-export async function unlessRefused<T>(read: () => Promise<T>): Promise<T | null> {
-  try {
-    return await read()
-  } catch (error) {
-    if (error instanceof Denied || error instanceof ValidationFailed || error instanceof RequestFailed) return null
-    throw error
-  }
+export function unlessRefused<T>(read: () => Promise<T>): Promise<T | null> {
+  return read().catch(valueFor([Denied, ValidationFailed, RequestFailed], null))
 }
 
 export function toZaelError(error: unknown, doing: string): ZaelError {

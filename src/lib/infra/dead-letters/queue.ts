@@ -5,7 +5,7 @@ import {
   ReceiveMessageCommand,
 } from '@aws-sdk/client-sqs'
 import * as z from 'zod'
-import {ZaelError} from '../../core/errors.js'
+import {valueIf, ZaelError} from '../../core/errors.js'
 import {type Aws, countMessages} from '../aws/clients.js'
 import {callAws} from '../aws/errors.js'
 
@@ -34,12 +34,10 @@ export class DeadLetterQueue {
     const name = `${stack}-aggregator-dlq`
     const url = await callAws(`find queue "${name}"`, async () => {
       const client = await aws.sqs()
-      try {
-        return (await client.send(new GetQueueUrlCommand({QueueName: name}))).QueueUrl
-      } catch (error) {
-        if (error instanceof Error && /NonExistentQueue|QueueDoesNotExist/.test(error.name)) return undefined
-        throw error
-      }
+      const isMissing = (error: unknown) =>
+        error instanceof Error && /NonExistentQueue|QueueDoesNotExist/.test(error.name)
+      const found = await client.send(new GetQueueUrlCommand({QueueName: name})).catch(valueIf(isMissing, undefined))
+      return found?.QueueUrl
     })
     if (url !== undefined) return new DeadLetterQueue(aws, name, url)
     throw new ZaelError('notFound', 'deadletters.queue', `Queue "${name}" not found.`, {

@@ -1,5 +1,5 @@
 import {GetTemplateCommand} from '@aws-sdk/client-cloudformation'
-import {ZaelError} from '../../core/errors.js'
+import {valueFor, ZaelError} from '../../core/errors.js'
 import {ValidationFailed} from '../../dynamo/errors.js'
 import {parseTemplate} from '../../files/template-yaml.js'
 import {describeTable, type Table, untilAborted} from '../../repository/table/table.js'
@@ -174,15 +174,10 @@ function nothingToDelete(name: string, {hasTable, archive}: Leftovers, isArchive
     : failure(`${none}, and no table with this name.`, hint)
 }
 
+/** A table with another key schema is no limiter's. */
 async function isLimiterTable(table: Table): Promise<boolean> {
-  try {
-    const {record, hasLegacyRecord} = await readVersion(table)
-    return record !== undefined || hasLegacyRecord
-  } catch (error) {
-    // The table has another key schema.
-    if (error instanceof ValidationFailed) return false
-    throw error
-  }
+  const stored = await readVersion(table).catch(valueFor([ValidationFailed], undefined))
+  return stored !== undefined && (stored.record !== undefined || stored.hasLegacyRecord)
 }
 
 /** Whether a deleted stack created and kept the table. Adopted tables are older, but have a version record. */

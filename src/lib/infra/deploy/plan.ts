@@ -1,8 +1,8 @@
 import {GetEventSourceMappingCommand} from '@aws-sdk/client-lambda'
-import {ZaelError} from '../../core/errors.js'
+import {valueFor, ZaelError} from '../../core/errors.js'
 import {formatCount} from '../../core/text/text.js'
 import {TableMissing} from '../../dynamo/errors.js'
-import {isEmptyTable, readResourceIndex, type Table, untilAborted} from '../../repository/table/table.js'
+import {describeTable, isEmptyTable, readResourceIndex, type Table, untilAborted} from '../../repository/table/table.js'
 import {readVersion} from '../../repository/table/version.js'
 import {checkCompatibility} from '../../repository/table/version-compatibility.js'
 import {type Aws, awsUntilAborted} from '../aws/clients.js'
@@ -26,7 +26,6 @@ import {
   readStackResources,
   removeMaximum,
   type StackResource,
-  type TableThroughput,
   throughputOf,
   unusableStack,
 } from '../stack/reader.js'
@@ -179,13 +178,9 @@ export async function planDeploy(
 }
 
 export async function hasEmptyLeftover(table: Table): Promise<boolean> {
-  try {
-    if (!(await isEmptyTable(table))) throw failedStackHasItems(table.name)
-    return true
-  } catch (error) {
-    if (error instanceof TableMissing) return false
-    throw error
-  }
+  const isEmpty = await isEmptyTable(table).catch(valueFor([TableMissing], undefined))
+  if (isEmpty === false) throw failedStackHasItems(table.name)
+  return isEmpty ?? false
 }
 
 /** True when the request adds the resource index to a table without it. */
@@ -265,7 +260,7 @@ function startsElsewhere(stack: string, deployed: string, asked: string): ZaelEr
 /** DynamoDB rejects a lower value, but only in the middle of the update. */
 export async function checkWarmThroughput(table: Table, given: Readonly<Record<string, string>>): Promise<void> {
   if (!given.WarmReadUnits && !given.WarmWriteUnits) return
-  const {warmReads, warmWrites} = await readThroughput(table)
+  const {warmReads, warmWrites} = throughputOf(await describeTable(table))
   checkNotLowered('--warm-throughput-reads', given.WarmReadUnits, warmReads)
   checkNotLowered('--warm-throughput-writes', given.WarmWriteUnits, warmWrites)
 }
@@ -275,7 +270,7 @@ export async function leftMaxima(table: Table, changes: readonly ParameterChange
   const isRemoved = (name: string) => changes.some(({option, after}) => option === name && after === '')
   const [reads, writes] = [isRemoved('onDemandMaxReads'), isRemoved('onDemandMaxWrites')]
   if (!reads && !writes) return []
-  const {maxReads, maxWrites} = await readThroughput(table)
+  const {maxReads, maxWrites} = throughputOf(await describeTable(table))
   const left = (units: number, kind: 'Read' | 'Write') =>
     `CloudFormation kept the maximum of ${formatCount(units)} ${kind.toLowerCase()} units a second. ` +
     `To remove it: ${removeMaximum(table.name, kind)}`
@@ -283,15 +278,6 @@ export async function leftMaxima(table: Table, changes: readonly ParameterChange
     ...(reads && maxReads !== null ? [left(maxReads, 'Read')] : []),
     ...(writes && maxWrites !== null ? [left(maxWrites, 'Write')] : []),
   ]
-}
-
-async function readThroughput({transport, name: TableName}: Table): Promise<TableThroughput> {
-  try {
-    return throughputOf((await transport.send('DescribeTable', {TableName})).Table)
-  } catch (error) {
-    if (error instanceof TableMissing) return throughputOf(undefined)
-    throw error
-  }
 }
 
 function checkNotLowered(flag: string, given: string | undefined, current: number | null): void {

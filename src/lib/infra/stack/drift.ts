@@ -6,7 +6,7 @@ import {
   type StackResourceDrift,
 } from '@aws-sdk/client-cloudformation'
 import type {DeepReadonly} from '../../core/deep-readonly.js'
-import {ZaelError} from '../../core/errors.js'
+import {valueIf, ZaelError} from '../../core/errors.js'
 import type {Aws} from '../aws/clients.js'
 import {callAws} from '../aws/errors.js'
 import {poll, type WaitOptions} from '../aws/send-change.js'
@@ -37,12 +37,9 @@ export async function detectDrift(aws: Aws, stack: string, wait: WaitOptions): P
 
 async function start(aws: Aws, StackName: string): Promise<string | undefined> {
   const client = await aws.cloudFormation()
-  try {
-    return (await client.send(new DetectStackDriftCommand({StackName}))).StackDriftDetectionId
-  } catch (error) {
-    if (error instanceof Error && /already in progress/.test(error.message)) return undefined
-    throw error
-  }
+  const isRunning = (error: unknown) => error instanceof Error && /already in progress/.test(error.message)
+  const started = await client.send(new DetectStackDriftCommand({StackName})).catch(valueIf(isRunning, undefined))
+  return started?.StackDriftDetectionId
 }
 
 async function read(aws: Aws, id: string): Promise<DescribeStackDriftDetectionStatusOutput | undefined> {

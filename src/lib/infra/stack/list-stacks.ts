@@ -1,9 +1,10 @@
 import {paginateDescribeStacks} from '@aws-sdk/client-cloudformation'
-import {ZaelError} from '../../core/errors.js'
+import {valueFor, ZaelError} from '../../core/errors.js'
 import {forEachConcurrently} from '../../dynamo/concurrency.js'
 import {TableMissing, ValidationFailed} from '../../dynamo/errors.js'
 import type {Transport} from '../../dynamo/transport.js'
 import {openTable} from '../../repository/table/open-table.js'
+import {describeTable} from '../../repository/table/table.js'
 import {readVersion} from '../../repository/table/version.js'
 import {isoSeconds} from '../../schema/attribute-value.js'
 import {indexes} from '../../schema/attributes.js'
@@ -122,11 +123,8 @@ export async function listTables(transport: Transport): Promise<ListedStack[]> {
 }
 
 async function readTable(transport: Transport, name: string): Promise<ListedStack[]> {
-  const {Table: table} = await transport.send('DescribeTable', {TableName: name}).catch(error => {
-    // Deleted after it was listed.
-    if (error instanceof TableMissing) return {Table: undefined}
-    throw error
-  })
+  // `undefined`: deleted after it was listed.
+  const table = await describeTable({transport, name})
   if (!table?.GlobalSecondaryIndexes?.some(({IndexName}) => IndexName === indexes.namespace)) return []
   const createdAt = table.CreationDateTime ? isoSeconds(table.CreationDateTime.getTime()) : null
   const common = {name, status: table.TableStatus ?? '', createdAt, region: null, updatedAt: null}
@@ -136,11 +134,9 @@ async function readTable(transport: Transport, name: string): Promise<ListedStac
 type Creator = Pick<ListedStack, 'tool' | 'version' | 'schemaVersion'>
 
 async function readCreator(transport: Transport, stack: string): Promise<Creator> {
-  const {record} = await readVersion(openTable({stack, transport}).table).catch(error => {
-    // The table has another key schema, or was deleted meanwhile.
-    if (error instanceof ValidationFailed || error instanceof TableMissing) return {record: undefined}
-    throw error
-  })
+  // The table may have another key schema, or may have been deleted meanwhile.
+  const unreadable = valueFor([ValidationFailed, TableMissing], {record: undefined})
+  const {record} = await readVersion(openTable({stack, transport}).table).catch(unreadable)
   const [, writer, version = null] = /^(zael|cli|client):(.+)$/.exec(record?.updatedBy ?? '') ?? []
   const tool = writer === undefined ? null : writer === 'zael' ? 'zael' : 'zae-limiter'
   return {tool, version, schemaVersion: record?.schemaVersion ?? null}

@@ -1,5 +1,5 @@
 import {DescribeStacksCommand, paginateListStackResources, type Stack} from '@aws-sdk/client-cloudformation'
-import {ZaelError} from '../../core/errors.js'
+import {valueIf, ZaelError} from '../../core/errors.js'
 import type {OperationOutput} from '../../dynamo/transport.js'
 import {isoSeconds} from '../../schema/attribute-value.js'
 import type {Aws} from '../aws/clients.js'
@@ -22,13 +22,9 @@ export interface StackResource {
 export async function readStack(aws: Aws, name: string): Promise<DeployedStack | undefined> {
   return callAws(`read stack "${name}"`, async () => {
     const client = await aws.cloudFormation()
-    try {
-      const {Stacks: [stack] = []} = await client.send(new DescribeStacksCommand({StackName: name}))
-      return stack && toDeployedStack(stack)
-    } catch (error) {
-      if (isStackMissing(error)) return undefined
-      throw error
-    }
+    const reading = client.send(new DescribeStacksCommand({StackName: name}))
+    const {Stacks: [stack] = []} = (await reading.catch(valueIf(isStackMissing, undefined))) ?? {}
+    return stack && toDeployedStack(stack)
   })
 }
 

@@ -1,3 +1,4 @@
+import {valueIf} from '../../core/errors.js'
 import type {LimitState} from '../../core/limits/limit-state.js'
 import {isUnavailability} from '../../dynamo/errors.js'
 import type {Lease} from '../../limiter/lease.js'
@@ -46,13 +47,8 @@ export async function attemptAcquire(
 
 /** The charge is made: a failure to read the balances must not hide that. */
 async function remainingTokens(limiter: RateLimiter, request: AcquireRequest): Promise<LimitState[]> {
-  try {
-    const {statuses} = await limiter.check(request)
-    return statuses.map(status => ({...status, exceeded: false, retryAfterMs: 0}))
-  } catch (error) {
-    if (isUnavailability(error)) return []
-    throw error
-  }
+  const {statuses} = await limiter.check(request).catch(valueIf(isUnavailability, {statuses: []}))
+  return statuses.map(status => ({...status, exceeded: false, retryAfterMs: 0}))
 }
 
 export async function previewAcquire(limiter: RateLimiter, request: AcquireRequest): Promise<AcquireAttempt> {

@@ -2,7 +2,7 @@ import {randomUUID} from 'node:crypto'
 import type {Stats} from 'node:fs'
 import {open, rename, rm, stat, writeFile} from 'node:fs/promises'
 import type {z} from 'zod'
-import {ZaelError} from '../../core/errors.js'
+import {valueFor, ZaelError} from '../../core/errors.js'
 import {describeIssues} from '../../core/text/text.js'
 import {describePathError, makeFolder} from '../../files/folder.js'
 import {PRIVATE_MODE} from '../engines/kind.js'
@@ -45,10 +45,7 @@ export class DamagedFile extends ZaelError {
   }
 }
 
-export function ignoreDamage(error: unknown): undefined {
-  if (error instanceof DamagedFile) return undefined
-  throw error
-}
+export const ignoreDamage = valueFor([DamagedFile], undefined)
 
 type Schemas = typeof import('./schemas.js')
 

@@ -1,11 +1,11 @@
 import {DEFAULT_SETTINGS} from '../../aggregator/environment.js'
 import {rollUpFromStart} from '../../aggregator/rollup/plan.js'
-import {ZaelError} from '../../core/errors.js'
+import {valueFor, ZaelError} from '../../core/errors.js'
 import {TableMissing} from '../../dynamo/errors.js'
 import {createTable, type TableOptions} from '../../dynamo/table-definition.js'
 import {DEFAULT_NAMESPACE, Namespaces} from '../../repository/namespaces/namespaces.js'
 import {isEmptyTable, readResourceIndex, type Table} from '../../repository/table/table.js'
-import {ensureVersion, markAggregator, readVersion, type StoredVersion} from '../../repository/table/version.js'
+import {ensureVersion, markAggregator, readVersion} from '../../repository/table/version.js'
 import {checkCompatibility} from '../../repository/table/version-compatibility.js'
 
 type TableShape = Pick<TableOptions, 'resourceIndex'>
@@ -19,7 +19,7 @@ export async function prepareStack(table: Table, version: string, shape: TableSh
 }
 
 async function ensureTable(table: Table, version: string, shape: TableShape): Promise<boolean> {
-  const stored = await storedVersion(table)
+  const stored = await readVersion(table).catch(valueFor([TableMissing], undefined))
   if (stored?.record) {
     // The record is written last, so the table is complete. Another version of zael may have written it.
     checkCompatibility(stored.record, version, stored.hasLegacyRecord)
@@ -44,15 +44,6 @@ async function checkResourceIndex(table: Table, {resourceIndex}: TableShape): Pr
     hint: 'Omit --resource-index to use the existing data, or add --reset to delete it.',
     details: {resourceIndex},
   })
-}
-
-async function storedVersion(table: Table): Promise<StoredVersion | undefined> {
-  try {
-    return await readVersion(table)
-  } catch (error) {
-    if (error instanceof TableMissing) return undefined
-    throw error
-  }
 }
 
 /** An interrupted start may have left a table without expiry. */

@@ -1,3 +1,4 @@
+import {valueFor} from '../../core/errors.js'
 import {Unavailable, ValidationFailed} from '../../dynamo/errors.js'
 import {DEFAULT_ATTEMPTS, pause, retrying} from '../../dynamo/retry.js'
 import {loadTableDefinition, type TableDefinition} from '../../dynamo/table-definition.js'
@@ -57,13 +58,10 @@ export async function findMissingParts(context: MigrationContext, definition?: T
 
 /** Engines that do not support expiry need none. */
 async function hasExpiry(context: MigrationContext, attribute: string): Promise<boolean> {
-  try {
-    const {TimeToLiveDescription: expiry} = await send(context, 'DescribeTimeToLive', {TableName: context.table.name})
-    return expiry?.AttributeName === attribute || /^ENABL/.test(expiry?.TimeToLiveStatus ?? '')
-  } catch (error) {
-    if (error instanceof ValidationFailed) return true
-    throw error
-  }
+  const reading = send(context, 'DescribeTimeToLive', {TableName: context.table.name})
+  const found = await reading.catch(valueFor([ValidationFailed], undefined))
+  const {TimeToLiveDescription: expiry} = found ?? {}
+  return !found || expiry?.AttributeName === attribute || /^ENABL/.test(expiry?.TimeToLiveStatus ?? '')
 }
 
 function createIndex({create}: TableDefinition, name: string): OperationInput<'UpdateTable'> {

@@ -1,3 +1,4 @@
+import {valueIf} from '../../core/errors.js'
 import {DEFAULT_RESOURCE} from '../../core/names.js'
 import {batchWrite} from '../../dynamo/batch.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
@@ -129,12 +130,9 @@ async function removeRecord(table: NamespaceTable, audit: Audit, entity: string,
   const e = new ExpressionBuilder()
   e.condition(`attribute_exists(${e.name(attributes.key.partition)})`)
   const Key = wireKey(keys.entity(table.namespace, entity))
-  try {
-    await transact(table, [{Delete: {TableName: table.name, Key, ...e.write()}}, await audit.put(event)])
-  } catch (error) {
-    // Deleted meanwhile: that deletion wrote the event.
-    if (!isRefused(error, 0)) throw error
-  }
+  const removal = transact(table, [{Delete: {TableName: table.name, Key, ...e.write()}}, await audit.put(event)])
+  // Deleted meanwhile: that deletion wrote the event.
+  await removal.catch(valueIf(error => isRefused(error, 0), undefined))
 }
 
 /** The index is eventually consistent: a child that was just deleted or moved does not count. */

@@ -1,4 +1,4 @@
-import {ZaelError} from '../../core/errors.js'
+import {valueFor, ZaelError} from '../../core/errors.js'
 import {Denied} from '../../dynamo/errors.js'
 import {keys} from '../../schema/keys.js'
 import {type MigrationStage, migrationRecordKey, migrationStage} from '../../schema/migration-record.js'
@@ -31,13 +31,9 @@ export async function openNamespace(table: Table, name: string): Promise<OpenedN
 
 /** `undefined` without a migration, or without permission to read its record. */
 export async function readMigrationStage(table: Table): Promise<MigrationStage | undefined> {
-  try {
-    const item = await getItem(table, migrationRecordKey, {timeoutMs: LOOKUP_TIMEOUT_MS})
-    return item && migrationStage(item)
-  } catch (error) {
-    if (error instanceof Denied) return undefined
-    throw error
-  }
+  const reading = getItem(table, migrationRecordKey, {timeoutMs: LOOKUP_TIMEOUT_MS})
+  const item = await reading.catch(valueFor([Denied], undefined))
+  return item && migrationStage(item)
 }
 
 /** GetItem, because permissions limited to one namespace allow no batch on these records. */

@@ -2,7 +2,6 @@ import {InvalidInput} from '../../core/errors.js'
 import {printableText} from '../../core/text/printable.js'
 import {LATEST_ULID_MS, ulid} from '../../core/ulid.js'
 import {chunksOf} from '../../dynamo/concurrency.js'
-import {ConditionFailed} from '../../dynamo/errors.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {queryPages} from '../../dynamo/paging.js'
 import {isoSeconds, type Key, s} from '../../schema/attribute-value.js'
@@ -15,7 +14,7 @@ import {ranges} from '../../schema/ranges.js'
 import {badCursor, decodeCursor, encodeCursor} from './cursor.js'
 import {checkPageLimit, decodeRange, type PageRequest, queryInput, type RecordPage, readPage} from './query.js'
 import {getItem, getItems, type NamespaceTable, sendRepeatable} from './table.js'
-import {putNew, type TransactItem} from './transact.js'
+import {isApplied, putNew, type TransactItem} from './transact.js'
 
 const DEFAULT_RETENTION_DAYS = 90
 const SECONDS_PER_DAY = 86_400
@@ -76,12 +75,8 @@ export class Audit {
   async record(event: AuditEvent): Promise<AuditRecord> {
     const record = await this.#stamp(event)
     const {Put} = putNew(this.#table, encodeAudit(record))
-    try {
-      await sendRepeatable(this.#table, 'PutItem', Put)
-    } catch (error) {
-      // 80 random bits do not collide by chance: an attempt whose response was lost wrote this event.
-      if (!(error instanceof ConditionFailed)) throw error
-    }
+    // 80 random bits do not collide by chance: if the event exists, an attempt whose response was lost wrote it.
+    await isApplied(sendRepeatable(this.#table, 'PutItem', Put))
     return record
   }
 

@@ -1,3 +1,4 @@
+import {valueFor} from '../../core/errors.js'
 import {batchGet} from '../../dynamo/batch.js'
 import {isRetryableWhenIdempotent, TableMissing} from '../../dynamo/errors.js'
 import {type Backoff, retrying} from '../../dynamo/retry.js'
@@ -71,13 +72,9 @@ export async function isEmptyTable(table: Table): Promise<boolean> {
   return Items.length === 0
 }
 
-export async function describeTable({transport, name: TableName}: Table) {
-  try {
-    return (await transport.send('DescribeTable', {TableName})).Table ?? {}
-  } catch (error) {
-    if (error instanceof TableMissing) return undefined
-    throw error
-  }
+export async function describeTable({transport, name: TableName}: Pick<Table, 'transport' | 'name'>) {
+  const found = await transport.send('DescribeTable', {TableName}).catch(valueFor([TableMissing], undefined))
+  return found && (found.Table ?? {})
 }
 
 /** Projection of the table's resource index; `null` without the index; `undefined` without the table. */

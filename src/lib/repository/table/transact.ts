@@ -1,3 +1,4 @@
+import {valueIf} from '../../core/errors.js'
 import {ConditionFailed, isRetryableWhenIdempotent, TransactionCancelled, Unavailable} from '../../dynamo/errors.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {retrying} from '../../dynamo/retry.js'
@@ -59,12 +60,7 @@ export function isRefused(error: unknown, place?: number): error is TransactionC
 }
 
 /** `false`: a condition of the write, or of the transaction, failed. */
-export async function isApplied(write: Promise<unknown>): Promise<boolean> {
-  try {
-    await write
-    return true
-  } catch (error) {
-    if (error instanceof ConditionFailed || isRefused(error)) return false
-    throw error
-  }
+export function isApplied(write: Promise<unknown>): Promise<boolean> {
+  const isConditionFailure = (error: unknown) => error instanceof ConditionFailed || isRefused(error)
+  return write.then(() => true).catch(valueIf(isConditionFailure, false))
 }

@@ -19,24 +19,14 @@ import {
   unusableStack,
 } from '../stack/reader.js'
 
-export interface DeletionPlan extends DeletionRequest {
-  readonly name: string
-  readonly region: string | null
-  /** `undefined`: only the table or the archive is left, or it is a local engine. */
-  readonly stack: DeployedStack | undefined
-  readonly goes: readonly StackResource[]
-  readonly stays: readonly StackResource[]
-  readonly table: Readonly<Awaited<ReturnType<typeof readTable>>>
-  /** Bucket with audit events of this stack, or of the last deleted one. */
-  readonly archive: string | undefined
-}
+export type DeletionPlan = Readonly<Awaited<ReturnType<typeof planDeletion>>>
 
 export async function planDeletion(
   services: Aws | undefined,
   givenTable: Table,
   request: DeletionRequest,
   signal?: AbortSignal,
-): Promise<DeletionPlan> {
+) {
   const aws = services && awsUntilAborted(services, signal)
   const table = signal ? untilAborted(givenTable, signal) : givenTable
   const {name} = table
@@ -66,10 +56,12 @@ export async function planDeletion(
     ...request,
     name,
     region: aws ? await aws.region() : null,
+    /** `undefined`: only the table or the archive is left, or it is a local engine. */
     stack,
     goes: resources.filter(({logicalId}) => !kept.has(logicalId)),
     stays,
     table: found,
+    /** Bucket with audit events of this stack, or of the last deleted one. */
     archive,
   }
 }

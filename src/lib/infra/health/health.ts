@@ -1,3 +1,4 @@
+import type {DeepReadonly} from '../../core/deep-readonly.js'
 import {ZaelError} from '../../core/errors.js'
 import {TableMissing, ValidationFailed} from '../../dynamo/errors.js'
 import type {Table} from '../../repository/table/table.js'
@@ -7,24 +8,8 @@ import {detectDrift} from '../stack/drift.js'
 import {notOurTable, readStack} from '../stack/reader.js'
 import {findingsOf} from './findings.js'
 import {readAlarms, readTraffic} from './metrics.js'
-import {
-  alarmNames,
-  assessHealth,
-  type HealthFinding,
-  type HealthParts,
-  PARTS,
-  type PartName,
-  type UnknownPart,
-} from './parts.js'
+import {alarmNames, assessHealth, type HealthParts, PARTS, type PartName} from './parts.js'
 import {readAggregator, readDeadLetters, readMapping, readTablePart, readVersionPart, stackPart} from './read-parts.js'
-
-export interface StackHealth extends HealthParts {
-  readonly stack: string
-  readonly region: string | null
-  readonly unknown: readonly UnknownPart[]
-  readonly findings: readonly HealthFinding[]
-  readonly isHealthy: boolean | null
-}
 
 interface HealthSources {
   readonly table: Table
@@ -43,8 +28,10 @@ const NO_SERVICES = {
   alarms: null,
 }
 
+export type StackHealth = DeepReadonly<Awaited<ReturnType<typeof gatherHealth>>>
+
 /** Reports unreadable parts as unknown. Throws when the stack does not exist, or neither it nor its table is readable. */
-export async function gatherHealth({table, aws, ourVersion, drift: wait}: HealthSources): Promise<StackHealth> {
+export async function gatherHealth({table, aws, ourVersion, drift: wait}: HealthSources) {
   const unknown = new Map<PartName, ZaelError>()
   const tryRead = async <T>(part: PartName, read: () => Promise<T>): Promise<T | null> => {
     try {

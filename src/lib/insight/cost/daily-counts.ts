@@ -1,37 +1,19 @@
+import type {DeepReadonly} from '../../core/deep-readonly.js'
 import type {NamespaceRepository, Repository} from '../../repository/repository.js'
 import type {UsageRecord} from '../../schema/usage-record.js'
 import {AskedUsage} from '../usage/usage-asked.js'
 import type {UsageSubject} from '../usage/usage-report.js'
 import {resourcesInUse} from '../usage/usage-top.js'
 
-export interface DayCounts {
-  /** A request that is also charged to a parent counts once. */
-  readonly admitted: number
-  /** Counted at each bucket that refused. */
-  readonly refused: number
-  /** Charged requests of each used bucket. A parent's count includes its children's. */
-  readonly perBucket: readonly number[]
-}
-
-export interface CountedDays {
-  /** By date. Days without usage records are absent. */
-  readonly days: ReadonlyMap<string, DayCounts>
-  readonly unread: readonly string[]
-  /** False if there are more buckets than the search for resources without limits reads. */
-  readonly hasAllResources: boolean
-}
-
 interface CountedResource {
   readonly namespace: NamespaceRepository
   readonly resource: string
 }
 
+export type CountedDays = DeepReadonly<Awaited<ReturnType<typeof countDays>>>
+
 /** Reads complete days first, newest first, then today. Drops a day if `hasBudget` turns false while it is read. */
-export async function countDays(
-  repository: Repository,
-  days: readonly Day[],
-  hasBudget: () => boolean,
-): Promise<CountedDays> {
+export async function countDays(repository: Repository, days: readonly Day[], hasBudget: () => boolean) {
   const {resources, hasAllResources} = await findResources(repository, hasBudget)
   const counted = new Map<string, DayCounts>()
   const unread: string[] = []
@@ -41,6 +23,7 @@ export async function countDays(
     if (!counts) unread.push(day.date)
     else if (counts.perBucket.length > 0) counted.set(day.date, counts)
   }
+  // Days without usage records are absent. `hasAllResources`: false if there are more buckets than the search reads.
   return {days: counted, unread: unread.sort(), hasAllResources}
 }
 
@@ -57,11 +40,13 @@ async function findResources(repository: Repository, hasBudget: () => boolean) {
   return {resources, hasAllResources}
 }
 
+export type DayCounts = DeepReadonly<NonNullable<Awaited<ReturnType<typeof countDay>>>>
+
 async function countDay(
   resources: readonly CountedResource[],
   {startMs: sinceMs, endMs: untilMs}: Day,
   hasBudget: () => boolean,
-): Promise<DayCounts | undefined> {
+) {
   let [admitted, refused] = [0, 0]
   const perBucket: number[] = []
   for (const {namespace, resource} of resources) {
@@ -82,7 +67,14 @@ async function countDay(
     await asked.end()
     perBucket.push(...byEntity.values())
   }
-  return {admitted, refused, perBucket}
+  return {
+    /** A request that is also charged to a parent counts once. */
+    admitted,
+    /** Counted at each bucket that refused. */
+    refused,
+    /** Charged requests of each used bucket. A parent's count includes its children's. */
+    perBucket,
+  }
 }
 
 async function readRecords(

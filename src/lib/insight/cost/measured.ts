@@ -1,5 +1,6 @@
+import type {DeepReadonly} from '../../core/deep-readonly.js'
 import {ZaelError} from '../../core/errors.js'
-import {WINDOWS, type Window} from '../../core/window.js'
+import {WINDOWS} from '../../core/window.js'
 import type {Aws} from '../../infra/aws/clients.js'
 import {unlessRefused} from '../../infra/aws/errors.js'
 import {countAlarmMetrics, type MeasuredDay, readDailyMetrics} from '../../infra/health/metrics.js'
@@ -13,13 +14,6 @@ import type {Day} from './daily-counts.js'
 /** Per stack. Tests verify both counts. */
 export const ALARM_METRICS = 18
 export const FUNCTION_METRICS = 12
-
-export interface Monitoring {
-  readonly alarmMetrics: number
-  readonly dashboards: number
-  readonly functionMetrics: number
-  readonly isMeasured: boolean
-}
 
 export interface UnreadSource {
   readonly source: 'stack' | 'metrics' | 'alarms'
@@ -70,7 +64,9 @@ export async function readMeasured(
   return {region: await aws.region(), settings, monitoring, days: found, metrics, unread}
 }
 
-function expectedMonitoring({hasAlarms, hasDashboard, hasAggregator}: CostSettings): Monitoring {
+export type Monitoring = Readonly<ReturnType<typeof expectedMonitoring>>
+
+function expectedMonitoring({hasAlarms, hasDashboard, hasAggregator}: CostSettings) {
   return {
     alarmMetrics: hasAlarms ? ALARM_METRICS : 0,
     dashboards: hasDashboard ? 1 : 0,
@@ -79,22 +75,9 @@ function expectedMonitoring({hasAlarms, hasDashboard, hasAggregator}: CostSettin
   }
 }
 
-export interface PricedTable {
-  /** DynamoDB updates it about every six hours. */
-  readonly tableBytes: number
-  readonly indexBytes: number
-  readonly hasRecovery: boolean | null
-  /** Paid units per second of the table and its indexes. `null`: on demand. */
-  readonly provisioned: {readonly reads: number; readonly writes: number} | null
-  readonly isInfrequentAccess: boolean
-  readonly indexes: readonly string[]
-  /** Whether the resource index copies every write of a bucket or usage record. */
-  readonly copiesToIndex: boolean
-  readonly hasStream: boolean
-  readonly replicas: readonly string[]
-}
+export type PricedTable = DeepReadonly<Awaited<ReturnType<typeof readPricedTable>>>
 
-export async function readPricedTable(table: Table): Promise<PricedTable> {
+export async function readPricedTable(table: Table) {
   const [{Table: description = {}}, hasRecovery] = await Promise.all([
     sendRepeatable(table, 'DescribeTable', {TableName: table.name}),
     recoveryOf(table),
@@ -107,12 +90,15 @@ export async function readPricedTable(table: Table): Promise<PricedTable> {
   const isOnDemand = description.BillingModeSummary?.BillingMode === 'PAY_PER_REQUEST' || capacity.writes === 0
   const own = description.TableArn?.split(':')[3]
   return {
+    /** DynamoDB updates both sizes about every six hours. */
     tableBytes: description.TableSizeBytes ?? 0,
     indexBytes: secondary.reduce((sum, {IndexSizeBytes = 0}) => sum + IndexSizeBytes, 0),
     hasRecovery,
+    /** Paid units per second of the table and its indexes. `null`: on demand. */
     provisioned: isOnDemand ? null : capacity,
     isInfrequentAccess: description.TableClassSummary?.TableClass === 'STANDARD_INFREQUENT_ACCESS',
     indexes: secondary.map(({IndexName = ''}) => IndexName).sort(),
+    /** Whether the resource index copies every write of a bucket or usage record. */
     copiesToIndex: secondary.some(
       each => each.IndexName === indexes.resource && each.Projection?.ProjectionType === 'ALL',
     ),
@@ -132,19 +118,10 @@ async function recoveryOf(table: Table): Promise<boolean | null> {
   })
 }
 
-export interface CostSettings {
-  readonly hasAggregator: boolean
-  readonly batchSeconds: number
-  readonly batchRecords: number
-  readonly usageWindows: readonly Window[]
-  readonly memoryMb: number
-  readonly architecture: 'arm64' | 'x86_64'
-  readonly hasAlarms: boolean
-  readonly hasDashboard: boolean
-}
+export type CostSettings = Readonly<ReturnType<typeof costSettings>>
 
 /** Missing parameters, as on a local engine, take the template's defaults. */
-export function costSettings(parameters: Readonly<Record<string, string>>): CostSettings {
+export function costSettings(parameters: Readonly<Record<string, string>>) {
   const all: Readonly<Record<string, string>> = {...DEFAULT_PARAMETERS, ...parameters}
   const windows = all.SnapshotWindows?.split(',')
   return {
@@ -153,7 +130,7 @@ export function costSettings(parameters: Readonly<Record<string, string>>): Cost
     batchRecords: Number(all.StreamBatchSize),
     usageWindows: WINDOWS.filter(window => windows?.includes(window)),
     memoryMb: Number(all.LambdaMemorySize),
-    architecture: all.LambdaArchitecture === 'x86_64' ? 'x86_64' : 'arm64',
+    architecture: all.LambdaArchitecture === 'x86_64' ? ('x86_64' as const) : ('arm64' as const),
     hasAlarms: all.EnableAlarms === 'true',
     hasDashboard: all.EnableDashboard === 'true',
   }

@@ -1,3 +1,4 @@
+import type {DeepReadonly} from '../../core/deep-readonly.js'
 import {formatList} from '../../core/text/text.js'
 import {CapacityMeter, meteredTransport} from '../../dynamo/capacity.js'
 import type {Aws} from '../../infra/aws/clients.js'
@@ -8,7 +9,6 @@ import {type MeasuredStack, type PricedTable, readMeasured, readPricedTable, typ
 import {
   averageParts,
   type CostPart,
-  type DayUnits,
   estimateDay,
   fixedParts,
   LIST_REGION,
@@ -29,48 +29,14 @@ export interface CostSources {
   readonly runsAggregator?: boolean | undefined
 }
 
-export interface DayCost extends Day {
-  /** `null`: no usage was recorded. */
-  readonly counts: DayCounts | null
-  /** Cost of its traffic. `null`: no figures. */
-  readonly dollars: number | null
-  readonly isMeasured: boolean
-  readonly isUnread: boolean
-}
+/** `null`: unknown or not measured, as the schema of `zael cost` says of each field. */
+export type CostReport = DeepReadonly<Awaited<ReturnType<typeof reportCost>>>
 
-export interface ReportedPart extends CostPart {
-  /** Dollars per million decisions. `null`: independent of traffic, or decisions are unknown. */
-  readonly perMillion: number | null
-}
-
-export interface CostReport {
-  readonly stack: string
-  /** `null`: a local engine. */
-  readonly region: string | null
-  readonly days: readonly DayCost[]
-  /** Complete days with figures, or today if there are none. */
-  readonly averaged: readonly string[]
-  /** Admitted and refused requests. `null`: unknown. */
-  readonly decisionsPerDay: number | null
-  readonly parts: readonly ReportedPart[]
-  /** `null`: no day has traffic figures. */
-  readonly dollarsPerDay: number | null
-  readonly dollarsPerMillion: number | null
-  /** Write units per average day, by index. `null`: not measured. */
-  readonly indexWrites: Readonly<Record<string, number>> | null
-  readonly notes: readonly CostNote[]
-  readonly read: {readonly units: number; readonly metrics: number}
-}
-
-interface FoundDay {
-  readonly day: Day
-  readonly counts: DayCounts | undefined
-  readonly units: DayUnits
-  readonly parts: readonly CostPart[]
-}
+/** `perMillion`: dollars per million decisions. `null`: independent of traffic, or decisions are unknown. */
+export type ReportedPart = CostReport['parts'][number]
 
 /** Read-only. Throws if the table does not exist. */
-export async function reportCost({table, aws, dayCount, runsAggregator}: CostSources): Promise<CostReport> {
+export async function reportCost({table, aws, dayCount, runsAggregator}: CostSources) {
   const facts = await readPricedTable(table)
   const meter = new CapacityMeter()
   const transport = meteredTransport(table.transport, meter)
@@ -91,6 +57,7 @@ export async function reportCost({table, aws, dayCount, runsAggregator}: CostSou
     stack: table.name,
     region: stack.region,
     days: days.map(day => dayCost(day, found, counted)),
+    /** Complete days with figures, or today if there are none. */
     averaged: averaged.map(({day}) => day.date),
     decisionsPerDay: meanDecisions(averaged),
     parts: [
@@ -105,7 +72,9 @@ export async function reportCost({table, aws, dayCount, runsAggregator}: CostSou
   }
 }
 
-function foundDay(day: Day, {counted, stack, facts}: Pick<NoteSources, 'counted' | 'stack' | 'facts'>): FoundDay[] {
+type FoundDay = ReturnType<typeof foundDay>[number]
+
+function foundDay(day: Day, {counted, stack, facts}: Pick<NoteSources, 'counted' | 'stack' | 'facts'>) {
   const counts = counted.days.get(day.date)
   const measured = stack.days.get(day.date)
   const settings = {...stack.settings, copiesToIndex: facts.copiesToIndex, provisioned: facts.provisioned}
@@ -116,11 +85,14 @@ function foundDay(day: Day, {counted, stack, facts}: Pick<NoteSources, 'counted'
   return [{day, counts, units, parts: trafficParts(units, settings)}]
 }
 
-function dayCost(day: Day, found: readonly FoundDay[], {unread}: CountedDays): DayCost {
+export type DayCost = ReturnType<typeof dayCost>
+
+function dayCost(day: Day, found: readonly FoundDay[], {unread}: CountedDays) {
   const known = found.find(each => each.day === day)
   return {
     ...day,
     counts: known?.counts ?? null,
+    /** Of its traffic. `null`: no figures. */
     dollars: known ? sum(known.parts.map(({dollars}) => dollars)) : null,
     isMeasured: known?.units.isMeasured ?? false,
     isUnread: unread.includes(day.date),

@@ -1,5 +1,6 @@
 import {isDeepStrictEqual} from 'node:util'
 import {kindedRateOf} from '../../core/calendar/kind-definition.js'
+import type {DeepReadonly} from '../../core/deep-readonly.js'
 import {isInFlight, isSessionReset, type Limit, tokenLimits} from '../../core/limits/limit.js'
 import type {ResetClock} from '../../core/limits/limit-kind.js'
 import {hasSameText, limitChanges} from '../../core/limits/limit-text.js'
@@ -30,23 +31,6 @@ export interface EntityImpact extends LimitImpact {
   readonly boostedUntilMs: number | undefined
 }
 
-export interface Impact {
-  /** Most refused first, without verdict `fits`. */
-  readonly found: readonly EntityImpact[]
-  /** Entities with usage that the proposed limits would apply to. `others` have more specific limits. */
-  readonly entities: number
-  readonly others: number
-  readonly windows: number
-  /** Start of a window that has not ended, epoch ms, if a rate is compared with it. */
-  readonly openMs: number | undefined
-  readonly changed: readonly string[]
-  /** Changed limits without recorded usage: their impact is unknown. */
-  readonly unrecorded: readonly string[]
-  /** Changed in-flight limits: usage does not record concurrency. */
-  readonly inFlight: readonly string[]
-  readonly isComplete: boolean
-}
-
 interface UsedPair {
   readonly entity: string
   readonly resource: string
@@ -54,12 +38,10 @@ interface UsedPair {
   readonly records: Map<string, UsageRecord>
 }
 
+export type Impact = DeepReadonly<Awaited<ReturnType<typeof impactOf>>>
+
 /** Read-only. Requests refused at the time are not in consumption records, so they do not count as refused again. */
-export async function impactOf(
-  namespace: NamespaceRepository,
-  changes: readonly ProposedChange[],
-  range: ImpactRange,
-): Promise<Impact> {
+export async function impactOf(namespace: NamespaceRepository, changes: readonly ProposedChange[], range: ImpactRange) {
   const {pairs, isComplete} = await usedPairs(namespace, changes, range)
   const levels = new LevelLimits(namespace, changes)
   await levels.loadFor([...pairs.values()])
@@ -85,12 +67,16 @@ export async function impactOf(
   const entities = new Set(concerned.map(({pair}) => pair.entity))
   const others = new Set([...pairs.values()].flatMap(({entity}) => (entities.has(entity) ? [] : [entity])))
   return {
+    /** Most refused first. */
     found: found.filter(({verdict}) => verdict !== 'fits').sort(byWeight),
+    /** Entities with usage that the proposed limits would apply to. `others` have more specific limits. */
     entities: entities.size,
     others: others.size,
     windows: concerned.reduce((sum, {pair}) => sum + pair.records.size, 0),
+    /** Start of a window that has not ended, epoch ms, if a rate is compared with it. */
     openMs: isOpen ? Date.parse(open) : undefined,
     changed,
+    /** Changed limits without recorded usage: their impact is unknown. */
     unrecorded: changed.filter(name => !used.has(name)),
     inFlight: changedInFlight(changes),
     isComplete,

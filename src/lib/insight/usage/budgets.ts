@@ -1,5 +1,6 @@
 import {resetsOf} from '../../core/calendar/kind-definition.js'
 import {isSessionReset, type Limit} from '../../core/limits/limit.js'
+import type {BucketName} from '../../core/names.js'
 import type {BucketLevels, LimitLevel} from '../../repository/buckets/view.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
 import {isoMilliseconds, isoSeconds} from '../../schema/attribute-value.js'
@@ -7,31 +8,6 @@ import {bucketOf, bucketsOf} from '../lookup/bucket-search.js'
 import {sharedCharge} from '../lookup/family-limits.js'
 
 const DAY_MS = 86_400_000
-
-/** A quota in its current period, in whole tokens. */
-export interface QuotaBudget {
-  /** The entity, or its parent if requests are charged to it too. */
-  readonly entity: string
-  readonly resource: string
-  readonly name: string
-  /** Includes top-ups. */
-  readonly allowance: number
-  /** More than the allowance if the quota is overdrawn. `null`: the balance does not tell. */
-  readonly used: number | null
-  /** Negative if overdrawn. */
-  readonly left: number
-  readonly share: number | null
-  /** Start of the period; `null` if the quota is not configured. */
-  readonly since: string | null
-  readonly resetsAt: string
-  readonly daysLeft: number
-  /** Start of the average: the first hour with recorded use, or the period if that hour is unknown. */
-  readonly averageSince: string | null
-  /** At the average rate; `null`: not before the reset, or already used up. */
-  readonly exhaustsAt: string | null
-  /** Nothing is left, or less than the average request needs: such requests are refused until the reset. */
-  readonly usedUp: boolean
-}
 
 /**
  * Quotas that requests of an entity are charged to, its own and those of its parent, if they were used in their current
@@ -138,12 +114,15 @@ async function averageUse(
     : {sinceMs, perMs: used / (nowMs - sinceMs), perRequest}
 }
 
+/** A quota in its current period, in whole tokens, as the schema of `zael usage show` describes it. */
+export type QuotaBudget = BucketName & Readonly<ReturnType<typeof budgetOf>>
+
 function budgetOf(
   {level: {name, level, capacity, soft}, used, resetMs, sinceMs}: OpenPeriod,
   average: AverageUse | undefined,
   nowMs: number,
   isBypassed: boolean,
-): Omit<QuotaBudget, 'entity' | 'resource'> {
+) {
   const left = Math.floor(level)
   const usedUp = !soft && !isBypassed && (left <= 0 || left < (average?.perRequest ?? 0))
   const exhaustsMs =

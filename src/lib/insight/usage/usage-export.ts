@@ -7,38 +7,6 @@ import {countedLimits, NOT_REFUSED, providerTotal, refusedByOthers, refusedIn} f
 /** Batches wait for up to five minutes, and counts of refusals for ten seconds more. */
 const LATE_MS = 10 * 60_000
 
-/** One limit in one window. The columns of files are the same in every version. */
-export interface ExportedUsage {
-  readonly entity: string
-  readonly parent: string | null
-  readonly resource: string
-  readonly window: Window
-  readonly start: string
-  /** Usage may still arrive. */
-  readonly open: boolean
-  /** Admitted. The three counts of requests belong to the window, so each of its rows has them. */
-  readonly requests: number
-  /** By limits of the entity itself, each request once. */
-  readonly requestsRefused: number
-  readonly requestsRefusedByParent: number
-  readonly requestsRefusedByProvider: number
-  /** `null`: requests were counted, but no limit. */
-  readonly limit: string | null
-  /** Currency; `null`: tokens. */
-  readonly unit: string | null
-  /** Whole tokens, net of refunds: millionths of the unit, if there is one. */
-  readonly consumed: number
-  /** The same in the unit, as an exact decimal. */
-  readonly amount: string | null
-  readonly overdrawn: number
-  /** Requests that exceeded this limit. */
-  readonly refused: number
-  readonly refusedTokens: number
-  readonly refusedAmount: string | null
-  /** Of `requestsRefused`, because the entity or resource was disabled; also the same in each row. */
-  readonly requestsBlocked: number
-}
-
 export interface ExportRequest {
   readonly window: Window
   readonly sinceMs: number
@@ -66,11 +34,14 @@ export async function* exportUsage(
   }
 }
 
+/** One limit in one window, as the schema of `zael usage export` describes it. */
+export type ExportedUsage = Readonly<ReturnType<typeof rowsOf>[number]>
+
 function rowsOf(
   record: UsageRecord,
-  {parent, open}: Pick<ExportedUsage, 'parent' | 'open'>,
+  {parent, open}: {readonly parent: string | null; readonly open: boolean},
   units: ReadonlyMap<string, string>,
-): ExportedUsage[] {
+) {
   const {entity, resource, window, start, totalEvents: requests} = record
   const refusals = refusedIn([record])
   const {requests: requestsRefused, blocked, limits} = refusals

@@ -1,4 +1,5 @@
 import {nextResetMs, resetsOf} from '../../core/calendar/kind-definition.js'
+import type {DeepReadonly} from '../../core/deep-readonly.js'
 import {InvalidInput} from '../../core/errors.js'
 import {isInFlight, isSessionReset, type Limit} from '../../core/limits/limit.js'
 import {type Window, windowEndMs} from '../../core/window.js'
@@ -32,28 +33,6 @@ export interface UsageSubject {
   readonly window: Window
   readonly sinceMs: number
   readonly untilMs: number
-}
-
-/** In whole tokens. */
-export interface LimitShare {
-  readonly name: string
-  readonly tokens: number
-  /** Writes that left the soft limit in debt. */
-  readonly overdrawn: number
-  /** Tokens that the current limit allows in such a window, with top-ups. `null`: no such limit, or it has a schedule. */
-  readonly budget: number | null
-  readonly share: number | null
-  readonly refused: LimitRefused
-}
-
-export interface UsageWindow {
-  readonly entity: string
-  readonly resource: string
-  readonly start: string
-  readonly end: string
-  readonly requests: number
-  readonly refused: RefusedRequests
-  readonly limits: readonly LimitShare[]
 }
 
 export interface LimitTotal {
@@ -229,7 +208,12 @@ function topUpOf(limit: Limit, bucket: BucketView | undefined): BudgetedLimit['t
   return sinceMs === undefined ? undefined : {tokens, sinceMs}
 }
 
-function windowOf(record: UsageRecord, limits: readonly BudgetedLimit[]): UsageWindow {
+export type UsageWindow = DeepReadonly<ReturnType<typeof windowOf>>
+
+/** In whole tokens. */
+export type LimitShare = UsageWindow['limits'][number]
+
+function windowOf(record: UsageRecord, limits: readonly BudgetedLimit[]) {
   const {entity, resource, window, start, totalEvents: requests} = record
   const refused = refusedIn([record])
   const shares = countedLimits([record]).map(name => {
@@ -237,6 +221,7 @@ function windowOf(record: UsageRecord, limits: readonly BudgetedLimit[]): UsageW
     const limit = limits.find(each => each.name === name)
     const {topUp} = limit ?? {}
     const added = topUp && topUp.sinceMs < windowEndMs(window, start) ? topUp.tokens : 0
+    // What the current limit allows in such a window, with top-ups. `null`: no such limit, or it has a schedule.
     const budget = limit && !limit.schedule && !isInFlight(limit) ? windowBudget(limit, window, start) + added : null
     const share = budget === null ? null : tokens / budget
     const overdrawn = record.overdrawn?.get(name) ?? 0

@@ -35,27 +35,6 @@ export const migrationRecordKey: Key = keys.migration()
 
 const names = attributes.migration
 
-export function encodeMigration(record: MigrationRecord): Item {
-  const item: Item = {
-    ...wireKey(migrationRecordKey),
-    [names.runId]: s(record.runId),
-    [names.owner]: s(record.owner),
-    [names.leaseUntil]: n(record.leaseUntilMs),
-    [names.step]: s(record.step),
-    [names.pass]: n(record.pass),
-    [names.passWrites]: n(record.passWrites),
-    [names.counts]: s(JSON.stringify(record.counts)),
-    [names.startedAt]: s(record.startedAt),
-    ...texts(indexKeys.inNamespace(REGISTRY_NAMESPACE, migrationRecordKey.PK)),
-  }
-  if (record.position) item[names.position] = s(JSON.stringify([record.position.PK, record.position.SK]))
-  if (record.finishedAt !== undefined) item[names.finishedAt] = s(record.finishedAt)
-  if (record.earlierFinishedAt !== undefined) item[names.earlierFinishedAt] = s(record.earlierFinishedAt)
-  if (record.failure !== undefined) item[names.failure] = s(record.failure)
-  if (record.verifiedAt !== undefined) item[names.verifiedAt] = s(record.verifiedAt)
-  return item
-}
-
 const ATTRIBUTE_OF: Readonly<Record<keyof MigrationRecord, string>> = {
   runId: names.runId,
   owner: names.owner,
@@ -70,6 +49,23 @@ const ATTRIBUTE_OF: Readonly<Record<keyof MigrationRecord, string>> = {
   earlierFinishedAt: names.earlierFinishedAt,
   failure: names.failure,
   verifiedAt: names.verifiedAt,
+}
+
+export function encodeMigration({position, counts, ...record}: MigrationRecord): Item {
+  const fields: Readonly<Record<string, string | number | undefined>> = {
+    ...record,
+    position: position && JSON.stringify([position.PK, position.SK]),
+    counts: JSON.stringify(counts),
+  }
+  const item: Item = {
+    ...wireKey(migrationRecordKey),
+    ...texts(indexKeys.inNamespace(REGISTRY_NAMESPACE, migrationRecordKey.PK)),
+  }
+  for (const [field, attribute] of Object.entries(ATTRIBUTE_OF)) {
+    const value = fields[field]
+    if (value !== undefined) item[attribute] = typeof value === 'number' ? n(value) : s(value)
+  }
+  return item
 }
 
 /** Unchecked; `position` and `counts` are JSON texts. */

@@ -164,8 +164,6 @@ export function instantMs(instant: Date | number): number {
   return typeof instant === 'number' ? instant * 1000 : instant.getTime()
 }
 
-export type TableThroughput = Readonly<ReturnType<typeof throughputOf>>
-
 /** Units per second, for on-demand tables. DynamoDB reports -1 for no maximum. */
 export function throughputOf(description: OperationOutput<'DescribeTable'>['Table']) {
   const {MaxReadRequestUnits: maxReads = -1, MaxWriteRequestUnits: maxWrites = -1} =

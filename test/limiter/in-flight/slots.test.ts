@@ -87,6 +87,24 @@ describeOnBoth('in-flight limits', {timeout: 60_000}, table => {
     expect(await free()).toBe(3)
   })
 
+  it('end when their bucket was deleted, and the next one has no in-flight limits', async () => {
+    const lease = await first?.acquire(request({rpm: 1}))
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=1000/min')
+    await table.transport.send('DeleteItem', {
+      TableName: table.name,
+      Key: wireKey(keys.bucket(scene.namespace, 'user-1', 'gpt-4', 0)),
+    })
+    first?.invalidate()
+    expect((await acquire(first)).admitted).toBe(true)
+    const {calls, transport} = scene
+    const most = calls.length + 20
+    scene.transport = {
+      send: (...call) => (calls.length < most ? transport.send(...call) : Promise.reject(new Error('too many calls'))),
+    }
+    await lease?.commit()
+    expect(calls.length).toBeLessThan(most - 15)
+  })
+
   it('return slots at a rollback, and with settle soon', async () => {
     const lease = await first?.acquire(request({rpm: 1}))
     await lease?.rollback()

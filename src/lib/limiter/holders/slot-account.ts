@@ -102,7 +102,7 @@ export class SlotAccount {
     this.#hasReturned = false
     // Slots that pass from one lease to another change no number, but the account must still be there.
     if (changed.length === 0 && taken.size === 0) {
-      for (const {resolve} of this.#waiting.splice(0)) resolve()
+      this.noteReturned()
       return undefined
     }
     this.#writing = this.#waiting.splice(0)
@@ -135,6 +135,11 @@ export class SlotAccount {
     this.#end()
     this.#held.clear()
     this.noteCertain()
+    this.noteReturned()
+  }
+
+  /** The bucket has no account that differs. */
+  noteReturned(): void {
     this.#hasReturned = false
     for (const {resolve} of this.#waiting.splice(0)) resolve()
   }

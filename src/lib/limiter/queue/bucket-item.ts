@@ -454,6 +454,8 @@ export class BucketItem {
     const {state} = bucket
     if (!state?.exists) return slots.noteGone()
     const {record} = state.seen
+    // The limits were removed, and the account with them.
+    if (!record.slots && !slots.isUnsure) return slots.noteReturned()
     const update = (mark: WriteMark) => slotsUpdate(this.table, this.address, record, mark)
     const {outcome} = await this.write({update, basis: basisOf(record)})
     if (outcome.applied) slots.noteCertain()

@@ -41,7 +41,8 @@ export function planHolders(draws: Draws): Planned {
     if (draws.chance(0.02)) steps.push({atMs, by, event: {kind: 'recycle'}})
   }
   if (draws.chance(0.6)) steps.push(...deaths(draws, processes, untilMs, entities))
-  if (draws.chance(0.4)) steps.push(...pauses(draws, processes, untilMs))
+  if (draws.chance(0.4)) steps.push(...pauses(draws, processes, untilMs, entities))
+  if (draws.chance(0.4)) steps.push(...cuts(draws, processes, untilMs, entities))
   if (draws.chance(0.5)) steps.push(...changes(draws, entities, limits, untilMs))
   const hasClocks = draws.chance(0.3)
   if (hasClocks && draws.chance(0.5)) {
@@ -114,20 +115,59 @@ function deaths(draws: Draws, processes: number, untilMs: number, entities: read
     if (draws.chance(0.8)) steps.push({atMs: atMs + draws.pick([10, 2000, 50_000]), by, event: {kind: 'restart'}})
     if (draws.chance(0.3)) continue
     const [asker, entity] = [(by + 1) % processes, draws.pick(entities)]
-    const everyMs = draws.pick([1100, 3000, 8000])
-    for (let askMs = draws.int(1000, 5000); askMs < ASKING_MS; askMs += everyMs) {
-      const slots = {parallel: draws.pick([1, 1, 3])}
-      const actions: LeaseAction[] = [{kind: 'commit', afterMs: 0}]
-      steps.push({atMs: atMs + askMs, by: asker, event: {kind: 'acquire', entity, consume: {}, slots, actions}})
-    }
+    // Two processes that compare the same beat at the same time return the slots at the same time.
+    const askers = draws.chance(0.5) ? [asker] : [asker, (by + 2) % processes]
+    steps.push(...asks(draws, askers, entity, atMs))
   }
   return steps
 }
 
-function pauses(draws: Draws, processes: number, untilMs: number): Step[] {
-  return Array.from({length: draws.int(1, 3)}, (): Step => {
+/** Others ask for the slots of a process, again and again. */
+function asks(draws: Draws, askers: readonly number[], entity: string, sinceMs: number): Step[] {
+  const steps: Step[] = []
+  const everyMs = draws.pick([1100, 3000, 8000])
+  for (let askMs = draws.int(1000, 5000); askMs < ASKING_MS; askMs += everyMs) {
+    const slots = {parallel: draws.pick([1, 1, 3])}
+    const actions: LeaseAction[] = [{kind: 'commit', afterMs: draws.pick([0, 0, 500])}]
+    for (const by of askers)
+      steps.push({atMs: sinceMs + askMs, by, event: {kind: 'acquire', entity, consume: {}, slots, actions}})
+  }
+  return steps
+}
+
+/** The calls of a process that works fail for a time. Then a single beat may succeed, or its answer arrive late. */
+function cuts(draws: Draws, processes: number, untilMs: number, entities: readonly string[]): Step[] {
+  const [by, entity] = [draws.int(0, processes - 1), draws.pick(entities)]
+  const startMs = draws.int(1000, untilMs)
+  const steps: Step[] = []
+  const slots = {parallel: 1}
+  const actions: LeaseAction[] = [{kind: 'commit', afterMs: draws.pick([60_000, 120_000])}]
+  steps.push({atMs: startMs, by, event: {kind: 'acquire', entity, consume: {}, slots, actions}})
+  let atMs = startMs + draws.int(500, 12_000)
+  for (let cut = 0; cut < draws.int(1, 3); cut++) {
+    const ms = draws.pick([3000, 12_000, 25_000, 60_000])
+    steps.push({atMs, by, event: {kind: 'cut', ms, answers: draws.chance(0.5), beats: draws.chance(0.5)}})
+    atMs += ms + draws.int(500, 4000)
+  }
+  if (draws.chance(0.7)) steps.push(...asks(draws, [(by + 1) % processes], entity, startMs))
+  // It asks too, with a holder that may be lost.
+  if (draws.chance(0.5)) steps.push(...asks(draws, [by], entity, startMs))
+  return steps
+}
+
+function pauses(draws: Draws, processes: number, untilMs: number, entities: readonly string[]): Step[] {
+  return Array.from({length: draws.int(1, 3)}).flatMap((): Step[] => {
     const event = {kind: 'pause', ms: draws.int(5000, LONGEST_PAUSE_MS), isSuspended: draws.chance(0.4)} as const
-    return {atMs: draws.int(1000, untilMs), by: draws.int(0, processes - 1), event}
+    const [atMs, by] = [draws.int(1000, untilMs), draws.int(0, processes - 1)]
+    const pause = {atMs, by, event}
+    if (draws.chance(0.5)) return [pause]
+    // It works when it is stopped, and asks for more as soon as it continues.
+    const ask = (actions: LeaseAction[]): ScenarioEvent => ({
+      ...{kind: 'acquire', entity: draws.pick(entities), consume: {}, slots: {parallel: 1}, actions},
+    })
+    const works = {atMs: Math.max(0, atMs - 800), by, event: ask([{kind: 'commit', afterMs: 120_000}])}
+    const continues = {atMs: atMs + event.ms + 5, by, event: ask([{kind: 'commit', afterMs: 30_000}])}
+    return [pause, works, continues]
   })
 }
 

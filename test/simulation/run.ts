@@ -143,6 +143,8 @@ async function playNow(stage: Stage, {by, event}: Step): Promise<void> {
         world.note(`p${by} paused`)
         if (process?.isAlive) process.pause(event.ms, event.isSuspended)
         return
+      case 'cut':
+        return process?.cut(event)
       case 'restart':
         return process?.restart()
       case 'recycle':

@@ -76,7 +76,10 @@ export const MUTANTS: readonly Mutant[] = [
     ['a write takes slots whatever the account', 'e.require(account, before)', 'e'],
     ['slots are taken although none is free'],
   ]),
-  ...inFunction('planSlots', [['a changed capacity does not change the free slots']]),
+  ...inFunction('planSlots', [
+    ['a changed capacity does not change the free slots'],
+    ['slots in use are free when their limit is set again', 'account.held.get(name) ?? 0', '0'],
+  ]),
   ...inFunction('reapSlots', [
     [
       'the slots of a dead holder are returned whatever its account',
@@ -91,7 +94,12 @@ export const MUTANTS: readonly Mutant[] = [
     ['reserved tokens go to a later period', 'return isSamePeriod(', 'return true || isSamePeriod('],
   ]),
   ...inFunction('#takeBack', [['tokens that others have returned are refunded again', 'await ending', '[]']]),
-  ...inFunction('giveBack', [['returned slots stay in the account', 'of slots', 'of [] as [string, number][]']]),
+  ...inFunction('sendBeat', [['a beat whose answer was lost ends its holder', 's(next)', "s('')"]]),
+  ...inFunction('noteRefused', [['slots whose return was refused are not due any more']]),
+  ...inFunction('giveBack', [
+    ['returned slots stay in the account', 'of slots', 'of [] as [string, number][]'],
+    ['the slots of a lost holder are returned from its successor'],
+  ]),
   ...inFunction('answer', [['work starts although its holder did not beat in time', '!slots.holder.isFresh', 'false']]),
   ...inFunction('#isOverdue', [
     ['a holder that beats too late goes on', '>= HOLDER_PERIOD_MS', '>= 100 * HOLDER_PERIOD_MS'],
@@ -109,6 +117,7 @@ export const MUTANTS: readonly Mutant[] = [
   ...inFunction('#isDead', [
     ['a holder is dead after half of its period', 'DEAD_AFTER_MS', 'DEAD_AFTER_MS / 2'],
     ['a holder is dead although it has beaten', 'now?.beat === seen?.beat && ', ''],
+    ['the time of an earlier answer counts for a later one'],
   ]),
   ...inFunction('planLimit', [['charges of a rewrite are not counted', 'countedMilli !== 0n || ', '']]),
   ...inFunction('createUpdate', [['a bucket is created over another']]),

@@ -5,6 +5,7 @@ import {RESOURCE, type ScenarioEvent, type Tokens} from '../scenario.js'
 import type {SimulatedProcess} from '../world/process.js'
 import {bucketId, type TableWrite} from '../world/table-writes.js'
 import type {World} from '../world/world.js'
+import {Beats} from './beats.js'
 import type {Verdicts} from './verdicts.js'
 
 /** A process that was stopped for this long may have lost its slots, in ms. */
@@ -40,8 +41,17 @@ interface Running {
   readonly process: SimulatedProcess
   readonly kills: number
   readonly startedMs: number
+  readonly buckets: ReadonlySet<string>
+  /** The holders of its slots. */
+  readonly holders: readonly string[]
   readonly slots: readonly {readonly era: Era; readonly bucket: string; readonly name: string; readonly count: number}[]
 }
+
+/** Work starts only this long after a beat: 25 s, and the rest of the decision, in ms. */
+const START_MS = 27_000
+
+/** Without a beat for this long, work has ended: 30 s, and the time between two looks at the clock, in ms. */
+const OVERDUE_MS = 33_000
 
 const NO_SLOTS: StoredSlots = {limits: new Map(), accounts: new Map()}
 
@@ -56,6 +66,9 @@ export class Slots {
   /** The life of the process that has the account, as `process.kills`. */
   readonly #owners = new Map<string, {readonly process: number; readonly kills: number}>()
   readonly #bypassedMs = new Map<string, number>()
+  readonly #beats = new Beats()
+  /** Lives of processes that lost a holder while a lease was running. */
+  readonly #lost = new Set<string>()
 
   constructor(world: World, verdicts: Verdicts) {
     this.#world = world
@@ -69,9 +82,12 @@ export class Slots {
     return this.#names.has(name)
   }
 
-  observe({changes, writer}: TableWrite): void {
+  observe(write: TableWrite): void {
     if (this.#names.size === 0) return
+    const {changes, writer} = write
     const {elapsedMs} = this.#world.time
+    for (const running of this.#running) this.#judgeBeats(running)
+    this.#beats.observe(write, elapsedMs)
     for (const {before, after} of changes) {
       const [, id = '', entity = '', resource = '', shard] =
         /^([^/]*)\/BUCKET#([^#]*)#(.*)#(\d+)$/.exec(textOf((before ?? after) as Item, 'PK')) ?? []
@@ -111,11 +127,13 @@ export class Slots {
   ): () => void {
     if (this.#names.size === 0) return () => {}
     const held: Running['slots'][number][] = []
+    const buckets = new Set<string>()
     const asked: [string, Tokens][] = [[RESOURCE, slots ?? {}], ...Object.entries(resources)]
     for (const [resource, named] of asked) {
       const part = lease.resources(resource)
       for (const owner of [entity, ...(part.parent === undefined ? [] : [part.parent])]) {
         const bucket = bucketId(this.#world.namespace, owner, resource)
+        buckets.add(bucket)
         if ((this.#bypassedMs.get(bucket) ?? Number.NEGATIVE_INFINITY) >= startedMs - SETTLED_MS) continue
         for (const name of this.#buckets.get(bucket)?.limits.keys() ?? []) {
           const era = this.#eras.get(`${bucket} ${name}`)
@@ -124,11 +142,22 @@ export class Slots {
         }
       }
     }
-    const running = {process, kills: process.kills, startedMs, slots: held}
-    if (lease.signal.aborted) return () => {}
+    const holders = this.#judgeStart(process, startedMs, held)
+    const running = {process, kills: process.kills, startedMs, buckets, holders, slots: held}
+    const lose = () => {
+      this.#lost.add(lifeOf(process.number, running.kills))
+      this.#judgeLoss(running)
+      this.#running.delete(running)
+    }
+    if (lease.signal.aborted) {
+      lose()
+      return () => {}
+    }
     this.#running.add(running)
-    const end = () => void this.#running.delete(running)
-    lease.signal.addEventListener('abort', end)
+    const end = () => {
+      if (this.#running.delete(running)) this.#judgeBeats(running)
+    }
+    lease.signal.addEventListener('abort', lose)
     for (const {bucket, name, era} of held) this.#judgeCapacity(bucket, name, era)
     for (const {bucket} of held) this.#judgeRunning(bucket)
     return end
@@ -151,9 +180,11 @@ export class Slots {
       const era = this.#eras.get(`${bucket} ${name}`)
       if (!era || era.sinceMs > startedMs - DENY_CACHE_MS) continue
       const at = era.free.findLastIndex(({atMs}) => atMs <= startedMs - DENY_CACHE_MS)
-      if (era.free.slice(Math.max(0, at)).every(({free}) => free >= requested))
+      const isFree = era.free.slice(Math.max(0, at)).every(({free}) => free >= requested)
+      if (isFree && !this.#hasLeftOver(process, bucket, era.sinceMs))
         this.#verdicts.report('L6-in-flight', `${bucket} ${name}`, `${requested} slots were refused and always free`)
-      if (scenario.faults.length > 0 || scenario.partitionUnits < 1000) continue
+      const hasCuts = scenario.steps.some(({event}) => event.kind === 'cut')
+      if (hasCuts || scenario.faults.length > 0 || scenario.partitionUnits < 1000) continue
       const {generation} = process
       const dead = [...(this.#buckets.get(bucket)?.accounts ?? [])].flatMap(([holder, held]) =>
         (held.get(name) ?? 0) > 0 && this.#isDead(holder, 1000) ? [holder] : [],
@@ -190,9 +221,11 @@ export class Slots {
       if (limits.size === 0) continue
       for (const [holder, held] of accounts) {
         const owner = this.#owners.get(holder)
-        const process = owner && this.#world.processes[owner.process]
-        const isLost = this.#isDead(holder, 0) || this.#isDeclaredDead(holder)
-        if (mayBeHeld && (isLost || !process || process.wasDisturbed(0) || this.#jumps)) continue
+        const isLost = this.#isDead(holder, 0) || this.#beats.isDeclaredDead(holder)
+        const mayBeLost = isLost || !owner || this.#lost.has(lifeOf(owner.process, owner.kills))
+        // Nobody lacks slots of a limit that was removed: accounts keep them until it is set again.
+        const isWanted = held.size === 0 || [...held.keys()].some(name => limits.has(name))
+        if (!isWanted || (mayBeHeld && mayBeLost)) continue
         const text = [...held].map(each => each.join(' ')).join(', ')
         this.#verdicts.report('S12-kept', bucket, `p${owner?.process} still has an account of ${text || 'nothing'}`)
       }
@@ -211,9 +244,70 @@ export class Slots {
     return this.#world.scenario.steps.some(({event}) => event.kind === 'skew')
   }
 
-  /** A process without slots does not beat: it may be declared dead while it takes new ones, and then starts anew. */
-  #isDeclaredDead(holder: string): boolean {
-    return this.#world.items.some(item => textOf(item, 'PK').endsWith(`/HOLDER#${holder}`) && 'dead' in item)
+  /** Whether the process has leases of a deleted bucket, which it counts in the next one. */
+  #hasLeftOver(process: SimulatedProcess, bucket: string, sinceMs: number): boolean {
+    return [...this.#running].some(
+      running => running.process === process && running.buckets.has(bucket) && running.startedMs < sinceMs,
+    )
+  }
+
+  #heldBy(process: number, kills: number, bucket: string, name: string): number {
+    let held = 0
+    for (const [holder, account] of this.#buckets.get(bucket)?.accounts ?? []) {
+      const owner = this.#owners.get(holder)
+      if (owner?.process === process && owner.kills === kills) held += account.get(name) ?? 0
+    }
+    return held
+  }
+
+  /** Work starts only if its holder has beaten lately. Returns the holders of the slots. */
+  #judgeStart(process: SimulatedProcess, startedMs: number, slots: Running['slots']): string[] {
+    const {elapsedMs} = this.#world.time
+    const holders = new Set<string>()
+    for (const {bucket, name, count} of slots) {
+      if (count === 0) continue
+      const own = [...(this.#buckets.get(bucket)?.accounts ?? [])].flatMap(([holder, account]) => {
+        const owner = this.#owners.get(holder)
+        return owner?.process === process.number && owner.kills === process.kills && account.has(name) ? [holder] : []
+      })
+      for (const holder of own) holders.add(holder)
+      const beatMs = this.#lastBeatMs(own)
+      const wasPaused = process.pauses.some(({untilMs}) => untilMs >= startedMs)
+      if (own.length === 0 || beatMs >= elapsedMs - START_MS || wasPaused) continue
+      const message = `p${process.number} starts work, and its last beat was at ${beatMs} ms`
+      this.#verdicts.report('S12-beat', `${bucket} ${name}`, message)
+    }
+    return [...holders]
+  }
+
+  /** Work does not go on without beats. */
+  #judgeBeats(running: Running): void {
+    if (this.#mayBeLost(running)) return
+    const {elapsedMs} = this.#world.time
+    const beatMs = this.#lastBeatMs(running.holders)
+    if (running.holders.length === 0 || elapsedMs - beatMs <= OVERDUE_MS) return
+    this.#verdicts.report(
+      'S12-overdue',
+      `p${running.process.number}`,
+      `works on, and its last beat was at ${beatMs} ms`,
+    )
+  }
+
+  /** Which of the process's limiters beats is not known. */
+  #lastBeatMs(holders: readonly string[]): number {
+    return Math.max(...holders.map(holder => this.#beats.lastMs(holder) ?? Number.NEGATIVE_INFINITY))
+  }
+
+  /** A holder that beats is lost only if another process declared it dead. */
+  #judgeLoss({process, holders}: Running): void {
+    const {elapsedMs} = this.#world.time
+    if (this.#jumps || process.pauses.length > 0) return
+    const isKept = (holder: string) => {
+      const countedMs = this.#beats.countedFromMs(holder)
+      return countedMs !== undefined && elapsedMs - countedMs < 30_000 && !this.#beats.isDeclaredDead(holder)
+    }
+    if (holders.length > 0 && holders.every(isKept))
+      this.#verdicts.report('S12-lost', `p${process.number}`, `lost ${holders.join(', ')}, which beat in time`)
   }
 
   #isDead(holder: string, sinceMs: number): boolean {
@@ -261,11 +355,7 @@ export class Slots {
     }
     for (const [key, count] of sums) {
       const [number, kills, name] = key.split(' ') as [string, string, string]
-      let held = 0
-      for (const [holder, account] of this.#buckets.get(bucket)?.accounts ?? []) {
-        const owner = this.#owners.get(holder)
-        if (owner?.process === Number(number) && owner.kills === Number(kills)) held += account.get(name) ?? 0
-      }
+      const held = this.#heldBy(Number(number), Number(kills), bucket, name)
       if (held >= count) continue
       const message = `running leases of p${number} have ${count} slots, its accounts ${held}`
       this.#verdicts.report('S12-unheld', `${bucket} ${name}`, message)
@@ -301,6 +391,8 @@ export class Slots {
     )
   }
 }
+
+const lifeOf = (process: number, kills: number): string => `${process} ${kills}`
 
 /** Read without the library's decoder. */
 function storedSlots(item: Item): StoredSlots {

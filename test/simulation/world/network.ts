@@ -53,7 +53,7 @@ export interface NetworkOptions {
   readonly carryOut: (operation: Operation, input: never, isAgain: boolean) => unknown
   /** Travel times of a call, there and back, by its number, in ms. */
   readonly waysMs: (call: number) => readonly [there: number, back: number]
-  readonly faultAt: (call: number, operation: Operation) => Fault | undefined
+  readonly faultAt: (call: number, operation: Operation, input: object) => Fault | undefined
   /** Whether the calling process is still alive. */
   readonly isAlive: () => boolean
   /** The number of the next call, from 1. */
@@ -93,7 +93,7 @@ export class SimulatedTransport implements Transport {
     const {faultAt, isAlive, nextCall, onCall} = this.#options
     if (!isAlive()) return new Promise(() => {})
     const call = nextCall()
-    const fault = kindFor(faultAt(call, operation), operation, input)
+    const fault = kindFor(faultAt(call, operation, input), operation, input)
     onCall(operation, call, fault)
     let isSent = false
     let stop: (() => void) | undefined

@@ -1,8 +1,11 @@
 import {RateLimiter} from '../../../src/lib/limiter/rate-limiter.js'
+import type {ScenarioEvent} from '../scenario.js'
 import {Draws} from './draws.js'
 import type {MarkSlots} from './mark-slots.js'
 import {type NetworkOptions, SimulatedTransport} from './network.js'
 import type {VirtualTime} from './virtual-time.js'
+
+type Cut = Extract<ScenarioEvent, {kind: 'cut'}>
 
 /** Time limit of a decision in simulated processes, in ms. */
 export const DECISION_TIMEOUT_MS = 1000
@@ -38,6 +41,7 @@ export class SimulatedProcess {
   readonly killedAtMs: number[] = []
   /** When it was paused, in ms since the start. */
   readonly pauses: {readonly fromMs: number; readonly untilMs: number}[] = []
+  readonly #cuts: (Cut & {readonly untilMs: number})[] = []
   readonly #options: ProcessOptions
   #calls = 0
   /** How often it was killed: operations of an earlier life never continue. */
@@ -63,6 +67,18 @@ export class SimulatedProcess {
     this.#options.time.resume(this.number)
     this.disturbedAtMs.push(this.#options.time.elapsedMs)
     this.killedAtMs.push(this.#options.time.elapsedMs)
+  }
+
+  cut(cut: Cut): void {
+    this.#cuts.push({...cut, untilMs: this.#options.time.elapsedMs + cut.ms})
+  }
+
+  /** The fault of a call now, if the process is cut off. */
+  cutOff(input: object): 'lost-after' | 'lost-before' | undefined {
+    const {elapsedMs} = this.#options.time
+    const isBeat = () => JSON.stringify(input).includes('/HOLDER#')
+    const cut = this.#cuts.find(({untilMs, beats}) => elapsedMs < untilMs && (!beats || isBeat()))
+    return cut && (cut.answers ? 'lost-after' : 'lost-before')
   }
 
   /** Calls that were under way may time out when it continues. */

@@ -272,8 +272,8 @@ export class World {
       dispatch: () => (writer.kind === 'limiter' ? this.dispatch : undefined),
       waysMs: (call: number): readonly [number, number] => this.#waysMs(process, call),
       // Without a namespace, there is nothing to do.
-      faultAt: (call: number, operation: Operation) =>
-        writer.kind === 'setup' ? undefined : this.#faultAt(process, call, operation),
+      faultAt: (call: number, operation: Operation, input: object) =>
+        writer.kind === 'setup' ? undefined : this.#faultAt(process, call, operation, input),
       onCall: (operation: Operation, call: number, fault: Fault | undefined) => {
         this.counts.calls++
         if (fault) {
@@ -291,11 +291,13 @@ export class World {
     }
   }
 
-  #faultAt(process: number, call: number, operation: Operation): Fault | undefined {
+  #faultAt(process: number, call: number, operation: Operation, input: object): Fault | undefined {
     const key = `${process} ${operation}`
     const ofOperation = (this.#operationCalls.get(key) ?? 0) + 1
     this.#operationCalls.set(key, ofOperation)
     if (this.isCalm) return undefined
+    const kind = this.processes[process]?.cutOff(input)
+    if (kind) return {by: process, call, kind, delayMs: 0}
     return this.#faults.get(faultKey(process, call)) ?? this.#faults.get(faultKey(process, ofOperation, operation))
   }
 

@@ -122,6 +122,7 @@ export class Reaper {
       const isSame = now?.beat === seen?.beat && !now?.isDead
       if (isSame && isOver) return declareDead(table, holder, now)
       if (!isSame && !isWanted && !now?.isDead) return false
+      // Planted fault: the time of an earlier answer counts for a later one
       if (!isSame) seenAtMs = performance.now()
       seen = now
     }

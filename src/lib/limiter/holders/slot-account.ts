@@ -126,6 +126,7 @@ export class SlotAccount {
 
   /** Nothing was written, so everything is still due. */
   noteRefused(): void {
+    // Planted fault: slots whose return was refused are not due any more
     this.#hasReturned ||= this.#isReturning
     this.#waiting.unshift(...this.#writing.splice(0))
   }
@@ -156,6 +157,7 @@ export class SlotAccount {
   /** Resolves when written. Slots of a lost holder need no write. */
   giveBack({holder, slots}: HeldSlots): Promise<void> {
     this.#dropLost()
+    // Planted fault: the slots of a lost holder are returned from its successor
     if (holder !== this.#holder) return Promise.resolve()
     // Planted fault: returned slots stay in the account
     for (const [name, count] of slots) {

@@ -25,8 +25,9 @@ interface Beat {
 export async function sendBeat(table: NamespaceTable, beat: Beat, signal?: AbortSignal): Promise<boolean> {
   const {holder, before, next} = beat
   const e = new ExpressionBuilder()
-  // Equal to `next`: an earlier attempt was applied and its response lost.
   const stored = e.name(names.beat)
+  // Equal to `next`: an earlier attempt was applied and its response lost.
+  // Planted fault: a beat whose answer was lost ends its holder
   const isMine = `${stored} = ${e.value(s(next))}`
   e.condition(
     before === undefined

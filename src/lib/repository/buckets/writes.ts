@@ -202,6 +202,7 @@ function planSlots(
     if (shard !== 0) continue
     const holders = accounts.filter(([, {held}]) => held.has(name))
     for (const [holder, {text}] of holders) e.require(slotAttribute.account(holder), text)
+    // Planted fault: slots in use are free when their limit is set again
     const held = holders.reduce((sum, [, account]) => sum + (account.held.get(name) ?? 0), 0)
     e.set(slotAttribute.free(name), n(capacity - held))
   }

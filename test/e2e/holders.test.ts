@@ -77,6 +77,19 @@ describeOnEngine('holders of slots', () => {
     expect(await idOf(2)).not.toBe(await idOf(1))
   })
 
+  it('L6 are levels of the live view and its metrics', async () => {
+    const {buckets} = await cli.tell('watch --once')
+    const level = {name: 'parallel', level: 0, capacity: 3, inFlight: true, ratePerSecond: null}
+    expect(buckets).toMatchObject([
+      {resource: 'gpt-4', status: 'over', limit: 'parallel', emptyInMs: 0, limits: [{name: 'rpm'}, level]},
+      {resource: 'batch', status: 'ok', limit: 'jobs', limits: [{level: 1, capacity: 2, inFlight: true}]},
+    ])
+    expect(await cli.show('watch --once', 160)).toMatch(/\nover +user-1 +gpt-4 +parallel +0 +3 +0% +0 +0 /)
+    const {stdout} = await cli.run('watch --prometheus')
+    expect(stdout).toContain('\nzael_slots_in_use{namespace="default",resource="gpt-4",limit="parallel"} 3\n')
+    expect(stdout).toContain('\nzael_slots_capacity{namespace="default",resource="batch",limit="jobs"} 2\n')
+  })
+
   it('are the reason why a request is refused', async () => {
     const result = JSON.parse((await cli.run('why user-1 gpt-4 --json')).stdout)
     expect(schemaProblems('why', result)).toEqual([])

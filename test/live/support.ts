@@ -8,6 +8,7 @@ import type {Reading} from '../../src/lib/live/model/model.js'
 import {NO_REQUESTS} from '../../src/lib/live/model/request-counts.js'
 import type {ShardedBucket} from '../../src/lib/repository/buckets/buckets.js'
 import {encodeBucket, type StoredBucket, WRITE_PRESSURE_RATE} from '../../src/lib/schema/bucket-record.js'
+import type {SlotLimit} from '../../src/lib/schema/slot-attributes.js'
 import type {TestTenant} from '../repository/namespace-table.js'
 
 /** Read time of everything in these tests. */
@@ -35,11 +36,12 @@ export interface ShardSketch {
   /** Total writes of the item. */
   readonly writes?: number
   readonly parent?: string
+  readonly slots?: Readonly<Record<string, SlotLimit>>
 }
 
 export function shardOf(id: string, shard: number, sketch: ShardSketch): StoredBucket {
   const [entity = '', resource = ''] = id.split('#')
-  const {shardCount = 1, refilledAtMs = READ_AT_MS, writes = 0, parent} = sketch
+  const {shardCount = 1, refilledAtMs = READ_AT_MS, writes = 0, parent, slots} = sketch
   const limits = new Map<string, BucketLimit>()
   for (const [name, limit] of Object.entries(sketch.limits)) {
     const {capacity, refillPerSecond = capacity / 10, left, consumed = 0, refillPeriodMs = 1000, remainder = 0} = limit
@@ -64,7 +66,12 @@ export function shardOf(id: string, shard: number, sketch: ShardSketch): StoredB
   const record = {namespace: 'ns', entity, resource, shard, shardCount, cascade: parent !== undefined, parent}
   return {
     kind: 'bucket',
-    record: {...record, ttlSeconds: undefined, state: {refilledAtMs, limits}},
+    record: {
+      ...record,
+      ttlSeconds: undefined,
+      state: {refilledAtMs, limits},
+      ...(slots && {slots: {limits: new Map(Object.entries(slots)), accounts: new Map()}}),
+    },
     incomplete: new Map(),
   }
 }

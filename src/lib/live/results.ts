@@ -50,12 +50,19 @@ const watchedBucketSchema = strictObject({
   ageMs: z.number().describe('Time since it was read.'),
   limits: listOf({
     name: z.string(),
-    level: z.number().describe('Tokens at that instant; negative in debt.'),
+    level: z.number().describe('Tokens at that instant; negative in debt. Free slots of an in-flight limit.'),
     capacity: z.number(),
     debt: z.number(),
     refillPerSecond: z.number(),
     ...quotaLevelShape,
-    ratePerSecond: z.number().nullable().describe('Tokens consumed per second, net; null until the second reading.'),
+    inFlight: z
+      .literal(true)
+      .optional()
+      .describe('Only for in-flight limits, which have slots: capacity - level are in use.'),
+    ratePerSecond: z
+      .number()
+      .nullable()
+      .describe('Tokens consumed per second, net; null until the second reading, and for in-flight limits.'),
     typical: z
       .int()
       .min(1)

@@ -159,7 +159,11 @@ describeOnEngine('actions of the live view', () => {
       expect(await actions.boostText(rowOf(entity, {limit}))).toBe('rpm=200/min --for 1h')
     }
     // A row without a known limit gets the first one that can be boosted.
-    expect(await actions.boostText(rowOf(entity, {limit: 'a'}))).toBe('rpm=200/min --for 1h')
+    expect(await actions.boostText(rowOf(entity, {limit: undefined}))).toBe('rpm=200/min --for 1h')
+    await expect(actions.boostText(rowOf(entity, {limit: 'a'}))).rejects.toMatchObject({
+      code: 'watch.boost',
+      hint: expect.stringContaining(`zael limits set --entity ${entity} --resource gpt-4 a=40/inflight ${where()}`),
+    })
     await expect(actions.ask('boost', rowOf(entity), 'a=30 --for 1h')).rejects.toMatchObject({code: 'until.in-flight'})
     const quota = rowOf(entity, {limit: 'tpd'})
     await expect(actions.ask('boost', quota, await actions.boostText(quota))).rejects.toMatchObject({

@@ -21,6 +21,9 @@ const ADA = readingOf(bucketOf('ada#gpt-4', {limits: {rpm: {capacity: 100, refil
 })
 const BEN = readingOf(bucketOf('ben#gpt-4', {limits: {rpm: {capacity: 100, refillPerSecond: 0.001, left: -20}}}))
 
+const busy = (entity: string, free: number) =>
+  readingOf(bucketOf(`${entity}#gpt-4`, {limits: {}, slots: {parallel: {capacity: 20, free}}}))
+
 describe('metrics of buckets', () => {
   it('have these names and labels: resources and limits, no entities', () => {
     expect(expositionText(measured([ADA, BEN]))).toMatchInlineSnapshot(`
@@ -52,7 +55,7 @@ describe('metrics of buckets', () => {
       # HELP zael_tokens_debt Tokens below zero in all buckets read.
       # TYPE zael_tokens_debt gauge
       zael_tokens_debt{namespace="default",resource="gpt-4",limit="rpm"} 20
-      # HELP zael_fill_ratio_min Fraction of the capacity left in the emptiest bucket.
+      # HELP zael_fill_ratio_min Fraction of the capacity left, in tokens or slots, in the emptiest bucket.
       # TYPE zael_fill_ratio_min gauge
       zael_fill_ratio_min{namespace="default",resource="gpt-4",limit="rpm"} -0.2
       # HELP zael_tokens_consumed_per_second Consumption between the last two readings.
@@ -81,6 +84,15 @@ describe('metrics of buckets', () => {
         expect(labels.filter(each => /(^| )(?!namespace|resource|limit|status)\w+=/.test(each))).toEqual([])
       }),
     )
+  })
+
+  it('count slots apart from tokens', () => {
+    const found = parsed([ADA, busy('ben', 5), busy('eve', 18)])
+    const parallel = 'namespace=default resource=gpt-4 limit=parallel'
+    expect(found.get('zael_slots_in_use')?.samples).toEqual(new Map([[parallel, 17]]))
+    expect(found.get('zael_slots_capacity')?.samples).toEqual(new Map([[parallel, 40]]))
+    expect(found.get('zael_fill_ratio_min')?.samples.get(parallel)).toBe(0.25)
+    expect(found.get('zael_tokens_capacity')?.samples.size).toBe(1)
   })
 
   it('omit unknown values: rates after one reading, the lag', () => {
@@ -146,7 +158,7 @@ describe('the dashboard', () => {
     ...dashboard.panels.flatMap(({targets}: {targets: {expr: string}[]}) => targets.map(({expr}) => expr)),
     ...dashboard.templating.list.map(({query}: {query: string}) => query),
   ]
-  const families = measured([ADA, BEN])
+  const families = measured([ADA, BEN, busy('eve', 5)])
 
   it('shows every metric, and none that does not exist', () => {
     const used = new Set(queries.flatMap(query => query.match(/\bzael_\w+/g) ?? []))

@@ -55,6 +55,25 @@ describe('the status of a bucket', () => {
     expect(statusAt({...child, chargedTo: 'unwatched#r'}, READ_AT_MS, () => undefined).status).toBe('ok')
   })
 
+  it('L6 is over when an in-flight limit has no free slot, here or at the parent', () => {
+    const withSlots = (id: string, free: number) => {
+      const slots = {parallel: {capacity: 20, free}}
+      return readingOf(bucketOf(id, {limits: {tpm: {...SLOW, left: 500}}, slots}), {typical: [50]})
+    }
+    const of = (free: number) => statusAt(withSlots('a#b', free), READ_AT_MS)
+    expect(of(20)).toMatchObject({status: 'ok', worst: {name: 'tpm'}})
+    expect(of(4)).toMatchObject({status: 'ok', worst: {name: 'parallel', left: 0.2, emptyInMs: null}})
+    expect(of(3)).toMatchObject({status: 'near', worst: {name: 'parallel'}})
+    expect(of(0)).toMatchObject({status: 'over', refusedBy: 'entity', worst: {name: 'parallel', emptyInMs: 0}})
+    expect(of(-2)).toMatchObject({status: 'over', worst: {left: -0.1}})
+    const child = reading('child#r', 900, {typical: [50]})
+    expect(childOf(withSlots('team#r', 0), child)).toMatchObject({status: 'over', refusedBy: 'parent'})
+    expect(childOf(withSlots('team#r', 1), child).status).toBe('ok')
+    const bypassed = {...withSlots('a#b', 0), bypassUntilMs: READ_AT_MS + 1}
+    expect(statusAt(bypassed, READ_AT_MS).status).toBe('ok')
+    expect(totalsAt([withSlots('a#b', -2)], READ_AT_MS)).toMatchObject({over: 1, inDebt: 0})
+  })
+
   it('is disabled where a switch refuses every request, whatever its balance', () => {
     expect(statusAt(reading('a#b', 900, {isDisabled: true}), READ_AT_MS)).toMatchObject({
       status: 'disabled',

@@ -25,7 +25,15 @@ function bucketWith(change: object): ShardedBucket {
   return {entity: 'a', resource: 'b', shardCount: 1, shards: [{...shard, record}]}
 }
 
-it.each([{}, {ttlSeconds: 1_900_000_000}, {parent: undefined}, {cascade: false}, {shard: 3, shardCount: 4}])(
+const slots = {
+  limits: new Map([
+    ['parallel', {capacity: 20, free: -3}],
+    ['jobs', {capacity: 2, free: 1}],
+  ]),
+  accounts: new Map(),
+}
+
+it.each([{}, {ttlSeconds: 1_900_000_000}, {parent: undefined}, {cascade: false}, {shard: 3, shardCount: 4}, {slots}])(
   'keeps every field of a usual bucket: %o',
   change => {
     const bucket = bucketWith(change)

@@ -76,6 +76,18 @@ describeOnBoth('the detail of a bucket', {}, table => {
     expect(detail.audit.map(({action}) => action)).toEqual(['limits_set', 'entity_created'])
   })
 
+  it('L6 has the holders of slots, which readings omit', async () => {
+    const {tenant, names} = await populated()
+    const shard = shardOf('ben#gpt-4', 0, {limits: {rpm: {capacity: 200}}, slots: {parallel: {capacity: 5, free: 2}}})
+    if (shard.kind !== 'bucket' || !shard.record.slots) throw new Error('no slots')
+    const accounts = new Map([['h1', {text: '0.abc parallel:3', held: new Map([['parallel', 3]])}]])
+    const slots = {...shard.record.slots, accounts}
+    await put(tenant, encodeBucket({...shard.record, slots, namespace: tenant.namespace}))
+    const level = {limit: 'parallel', capacity: 5, free: 2, inUse: 3, holders: [{id: 'h1', slots: 3}]}
+    expect((await detailOf(tenant, names, 'ben')).inFlight).toMatchObject([level])
+    expect((await detailOf(tenant, names)).inFlight).toEqual([])
+  })
+
   it('has the current limits, even if they were just changed', async () => {
     const {tenant, names} = await populated()
     await detailOf(tenant, names)

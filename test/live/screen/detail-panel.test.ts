@@ -61,6 +61,31 @@ describe('the drill-in', () => {
     expect(ofChild[3]).not.toContain('by its parent')
   })
 
+  it('shows free slots and who holds the others', () => {
+    const slots = {parallel: {capacity: 20, free: 13}}
+    const readings = [readingOf(bucketOf('ada#r', {limits: {rpm: {capacity: 60}}, slots}))]
+    const record = (id: string, host: string, ageMs: number) => ({
+      ...{namespace: 'ns', id, beat: '1.x', host, pid: 991, startedAt: undefined, ttlSeconds: undefined},
+      ...{beatAtMs: READ_AT_MS + 1000 - ageMs, isDead: false},
+    })
+    const holders = [
+      {id: 'h1', slots: 4, record: record('h1', 'gw-a', 4000)},
+      {id: 'h2', slots: 2, record: record('h2', 'gw-b', 41_000)},
+      {id: 'h3', slots: 1, record: undefined},
+    ]
+    const inFlight = [{limit: 'parallel', capacity: 20, free: 13, inUse: 7, holders}]
+    const detail = {...DETAIL, id: 'ada#r', parent: undefined, inFlight}
+    const lines = linesOf({readings, state: inDetail('ada#r'), data: {detail}})
+    expect(lines).toContainEqual(expect.stringMatching(/^ {2}parallel {5}█+▏? *░+ 13 of 20 {2}slots free$/))
+    const from = lines.findIndex(line => line.startsWith('Slots'))
+    expect(lines.slice(from + 1, from + 5)).toEqual([
+      '  parallel 7 of 20 in flight',
+      '    gw-a (pid 991) 4, beat 4 s ago',
+      '    gw-b (pid 991) 2, no beat for 41 s',
+      '    h3 1, no record',
+    ])
+  })
+
   it('shows limits in money as money', () => {
     const limits = {usd: {capacity: 5_000_000, left: 1_234_567, refillPerSecond: 0.5}}
     const reading = readingOf(bucketOf('ada#r', {limits}), {ratePerSecond: new Map([['usd', 12_500]])})

@@ -56,6 +56,7 @@ export const DETAIL = {
     {name: 'rpm', text: '60/min', source: 'system'},
     {name: 'tpm', text: '100000/min', source: 'entity'},
   ],
+  inFlight: [],
   units: new Map<string, string>(),
   usage: [
     {start: '2027-01-15T08:00:00Z', counters: {tpm: 120_345, rpm: 41}, requests: 41, refused: 7},

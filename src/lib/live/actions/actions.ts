@@ -21,7 +21,7 @@ import {factLines} from '../../cli/output/text-table.js'
 import {plainAt} from '../../core/calendar/kind-definition.js'
 import {InvalidInput, ZaelError} from '../../core/errors.js'
 import {limitText} from '../../core/limits/boost-text.js'
-import {type Limit, MAX_TOKENS, tokenLimits} from '../../core/limits/limit.js'
+import {isInFlight, type Limit, MAX_SLOTS, MAX_TOKENS, tokenLimits} from '../../core/limits/limit.js'
 import {formatLimit} from '../../core/limits/limit-text.js'
 import {formatCount, formatList, formatNumber, formatPlural, formatTokens, shellWord} from '../../core/text/text.js'
 import {bucketsOf} from '../../insight/lookup/bucket-search.js'
@@ -98,6 +98,9 @@ async function askReset({namespace, nowMs}: ActionSource, {entity, resource}: Ac
     lines: [
       ...factLines(`${resetQuestion({entity, resource})}:`, Object.fromEntries(levels)),
       ...(bucket?.limits.some(({quota}) => quota) ? ['A quota starts a new period. Its top-ups expire.'] : []),
+      ...(bucket && bucket.inFlight.length > 0
+        ? ['Slots in use do not change: requests hold them until they end.']
+        : []),
       'Recorded usage does not change.',
     ],
     perform: async () => (await resetBucket(namespace, {entity, resource})).lines,
@@ -110,8 +113,19 @@ function levelChange({level, capacity}: LimitLevel, unit: string | undefined): s
   return level === capacity ? `${text(level)}, already full` : `${text(level)} → ${text(capacity)}`
 }
 
-async function boostDraft({namespace, nowMs}: ActionSource, {entity, resource, limit}: ActionTarget): Promise<string> {
+async function boostDraft(
+  {namespace, nowMs, where}: ActionSource,
+  {entity, resource, limit}: ActionTarget,
+): Promise<string> {
   const {own} = await resolveFamily(namespace, entity, resource)
+  const shown = own.limits.find(({name}) => name === limit)
+  if (shown && isInFlight(shown)) {
+    const scope = `--entity ${shellWord(entity)} --resource ${shellWord(resource)}`
+    const more = formatLimit({...shown, capacity: Math.min(MAX_SLOTS, 2 * shown.capacity)})
+    throw new InvalidInput('watch.boost', `${shown.name} is an in-flight limit, which cannot be temporary.`, {
+      hint: `Set it: zael limits set ${scope} ${more}${where}\nSee who holds its slots: zael holders list --slots${where}`,
+    })
+  }
   const limits = tokenLimits(own.limits)
   const chosen = limits.find(({name}) => name === limit) ?? limits[0]
   return chosen ? `${formatLimit(doubled(chosen, nowMs))} --for 1h` : '--for 1h'

@@ -1,6 +1,6 @@
 import {groupBy} from '../../core/group-by.js'
 import {printableLines} from '../../core/text/printable.js'
-import {levelsAt} from '../model/levels.js'
+import {type LiveLevel, levelsAt} from '../model/levels.js'
 import {type FindReading, type Reading, ROW_STATUSES} from '../model/model.js'
 import {statusAt} from '../model/status.js'
 import {resourcesAt} from '../model/totals.js'
@@ -23,8 +23,11 @@ export function bucketMetrics(
     .toSorted((a, b) => (a.resource < b.resource ? -1 : 1))
   const named = new Set(rows.map(({resource}) => resource))
   const of = (labels: MetricSample['labels'], value: number): MetricSample => ({labels: {namespace, ...labels}, value})
-  const perLimit = (amount: 'level' | 'capacity' | 'debt'): MetricSample[] =>
-    rows.flatMap(({resource, limits}) => limits.map(limit => of({resource, limit: limit.name}, limit[amount])))
+  const perLimit = (isInFlight: boolean, amount: (limit: LiveLevel) => number): MetricSample[] =>
+    rows.flatMap(({resource, limits}) => {
+      const chosen = limits.filter(({inFlight = false}) => inFlight === isInFlight)
+      return chosen.map(limit => of({resource, limit: limit.name}, amount(limit)))
+    })
   const oldestMs = live.reduce((age, {readAtMs}) => Math.max(age, nowMs - readAtMs), 0)
   const isRated = live.some(({requests}) => requests.refusedPerSecond)
   return [
@@ -37,12 +40,34 @@ export function bucketMetrics(
     family('zael_resources_unlisted', `Resources beyond the ${MOST_RESOURCES} with most buckets.`, [
       of({}, new Set(live.map(({bucket}) => bucket.resource)).size - named.size),
     ]),
-    family('zael_tokens_available', 'Tokens left in all buckets read.', perLimit('level')),
-    family('zael_tokens_capacity', 'Capacity of all buckets read.', perLimit('capacity')),
-    family('zael_tokens_debt', 'Tokens below zero in all buckets read.', perLimit('debt')),
+    family(
+      'zael_tokens_available',
+      'Tokens left in all buckets read.',
+      perLimit(false, ({level}) => level),
+    ),
+    family(
+      'zael_tokens_capacity',
+      'Capacity of all buckets read.',
+      perLimit(false, ({capacity}) => capacity),
+    ),
+    family(
+      'zael_tokens_debt',
+      'Tokens below zero in all buckets read.',
+      perLimit(false, ({debt}) => debt),
+    ),
+    family(
+      'zael_slots_in_use',
+      'Slots of in-flight limits in use, in all buckets read.',
+      perLimit(true, ({capacity, level}) => capacity - level),
+    ),
+    family(
+      'zael_slots_capacity',
+      'Slots of in-flight limits, in all buckets read.',
+      perLimit(true, ({capacity}) => capacity),
+    ),
     family(
       'zael_fill_ratio_min',
-      'Fraction of the capacity left in the emptiest bucket.',
+      'Fraction of the capacity left, in tokens or slots, in the emptiest bucket.',
       emptiest(live, nowMs, named).map(({resource, limit, ratio}) => of({resource, limit}, ratio)),
     ),
     family(

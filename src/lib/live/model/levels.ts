@@ -1,9 +1,18 @@
 import {hasKinds} from '../../core/buckets/bucket.js'
 import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
 import {type Balance, type Rate, refill, retryAfterMs, shareOfRate} from '../../core/token-math.js'
+import {storedSlots} from '../../insight/holders/in-flight.js'
 import type {ShardedBucket} from '../../repository/buckets/buckets.js'
-import {type LimitLevel, viewBucket} from '../../repository/buckets/view.js'
+import {type BucketView, type LimitLevel, viewBucket} from '../../repository/buckets/view.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
+import type {SlotLimit} from '../../schema/slot-attributes.js'
+
+export interface LiveLevel extends LimitLevel {
+  /** Set for in-flight limits: `level` counts free slots. Absent for other limits. */
+  readonly inFlight?: true | undefined
+}
+
+export type LiveView = BucketView<LiveLevel>
 
 type VisitLevel = (
   name: string,
@@ -12,6 +21,7 @@ type VisitLevel = (
   debt: number,
   refillPerSecond: number,
   isSoft: boolean,
+  isInFlight: boolean,
 ) => void
 
 interface Shape {
@@ -26,29 +36,51 @@ interface Shares {
   readonly numbers: readonly number[]
   /** By index: shares that plain numbers would not refill exactly. */
   readonly large: ReadonlyMap<number, Rate & Balance> | undefined
+  readonly slots: SlotLimits | undefined
 }
+
+type SlotLimits = ReadonlyMap<string, SlotLimit>
 
 const FIELDS = 7
 
 const shapes = new Map<string, Shape>()
 const sharesOfBucket = new WeakMap<ShardedBucket, Shares>()
 
-/** Sums over all shards, sorted by limit name; equal to those of `viewBucket`. */
-export function levelsAt(bucket: ShardedBucket, nowMs: number): LimitLevel[] {
-  const levels: LimitLevel[] = []
-  visitLevels(bucket, nowMs, (name, level, capacity, debt, refillPerSecond, isSoft) => {
-    levels.push({name, level, capacity, debt, refillPerSecond, ...(isSoft && {soft: true})})
+/** Sums over all shards, sorted by limit name, in-flight limits last; equal to those of `viewLevels`. */
+export function levelsAt(bucket: ShardedBucket, nowMs: number): LiveLevel[] {
+  const levels: LiveLevel[] = []
+  visitLevels(bucket, nowMs, (name, level, capacity, debt, refillPerSecond, isSoft, isInFlight) => {
+    const kind = {...(isSoft && {soft: true as const}), ...(isInFlight && {inFlight: true as const})}
+    levels.push({name, level, capacity, debt, refillPerSecond, ...kind})
   })
   return levels
+}
+
+/** With in-flight limits as levels. */
+export function viewLevels(bucket: ShardedBucket, nowMs: number): LiveView {
+  const view = viewBucket(bucket, nowMs)
+  const slots: LiveLevel[] = []
+  visitSlots(storedSlots(bucket)?.limits, (name, level, capacity, debt, refillPerSecond) => {
+    slots.push({name, level, capacity, debt, refillPerSecond, inFlight: true})
+  })
+  return slots.length === 0 ? view : {...view, limits: [...view.limits, ...slots]}
+}
+
+/** Slots do not refill, and more slots in use than a lowered capacity are no debt. */
+function visitSlots(slots: SlotLimits | undefined, visit: VisitLevel): void {
+  if (!slots || slots.size === 0) return
+  for (const [name, {free, capacity}] of [...slots].sort(([a], [b]) => (a < b ? -1 : 1)))
+    visit(name, free, capacity, 0, 0, false, true)
 }
 
 export function visitLevels(bucket: ShardedBucket, nowMs: number, visit: VisitLevel): void {
   if (!isPlain(bucket)) {
     for (const {name, level, capacity, debt, refillPerSecond, soft} of viewBucket(bucket, nowMs).limits)
-      visit(name, level, capacity, debt, refillPerSecond, soft === true)
+      visit(name, level, capacity, debt, refillPerSecond, soft === true, false)
+    visitSlots(storedSlots(bucket)?.limits, visit)
     return
   }
-  const {shape, numbers, large} = sharesOf(bucket)
+  const {shape, numbers, large, slots} = sharesOf(bucket)
   let share = 0
   for (const [at, name] of shape.names.entries()) {
     let levelMilli = 0
@@ -62,8 +94,9 @@ export function visitLevels(bucket: ShardedBucket, nowMs: number, visit: VisitLe
       if (tokensMilli < 0) debtMilli -= tokensMilli
       refillPerSecond += (numbers[share * FIELDS + 4] as number) / (numbers[share * FIELDS + 5] as number)
     }
-    visit(name, levelMilli / 1000, capacityMilli / 1000, debtMilli / 1000, refillPerSecond, false)
+    visit(name, levelMilli / 1000, capacityMilli / 1000, debtMilli / 1000, refillPerSecond, false, false)
   }
+  visitSlots(slots, visit)
 }
 
 /** Quotas and schedules need the calendar, so `viewBucket` computes them. */
@@ -115,6 +148,7 @@ function sharesOf(bucket: ShardedBucket): Shares {
     // The copy has no spare capacity.
     numbers: all.flatMap(({limit, refilledAtMs}) => numbersOf(limit, refilledAtMs)).slice(),
     large: large.size === 0 ? undefined : large,
+    slots: storedSlots(bucket)?.limits,
   }
   sharesOfBucket.set(bucket, found)
   return found

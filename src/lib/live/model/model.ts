@@ -1,3 +1,4 @@
+import type {InFlightLevel} from '../../insight/holders/in-flight.js'
 import type {ShardedBucket} from '../../repository/buckets/buckets.js'
 import type {BucketScope} from '../../repository/buckets/pages.js'
 import type {AuditRecord} from '../../schema/audit-record.js'
@@ -95,6 +96,7 @@ export interface Detail {
   /** `undefined` without a parent, or if the parent has no bucket for the resource. */
   readonly parent: Reading | undefined
   readonly limits: readonly {readonly name: string; readonly text: string; readonly source: string}[]
+  readonly inFlight: readonly InFlightLevel[]
   readonly units: ReadonlyMap<string, string>
   /** Newest first. */
   readonly usage: readonly {

@@ -1,6 +1,5 @@
 import {isBypassedAt} from '../../core/limits/limit-kind.js'
-import {type BucketLevels, type LimitLevel, viewBucket} from '../../repository/buckets/view.js'
-import {visitLevels} from './levels.js'
+import {type LiveLevel, type LiveView, viewLevels, visitLevels} from './levels.js'
 import type {FindReading, Reading, RefusedBy, RowStatus} from './model.js'
 import {isBeingRefused} from './request-counts.js'
 
@@ -74,13 +73,13 @@ function isByProvider({accounts, refusedByParent}: Reading['requests']): boolean
   return 2 * byProvider > refusedByParent
 }
 
-/** Only limits that both have are charged to the parent. */
+/** Only limits that both have are charged to the parent, but a request takes a slot of each in-flight limit. */
 function fitsInto(parent: Reading, child: Reading, nowMs: number): boolean {
   if (isBypassedAt(parent, nowMs)) return true
   const asked = typicalByName(child, nowMs)
   let fits = true
-  visitLevels(parent.bucket, nowMs, (name, level, capacity, debt, _refillPerSecond, isSoft) => {
-    const tokens = asked.get(name)
+  visitLevels(parent.bucket, nowMs, (name, level, capacity, debt, _refillPerSecond, isSoft, isInFlight) => {
+    const tokens = isInFlight ? 1 : asked.get(name)
     if (tokens !== undefined && capacity > 0 && !isSoft && !hasTokens(level, debt, tokens)) fits = false
   })
   return fits
@@ -140,7 +139,7 @@ export type Row = Readonly<ReturnType<typeof rowAt>>
 
 export function rowAt(reading: Reading, nowMs: number, find?: FindReading) {
   const {id, bucket, used, writePressure, readAtMs, requests} = reading
-  const view = viewBucket(bucket, nowMs)
+  const view = viewLevels(bucket, nowMs)
   const {status, refusedBy, worst} = statusAt(reading, nowMs, find)
   const tightest = view.limits.find(({name}) => name === worst?.name)
   return {
@@ -168,15 +167,16 @@ export function rowAt(reading: Reading, nowMs: number, find?: FindReading) {
   }
 }
 
-function imbalanceOf({shards}: BucketLevels, {name}: LimitLevel): number {
+function imbalanceOf({shards}: LiveView, {name}: LiveLevel): number {
   const fractions = shards.flatMap(({limits}) =>
     limits.flatMap(limit => (limit.name === name && limit.capacity > 0 ? [limit.level / limit.capacity] : [])),
   )
   return fractions.length < 2 ? 0 : Math.max(...fractions) - Math.min(...fractions)
 }
 
-function fullInMs(limit: LimitLevel, ratePerSecond: number | null, nowMs: number): number | null {
-  const {level, capacity, refillPerSecond, quota, resetsAt} = limit
+function fullInMs(limit: LiveLevel, ratePerSecond: number | null, nowMs: number): number | null {
+  const {level, capacity, refillPerSecond, quota, resetsAt, inFlight} = limit
+  if (inFlight) return null
   if (level >= capacity) return 0
   if (quota) return resetsAt === undefined ? null : Date.parse(resetsAt) - nowMs
   if (ratePerSecond === null || ratePerSecond >= refillPerSecond) return null

@@ -1,6 +1,5 @@
 import {groupBy} from '../../core/group-by.js'
-import type {LimitLevel} from '../../repository/buckets/view.js'
-import {levelsAt, visitLevels} from './levels.js'
+import {type LiveLevel, levelsAt, visitLevels} from './levels.js'
 import type {FindReading, Reading} from './model.js'
 import {bySeverity, type LimitSummary, statusAt} from './status.js'
 
@@ -112,7 +111,7 @@ function resourceRow(resource: string, readings: readonly Reading[], nowMs: numb
   const ratePerSecond = totalConsumption(readings)
   // The row of a provider account may be another resource's.
   const findHere: FindReading = id => (id.endsWith(`#${resource}`) ? find?.(id) : undefined)
-  const limits = new Map<string, LimitLevel>()
+  const limits = new Map<string, LiveLevel>()
   let [over, near] = [0, 0]
   for (const reading of readings) {
     const {status} = statusAt(reading, nowMs, find)
@@ -136,9 +135,9 @@ function resourceRow(resource: string, readings: readonly Reading[], nowMs: numb
   }
 }
 
-function plus(a: LimitLevel, b: LimitLevel): LimitLevel {
+function plus(a: LiveLevel, b: LiveLevel): LiveLevel {
   return {
-    name: a.name,
+    ...a,
     level: a.level + b.level,
     capacity: a.capacity + b.capacity,
     debt: a.debt + b.debt,
@@ -147,15 +146,11 @@ function plus(a: LimitLevel, b: LimitLevel): LimitLevel {
 }
 
 /** Removes floating-point noise from sums of thousandths. */
-function rounded({name, level, capacity, debt, refillPerSecond}: LimitLevel): LimitLevel {
+function rounded(limit: LiveLevel): LiveLevel {
   const round = (value: number) => Math.round(value * 1e6) / 1e6
-  return {
-    name,
-    level: round(level),
-    capacity: round(capacity),
-    debt: round(debt),
-    refillPerSecond: round(refillPerSecond),
-  }
+  const {level, capacity, debt, refillPerSecond} = limit
+  const sums = {level: round(level), capacity: round(capacity), debt: round(debt)}
+  return {...limit, ...sums, refillPerSecond: round(refillPerSecond)}
 }
 
 function topConsumers(readings: readonly Reading[], rates: ReadonlyMap<string, number>) {

@@ -1,7 +1,9 @@
 import {rateText} from '../../core/limits/boost-text.js'
 import type {Level} from '../../core/limits/limit.js'
+import {inFlightLevels, storedSlots} from '../../insight/holders/in-flight.js'
 import {refusedTotal} from '../../insight/usage/refused.js'
 import {Buckets} from '../../repository/buckets/buckets.js'
+import {HolderRecords} from '../../repository/buckets/holders.js'
 import {withBoosts} from '../../repository/limits/boost-records.js'
 import {ConfigCache} from '../../repository/limits/cache.js'
 import {ConfigResolver} from '../../repository/limits/resolver.js'
@@ -42,14 +44,15 @@ export async function loadDetail(source: DetailSource, reading: Reading, signal:
   }
   const noUnits: UnitsByLimit = new Map()
   const unitsRead = part('units', () => readLimitUnits(table), noUnits)
-  const [units, parent, limits, usage, audit] = await Promise.all([
+  const [units, parent, limits, inFlight, usage, audit] = await Promise.all([
     unitsRead,
     part('parent', () => loadParent({...source, table}, reading), undefined),
     part('limits', () => loadLimits(table, entity, resource, unitsRead), []),
+    part('slots', () => loadSlots(table, reading), []),
     part('usage', () => loadUsage(table, entity, resource), []),
     part('audit', async () => (await new Audit(table).list({entity, limit: EVENTS})).records, []),
   ])
-  return {id: reading.id, loadedAtMs: table.clock(), parent, limits, units, usage, audit, problems}
+  return {id: reading.id, loadedAtMs: table.clock(), parent, limits, inFlight, units, usage, audit, problems}
 }
 
 async function loadParent({table, known}: DetailSource, {bucket}: Reading): Promise<Reading | undefined> {
@@ -57,6 +60,13 @@ async function loadParent({table, known}: DetailSource, {bucket}: Reading): Prom
   if (parent === undefined) return undefined
   const found = await new Buckets(table).find(parent, bucket.resource)
   return found && nextReading(known(bucketId(found)), found, table.clock())
+}
+
+/** Readings omit who holds slots. */
+async function loadSlots(table: NamespaceTable, {bucket}: Reading): Promise<Detail['inFlight']> {
+  if (storedSlots(bucket) === undefined) return []
+  const stored = await new Buckets(table).find(bucket.entity, bucket.resource)
+  return inFlightLevels({holders: new HolderRecords(table)}, storedSlots(stored))
 }
 
 /** With an empty cache: the user may just have changed the limits. */

@@ -5,6 +5,7 @@ import {addressOf, type ShardedBucket} from '../../repository/buckets/buckets.js
 import {averageRequest} from '../../repository/buckets/view.js'
 import {type BucketRecord, type Residue, type StoredBucket, WRITE_PRESSURE_RATE} from '../../schema/bucket-record.js'
 import {writeUnitsOf} from '../../schema/item-size.js'
+import type {BucketSlots} from '../../schema/slot-attributes.js'
 import {recordsOf} from '../model/levels.js'
 import {type Reading, SAMPLES} from '../model/model.js'
 import {nextRequestCounts} from '../model/request-counts.js'
@@ -163,23 +164,27 @@ function oneOfIdle<K>(
 interface SharedFields
   extends Pick<BucketRecord, 'namespace' | 'resource' | 'shard' | 'shardCount' | 'cascade' | 'parent'> {
   readonly limits: ReadonlyArray<readonly [name: string, rate: Rate]>
+  readonly slots: readonly string[]
 }
 
 const NO_RESIDUE: ReadonlyMap<string, Residue> = new Map()
+const NO_ACCOUNTS: BucketSlots['accounts'] = new Map()
 const sharedFields = new Map<string, SharedFields>()
 
 /** Numbers before those of the limits: refilledAtMs, ttlSeconds (NaN: no expiry). */
 const OWN_FIELDS = 2
 const LIMIT_FIELDS = 3
+const SLOT_FIELDS = 2
 
-/** Needs a third of the memory. Buckets with several shards, quotas, switches or huge balances stay unchanged. */
+/** Needs a third of the memory. Buckets with several shards, quotas, switches or huge balances stay unchanged. Omits who holds slots. */
 export function compactRecord(bucket: ShardedBucket): ShardedBucket {
   const [stored] = bucket.shards
   if (bucket.shards.length !== 1 || stored?.kind !== 'bucket' || stored.incomplete.size > 0) return bucket
-  const {state, ttlSeconds, isDisabled, bypassUntilMs} = stored.record
+  const {state, ttlSeconds, isDisabled, bypassUntilMs, slots} = stored.record
   if (isDisabled || bypassUntilMs !== undefined || hasKinds(state)) return bucket
   const balances = [...state.limits.values()].flatMap(each => [each.tokensMilli, each.remainder, each.consumedMilli])
-  const numbers = [state.refilledAtMs, ttlSeconds ?? Number.NaN, ...balances.map(Number)]
+  const free = [...(slots?.limits.values() ?? [])].flatMap(each => [each.capacity, each.free])
+  const numbers = [state.refilledAtMs, ttlSeconds ?? Number.NaN, ...balances.map(Number), ...free]
   const isExact = numbers.slice(OWN_FIELDS).every(Number.isSafeInteger)
   return isExact ? new CompactBucket(bucket, sharedFieldsOf(stored.record), numbers) : bucket
 }
@@ -210,11 +215,12 @@ class CompactBucket implements ShardedBucket {
   }
 
   get shards(): readonly StoredBucket[] {
-    const {limits: rates, ...common} = this.#shared
+    const {limits: rates, slots: names, ...common} = this.#shared
     const [refilledAtMs = 0, ttl = Number.NaN] = this.#numbers
     const limits = new Map(rates.map(([name, rate], at) => [name, {...rate, ...this.#balance(at)}]))
     const ttlSeconds = Number.isNaN(ttl) ? undefined : ttl
-    const record = {...common, entity: this.entity, ttlSeconds, state: {refilledAtMs, limits}}
+    const slots = this.#slots(names, OWN_FIELDS + rates.length * LIMIT_FIELDS)
+    const record = {...common, entity: this.entity, ttlSeconds, state: {refilledAtMs, limits}, ...slots}
     return [{kind: 'bucket', record, incomplete: NO_RESIDUE}]
   }
 
@@ -225,13 +231,24 @@ class CompactBucket implements ShardedBucket {
       .map(BigInt)
     return {tokensMilli, remainder, consumedMilli}
   }
+
+  #slots(names: readonly string[], from: number): Pick<BucketRecord, 'slots'> | undefined {
+    if (names.length === 0) return undefined
+    const limits = names.map((name, at) => {
+      const [capacity = 0, free = 0] = this.#numbers.slice(from + at * SLOT_FIELDS)
+      return [name, {capacity, free}] as const
+    })
+    return {slots: {limits: new Map(limits), accounts: NO_ACCOUNTS}}
+  }
 }
 
-function sharedFieldsOf({namespace, resource, shard, shardCount, cascade, parent, state}: BucketRecord): SharedFields {
+function sharedFieldsOf(record: BucketRecord): SharedFields {
+  const {namespace, resource, shard, shardCount, cascade, parent, state} = record
+  const slots = [...(record.slots?.limits.keys() ?? [])]
   const limits = Array.from(state.limits, ([name, {capacityMilli, refillAmountMilli, refillPeriodMs}]) => {
     return [name, {capacityMilli, refillAmountMilli, refillPeriodMs}] as const
   })
   const rates = limits.flatMap(([name, rate]) => [name, ...Object.values(rate)])
-  const key = [namespace, resource, shard, shardCount, cascade, parent ?? '', ...rates].join('#')
-  return once(sharedFields, key, {namespace, resource, shard, shardCount, cascade, parent, limits})
+  const key = [namespace, resource, shard, shardCount, cascade, parent ?? '', ...rates, '', ...slots].join('#')
+  return once(sharedFields, key, {namespace, resource, shard, shardCount, cascade, parent, limits, slots})
 }

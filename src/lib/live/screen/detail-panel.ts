@@ -1,3 +1,4 @@
+import {inFlightText, slotHoldersText} from '../../cli/holders/presenter.js'
 import {gauge, sparkline} from '../../core/text/gauge.js'
 import {
   formatCount,
@@ -9,8 +10,8 @@ import {
   formatShortSpan,
 } from '../../core/text/text.js'
 import {textStart, textWidth} from '../../core/text/text-width.js'
-import {type LimitLevel, type ShardLevels, switchWord} from '../../repository/buckets/view.js'
-import {recordsOf} from '../model/levels.js'
+import {switchWord} from '../../repository/buckets/view.js'
+import {type LiveLevel, type LiveView, recordsOf} from '../model/levels.js'
 import {type Detail, type Reading, USAGE_HOURS, type WatchData} from '../model/model.js'
 import {isByOther, REFUSED_BY, type Row, rowAt} from '../model/status.js'
 import type {Frame} from './frame.js'
@@ -53,7 +54,7 @@ function withLatestParent(detail: Detail, {readings}: WatchData): Detail {
   return polled && polled.readAtMs > (detail.parent?.readAtMs ?? 0) ? {...detail, parent: polled} : detail
 }
 
-function limitWidths(limits: readonly LimitLevel[], columns: number): Pick<LimitSpace, 'nameWidth' | 'gaugeWidth'> {
+function limitWidths(limits: readonly LiveLevel[], columns: number): Pick<LimitSpace, 'nameWidth' | 'gaugeWidth'> {
   const spare = Math.max(0, columns - 72 - LEAST_GAUGE_WIDTH)
   const names = limits.map(({name}) => textWidth(name))
   const longest = columns < NORMAL ? Math.max(...names) : Math.max(NAME_WIDTH, ...names)
@@ -123,13 +124,15 @@ function limitLines(
   })
 }
 
-function refillText({quota, resetsAt, refillPerSecond}: LimitLevel, unit: string | undefined, nowMs: number): string {
+function refillText(limit: LiveLevel, unit: string | undefined, nowMs: number): string {
+  const {quota, resetsAt, refillPerSecond, inFlight} = limit
+  if (inFlight) return 'slots free'
   if (!quota) return `refills ${amountText(refillPerSecond, unit, formatRate)}/s`
   if (resetsAt !== undefined) return `resets in ${formatShortSpan(Date.parse(resetsAt) - nowMs)}`
   return 'starts with the next use'
 }
 
-function levelPieces({name, level, capacity, debt, soft}: LimitLevel, space: LimitSpace): Line {
+function levelPieces({name, level, capacity, debt, soft}: LiveLevel, space: LimitSpace): Line {
   const {glyphs, nameWidth, gaugeWidth, units} = space
   const unit = units.get(name)
   const amount = (tokens: number) => amountText(tokens, unit, formatNumber)
@@ -181,7 +184,7 @@ function drainLines({id, tightest}: Row, data: WatchData, glyphs: GlyphSet): Lin
   ])
 }
 
-function loadedLines({limits, units, usage, audit, problems, loadedAtMs}: Detail, frame: Frame): Line[] {
+function loadedLines({limits, inFlight, units, usage, audit, problems, loadedAtMs}: Detail, frame: Frame): Line[] {
   const {glyphs} = frame.settings
   const {columns} = frame.size
   const age = agoText(loadedAtMs, frame.nowMs)
@@ -191,6 +194,11 @@ function loadedLines({limits, units, usage, audit, problems, loadedAtMs}: Detail
       limits.flatMap(({name, text, source}) =>
         foldedPieces([[seg(`  ${name} ${text}`)], [seg(source, 'dim')]], columns),
       ),
+      age,
+    ),
+    ...section(
+      'Slots',
+      inFlight.flatMap(level => slotLines(level, frame.nowMs)),
       age,
     ),
     ...section(
@@ -219,6 +227,18 @@ function loadedLines({limits, units, usage, audit, problems, loadedAtMs}: Detail
 
 const LISTED_HOURS = 6
 
+const MOST_HOLDERS = 8
+
+function slotLines(level: Detail['inFlight'][number], nowMs: number): Line[] {
+  const {limit, holders} = level
+  const more = holders.length - MOST_HOLDERS
+  return [
+    [seg(`  ${limit} ${inFlightText(level)}`)],
+    ...holders.slice(0, MOST_HOLDERS).map((holder): Line => [seg(`    ${slotHoldersText([holder], nowMs)}`, 'dim')]),
+    ...(more > 0 ? [[seg(`    and ${formatCount(more)} more`, 'dim')]] : []),
+  ]
+}
+
 function usageTexts({counters, requests, refused}: Detail['usage'][number], units: Detail['units']): string[] {
   const amounts = Object.entries(counters).map(
     ([name, amount]) => `${name} ${amountText(amount, units.get(name), formatNumber)}`,
@@ -228,7 +248,7 @@ function usageTexts({counters, requests, refused}: Detail['usage'][number], unit
 }
 
 function shardLines(
-  shards: readonly ShardLevels[],
+  shards: LiveView['shards'],
   writePressures: Reading['writePressures'],
   columns: number,
   drawn: Drawn,
@@ -244,7 +264,11 @@ function shardLines(
   })
 }
 
-function shardPieces({limits, incomplete}: ShardLevels, pressure: number | undefined, drawn: Drawn): Line[] {
+function shardPieces(
+  {limits, incomplete}: LiveView['shards'][number],
+  pressure: number | undefined,
+  drawn: Drawn,
+): Line[] {
   const tightestFirst = limits.toSorted((a, b) => fractionLeft(a) - fractionLeft(b))
   return [
     ...tightestFirst.map(limit => shardLevel(limit, drawn)),
@@ -253,11 +277,11 @@ function shardPieces({limits, incomplete}: ShardLevels, pressure: number | undef
   ]
 }
 
-const fractionLeft = ({level, capacity}: LimitLevel): number => (capacity > 0 ? level / capacity : Number.MAX_VALUE)
+const fractionLeft = ({level, capacity}: LiveLevel): number => (capacity > 0 ? level / capacity : Number.MAX_VALUE)
 
 const levelTone = (level: number, soft: true | undefined) => (level >= 1 ? 'ok' : soft ? 'near' : 'over')
 
-function shardLevel({name, level, capacity, soft}: LimitLevel, {glyphs, units}: Drawn): Line {
+function shardLevel({name, level, capacity, soft}: LiveLevel, {glyphs, units}: Drawn): Line {
   const unit = units.get(name)
   const left = amountText(level, unit, tokens => formatShortNumber(tokens, 'down'))
   return [

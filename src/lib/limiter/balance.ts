@@ -4,6 +4,7 @@ import {wholeRateAt} from '../core/limits/limit-kind.js'
 import {type LimitState, type LimitStates, shareUsed} from '../core/limits/limit-state.js'
 import {WRITE_PRESSURE_LIMIT} from '../core/names.js'
 import {toTokens} from '../core/token-math.js'
+import type {SlotLimit} from '../schema/slot-attributes.js'
 import type {Grant} from './request/grant.js'
 
 /** Balances of the entity's limits, computed from its writes; of the parent where it has less of the same limit. */
@@ -77,7 +78,17 @@ function levelBalances(grant: Grant, level: LimitState['level'], nowMs: number):
       retryAfterMs: 0,
     })
   }
+  for (const [name, {capacity, free}] of slotsSeen(grant)) {
+    const rate = {refillAmount: 0, refillPeriodSeconds: 0, fullAfterMs: null}
+    const decided = {requested: 0, exceeded: false, retryAfterMs: 0, inFlight: true} as const
+    balances.set(name, {name, entity, resource, level, capacity, available: free, ...rate, ...decided})
+  }
   return balances
+}
+
+/** Shard 0 has the slots of all shards. */
+function slotsSeen({record, shards = [record]}: Grant): Iterable<readonly [string, SlotLimit]> {
+  return shards.find(({shard}) => shard === 0)?.slots?.limits ?? []
 }
 
 /** Assumes that the top-ups of unseen shards are as large for their capacity. */

@@ -154,7 +154,7 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
     return availability.check(checkConsumption(request.consume as Consumption), request.strict ?? this.#isStrict)
   }
 
-  /** Whole tokens available now per limit, over all shards. With a charged parent, the lower of both balances. */
+  /** Whole tokens, or free slots, available now per limit, over all shards. With a charged parent, the lower of both. */
   async available(bucket: BucketName): Promise<Consumption<Name>> {
     return (await this.#read(bucket)).available() as Consumption<Name>
   }

@@ -133,6 +133,24 @@ describeOnBoth('decisions as metrics', {}, table => {
     await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=10/min')
   })
 
+  it('record the share of slots in use, of in-flight limits', async () => {
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=10/min', 'parallel=2/inflight')
+    const limiter = scene.limiter({onDecision: observe(), namespace: 'default'})
+    await tracerProvider.getTracer('app').startActiveSpan('call', async span => {
+      for (let count = 0; count < 3; count++) await limiter.tryAcquire(request({rpm: 1}))
+      span.end()
+    })
+    const shared = 'zael.limit=parallel zael.namespace=default zael.outcome='
+    expect((await recorded())['zael.slots.share']).toEqual({
+      unit: '1',
+      description: 'Slots in use of each in-flight limit after a decision, as a fraction of its capacity.',
+      points: [`${shared}admitted zael.resource=gpt-4: 2 recorded`, `${shared}refused zael.resource=gpt-4: 1 recorded`],
+    })
+    const used = spans.getFinishedSpans().flatMap(({attributes}) => attributes['zael.slots.parallel.used'] ?? [])
+    expect(used).toEqual([1, 2, 2])
+    expect(spans.getFinishedSpans()[0]?.attributes['zael.slots.parallel.capacity']).toBe(2)
+  })
+
   it('record these names, units and labels, and no entities', async () => {
     const sleep = async (ms: number) => {
       scene.nowMs += ms

@@ -1,5 +1,6 @@
 import {beforeEach, expect, it} from 'vitest'
 import type {RateLimiter} from '../../../src/lib/limiter/rate-limiter.js'
+import type {DecisionEvent} from '../../../src/lib/limiter/request/decision-event.js'
 import {NamespaceRepository} from '../../../src/lib/repository/repository.js'
 import {keys, wireKey} from '../../../src/lib/schema/keys.js'
 import type {BucketSlots} from '../../../src/lib/schema/slot-attributes.js'
@@ -7,6 +8,9 @@ import {Scene} from '../../helpers/limiter.js'
 import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import {request, splitInto} from '../visit.js'
 import {slotsIn} from './slots.js'
+
+/** Getters of an event. */
+const pick = ({limits, share}: DecisionEvent) => ({limits, share})
 
 const held = (slots: BucketSlots | undefined) =>
   [...(slots?.accounts.values() ?? [])].map(account => account.held.get('parallel') ?? 0).sort()
@@ -45,6 +49,39 @@ describeOnBoth('in-flight limits', {timeout: 60_000}, table => {
     expect([await free(), held(await slots())]).toEqual([3, []])
     await first?.settled()
     expect((await acquire(second)).admitted).toBe(true)
+  })
+
+  it('L6 are balances of a decision, a lease and a read', async () => {
+    const events: DecisionEvent[] = []
+    const watched = scene.limiter({onDecision: event => void events.push({...event, ...pick(event)})})
+    const decisions = [await acquire(watched), await acquire(watched), await acquire(watched), await acquire(watched)]
+    const level = {capacity: 3, inFlight: true, fullAfterMs: null, refillAmount: 0}
+    const after = (available: number) => ({limits: {parallel: {...level, available}}})
+    const expected = [
+      {...after(2), share: 1 / 3},
+      {...after(1), share: 2 / 3},
+      {...after(0), share: 1},
+      {...after(0), share: 1},
+    ]
+    expect(decisions).toMatchObject(expected)
+    expect(events).toMatchObject(expected)
+    expect(decisions[1]?.headers().RateLimit).toMatch(/^"parallel";r=1, "rpm";r=998;t=\d+$/)
+    const bucket = {entity: 'user-1', resource: 'gpt-4'}
+    expect(await second?.available(bucket)).toEqual({rpm: 997, parallel: 0})
+    expect(await second?.available({...bucket, entity: 'user-2'})).toEqual({rpm: 1000, parallel: 3})
+    if (decisions[0]?.admitted) await decisions[0].lease.commit()
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=1000/min', 'parallel=10/inflight')
+    second?.invalidate()
+    expect(await second?.available(bucket)).toMatchObject({parallel: 8})
+  })
+
+  it('L6 are the lower balance of the entity and its parent', async () => {
+    await scene.entity('team-1')
+    await scene.entity('user-1', 'team-1')
+    await scene.configure({level: 'entity', entity: 'team-1', resource: 'gpt-4'}, 'rpm=1000/min', 'parallel=1/inflight')
+    const taken = await acquire(first)
+    expect(taken).toMatchObject({limits: {parallel: {level: 'parent', available: 0}}, share: 1})
+    expect(await second?.available({entity: 'user-1', resource: 'gpt-4'})).toMatchObject({parallel: 0})
   })
 
   it('take as many slots as a request names, or none', async () => {

@@ -92,6 +92,8 @@ export function observeSettlements(options: Pick<ObserveOptions, 'meterProvider'
 
 const DURATION_BOUNDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
 
+const SHARE_BOUNDS = [0, 0.1, 0.25, 0.5, 0.75, 0.8, 0.9, 0.95, 0.99, 1]
+
 const WAIT_BOUNDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600]
 
 interface NameLabels {
@@ -115,6 +117,11 @@ function decisionMetrics(meter: Meter, names: NameLabels): (event: DecisionEvent
     unit: 's',
     advice: {explicitBucketBoundaries: WAIT_BOUNDS},
   })
+  const slotShare = meter.createHistogram('zael.slots.share', {
+    description: 'Slots in use of each in-flight limit after a decision, as a fraction of its capacity.',
+    unit: '1',
+    advice: {explicitBucketBoundaries: SHARE_BOUNDS},
+  })
   const calls = meter.createCounter('zael.calls', {
     description: 'Calls to the table, of all requests together: they share calls.',
     unit: '{call}',
@@ -136,8 +143,20 @@ function decisionMetrics(meter: Meter, names: NameLabels): (event: DecisionEvent
     })
     duration.record(durationMs / 1000, labels)
     if (waitedMs > 0) waits.record(waitedMs / 1000, labels)
+    for (const {name, capacity, used} of slotLevels(event))
+      slotShare.record(capacity > 0 ? used / capacity : 1, {...labels, 'zael.limit': name})
     if (event.calls > 0) calls.add(event.calls, {'zael.namespace': namespace})
   }
+}
+
+function slotLevels({
+  limits,
+}: DecisionEvent): {readonly name: string; readonly capacity: number; readonly used: number}[] {
+  return Object.values(limits).flatMap(state => {
+    if (!state?.inFlight) return []
+    const {name, capacity, available} = state
+    return [{name, capacity, used: capacity - available}]
+  })
 }
 
 /** Label of all names beyond the bound; no resource can have this name. */
@@ -176,6 +195,10 @@ function decisionSpans(tracer: Tracer, showsEntity: boolean): (event: DecisionEv
 
 function attributesOf(event: DecisionEvent, showsEntity: boolean): Attributes {
   const {namespace, entity, resource, resources, outcome, reason, refusedBy, retryAfterMs, waitedMs, circuit} = event
+  const slots = slotLevels(event).flatMap(({name, capacity, used}) => [
+    [`zael.slots.${name}.used`, used],
+    [`zael.slots.${name}.capacity`, capacity],
+  ])
   return {
     'zael.namespace': namespace,
     'zael.resource': resource,
@@ -187,6 +210,7 @@ function attributesOf(event: DecisionEvent, showsEntity: boolean): Attributes {
     ...(refusedBy?.limit !== undefined && {'zael.limit': refusedBy.limit}),
     ...(retryAfterMs !== null && {'zael.retry_after': retryAfterMs / 1000}),
     ...(waitedMs > 0 && {'zael.wait': waitedMs / 1000}),
+    ...Object.fromEntries(slots),
     ...(circuit === 'open' && {'zael.circuit': circuit}),
   }
 }

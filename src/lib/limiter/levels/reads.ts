@@ -55,13 +55,10 @@ export async function readAvailability(
   const levels = await readLevels(limiter, entity, resource, nowMs)
   return {
     available: () => {
-      const [own] = levels
-      const tokens = new Map<string, number>()
-      for (const {name} of own?.applied.limits ?? []) {
-        const holding = levels.filter(({applied}) => applied.limits.some(limit => limit.name === name))
-        tokens.set(name, Math.min(...holding.map(({records}) => heldTokens(records, name))))
-      }
-      return Object.fromEntries(tokens)
+      const left = new Map<string, number>()
+      const [own, parent] = levels.map(leftOf)
+      for (const [name, amount] of own ?? []) left.set(name, Math.min(amount, parent?.get(name) ?? amount))
+      return Object.fromEntries(left)
     },
     check: (amounts, isStrict) => {
       const tokens = levels.map(({applied}) => new Set(applied.limits.map(({name}) => name)))
@@ -166,6 +163,17 @@ export function untouched(
   }
   const state = {refilledAtMs: nowMs, limits}
   return {...whose, shard: 0, shardCount: 1, cascade: false, parent: undefined, ttlSeconds: undefined, state}
+}
+
+/** Whole tokens, and free slots of in-flight limits as the next request stores their capacity. */
+function leftOf({applied, records}: Level): Map<string, number> {
+  const left = new Map(applied.limits.map(({name}) => [name, heldTokens(records, name)]))
+  const slots = records.find(({shard}) => shard === 0)?.slots
+  for (const [name, capacity] of applied.inFlight) {
+    const stored = slots?.limits.get(name)
+    left.set(name, stored ? stored.free + capacity - stored.capacity : capacity)
+  }
+  return left
 }
 
 function heldTokens(records: readonly BucketRecord[], name: string): number {

@@ -112,7 +112,7 @@ export const MUTANTS: readonly Mutant[] = [
     ],
   ]),
   ...inFunction('#send', [
-    ['a beat counts from its answer', '= sentAt', '= {steadyMs: performance.now(), clockMs: this.#table.clock()}'],
+    ['a beat counts from its answer', '= sentAt', '= {steadyMs: this.#timers.now(), clockMs: this.#table.clock()}'],
   ]),
   ...inFunction('#isDead', [
     ['a holder is dead after half of its period', 'DEAD_AFTER_MS', 'DEAD_AFTER_MS / 2'],

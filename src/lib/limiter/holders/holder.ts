@@ -3,6 +3,7 @@ import {hostname} from 'node:os'
 import {Aborted, Unavailable} from '../../dynamo/errors.js'
 import {deleteHolder, sendBeat} from '../../repository/buckets/holders.js'
 import type {NamespaceTable} from '../../repository/table/table.js'
+import {SYSTEM_TIMERS, type Timers} from '../../repository/table/timers.js'
 import {isoSeconds} from '../../schema/attribute-value.js'
 import {BEAT_MS, HOLDER_MARGIN_MS, HOLDER_PERIOD_MS} from '../../schema/holder-record.js'
 
@@ -37,6 +38,7 @@ export class Holder {
   readonly id: string
   readonly #table: NamespaceTable
   readonly #timeoutMs: number
+  readonly #timers: Timers
   readonly #lost = new AbortController()
   #beat: string | undefined
   #sentAt: SentBeat['sentAt'] = {steadyMs: 0, clockMs: 0}
@@ -44,11 +46,12 @@ export class Holder {
   #count = 0
   #accounts = 0
   #beating: Promise<void> | undefined
-  #timer: NodeJS.Timeout | undefined
+  #cancel: (() => void) | undefined
 
   constructor(table: NamespaceTable, timeoutMs: number) {
     this.#table = table
     this.#timeoutMs = timeoutMs
+    this.#timers = table.timers ?? SYSTEM_TIMERS
     // Every lease of the process may listen.
     setMaxListeners(0, this.#lost.signal)
     // A leading hyphen would look like a flag of a command.
@@ -85,7 +88,7 @@ export class Holder {
   }
 
   release(): void {
-    if (--this.#accounts === 0) clearTimeout(this.#timer)
+    if (--this.#accounts === 0) this.#cancel?.()
   }
 
   /** Best effort: without a record, nobody has to compare beats. While leases are open, it goes on beating. */
@@ -102,18 +105,16 @@ export class Holder {
   get #ageMs(): number {
     const {steadyMs, clockMs} = this.#sentAt
     // Planted fault: a holder does not count the time for which its machine was suspended
-    return Math.max(performance.now() - steadyMs, this.#table.clock() - clockMs)
+    return Math.max(this.#timers.now() - steadyMs, this.#table.clock() - clockMs)
   }
 
   #lose(): void {
-    clearTimeout(this.#timer)
+    this.#cancel?.()
     this.#lost.abort(new HolderLost())
   }
 
   #schedule(): void {
-    this.#timer = setTimeout(() => this.#tick(), TICK_MS)
-    // A process may end with slots: others return them.
-    this.#timer.unref?.()
+    this.#cancel = this.#timers.after(TICK_MS, () => this.#tick())
   }
 
   /** Not after the answer to a beat: it may never come. */
@@ -128,7 +129,7 @@ export class Holder {
 
   #nextBeat(): SentBeat {
     const {number, nonce} = this.nextNumber()
-    const sentAt = {steadyMs: performance.now(), clockMs: this.#table.clock()}
+    const sentAt = {steadyMs: this.#timers.now(), clockMs: this.#table.clock()}
     return {next: `${number.toString(36)}.${nonce}`, sentAt}
   }
 

@@ -2,6 +2,7 @@ import {declareDead, HolderRecords, readHolder, reapSlots} from '../../repositor
 import {openReservations, returnReservation} from '../../repository/buckets/reservations.js'
 import type {BucketAddress} from '../../repository/buckets/writes.js'
 import type {NamespaceTable} from '../../repository/table/table.js'
+import {SYSTEM_TIMERS, type Timers} from '../../repository/table/timers.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
 import {HOLDER_MARGIN_MS, HOLDER_PERIOD_MS, type HolderRecord} from '../../schema/holder-record.js'
 
@@ -40,6 +41,7 @@ interface ReaperOptions {
  */
 export class Reaper {
   readonly #options: ReaperOptions
+  readonly #timers: Timers
   readonly #stop = new AbortController()
   /** By holder. */
   readonly #watched = new Map<string, Watch>()
@@ -49,6 +51,7 @@ export class Reaper {
 
   constructor(options: ReaperOptions) {
     this.#options = options
+    this.#timers = options.table.timers ?? SYSTEM_TIMERS
   }
 
   /** Compares the beats of the holders in a bucket until one is dead or no request is refused; never rejects. */
@@ -107,13 +110,13 @@ export class Reaper {
     const {table} = this.#options
     let seen = await readHolder(table, holder)
     // On this process's own clock, from the answer on: the clocks of others may be wrong.
-    let seenAtMs = performance.now()
+    let seenAtMs = this.#timers.now()
     while (!seen?.isDead) {
       // Planted fault: a holder is dead after half of its period
       const deadAtMs = seenAtMs + DEAD_AFTER_MS
-      const leftMs = deadAtMs - performance.now()
+      const leftMs = deadAtMs - this.#timers.now()
       if (leftMs > 0 && !(await this.#passes(Math.min(leftMs, REREAD_MS)))) return false
-      const isOver = performance.now() >= deadAtMs
+      const isOver = this.#timers.now() >= deadAtMs
       const {isWanted} = watch
       if (!isOver && !isWanted) continue
       watch.isWanted = false
@@ -123,7 +126,7 @@ export class Reaper {
       if (isSame && isOver) return declareDead(table, holder, now)
       if (!isSame && !isWanted && !now?.isDead) return false
       // Planted fault: the time of an earlier answer counts for a later one
-      if (!isSame) seenAtMs = performance.now()
+      if (!isSame) seenAtMs = this.#timers.now()
       seen = now
     }
     return true
@@ -134,14 +137,12 @@ export class Reaper {
     const {signal} = this.#stop
     return new Promise(resolve => {
       const end = (hasPassed: boolean) => {
-        clearTimeout(timer)
+        cancel()
         signal.removeEventListener('abort', stop)
         resolve(hasPassed)
       }
       const stop = () => end(false)
-      const timer = setTimeout(() => end(true), ms)
-      // A process that has nothing else to do may end.
-      timer.unref?.()
+      const cancel = this.#timers.after(ms, () => end(true))
       signal.addEventListener('abort', stop)
     })
   }

@@ -8,6 +8,7 @@ import type {ClosableTransport, Transport} from '../../dynamo/transport.js'
 import {createTransport} from '../../dynamo/transports/create.js'
 import type {DynamoDBClient} from '../../dynamo/transports/sdk.js'
 import type {Table} from './table.js'
+import type {Timers} from './timers.js'
 
 /** Where the table is. */
 export interface ConnectionOptions {
@@ -32,6 +33,7 @@ export interface TableSeams {
   readonly random?: () => number
   /** Resolves after `ms`, or earlier when the signal aborts. */
   readonly sleep?: (ms: number, signal?: AbortSignal) => Promise<void>
+  readonly timers?: Timers
 }
 
 export interface OpenTableOptions extends ConnectionOptions, TableSeams {
@@ -55,6 +57,7 @@ export function openTable(options: OpenTableOptions): OpenTable {
       clock: options.clock ?? serverClock.now,
       randomBytes: options.randomBytes ?? randomBytes,
       backoff: {random: options.random ?? Math.random, sleep: options.sleep ?? sleepMs},
+      timers: options.timers,
     },
     close: async () => own?.close(),
   }

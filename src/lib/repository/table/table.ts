@@ -6,6 +6,7 @@ import type {Operation, OperationInput, OperationOutput, SendOptions, Transport}
 import type {Item, Key} from '../../schema/attribute-value.js'
 import {indexes} from '../../schema/attributes.js'
 import {wireKey} from '../../schema/keys.js'
+import type {Timers} from './timers.js'
 
 export interface Table {
   readonly name: string
@@ -14,6 +15,8 @@ export interface Table {
   readonly clock: () => number
   readonly randomBytes: (count: number) => Uint8Array
   readonly backoff: Backoff
+  /** Of holders of slots. @default the system's */
+  readonly timers?: Timers | undefined
 }
 
 export interface NamespaceTable extends Table {

@@ -67,6 +67,15 @@ describeOnBoth('slots of a process', {timeout: 60_000}, table => {
     expect((await ask()).admitted).toBe(true)
   })
 
+  it('L9 come back if the process knows the first refusal without a call', async () => {
+    await (gateway as RateLimiter).acquire(request({rpm: 1}))
+    await ask()
+    isRunning = false
+    expect((await ask()).admitted).toBe(false)
+    await pass(45)
+    expect(await free()).toBe(1)
+  })
+
   it('L9 come back as soon if a request was refused before the process died', async () => {
     await hold()
     await ask()

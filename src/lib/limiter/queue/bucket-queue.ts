@@ -10,6 +10,7 @@ import {BucketItem, isOpen} from './bucket-item.js'
 import type {KnownBucket} from './known-bucket.js'
 import {stepWithSettlements, type WriteStep} from './next-step.js'
 import type {QueueServices} from './queue-services.js'
+import {lacksSlots} from './refuse.js'
 import {
   BATCH_MS,
   batchSettlements,
@@ -60,7 +61,9 @@ export class BucketQueue {
     const isSettled = this.#settlements.isEmpty && !this.#isSettling && !this.#item.slots.isPending
     const nowMs = this.#item.table.clock()
     const isCurrent = isSettled && !this.#isInvalidated && this.bucket.isFresh(nowMs)
-    return isCurrent ? this.bucket.refusal(demand, nowMs) : undefined
+    const refused = isCurrent ? this.bucket.refusal(demand, nowMs) : undefined
+    if (refused && lacksSlots(refused)) this.#item.services.reaper.look(refused.record)
+    return refused
   }
 
   ask(request: PendingRequest): void {

@@ -37,6 +37,46 @@ describe.skipIf(!isInstalled)('zael/testing', () => {
     expect(await stack.limiter.available(request)).toEqual({rpm: 1})
   })
 
+  it('L9 returns the slots of a killed limiter in virtual time', async () => {
+    const time = new TestClock()
+    await using stack = await startTestStack({limits: ['rpm=100/min', 'parallel=2/inflight'], time})
+    const other = stack.newLimiter()
+    const [dying] = [await other.acquire(request), await stack.limiter.acquire(request)]
+    stack.kill(other)
+    expect(await stack.limiter.tryAcquire(request)).toMatchObject({admitted: false, reason: 'in-flight'})
+    await time.pass(34_000)
+    expect(await stack.limiter.tryAcquire(request)).toMatchObject({admitted: false})
+    await time.pass(11_000)
+    const decision = await stack.limiter.tryAcquire(request)
+    expect(decision).toMatchObject({admitted: true, limits: {parallel: {available: 0}}})
+    expect(dying.signal.aborted).toBe(false)
+  })
+
+  it('S12 keeps the slots of living limiters, however much virtual time passes', async () => {
+    const time = new TestClock()
+    await using stack = await startTestStack({limits: ['parallel=1/inflight'], time})
+    const lease = await stack.limiter.acquire({...request, consume: {}})
+    const other = stack.newLimiter()
+    const waiting = {...request, consume: {}, waitMs: 120_000}
+    expect(await other.tryAcquire(waiting)).toMatchObject({admitted: false, reason: 'in-flight'})
+    await time.pass(600_000)
+    expect(lease.signal.aborted).toBe(false)
+    stack.kill(stack.limiter)
+    const before = time.clock()
+    expect(await other.tryAcquire(waiting)).toMatchObject({admitted: true})
+    expect(time.clock() - before).toBeLessThanOrEqual(45_000)
+    expect(() => stack.kill({} as never)).toThrow('not one of this stack')
+  })
+
+  it('loses the slots of a process that is suspended', async () => {
+    const time = new TestClock()
+    await using stack = await startTestStack({limits: ['parallel=1/inflight'], time})
+    const lease = await stack.limiter.acquire({...request, consume: {}})
+    time.advance(31_000)
+    await time.pass(0)
+    expect(lease.signal.aborted).toBe(true)
+  })
+
   it('sees and fails requests', async () => {
     const operations: string[] = []
     await using stack = await startTestStack({

@@ -5,6 +5,7 @@
  * @packageDocumentation
  */
 import {randomBytes, randomUUID} from 'node:crypto'
+import {InvalidInput} from '../../core/errors.js'
 import type {Limit} from '../../core/limits/limit.js'
 import {type LimitTexts, readLimits} from '../../core/limits/limit-text.js'
 import {sleepMs} from '../../dynamo/retry.js'
@@ -14,12 +15,15 @@ import {RateLimiter} from '../../limiter/rate-limiter.js'
 import type {RateLimiterOptions} from '../../limiter/request/options.js'
 import {DEFAULT_NAMESPACE, Namespaces} from '../../repository/namespaces/namespaces.js'
 import {Repository} from '../../repository/repository.js'
+import {SYSTEM_TIMERS, type Timers} from '../../repository/table/timers.js'
 import {ensureVersion} from '../../repository/table/version.js'
 import {type Engine, startEngine} from '../engines/engine.js'
 import {localTransport} from '../engines/transport.js'
 
 /** Options of {@link startTestStack}. */
 export interface TestStackOptions<Name extends string = string> extends TestSeams {
+  /** Virtual time of all limiters: their clock, their pauses, and the beats of the slots that they hold. */
+  readonly time?: TestClock
   /** Limits of every entity for every resource, such as `rpm=60/min`. */
   readonly limits?: LimitTexts<Name>
 }
@@ -41,6 +45,11 @@ export interface TestStack<Name extends string = string> extends AsyncDisposable
   readonly repository: Repository
   /** Opens another limiter with its own caches, as in another process. */
   newLimiter<Other extends string = Name>(options?: TestLimiterOptions<Other>): RateLimiter<Other>
+  /**
+   * Kills a limiter of this stack, as `kill -9` kills its process: its calls are never answered, and it stops renewing its
+   * slots. Others return these slots within 45 s after they were refused: see {@link TestClock.pass}.
+   */
+  kill(limiter: Pick<RateLimiter, 'close'>): void
   /** Closes the limiters and the repository, and stops the engine. May be called again. */
   close(): Promise<void>
 }
@@ -57,14 +66,15 @@ export interface TestStack<Name extends string = string> extends AsyncDisposable
 export async function startTestStack<Name extends string = string>(
   options: TestStackOptions<Name> = {},
 ): Promise<TestStack<Name>> {
-  const {limits = [], ...seams} = options
+  const {limits = [], time, ...given} = options
+  const seams = {...(time && {clock: time.clock, sleep: time.sleep}), ...given}
   // Throws before anything is started.
   const systemLimits = readLimits(limits)
   const engine = await startEngine({engine: 'dynoxide'})
   const direct = localTransport(engine.endpoint)
   try {
     const stack = await createStack(direct)
-    return await openStack<Name>(engine, direct, stack, systemLimits, seams)
+    return await openStack<Name>(engine, {direct, stack, time}, systemLimits, seams)
   } catch (error) {
     await direct.close()
     await engine.stop()
@@ -83,17 +93,19 @@ async function createStack(transport: ClosableTransport): Promise<string> {
 
 async function openStack<Name extends string>(
   engine: Engine,
-  direct: ClosableTransport,
-  stack: string,
+  {direct, stack, time}: {direct: ClosableTransport; stack: string; time: TestClock | undefined},
   systemLimits: readonly Limit[],
   seams: TestSeams,
 ): Promise<TestStack<Name>> {
-  const limiters: RateLimiter<string>[] = []
+  const limiters = new Map<Pick<RateLimiter, 'close'>, MortalProcess>()
+  const transport = time?.counting(direct) ?? direct
   const newLimiter = <Other extends string = Name>(options: TestLimiterOptions<Other> = {}): RateLimiter<Other> => {
     const {intercept = seams.intercept, ...rest} = options
     const {intercept: _, ...common} = seams
-    const limiter = new RateLimiter<Other>({...common, ...rest, stack, transport: intercepted(direct, intercept)})
-    limiters.push(limiter as unknown as RateLimiter<string>)
+    const own = new MortalProcess(intercepted(transport, intercept), time?.timers)
+    const {timers} = own
+    const limiter = new RateLimiter<Other>({...common, ...rest, stack, transport: own, timers})
+    limiters.set(limiter, own)
     return limiter
   }
   const {clock} = seams
@@ -101,7 +113,7 @@ async function openStack<Name extends string>(
   if (systemLimits.length > 0) await (await repository.namespace()).setLimits({level: 'system'}, systemLimits)
   let closing: Promise<void> | undefined
   const closeAll = async () => {
-    await Promise.all(limiters.map(limiter => limiter.close()))
+    await Promise.all([...limiters].map(([limiter, {isAlive}]) => isAlive && limiter.close()))
     await direct.close()
     await engine.stop()
   }
@@ -115,6 +127,11 @@ async function openStack<Name extends string>(
     limiter: newLimiter(),
     repository,
     newLimiter,
+    kill: limiter => {
+      const process = limiters.get(limiter)
+      if (!process) throw new InvalidInput('testing.kill', 'The limiter is not one of this stack.')
+      process.isAlive = false
+    },
     close,
     [Symbol.asyncDispose]: close,
   }
@@ -140,9 +157,40 @@ export interface TestSeams {
   readonly intercept?: (request: InterceptedRequest, send: () => Promise<unknown>) => Promise<unknown>
 }
 
-/** A manual clock: only `advance` and `sleep` move it. */
+/** The limiters of one process: after `kill -9`, nothing of them is heard. */
+class MortalProcess implements Transport {
+  isAlive = true
+  readonly #transport: Transport
+  readonly #timers: Timers
+
+  constructor(transport: Transport, timers = SYSTEM_TIMERS) {
+    this.#transport = transport
+    this.#timers = timers
+  }
+
+  readonly send = (async (operation: Operation, input: object, options?: SendOptions) => {
+    const answer = this.isAlive ? this.#transport.send(operation, input as never, options) : undefined
+    await answer?.catch(() => {})
+    return this.isAlive ? answer : new Promise(() => {})
+  }) as Transport['send']
+
+  get timers(): Timers {
+    const {now, after} = this.#timers
+    return {now, after: (ms, run) => after(ms, () => this.isAlive && run())}
+  }
+}
+
+interface TestTimer {
+  readonly atMs: number
+  readonly run: () => void
+}
+
+/** A manual clock: only `advance`, `pass` and `sleep` move it. */
 export class TestClock {
   #nowMs: number
+  readonly #pending = new Set<TestTimer>()
+  /** Calls to the table without an answer. */
+  #underway = 0
 
   /** Epoch milliseconds. @default now */
   constructor(nowMs: number = Date.now()) {
@@ -153,13 +201,58 @@ export class TestClock {
   readonly clock = (): number => this.#nowMs
 
   /** Pass this as `sleep`: it moves the clock instead of waiting. */
-  readonly sleep = async (ms: number): Promise<void> => this.advance(ms)
+  readonly sleep = (ms: number): Promise<void> => this.pass(ms)
 
-  /** Moves the clock forward. */
+  /** Moves the clock forward at once, as if all processes had been suspended: they may lose slots that they hold. */
   advance(ms: number): void {
     this.#nowMs += Math.ceil(ms)
   }
+
+  /** Moves the clock forward step by step. Meanwhile, limiters renew their slots, and return the slots of dead ones. */
+  async pass(ms: number): Promise<void> {
+    const untilMs = this.#nowMs + Math.ceil(ms)
+    if (this.#pending.size > 0 || this.#underway > 0) await this.#untilIdle()
+    for (let next = this.#firstUntil(untilMs); next; next = this.#firstUntil(untilMs)) {
+      this.#pending.delete(next)
+      this.#nowMs = Math.max(this.#nowMs, next.atMs)
+      next.run()
+      await this.#untilIdle()
+    }
+    this.#nowMs = Math.max(this.#nowMs, untilMs)
+  }
+
+  /** @internal */
+  readonly timers: Timers = {
+    now: () => this.#nowMs,
+    after: (ms, run) => {
+      const timer = {atMs: this.#nowMs + Math.ceil(ms), run}
+      this.#pending.add(timer)
+      return () => this.#pending.delete(timer)
+    },
+  }
+
+  /** @internal Time stands still until the calls under way are answered: an engine takes real time. */
+  counting(transport: Transport): Transport {
+    const send = async (operation: Operation, input: object, options?: SendOptions) => {
+      this.#underway++
+      return transport.send(operation, input as never, options).finally(() => this.#underway--)
+    }
+    return {send: send as Transport['send']}
+  }
+
+  #firstUntil(atMs: number): TestTimer | undefined {
+    const [first] = [...this.#pending].sort((a, b) => a.atMs - b.atMs)
+    return first && first.atMs <= atMs ? first : undefined
+  }
+
+  /** Several turns: the answer to one call leads to the next one. */
+  async #untilIdle(): Promise<void> {
+    for (let idle = 0; idle < IDLE_TURNS; idle = this.#underway > 0 ? 0 : idle + 1)
+      await new Promise(resolve => setImmediate(resolve))
+  }
 }
+
+const IDLE_TURNS = 3
 
 function intercepted(transport: Transport, intercept: TestSeams['intercept']): Transport {
   if (!intercept) return transport

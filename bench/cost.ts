@@ -9,6 +9,7 @@ import type {Transport} from '../src/lib/dynamo/transport.js'
 import {createTransport} from '../src/lib/dynamo/transports/create.js'
 import {RECORDS_PER_CALL} from '../src/lib/insight/cost/parts.js'
 import type {RateLimiter} from '../src/lib/limiter/rate-limiter.js'
+import {TestClock} from '../src/lib/local/testing/index.js'
 import type {NamespaceTable} from '../src/lib/repository/table/table.js'
 import type {Item} from '../src/lib/schema/attribute-value.js'
 import {DetailedMeter, type DetailedTotals} from './detailed-meter.js'
@@ -95,6 +96,8 @@ interface Scenario {
   readonly isTakenOver?: boolean
   /** Time between two decisions, in ms. */
   readonly apartMs?: number
+  /** In addition to the usual limits. */
+  readonly inFlight?: readonly string[]
   readonly options?: Parameters<typeof environment.limiter>[1]
   readonly decide: (limiter: RateLimiter, number: number) => Promise<unknown>
   readonly prepare?: (tenant: NamespaceTable) => Promise<void>
@@ -148,6 +151,18 @@ const SCENARIOS: readonly Scenario[] = [
     },
   },
   {
+    name: 'with a slot, returned soon',
+    warmUp: 5,
+    inFlight: ['parallel=20/inflight'],
+    decide: async limiter => (await limiter.acquire({...ask('user'), settle: 'soon'})).commit(),
+  },
+  {
+    name: 'with a slot, returned alone',
+    warmUp: 5,
+    inFlight: ['parallel=20/inflight'],
+    decide: async limiter => (await limiter.acquire(ask('user'))).commit(),
+  },
+  {
     name: 'half refused, each by a call',
     warmUp: 5,
     options: {denyCacheMs: 0},
@@ -160,12 +175,13 @@ const SCENARIOS: readonly Scenario[] = [
 
 async function play(scenario: Scenario): Promise<string[][]> {
   const {name, warmUp, decisions = DECISIONS, isTakenOver = false, apartMs = 0, options, decide, prepare} = scenario
+  const {inFlight = []} = scenario
   // Starts at noon, so that no day ends and is rolled up within the hour.
   let aheadMs = isTakenOver || apartMs > 0 ? Math.floor(Date.now() / DAY_MS) * DAY_MS + DAY_MS / 2 - Date.now() : 0
   const clock = () => Date.now() + aheadMs
   const stream = new Stream(clock)
   const tenant = {...environment.newTenant(), transport: stream}
-  await environment.configure(tenant, {level: 'system'}, 'rpm=1M', 'tpm=100M')
+  await environment.configure(tenant, {level: 'system'}, 'rpm=1M', 'tpm=100M', ...inFlight)
   await prepare?.(tenant)
   const newLimiter = () => environment.limiter(tenant, {transport: stream, clock, ...options})
   let limiter = newLimiter()
@@ -234,6 +250,22 @@ async function rollUps(): Promise<string[] | undefined> {
   return [short(read / count), short(write / count), `$${dollars.toFixed(2)}`]
 }
 
+/** Of a process that holds a slot for an hour. */
+async function beats(): Promise<string[]> {
+  const time = new TestClock()
+  const tenant = environment.newTenant()
+  await environment.configure(tenant, {level: 'system'}, 'parallel=20/inflight')
+  const {clock, sleep, timers} = time
+  const limiter = environment.limiter(tenant, {transport: time.counting(metered), clock, sleep, timers})
+  const lease = await limiter.acquire({...ask('user'), consume: {}})
+  const before = meter.snapshot()
+  await time.pass(HOUR_MS)
+  const {read, write} = meter.since(before)
+  await lease.commit()
+  await limiter.close()
+  return [...[read, write].map(short), `$${((write * 24 * 30 * PRICE.write) / 1e6).toFixed(2)}`]
+}
+
 try {
   say(machineLine(environment.engineName))
   say(`units per decision, dollars per million decisions; ${DECISIONS} decisions, ${BATCH} records per batch\n`)
@@ -244,6 +276,8 @@ try {
   const rows: string[][] = []
   for (const scenario of SCENARIOS) rows.push(...(await play(scenario)))
   say(textTable(['', 'reads', 'writes', 'GSI1', 'GSI2', 'GSI3', 'GSI4', 'per million'], rows))
+  say('\na process that holds slots, beside its requests')
+  say(textTable(['', 'reads', 'writes', '30 days'], [['an hour of beats', ...(await beats())]]))
   if (rolled) {
     say('\nper bucket with one hour of use: its day and its month, rolled up')
     say(textTable(['', 'reads', 'writes', 'per million'], [['day and month', ...rolled]]))

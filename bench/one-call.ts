@@ -64,6 +64,8 @@ async function prepare(environment: BenchEnvironment): Promise<{contenders: Cont
   const tenant = environment.newTenant()
   await environment.configure(tenant, {level: 'resource', resource: RESOURCE}, 'rpm=100M/hour', 'tpm=100000M/hour')
   await environment.configure(tenant, {level: 'resource', resource: 'scarce'}, 'rpm=1/hour')
+  const withSlots = ['rpm=100M/hour', 'tpm=100000M/hour', 'parallel=1000/inflight']
+  await environment.configure(tenant, {level: 'resource', resource: 'slots'}, ...withSlots)
   const limiter = environment.limiter(tenant)
   let next = 0
   const turn = () => next++ % BUCKETS
@@ -74,6 +76,8 @@ async function prepare(environment: BenchEnvironment): Promise<{contenders: Cont
     for (const entity of ['bare', 'user', 'child'].map(name => `${name}-${index}`)) {
       await limiter.acquire({entity, resource: RESOURCE, consume: {rpm: 50_000_000, tpm: 50_000_000_000}})
     }
+    const half = {rpm: 50_000_000, tpm: 50_000_000_000, parallel: 0}
+    await limiter.acquire({entity: `user-${index}`, resource: 'slots', consume: half})
     await limiter.acquire({entity: `idle-${index}`, resource: RESOURCE, consume})
     await limiter.acquire({entity: `user-${index}`, resource: 'scarce', consume: {rpm: 1}})
   }
@@ -99,6 +103,8 @@ async function prepare(environment: BenchEnvironment): Promise<{contenders: Cont
     }
     return {name, operation, begin, end: () => asked.close()}
   }
+  const committed = async (resource: string) =>
+    (await limiter.acquire({entity: `user-${turn()}`, resource, consume, settle: 'soon'})).commit()
   return {
     contenders: [
       {name: 'SDK UpdateItem', operation: () => client.send(new UpdateItemCommand(body() as UpdateItemCommandInput))},
@@ -107,6 +113,8 @@ async function prepare(environment: BenchEnvironment): Promise<{contenders: Cont
         name: 'acquire, admitted',
         operation: () => limiter.acquire({entity: `user-${turn()}`, resource: RESOURCE, consume}),
       },
+      {name: 'acquire, commit', operation: () => committed(RESOURCE)},
+      {name: 'acquire, commit, in-flight limit', operation: () => committed('slots')},
       {
         name: 'acquire, full bucket',
         operation: () => limiter.acquire({entity: `idle-${turn()}`, resource: RESOURCE, consume}),

@@ -370,6 +370,25 @@ describe.skipIf(inject('engineEndpoint') === '')('the stories of an operator', {
     },
   )
 
+  story(
+    'A gateway is killed while it streams',
+    'A gateway dies at 3 a.m. with three open streams (`kill -9`). `zael why` and `zael holders list` say which process holds the slots of its customer. Other gateways return them at most 45 s after they refused the first request, without a command.',
+    async () => {
+      await stack.namespace.setLimits(
+        {level: 'resource', resource: 'streams'},
+        defineLimits(['rpm=600/min', 'parallel=3/inflight']),
+      )
+      await stack.killGateway()
+      stack.send({entity: 'cust-05', resource: 'streams', consume: {rpm: 1}, pauseMs: 150})
+      await stack.until('cust-05 streams', ({refused}) => refused > 0)
+      const why = await stack.type('zael why cust-05 streams')
+      expect(why).toMatch(/^parallel of cust-05 refuses: 3 of 3 in flight\n[\s\S]* held by .* \(pid \d+\) 3, /m)
+      expect(await stack.type('zael holders list --slots')).toMatch(/ cust-05 · streams parallel 3$/m)
+      await stack.until('cust-05 streams', ({admitted}) => admitted > 2)
+      expect(await stack.type('zael bucket show cust-05 --resource streams')).toMatch(/^parallel +[01] of 3 in flight/m)
+    },
+  )
+
   it('change one limit under traffic without failing a customer or losing another limit', async () => {
     /** Processes follow a change within a second. */
     const follows = async (unlimited: readonly string[]) => {

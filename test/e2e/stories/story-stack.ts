@@ -9,9 +9,17 @@ import {type Outcome, zael} from '../zael.js'
 import type {Lane, Tally, TrafficReport} from './traffic.js'
 
 const TRAFFIC = fileURLToPath(new URL('./traffic.ts', import.meta.url))
+const GATEWAY = fileURLToPath(new URL('./gateway.ts', import.meta.url))
 
 /** Columns of the terminal that an operator looks at. */
 const COLUMNS = '120'
+
+function serviceOf(file: string, endpoint: string): ChildProcess {
+  return spawn(process.execPath, ['--import', 'tsx', file, endpoint], {
+    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+    env: {PATH: process.env.PATH, AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED: 'true', NODE_NO_WARNINGS: '1'},
+  })
+}
 
 /** A local stack with customers, whose requests are made by a process of its own with the library. */
 export class StoryStack {
@@ -30,11 +38,16 @@ export class StoryStack {
     const user = await LocalUser.create()
     const endpoint = String((await user.tell('up')).endpoint)
     const repository = new Repository({stack: 'local', endpoint, principal: 'setup'})
-    const traffic = spawn(process.execPath, ['--import', 'tsx', TRAFFIC, endpoint], {
-      stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
-      env: {PATH: process.env.PATH, AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED: 'true', NODE_NO_WARNINGS: '1'},
-    })
+    const traffic = serviceOf(TRAFFIC, endpoint)
     return new StoryStack(user, endpoint, await repository.namespace(), repository, traffic)
+  }
+
+  /** Starts a gateway, and kills it while it streams. */
+  async killGateway(): Promise<void> {
+    const gateway = serviceOf(GATEWAY, this.endpoint)
+    await once(gateway, 'message')
+    gateway.kill('SIGKILL')
+    await once(gateway, 'exit')
   }
 
   /** Starts requests. */

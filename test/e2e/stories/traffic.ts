@@ -49,6 +49,7 @@ async function run({entity, resource, consume, pauseMs, settle, most = Infinity}
       const decision = await limiter.tryAcquire({entity, resource, consume})
       if (decision.admitted) {
         if (settle) await decision.lease.adjust(settle)
+        await decision.lease.commit()
         tally.admitted++
         tally.unlimited = decision.unlimited
       } else if (decision.reason === 'disabled') tally.disabled++

@@ -375,6 +375,8 @@ it('refuses a value that contains itself', () => {
   const cycle: unknown[] = []
   cycle.push(cycle)
   expect(() => tokensOfTexts(cycle)).toThrow('contains itself')
+  const shared = ['abcd']
+  expect(tokensOfTexts([shared, {text: shared}])).toBe(2)
 })
 
 it.each([

@@ -240,25 +240,25 @@ function estimateTokens(text: string): number {
 
 const charactersBeyondAscii = (text: string): number => text.replace(/\p{ASCII}+/gu, '').length
 
-/** More values than the largest body holds: the value contains itself. */
-const MOST_VALUES = 2 ** 24
-
 /** Without recursion: clients can nest values deeper than the stack. */
 function textsIn(whole: unknown): {text: string; tokens: number} {
   const texts: string[] = []
   let tokens = 0
-  let values = 0
-  const pending: {value: unknown; key: string}[] = [{value: whole, key: ''}]
+  /** Those that contain the next value. */
+  const open = new Set<unknown>()
+  const pending: {value: unknown; key: string; isRead?: true}[] = [{value: whole, key: ''}]
   for (let next = pending.pop(); next; next = pending.pop()) {
-    const {value, key} = next
-    if (typeof value === 'string' && !value.startsWith('data:') && !ATTACHMENTS.has(key)) texts.push(value)
+    const {value, key, isRead} = next
+    if (isRead) open.delete(value)
+    else if (typeof value === 'string' && !value.startsWith('data:') && !ATTACHMENTS.has(key)) texts.push(value)
     else if (typeof value === 'string' || isFile(value)) tokens += TOKENS_PER_ATTACHMENT
     // Text that the caller has already split into tokens.
     else if (typeof value === 'number' && (key === 'input' || key === 'prompt')) tokens++
     else if (typeof value === 'object' && value !== null) {
+      if (open.has(value)) throw new TypeError('The value contains itself.')
+      open.add(value)
+      pending.push({value, key, isRead: true})
       const parts = Array.isArray(value) ? value.map(each => [key, each] as const) : Object.entries(value)
-      values += parts.length
-      if (values > MOST_VALUES) throw new TypeError('The value contains itself.')
       for (const [name, part] of parts.reverse())
         if (!NO_TEXT.has(name)) pending.push({value: part, key: isUrl(name, key) ? 'file_url' : name})
     }

@@ -3,6 +3,7 @@ import OpenAI from 'openai'
 import {expect, it, vi} from 'vitest'
 import {sendAsking, withoutUsage} from '../../src/lib/adapters/asked-usage.js'
 import {readModelCall} from '../../src/lib/adapters/model-call.js'
+import {runs} from '../helpers/runs.js'
 
 const CHAT = {model: 'gpt-4', stream: true, messages: [{role: 'user', content: 'hi'}]}
 const USAGE = '{"prompt_tokens": 3, "completion_tokens": 3005, "total_tokens": 3008}'
@@ -162,7 +163,7 @@ it('removes only events that report usage, wherever the bytes are split', async 
       const expected = Buffer.concat(parts.filter(part => !part.isUsage).map(part => part.bytes))
       expect((await read(chunks)).toString('latin1')).toBe(expected.toString('latin1'))
     }),
-    {numRuns: 500},
+    {numRuns: runs(500)},
   )
 })
 

@@ -8,6 +8,7 @@ import {limitedFetch} from '../../src/lib/adapters/fetch.js'
 import type {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
 import {Scene} from '../helpers/limiter.js'
 import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
+import {runs} from '../helpers/runs.js'
 import {SERVERS, type TestServer} from './servers.js'
 
 const SECRET = 'sk-live-0123456789'
@@ -211,7 +212,7 @@ describeOnBoth('calls to models with unusual input', {}, table => {
         const response = await send(url, {method: 'POST', body, headers})
         statuses.add(response.status)
       }),
-      {numRuns: 300},
+      {numRuns: runs(300)},
     )
     for (const most of [
       {max_tokens: 2e6},

@@ -4,6 +4,7 @@ import {describe, expect, it} from 'vitest'
 import type {StreamRecord} from '../../src/lib/aggregator/stream-event.js'
 import type {Transport} from '../../src/lib/dynamo/transport.js'
 import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
+import {runs} from '../helpers/runs.js'
 import {Delivery, portions} from './fixtures/delivery.js'
 import {play, usageIn, writes} from './fixtures/history.js'
 import {MemoryTable} from './fixtures/memory-table.js'
@@ -22,7 +23,7 @@ describe('usage is counted exactly once (L4)', () => {
         await new Delivery(table, 'memory', clock).all(records, plan)
         expect(usageIn(table.items.values())).toEqual(usage)
       }),
-      {numRuns: 200},
+      {numRuns: runs(200)},
     )
   })
 
@@ -34,7 +35,7 @@ describe('usage is counted exactly once (L4)', () => {
         await new Delivery(table, 'memory', clock).all(records, plan)
         expect(usageIn(table.items.values())).toEqual(usage)
       }),
-      {numRuns: 50},
+      {numRuns: runs(50)},
     )
   })
 })

@@ -3,6 +3,7 @@ import {describe, expect, it} from 'vitest'
 import {stringify} from 'yaml'
 import {ZaelError} from '../../src/lib/core/errors.js'
 import {NotInBlocks, parseManifest, parseManifestBlocks} from '../../src/lib/manifest/parse.js'
+import {runs} from '../helpers/runs.js'
 
 const FILE = {file: 'limits.yaml'}
 
@@ -189,9 +190,9 @@ describe('a manifest that is read entity by entity', () => {
         divided++
         expect(found).toEqual(whole(text))
       }),
-      {numRuns: 400, seed: 2},
+      {numRuns: runs(400), seed: 2},
     )
-    expect(divided).toBeGreaterThan(20)
+    expect(divided).toBeGreaterThan(runs(20))
   })
 
   it('has the values and problems of a manifest read as a whole', () => {
@@ -205,11 +206,11 @@ describe('a manifest that is read entity by entity', () => {
         if ('order' in (found as object)) seen.valid++
         else seen.invalid++
       }),
-      {numRuns: 400},
+      {numRuns: runs(400)},
     )
     // Not a comparison of nothing.
-    expect(seen.valid).toBeGreaterThan(12)
-    expect(seen.invalid).toBeGreaterThan(24)
+    expect(seen.valid).toBeGreaterThan(runs(12))
+    expect(seen.invalid).toBeGreaterThan(runs(24))
   })
 
   it('parses equally after any small mistake', () => {
@@ -246,9 +247,9 @@ describe('a manifest that is read entity by entity', () => {
         divided++
         expect(found).toEqual(whole(slipped))
       }),
-      {numRuns: 400},
+      {numRuns: runs(400)},
     )
-    expect(divided).toBeGreaterThan(60)
+    expect(divided).toBeGreaterThan(runs(60))
   })
 
   it('is divided as exports write it, also with quoted texts, lists and trailing comments', () => {

@@ -6,6 +6,7 @@ import {checkEntityId, checkResourceName} from '../../src/lib/core/names.js'
 import {shownText} from '../../src/lib/core/text/printable.js'
 import {shellWord} from '../../src/lib/core/text/text.js'
 import {encodeResourceName, hashKey, typedName} from '../../src/lib/schema/hashed-name.js'
+import {runs} from '../helpers/runs.js'
 
 /** Ids of many providers, most of them from LiteLLM's list: all shapes of it, and all ids that are not plain names. */
 const MODELS = readFileSync(new URL('./fixtures/model-ids.txt', import.meta.url), 'utf8')
@@ -84,7 +85,7 @@ describe('encoded names', () => {
         entities.set(id, text.slice(0, 36))
         resources.set(name, text)
       }),
-      {numRuns: 2000},
+      {numRuns: runs(2000)},
     )
   })
 
@@ -182,7 +183,7 @@ describe('shown names', () => {
           expect(shownText(shownText(name))).toBe(shownText(name))
         }
       }),
-      {numRuns: 2000},
+      {numRuns: runs(2000)},
     )
     for (const name of ['user 1', '', '_default_', '$SYSTEM', 'a#b']) expect(typedName('resource', name)).toBe(name)
   })

@@ -6,6 +6,7 @@ import type {RecordPage} from '../../../src/lib/repository/table/query.js'
 import {Usage} from '../../../src/lib/repository/usage/usage.js'
 import type {Item} from '../../../src/lib/schema/attribute-value.js'
 import {decodeUsage, type UsageRecord} from '../../../src/lib/schema/usage-record.js'
+import {runs} from '../../helpers/runs.js'
 import {play, type Write, writes} from '../fixtures/history.js'
 import {
   ALWAYS,
@@ -152,7 +153,7 @@ describe('usage that is rolled up', () => {
             )
         expect(usageIn(rolled)).toEqual(usageIn(direct))
       }),
-      {numRuns: 8},
+      {numRuns: runs(8)},
     )
   })
 })

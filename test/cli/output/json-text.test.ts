@@ -3,6 +3,7 @@ import {describe, expect, it} from 'vitest'
 import {parse} from 'yaml'
 import {jsonPieces, jsonText} from '../../../src/lib/cli/output/json-text.js'
 import {yamlText} from '../../../src/lib/files/yaml-text.js'
+import {runs} from '../../helpers/runs.js'
 
 const HIDDEN = /(?!\n)[\p{Cc}\p{Bidi_Control}\p{Zl}\p{Zp}\p{Cs}]/u
 
@@ -30,6 +31,7 @@ describe('JSON', () => {
       fc.property(fc.oneof(result, fc.jsonValue()), value => {
         expect([...jsonPieces(value)].join('')).toBe(`${jsonText(value, 2)}\n`)
       }),
+      {numRuns: runs(100)},
     )
   })
 

@@ -17,6 +17,7 @@ import {
 } from '../../../src/lib/core/buckets/bucket.js'
 import {rateOf} from '../../../src/lib/core/limits/limit.js'
 import type {Rate} from '../../../src/lib/core/token-math.js'
+import {runs} from '../../helpers/runs.js'
 import {anyRate, anyTokensMilli} from '../arbitraries.js'
 
 const T0 = 1_700_000_000_000
@@ -107,7 +108,7 @@ describe('a 10/day limit beside a 100/s limit in one bucket', () => {
           expect([name, exactLevel(limit)]).toEqual([name, oracles.get(name)?.advance(bucket.refilledAtMs)])
         }
       }),
-      {numRuns: 500},
+      {numRuns: runs(500)},
     )
   })
 
@@ -147,7 +148,7 @@ describe('rate bound', () => {
           })
         }
       }),
-      {numRuns: 300},
+      {numRuns: runs(300)},
     )
   })
 })

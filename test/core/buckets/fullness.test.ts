@@ -10,6 +10,7 @@ import {
   isOverfull,
   sharedTake,
 } from '../../../src/lib/core/buckets/fullness.js'
+import {runs} from '../../helpers/runs.js'
 
 const NOW = 1_700_000_000_000
 
@@ -153,9 +154,9 @@ describe('a shared take', () => {
           expect(lost <= earned + capacityMilli / 16n).toBe(true)
         }
       }),
-      {numRuns: 3000},
+      {numRuns: runs(3000)},
     )
-    expect(judged).toBeGreaterThan(100)
+    expect(judged).toBeGreaterThan(runs(100))
   })
 })
 

@@ -4,6 +4,7 @@ import {CompiledSchedule} from '../../../src/lib/core/calendar/compiled-schedule
 import {parseCron} from '../../../src/lib/core/calendar/cron.js'
 import {makeWindow, scaleToPerMille} from '../../../src/lib/core/calendar/schedule.js'
 import {checkTimeZoneName, DAY_MS, MINUTE_MS, timeZone} from '../../../src/lib/core/calendar/time-zone.js'
+import {runs} from '../../helpers/runs.js'
 import {Picker, randomCron, randomInstant, seeded, startsBetween, ZONES} from './random-schedules.js'
 
 const at = (text: string): number => Date.parse(text)
@@ -151,7 +152,7 @@ describe('properties of random schedules', () => {
           expect(starts.find(start => start > atMs) ?? next).toBe(next)
         }
       }),
-      {numRuns: 100},
+      {numRuns: runs(100)},
     )
   })
 
@@ -184,6 +185,7 @@ describe('properties of random schedules', () => {
         const wall = new Date(ms + timeZone(zone).spanAt(ms).offsetMs)
         expect(new Intl.DateTimeFormat('en-GB', {...options, timeZone: 'UTC'}).format(wall)).toBe(shown)
       }),
+      {numRuns: runs(100)},
     )
   })
 
@@ -200,6 +202,7 @@ describe('properties of random schedules', () => {
           expect(kept.lastReset(now)).toBe(fresh.lastReset(now))
         }
       }),
+      {numRuns: runs(100)},
     )
   })
 })

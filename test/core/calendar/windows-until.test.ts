@@ -5,6 +5,7 @@ import {matchesAt} from '../../../src/lib/core/calendar/cron-search.js'
 import {DAY_MS, MINUTE_MS, timeZone} from '../../../src/lib/core/calendar/time-zone.js'
 import {isoMinute, LONGEST_UNTIL_DAYS, windowsUntil} from '../../../src/lib/core/calendar/windows-until.js'
 import {InvalidInput} from '../../../src/lib/core/errors.js'
+import {runs} from '../../helpers/runs.js'
 import {ZONES} from './random-schedules.js'
 
 const at = (text: string): number => Date.parse(text)
@@ -103,7 +104,7 @@ describe('windows with an end', () => {
         expect(isOpen(found.recurMs)).toBe(true)
         expect(isOpen(found.recurMs - MINUTE_MS)).toBe(false)
       }),
-      {numRuns: 60},
+      {numRuns: runs(60)},
     )
   })
 })

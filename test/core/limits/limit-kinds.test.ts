@@ -20,6 +20,7 @@ import {
   parseLimits,
   parseLimitsOver,
 } from '../../../src/lib/core/limits/limit-text.js'
+import {runs} from '../../helpers/runs.js'
 
 const quota = (name: string, capacity: number, rest: Partial<LimitInput>): Limit =>
   makeLimit({name, capacity, refillAmount: 0, refillPeriodSeconds: 1, ...rest})
@@ -309,7 +310,7 @@ describe('reading a written limit', () => {
       fc.property(fc.oneof({weight: 9, arbitrary: anyLimit}, {weight: 1, arbitrary: anyInFlight}), limit => {
         expect(parseLimit(formatLimit(limit))).toEqual(limit)
       }),
-      {numRuns: 2000},
+      {numRuns: runs(2000)},
     )
   })
 })

@@ -2,6 +2,7 @@ import {DynamoDBClient} from '@aws-sdk/client-dynamodb'
 import fc from 'fast-check'
 import {describe, expect, test} from 'vitest'
 import {type Credentials, type Signable, Signer} from '../../../src/lib/dynamo/transports/signature.js'
+import {runs} from '../../helpers/runs.js'
 
 interface SdkSigner {
   sign(request: object, options: {signingDate: Date}): Promise<{headers: Record<string, string>}>
@@ -63,7 +64,7 @@ describe('a signature', () => {
           expect(header(signed, 'authorization')).toBe(expected.authorization)
         },
       ),
-      {numRuns: 250},
+      {numRuns: runs(250)},
     )
   })
 

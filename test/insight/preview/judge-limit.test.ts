@@ -4,6 +4,7 @@ import {calendarCheck} from '../../../src/lib/core/calendar/schedule.js'
 import type {Limit} from '../../../src/lib/core/limits/limit.js'
 import {parseLimits} from '../../../src/lib/core/limits/limit-text.js'
 import {limitImpact} from '../../../src/lib/insight/preview/impact.js'
+import {runs} from '../../helpers/runs.js'
 
 const HOUR_MS = 3_600_000
 const START_MS = Date.UTC(2026, 10, 2)
@@ -98,7 +99,7 @@ describe('refusals by a proposed limit', () => {
         if (impact.verdict === 'fits' || impact.verdict === 'near') expect(refused).toBe(0)
         expect(impact.refusedTokens).toBeLessThanOrEqual(refused)
       }),
-      {numRuns: 300},
+      {numRuns: runs(300)},
     )
   })
 })

@@ -4,6 +4,7 @@ import {describe, expect, it} from 'vitest'
 import {bucketMetrics, expositionText} from '../../../src/lib/live/metrics/bucket-metrics.js'
 import type {Reading} from '../../../src/lib/live/model/model.js'
 import {NO_REQUESTS} from '../../../src/lib/live/model/request-counts.js'
+import {runs} from '../../helpers/runs.js'
 import {parseExposition} from '../parse-exposition.js'
 import {anyInstant, anyReadings, bucketOf, READ_AT_MS, readingOf} from '../support.js'
 
@@ -83,6 +84,7 @@ describe('metrics of buckets', () => {
         const labels = [...parsed(readings, nowMs)].flatMap(([, {samples}]) => [...samples.keys()])
         expect(labels.filter(each => /(^| )(?!namespace|resource|limit|status)\w+=/.test(each))).toEqual([])
       }),
+      {numRuns: runs(100)},
     )
   })
 

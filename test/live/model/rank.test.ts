@@ -4,6 +4,7 @@ import {type Reading, SORT_KEYS, type SortKey} from '../../../src/lib/live/model
 import {ranking} from '../../../src/lib/live/model/rank.js'
 import {NO_REQUESTS, type RequestCounts, refusedPerSecond} from '../../../src/lib/live/model/request-counts.js'
 import {type Row, rowAt} from '../../../src/lib/live/model/status.js'
+import {runs} from '../../helpers/runs.js'
 import {anyInstant, anyReadings, bucketOf, READ_AT_MS, readingOf} from '../support.js'
 
 /** The value of a row in the sorted column; the rate is that of the limit which all are sorted by. */
@@ -48,7 +49,7 @@ describe('ranking', () => {
           else expect(value < next.value).toBe(!reversed)
         }
       }),
-      {numRuns: 50},
+      {numRuns: runs(50)},
     )
   })
 
@@ -68,6 +69,7 @@ describe('ranking', () => {
         const selection = {sort, reversed: false, filter: ''}
         expect(ranking(readings.toReversed(), READ_AT_MS, selection)).toEqual(ranking(readings, READ_AT_MS, selection))
       }),
+      {numRuns: runs(100)},
     )
   })
 

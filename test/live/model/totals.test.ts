@@ -4,6 +4,7 @@ import {NO_REQUESTS, refusedPerSecond} from '../../../src/lib/live/model/request
 import {rowAt} from '../../../src/lib/live/model/status.js'
 import {resourcesAt, totalsAt} from '../../../src/lib/live/model/totals.js'
 import {viewBucket} from '../../../src/lib/repository/buckets/view.js'
+import {runs} from '../../helpers/runs.js'
 import {anyInstant, anyReadings, bucketOf, READ_AT_MS, readingOf} from '../support.js'
 
 const sum = (numbers: Iterable<number>): number => [...numbers].reduce((total, each) => total + each, 0)
@@ -30,6 +31,7 @@ describe('totals', () => {
           expect(ratePerSecond.get(name) ?? 0).toBe(sum(rates))
         }
       }),
+      {numRuns: runs(100)},
     )
   })
 })

@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import {describe, expect, it} from 'vitest'
 import {PackedValues} from '../../../src/lib/live/poll/packed-readings.js'
+import {runs} from '../../helpers/runs.js'
 
 /** Everything that can be packed, in any nesting. */
 const anyValue = fc.letrec(tie => ({
@@ -25,6 +26,7 @@ describe('packed values', () => {
         const places = values.map(value => packed.add(value))
         for (const [at, place] of [...places.entries()].reverse()) expect(packed.at(place)).toStrictEqual(values[at])
       }),
+      {numRuns: runs(100)},
     )
   })
 

@@ -10,6 +10,7 @@ import {type Item, n, s} from '../../../src/lib/schema/attribute-value.js'
 import {decodeConfig, encodeConfig} from '../../../src/lib/schema/config-record.js'
 import {migrationRecordKey} from '../../../src/lib/schema/migration-record.js'
 import {encodeUsage} from '../../../src/lib/schema/usage-record.js'
+import {runs} from '../../helpers/runs.js'
 import {FIXTURE_NAMESPACE, retentionStub} from '../fixtures/generation-5.js'
 import {makePopulation} from '../fixtures/make-population.js'
 import {mixtureItems, strangers, supersededBucketItems, twiceItems} from '../fixtures/mixture.js'
@@ -121,7 +122,7 @@ it('treats an item with a damaged key or shape as unknown', () => {
     fc.property(fc.constantFrom(...all), fc.constantFrom('key', 'prefix', 'shape'), (item, how) => {
       expect(classifyItem(spoilt(item, how)).kind).toBe('unknown')
     }),
-    {numRuns: 2000},
+    {numRuns: runs(2000)},
   )
 })
 

@@ -4,7 +4,7 @@ import {run} from './run.js'
 import {PROFILES} from './scenario.js'
 import {describeScenario, shorten} from './shrink.js'
 
-const SEEDS = 12
+const SEEDS = process.env.ZAEL_TEST_SIZE === 'full' ? 12 : 5
 
 /** Different seeds than in `simulation.test.ts`. A variable selects fresh ones, which may find new faults. */
 const first = Number(process.env.ZAEL_SIMULATE_FROM ?? 10_050)

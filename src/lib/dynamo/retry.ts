@@ -21,6 +21,12 @@ interface RetryOptions extends Backoff {
 
 export const DEFAULT_ATTEMPTS = 6
 
+/** Bounds the retries of settlements, from the first failure on. `close` waits as long. */
+export const LONGEST_RETRY_MS = 30_000
+
+/** Longest pause between these: a request of the bucket and the end of an outage should not wait longer. */
+export const LONGEST_PAUSE_MS = 1000
+
 export async function sleepMs(ms: number, signal?: AbortSignal): Promise<void> {
   if (signal?.aborted) return
   await new Promise<void>(resolve => {

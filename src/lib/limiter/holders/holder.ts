@@ -3,7 +3,7 @@ import {hostname} from 'node:os'
 import {Aborted, Unavailable} from '../../dynamo/errors.js'
 import {deleteHolder, sendBeat} from '../../repository/buckets/holders.js'
 import type {NamespaceTable} from '../../repository/table/table.js'
-import {SYSTEM_TIMERS, type Timers} from '../../repository/table/timers.js'
+import {SYSTEM_TIMERS, type SteadyTimers} from '../../repository/table/timers.js'
 import {isoSeconds} from '../../schema/attribute-value.js'
 import {BEAT_MS, HOLDER_MARGIN_MS, HOLDER_PERIOD_MS} from '../../schema/holder-record.js'
 
@@ -38,7 +38,7 @@ export class Holder {
   readonly id: string
   readonly #table: NamespaceTable
   readonly #timeoutMs: number
-  readonly #timers: Timers
+  readonly #timers: SteadyTimers
   readonly #lost = new AbortController()
   #beat: string | undefined
   #sentAt: SentBeat['sentAt'] = {steadyMs: 0, clockMs: 0}

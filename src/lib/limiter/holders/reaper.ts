@@ -2,7 +2,7 @@ import {declareDead, HolderRecords, readHolder, reapSlots} from '../../repositor
 import {openReservations, returnReservation} from '../../repository/buckets/reservations.js'
 import type {BucketAddress} from '../../repository/buckets/writes.js'
 import type {NamespaceTable} from '../../repository/table/table.js'
-import {SYSTEM_TIMERS, type Timers} from '../../repository/table/timers.js'
+import {SYSTEM_TIMERS, type SteadyTimers} from '../../repository/table/timers.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
 import {HOLDER_MARGIN_MS, HOLDER_PERIOD_MS, type HolderRecord} from '../../schema/holder-record.js'
 
@@ -41,7 +41,7 @@ interface ReaperOptions {
  */
 export class Reaper {
   readonly #options: ReaperOptions
-  readonly #timers: Timers
+  readonly #timers: SteadyTimers
   readonly #stop = new AbortController()
   /** By holder. */
   readonly #watched = new Map<string, Watch>()
@@ -61,7 +61,7 @@ export class Reaper {
 
   /** Compares the beats of all holders of the namespace once; never rejects. */
   lookAround(): void {
-    const nowMs = performance.now()
+    const nowMs = this.#timers.now()
     if (nowMs - this.#lookedAroundMs < LOOK_AROUND_MS || this.#stop.signal.aborted) return
     this.#lookedAroundMs = nowMs
     void new HolderRecords(this.#options.table).ids().then(

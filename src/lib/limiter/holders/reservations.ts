@@ -1,9 +1,9 @@
 import {isOutage, isRetryable} from '../../dynamo/errors.js'
-import {pause} from '../../dynamo/retry.js'
+import {LONGEST_PAUSE_MS, LONGEST_RETRY_MS, pause} from '../../dynamo/retry.js'
 import {endReservation, storeReservation} from '../../repository/buckets/reservations.js'
 import type {NamespaceTable} from '../../repository/table/table.js'
+import {SYSTEM_TIMERS, type SteadyTimers} from '../../repository/table/timers.js'
 import type {ReservedTokens} from '../../schema/reservation-record.js'
-import {LONGEST_PAUSE_MS, LONGEST_RETRY_MS} from '../queue/settlements.js'
 import type {Holder, Holders} from './holder.js'
 
 /** A lease that ends sooner stores nothing and costs nothing, in ms. */
@@ -23,33 +23,34 @@ export class Reservations {
   readonly #options: ReservationsOptions
   /** Not stored yet, oldest first. */
   readonly #waiting = new Map<OpenReservation, number>()
-  #timer: NodeJS.Timeout | undefined
+  readonly #timers: SteadyTimers
+  #isTicking = false
   #hasStored = false
 
   constructor(options: ReservationsOptions) {
     this.#options = options
+    this.#timers = options.table.timers ?? SYSTEM_TIMERS
   }
 
   /** `tokens` is called when they are stored. */
   open(tokens: () => readonly ReservedTokens[]): OpenReservation {
     const {table, holders} = this.#options
     const reservation = new OpenReservation(table, holders, tokens, () => this.#waiting.delete(reservation))
-    this.#waiting.set(reservation, performance.now() + STORED_AFTER_MS)
+    this.#waiting.set(reservation, this.#timers.now() + STORED_AFTER_MS)
     this.#schedule()
     return reservation
   }
 
   #schedule(): void {
-    if (this.#timer || this.#waiting.size === 0) return
-    this.#timer = setTimeout(() => this.#tick(), TICK_MS)
-    // A process may end with open leases: others return their tokens.
-    this.#timer.unref?.()
+    if (this.#isTicking || this.#waiting.size === 0) return
+    this.#isTicking = true
+    this.#timers.after(TICK_MS, () => this.#tick())
   }
 
   #tick(): void {
-    this.#timer = undefined
+    this.#isTicking = false
     for (const [reservation, dueMs] of this.#waiting) {
-      if (dueMs > performance.now()) break
+      if (dueMs > this.#timers.now()) break
       this.#waiting.delete(reservation)
       // A failure delays nobody: these tokens stay charged if the process dies.
       void reservation.store().catch(() => {})

@@ -47,6 +47,7 @@ import {
   type WriteStep,
 } from './next-step.js'
 import type {QueueServices} from './queue-services.js'
+import {lacksQuota} from './refuse.js'
 
 /** Rounds of a contended batch before requests that do not fit are refused; all are after twice as many. */
 const MOST_ROUNDS = 12
@@ -389,12 +390,8 @@ export class BucketItem {
   #refuse({requests, record, nowMs}: RefuseStep): void {
     const reportedMs = Math.min(nowMs, this.table.clock())
     for (const request of requests) request.settle(this.bucket.refused(request, record, reportedMs))
-    const isQuotaShort = [...record.state.limits].some(
-      ([name, {kind, tokensMilli}]) =>
-        kind?.quota && requests.some(({amounts}) => (amounts.get(name) ?? 0n) > tokensMilli),
-    )
     // Dead processes may have reserved what is missing.
-    if (isQuotaShort) this.services.reaper.lookAround()
+    if (requests.some(({amounts}) => lacksQuota(record, amounts))) this.services.reaper.lookAround()
   }
 
   /** Sends one write and updates the known state from its response. */

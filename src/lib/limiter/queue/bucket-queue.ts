@@ -1,6 +1,6 @@
 import {type Amounts, negateAmounts} from '../../core/buckets/bucket.js'
 import {isUnavailability} from '../../dynamo/errors.js'
-import {pause} from '../../dynamo/retry.js'
+import {LONGEST_PAUSE_MS, pause} from '../../dynamo/retry.js'
 import {mayHaveBeenApplied} from '../../repository/buckets/marked-write.js'
 import type {BucketAddress} from '../../repository/buckets/writes.js'
 import type {HeldSlots} from '../holders/slot-account.js'
@@ -10,15 +10,8 @@ import {BucketItem, isOpen} from './bucket-item.js'
 import type {KnownBucket} from './known-bucket.js'
 import {stepWithSettlements, type WriteStep} from './next-step.js'
 import type {QueueServices} from './queue-services.js'
-import {lacksSlots} from './refuse.js'
-import {
-  BATCH_MS,
-  batchSettlements,
-  dueInDoubt,
-  LONGEST_PAUSE_MS,
-  PendingSettlements,
-  type Settlement,
-} from './settlements.js'
+import {lacksQuota, lacksSlots} from './refuse.js'
+import {BATCH_MS, batchSettlements, dueInDoubt, PendingSettlements, type Settlement} from './settlements.js'
 import {writeSettlements} from './write-settlements.js'
 
 interface Deferred {
@@ -62,7 +55,9 @@ export class BucketQueue {
     const nowMs = this.#item.table.clock()
     const isCurrent = isSettled && !this.#isInvalidated && this.bucket.isFresh(nowMs)
     const refused = isCurrent ? this.bucket.refusal(demand, nowMs) : undefined
-    if (refused && lacksSlots(refused)) this.#item.services.reaper.look(refused.record)
+    const {reaper} = this.#item.services
+    if (refused && lacksSlots(refused)) reaper.look(refused.record)
+    if (refused && lacksQuota(refused.record, demand.amounts)) reaper.lookAround()
     return refused
   }
 

@@ -89,6 +89,15 @@ export function explainRefusal(
   return {statuses, retryAfterMs: Number.isFinite(togetherMs) ? Math.max(longestMs, togetherMs) : longestMs}
 }
 
+/** Whether a quota has fewer tokens than a request asks for. */
+export function lacksQuota({state}: BucketRecord, amounts: Amounts): boolean {
+  for (const [name, milli] of amounts) {
+    const limit = state.limits.get(name)
+    if (limit?.kind?.quota && milli > limit.tokensMilli) return true
+  }
+  return false
+}
+
 /** Whether slots are missing, whatever the balances. */
 export function lacksSlots({record, slots}: Pick<Refused, 'record' | 'slots'>): boolean {
   return [...slots].some(([name, count]) => (record.slots?.limits.get(name)?.free ?? 0) < count)

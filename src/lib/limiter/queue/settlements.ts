@@ -1,7 +1,7 @@
 import {type Amounts, type BucketLimit, negateAmounts, sumAmounts} from '../../core/buckets/bucket.js'
 import {isSamePeriod, type QuotaPeriod} from '../../core/buckets/kind-refill.js'
 import {isOutage, isRetryable} from '../../dynamo/errors.js'
-import {type Backoff, pause} from '../../dynamo/retry.js'
+import {type Backoff, LONGEST_PAUSE_MS, LONGEST_RETRY_MS, pause} from '../../dynamo/retry.js'
 import type {Returns} from '../../repository/buckets/consume-write.js'
 import {ceilingOf} from '../../repository/buckets/plan.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
@@ -98,12 +98,6 @@ const positive = (amounts: Amounts): Amounts => new Map([...amounts].filter(([, 
 export const BATCH_MS = 50
 
 const MOST_ATTEMPTS = 40
-
-/** Bounds the retries, from the first failure on. `close` waits as long. */
-export const LONGEST_RETRY_MS = 30_000
-
-/** Longest pause between attempts: a request of the bucket and the end of an outage should not wait longer. */
-export const LONGEST_PAUSE_MS = 1000
 
 export class PendingSettlements {
   #due: Settlement[] = []

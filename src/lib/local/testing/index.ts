@@ -15,7 +15,7 @@ import {RateLimiter} from '../../limiter/rate-limiter.js'
 import type {RateLimiterOptions} from '../../limiter/request/options.js'
 import {DEFAULT_NAMESPACE, Namespaces} from '../../repository/namespaces/namespaces.js'
 import {Repository} from '../../repository/repository.js'
-import {SYSTEM_TIMERS, type Timers} from '../../repository/table/timers.js'
+import {SYSTEM_TIMERS, type SteadyTimers} from '../../repository/table/timers.js'
 import {ensureVersion} from '../../repository/table/version.js'
 import {type Engine, startEngine} from '../engines/engine.js'
 import {localTransport} from '../engines/transport.js'
@@ -161,7 +161,7 @@ export interface TestSeams {
 class MortalProcess implements Transport {
   isAlive = true
   readonly #transport: Transport
-  readonly #timers: Timers
+  readonly #timers: SteadyTimers
 
   constructor(transport: Transport, timers = SYSTEM_TIMERS) {
     this.#transport = transport
@@ -174,7 +174,7 @@ class MortalProcess implements Transport {
     return this.isAlive ? answer : new Promise(() => {})
   }) as Transport['send']
 
-  get timers(): Timers {
+  get timers(): SteadyTimers {
     const {now, after} = this.#timers
     return {now, after: (ms, run) => after(ms, () => this.isAlive && run())}
   }
@@ -222,7 +222,7 @@ export class TestClock {
   }
 
   /** @internal */
-  readonly timers: Timers = {
+  readonly timers: SteadyTimers = {
     now: () => this.#nowMs,
     after: (ms, run) => {
       const timer = {atMs: this.#nowMs + Math.ceil(ms), run}

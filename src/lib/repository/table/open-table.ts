@@ -8,7 +8,7 @@ import type {ClosableTransport, Transport} from '../../dynamo/transport.js'
 import {createTransport} from '../../dynamo/transports/create.js'
 import type {DynamoDBClient} from '../../dynamo/transports/sdk.js'
 import type {Table} from './table.js'
-import type {Timers} from './timers.js'
+import type {SteadyTimers} from './timers.js'
 
 /** Where the table is. */
 export interface ConnectionOptions {
@@ -33,7 +33,7 @@ export interface TableSeams {
   readonly random?: () => number
   /** Resolves after `ms`, or earlier when the signal aborts. */
   readonly sleep?: (ms: number, signal?: AbortSignal) => Promise<void>
-  readonly timers?: Timers
+  readonly timers?: SteadyTimers
 }
 
 export interface OpenTableOptions extends ConnectionOptions, TableSeams {

@@ -6,7 +6,7 @@ import type {Operation, OperationInput, OperationOutput, SendOptions, Transport}
 import type {Item, Key} from '../../schema/attribute-value.js'
 import {indexes} from '../../schema/attributes.js'
 import {wireKey} from '../../schema/keys.js'
-import type {Timers} from './timers.js'
+import type {SteadyTimers} from './timers.js'
 
 export interface Table {
   readonly name: string
@@ -16,7 +16,7 @@ export interface Table {
   readonly randomBytes: (count: number) => Uint8Array
   readonly backoff: Backoff
   /** Of holders of slots. @default the system's */
-  readonly timers?: Timers | undefined
+  readonly timers?: SteadyTimers | undefined
 }
 
 export interface NamespaceTable extends Table {

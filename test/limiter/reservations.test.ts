@@ -72,8 +72,10 @@ describeOnBoth('reservations of quotas', {timeout: 60_000}, table => {
     await gateway.pass(2)
     const [reservation] = (await open()) as [Reservation]
     const returns = [1, 2, 3].map(() => returnReservation(scene.tenant, reservation))
-    expect((await Promise.all(returns)).flat()).toEqual([{entity: 'user-1', resource: 'gpt-4', shard: 0}])
-    expect(await returnReservation(scene.tenant, reservation)).toEqual([])
+    const returned = (await Promise.all(returns)).flatMap(each => each ?? [])
+    const addresses = [{entity: 'user-1', resource: 'gpt-4', shard: 0}]
+    expect(returned).toEqual([{addresses, tokens: reservation.tokens}])
+    expect(await returnReservation(scene.tenant, reservation)).toBeUndefined()
     expect(await totals()).toEqual({tokens: 1000, consumed: 0})
   })
 

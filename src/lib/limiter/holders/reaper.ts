@@ -99,7 +99,8 @@ export class Reaper {
       if (returned.size > 0) onReturned({...bucket, shard: 0})
     }
     for (const reservation of await openReservations(table, holder)) {
-      for (const address of await returnReservation(table, reservation)) onReturned(address)
+      const returned = await returnReservation(table, reservation)
+      for (const address of returned?.addresses ?? []) onReturned(address)
     }
     if (this.#emptied.size >= MOST_WATCHED) this.#emptied.clear()
     this.#emptied.add(holder)

@@ -89,14 +89,21 @@ export async function openReservations(table: NamespaceTable, holder: string): P
 
 const MOST_TRIES = 20
 
+export interface ReturnedReservation {
+  /** Bucket items that got some. */
+  readonly addresses: readonly BucketAddress[]
+  /** Without those of a former period or bucket, which do not come back. */
+  readonly tokens: readonly ReservedTokens[]
+}
+
 /**
- * Returns the tokens of a dead holder's reservation, all or none, in the period that was charged. Resolves to the bucket
- * items that got some. Repeating it changes nothing.
+ * Returns the tokens of a dead holder's reservation, all or none, in the period that was charged. Resolves to `undefined`
+ * if it was ended or returned before: repeating it changes nothing.
  */
 export async function returnReservation(
   table: NamespaceTable,
   {holder, id, tokens}: Reservation,
-): Promise<readonly BucketAddress[]> {
+): Promise<ReturnedReservation | undefined> {
   for (let tries = 0; tries < MOST_TRIES; tries++) {
     const {addresses, updates, returned} = await planReturns(table, tokens)
     const e = new ExpressionBuilder()
@@ -107,9 +114,9 @@ export async function returnReservation(
     const taken = updateItem({...addressOf(table, {holder, id}), ...e.update()})
     try {
       await transact(table, [taken, ...updates.map(updateItem)])
-      return addresses
+      return {addresses, tokens: returned.map(at => tokens[at] as ReservedTokens)}
     } catch (error) {
-      if (isRefused(error, 0)) return []
+      if (isRefused(error, 0)) return undefined
       if (!(error instanceof TransactionCancelled)) throw error
     }
   }
@@ -182,7 +189,8 @@ async function readBucket(
   return count > shard + 1 ? readShards(table, entity, resource, count) : some
 }
 
-function mayReturn({limit, incarnation, period}: ReservedTokens, record: BucketRecord): boolean {
+/** Whether the bucket item still has the period that the tokens were taken from. */
+export function mayReturn({limit, incarnation, period}: ReservedTokens, record: BucketRecord): boolean {
   if (record.unsupported) return false
   // Planted fault: reserved tokens go to a bucket that did not give them
   if (record.incarnation !== incarnation) return false

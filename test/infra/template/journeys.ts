@@ -1,10 +1,26 @@
 import {parseLimits} from '../../../src/lib/core/limits/limit-text.js'
 import {RateLimiter} from '../../../src/lib/limiter/rate-limiter.js'
+import {
+  declareDead,
+  deleteHolder,
+  HolderRecords,
+  readHolder,
+  reapSlots,
+  sendBeat,
+} from '../../../src/lib/repository/buckets/holders.js'
+import {
+  endReservation,
+  openReservations,
+  returnReservation,
+  storeReservation,
+} from '../../../src/lib/repository/buckets/reservations.js'
 import {fillMissingShards, healShardCount, splitBucket} from '../../../src/lib/repository/buckets/split.js'
 import {type NamespaceRepository, Repository} from '../../../src/lib/repository/repository.js'
+import type {NamespaceTable} from '../../../src/lib/repository/table/table.js'
 import {ensureVersion, readVersion} from '../../../src/lib/repository/table/version.js'
 import {type Item, n} from '../../../src/lib/schema/attribute-value.js'
 import {keys} from '../../../src/lib/schema/keys.js'
+import type {ReservedTokens} from '../../../src/lib/schema/reservation-record.js'
 import {tableOver} from '../../aggregator/fixtures/stream.js'
 import {PATIENT_MS, type TestTable} from '../../helpers/table.js'
 import {manyManaged} from '../../repository/limits/support.js'
@@ -231,6 +247,7 @@ export async function recordJourneys(table: TestTable): Promise<Journeys> {
     LIMITER,
     new RateLimiter({...open, namespace: 'tenant', timeoutMs: PATIENT_MS}),
   )
+  limiter.set('dead holders', await recordOne(transport, () => lookAtDeadHolder(own)))
   // The calls of a limiter for a bucket with too many writes, and after another client increased the shard count.
   limiter.set('split', await recordOne(transport, () => splitBucket(own, 'child', RESOURCE, 1)))
   await announceShards(table, namespace.id, 4)
@@ -260,6 +277,26 @@ async function recorded<T>(
 async function recordOne(transport: RecordingTransport, step: () => unknown): Promise<Authorisation[]> {
   await step()
   return transport.take()
+}
+
+/** Everything that a limiter does with the slots and reservations of itself and of a dead process. */
+async function lookAtDeadHolder(own: NamespaceTable): Promise<void> {
+  const id = 'a-holder'
+  const holder = {namespace: own.namespace, id, host: 'gw', pid: 1, startedAt: ''}
+  const bucket = {entity: 'child', resource: RESOURCE}
+  await sendBeat(own, {holder, before: undefined, next: '1'})
+  const quota: ReservedTokens = {
+    ...{...bucket, shard: 0, limit: 'rpd', milli: 1000n, incarnation: undefined},
+    period: {definition: 'former', isSession: false},
+  }
+  for (const reserved of ['1', '2']) await storeReservation(own, {holder: id, id: reserved}, [quota])
+  await endReservation(own, {holder: id, id: '1'})
+  const records = new HolderRecords(own)
+  if (!(await records.ids()).includes(id)) throw new Error('the holder is not in the index')
+  await declareDead(own, id, await readHolder(own, id))
+  await reapSlots(own, bucket, id)
+  for (const open of await openReservations(own, id)) await returnReservation(own, open)
+  await deleteHolder(own, id, '1')
 }
 
 /** Acts as a client that doubles the shard count and leaves the creation of shards to others. */

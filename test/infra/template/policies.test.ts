@@ -45,7 +45,8 @@ describeOnBoth('policies and the calls that the code makes', {}, table => {
 
   it('C-19 D-37 acquire-only allows every call of a limiter, and none that only an operator makes', () => {
     expect(refused(ACQ, journeys.limiter)).toEqual({})
-    expect(possible(ACQ, journeys.changes)).toEqual([])
+    // It applies stored limits to buckets, as every limiter does.
+    expect(possible(ACQ, journeys.changes)).toEqual(['syncAll'])
     expect(possible(ACQ, journeys.registryChanges)).toEqual([])
   })
 
@@ -54,6 +55,7 @@ describeOnBoth('policies and the calls that the code makes', {}, table => {
       const write = (key: string): Authorisation => ({action, target: 'table', leadingKeys: [key]})
       for (const policies of [ACQ, NS_ACQ]) {
         expect(lets(policies, write(`${own}/BUCKET#user-1#gpt-4#0`), own)).toBe(true)
+        expect(lets(policies, write(`${own}/HOLDER#3kTq0vBn2aE`), own)).toBe(true)
         for (const key of [`${own}/RESOURCE#gpt-4`, `${own}/ENTITY#user-1`, `${own}/SYSTEM#`, '_/SYSTEM#']) {
           expect(lets(policies, write(key), own)).toBe(false)
         }

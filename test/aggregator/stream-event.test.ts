@@ -35,6 +35,15 @@ describe('an event', () => {
     expect(() => readEvent(event)).toThrow('the event is not from a DynamoDB stream: it has no list of Records')
   })
 
+  it('skips the reservations of processes', async () => {
+    const table = new MemoryTable()
+    const {handle} = loggingAggregator({table: tableOver(table, 'memory', () => NOON_MS)})
+    const Item = {PK: {S: 'tenant/HOLDER#gw'}, SK: {S: '#RESERVED#0.aaaa'}, tokens: {S: '[]'}, ttl: {N: '1'}}
+    const ended = {...Item, ended: {BOOL: true}}
+    const {failures, counts} = await handle({Records: [streamRecord(undefined, Item), streamRecord(Item, ended)]})
+    expect({failures, counts}).toMatchObject({failures: [], counts: {malformed: 0, snapshots: 0}})
+  })
+
   it('counts entries that are not records as malformed and processes the others', async () => {
     const {handle} = loggingAggregator({table: tableOver(new MemoryTable(), 'memory', () => NOON_MS)})
     const {failures, counts} = await handle(readEvent({Records: [null, 'x', 1, [], {}, record]}))

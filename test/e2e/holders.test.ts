@@ -4,6 +4,7 @@ import {parseLimits} from '../../src/lib/core/limits/limit-text.js'
 import type {Lease} from '../../src/lib/limiter/lease.js'
 import {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
 import {declareDead, readHolder} from '../../src/lib/repository/buckets/holders.js'
+import {endReservation, storeReservation} from '../../src/lib/repository/buckets/reservations.js'
 import {type NamespaceRepository, Repository} from '../../src/lib/repository/repository.js'
 import {openTable} from '../../src/lib/repository/table/open-table.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
@@ -110,7 +111,7 @@ describeOnEngine('holders of slots', () => {
     const [two, one] = [await idOf(2), await idOf(1)]
     const {holders, next} = await cli.tell('holders list')
     expect([next, holders.map(({id}: {id: string}) => id).sort()]).toEqual([null, [one, two].sort()])
-    expect(holders[0]).toMatchObject({host: hostname(), isDead: false, state: 'unknown', buckets: null})
+    expect(holders[0]).toMatchObject({host: hostname(), isDead: false, state: 'unknown', buckets: null, reserved: null})
     const first = await cli.tell('holders list --limit 1')
     expect(await cli.tell(`holders list --limit 1 --cursor ${first.next}`)).toMatchObject({holders: [{}], next: null})
     const withSlots = await cli.tell('holders list --slots')
@@ -120,6 +121,22 @@ describeOnEngine('holders of slots', () => {
         {entity: 'user-1', resource: 'gpt-4', slots: {parallel: 2}},
       ],
     })
+    const {table: open} = openTable(seams)
+    const inNamespace = {...open, namespace: namespace.id}
+    const quota = {entity: 'user-1', shard: 0, incarnation: undefined, limit: 'tpd'}
+    const period = {definition: 'former', isSession: false}
+    const tokens = ['gpt-4', 'batch'].map(resource => ({...quota, resource, milli: 4_000_000n, period}))
+    await storeReservation(inNamespace, {holder: two, id: '1.aaaa'}, tokens)
+    const {holders: reserving} = await cli.tell('holders list --slots')
+    expect(reserving.find(({id}: {id: string}) => id === two).reserved).toEqual([
+      {entity: 'user-1', resource: 'batch', tokens: {tpd: 4000}},
+      {entity: 'user-1', resource: 'gpt-4', tokens: {tpd: 4000}},
+    ])
+    const reserved = await cli.show('holders list --slots --columns holder,reserved', 160)
+    expect(reserved.split('\n')).toEqual(
+      expect.arrayContaining([`${two}  user-1 · batch tpd 4,000, user-1 · gpt-4 tpd 4,000`, `${one}  none`]),
+    )
+    await endReservation(inNamespace, {holder: two, id: '1.aaaa'})
     const lines = await cli.show('holders list --slots --columns holder,state,slots', 160)
     expect(lines.split('\n')).toContain(`${two}  not compared  user-1 · batch jobs 1, user-1 · gpt-4 parallel 2`)
     expect(await cli.fail('holders list --cursor x')).toMatchObject({code: 2, error: {code: 'page.cursor'}})
@@ -142,7 +159,9 @@ describeOnEngine('holders of slots', () => {
       wasDead: false,
       returned: [{entity: 'user-1', resource: 'gpt-4', slots: {parallel: 1}}],
     })
-    expect(await cli.show(`holders release ${id} --force --yes`, 100)).toContain('holds no slots: nothing to release')
+    expect(await cli.show(`holders release ${id} --force --yes`, 100)).toContain(
+      'holds no slots and no reserved tokens: nothing to release',
+    )
     const {events} = await cli.tell('audit list --action holder_released --since 1h')
     expect(events).toMatchObject([{entity: '$SYSTEM', details: {holder: id, forced: true, slots: 1}}])
     const {holders} = await cli.tell('holders list')

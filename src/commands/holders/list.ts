@@ -5,16 +5,20 @@ import type {HoldersListResult} from '../../lib/cli/holders/results.js'
 import {listFlags, pageFlags} from '../../lib/cli/output/listing.js'
 
 export default class HoldersList extends StackCommand<typeof HoldersList> {
-  static override summary = 'List processes that hold slots of in-flight limits'
+  static override summary = 'List processes that hold slots or reserved tokens'
 
   static override description =
-    'Lists the processes that held slots in the last day. A process renews its slots (beats) every 10 seconds while it ' +
-    'holds any. Clocks differ, so the time of the last beat does not tell whether it is alive: --wait compares beats ' +
+    'Lists the processes that held slots of in-flight limits or reserved quota tokens in the last day. A process beats ' +
+    'every 10 seconds while it holds any. Clocks differ, so the time of the last beat does not tell whether it is alive: --wait compares beats ' +
     'for 35 seconds. "no beat" then means that the process is dead or holds nothing. Writes nothing.'
 
   static override flags = {
     wait: boolean({description: 'Compare beats for 35 seconds, and show who is alive.'}),
-    slots: boolean({description: 'Show the slots that each process holds; reads all buckets of the namespace.'}),
+    slots: boolean({
+      description:
+        'Show the slots and reserved tokens of each process; reads all buckets of the namespace, and the reservations of ' +
+        'the listed processes.',
+    }),
     'rate-limit': integer({
       description: 'Maximum read units per second.',
       helpValue: 'RCU',

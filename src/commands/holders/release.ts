@@ -8,20 +8,20 @@ import {nothingChanged} from '../../lib/cli/output/interrupt.js'
 import {withProgress} from '../../lib/cli/output/progress.js'
 
 export default class HoldersRelease extends StackCommand<typeof HoldersRelease> {
-  static override summary = 'Return the slots of a dead process'
+  static override summary = 'Return the slots and reserved tokens of a dead process'
 
   static override description =
-    'Compares beats for 35 seconds. If the process is dead, returns its slots in all buckets of the namespace and writes ' +
-    'an audit event; if it is alive, changes nothing and exits with 6. You need this only for idle buckets: a process ' +
-    'that is refused returns the slots of dead processes itself. --force does not compare. A living process then stops ' +
-    'counting, although its work still runs.'
+    'Compares beats for 35 seconds. If the process is dead, returns its slots and reserved quota tokens in all buckets of ' +
+    'the namespace and writes an audit event; if it is alive, changes nothing and exits with 6. You need this only for ' +
+    'idle buckets: a process that is refused returns what dead processes hold. --force does not compare. A living process ' +
+    'then stops counting its slots, although its work still runs. It charges reserved tokens again when it settles them.'
 
   static override args = {
     holder: string({description: 'Holder id, from `zael holders list`.', required: true, ignoreStdin: true}),
   }
 
   static override flags = {
-    force: boolean({description: 'Return the slots even if the process is alive, after confirmation.'}),
+    force: boolean({description: 'Return them even if the process is alive, after confirmation.'}),
     yes: boolean({char: 'y', description: 'Skip confirmation.', dependsOn: ['force']}),
     'rate-limit': integer({
       description: 'Maximum read units per second.',
@@ -32,7 +32,7 @@ export default class HoldersRelease extends StackCommand<typeof HoldersRelease> 
   }
 
   static override examples = [
-    {command: 'zael holders release 3kTq0vBn2aE', description: 'Return the slots of a process that was killed'},
+    {command: 'zael holders release 3kTq0vBn2aE', description: 'A process that was killed'},
     {command: 'zael holders release 3kTq0vBn2aE --force', description: 'A process that hangs but still beats'},
   ]
 

@@ -45,6 +45,7 @@ const limit = (change: Partial<ExplainedLimit> = {}): ExplainedLimit => ({
   refused: NOT_REFUSED,
   feedback: undefined,
   drainedBy: [],
+  reservedBy: [],
   drainedByOthers: 0,
   ...change,
 })

@@ -4,6 +4,7 @@ import type {RateLimiter} from '../../../src/lib/limiter/rate-limiter.js'
 import {declareDead, HolderRecords, readHolder, sendBeat} from '../../../src/lib/repository/buckets/holders.js'
 import {Scene} from '../../helpers/limiter.js'
 import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
+import {reserveFor} from '../../limiter/fixtures/reserve.js'
 import {slotsIn} from '../../limiter/in-flight/slots.js'
 import {newAudit} from '../../repository/namespace-table.js'
 
@@ -99,6 +100,21 @@ describeOnBoth('the release of a holder', {timeout: 60_000}, table => {
     expect((await readHolder(scene.tenant, id))?.isDead).toBe(false)
     await expect(release('unknown')).rejects.toMatchObject({kind: 'notFound', code: 'holder.missing'})
     expect(await readHolder(scene.tenant, 'unknown')).toBeUndefined()
+  })
+
+  it.each([
+    {name: 'a process without a beat', hasRecord: true, wasDead: false},
+    {name: 'a process whose record is gone', hasRecord: false, wasDead: false},
+    {name: 'a process that others declared dead', hasRecord: true, wasDead: true},
+  ])('S13 returns the reserved tokens of $name once', async ({hasRecord, wasDead}) => {
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'tpd=1000/day@UTC')
+    for (const tpd of [300, 200]) await reserveFor(scene, 'gone', {tpd, hasRecord: hasRecord && tpd === 300})
+    if (wasDead) await declareDead(scene.tenant, 'gone', await readHolder(scene.tenant, 'gone'))
+    const tokens = [{entity: 'user-1', resource: 'gpt-4', tokens: new Map([['tpd', 500]])}]
+    expect(await release('gone')).toMatchObject({wasDead, returned: [], tokens})
+    expect(await scene.totals('user-1', 'gpt-4', 'tpd')).toEqual({tokens: 1000, consumed: 0})
+    expect(await events()).toMatchObject([{details: {holder: 'gone', slots: 0, reserved: {tpd: 500}}}])
+    expect(await release('gone')).toMatchObject({wasDead: true, returned: [], tokens: []})
   })
 
   it('returns the slots of a holder whose record is gone', async () => {

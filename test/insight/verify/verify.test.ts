@@ -5,6 +5,7 @@ import type {Transport} from '../../../src/lib/dynamo/transport.js'
 import type {FindingKind} from '../../../src/lib/insight/verify/finding.js'
 import {verifyTable} from '../../../src/lib/insight/verify/verify.js'
 import {RateLimiter} from '../../../src/lib/limiter/rate-limiter.js'
+import {openReservations, storeReservation} from '../../../src/lib/repository/buckets/reservations.js'
 import {splitBucket} from '../../../src/lib/repository/buckets/split.js'
 import {NamespaceRepository} from '../../../src/lib/repository/repository.js'
 import type {Item, Key} from '../../../src/lib/schema/attribute-value.js'
@@ -59,6 +60,13 @@ async function putHolder({table}: VerifyScene, id: string, seconds: number, more
   await table.transport.send('PutItem', {TableName: table.name, Item})
 }
 
+/** Of a former bucket, so that its tokens do not come back. */
+function putReservation({table}: VerifyScene, holder: string): Promise<void> {
+  const place = {entity: 'user-2', resource: 'gpt-4', shard: 0, incarnation: 'former'}
+  const period = {definition: 'former', isSession: false}
+  return storeReservation(table, {holder, id: '1.aaaa'}, [{...place, limit: 'tpd', milli: 500_000n, period}])
+}
+
 const CORRUPTIONS: readonly Corruption[] = [
   {
     name: 'a lost slot',
@@ -91,7 +99,7 @@ const CORRUPTIONS: readonly Corruption[] = [
       await putHolder(scene, 'silent', 60)
       await scene.change(singleBucket(scene), holding('silent', 1))
     },
-    reason: /^Holder silent \(gw-a, pid 991\) has 2 slots and does not renew them\.$/,
+    reason: /^Holder silent \(gw-a, pid 991\) has 2 slots and does not beat\.$/,
   },
   {
     name: 'slots of a holder that was declared dead',
@@ -101,6 +109,21 @@ const CORRUPTIONS: readonly Corruption[] = [
       await scene.change(singleBucket(scene), holding('dead', 1))
     },
     reason: /was declared dead\.$/,
+  },
+  {
+    name: 'reserved tokens of a holder without a record',
+    kind: 'holder',
+    plant: scene => putReservation(scene, 'gone'),
+    reason: /^Holder gone has reserved 500 tpd of user-2 · gpt-4 and has no record\.$/,
+  },
+  {
+    name: 'reserved tokens of a process that stopped beating',
+    kind: 'holder',
+    plant: async scene => {
+      await putHolder(scene, 'silent', 60)
+      await putReservation(scene, 'silent')
+    },
+    reason: /^Holder silent \(gw-a, pid 991\) has reserved 500 tpd .* and does not beat\.$/,
   },
   {
     name: 'a bucket that is missing in the index of its resource',
@@ -587,6 +610,21 @@ describeOnBoth('a verification', {timeout: 300_000}, (table, extent) => {
     isBeating = true
     expect(await late?.repair?.()).toBe(false)
     expect((await scene.get(singleBucket(scene)))[slotAttribute.free('parallel')]).toEqual(number(1))
+  })
+
+  it('S13 returns the reserved tokens of a dead process, and spares those of a process that beats', async () => {
+    await putHolder(scene, 'slow', 60)
+    await putReservation(scene, 'slow')
+    const holder = keys.holder(scene.table.namespace, 'slow')
+    const [late, ...others] = await scene.findings()
+    expect([late?.kind, others]).toEqual(['holder', []])
+    await scene.change(holder, {[attributes.holder.beat]: text('2.aaaa')})
+    expect(await late?.repair?.()).toBe(false)
+    expect(await openReservations(scene.table, 'slow')).toHaveLength(1)
+    const [again] = await scene.findings()
+    expect(await again?.repair?.()).toBe(true)
+    expect(await openReservations(scene.table, 'slow')).toEqual([])
+    expect(await scene.findings()).toEqual([])
   })
 
   it('does not repair a record that was written since it was read', async () => {

@@ -4,6 +4,7 @@ import {parseLimit} from '../../../src/lib/core/limits/limit-text.js'
 import {DEFAULT_RESOURCE} from '../../../src/lib/core/names.js'
 import {explain, type Question} from '../../../src/lib/insight/why/explain.js'
 import {takeReadings} from '../../../src/lib/live/poll/poller.js'
+import {declareDead, readHolder} from '../../../src/lib/repository/buckets/holders.js'
 import {NamespaceRepository} from '../../../src/lib/repository/repository.js'
 import {encodeAudit} from '../../../src/lib/schema/audit-record.js'
 import {encodeEntity} from '../../../src/lib/schema/entity-record.js'
@@ -11,6 +12,7 @@ import type {RefusalCounts} from '../../../src/lib/schema/refusal-counts.js'
 import {encodeUsage} from '../../../src/lib/schema/usage-record.js'
 import {Scene} from '../../helpers/limiter.js'
 import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
+import {reserveFor} from '../../limiter/fixtures/reserve.js'
 import {request, splitInto} from '../../limiter/visit.js'
 
 describeOnBoth('an explanation', {}, table => {
@@ -50,6 +52,32 @@ describeOnBoth('an explanation', {}, table => {
     const record = {namespace, entity, name: entity, parent, cascade: false, metadata: {}, createdAt: '', version: 1}
     await table.transport.send('PutItem', {TableName: table.name, Item: encodeEntity(record)})
   }
+
+  it('S13 L8 tells who has reserved tokens of a quota that refuses, and when they come back', async () => {
+    const scene = new Scene(table)
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=1000/min', 'tpd=10k/day@UTC')
+    await reserveFor(scene, 'holder-a', {tpd: 4000})
+    await reserveFor(scene, 'holder-b', {tpd: 500, entity: 'user-2'})
+    scene.nowMs += 120_000
+    await reserveFor(scene, 'holder-c', {tpd: 1000})
+    const reserved = async (tpd: number) => (await ask(scene, {consume: {tpd}})).limits.at(-1)?.reservedBy
+    expect(await reserved(5000)).toEqual([])
+    expect(await reserved(6000)).toMatchObject([
+      {id: 'holder-a', tokens: 4000},
+      {id: 'holder-c', tokens: 1000},
+    ])
+    const lines = whyLines(await ask(scene, {consume: {tpd: 6000}})).join('\n')
+    expect(lines).toContain(
+      'gw-a (pid 991) 4,000, no beat for 2 min: comes back about 35 s after the next refusal · gw-a (pid 991) 1,000, beat 0 ms ago',
+    )
+    expect(lines).toContain('zael holders release holder-a')
+    expect(lines).not.toContain('zael holders release holder-c')
+    await declareDead(scene.tenant, 'holder-a', await readHolder(scene.tenant, 'holder-a'))
+    const dead = whyLines(await ask(scene, {consume: {tpd: 6000}})).join('\n')
+    expect(dead).toContain('gw-a (pid 991) 4,000, dead: comes back after the next refusal')
+    scene.nowMs += 86_400_000
+    expect(await reserved(11_000)).toEqual([])
+  })
 
   it('tells when an open session ends', async () => {
     const scene = new Scene(table)

@@ -1,6 +1,6 @@
 import * as z from 'zod'
 import {strictObject} from 'zod'
-import {inFlightShape} from '../holders/results.js'
+import {inFlightShape, reservedBySchema} from '../holders/results.js'
 import {
   count,
   limitKindShape,
@@ -139,6 +139,7 @@ const whyOneResult = strictObject({
     drainedByOthers: count.describe(
       'Other tokens charged to it in that hour: its own, of smaller children, and of children that moved or were deleted',
     ),
+    reservedBy: reservedBySchema,
     callers: listOf({
       entity: z.string(),
       resource: z.string(),

@@ -27,6 +27,7 @@ import {
   shellWord,
 } from '../../core/text/text.js'
 import {windowStart} from '../../core/window.js'
+import type {SlotHolder} from '../../insight/holders/in-flight.js'
 import type {SharedCharge} from '../../insight/lookup/family-limits.js'
 import {isRefusing, refusedByOthers, refusedShare, refusedTotal} from '../../insight/usage/refused.js'
 import type {ExplainedLimit, ExplainedSlots, Explanation, SetSwitch} from '../../insight/why/explain.js'
@@ -34,7 +35,14 @@ import {isoMilliseconds, isoSeconds} from '../../schema/attribute-value.js'
 import {seemsDead} from '../../schema/holder-record.js'
 import type {StoredFeedback} from '../../schema/kind-attributes.js'
 import {scopeArguments, scopeWords} from '../base/scope.js'
-import {inFlightJson, inFlightText, processText, slotHoldersText} from '../holders/presenter.js'
+import {
+  inFlightJson,
+  inFlightText,
+  processText,
+  reservedByJson,
+  reservedByText,
+  slotHoldersText,
+} from '../holders/presenter.js'
 import type {InFlightJson} from '../holders/results.js'
 import {kindJson, scopeJson, switchEndJson, switchSetJson, switchSetText} from '../limits/json.js'
 import {cascadeSource, sharedChargeJson} from '../limits/resolve-presenter.js'
@@ -127,15 +135,11 @@ function slotRemedies(
 ): Remedy[] {
   if (!exceeded) return []
   const {configured, capacity, holders, scope} = limit
-  const stale = holders.filter(({record}) => seemsDead(record, atMs)).slice(0, MOST_RELEASED)
   const raised = Math.min(MAX_SLOTS, Math.max(requested, 2 * capacity))
   const raise = formatLimit({...configured, capacity: raised})
   const own = scopeArguments({level: 'entity', entity, resource})
   return [
-    ...stale.map(({id, record}): Remedy => {
-      const process = record?.host === undefined ? 'this holder' : processText(record)
-      return [`zael holders release ${id}${where}`, `return the slots of ${process} if it is dead`]
-    }),
+    ...releases(holders, 'slots', atMs, where),
     [`zael holders list --wait --slots${where}`, 'see which processes are alive, and what they hold'],
     ...(raised > capacity
       ? [
@@ -149,6 +153,19 @@ function slotRemedies(
 }
 
 const MOST_RELEASED = 2
+
+function releases(
+  holders: readonly Pick<SlotHolder, 'id' | 'record'>[],
+  what: 'slots' | 'reserved tokens',
+  atMs: number,
+  where: string,
+): Remedy[] {
+  const stale = holders.filter(({record}) => seemsDead(record, atMs)).slice(0, MOST_RELEASED)
+  return stale.map(({id, record}) => {
+    const process = record?.host === undefined ? 'this holder' : processText(record)
+    return [`zael holders release ${id}${where}`, `return the ${what} of ${process} if it is dead`]
+  })
+}
 
 function unknownLines({entity, unknown}: Explanation): string[] {
   if (!unknown) return []
@@ -318,6 +335,7 @@ function limitLines(limit: ExplainedLimit, explanation: Explanation): string[] {
     shards: shards.length > 1 ? shardsText(limit) : undefined,
     'provider feedback': feedbackText(limit, atMs),
     refused: refused.requests > 0 ? refusedByText(limit, recent.since) : undefined,
+    'reserved by': limit.reservedBy.length > 0 ? reservedByText(limit.reservedBy, configured.unit, atMs) : undefined,
     callers: limit.callers ? `${callersText(limit)} (since ${recent.hour})` : undefined,
     'consumed by':
       isPressed(limit, explanation) && isShared
@@ -483,6 +501,7 @@ export function whyJson(explanation: Explanation, where = ''): WhyOneResult {
       shards: limit.shards.map(({shard, available, capacity}) => ({shard, available, capacity})),
       drainedBy: limit.drainedBy.map(({entity: child, tokens}) => ({entity: child, tokens})),
       drainedByOthers: limit.drainedByOthers,
+      reservedBy: reservedByJson(limit.reservedBy),
       ...(limit.callers && {callers: limit.callers}),
       remedies: remediesIn(explanation, limit, where).map(([command, purpose]) => ({command, purpose})),
     })),
@@ -545,7 +564,7 @@ function lowering({heaviest, configured}: ExplainedLimit, atMs: number): Limit |
   return isSameKind && capacity > 0 && paceOf(half) > 0 && paceOf(half) < paceOf(heaviest.limit) ? half : undefined
 }
 
-/** Fastest first: top up, refill, or raise the limit for this entity and resource only. `where`: flags to append. */
+/** Fastest first: return reserved tokens, top up, refill, or raise the limit for this entity and resource only. `where`: flags to append. */
 export function remedies(limit: ExplainedLimit, atMs: number, where = ''): Remedy[] {
   if (!limit.isPressed || isAccount(limit) || isFeedbackInForce(limit, atMs)) return []
   const {configured, requested, entity, resource, capacity, exceeded} = limit
@@ -555,6 +574,7 @@ export function remedies(limit: ExplainedLimit, atMs: number, where = ''): Remed
   ]
   const raise = raising(limit, atMs, where)
   return [
+    ...releases(limit.reservedBy, 'reserved tokens', atMs, where),
     ...(configured.reset ? [topUp(limit, where)] : []),
     ...(requested > capacity || !exceeded ? [] : [refill]),
     ...(raise ? [raise] : []),

@@ -1,23 +1,43 @@
-import {formatCount, formatPlural, formatSpan} from '../../core/text/text.js'
+import {formatCount, formatList, formatPlural, formatSome, formatSpan, formatTokens} from '../../core/text/text.js'
 import type {InFlightLevel, SlotHolder} from '../../insight/holders/in-flight.js'
-import type {HeldSlotsOf, HolderState, Released} from '../../insight/holders/release.js'
+import type {HeldSlotsOf, HolderState, Released, ReservedOf} from '../../insight/holders/release.js'
+import type {ReservedBy} from '../../insight/holders/reserved-by.js'
 import {isoSeconds} from '../../schema/attribute-value.js'
-import {HOLDER_MARGIN_MS, HOLDER_PERIOD_MS, type HolderRecord} from '../../schema/holder-record.js'
+import {HOLDER_MARGIN_MS, HOLDER_PERIOD_MS, type HolderRecord, seemsDead} from '../../schema/holder-record.js'
 import type {Listing} from '../output/listing.js'
-import type {HoldersListResult, HoldersReleaseResult, InFlightJson} from './results.js'
+import type {HoldersListResult, HoldersReleaseResult, InFlightJson, ReservedByJson} from './results.js'
 
 /** More would hide the largest ones. JSON has all. */
 const MOST_SHOWN = 8
 
+/** Others compare beats for so long. */
+const BACK_AFTER = formatSpan(HOLDER_PERIOD_MS + HOLDER_MARGIN_MS)
+
 /** "gw-a (pid 991) 4, beat 4 s ago · gw-b (pid 77) 3, dead". */
 export function slotHoldersText(holders: readonly SlotHolder[], nowMs: number): string {
-  const shown = holders.slice(0, MOST_SHOWN).map(holder => {
-    const {id, slots, record} = holder
-    return `${record ? processText(record) : id} ${formatCount(slots)}, ${beatText(record, nowMs)}`
-  })
-  const more = holders.length - shown.length
-  return [...shown, ...(more > 0 ? [`${formatPlural(more, 'more holder')}`] : [])].join(' · ')
+  return holdersText(
+    holders.map(each => `${holderText(each)} ${formatCount(each.slots)}, ${beatText(each.record, nowMs)}`),
+  )
 }
+
+/** "gw-a (pid 991) 4,000, no beat for 2 min: comes back about 35 s after the next refusal". */
+export function reservedByText(holders: readonly ReservedBy[], unit: string | undefined, nowMs: number): string {
+  const texts = holders.map(each => {
+    const {record, tokens} = each
+    const wait = record.isDead ? '' : `about ${BACK_AFTER} `
+    const back = seemsDead(record, nowMs) ? `: comes back ${wait}after the next refusal` : ''
+    return `${holderText(each)} ${formatTokens(tokens, unit)}, ${beatText(record, nowMs)}${back}`
+  })
+  return holdersText(texts)
+}
+
+function holdersText(texts: readonly string[]): string {
+  const shown = texts.slice(0, MOST_SHOWN)
+  const more = texts.length - shown.length
+  return [...shown, ...(more > 0 ? [formatPlural(more, 'more holder')] : [])].join(' · ')
+}
+
+const holderText = ({id, record}: Pick<SlotHolder, 'id' | 'record'>): string => (record ? processText(record) : id)
 
 export function processText({id, host, pid}: HolderRecord): string {
   return `${host ?? id}${pid === undefined ? '' : ` (pid ${pid})`}`
@@ -42,6 +62,9 @@ export function inFlightJson(levels: readonly InFlightLevel[]): InFlightJson {
   }))
 }
 
+export const reservedByJson = (holders: readonly ReservedBy[]): ReservedByJson =>
+  holders.map(({id, record, tokens}) => ({...holderJson(id, record), tokens}))
+
 function holderJson(id: string, record: HolderRecord | undefined) {
   const {host = null, pid = null, startedAt = null, beatAtMs, isDead = false} = record ?? {}
   return {id, host, pid, startedAt, beatAt: beatAtMs === undefined ? null : isoSeconds(beatAtMs), isDead}
@@ -60,6 +83,7 @@ export interface HolderRow {
   readonly state: HolderState
   /** `undefined`: not read. */
   readonly held: readonly HeldSlotsOf[] | undefined
+  readonly reserved: readonly ReservedOf[] | undefined
 }
 
 export function holderListing(rows: readonly HolderRow[], nowMs: number): Listing<HolderRow> {
@@ -83,8 +107,14 @@ export function holderListing(rows: readonly HolderRow[], nowMs: number): Listin
         isExtra: rows.every(({held}) => held === undefined),
         value: ({held}) => held && (held.map(heldText).join(', ') || 'none'),
       },
+      {
+        name: 'reserved',
+        fit: 'text',
+        isExtra: rows.every(({reserved}) => reserved === undefined),
+        value: ({reserved}) => reserved && (formatSome(reserved.map(reservedLine), MOST_SHOWN) || 'none'),
+      },
     ],
-    empty: 'No holders: no process has held slots of an in-flight limit in the last day.',
+    empty: 'No holders: no process has held slots or reserved tokens in the last day.',
   }
 }
 
@@ -94,42 +124,57 @@ function beatAgeText(record: HolderRecord | undefined, nowMs: number): string | 
 }
 
 function heldText({entity, resource, slots}: HeldSlotsOf): string {
-  return `${entity} · ${resource} ${slotsText(slots)}`
+  return `${entity} · ${resource} ${countsText(slots)}`
 }
 
-const slotsText = (slots: ReadonlyMap<string, number>): string =>
-  [...slots].map(([limit, count]) => `${limit} ${formatCount(count)}`).join(' ')
+const reservedLine = ({entity, resource, tokens}: ReservedOf): string => `${entity} · ${resource} ${countsText(tokens)}`
+
+const countsText = (counts: ReadonlyMap<string, number>): string =>
+  [...counts].map(([limit, count]) => `${limit} ${formatCount(count)}`).join(' ')
 
 export function holdersJson(rows: readonly HolderRow[]): HoldersListResult['holders'] {
-  return rows.map(({id, record, state, held}) => ({
+  return rows.map(({id, record, state, held, reserved}) => ({
     ...holderJson(id, record),
     state,
     buckets: held === undefined ? null : held.map(bucketJson),
+    reserved: reserved === undefined ? null : reserved.map(reservedJson),
   }))
 }
+
+const reservedJson = ({entity, resource, tokens}: ReservedOf) => ({
+  ...{entity, resource},
+  tokens: Object.fromEntries(tokens),
+})
 
 const bucketJson = ({entity, resource, slots}: HeldSlotsOf) => ({entity, resource, slots: Object.fromEntries(slots)})
 
 export function waitText(passedMs: number): string {
-  return `Comparing beats: ${formatSpan(passedMs)} of ${formatSpan(HOLDER_PERIOD_MS + HOLDER_MARGIN_MS)}`
+  return `Comparing beats: ${formatSpan(passedMs)} of ${BACK_AFTER}`
 }
 
 export const forceQuestion = (id: string): string =>
-  `This gives the slots of ${id} to others, even if its process is alive. Its running work is then not counted, so more ` +
-  'requests than the limits allow may run at the same time'
+  `This gives the slots and reserved tokens of ${id} to others, even if its process is alive. Its running work is then not ` +
+  'counted, so more requests than the limits allow may run at the same time'
 
-export function releasedLines(id: string, {record, wasDead, returned}: Released): string[] {
+export function releasedLines(id: string, {record, wasDead, returned, tokens}: Released): string[] {
   const process = record ? `${processText(record)}` : id
-  if (returned.length === 0) return [`${process} holds no slots: nothing to release`]
+  if (returned.length + tokens.length === 0) {
+    return [`${process} holds no slots and no reserved tokens: nothing to release`]
+  }
   const slots = returned.flatMap(each => [...each.slots.values()]).reduce((sum, count) => sum + count, 0)
   const dead = wasDead ? 'was already declared dead' : 'is declared dead'
+  const parts = [
+    ...(slots > 0 ? [`${formatPlural(slots, 'slot')} of ${formatPlural(returned.length, 'bucket')}`] : []),
+    ...(tokens.length > 0 ? [`reserved tokens of ${formatPlural(tokens.length, 'bucket')}`] : []),
+  ]
   return [
-    `${process} ${dead}; returned ${formatPlural(slots, 'slot')} of ${formatPlural(returned.length, 'bucket')}:`,
+    `${process} ${dead}; returned ${formatList(parts)}:`,
     ...returned.map(each => `  ${heldText(each)}`),
+    ...tokens.map(each => `  ${reservedLine(each)} reserved`),
   ]
 }
 
-export function releasedJson(id: string, {record, wasDead, returned}: Released): HoldersReleaseResult {
+export function releasedJson(id: string, {record, wasDead, returned, tokens}: Released): HoldersReleaseResult {
   const {host = null, pid = null} = record ?? {}
-  return {holder: id, host, pid, wasDead, returned: returned.map(bucketJson)}
+  return {holder: id, host, pid, wasDead, returned: returned.map(bucketJson), reserved: tokens.map(reservedJson)}
 }

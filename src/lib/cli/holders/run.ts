@@ -1,5 +1,6 @@
+import {groupBy} from '../../core/group-by.js'
 import {rateLimited} from '../../dynamo/rate-limit.js'
-import {type HolderState, slotsByHolder, stateOf, waitForBeats} from '../../insight/holders/release.js'
+import {type HolderState, reservedOf, slotsByHolder, stateOf, waitForBeats} from '../../insight/holders/release.js'
 import {HolderRecords} from '../../repository/buckets/holders.js'
 import type {NamespaceTable, Table} from '../../repository/table/table.js'
 import {nothingChanged} from '../output/interrupt.js'
@@ -20,7 +21,7 @@ interface ListRequest {
   readonly slots: boolean
 }
 
-/** With slots, the last page also has holders without a record. */
+/** With slots, the last page also has holders of slots without a record. */
 export async function listHolders(
   table: NamespaceTable,
   {limit, cursor, wait, slots}: ListRequest,
@@ -35,10 +36,13 @@ export async function listHolders(
       const held = slots ? await slotsByHolder(holders, signal) : undefined
       const known = await holders.getMany([...(held?.keys() ?? [])].filter(id => !before.has(id)))
       const others = next === undefined ? [...(held?.keys() ?? [])].filter(id => !before.has(id) && !known.has(id)) : []
-      const rows = [...before.keys(), ...others].map((id): HolderRow => {
+      const ids = [...before.keys(), ...others]
+      const reservations = slots ? groupBy(await holders.reservations(ids), ({holder}) => holder) : undefined
+      const rows = ids.map((id): HolderRow => {
         const record = after.get(id)
         const state: HolderState = wait || record?.isDead ? stateOf(before.get(id), record) : 'unknown'
-        return {id, record, state, held: held && (held.get(id) ?? [])}
+        const reserved = reservations && reservedOf((reservations.get(id) ?? []).flatMap(({tokens}) => tokens))
+        return {id, record, state, held: held && (held.get(id) ?? []), reserved}
       })
       return {rows, next}
     },

@@ -1,13 +1,17 @@
 import {ZaelError} from '../../core/errors.js'
+import {groupBy} from '../../core/group-by.js'
+import {toTokens} from '../../core/token-math.js'
 import {Aborted} from '../../dynamo/errors.js'
 import type {Backoff} from '../../dynamo/retry.js'
 import {declareDead, HolderRecords, readHolder, reapSlots} from '../../repository/buckets/holders.js'
+import {openReservations, returnReservation} from '../../repository/buckets/reservations.js'
 import type {Audit} from '../../repository/table/audit.js'
 import type {NamespaceTable} from '../../repository/table/table.js'
 import {SYSTEM_SUBJECT} from '../../schema/audit-record.js'
 import {HOLDER_MARGIN_MS, HOLDER_PERIOD_MS, type HolderRecord} from '../../schema/holder-record.js'
+import type {ReservedTokens} from '../../schema/reservation-record.js'
 
-/** A living process that holds slots beats in this time, in ms. */
+/** A living process that holds slots or reservations beats in this time, in ms. */
 const COMPARE_MS = HOLDER_PERIOD_MS + HOLDER_MARGIN_MS
 
 const STEP_MS = 2500
@@ -20,6 +24,30 @@ export interface HeldSlotsOf {
   readonly entity: string
   readonly resource: string
   readonly slots: ReadonlyMap<string, number>
+}
+
+/** The tokens that a holder has reserved of one bucket, by limit. */
+export interface ReservedOf {
+  readonly entity: string
+  readonly resource: string
+  readonly tokens: ReadonlyMap<string, number>
+}
+
+/** Sums the tokens of all shards and reservations. */
+export function reservedOf(reserved: readonly ReservedTokens[]): ReservedOf[] {
+  const buckets = groupBy(reserved, ({entity, resource}) => JSON.stringify([entity, resource]))
+  const names = [...buckets.keys()].sort()
+  return names.map(name => {
+    const all = buckets.get(name) as [ReservedTokens]
+    const [{entity, resource}] = all
+    return {entity, resource, tokens: tokensByLimit(all)}
+  })
+}
+
+function tokensByLimit(reserved: readonly ReservedTokens[]): Map<string, number> {
+  const sums = new Map<string, bigint>()
+  for (const {limit, milli} of reserved) sums.set(limit, (sums.get(limit) ?? 0n) + milli)
+  return new Map(Array.from(sums, ([limit, milli]) => [limit, toTokens(milli)]))
 }
 
 export interface CompareOptions {
@@ -69,17 +97,24 @@ export interface Released {
   readonly wasDead: boolean
   /** Slots returned by this call; empty if the holder had none, or others returned them first. */
   readonly returned: readonly HeldSlotsOf[]
+  /** Reserved tokens returned by this call, like `returned`. */
+  readonly tokens: readonly ReservedOf[]
 }
 
-/** Declares a holder dead and returns its slots. Throws if it is alive, or if nothing is stored of it. */
+/** Declares a holder dead and returns its slots and reserved tokens. Throws if it is alive, or if nothing is stored of it. */
 export async function releaseHolder(
   table: NamespaceTable,
   audit: Audit,
   {id, isForced, ...options}: ReleaseRequest,
 ): Promise<Released> {
-  const heldNow = async () => (await slotsByHolder(new HolderRecords(table), options.signal)).get(id) ?? []
+  const heldNow = async () => {
+    const slots = (await slotsByHolder(new HolderRecords(table), options.signal)).get(id) ?? []
+    return {slots, reservations: await openReservations(table, id)}
+  }
+  const isNothing = ({slots, reservations}: Awaited<ReturnType<typeof heldNow>>) =>
+    slots.length === 0 && reservations.length === 0
   const before = await readHolder(table, id)
-  if (!before && (await heldNow()).length === 0) throw holderMissing(id)
+  if (!before && isNothing(await heldNow())) throw holderMissing(id)
   let seen = before
   if (!before?.isDead && !isForced) {
     await waitForBeats(table.backoff, options)
@@ -89,20 +124,23 @@ export async function releaseHolder(
   const held = await heldNow()
   const wasDead = seen?.isDead ?? false
   // A living process that holds nothing does not beat; leave it alone.
-  if (held.length === 0) return {record: seen, wasDead, returned: []}
+  if (isNothing(held)) return {record: seen, wasDead, returned: [], tokens: []}
   if (!wasDead && !(await declareDead(table, id, seen))) {
     const now = await readHolder(table, id)
     if (!now?.isDead && !(isForced && (await declareDead(table, id, now)))) throw holderAlive(id, now)
   }
-  const slots = held.flatMap(each => [...each.slots.values()]).reduce((sum, count) => sum + count, 0)
-  const details = {holder: id, host: seen?.host ?? null, pid: seen?.pid ?? null, forced: isForced, slots}
+  const slots = held.slots.flatMap(each => [...each.slots.values()]).reduce((sum, count) => sum + count, 0)
+  const reserved = Object.fromEntries(tokensByLimit(held.reservations.flatMap(({tokens}) => tokens)))
+  const details = {holder: id, host: seen?.host ?? null, pid: seen?.pid ?? null, forced: isForced, slots, reserved}
   await audit.record({entity: SYSTEM_SUBJECT, action: 'holder_released', details})
   const returned: HeldSlotsOf[] = []
-  for (const {entity, resource} of held) {
+  for (const {entity, resource} of held.slots) {
     const back = await reapSlots(table, {entity, resource}, id)
     if (back.size > 0) returned.push({entity, resource, slots: back})
   }
-  return {record: seen, wasDead, returned}
+  const tokens: ReservedTokens[] = []
+  for (const each of held.reservations) tokens.push(...((await returnReservation(table, each))?.tokens ?? []))
+  return {record: seen, wasDead, returned, tokens: reservedOf(tokens)}
 }
 
 function holderAlive(id: string, record: HolderRecord | undefined): ZaelError {
@@ -113,15 +151,20 @@ function holderAlive(id: string, record: HolderRecord | undefined): ZaelError {
     'holder.alive',
     `Holder ${id}${process} is alive: it renewed its slots. Nothing was changed.`,
     {
-      hint: `Stop its process. Or return its slots while it works: zael holders release ${id} --force`,
+      hint: `Stop its process. Or return its slots and reserved tokens while it works: zael holders release ${id} --force`,
       details: {holder: id, host, pid},
     },
   )
 }
 
 function holderMissing(id: string): ZaelError {
-  return new ZaelError('notFound', 'holder.missing', `Holder ${JSON.stringify(id)} has no record and holds no slots.`, {
-    hint: 'A process that ends in order returns its slots and deletes its record. See: zael holders list',
-    details: {holder: id},
-  })
+  return new ZaelError(
+    'notFound',
+    'holder.missing',
+    `Holder ${JSON.stringify(id)} has no record, slots or reserved tokens.`,
+    {
+      hint: 'A process that ends in order returns what it holds and deletes its record. See: zael holders list',
+      details: {holder: id},
+    },
+  )
 }

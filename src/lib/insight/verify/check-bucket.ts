@@ -6,20 +6,17 @@ import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
 import {formatCount, formatPlural} from '../../core/text/text.js'
 import {isSameRate, type Rate, toTokens} from '../../core/token-math.js'
 import {MAX_SHARDS} from '../../repository/buckets/buckets.js'
-import {declareDead, HolderRecords, readHolder, reapSlots} from '../../repository/buckets/holders.js'
 import {planBucket} from '../../repository/buckets/plan.js'
 import {type Rewrite, rewriteStoredBucket} from '../../repository/buckets/rewrite.js'
 import {fillMissingShards, readShards} from '../../repository/buckets/split.js'
 import {alignWith} from '../../repository/limits/limit-sync.js'
 import type {Resolution} from '../../repository/limits/resolver.js'
-import type {NamespaceTable} from '../../repository/table/table.js'
 import {bool, type Item, isoMilliseconds, n, s} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
 import {type BucketRecord, decodeBucket, hasReadableRemainders, type StoredBucket} from '../../schema/bucket-record.js'
 import {type Family, familyOf, generationAttributes, isSameFamily} from '../../schema/family.js'
-import {type HolderRecord, seemsDead} from '../../schema/holder-record.js'
 import {slotAttribute} from '../../schema/slot-attributes.js'
-import {stateOf, waitForBeats} from '../holders/release.js'
+import {checkSlotHolders} from './check-holders.js'
 import {checkCounters} from './check-usage.js'
 import {deleteWithout, isJudged, repairAttributes, type VerifyContext} from './context.js'
 import type {ItemFinding} from './finding.js'
@@ -195,45 +192,5 @@ async function checkSlots(context: VerifyContext, item: Item, record: BucketReco
     const repair = () => repairAttributes(table, item, {[slotAttribute.free(name)]: n(capacity - inUse)})
     findings.push({kind: 'slots', subject: name, reason, repair})
   }
-  return [...findings, ...(await ofHolders(table, record, context.nowMs))]
-}
-
-async function ofHolders(table: NamespaceTable, record: BucketRecord, nowMs: number): Promise<ItemFinding[]> {
-  const held = [...(record.slots?.accounts ?? [])].filter(([, account]) => account.held.size > 0)
-  const records = held.length === 0 ? new Map() : await new HolderRecords(table).getMany(held.map(([id]) => id))
-  const seenMs = performance.now()
-  return held.flatMap(([id, account]) => {
-    const seen: HolderRecord | undefined = records.get(id)
-    if (!seemsDead(seen, nowMs)) return []
-    const slots = [...account.held.values()].reduce((sum, count) => sum + count, 0)
-    const what = seen?.isDead ? 'was declared dead' : seen ? 'does not renew them' : 'has no record'
-    const process = seen?.host === undefined ? id : `${id} (${seen.host}, pid ${seen.pid})`
-    const reason = `Holder ${process} has ${formatPlural(slots, 'slot')} and ${what}.`
-    // With its beat: a process with a wrong clock beats before the last look, so that the finding disappears.
-    const subject = `${id} ${seen?.beat ?? ''}`
-    return [{kind: 'holder', subject, reason, repair: () => release(table, record, id, {seen, seenMs})} as const]
-  })
-}
-
-interface Look {
-  readonly seen: HolderRecord | undefined
-  /** On the monotonic clock. Holders of one report are compared during the same 35 seconds. */
-  readonly seenMs: number
-}
-
-/** Resolves to false if the holder has beaten since. */
-async function release(
-  table: NamespaceTable,
-  bucket: BucketRecord,
-  id: string,
-  {seen, seenMs}: Look,
-): Promise<boolean> {
-  let now = await readHolder(table, id)
-  if (!now?.isDead) {
-    await waitForBeats(table.backoff, {passedMs: performance.now() - seenMs})
-    now = await readHolder(table, id)
-    if (stateOf(seen, now) === 'alive') return false
-    if (!now?.isDead && !(await declareDead(table, id, now))) return false
-  }
-  return (await reapSlots(table, bucket, id)).size > 0
+  return [...findings, ...(await checkSlotHolders(table, record, context.nowMs))]
 }

@@ -15,6 +15,7 @@ import {decodeUsage, encodeUsage} from '../../schema/usage-record.js'
 import {decodeVersion, encodeVersion} from '../../schema/version-record.js'
 import {checkBucket} from './check-bucket.js'
 import {checkBoosts, checkConfig, checkRegistry} from './check-config.js'
+import {checkReservation} from './check-holders.js'
 import {checkUsage} from './check-usage.js'
 import {repairAttributes, type VerifyContext} from './context.js'
 import type {Finding, ItemFinding} from './finding.js'
@@ -85,6 +86,8 @@ async function ofRecord(context: VerifyContext, item: Item, key: ParsedKey): Pro
     case 'resource-registry':
     case 'entity-config-registry':
       return checkRegistry(context, item, key)
+    case 'reservation':
+      return checkReservation(context, item)
     case 'entity':
       return checkEntity(context, item)
     case 'namespace-by-name':

@@ -14,7 +14,8 @@ import {readRollups} from '../../repository/usage/sum.js'
 import type {Item, Key} from '../../schema/attribute-value.js'
 import {type BucketRecord, decodeBucket} from '../../schema/bucket-record.js'
 import {decodeEntity, type EntityRecord} from '../../schema/entity-record.js'
-import {hasKey, keyId, keyOf, keys, wireKey} from '../../schema/keys.js'
+import {decodeHolder, type HolderRecord} from '../../schema/holder-record.js'
+import {hasKey, keyId, keyOf, keys, parseItemKey, wireKey} from '../../schema/keys.js'
 import {decodeNamespace, type NamespaceRecord} from '../../schema/namespace-record.js'
 import {ranges} from '../../schema/ranges.js'
 
@@ -54,7 +55,7 @@ export async function beginLook(items: readonly Item[], table: Table, options: L
 
 async function readReferred(items: readonly Item[], table: Table, look: LookOptions & {nowMs: number}) {
   const {namespaces, sinceMs, nowMs, signal} = look
-  const entities: Key[] = []
+  const wanted: Key[] = []
   const pairs = new Map<string, ResolvedPair[]>()
   for (const item of items) {
     // Undecodable records are separate findings.
@@ -62,24 +63,30 @@ async function readReferred(items: readonly Item[], table: Table, look: LookOpti
     if (stored?.kind === 'bucket' && isJudged(stored.record, sinceMs, nowMs)) {
       const {namespace, entity, resource} = stored.record
       if (!namespaces.has(namespace)) continue
-      entities.push(keys.entity(namespace, entity))
-      const wanted = pairs.get(namespace) ?? []
-      pairs.set(namespace, wanted)
-      wanted.push({entity, resource})
+      wanted.push(keys.entity(namespace, entity))
+      const asked = pairs.get(namespace) ?? []
+      pairs.set(namespace, asked)
+      asked.push({entity, resource})
     }
     if (child?.parent !== undefined && namespaces.has(child.namespace))
-      entities.push(keys.entity(child.namespace, child.parent))
+      wanted.push(keys.entity(child.namespace, child.parent))
+    const key = parseItemKey(item)
+    if (key?.record === 'reservation') wanted.push(keys.holder(key.namespace, key.holder))
   }
   const limits = new Map<string, KnownResolutions>()
-  for (const [namespace, wanted] of pairs) {
+  for (const [namespace, each] of pairs) {
     const resolver = new ConfigResolver({...table, namespace}, new ConfigCache({clock: table.clock, ttlMs: 0}))
-    limits.set(namespace, await resolver.resolveMany(wanted, {signal}))
+    limits.set(namespace, await resolver.resolveMany(each, {signal}))
   }
-  const found = await getItems(table, entities, {signal})
+  const found = await getItems(table, wanted, {signal})
   return {
     entity(namespace: string, entity: string): EntityRecord | undefined {
       const item = found.get(keyId(keys.entity(namespace, entity)))
       return item && decodeEntity(item)
+    },
+    holder(namespace: string, id: string): HolderRecord | undefined {
+      const item = found.get(keyId(keys.holder(namespace, id)))
+      return item && decodeHolder(item)
     },
     limits({namespace, entity, resource}: Pick<BucketRecord, 'namespace' | 'entity' | 'resource'>): Resolution {
       const known = limits.get(namespace)

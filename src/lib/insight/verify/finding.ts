@@ -11,7 +11,7 @@ export const FINDING_KINDS = {
   limitless: 'a bucket without limits at any level, in a migrated table',
   shards: 'missing, surplus or inconsistent shards',
   slots: 'in-flight limits whose free and used slots do not add up',
-  holder: 'slots of a process that is dead',
+  holder: 'slots or reserved tokens of a process that is dead',
   ghost: 'the remains of a deleted bucket',
   parent: 'a parent that is missing or differs',
   index: 'missing or wrong index keys',

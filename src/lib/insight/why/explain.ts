@@ -35,6 +35,7 @@ import type {StoredFeedback} from '../../schema/kind-attributes.js'
 import type {UnsettledCount} from '../../schema/refusal-counts.js'
 import type {UsageRecord} from '../../schema/usage-record.js'
 import {type InFlightLevel, inFlightLevels, storedSlots} from '../holders/in-flight.js'
+import {type OpenReservations, type ReservedBy, reservationReader, reservedByHolder} from '../holders/reserved-by.js'
 import {limitsChangedSince, type SwitchSet, switchSet} from '../lookup/audit-search.js'
 import {resolveFamily, type SharedCharge, sharedCharge} from '../lookup/family-limits.js'
 import {needEntity, unknownEntity} from '../lookup/known-names.js'
@@ -88,6 +89,8 @@ export interface ExplainedLimit extends Omit<LimitState, 'level'> {
   readonly drainedByOthers: number
   /** The child that used at least half of that, with its own limit of this name. */
   readonly heaviest?: {readonly entity: string; readonly share: number; readonly limit: Limit} | undefined
+  /** Processes that have reserved tokens of this quota, most first. Empty unless `isPressed`. */
+  readonly reservedBy: readonly ReservedBy[]
   /** Of a provider account: callers that it refused since `Explanation.recent.since`, most tokens first. */
   readonly callers?: readonly RefusedCaller[]
 }
@@ -181,6 +184,7 @@ export async function explain(
   namespace: NamespaceRepository,
   {entity, resource, consume}: Question,
   clock: () => number,
+  reservations = reservationReader(namespace),
 ): Promise<Explanation> {
   const asked = consume && checkConsumption(consume)
   const family = await resolveFamily(namespace, entity, resource)
@@ -211,7 +215,7 @@ export async function explain(
   if (own.source !== undefined) {
     checkKnown(entity, resource, amounts, [...typical.keys(), ...held.map(limit => limit.name)])
   }
-  const question = {resource, amounts, atMs}
+  const question = {resource, amounts, atMs, reservations}
   const slots = disabled
     ? []
     : await Promise.all([
@@ -232,7 +236,7 @@ export async function explain(
   const accounts = disabled ? [] : refusingAccounts(recent.refused).slice(0, MOST_ACCOUNTS)
   const levels = await Promise.all([
     ...asking,
-    ...accounts.map(account => explainAccount(namespace, account, asked, atMs)),
+    ...accounts.map(account => explainAccount(namespace, account, {asked, atMs, reservations})),
   ])
   const limits = levels.flat()
   const admitted = !disabled && [...limits, ...inFlight].every(limit => !limit.exceeded)
@@ -274,8 +278,7 @@ const withoutSlots = (resolution: Resolution): Resolution => ({...resolution, li
 async function explainAccount(
   namespace: NamespaceRepository,
   {entity, resource}: BucketName,
-  asked: Amounts | undefined,
-  atMs: number,
+  {asked, ...question}: Pick<LevelQuestion, 'atMs' | 'reservations'> & {readonly asked: Amounts | undefined},
 ): Promise<ExplainedLimit[]> {
   const [resolution, state] = await Promise.all([
     resolveFamily(namespace, entity, resource).then(
@@ -285,7 +288,7 @@ async function explainAccount(
         return undefined
       },
     ),
-    readLevel(namespace, entity, resource, atMs),
+    readLevel(namespace, entity, resource, question.atMs),
   ])
   if (!resolution || resolution.access?.access === 'disabled') return []
   requireSupportedLimits(resolution, {entity, resource})
@@ -294,7 +297,8 @@ async function explainAccount(
     Object.fromEntries(resolution.limits.map(({name}) => [name, average?.get(name) ?? 1])),
   )
   const amounts = new Map(Array.from(typical, ([name, milli]) => [name, asked?.get(name) ?? milli]))
-  const limits = await explainLevel(namespace, {entity, resource, resolution, amounts, atMs, level: 'entity', state})
+  const level = {entity, resource, resolution, amounts, level: 'entity', state} as const
+  const limits = await explainLevel(namespace, {...question, ...level})
   return limits.map(limit => ({...limit, level: 'provider'}))
 }
 
@@ -306,6 +310,7 @@ interface LevelQuestion {
   readonly atMs: number
   readonly level: LimitState['level']
   readonly state: LevelRecords
+  readonly reservations: () => Promise<OpenReservations>
 }
 
 type LevelRecords = Awaited<ReturnType<typeof readLevel>>
@@ -356,9 +361,12 @@ async function explainLevel(namespace: NamespaceRepository, question: LevelQuest
   const {statuses} = explainRefusal({records, amounts, nowMs, source}, level)
   const isPressed = ({name, exceeded}: LimitState) =>
     exceeded || (isRefusing(recent, nowMs) && recent.refused.limits.has(name))
-  const [drained, callers] = await Promise.all([
+  const quotas = new Set(limits.flatMap(({name, reset}) => (reset ? [name] : [])))
+  const isPressedQuota = (status: LimitState) => quotas.has(status.name) && isPressed(status)
+  const [drained, callers, reserved] = await Promise.all([
     !statuses.some(isPressed) ? NOT_SHARED : consumers(namespace, entity, resource, nowMs),
     refusedCallers(namespace, {entity, resource}, recent),
+    statuses.some(isPressedQuota) ? question.reservations() : [],
   ])
   return statuses.map(status => ({
     ...status,
@@ -376,6 +384,7 @@ async function explainLevel(namespace: NamespaceRepository, question: LevelQuest
     refused: recent.refused.limits.get(status.name) ?? NOT_REFUSED,
     isPressed: isPressed(status),
     demandPerSecond: isPressed(status) ? demandPerSecond(recent, status.name, nowMs) : undefined,
+    reservedBy: isPressedQuota(status) ? reservedByHolder(reserved, {entity, resource}, status.name, records) : [],
     ...drainers(isPressed(status) ? drained : NOT_SHARED, status.name),
     ...(callers.length > 0 && recent.refused.limits.has(status.name) && {callers: topCallers(callers, status.name)}),
   }))
@@ -556,9 +565,10 @@ export async function explainAll(
   const resources = await resourcesOf(namespace, entity)
   if (resources.length === 0) await needEntity(namespace, entity)
   const explanations: Explanation[] = []
+  const reservations = reservationReader(namespace)
   await forEachConcurrently(chunksOf(resources, 1), CONCURRENT_EXPLANATIONS, async ([resource = '']) => {
     try {
-      explanations.push(await explain(namespace, {entity, resource}, clock))
+      explanations.push(await explain(namespace, {entity, resource}, clock, reservations))
     } catch (error) {
       if (!isWithoutLimits(error)) throw error
     }

@@ -1,4 +1,4 @@
-import {chunksOf} from '../../dynamo/concurrency.js'
+import {chunksOf, forEachConcurrently} from '../../dynamo/concurrency.js'
 import {ConditionFailed, isUnavailability} from '../../dynamo/errors.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {pause} from '../../dynamo/retry.js'
@@ -8,9 +8,11 @@ import {decodeBucket} from '../../schema/bucket-record.js'
 import {decodeHolder, encodeHolder, type HolderRecord, holderExpiry} from '../../schema/holder-record.js'
 import {keyId, keys, parseItemKey, wireKey} from '../../schema/keys.js'
 import {ranges} from '../../schema/ranges.js'
+import type {Reservation} from '../../schema/reservation-record.js'
 import {type BucketSlots, decodeSlots, slotAttribute} from '../../schema/slot-attributes.js'
 import {type PageRequest, type RecordPage, readAll, readPage} from '../table/query.js'
 import {getItem, getItems, type NamespaceTable, sendRepeatable} from '../table/table.js'
+import {openReservations} from './reservations.js'
 
 const names = attributes.holder
 
@@ -126,6 +128,8 @@ function returnFree(e: ExpressionBuilder, name: string, count: number, capacity:
 
 const BUCKETS_PER_READ = 100
 
+const PARTITIONS_AT_ONCE = 8
+
 /** A bucket of which slots are held. */
 export interface HeldBucket {
   readonly entity: string
@@ -154,6 +158,15 @@ export class HolderRecords {
     const ids: string[] = []
     for await (const item of readAll(this.#table, ranges.holders(this.#table.namespace))) ids.push(...holdersIn([item]))
     return ids
+  }
+
+  /** Open ones of these holders. Reads the partition of each. */
+  async reservations(ids: Iterable<string>): Promise<Reservation[]> {
+    const open: Reservation[] = []
+    await forEachConcurrently(ids, PARTITIONS_AT_ONCE, async id => {
+      open.push(...(await openReservations(this.#table, id)))
+    })
+    return open
   }
 
   /** By id. */

@@ -3,7 +3,7 @@ import {hostname} from 'node:os'
 import {Aborted, Unavailable} from '../../dynamo/errors.js'
 import {deleteHolder, sendBeat} from '../../repository/buckets/holders.js'
 import type {NamespaceTable} from '../../repository/table/table.js'
-import {SYSTEM_TIMERS, type SteadyTimers} from '../../repository/table/timers.js'
+import {type SteadyTimers, SYSTEM_TIMERS} from '../../repository/table/timers.js'
 import {isoSeconds} from '../../schema/attribute-value.js'
 import {BEAT_MS, HOLDER_MARGIN_MS, HOLDER_PERIOD_MS} from '../../schema/holder-record.js'
 

@@ -2,7 +2,7 @@ import {declareDead, HolderRecords, readHolder, reapSlots} from '../../repositor
 import {openReservations, returnReservation} from '../../repository/buckets/reservations.js'
 import type {BucketAddress} from '../../repository/buckets/writes.js'
 import type {NamespaceTable} from '../../repository/table/table.js'
-import {SYSTEM_TIMERS, type SteadyTimers} from '../../repository/table/timers.js'
+import {type SteadyTimers, SYSTEM_TIMERS} from '../../repository/table/timers.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
 import {HOLDER_MARGIN_MS, HOLDER_PERIOD_MS, type HolderRecord} from '../../schema/holder-record.js'
 

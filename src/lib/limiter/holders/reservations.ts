@@ -2,7 +2,7 @@ import {isOutage, isRetryable} from '../../dynamo/errors.js'
 import {LONGEST_PAUSE_MS, LONGEST_RETRY_MS, pause} from '../../dynamo/retry.js'
 import {endReservation, storeReservation} from '../../repository/buckets/reservations.js'
 import type {NamespaceTable} from '../../repository/table/table.js'
-import {SYSTEM_TIMERS, type SteadyTimers} from '../../repository/table/timers.js'
+import {type SteadyTimers, SYSTEM_TIMERS} from '../../repository/table/timers.js'
 import type {ReservedTokens} from '../../schema/reservation-record.js'
 import type {Holder, Holders} from './holder.js'
 

@@ -1,7 +1,7 @@
 import {string as stringArg} from '@oclif/core/args'
 import {boolean, string} from '@oclif/core/flags'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
-import {entityCreatedLines, entityJson, parseMetadata} from '../../lib/cli/entity/presenter.js'
+import {entityCreatedLines, entityJson, parseMetadata, unchargedWarning} from '../../lib/cli/entity/presenter.js'
 import type {EntityCreateResult} from '../../lib/cli/entity/results.js'
 import {restoreQuestion} from '../../lib/cli/limits/switch-command.js'
 import {confirm} from '../../lib/cli/output/confirm.js'
@@ -11,8 +11,9 @@ export default class EntityCreate extends StackCommand<typeof EntityCreate> {
   static override summary = 'Create an entity, such as a user, an API key or a team'
 
   static override description =
-    'With --parent and --cascade, every admitted request also charges the parent, so children share its limits. The ' +
-    'parent must exist. Asks before it lifts the block of a deleted entity with this id.'
+    'With --parent and --cascade, every admitted request also charges the parent, so children share its limits. Only ' +
+    'the direct parent is charged, not its parent. The parent must exist. Asks before it lifts the block of a deleted ' +
+    'entity with this id.'
 
   static override args = {
     id: stringArg({description: 'Entity id.', required: true, ignoreStdin: true}),
@@ -52,6 +53,8 @@ export default class EntityCreate extends StackCommand<typeof EntityCreate> {
     const record = await entities.create(entity)
     for (const {scope} of blocks) await namespace.setAccess(scope as PolicyScope, undefined, {from: 'disabled'})
     this.print([...entityCreatedLines(record), ...(block ? ['Its block is lifted.'] : [])])
+    const warning = cascade ? unchargedWarning(record, await entities.get(parent as string)) : undefined
+    if (warning !== undefined) this.warn(warning)
     return entityJson(record)
   }
 }

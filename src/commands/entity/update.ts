@@ -1,7 +1,13 @@
 import {string as stringArg} from '@oclif/core/args'
 import {boolean, string} from '@oclif/core/flags'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
-import {changesOf, entityJson, entityUpdatedLines, parseMetadata} from '../../lib/cli/entity/presenter.js'
+import {
+  changesOf,
+  entityJson,
+  entityUpdatedLines,
+  parseMetadata,
+  unchargedWarning,
+} from '../../lib/cli/entity/presenter.js'
 import type {EntityUpdateResult} from '../../lib/cli/entity/results.js'
 import {confirm} from '../../lib/cli/output/confirm.js'
 import {InvalidInput} from '../../lib/core/errors.js'
@@ -50,6 +56,7 @@ export default class EntityUpdate extends StackCommand<typeof EntityUpdate> {
     }
     const setMetadata = parseMetadata(metadata)
     const namespace = await this.stack.namespace()
+    const {entities} = namespace
     const change = {name, parent: orphan ? null : parent, cascade, setMetadata, unsetMetadata: unset}
     const [{moveTexts}, {formatSome}] = await Promise.all([
       import('../../lib/insight/preview/move.js'),
@@ -58,8 +65,13 @@ export default class EntityUpdate extends StackCommand<typeof EntityUpdate> {
     const moves = await moveTexts(namespace, [{entity: this.args.id, ...change}], this.stack.table.clock())
     const question = moves.length === 0 ? undefined : formatSome(moves, MOST_NAMED)
     if (question !== undefined) await confirm(question, {yes})
-    const {before, after, buckets} = await namespace.entities.change(this.args.id, change)
+    const {before, after, buckets} = await entities.change(this.args.id, change)
     this.print([...entityUpdatedLines(before, after, buckets), ...(yes && question ? ['', `${question}.`] : [])])
+    if (after.parent !== undefined && (parent !== undefined || cascade)) {
+      const [above, children] = await Promise.all([entities.get(after.parent), entities.children(after.entity)])
+      const warnings = [unchargedWarning(after, above), ...children.map(child => unchargedWarning(child, after))]
+      for (const warning of warnings.filter(each => each !== undefined).slice(0, MOST_NAMED)) this.warn(warning)
+    }
     return {...entityJson(after), changed: changesOf(before, after), buckets, confirmation: question ?? null}
   }
 }

@@ -67,6 +67,21 @@ describeOnEngine('entities on the command line', () => {
     expect((await cli.run('entity show key')).stdout).toContain('  parent   user-001 → team → org\n')
   })
 
+  it('warns that requests charge only the direct parent', async () => {
+    const sentence = (entity: string, parent: string, above: string) =>
+      `Requests of "${entity}" charge "${parent}", but not "${above}": only the direct parent is charged`
+    await cli.tell('entity create company')
+    expect(await cli.tell('entity create division --parent company --cascade')).not.toHaveProperty('warnings')
+    const created = await cli.run('entity create desk --parent division --cascade --json')
+    expect(JSON.parse(created.stdout).warnings).toEqual([sentence('desk', 'division', 'company')])
+    const {stdout} = await cli.run('entity show desk')
+    expect(stdout).toContain('cascade  yes, requests also charge the parent, but not company\n')
+    await cli.tell('entity update division --no-cascade')
+    expect((await cli.run('entity show desk')).stdout).toContain('cascade  yes, requests also charge the parent\n')
+    const changed = await cli.run('entity update division --cascade --json')
+    expect(JSON.parse(changed.stdout).warnings).toEqual([sentence('desk', 'division', 'company')])
+  })
+
   it('C-30 entities can be described, changed, listed by parent and deleted', async () => {
     await cli.tell('entity create boss -m tier=gold')
     await cli.tell('entity create member --parent boss --cascade -m owner=ann')

@@ -49,18 +49,35 @@ export function entityCreatedLines(record: EntityRecord): string[] {
   return entityLines(`Created entity "${record.entity}"`, record)
 }
 
-function entityLines(title: string, record: EntityRecord, parents = record.parent): string[] {
+function entityLines(
+  title: string,
+  record: EntityRecord,
+  chain = record.parent,
+  parents: readonly EntityRecord[] = [],
+): string[] {
   return factLines(title, {
     name: record.name === record.entity ? undefined : record.name,
-    parent: parents,
-    cascade: record.parent === undefined ? undefined : cascadeWords(record.cascade),
+    parent: chain,
+    cascade: record.parent === undefined ? undefined : cascadeWords(record, parents),
     metadata: formatMetadata(record.metadata),
     created: record.createdAt || undefined,
   })
 }
 
-function cascadeWords(cascade: boolean): string {
-  return cascade ? 'yes, requests also charge the parent' : 'no'
+function cascadeWords({cascade}: EntityRecord, [parent]: readonly EntityRecord[] = []): string {
+  if (!cascade) return 'no'
+  const uncharged = parent && unchargedParent(parent)
+  return `yes, requests also charge the parent${uncharged === undefined ? '' : `, but not ${uncharged}`}`
+}
+
+/** The parent of a charged parent, which users may expect to be charged too. */
+const unchargedParent = ({parent, cascade}: EntityRecord): string | undefined => (cascade ? parent : undefined)
+
+/** Warns that requests charge only the direct parent, if `parent` would charge a parent as well. */
+export function unchargedWarning(record: EntityRecord, parent: EntityRecord | undefined): string | undefined {
+  const uncharged = record.cascade && parent && unchargedParent(parent)
+  if (!uncharged || !parent) return undefined
+  return `Requests of "${record.entity}" charge "${parent.entity}", but not "${uncharged}": only the direct parent is charged`
 }
 
 const CHANGEABLE = ['name', 'parent', 'cascade', 'metadata'] as const
@@ -243,7 +260,7 @@ export async function entityOverviewLines(overview: EntityOverview, width: numbe
     deletedAt === undefined
       ? `Entity "${id}" has no record; it has limits or buckets`
       : `Entity "${id}" was deleted at ${deletedAt} and is blocked. To lift the block: zael entity enable ${shellWord(id)}`
-  const head = record ? entityLines(`Entity "${id}"`, record, parentChain(overview)) : [unregistered]
+  const head = record ? entityLines(`Entity "${id}"`, record, parentChain(overview), overview.parents) : [unregistered]
   const switches = [...accessLines(resources, 'disabled'), ...accessLines(resources, 'bypass')]
   const hasPolicies = resources.some(({cascade}) => cascade && cascade.level !== 'record')
   const rows = resources.flatMap(({resource = OTHERS, source, cascade, access, limits, shards}) =>

@@ -25,8 +25,8 @@ export async function writePage(stories: readonly Story[], startedMs: number): P
 
 const INTRODUCTION = `# Operator tasks
 
-Operator tasks, with real output. The commands ran on a local stack (\`zael local up\`) while a service sent requests for
-50 customers through the library. On AWS, the commands are the same. A test runs these commands, checks their output and writes this page:
+These commands ran on a local stack (\`zael local up\`) while a service sent requests for 50 customers through the library.
+On AWS, the commands are the same. A test runs them, checks their output and writes this page:
 
     ZAEL_TEST_SLOW=1 ZAEL_STORIES=write npm test -- test/e2e/stories
 `

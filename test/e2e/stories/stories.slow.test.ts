@@ -150,7 +150,7 @@ describe.skipIf(inject('engineEndpoint') === '')('the stories of an operator', {
 
   story(
     'Block a key now',
-    'A key has leaked. Once the command returns, no process admits its requests; the service responds with 403 instead of 429. If the key also has its own switch (disable, bypass, exempt) for a single resource, that switch takes precedence there. The output then lists it, with the command that disables the key for that resource too. `enable` ends the block.',
+    'A key has leaked. Once the command returns, no process admits its requests: the service responds with 403 instead of 429. If the key has its own switch for a resource (disable, bypass, exempt), that switch takes precedence there. The output then lists it, with the command that disables the key for that resource too. `enable` ends the block.',
     async () => {
       expect(await stack.type('zael entity disable cust-33')).toMatch(/live buckets +1 updated/)
       const {admitted} = await stack.until('cust-33 gpt-4', () => true)
@@ -352,7 +352,7 @@ describe.skipIf(inject('engineEndpoint') === '')('the stories of an operator', {
 
   story(
     'A budget changed within the month',
-    'A customer has spent $8 of $10 and needs more this month. The spending counts against the new budget at once: of $20, $12 are left. The customer spends them, and the budget is lowered to $15: now it is $5 overdrawn. An amount alone, such as `usd=$20`, keeps the period.',
+    'A customer has spent $8 of $10 and needs more this month. The spending counts against the new budget at once: of $20, $12 are left. The customer spends them. Then the budget is lowered to $15, so it is $5 overdrawn. An amount alone, such as `usd=$20`, keeps the period.',
     async () => {
       const {namespace} = stack
       await namespace.setLimits({level: 'resource', resource: 'video'}, defineLimits(['usd=$10/month@UTC']))
@@ -372,7 +372,7 @@ describe.skipIf(inject('engineEndpoint') === '')('the stories of an operator', {
 
   story(
     'A gateway is killed while it streams',
-    'A gateway dies at 3 a.m. with three open streams (`kill -9`). `zael why` and `zael holders list` say which process holds the slots of its customer. Other gateways return them at most 45 s after they refused the first request, without a command.',
+    'A gateway dies at 3 a.m. with three open streams (`kill -9`). `zael why` and `zael holders list` show which process holds the slots of its customer. Other gateways return them within 45 s of their first refusal. Nobody has to run a command.',
     async () => {
       await stack.namespace.setLimits(
         {level: 'resource', resource: 'streams'},

@@ -155,17 +155,19 @@ describe('the tally of refusals', () => {
     expect([flushed, tally.uncounted]).toEqual([[], 0])
   })
 
-  it("flushes a child's refusals by its parent only if they are many", async () => {
+  it("flushes a child's refusals by its parent after a minute, or sooner if they are many", async () => {
     const refuse = () => tally.note('user-1', {statuses: [asked('tpm', 5, {entity: 'team'})]})
     for (let count = 0; count < 9; count++) refuse()
-    await vi.advanceTimersByTimeAsync(30_000)
+    await vi.advanceTimersByTimeAsync(59_000)
     expect(flushed).toEqual(['team gpt-4'])
-    refuse()
-    await vi.advanceTimersByTimeAsync(30_000)
-    expect(flushed.toSorted()).toEqual(['team gpt-4', 'team gpt-4', 'user-1 gpt-4'])
+    await vi.advanceTimersByTimeAsync(1000)
+    expect([flushed, tally.uncounted]).toEqual([['team gpt-4', 'user-1 gpt-4'], 0])
+    for (let count = 0; count < 10; count++) refuse()
+    await vi.advanceTimersByTimeAsync(10_000)
+    expect(flushed.toSorted()).toEqual(['team gpt-4', 'team gpt-4', 'user-1 gpt-4', 'user-1 gpt-4'])
     refuse()
     await tally.flush()
-    expect(flushed.toSorted().slice(2)).toEqual(['team gpt-4', 'user-1 gpt-4', 'user-1 gpt-4'])
+    expect(flushed.toSorted().slice(3)).toEqual(['user-1 gpt-4', 'user-1 gpt-4', 'user-1 gpt-4'])
   })
 
   it.each([
@@ -218,7 +220,7 @@ describe('the tally of refusals', () => {
     refuse('user-100')
     refuse('user-100')
     expect(flushed).toEqual(['user-0 gpt-4'])
-    // Refusals by only a parent are not worth a separate write, but are not lost either.
+    // Refusals by a parent alone wait longer, and are not lost either.
     for (let count = 101; count < 300; count++)
       tally.note(`user-${count}`, {statuses: [asked('rpm', 1, {entity: 'team'})]})
     await vi.advanceTimersByTimeAsync(0)

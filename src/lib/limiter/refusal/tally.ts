@@ -13,8 +13,8 @@ const FLUSH_INTERVAL_MS = 10_000
 /** Refusals wait at least this long for another write to piggyback on. */
 const SHORTEST_WAIT_MS = 1000
 
-/** A child's bucket is written only for this many refusals by its parent, which may have thousands of children. */
-const WORTH_A_WRITE_BY_PARENT = 10
+/** Refusals by a parent alone wait longer, unless they are many: the parent may have thousands of children. */
+const [MANY_BY_PARENT, FEW_WAIT_MS] = [10, 60_000]
 
 /** Limits per write, and the longest update they are added to: DynamoDB allows 4,096 characters. */
 const LIMITS_PER_WRITE = 8
@@ -236,7 +236,7 @@ export class RefusalTally {
     if (blocked > 0) counts.blocked = (counts.blocked ?? 0) + blocked
     counts.lastAtMs = Math.max(counts.lastAtMs, lastAtMs)
     for (const [name, each] of limits) countLimit(counts, name, each.requests, each.tokens)
-    if (isWorthAWrite(waiting)) this.#wakeAt(dueAtMs(waiting))
+    this.#wakeAt(dueAtMs(waiting))
   }
 
   #waitingFor(bucket: BucketName): Waiting {
@@ -285,7 +285,6 @@ export class RefusalTally {
     this.#stopTimer()
     const nowMs = performance.now()
     for (const waiting of this.#waiting.values()) {
-      if (!isWorthAWrite(waiting)) continue
       if (dueAtMs(waiting) <= nowMs) this.#due.add(waiting)
       else this.#wakeAt(dueAtMs(waiting))
     }
@@ -364,11 +363,10 @@ const keyOf = ({entity, resource}: BucketName): string => `${entity}#${resource}
 
 const sizeOf = ({requests, byParent}: RefusalCounts): number => requests + byParent
 
-const isWorthAWrite = ({counts: {requests, byParent, limits, unsettled}}: Waiting): boolean =>
-  requests > 0 || limits.size > 0 || unsettled !== undefined || byParent >= WORTH_A_WRITE_BY_PARENT
-
-const dueAtMs = ({sinceMs, flushedAtMs}: Waiting): number =>
-  Math.max(sinceMs + SHORTEST_WAIT_MS, flushedAtMs + FLUSH_INTERVAL_MS)
+function dueAtMs({counts: {requests, byParent, limits, unsettled}, sinceMs, flushedAtMs}: Waiting): number {
+  const isFew = requests === 0 && limits.size === 0 && unsettled === undefined && byParent < MANY_BY_PARENT
+  return Math.max(sinceMs + (isFew ? FEW_WAIT_MS : SHORTEST_WAIT_MS), flushedAtMs + FLUSH_INTERVAL_MS)
+}
 
 async function* each<T>(elements: Iterable<T>): AsyncGenerator<T, void> {
   yield* elements

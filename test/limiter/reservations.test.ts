@@ -1,7 +1,8 @@
-import {afterEach, beforeEach, expect, it, vi} from 'vitest'
+import {afterEach, beforeEach, describe, expect, it, vi} from 'vitest'
+import {Denied} from '../../src/lib/dynamo/errors.js'
 import type {Lease} from '../../src/lib/limiter/lease.js'
 import type {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
-import {HolderRecords} from '../../src/lib/repository/buckets/holders.js'
+import {declareDead, HolderRecords, readHolder, sendBeat} from '../../src/lib/repository/buckets/holders.js'
 import {
   endReservation,
   openReservations,
@@ -11,7 +12,9 @@ import {
 import type {Reservation} from '../../src/lib/schema/reservation-record.js'
 import {Scene} from '../helpers/limiter.js'
 import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
+import {reserveFor} from './fixtures/reserve.js'
 import {StoppableProcess} from './fixtures/stoppable-process.js'
+import {slotsIn} from './in-flight/slots.js'
 import {request, splitInto} from './visit.js'
 
 describeOnBoth('reservations of quotas', {timeout: 60_000}, table => {
@@ -179,6 +182,121 @@ describeOnBoth('reservations of quotas', {timeout: 60_000}, table => {
       {tokens: 1000, consumed: 0},
       {tokens: 1000, consumed: 0},
     ])
+  })
+
+  it('S13 come back if others declared the process dead while it held nothing', async () => {
+    const idle = await reserve(1)
+    await gateway.pass(2)
+    await idle.rollback()
+    const [id = ''] = await new HolderRecords(scene.tenant).ids()
+    expect(await declareDead(scene.tenant, id, await readHolder(scene.tenant, id))).toBe(true)
+    await gateway.pass(30)
+    await reserve()
+    await gateway.pass(4)
+    await die()
+    expect(await totals()).toEqual({tokens: 1000, consumed: 0})
+  })
+
+  it('S13 come back if they could not be stored at first', async () => {
+    await reserve()
+    gateway.cutOff = '/HOLDER#'
+    await gateway.pass(10)
+    gateway.cutOff = undefined
+    await gateway.pass(3)
+    await die()
+    expect(await totals()).toEqual({tokens: 1000, consumed: 0})
+  })
+
+  it('leave a process alone that holds nothing and does not beat', async () => {
+    await reserve(100)
+    await gateway.pass(2)
+    const idle = scene.limiter()
+    const lease = await idle.acquire({...request({tpd: 1}), reserve: true})
+    await gateway.pass(2)
+    await lease.commit()
+    await die()
+    const records = await new HolderRecords(scene.tenant).list()
+    expect(records.records.map(({isDead}) => isDead).sort()).toEqual([false, true])
+  })
+
+  it('S13 of more processes than are compared at once come back after one refusal', async () => {
+    await reserveFor(scene, '0first', {tpd: 300})
+    await reserveFor(scene, 'zlast', {tpd: 200})
+    for (let at = 0; at < 230; at++) {
+      const holder = {namespace: scene.namespace, id: `h${at}`, host: 'gw', pid: at, startedAt: ''}
+      await sendBeat(scene.tenant, {holder, before: undefined, next: 'once'})
+    }
+    const warnings: Error[] = []
+    const onWarning = (warning: Error) => warnings.push(warning)
+    process.on('warning', onWarning)
+    expect((await ask(600)).admitted).toBe(false)
+    await gateway.pass(75)
+    process.off('warning', onWarning)
+    expect([await totals(), warnings]).toEqual([{tokens: 1000, consumed: 0}, []])
+  })
+
+  it.each([
+    {when: 'later', passing: [2], reserve: true, left: 1000},
+    {when: 'in the first second', passing: [], reserve: true, left: 1000},
+    {when: 'of a part', passing: [2], reserve: {tpd: 300}, left: 800},
+  ])('S13 come back after a refund, $when', async ({passing, reserve, left}) => {
+    const lease = await gateway.limiter.acquire({...request({rpm: 1, tpd: 500}), reserve})
+    for (const seconds of passing) await gateway.pass(seconds)
+    await lease.adjust({tpd: -100})
+    await gateway.pass(2)
+    await die()
+    expect(await totals()).toEqual({tokens: left, consumed: 1000 - left})
+    expect(await open()).toEqual([])
+  })
+
+  it('S12 keep no slots of other resources when their end fails', async () => {
+    await scene.configure({level: 'resource', resource: 'search'}, 'parallel=2/inflight')
+    const resources = {search: {parallel: 1}}
+    const lease = await gateway.limiter.acquire({...request({rpm: 1, tpd: 500}), resources, reserve: true})
+    await gateway.pass(2)
+    gateway.cutOff = '#RESERVED#'
+    gateway.failure = new Denied('UpdateItem', new Error('no permission'))
+    const ended = lease.commit()
+    await Promise.all([expect(ended).rejects.toBeInstanceOf(Denied), gateway.pass(2)])
+    expect((await slotsIn(scene, 'user-1', 'search'))?.limits.get('parallel')?.free).toBe(2)
+  })
+
+  it('S13 stay reserved when a rate is refunded', async () => {
+    const lease = await reserve()
+    await gateway.pass(2)
+    const before = await open()
+    await lease.adjust({rpm: -1})
+    expect([before.length, await open()]).toEqual([1, before])
+  })
+
+  describe('of a lease that ends during an outage of a minute', () => {
+    const endInOutage = async (): Promise<void> => {
+      const lease = await reserve()
+      await gateway.pass(2)
+      gateway.cutOff = ''
+      // Resolves with the first failed attempt, which needs time to pass.
+      void lease.commit()
+    }
+
+    it('S13 do not come back when the process ends later', async () => {
+      await endInOutage()
+      await gateway.pass(60)
+      gateway.cutOff = undefined
+      await gateway.pass(6)
+      expect(await open()).toEqual([])
+      await die()
+      expect(await totals()).toEqual({tokens: 500, consumed: 500})
+    })
+
+    it('S13 are charged again if others returned them', async () => {
+      await endInOutage()
+      expect((await ask(600)).admitted).toBe(false)
+      await gateway.pass(60)
+      expect(await totals()).toEqual({tokens: 1000, consumed: 0})
+      gateway.cutOff = undefined
+      await gateway.pass(6)
+      expect(await totals()).toEqual({tokens: 500, consumed: 500})
+    })
   })
 
   it('are stored only for leases that stay open for a second', async () => {

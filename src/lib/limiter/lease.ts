@@ -55,6 +55,9 @@ interface FailedEnd {
 
 const NO_AMOUNTS: Amounts = new Map()
 
+/** Stores the tokens once the lease has been open for a second. */
+type OpenReserved = (tokens: () => readonly ReservedTokens[]) => OpenReservation
+
 interface AskedResource {
   readonly entity: string
   readonly resource: string
@@ -105,6 +108,7 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
   #others: readonly Lease<Name>[] = NONE
   #unlimited: readonly string[] = NONE
   #signal: AbortSignal | undefined
+  #reserve: {readonly open: OpenReserved; most: Amounts | undefined} | undefined
   #reservation: OpenReservation | undefined
   #unreserving: Promise<FailedEnd | undefined> | undefined
   /** Tokens that others have returned, because this process seemed dead: to be charged again unless refunded. */
@@ -137,10 +141,17 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
   }
 
   /** @internal */
-  reserving(open: (tokens: () => readonly ReservedTokens[]) => OpenReservation, most: Amounts | undefined): this {
+  reserving(open: OpenReserved, most: Amounts | undefined): this {
     const isQuota = ({holdings}: Grant) => holdings.some(({periods, isBypassed}) => periods.size > 0 && !isBypassed)
-    if (this.#grants.some(isQuota)) this.#reservation = open(() => reservedTokens(this.#grants, most))
+    if (!this.#grants.some(isQuota)) return this
+    this.#reserve = {open, most}
+    this.#openReservation()
     return this
+  }
+
+  #openReservation(): void {
+    const reserve = this.#reserve
+    this.#reservation = reserve?.open(() => reservedTokens(this.#grants, reserve.most))
   }
 
   /** @internal */
@@ -205,7 +216,7 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
    * stop the work. Never aborts without in-flight limits.
    */
   get signal(): AbortSignal {
-    this.#signal ??= this.#heldSlots()[0]?.holder.signal ?? new AbortController().signal
+    this.#signal ??= signalOf([this, ...this.#others].flatMap(part => part.#heldSlots()))
     return this.#signal
   }
 
@@ -259,19 +270,21 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
     this.#checkOpen()
     this.#ended = 'committed'
     const returned = this.#returnSlots()
+    // One that fails must not keep the slots and reservations of the others.
+    const others = this.#others.map(other => other.commit())
     const actions = this.#reservation && this.#actions
-    if (actions && this.#reservation?.isStored) await this.#finish(this.#settleAll(NO_AMOUNTS, actions), actions, false)
-    else void this.#reservation?.end(() => {})
-    for (const other of this.#others) await other.commit()
-    await returned
+    const isStored = actions && this.#reservation?.isStored
+    if (!isStored) void this.#reservation?.end(() => {})
+    const unreserved = isStored && this.#finish(this.#settleAll(NO_AMOUNTS, actions), actions, false)
+    await Promise.all([returned, unreserved, ...others])
   }
 
   /** Refunds everything the lease still holds and ends it. Resolves when written or, in an outage, like `adjust`. */
   async rollback(): Promise<void> {
     this.#checkOpen()
     this.#ended = 'rolled back'
-    const others = Promise.all(this.#others.map(other => other.rollback()))
     const returned = this.#returnSlots()
+    const others = Promise.all(this.#others.map(other => other.rollback()))
     const actions = this.#actions
     if (actions) await this.#finish(this.#refundAll(actions), actions, true)
     await returned
@@ -293,10 +306,12 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
     const isRefund = [...amounts.values()].some(milli => milli < 0n)
     // Refund only after earlier settlements are written: the charge of these very tokens might fail.
     if (this.#underway.length > 0 && isRefund) await this.#afterOthers(actions)
-    const unreserving = isRefund || isCommit ? this.#unreserve(attempts) : undefined
+    const isReserved = isRefund && parts.some(({grant, known}) => refundsQuota(grant, known))
+    const unreserving = isReserved || isCommit ? this.#unreserve(attempts) : undefined
     const failed = unreserving && (await unreserving)
     if (failed) {
       for (const {grant, known} of parts) accept(grant, known, -1n)
+      if (isCommit) void this.#unreserveLater(attempts).catch(() => {})
       return this.#settled([Promise.reject(failed.error)], usage, attempts)
     }
     const works = parts.flatMap(({grant, known}) => {
@@ -304,7 +319,27 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
       accept(grant, returnsOf(due), -1n)
       return this.#settle(grant, due, attempts)
     })
-    await this.#settled(works, usage, attempts)
+    await this.#settled(works, usage, attempts).finally(() => {
+      // The rest of the tokens comes back too if the process dies.
+      if (isReserved && !this.#ended) this.#reserveRest(amounts)
+    })
+  }
+
+  #reserveRest(refunded: Amounts): void {
+    if (!this.#reserve) return
+    const {most} = this.#reserve
+    const lowered = most && new Map([...most].map(([name, milli]) => [name, leftOf(milli, refunded.get(name))]))
+    this.#reserve.most = lowered
+    this.#openReservation()
+  }
+
+  /** Otherwise others would return what a committed lease has used, once this process has ended. */
+  async #unreserveLater(attempts: Attempts): Promise<void> {
+    const reservation = this.#reservation
+    if (!reservation || (await this.#takeBack(reservation.endLater()))) return
+    this.#reservation = undefined
+    const works = this.#grants.flatMap(grant => this.#settle(grant, this.#withReturned(grant, NO_AMOUNTS), attempts))
+    await Promise.all(works)
   }
 
   /** From now on, only this lease settles its tokens. Resolves to an error if it may not. */
@@ -312,8 +347,8 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
     const ending = this.#reservation?.end(() => attempts.noteRetry())
     if (ending)
       this.#unreserving ??= this.#takeBack(ending).then(failed => {
-        if (failed) this.#unreserving = undefined
-        else this.#reservation = undefined
+        this.#unreserving = undefined
+        if (!failed) this.#reservation = undefined
         return failed
       })
     return this.#unreserving
@@ -403,7 +438,7 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
     const held = this.#heldSlots()
     const actions = held.length > 0 ? this.#actions : undefined
     if (!actions) return undefined
-    this.#signal ??= held[0]?.holder.signal
+    this.#signal = this.signal
     for (const {holdings} of this.#grants) for (const holding of holdings) holding.slots = undefined
     return this.#track(actions.returnSlots(held))
   }
@@ -570,6 +605,22 @@ function reservedTokens(grants: readonly Grant[], most: Amounts | undefined): Re
     )
   })
 }
+
+/** Aborts when any of the holders is lost. */
+function signalOf(held: readonly HeldSlots[]): AbortSignal {
+  const [first, ...others] = new Set(held.map(({holder}) => holder.signal))
+  if (!first) return new AbortController().signal
+  return others.length === 0 ? first : AbortSignal.any([first, ...others])
+}
+
+/** What stays reserved of an amount after a refund. */
+function leftOf(milli: bigint, deltaMilli = 0n): bigint {
+  if (deltaMilli >= 0n) return milli
+  return milli > -deltaMilli ? milli + deltaMilli : 0n
+}
+
+const refundsQuota = ({holdings}: Grant, deltas: Amounts): boolean =>
+  returnsOf(deltas).some(([name]) => holdings.some(({periods}) => periods.has(name)))
 
 const returnsOf = (deltas: Amounts): [string, bigint][] => [...deltas].filter(([, milli]) => milli < 0n)
 

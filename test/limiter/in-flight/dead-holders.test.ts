@@ -107,6 +107,18 @@ describeOnBoth('slots of a process', {timeout: 60_000}, table => {
     expect(await free()).toBe(1)
   })
 
+  it('S12 abort the signal of a lease if only another of its resources has in-flight limits', async () => {
+    await scene.configure({level: 'resource', resource: 'search'}, 'rpm=1000/min')
+    const both = {entity: 'user-1', resource: 'search', consume: {rpm: 1}, resources: {'gpt-4': {rpm: 1}}}
+    const lease = await (gateway as RateLimiter).acquire(both)
+    const {signal} = lease
+    await pass(12)
+    expect(signal.aborted).toBe(false)
+    isRunning = false
+    await pass(35)
+    expect([signal.aborted, lease.signal]).toEqual([true, signal])
+  })
+
   it('S12 are not returned twice by a process that continues after others took them', async () => {
     const leases = await hold()
     isRunning = false

@@ -1,3 +1,4 @@
+import {setMaxListeners} from 'node:events'
 import {declareDead, HolderRecords, readHolder, reapSlots} from '../../repository/buckets/holders.js'
 import {openReservations, returnReservation} from '../../repository/buckets/reservations.js'
 import type {BucketAddress} from '../../repository/buckets/writes.js'
@@ -6,8 +7,14 @@ import {type SteadyTimers, SYSTEM_TIMERS} from '../../repository/table/timers.js
 import type {BucketRecord} from '../../schema/bucket-record.js'
 import {HOLDER_MARGIN_MS, HOLDER_PERIOD_MS, type HolderRecord} from '../../schema/holder-record.js'
 
-/** Holders that are compared at the same time. More are compared after the next refusals. */
+/** Holders that are compared at the same time. Others wait for the end of these comparisons. */
 const MOST_WATCHED = 200
+
+/** Dead holders without anything left that are remembered. */
+const MOST_EMPTIED = 10_000
+
+/** A holder that has nothing is declared dead after this time, so that it is not compared any more, in ms. */
+const IDLE_MS = 3_600_000
 
 /** Without a new beat for this long, a holder is dead, in ms. */
 const DEAD_AFTER_MS = HOLDER_PERIOD_MS + HOLDER_MARGIN_MS
@@ -48,10 +55,14 @@ export class Reaper {
   /** Dead holders that have nothing left. */
   readonly #emptied = new Set<string>()
   #lookedAroundMs = Number.NEGATIVE_INFINITY
+  /** Holders to compare once others are done. */
+  #waiting: string[] = []
 
   constructor(options: ReaperOptions) {
     this.#options = options
     this.#timers = options.table.timers ?? SYSTEM_TIMERS
+    // Every comparison listens.
+    setMaxListeners(0, this.#stop.signal)
   }
 
   /** Compares the beats of the holders in a bucket until one is dead or no request is refused; never rejects. */
@@ -64,12 +75,22 @@ export class Reaper {
     const nowMs = this.#timers.now()
     if (nowMs - this.#lookedAroundMs < LOOK_AROUND_MS || this.#stop.signal.aborted) return
     this.#lookedAroundMs = nowMs
+    if (this.#waiting.length > 0) return
     void new HolderRecords(this.#options.table).ids().then(
       ids => {
-        for (const id of ids) if (!this.#emptied.has(id)) this.#start(id)
+        this.#waiting = ids.filter(id => !this.#emptied.has(id))
+        this.#startWaiting()
       },
       () => {},
     )
+  }
+
+  #startWaiting(): void {
+    while (this.#watched.size < MOST_WATCHED) {
+      const holder = this.#waiting.pop()
+      if (holder === undefined) return
+      this.#start(holder)
+    }
   }
 
   #start(holder: string, bucket?: BucketOf): void {
@@ -83,7 +104,10 @@ export class Reaper {
       this.#watched.set(holder, watch)
       void this.#watch(holder, watch)
         .catch(() => {})
-        .finally(() => this.#watched.delete(holder))
+        .finally(() => {
+          this.#watched.delete(holder)
+          this.#startWaiting()
+        })
     }
   }
 
@@ -102,7 +126,7 @@ export class Reaper {
       const returned = await returnReservation(table, reservation)
       for (const address of returned?.addresses ?? []) onReturned(address)
     }
-    if (this.#emptied.size >= MOST_WATCHED) this.#emptied.clear()
+    if (this.#emptied.size >= MOST_EMPTIED) this.#emptied.clear()
     this.#emptied.add(holder)
   }
 
@@ -112,6 +136,7 @@ export class Reaper {
     let seen = await readHolder(table, holder)
     // On this process's own clock, from the answer on: the clocks of others may be wrong.
     let seenAtMs = this.#timers.now()
+    // Planted fault: a holder without a record is dead at once
     while (!seen?.isDead) {
       // Planted fault: a holder is dead after half of its period
       const deadAtMs = seenAtMs + DEAD_AFTER_MS
@@ -124,13 +149,21 @@ export class Reaper {
       const now: HolderRecord | undefined = await readHolder(table, holder)
       // Planted fault: a holder is dead although it has beaten
       const isSame = now?.beat === seen?.beat && !now?.isDead
-      if (isSame && isOver) return declareDead(table, holder, now)
+      if (isSame && isOver) return (await this.#hasSomething(holder, watch, now)) && declareDead(table, holder, now)
       if (!isSame && !isWanted && !now?.isDead) return false
       // Planted fault: the time of an earlier answer counts for a later one
       if (!isSame) seenAtMs = this.#timers.now()
       seen = now
     }
     return true
+  }
+
+  /** A process that holds nothing need not beat. */
+  async #hasSomething(holder: string, {buckets}: Watch, record: HolderRecord | undefined): Promise<boolean> {
+    const {table} = this.#options
+    const isIdleForLong = record?.beatAtMs !== undefined && table.clock() - record.beatAtMs >= IDLE_MS
+    if (buckets.size > 0 || isIdleForLong) return true
+    return (await openReservations(table, holder)).length > 0
   }
 
   /** False if the limiter is closed first. */

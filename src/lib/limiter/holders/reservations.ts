@@ -11,6 +11,11 @@ const STORED_AFTER_MS = 1000
 
 const TICK_MS = 250
 
+/** Pause between the attempts to end a reservation after the lease has given up, in ms. */
+const END_AGAIN_MS = 5000
+
+const isPassing = (error: unknown): boolean => isRetryable(error) || isOutage(error)
+
 interface ReservationsOptions {
   readonly table: NamespaceTable
   readonly holders: Holders
@@ -36,9 +41,13 @@ export class Reservations {
   open(tokens: () => readonly ReservedTokens[]): OpenReservation {
     const {table, holders} = this.#options
     const reservation = new OpenReservation(table, holders, tokens, () => this.#waiting.delete(reservation))
+    this.#add(reservation)
+    return reservation
+  }
+
+  #add(reservation: OpenReservation): void {
     this.#waiting.set(reservation, this.#timers.now() + STORED_AFTER_MS)
     this.#schedule()
-    return reservation
   }
 
   #schedule(): void {
@@ -52,18 +61,27 @@ export class Reservations {
     for (const [reservation, dueMs] of this.#waiting) {
       if (dueMs > this.#timers.now()) break
       this.#waiting.delete(reservation)
-      // A failure delays nobody: these tokens stay charged if the process dies.
-      void reservation.store().catch(() => {})
+      void this.#store(reservation)
       if (!this.#hasStored) this.#options.onFirst()
       this.#hasStored = true
     }
     this.#schedule()
+  }
+
+  /** Delays nobody. Fails in an outage, and if others declared the holder dead while it held nothing: then again later. */
+  async #store(reservation: OpenReservation): Promise<void> {
+    try {
+      await reservation.store()
+    } catch (error) {
+      if (!reservation.isOver && isPassing(error)) this.#add(reservation)
+    }
   }
 }
 
 interface StoredAs {
   readonly holder: Holder
   readonly id: string
+  readonly tokens: readonly ReservedTokens[]
 }
 
 /** Of one lease and resource. */
@@ -83,17 +101,25 @@ export class OpenReservation {
     this.#forget = forget
   }
 
+  /** Repeatable if it fails. */
   async store(): Promise<void> {
-    const holder = this.#holders.current
-    // Others must have a beat to compare.
-    await holder.ready()
-    const tokens = this.#isOver ? [] : this.#tokens()
-    if (tokens.length === 0) return
-    const {number, nonce} = holder.nextNumber()
-    const id = `${number.toString(36)}.${nonce}`
-    this.#stored = {holder, id}
-    holder.hold()
+    if (!this.#stored) {
+      const holder = this.#holders.current
+      // Others must have a beat to compare.
+      await holder.ready()
+      const tokens = this.#isOver ? [] : this.#tokens()
+      if (tokens.length === 0) return
+      const {number, nonce} = holder.nextNumber()
+      // No pause since the question whether the lease is over: `end` must know what is stored.
+      this.#stored = {holder, id: `${number.toString(36)}.${nonce}`, tokens}
+      holder.hold()
+    }
+    const {holder, id, tokens} = this.#stored
     await storeReservation(this.#table, {holder: holder.id, id}, tokens)
+  }
+
+  get isOver(): boolean {
+    return this.#isOver
   }
 
   get isStored(): boolean {
@@ -111,16 +137,32 @@ export class OpenReservation {
     return this.#ending
   }
 
+  /** After `end` has failed: goes on while the process runs, because nothing else ends the reservation of a lease. */
+  async endLater(): Promise<readonly ReservedTokens[]> {
+    const {timers = SYSTEM_TIMERS} = this.#table
+    for (;;) {
+      await new Promise<void>(resolve => timers.after(END_AGAIN_MS, resolve))
+      try {
+        return this.#stored ? await this.#endOnce(this.#stored) : []
+      } catch (error) {
+        if (!isPassing(error)) throw error
+      }
+    }
+  }
+
+  async #endOnce({holder, id}: Pick<StoredAs, 'holder' | 'id'>): Promise<readonly ReservedTokens[]> {
+    const returned = await endReservation(this.#table, {holder: holder.id, id})
+    holder.release()
+    return returned
+  }
+
   async #end({holder, id}: StoredAs, onRetry: () => void): Promise<readonly ReservedTokens[]> {
     const endMs = performance.now() + LONGEST_RETRY_MS
     for (let failures = 0; ; failures++) {
       try {
-        const returned = await endReservation(this.#table, {holder: holder.id, id})
-        holder.release()
-        return returned
+        return await this.#endOnce({holder, id})
       } catch (error) {
-        const isPassing = isRetryable(error) || isOutage(error)
-        if (!isPassing || performance.now() >= endMs) {
+        if (!isPassing(error) || performance.now() >= endMs) {
           // Nobody returns them while this process beats, and the next settlement tries again.
           this.#ending = undefined
           throw error

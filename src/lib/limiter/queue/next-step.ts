@@ -138,7 +138,7 @@ export function nextStep(input: StepInput): QueueStep | ApplyLimitsStep | Unsupp
     isOverfull(share, nowMs) ||
     isAheadOfTime(share, nowMs)
   const needsConfiguration = ({amounts, slots}: PendingRequest) =>
-    needsLimits(record, amounts, nowMs) || exceedsCapacity(slots, record.slots)
+    needsLimits(record, amounts, nowMs) || (slots.size > 0 && exceedsCapacity(slots, record.slots))
   if (isOutdated || requests.some(needsConfiguration)) return {kind: 'apply-limits', state}
 
   const amounts = sumAmounts(requests)

@@ -30,7 +30,7 @@ import {chargedParent, isSameFamily} from '../../schema/family.js'
 import {keys, wireKey} from '../../schema/keys.js'
 import type {BucketSlots} from '../../schema/slot-attributes.js'
 import type {Holder} from '../holders/holder.js'
-import {exceedsCapacity, SlotAccount, type Slots, slotsWanted, sumSlots} from '../holders/slot-account.js'
+import {exceedsCapacity, NO_SLOTS, SlotAccount, type Slots, slotsWanted, sumSlots} from '../holders/slot-account.js'
 import {ResourceDisabled} from '../refusal/errors.js'
 import type {Holding} from '../request/grant.js'
 import type {AppliedLimits, LimitsInForce} from '../request/limit-source.js'
@@ -369,13 +369,13 @@ export class BucketItem {
       const {amounts, requests} = request
       const slots = holder && request.slots.size > 0 ? {address, holder, slots: request.slots} : undefined
       const fresh = {address, incarnation, isBypassed, periods, heldMilli: amounts, requests}
-      const charged = request.takeCharge() ?? fresh
+      const charged = request.charged ?? fresh
+      request.charged = undefined
       const holding: Holding = slots ? {...charged, slots} : charged
+      const wanted = address.shard === 0 && record.slots ? slotsWanted(request, record) : NO_SLOTS
       // Others may have taken the slots of a holder that did not beat in time.
       // Planted fault: work starts although its holder did not beat in time
-      const isLate = slots
-        ? !slots.holder.isFresh
-        : address.shard === 0 && record.slots && slotsWanted(request, record).size > 0
+      const isLate = slots ? !slots.holder.isFresh : wanted.size > 0
       // Planted fault: an abandoned request stays charged
       if (request.isAbandoned) request.cleanUp(refund(holding))
       else if (isLate) {

@@ -141,6 +141,7 @@ export class BucketQueue {
   }
 
   async #run(): Promise<void> {
+    let isDue: boolean
     do {
       const settlements = this.#settlements
       if (settlements?.unsure) await this.#makeSure(settlements, settlements.unsure)
@@ -154,13 +155,10 @@ export class BucketQueue {
       await afterMicrotasks()
       if (this.#isInvalidated) this.bucket.invalidate()
       this.#isInvalidated = false
-    } while (this.#isDue)
+      isDue = this.#requests.length > 0 || this.#refusalWriters.length > 0
+      isDue ||= this.#areSlotsDue || (this.#settlements?.isDue ?? false)
+    } while (isDue)
     this.#running = undefined
-  }
-
-  get #isDue(): boolean {
-    if (this.#settlements?.isDue) return true
-    return this.#requests.length > 0 || this.#refusalWriters.length > 0 || this.#areSlotsDue
   }
 
   get #areSlotsDue(): boolean {
@@ -281,7 +279,8 @@ export class BucketQueue {
 
   #finish(requests: readonly PendingRequest[]): void {
     for (const request of requests) {
-      const charged = request.takeCharge()
+      const {charged} = request
+      request.charged = undefined
       if (charged) request.cleanUp(this.#item.services.refund(charged))
       request.finish()
     }

@@ -137,9 +137,11 @@ export function nextStep(input: StepInput): QueueStep | ApplyLimitsStep | Unsupp
     isStale(record, share, nowMs) ||
     isOverfull(share, nowMs) ||
     isAheadOfTime(share, nowMs)
-  const needsConfiguration = ({amounts, slots}: PendingRequest) =>
-    needsLimits(record, amounts, nowMs) || (slots.size > 0 && exceedsCapacity(slots, record.slots))
-  if (isOutdated || requests.some(needsConfiguration)) return {kind: 'apply-limits', state}
+  const needsConfiguration = requests.some(
+    ({amounts, slots}) =>
+      needsLimits(record, amounts, nowMs) || (slots.size > 0 && exceedsCapacity(slots, record.slots)),
+  )
+  if (isOutdated || needsConfiguration) return {kind: 'apply-limits', state}
 
   const amounts = sumAmounts(requests)
   const stored = chooseFitting(requests, storedTokens(record, nowMs), amounts)

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import {describe, expect, test} from 'vitest'
-import {AnswerReader, type HttpAnswer, NotHttp} from '../../../src/lib/dynamo/transports/http-connection.js'
+import {AnswerReader, type HttpAnswer, NotHttp} from '../../../src/lib/dynamo/transports/http.js'
 
 /** Feeds the pieces in order; the response must be complete with the last one, not before. */
 function read(pieces: readonly Buffer[]): HttpAnswer | undefined {

@@ -1,7 +1,7 @@
 import {DynamoDBClient} from '@aws-sdk/client-dynamodb'
 import fc from 'fast-check'
 import {describe, expect, test} from 'vitest'
-import {type Credentials, type Signable, Signer} from '../../../src/lib/dynamo/transports/signature.js'
+import {type Credentials, type Signable, Signer} from '../../../src/lib/dynamo/transports/wire.js'
 import {runs} from '../../helpers/runs.js'
 
 interface SdkSigner {

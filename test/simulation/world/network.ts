@@ -7,7 +7,7 @@ import {
   type SendOptions,
   type Transport,
 } from '../../../src/lib/dynamo/transport.js'
-import {Exchange} from '../../../src/lib/dynamo/transports/http-connection.js'
+import {Exchange} from '../../../src/lib/dynamo/transports/http.js'
 import {type Fault, type FaultKind, REPEATS} from '../scenario.js'
 import {isBatched} from './table-writes.js'
 import type {VirtualTime} from './virtual-time.js'

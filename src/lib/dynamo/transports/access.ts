@@ -4,7 +4,7 @@ import {join} from 'node:path'
 import type {DynamoDBClient} from '@aws-sdk/client-dynamodb'
 import {type Connection, configuredEndpoint, type Environment, given} from '../connection.js'
 import {tryOnce} from './sdk.js'
-import type {Credentials} from './signature.js'
+import type {Credentials} from './wire.js'
 
 export interface Access {
   readonly endpoint: URL

@@ -18,10 +18,8 @@ import {
   timeoutsOf,
 } from '../transport.js'
 import type {Access} from './access.js'
-import {Exchange, type HttpAnswer, postMessage} from './http-connection.js'
-import {HttpPool} from './http-pool.js'
-import {Signer} from './signature.js'
-import {fromWire, serviceError, toWire, unreadable} from './wire.js'
+import {Exchange, type HttpAnswer, HttpPool} from './http.js'
+import {fromWire, postMessage, Signer, serviceError, toWire, unreadable} from './wire.js'
 
 export interface LeanTransportOptions extends TransportOptions, Timeouts {
   /** Called again before the credentials expire. */

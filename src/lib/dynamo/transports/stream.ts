@@ -4,10 +4,8 @@ import {onAbort} from '../abort.js'
 import {classifyError} from '../classify.js'
 import type {Operation, SendOptions} from '../transport.js'
 import type {Access} from './access.js'
-import {Exchange, postMessage} from './http-connection.js'
-import {HttpPool} from './http-pool.js'
-import {Signer} from './signature.js'
-import {fromWire, type ServiceError, serviceError, toWire} from './wire.js'
+import {Exchange, HttpPool} from './http.js'
+import {fromWire, postMessage, type ServiceError, Signer, serviceError, toWire} from './wire.js'
 
 export interface ShardDescription {
   ShardId: string

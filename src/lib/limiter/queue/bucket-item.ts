@@ -30,7 +30,7 @@ import {chargedParent, isSameFamily} from '../../schema/family.js'
 import {keys, wireKey} from '../../schema/keys.js'
 import type {BucketSlots} from '../../schema/slot-attributes.js'
 import type {Holder} from '../holders/holder.js'
-import {exceedsCapacity, SlotAccount, type Slots, slotsWanted, sumSlots} from '../holders/slot-account.js'
+import {exceedsCapacity, NO_SLOTS, SlotAccount, type Slots, slotsWanted, sumSlots} from '../holders/slot-account.js'
 import {ResourceDisabled} from '../refusal/errors.js'
 import type {Holding} from '../request/grant.js'
 import type {AppliedLimits, LimitsInForce} from '../request/limit-source.js'
@@ -84,6 +84,7 @@ export interface SeenOutcome {
 }
 
 interface SlotsOfWrite {
+  readonly account: SlotAccount
   readonly write: SlotsWrite
   readonly taken: Slots
   readonly holder: Holder
@@ -111,7 +112,8 @@ export class BucketItem {
   readonly table: NamespaceTable
   readonly address: BucketAddress
   readonly bucket: KnownBucket
-  readonly slots: SlotAccount
+  /** Created with the first slot taken: most buckets have no in-flight limits. */
+  slots: SlotAccount | undefined
   #unanswered: UnansweredWrite | undefined
   #contendedUntilMs = 0
   #roundTripMs = SHORTEST_TRIP_MS
@@ -121,7 +123,6 @@ export class BucketItem {
     this.table = services.table
     this.address = address
     this.bucket = new KnownBucket(services.settings)
-    this.slots = new SlotAccount(services.holders)
   }
 
   /** Takes steps until every request is decided. */
@@ -183,7 +184,8 @@ export class BucketItem {
     open: readonly PendingRequest[],
     isCertain: boolean,
   ): Promise<readonly PendingRequest[]> {
-    const free = new Map([...slots.limits.keys()].map(name => [name, this.slots.freeIn(slots, name)]))
+    const account = this.#account()
+    const free = new Map([...slots.limits.keys()].map(name => [name, account.freeIn(slots, name)]))
     const limits = new Map([...slots.limits].map(([name, limit]) => [name, {...limit, free: free.get(name) ?? 0}]))
     const lacks = ({slots: wanted}: PendingRequest) =>
       [...wanted].some(([name, count]) => count > (free.get(name) ?? 0))
@@ -367,15 +369,17 @@ export class BucketItem {
       const {amounts, requests} = request
       const slots = holder && request.slots.size > 0 ? {address, holder, slots: request.slots} : undefined
       const fresh = {address, incarnation, isBypassed, periods, heldMilli: amounts, requests}
-      const charged = request.takeCharge() ?? fresh
+      const charged = request.charged ?? fresh
+      request.charged = undefined
       const holding: Holding = slots ? {...charged, slots} : charged
+      const wanted = address.shard === 0 && record.slots ? slotsWanted(request, record) : NO_SLOTS
       // Others may have taken the slots of a holder that did not beat in time.
       // Planted fault: work starts although its holder did not beat in time
-      const isLate = slots ? !slots.holder.isFresh : address.shard === 0 && slotsWanted(request, record).size > 0
+      const isLate = slots ? !slots.holder.isFresh : wanted.size > 0
       // Planted fault: an abandoned request stays charged
       if (request.isAbandoned) request.cleanUp(refund(holding))
       else if (isLate) {
-        if (slots) void this.slots.giveBack(slots).catch(() => {})
+        if (slots) void this.slots?.giveBack(slots).catch(() => {})
         request.charge(charged)
         if (slots && !slots.holder.isLost) request.fail(new Unavailable('UpdateItem', false, NOT_BEATING))
       } else request.settle({holdings: [holding], record})
@@ -412,8 +416,8 @@ export class BucketItem {
       const options = {nextMark, slotMark, timeoutMs: settings.writeTimeoutMs}
       const outcome = await sendGuarded(table, piggyback ?? write, mark, options)
       piggyback?.settle(outcome)
-      if (slots && outcome.applied) this.slots.noteApplied(slots.holder, slots.taken)
-      else if (slots) this.slots.noteRefused()
+      if (slots && outcome.applied) slots.account.noteApplied(slots.holder, slots.taken)
+      else slots?.account.noteRefused()
       const seen = bucket.learn(outcome.item, mark, table.clock())
       if (seen) shards.notice(address, seen)
       else if (!outcome.applied && outcome.isInDoubt) bucket.noteAttempt(write.basis)
@@ -423,8 +427,8 @@ export class BucketItem {
       if (outcome.applied) await ready?.catch(() => {})
       return {outcome, record, holder: slots?.holder}
     } catch (error) {
-      if (slots && mayHaveBeenApplied(error)) this.slots.noteUnknown()
-      else if (slots) this.slots.noteRefused()
+      if (slots && mayHaveBeenApplied(error)) slots.account.noteUnknown()
+      else slots?.account.noteRefused()
       // The write may have been applied: the state may be wrong.
       this.#unanswered = mayHaveBeenApplied(error) ? {basis: write.basis, mark, slotMark} : undefined
       piggyback?.fail(error)
@@ -439,14 +443,19 @@ export class BucketItem {
     if (this.address.shard > 0 || !state?.exists || !state.seen.record.slots) return undefined
     if (basis.kind !== 'revision' || changesSlots) return undefined
     const taken = sumSlots(admits)
-    const write = this.slots.change(state.seen.record, taken)
-    const {holder} = this.slots
-    return write && {write, taken, holder}
+    const account = this.#account()
+    const write = account.change(state.seen.record, taken)
+    return write && {account, write, taken, holder: account.holder}
+  }
+
+  #account(): SlotAccount {
+    this.slots ??= new SlotAccount(this.services.holders)
+    return this.slots
   }
 
   /** Writes returned slots alone, and rules out an earlier write of unknown outcome. */
-  async returnSlots(): Promise<void> {
-    const {bucket, slots} = this
+  async returnSlots(slots: SlotAccount): Promise<void> {
+    const {bucket} = this
     if (slots.isUnsure || !bucket.state?.exists) await this.read()
     const {state} = bucket
     if (!state?.exists) return slots.noteGone()

@@ -3,7 +3,7 @@ import {isUnavailability} from '../../dynamo/errors.js'
 import {LONGEST_PAUSE_MS, pause} from '../../dynamo/retry.js'
 import {mayHaveBeenApplied} from '../../repository/buckets/marked-write.js'
 import type {BucketAddress} from '../../repository/buckets/writes.js'
-import type {HeldSlots} from '../holders/slot-account.js'
+import type {HeldSlots, SlotAccount} from '../holders/slot-account.js'
 import type {ChargedItem} from '../request/grant.js'
 import type {Demand, PendingRequest, Refused} from '../request/pending-request.js'
 import {BucketItem, isOpen} from './bucket-item.js'
@@ -11,7 +11,14 @@ import type {KnownBucket} from './known-bucket.js'
 import {stepWithSettlements, type WriteStep} from './next-step.js'
 import type {QueueServices} from './queue-services.js'
 import {lacksQuota, lacksSlots} from './refuse.js'
-import {BATCH_MS, batchSettlements, dueInDoubt, PendingSettlements, type Settlement} from './settlements.js'
+import {
+  BATCH_MS,
+  batchSettlements,
+  dueInDoubt,
+  type FailedWrite,
+  PendingSettlements,
+  type Settlement,
+} from './settlements.js'
 import {writeSettlements} from './write-settlements.js'
 
 interface Deferred {
@@ -27,7 +34,8 @@ export class BucketQueue {
   readonly bucket: KnownBucket
   readonly #item: BucketItem
   readonly #requests: PendingRequest[] = []
-  readonly #settlements: PendingSettlements
+  /** Created with the first settlement. */
+  #settlements: PendingSettlements | undefined
   #isSettling = false
   #isInvalidated = false
   #refusalWriters: Deferred[] = []
@@ -38,7 +46,6 @@ export class BucketQueue {
   constructor(services: QueueServices, address: BucketAddress) {
     this.#item = new BucketItem(services, address)
     this.bucket = this.#item.bucket
-    this.#settlements = new PendingSettlements(() => this.#start(), services.table.backoff)
   }
 
   get running(): Promise<void> | undefined {
@@ -46,12 +53,16 @@ export class BucketQueue {
   }
 
   get isIdle(): boolean {
-    return !this.#running && this.#settlements.isEmpty && this.#item.slots.isEmpty
+    return !this.#running && !this.#hasSettlements && (this.#item.slots?.isEmpty ?? true)
+  }
+
+  get #hasSettlements(): boolean {
+    return this.#settlements !== undefined && !this.#settlements.isEmpty
   }
 
   knownRefusal(demand: Demand): Refused | undefined {
     // Pending settlements may refund tokens.
-    const isSettled = this.#settlements.isEmpty && !this.#isSettling && !this.#item.slots.isPending
+    const isSettled = !this.#hasSettlements && !this.#isSettling && !this.#item.slots?.isPending
     const nowMs = this.#item.table.clock()
     const isCurrent = isSettled && !this.#isInvalidated && this.bucket.isFresh(nowMs)
     const refused = isCurrent ? this.bucket.refusal(demand, nowMs) : undefined
@@ -70,23 +81,28 @@ export class BucketQueue {
 
   /** Charges, or refunds if negative, whatever the balance; resolves when written. Retried in an outage. */
   settle(deltas: Amounts, requests: number, charged: ChargedItem, onRetry?: () => void): Promise<void> {
-    return this.#settlements.add(deltas, requests, charged, onRetry)
+    return this.#pendingSettlements().add(deltas, requests, charged, onRetry)
   }
 
   /** Like `settle`, but batched with others for a moment. */
   settleSoon(deltas: Amounts, charged: ChargedItem, onRetry?: () => void): Promise<void> {
-    return this.#settlements.addSoon(deltas, charged, onRetry)
+    return this.#pendingSettlements().addSoon(deltas, charged, onRetry)
+  }
+
+  #pendingSettlements(): PendingSettlements {
+    this.#settlements ??= new PendingSettlements(() => this.#start(), this.#item.table.backoff)
+    return this.#settlements
   }
 
   hurry(): void {
-    this.#settlements.hurry()
-    this.#item.slots.hurry()
-    if (this.#item.slots.isDue) this.#start()
+    this.#settlements?.hurry()
+    this.#item.slots?.hurry()
+    if (this.#item.slots?.isDue) this.#start()
   }
 
   /** Returned with the next write of the bucket, or alone: now, or after a moment. Resolves when written. */
   returnSlots(slots: HeldSlots, isSoon: boolean): Promise<void> {
-    const returned = this.#item.slots.giveBack(slots)
+    const returned = this.#item.slots?.giveBack(slots) ?? Promise.resolve()
     // Not unref'd, as for settlements: a process that ends normally returns its slots.
     if (isSoon) setTimeout(() => this.hurry(), BATCH_MS)
     else this.hurry()
@@ -125,62 +141,58 @@ export class BucketQueue {
   }
 
   async #run(): Promise<void> {
+    let isDue: boolean
     do {
-      if (this.#settlements.unsure) await this.#makeSure()
-      const isDecided = !this.#settlements.isEmpty && (await this.#writePending())
+      const settlements = this.#settlements
+      if (settlements?.unsure) await this.#makeSure(settlements, settlements.unsure)
+      const isDecided = settlements?.isEmpty === false && (await this.#writePending(settlements))
       // Another write would replace the mark of an unsure one.
-      if (!this.#settlements.unsure) {
+      if (!settlements?.unsure) {
         if (!isDecided) await this.#decide()
-        if (this.#areSlotsDue) await this.#returnSlots()
-        const refusalWriters = this.#refusalWriters
-        this.#refusalWriters = []
-        if (refusalWriters.length > 0) await this.#writeRefusals(refusalWriters)
+        if (this.#item.slots && this.#areSlotsDue) await this.#returnSlots(this.#item.slots)
+        if (this.#refusalWriters.length > 0) await this.#writeRefusals(this.#refusalWriters.splice(0))
       }
       await afterMicrotasks()
       if (this.#isInvalidated) this.bucket.invalidate()
       this.#isInvalidated = false
-    } while (this.#isDue)
+      isDue = this.#requests.length > 0 || this.#refusalWriters.length > 0
+      isDue ||= this.#areSlotsDue || (this.#settlements?.isDue ?? false)
+    } while (isDue)
     this.#running = undefined
   }
 
-  get #isDue(): boolean {
-    return this.#settlements.isDue || this.#requests.length > 0 || this.#refusalWriters.length > 0 || this.#areSlotsDue
-  }
-
   get #areSlotsDue(): boolean {
-    return this.#item.slots.isDue && !this.#isPausing
+    return this.#item.slots?.isDue === true && !this.#isPausing
   }
 
   /** Repeated until it succeeds or the process is lost as a holder. Callers wait for the first attempt. */
-  async #returnSlots(): Promise<void> {
+  async #returnSlots(slots: SlotAccount): Promise<void> {
     try {
-      await this.#item.returnSlots()
+      await this.#item.returnSlots(slots)
       this.#slotFailures = 0
     } catch (error) {
       const {backoff} = this.#item.table
       this.#slotFailures++
       this.#isPausing = true
-      this.#item.slots.giveUp(error)
+      slots.giveUp(error)
       void pause(this.#slotFailures, {...backoff, maxMs: LONGEST_PAUSE_MS}).then(() => {
         this.#isPausing = false
-        if (this.#item.slots.isDue) this.#start()
+        if (slots.isDue) this.#start()
       })
     }
   }
 
   /** Finds out whether an unanswered write of settlements was applied. If that fails, so does everything pending. */
-  async #makeSure(): Promise<void> {
-    const {unsure} = this.#settlements
-    if (!unsure) return
+  async #makeSure(pending: PendingSettlements, unsure: FailedWrite): Promise<void> {
     try {
       const outcome = await this.#item.findOutcome()
       const due = outcome.applied ? [] : unsure.settlements
-      this.#settlements.resolveUnsure(!outcome.applied && outcome.isInDoubt ? dueInDoubt(due) : due)
+      pending.resolveUnsure(!outcome.applied && outcome.isInDoubt ? dueInDoubt(due) : due)
       if (outcome.applied) unsure.onApplied?.()
     } catch (error) {
-      this.#settlements.resolveUnsure([])
-      this.#settlements.retry({settlements: this.#settlements.take({all: true}), error})
-      this.#settlements.retry(unsure)
+      pending.resolveUnsure([])
+      pending.retry({settlements: pending.take({all: true}), error})
+      pending.retry(unsure)
       const requests = this.#requests.splice(0)
       for (const request of requests) if (!request.isSettled) request.fail(error)
       this.#finish(requests)
@@ -199,21 +211,21 @@ export class BucketQueue {
   }
 
   /** Writes settlements, batched with the requests if possible; false: requests are pending. */
-  async #writePending(): Promise<boolean> {
-    if (this.#settlements.unsure) return false
-    const step = this.#stepWithSettlements()
-    if (step && (await this.#writeTogether(step))) return true
+  async #writePending(pending: PendingSettlements): Promise<boolean> {
+    if (pending.unsure) return false
+    const step = this.#stepWithSettlements(pending.all)
+    if (step && (await this.#writeTogether(step, pending))) return true
     const requests = this.#requests
     // Requests that might be refused need a balance that includes all accepted settlements.
     const mayRefuse = requests.length > 0 && !this.bucket.wouldAdmitAll(requests, this.#item.table.clock())
-    const settlements = this.#settlements.take({all: mayRefuse})
-    if (settlements.length > 0) await this.#writeAlone(settlements)
+    const settlements = pending.take({all: mayRefuse})
+    if (settlements.length > 0) await this.#writeAlone(settlements, pending)
     return false
   }
 
   /** Batches requests and settlements. If not applied, settles alone; false: requests are pending. */
-  async #writeTogether(step: WriteStep): Promise<boolean> {
-    const [requests, settlements] = [this.#requests.splice(0), this.#settlements.take({all: true})]
+  async #writeTogether(step: WriteStep, pending: PendingSettlements): Promise<boolean> {
+    const [requests, settlements] = [this.#requests.splice(0), pending.take({all: true})]
     this.#isSettling = true
     try {
       const seen = await this.#item.write(step)
@@ -224,15 +236,15 @@ export class BucketQueue {
         // Leases book them first: the answers show balances that include them (L6).
         await afterMicrotasks()
         this.#item.answer(step, seen)
-      } else await this.#writeAlone(outcome.isInDoubt ? dueInDoubt(settlements) : settlements)
+      } else await this.#writeAlone(outcome.isInDoubt ? dueInDoubt(settlements) : settlements, pending)
     } catch (error) {
       // The table rejected the combined write: its parts may be accepted alone.
-      if (!mayHaveBeenApplied(error) && !isUnavailability(error)) await this.#writeAlone(settlements)
+      if (!mayHaveBeenApplied(error) && !isUnavailability(error)) await this.#writeAlone(settlements, pending)
       else {
         const onApplied = () => {
           for (const {resolve} of settlements) resolve()
         }
-        this.#settlements.retry({settlements, error, ...(mayHaveBeenApplied(error) && {onApplied})})
+        pending.retry({settlements, error, ...(mayHaveBeenApplied(error) && {onApplied})})
         for (const request of requests) if (!request.isSettled) request.fail(error)
       }
     }
@@ -243,9 +255,9 @@ export class BucketQueue {
     return open.length === 0
   }
 
-  #stepWithSettlements(): WriteStep | undefined {
+  #stepWithSettlements(settlements: readonly Settlement[]): WriteStep | undefined {
     const {bucket} = this
-    if (this.#settlements.isEmpty || !bucket.state?.exists || !bucket.hasCheckedLimits) return undefined
+    if (settlements.length === 0 || !bucket.state?.exists || !bucket.hasCheckedLimits) return undefined
     // Without the slot, a lost first try of a refund looks like an applied one.
     if (!bucket.isSlotKnown) return undefined
     // Requests take slots one decision at a time.
@@ -253,21 +265,22 @@ export class BucketQueue {
     const clockMs = this.#item.table.clock()
     const requests = this.#requests.filter(isOpen)
     if (requests.length === 0 || bucket.isCheckDue(clockMs)) return undefined
-    const batched = batchSettlements(this.#settlements.all, bucket.state.seen.record, bucket.slotMark, clockMs)
+    const batched = batchSettlements(settlements, bucket.state.seen.record, bucket.slotMark, clockMs)
     if (!batched) return undefined
     for (const request of requests) bucket.narrow(request, clockMs)
     return stepWithSettlements(this.#item.stepInput(requests, clockMs, {isCertain: true, isContended: false}), batched)
   }
 
-  async #writeAlone(settlements: readonly Settlement[]): Promise<void> {
+  async #writeAlone(settlements: readonly Settlement[], pending: PendingSettlements): Promise<void> {
     this.#isSettling = true
-    for (const failed of await writeSettlements(this.#item, settlements)) this.#settlements.retry(failed)
+    for (const failed of await writeSettlements(this.#item, settlements)) pending.retry(failed)
     this.#isSettling = false
   }
 
   #finish(requests: readonly PendingRequest[]): void {
     for (const request of requests) {
-      const charged = request.takeCharge()
+      const {charged} = request
+      request.charged = undefined
       if (charged) request.cleanUp(this.#item.services.refund(charged))
       request.finish()
     }

@@ -32,16 +32,21 @@ const LONG_AGO_MS = 0
 
 const NONE: ReadonlySet<string> = new Set()
 
+/** Its queue reads the fields and changes them only by the methods. */
 export class KnownBucket {
   /** Tells the instant to decide at: later than the clock if another client's clock moved the bucket ahead. */
   readonly time = new BucketTime()
+  state: KnownState | undefined
+  /** The last bucket seen, kept after `forget`: its limits seldom change. */
+  lastRecord: BucketRecord | undefined
+  /** On the `performance` clock. Limits read later are newer than the bucket's. */
+  seenAtMs = 0
+  /** The mark last seen in this process's slot. An old value proves less, but never too much. */
+  slotMark: string | undefined
+  /** Whether a consistent answer has shown the slot. */
+  isSlotKnown = false
   readonly #settings: LimiterSettings
   readonly #gauge = new PressureGauge()
-  #state: KnownState | undefined
-  #lastRecord: BucketRecord | undefined
-  #seenAtMs = 0
-  #slotMark: string | undefined
-  #isSlotKnown = false
   #largest = new Map<string, bigint>()
   #limitsCheckedAtMs: number | undefined
   #hasDecided = false
@@ -55,44 +60,20 @@ export class KnownBucket {
     this.#settings = settings
   }
 
-  get state(): KnownState | undefined {
-    return this.#state
-  }
-
-  /** On the `performance` clock. Limits read later are newer than the bucket's. */
-  get seenAtMs(): number {
-    return this.#seenAtMs
-  }
-
-  /** The last bucket seen, kept after `forget`: its limits seldom change. */
-  get lastRecord(): BucketRecord | undefined {
-    return this.#lastRecord
-  }
-
-  /** The mark last seen in this process's slot. An old value proves less, but never too much. */
-  get slotMark(): string | undefined {
-    return this.#slotMark
-  }
-
-  /** Whether a consistent answer has shown the slot. */
-  get isSlotKnown(): boolean {
-    return this.#isSlotKnown
-  }
-
   get needsPressureRepair(): boolean {
     return this.#gauge.needsRepair
   }
 
   /** Learns the state from the answer to a write; `undefined` if there is no bucket. */
   learn(item: Item | undefined, {slot}: WriteMark, nowMs: number): SeenLoad | undefined {
-    this.#slotMark = markIn(item, slot)
-    this.#isSlotKnown = true
-    this.#seenAtMs = performance.now()
-    this.#state = stateIn(item, nowMs)
-    this.time.follow(this.#state.exists ? this.#state.seen.record : undefined, nowMs)
-    if (!this.#state.exists) return undefined
-    const {record} = this.#state.seen
-    this.#lastRecord = record
+    this.slotMark = markIn(item, slot)
+    this.isSlotKnown = true
+    this.seenAtMs = performance.now()
+    this.state = stateIn(item, nowMs)
+    this.time.follow(this.state.exists ? this.state.seen.record : undefined, nowMs)
+    if (!this.state.exists) return undefined
+    const {record} = this.state.seen
+    this.lastRecord = record
     const unitsPerSecond = this.#gauge.observe(record, nowMs)
     const largestRequestMilli = this.#largest
     if (unitsPerSecond !== undefined) this.#largest = new Map()
@@ -101,43 +82,43 @@ export class KnownBucket {
 
   /** Learns an eventually consistent read: enough to plan a write that requires it, never to refuse. */
   learnGlance(item: Item | undefined, {slot}: WriteMark, nowMs: number): void {
-    this.#slotMark = markIn(item, slot)
-    this.#seenAtMs = performance.now()
-    this.#state = stateIn(item, LONG_AGO_MS)
-    if (!this.#state.exists) return
-    this.#lastRecord = this.#state.seen.record
-    this.time.follow(this.#lastRecord, nowMs)
+    this.slotMark = markIn(item, slot)
+    this.seenAtMs = performance.now()
+    this.state = stateIn(item, LONG_AGO_MS)
+    if (!this.state.exists) return
+    this.lastRecord = this.state.seen.record
+    this.time.follow(this.lastRecord, nowMs)
   }
 
   /** Learns a state read outside the queue, unless an answer has shown a later one since. */
   learnRecord(record: BucketRecord, sinceMs: number, nowMs: number): void {
-    if (this.#state && this.#state.atMs > sinceMs) return
-    this.#state = {exists: true, atMs: nowMs, seen: {record, incomplete: new Map()}}
+    if (this.state && this.state.atMs > sinceMs) return
+    this.state = {exists: true, atMs: nowMs, seen: {record, incomplete: new Map()}}
     this.time.follow(record, nowMs)
-    this.#seenAtMs = performance.now()
-    this.#lastRecord = record
+    this.seenAtMs = performance.now()
+    this.lastRecord = record
   }
 
   /** Forgets state and slot, which may hold an uncertain write's mark. */
   forget(): void {
-    this.#state = undefined
-    this.#isSlotKnown = false
+    this.state = undefined
+    this.isSlotKnown = false
   }
 
   /** After a write outside the queue, which leaves the slot. `written`: the bucket after it, if known. */
   forgetState(written?: BucketRecord): void {
-    this.#state = undefined
-    if (written) this.#lastRecord = written
+    this.state = undefined
+    if (written) this.lastRecord = written
   }
 
   /** The state only serves to plan a write that requires it, and the next decision reads the configuration. */
   invalidate(): void {
-    if (this.#state) this.#state = {...this.#state, atMs: LONG_AGO_MS}
+    if (this.state) this.state = {...this.state, atMs: LONG_AGO_MS}
     this.noteDoubt()
   }
 
   get isTrusted(): boolean {
-    return this.#state !== undefined && this.#state.atMs > LONG_AGO_MS
+    return this.state !== undefined && this.state.atMs > LONG_AGO_MS
   }
 
   noteRequest(amounts: Amounts): void {
@@ -178,8 +159,8 @@ export class KnownBucket {
   }
 
   wouldAdmitAny(demands: readonly Demand[], clockMs: number): boolean {
-    if (!this.#state?.exists) return false
-    const {record} = this.#state.seen
+    if (!this.state?.exists) return false
+    const {record} = this.state.seen
     const nowMs = this.time.at(clockMs)
     // A bypass is time-limited: the configuration need not be read earlier.
     if (isBypassedAt(record, nowMs)) return false
@@ -187,17 +168,17 @@ export class KnownBucket {
   }
 
   wouldAdmitAll(demands: readonly Demand[], clockMs: number): boolean {
-    if (!this.#state?.exists || !this.isFresh(clockMs)) return false
-    const {record} = this.#state.seen
+    if (!this.state?.exists || !this.isFresh(clockMs)) return false
+    const {record} = this.state.seen
     const [sum, nowMs] = [sumAmounts(demands), this.time.at(clockMs)]
     return !needsLimits(record, sum, nowMs) && shardWouldAdmit(record, sum, nowMs)
   }
 
   /** Whether the state may refuse without a call: refunds by others are unknown. */
   isFresh(nowMs: number): boolean {
-    if (!this.#state) return false
+    if (!this.state) return false
     const {denyCacheMs} = this.#settings
-    const ageMs = nowMs - this.#state.atMs
+    const ageMs = nowMs - this.state.atMs
     // A clock set back must not extend a refusal.
     // Planted fault: refusals are remembered for a minute
     return denyCacheMs > 0 && ageMs >= 0 && ageMs <= denyCacheMs
@@ -213,22 +194,22 @@ export class KnownBucket {
 
   /** Drops limits that the bucket lacks, once the configuration was read. */
   narrow(demand: Demand, nowMs: number): void {
-    const record = this.#state?.exists ? this.#state.seen.record : undefined
+    const record = this.state?.exists ? this.state.seen.record : undefined
     // Shard 0 has the slots of all shards.
     if (record?.slots && record.shard === 0) demand.slots = slotsWanted(demand, record)
     if (record?.slots) {
       const {limits} = record.slots
       demand.amounts = knownAmounts(demand.amounts, {has: name => !limits.has(name)})
     }
-    if (this.#source === undefined || !this.#state?.exists || this.isCheckDue(nowMs)) return
-    const {state, slots} = this.#state.seen.record
+    if (this.#source === undefined || !this.state?.exists || this.isCheckDue(nowMs)) return
+    const {state, slots} = this.state.seen.record
     leaveOutMissing(demand, state.limits, this.#shared, slots?.limits)
   }
 
   /** A refusal without a call: even the largest balance consistent with the state is too small. */
   refusal(demand: Demand, clockMs: number): Refused | undefined {
-    if (!this.#state?.exists) return undefined
-    const {record} = this.#state.seen
+    if (!this.state?.exists) return undefined
+    const {record} = this.state.seen
     if (record.unsupported || record.isDisabled || record.bypassUntilMs !== undefined) return undefined
     this.narrow(demand, clockMs)
     const {amounts} = demand

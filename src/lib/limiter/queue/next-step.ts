@@ -137,22 +137,23 @@ export function nextStep(input: StepInput): QueueStep | ApplyLimitsStep | Unsupp
     isStale(record, share, nowMs) ||
     isOverfull(share, nowMs) ||
     isAheadOfTime(share, nowMs)
-  const needsConfiguration = ({amounts, slots}: PendingRequest) =>
-    needsLimits(record, amounts, nowMs) || exceedsCapacity(slots, record.slots)
-  if (isOutdated || requests.some(needsConfiguration)) return {kind: 'apply-limits', state}
+  const needsConfiguration = requests.some(
+    ({amounts, slots}) =>
+      needsLimits(record, amounts, nowMs) || (slots.size > 0 && exceedsCapacity(slots, record.slots)),
+  )
+  if (isOutdated || needsConfiguration) return {kind: 'apply-limits', state}
 
   const amounts = sumAmounts(requests)
   const stored = chooseFitting(requests, storedTokens(record, nowMs), amounts)
-  const room = boundsOfRoom(share, takenNames(amounts), nowMs)
-  const known = {shardCount: record.shardCount, seen: record, isScheduled: isScheduled(record.state.limits)}
-  if (stored.others.length === 0 && room.length > 0) return consume(input, requests, {bounds: room, ...known})
+  const room = seenRoom(record, share, amounts, nowMs)
+  const hasRoom = room.bounds.length > 0
+  if (stored.others.length === 0 && hasRoom) return consume(input, requests, room)
   const shared = isContended ? takeTogether(input, state.seen) : undefined
   if (shared) return shared
-  const full = room.length > 0 ? undefined : consumeFromFull(input, state.seen, share, amounts)
+  const full = hasRoom ? undefined : consumeFromFull(input, state.seen, share, amounts)
   if (full) return full
   // A batch that waits for all of its tokens loses to every smaller one: it takes what is stored.
-  if (isContended && stored.fitting.length > 0 && room.length > 0)
-    return consume(input, stored.fitting, {bounds: room, ...known})
+  if (isContended && stored.fitting.length > 0 && hasRoom) return consume(input, stored.fitting, room)
   if (chooseFitting(requests, plannedAt(state.seen, nowMs), amounts).fitting.length > 0)
     return {kind: 'apply-limits', state}
   if (input.isCertain) return {kind: 'refuse', requests, record, nowMs}
@@ -168,9 +169,8 @@ export function stepWithSettlements(input: StepInput, batched: BatchedSettlement
   const amounts = sumAmounts([...requests, {amounts: batched.charges}])
   const {others} = chooseFitting([{amounts}], storedTokens(record, nowMs), amounts)
   const isDebt = (name: string) => (record.state.limits.get(name)?.tokensMilli ?? 0n) < (amounts.get(name) ?? 0n)
-  const bounds = boundsOfRoom(shareOfRecord(record), takenNames(amounts), nowMs)
-  if (others.length > 0 || bounds.length === 0 || [...batched.charges.keys()].some(isDebt)) return undefined
-  const room = {bounds, shardCount: record.shardCount, seen: record, isScheduled: isScheduled(record.state.limits)}
+  const room = seenRoom(record, shareOfRecord(record), amounts, nowMs)
+  if (others.length > 0 || room.bounds.length === 0 || [...batched.charges.keys()].some(isDebt)) return undefined
   return consume(input, requests, room, batched)
 }
 
@@ -235,6 +235,12 @@ const plannedAt = (seen: SeenBucket, nowMs: number): ReadonlyMap<string, bigint>
   plannedTokens(planBucket(seen, nowMs, undefined, {opensSessions: true}))
 
 export const basisOf = ({limitsRevision}: BucketRecord): WriteBasis => ({kind: 'revision', revision: limitsRevision})
+
+/** Without bounds if a limit may have overflowed. */
+function seenRoom(record: BucketRecord, share: BucketState, amounts: Amounts, nowMs: number): RoomDemand {
+  const bounds = boundsOfRoom(share, takenNames(amounts), nowMs)
+  return {bounds, shardCount: record.shardCount, seen: record, isScheduled: isScheduled(record.state.limits)}
+}
 
 /** For an unread bucket. Unless it is as predicted and has not overflowed, the write only shows it. */
 function unseenRoom({address, supposed, requests, nowMs}: StepInput): RoomDemand {

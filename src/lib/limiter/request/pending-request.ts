@@ -62,8 +62,9 @@ export class PendingRequest implements Demand {
   isSettled = false
   amounts: Amounts
   slots = NO_SLOTS
+  /** Refunded when the queue is done with the request, unless an answer takes it. */
+  charged: Holding | undefined
   readonly answer: Promise<QueueAnswer>
-  #charged: Holding | undefined
   readonly #onAbandoned: ((request: PendingRequest) => void) | undefined
   #isDone = false
   #cleanup: Promise<void> | undefined
@@ -88,19 +89,9 @@ export class PendingRequest implements Demand {
     })
   }
 
-  get charged(): Holding | undefined {
-    return this.#charged
-  }
-
   charge(holding: Holding): void {
-    this.#charged = holding
+    this.charged = holding
     this.amounts = NO_AMOUNTS
-  }
-
-  takeCharge(): Holding | undefined {
-    const charged = this.#charged
-    this.#charged = undefined
-    return charged
   }
 
   settle(answer: QueueAnswer): void {

@@ -17,10 +17,8 @@ import {
   countRequests,
   countWrite,
   markedUpdate,
-  refuseExpired,
   requireEnabled,
   requireShardCount,
-  requireValidity,
   type WriteMark,
 } from './writes.js'
 
@@ -118,6 +116,29 @@ export function admissionUpdate(
   countWrite(e)
   countRequests(e, write.requests)
   return markedUpdate(table, address, e, mark)
+}
+
+/** Refuses an expired bucket that DynamoDB has not deleted yet. A seen one must still have an expiry, or none. */
+function refuseExpired(e: ExpressionBuilder, nowMs: number, seen?: Pick<BucketRecord, 'ttlSeconds'>): void {
+  const expiresAt = e.name(names.expiresAt)
+  if (seen && seen.ttlSeconds === undefined) {
+    e.condition(`attribute_not_exists(${expiresAt})`)
+    return
+  }
+  const isAhead = `${expiresAt}>${e.value(n(Math.floor(nowMs / 1000)))}`
+  e.condition(seen ? isAhead : `attribute_not_exists(${expiresAt}) OR ${isAhead}`)
+}
+
+/** No calendar has changed the bucket up to now, and no client asks zael to read the configuration first. */
+function requireValidity(
+  e: ExpressionBuilder,
+  nowMs: number,
+  {seen, isScheduled = false}: {readonly seen?: BucketRecord | undefined; readonly isScheduled?: boolean | undefined},
+): void {
+  const stored = e.name(names.validUntil)
+  const isExpected = isScheduled || seen?.validUntilMs !== undefined
+  // Planted fault: a charge does not ask whether a calendar has changed something
+  e.condition(isExpected ? `${stored}>${e.value(n(nowMs))}` : `attribute_not_exists(${stored})`)
 }
 
 function spellLimit(

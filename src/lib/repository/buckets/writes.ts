@@ -309,17 +309,6 @@ export function countRequests(e: ExpressionBuilder, requests: number): void {
   if (requests !== 0) e.add(names.requests, n(requests))
 }
 
-/** Refuses an expired bucket that DynamoDB has not deleted yet. A seen one must still have an expiry, or none. */
-export function refuseExpired(e: ExpressionBuilder, nowMs: number, seen?: Pick<BucketRecord, 'ttlSeconds'>): void {
-  const expiresAt = e.name(names.expiresAt)
-  if (seen && seen.ttlSeconds === undefined) {
-    e.condition(`attribute_not_exists(${expiresAt})`)
-    return
-  }
-  const isAhead = `${expiresAt}>${e.value(n(Math.floor(nowMs / 1000)))}`
-  e.condition(seen ? isAhead : `attribute_not_exists(${expiresAt}) OR ${isAhead}`)
-}
-
 export function storeFamily(e: ExpressionBuilder, family: Family, seen: Family): void {
   e.set(names.cascade, bool(family.cascade))
   e.store(names.parent, family.parent === undefined ? undefined : s(family.parent))
@@ -343,18 +332,6 @@ export function requireShardCount(e: ExpressionBuilder, count: number): void {
   const stored = e.name(names.shardCount)
   const isSame = `${stored} = ${e.value(n(count))}`
   e.condition(count === 1 ? `attribute_not_exists(${stored}) OR ${isSame}` : isSame)
-}
-
-/** No calendar has changed the bucket up to now, and no client asks zael to read the configuration first. */
-export function requireValidity(
-  e: ExpressionBuilder,
-  nowMs: number,
-  {seen, isScheduled = false}: {readonly seen?: BucketRecord | undefined; readonly isScheduled?: boolean | undefined},
-): void {
-  const stored = e.name(names.validUntil)
-  const isExpected = isScheduled || seen?.validUntilMs !== undefined
-  // Planted fault: a charge does not ask whether a calendar has changed something
-  e.condition(isExpected ? `${stored}>${e.value(n(nowMs))}` : `attribute_not_exists(${stored})`)
 }
 
 /** Not disabled or bypassed since it was seen: other clients then stamp neither refill instant nor revision. */

@@ -3,7 +3,6 @@ import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {registerConfig} from '../../repository/limits/config-writes.js'
 import {putNew} from '../../repository/table/transact.js'
 import type {Item, Key} from '../../schema/attribute-value.js'
-import {attributes} from '../../schema/attributes.js'
 import {withoutLimits} from '../../schema/config-limits.js'
 import {
   type ConfigRecord,
@@ -168,7 +167,7 @@ function compareSystemSettings(
   for (const [name, value] of Object.entries(missing)) {
     e.set(name, value).condition(`attribute_not_exists(${e.name(name)})`)
   }
-  e.condition(`attribute_exists(${e.name(attributes.key.partition)})`)
+  e.exists()
   const write = () => sendConditional(context, 'UpdateItem', {Key: wireKey(keyOf(current)), ...e.update()})
   return {type: 'settings', sources, state: 'behind', reason: 'is not applied yet', write}
 }

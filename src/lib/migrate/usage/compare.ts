@@ -165,10 +165,7 @@ function writeChange(
     return putAbsent(context, {...key, ...description, ...Object.fromEntries(additions), [MIGRATION_MARK]: marks})
   }
   const e = new ExpressionBuilder()
-  const mark = e.name(MIGRATION_MARK)
-  const before = current?.[MIGRATION_MARK]
-  e.condition(before ? `${mark} = ${e.value(before)}` : `attribute_not_exists(${mark})`)
-  e.set(MIGRATION_MARK, marks)
+  e.require(MIGRATION_MARK, current?.[MIGRATION_MARK]).set(MIGRATION_MARK, marks)
   for (const [name, change] of additions) e.add(name, change)
   for (const [name, value] of Object.entries(description)) e.setIfMissing(name, value)
   return sendConditional(context, 'UpdateItem', {Key: key, ...e.update()})

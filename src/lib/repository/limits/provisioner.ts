@@ -137,16 +137,8 @@ function baseOf({record, exists, revision}: SeenProvisioner): string {
 }
 
 function requireUnchanged(e: ExpressionBuilder, {record, exists, revision}: SeenProvisioner): void {
-  const key = e.name(attributes.key.partition)
-  if (!exists) {
-    e.condition(`attribute_not_exists(${key})`)
-    return
-  }
-  e.condition(`attribute_exists(${key})`)
-  const lastApplied = record.lastApplied === undefined ? undefined : s(record.lastApplied)
-  for (const [name, value] of Object.entries({[names.revision]: revision, [names.lastApplied]: lastApplied})) {
-    e.condition(value === undefined ? `attribute_not_exists(${e.name(name)})` : `${e.name(name)} = ${e.value(value)}`)
-  }
+  if (exists) e.exists().require(names.revision, revision).require(names.lastApplied, record.lastApplied)
+  else e.absent()
 }
 
 function manifestChanged(cause?: unknown): ZaelError {

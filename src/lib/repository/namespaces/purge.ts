@@ -180,9 +180,7 @@ export async function changeState(
 }
 
 export function nameDelete(table: Table, {id, name}: Namespace): TransactItem {
-  const e = new ExpressionBuilder()
-  e.condition(`${e.name(names.id)} = ${e.value(s(id))}`)
-  e.condition(`${e.name(names.status)} = ${e.value(s('active'))}`)
+  const e = new ExpressionBuilder().require(names.id, id).require(names.status, 'active')
   return {Delete: {TableName: table.name, Key: wireKey(keys.namespaceByName(name)), ...e.write()}}
 }
 
@@ -193,10 +191,7 @@ export function nameElsewhere(table: Table, {id, name}: Namespace): TransactItem
 }
 
 function byIdUpdate(table: Table, seen: Namespace, {id, status, deletedAt}: Namespace): TransactItem {
-  const e = new ExpressionBuilder()
-  e.set(names.status, s(status))
-  if (deletedAt === undefined) e.remove(names.deletedAt)
-  else e.set(names.deletedAt, s(deletedAt))
-  e.condition(`${e.name(names.status)} = ${e.value(s(seen.status))}`)
+  const e = new ExpressionBuilder().set(names.status, s(status)).require(names.status, seen.status)
+  e.store(names.deletedAt, deletedAt === undefined ? undefined : s(deletedAt))
   return {Update: {TableName: table.name, Key: wireKey(keys.namespaceById(id)), ...e.update()}}
 }

@@ -21,6 +21,7 @@ import {decodeLimitConfig} from '../layouts/record-shapes.js'
 import {oldItemOf, queryOldItems, readItems, sendConditional, transactConditional} from './conditional.js'
 import {compareCopy} from './copied-records.js'
 import {
+  type Compare,
   isSingleItem,
   type MigrationContext,
   type MigrationFinding,
@@ -39,10 +40,7 @@ interface OldConfig {
   readonly sources: readonly OldItem[]
 }
 
-export async function compareLimits(
-  context: MigrationContext,
-  items: readonly OldConfigItem[],
-): Promise<MigrationFinding[]> {
+export const compareLimits: Compare<'limits' | 'settings'> = async (context, items) => {
   const groups = groupBy(items, ({record}) => keyId(configKey(targetNamespace(context, record), scopeOf(record))))
   const scopes = [...groups.values()].map((sources): OldConfig => {
     const {record} = sources[0] as OldConfigItem

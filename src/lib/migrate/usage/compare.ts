@@ -9,6 +9,7 @@ import {encodeUsageMarks, MIGRATION_MARK, type UsageShare} from '../../schema/mi
 import {type UsageRecord, usageIdentity} from '../../schema/usage-record.js'
 import {putAbsent, readMarks, removeMark, sendConditional} from '../records/conditional.js'
 import {
+  type Compare,
   type MigrationContext,
   type MigrationFinding,
   mapConcurrently,
@@ -38,10 +39,7 @@ interface OldDay extends UsageSeries {
 }
 
 /** New records get the counts of the old ones, minus the counts added before. */
-export async function compareUsage(
-  context: MigrationContext,
-  items: readonly OldUsageItem[],
-): Promise<MigrationFinding[]> {
+export const compareUsage: Compare<'usage'> = async (context, items) => {
   const nowMs = context.table.clock()
   const expired = items.filter(({item}) => isExpiredItem(item, nowMs))
   const bySeries = groupBy(

@@ -4,11 +4,11 @@ import {
   paginateListEventSourceMappings,
 } from '@aws-sdk/client-lambda'
 import {GetQueueUrlCommand} from '@aws-sdk/client-sqs'
-import {ZaelError} from '../../core/errors.js'
+import type {ZaelError} from '../../core/errors.js'
 import type {OperationOutput} from '../../dynamo/transport.js'
 import {sendRepeatable, type Table} from '../../repository/table/table.js'
 import {readVersion} from '../../repository/table/version.js'
-import {checkCompatibility, recordedRelease} from '../../repository/table/version-compatibility.js'
+import {incompatibility, recordedRelease} from '../../repository/table/version-compatibility.js'
 import {isoSeconds} from '../../schema/attribute-value.js'
 import {type Aws, countMessages} from '../aws/clients.js'
 import {callAws, callUnlessMissing, unlessRefused} from '../aws/errors.js'
@@ -128,7 +128,7 @@ function replicasOf(description: OperationOutput<'DescribeTable'>['Table']): str
 
 export async function readVersionPart(table: Table, ourVersion: string) {
   const {record, hasLegacyRecord} = await readVersion(table)
-  const refusal = refusalOf(() => checkCompatibility(record, ourVersion, hasLegacyRecord))
+  const refusal = incompatibility(record, ourVersion, hasLegacyRecord)
   return {
     schemaVersion: record?.schemaVersion ?? null,
     lambdaVersion: record?.lambdaVersion ?? null,
@@ -152,16 +152,6 @@ type Description = 'DescribeTable' | 'DescribeTimeToLive' | 'DescribeContinuousB
 function describe<O extends Description>(table: Table, operation: O): Promise<OperationOutput<O>> {
   const request = {TableName: table.name}
   return sendRepeatable<Description>(table, operation, request) as Promise<OperationOutput<O>>
-}
-
-function refusalOf(check: () => void): ZaelError | undefined {
-  try {
-    check()
-    return undefined
-  } catch (error) {
-    if (error instanceof ZaelError) return error
-    throw error
-  }
 }
 
 export async function readDeadLetters(aws: Aws, queueArn: string) {

@@ -1,4 +1,4 @@
-import {checkCompatibility} from '../../repository/table/version-compatibility.js'
+import {incompatibility} from '../../repository/table/version-compatibility.js'
 import {type Item, type Key, readString, s} from '../../schema/attribute-value.js'
 import {decodeEntity, ENTITY_INDEX_KEYS, encodeEntity} from '../../schema/entity-record.js'
 import {itemBytes, MAX_ITEM_BYTES} from '../../schema/item-size.js'
@@ -69,14 +69,8 @@ export const compareVersions: Compare<'version'> = async (context, versions) => 
   return versions.map(old => ({type: 'version', sources: [old], state, reason: 'is not replaced yet'}))
 }
 
-export function isAcceptedVersion(record: VersionRecord | undefined): boolean {
-  try {
-    checkCompatibility(record, '', false)
-    return record !== undefined
-  } catch {
-    return false
-  }
-}
+export const isAcceptedVersion = (record: VersionRecord | undefined): boolean =>
+  record !== undefined && incompatibility(record, '', false) === undefined
 
 interface CopyRules {
   readonly convert: (namespace: string, item: Item) => Item

@@ -1,8 +1,4 @@
-import {
-  type EventSourceMappingConfiguration,
-  GetFunctionCommand,
-  paginateListEventSourceMappings,
-} from '@aws-sdk/client-lambda'
+import {GetFunctionCommand, paginateListEventSourceMappings} from '@aws-sdk/client-lambda'
 import {GetQueueUrlCommand} from '@aws-sdk/client-sqs'
 import type {ZaelError} from '../../core/errors.js'
 import type {OperationOutput} from '../../dynamo/transport.js'
@@ -11,7 +7,7 @@ import {readVersion} from '../../repository/table/version.js'
 import {incompatibility, recordedRelease} from '../../repository/table/version-compatibility.js'
 import {isoSeconds} from '../../schema/attribute-value.js'
 import {type Aws, countMessages} from '../aws/clients.js'
-import {callAws, callUnlessMissing, unlessRefused} from '../aws/errors.js'
+import {callAws, callUnlessMissing, collected, unlessRefused} from '../aws/errors.js'
 import {lambdaPackage} from '../stack/artifacts.js'
 import {DEFAULT_PARAMETERS, OTHER_PARAMETERS} from '../stack/options.js'
 import {type DeployedStack, deploymentOf, instantMs, tagOf, throughputOf} from '../stack/reader.js'
@@ -65,11 +61,8 @@ export async function readAggregator(aws: Aws, name: string) {
 /** The event source mapping; its state is independent of the stream's (C-15). */
 export async function readMapping(aws: Aws, functionName: string, streamArn: string) {
   const found = await callAws(`read the event source mappings of "${functionName}"`, async () => {
-    const client = await aws.lambda()
-    const mappings: EventSourceMappingConfiguration[] = []
-    for await (const page of paginateListEventSourceMappings({client}, {EventSourceArn: streamArn})) {
-      mappings.push(...(page.EventSourceMappings ?? []))
-    }
+    const pages = paginateListEventSourceMappings({client: await aws.lambda()}, {EventSourceArn: streamArn})
+    const mappings = await collected(pages, page => page.EventSourceMappings)
     return mappings.find(({FunctionArn: arn}) => arn?.split(':')[6] === functionName)
   })
   if (!found) return null

@@ -1,4 +1,5 @@
 import {InvalidInput} from '../errors.js'
+import {canonicalCron, MONTHS, WEEKDAYS} from '../limits/limit.js'
 import {DAY_MS, MINUTE_MS} from './time-zone.js'
 
 export interface Cron {
@@ -32,14 +33,8 @@ interface Field {
 const MINUTE: Field = {name: 'minute', min: 0, max: 59}
 const HOUR: Field = {name: 'hour', min: 0, max: 23}
 const DAY: Field = {name: 'day of the month', min: 1, max: 31}
-const MONTH: Field = {
-  ...{name: 'month', min: 1, max: 12},
-  names: ['JAN', 'FEB', 'MAR', 'APR', 'MAY', 'JUN', 'JUL', 'AUG', 'SEP', 'OCT', 'NOV', 'DEC'],
-}
-const WEEKDAY: Field = {
-  ...{name: 'day of the week', min: 0, max: 7},
-  names: ['SUN', 'MON', 'TUE', 'WED', 'THU', 'FRI', 'SAT'],
-}
+const MONTH: Field = {name: 'month', min: 1, max: 12, names: MONTHS}
+const WEEKDAY: Field = {name: 'day of the week', min: 0, max: 7, names: WEEKDAYS}
 const LONGEST_MONTHS = [0, 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]
 
 const HINT =
@@ -65,7 +60,7 @@ export function parseCron(text: string): Cron {
 
   const isEveryDay = needsBothDays ? days.size === 31 && weekdays.size === 7 : days.size === 31 || weekdays.size === 7
   return {
-    text: [minuteSpec, hourSpec, daySpec, numbered(monthSpec, MONTH), numberedWeekdays(weekdaySpec)].join(' '),
+    text: canonicalCron(specs.join(' ')),
     times: Uint8Array.from({length: 1440}, (_, at) => (hours.has(Math.floor(at / 60)) && minutes.has(at % 60) ? 1 : 0)),
     ...{days: bits(days), months: bits(months), weekdays: bits(weekdays), needsBothDays},
     isAlways: isEveryDay && months.size === 12 && hours.size === 24 && minutes.size === 60,
@@ -142,17 +137,4 @@ function bits(values: Iterable<number>): number {
   let mask = 0
   for (const value of values) mask |= 1 << value
   return mask
-}
-
-function numbered(spec: string, field: Field): string {
-  return spec.replace(/[A-Za-z]+/g, name => String((field.names?.indexOf(name.toUpperCase()) ?? 0) + field.min))
-}
-
-/** A single Sunday is stored as 7. In a range or step it stays 0, where the range begins. */
-function numberedWeekdays(spec: string): string {
-  return spec
-    .split(',')
-    .map(item => numbered(item, WEEKDAY))
-    .map(item => (item === '0' ? '7' : item))
-    .join(',')
 }

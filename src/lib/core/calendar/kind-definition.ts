@@ -36,7 +36,7 @@ const kinds = new WeakMap<Limit, LimitKind>()
 function configuredKind({reset, schedule, timeZone}: Limit): LimitKind {
   const kind = kindOf({
     zone: timeZone,
-    windows: schedule && formatWindows(schedule.map(windowOf)),
+    windows: schedule && formatWindows(schedule.map(windowOfEntry)),
     resets: isCalendarReset(reset) ? formatResets(reset.crons) : undefined,
     sessionSeconds: isSessionReset(reset) ? reset.afterSeconds : undefined,
   })
@@ -107,7 +107,7 @@ function resetClock(stored: StoredSchedule): ResetClock {
   return {lastMs: atMs => schedule().lastReset(atMs), nextMs: atMs => schedule().nextReset(atMs)}
 }
 
-function windowOf(entry: ScheduleEntry): LimitWindow {
+export function windowOfEntry(entry: ScheduleEntry): LimitWindow {
   if (!('scale' in entry)) return entry
   const {cron, scale} = entry
   return {cron, scalePerMille: scaleToPerMille(scale)}
@@ -115,7 +115,8 @@ function windowOf(entry: ScheduleEntry): LimitWindow {
 
 export function openWindow({schedule = [], timeZone}: Limit, atMs: number): number | undefined {
   const at = schedule.findIndex(
-    entry => compileStored({zone: timeZone, windows: formatWindows([windowOf(entry)])}).windowAt(atMs) !== undefined,
+    entry =>
+      compileStored({zone: timeZone, windows: formatWindows([windowOfEntry(entry)])}).windowAt(atMs) !== undefined,
   )
   return at < 0 ? undefined : at
 }

@@ -15,8 +15,6 @@ export class CompiledSchedule {
   readonly #openAt: (ms: number) => Stretch<LimitWindow | undefined>
   /** From the last reset to the next one. */
   readonly #betweenResets: (ms: number) => Stretch<undefined>
-  /** Zones change their rules, so the answer expires after this time. */
-  readonly #horizonMs: number
 
   constructor(schedule: LimitSchedule) {
     const zone = timeZone(schedule.zone)
@@ -28,10 +26,6 @@ export class CompiledSchedule {
       untilMs: Math.min(...resets.map(cron => nextStart(cron, zone, ms) ?? Infinity)),
       answer: undefined,
     }))
-    this.#horizonMs = Math.min(
-      ...windows.map(({cron}) => cron.windowHorizonMs),
-      ...resets.map(cron => Math.max(cron.windowHorizonMs, cron.cycleMs)),
-    )
   }
 
   /** Shards divide the result, not the configured rate. */
@@ -44,11 +38,7 @@ export class CompiledSchedule {
     return this.#openAt(ms).answer
   }
 
-  /** Exclusive: the next window change or reset, or earlier if that is far away. `Infinity` for an empty schedule. */
-  validUntil(ms: number): number {
-    return Math.min(this.nextWindowChange(ms), this.nextReset(ms) ?? Infinity, ms + this.#horizonMs)
-  }
-
+  /** `Infinity` if the windows never change. */
   nextWindowChange(ms: number): number {
     return this.#openAt(ms).untilMs
   }

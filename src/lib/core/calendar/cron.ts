@@ -1,6 +1,5 @@
 import {InvalidInput} from '../errors.js'
 import {canonicalCron, MONTHS, WEEKDAYS} from '../limits/limit.js'
-import {DAY_MS, MINUTE_MS} from './time-zone.js'
 
 export interface Cron {
   /** As stored: names as numbers, single spaces. */
@@ -17,10 +16,6 @@ export interface Cron {
   readonly isAlways: boolean
   /** Starts in every hour of the day, so its periods are elapsed hours, not times of the day. */
   readonly isHourly: boolean
-  /** How far ahead the Python client 0.17 looks for the next window change, in ms. */
-  readonly windowHorizonMs: number
-  /** Longest time between matches, in ms, ignoring leap years and months without such a day. */
-  readonly cycleMs: number
 }
 
 interface Field {
@@ -66,16 +61,6 @@ export function parseCron(text: string): Cron {
     isAlways: isEveryDay && months.size === 12 && hours.size === 24 && minutes.size === 60,
     // Planted fault: a midnight that occurs twice begins two days
     isHourly: hours.size === 24 && minutes.size < 60,
-    windowHorizonMs: DAY_MS * (minutes.size < 60 ? 7 : hours.size < 24 ? 31 : 366),
-    cycleMs: cycleMs(),
-  }
-
-  function cycleMs(): number {
-    if (months.size < 12) return 366 * DAY_MS
-    if (days.size < 31) return 31 * DAY_MS
-    if (weekdays.size < 7) return 7 * DAY_MS
-    if (hours.size < 24) return DAY_MS
-    return minutes.size < 60 ? 60 * MINUTE_MS : MINUTE_MS
   }
 }
 

@@ -7,7 +7,6 @@ import {
   checkLimitName,
   checkNamespaceName,
   checkResourceName,
-  checkStackName,
   isNamespaceId,
   isTroublesomeForPython,
 } from '../../src/lib/core/names.js'
@@ -28,7 +27,6 @@ describe('names', () => {
     ],
     [checkLimitName, ['tpm', 'my-limit', 'a.b_c'], ['', '1a', 'a/b', 'a#b', 'abc\n', 'x'.repeat(65)]],
     [checkNamespaceName, ['default', 'team.a-1'], ['', '_', '-x', 'a/b', 'a b']],
-    [checkStackName, ['prod', 'a-1'], ['', '1a', 'a_b', 'x'.repeat(56)]],
   ])('%o', (check, good, bad) => {
     for (const name of good) expect(check(name)).toBe(name)
     for (const name of bad) expect(() => check(name), JSON.stringify(name)).toThrow('is not a valid')

@@ -18,7 +18,8 @@ export function fakeAws(responses: Responses): {
     async send(command: {constructor: {name: string}; input: Record<string, unknown>}) {
       const [first = '', ...rest] = command.constructor.name.replace(/Command$/, '')
       const name = `${first.toLowerCase()}${rest.join('')}`
-      calls.push({name, input: command.input})
+      // Copied: a paginator changes its input from page to page.
+      calls.push({name, input: {...command.input}})
       const respond = responses[name]
       if (!respond) throw new Error(`No response for ${name}`)
       return respond(command.input)

@@ -1,4 +1,5 @@
-import {parseJson, parseObject} from './model-call.js'
+import {parseJson} from '../core/text/text.js'
+import {parseObject} from './model-call.js'
 import {recordOf, tokensOfTexts, type UsageTally} from './model-usage.js'
 
 type Event = Readonly<Record<string, unknown>>

@@ -1,3 +1,4 @@
+import {parseJson} from '../core/text/text.js'
 import {at, isCount, recordOf, type TokenEstimate, type Tokenizer, tokensOfTexts} from './model-usage.js'
 
 /** One call to a model, as sent. */
@@ -231,12 +232,3 @@ async function readStart(
 }
 
 export const parseObject = (text: string): Fields => recordOf(parseJson(text))
-
-/** `undefined` if the text is not JSON. */
-export function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
-}

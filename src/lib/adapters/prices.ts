@@ -7,7 +7,7 @@
 import {createHash} from 'node:crypto'
 import {readFile, stat} from 'node:fs/promises'
 import {InvalidInput} from '../core/errors.js'
-import {parseJson} from './model-call.js'
+import {parseJson} from '../core/text/text.js'
 import {highest, type ModelPrice, type PriceTable, type TokenPrices} from './model-price.js'
 import {recordOf} from './model-usage.js'
 

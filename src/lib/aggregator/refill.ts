@@ -95,7 +95,7 @@ function pressureRepair(table: NamespaceTable, record: BucketRecord, mark: Write
   if (!pressure || pressure.tokensMilli >= pressure.capacityMilli) return undefined
   const e = new ExpressionBuilder()
   const tokens = limitAttribute(WRITE_PRESSURE_LIMIT, 'tokens')
-  e.condition(`attribute_exists(${e.name(attributes.bucket.refilledAt)})`)
+  e.exists(attributes.bucket.refilledAt)
   // Void if a client has refilled it meanwhile.
   e.condition(`${e.name(tokens)} <= ${e.value(n(pressure.tokensMilli))}`)
   e.add(tokens, n(pressure.capacityMilli - pressure.tokensMilli))

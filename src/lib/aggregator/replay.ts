@@ -149,11 +149,10 @@ async function write(
   const rest = new Map(fractions)
   const setAsRead = (name: string, value: Item[string] | undefined) => {
     const before = item[name]
-    e.condition(before ? `${e.name(name)} = ${e.value(before)}` : `attribute_not_exists(${e.name(name)})`)
-    if (value) e.set(name, value)
-    else if (before) e.remove(name)
+    e.require(name, before)
+    if (value ?? before) e.store(name, value)
   }
-  for (const [shard, mark] of marks) e.condition(`${e.name(usageMark(shard))} = ${e.value(s(mark))}`)
+  for (const [shard, mark] of marks) e.require(usageMark(shard), mark)
   for (const name of names) {
     const milli = amounts.get(name) ?? 0n
     const tokens = floorDivide(milli, MILLI)

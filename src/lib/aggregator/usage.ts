@@ -141,7 +141,7 @@ function usageUpdate(
   const {pending, stored} = addition
   const e = new ExpressionBuilder()
   // If the record was deleted meanwhile, the condition fails and the second attempt describes it again.
-  if (isBegun && !stored) e.condition(`attribute_exists(${e.name(attributes.usage.start)})`)
+  if (isBegun && !stored) e.exists(attributes.usage.start)
   else {
     const identity = usageIdentity({namespace, entity, resource, window, start, ttlSeconds})
     for (const [attribute, value] of Object.entries(identity)) e.setIfMissing(attribute, value)
@@ -153,9 +153,7 @@ function usageUpdate(
     e.setIfMissing(attributes.usage.firstAt, s(String(Math.min(...all.map(({atMs}) => atMs)))))
   const refusals = all.flatMap(({refused}) => refused ?? [])
   const refusalsLeftOut = addToUsage(e, refusals, stored)
-  const fractions = e.name(attributes.usage.fractions)
-  const before = stored?.fractionText
-  e.condition(before === undefined ? `attribute_not_exists(${fractions})` : `${fractions} = ${e.value(s(before))}`)
+  e.require(attributes.usage.fractions, stored?.fractionText)
   const update: OperationInput<'UpdateItem'> = {
     TableName: table.name,
     Key: wireKey(keys.usage(namespace, entity, resource, window, start)),
@@ -174,9 +172,7 @@ function moveMark(
 ): void {
   const [first, last] = [changes[0], changes.at(-1)] as [BucketChange, BucketChange]
   const mark = e.name(usageMark(shard))
-  const known = stored?.marks.get(shard)
-  if (known !== undefined) e.condition(`${mark} = ${e.value(s(known))}`)
-  else if (stored) e.condition(`attribute_not_exists(${mark})`)
+  if (stored) e.require(usageMark(shard), stored.marks.get(shard))
   else e.condition(`attribute_not_exists(${mark}) OR ${mark} < ${e.value(s(first.position))}`)
   // Planted fault: the mark of usage stays behind
   e.set(usageMark(shard), s(last.position))

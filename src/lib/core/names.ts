@@ -64,12 +64,6 @@ const RULES = {
     longest: 128,
     allowed: 'a letter or digit, then letters, digits and _ . -',
   },
-  stack: {
-    what: 'stack name',
-    pattern: /^[A-Za-z][A-Za-z0-9-]*$/,
-    longest: 55,
-    allowed: 'a letter, then letters, digits and -',
-  },
 } satisfies Record<string, NameRule>
 
 export interface NameForm {
@@ -87,7 +81,6 @@ export const checkEntityId = (name: string): string => check(RULES.entity, name)
 export const checkResourceName = (name: string): string => check(RULES.resource, name)
 export const checkLimitName = (name: string): string => check(RULES.limit, name)
 export const checkNamespaceName = (name: string): string => check(RULES.namespace, name)
-export const checkStackName = (name: string): string => check(RULES.stack, name)
 
 /** Also true for reserved names. */
 export function isLimitName(name: string): boolean {

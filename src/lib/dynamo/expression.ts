@@ -1,4 +1,5 @@
 import {type AttributeValue, type Item, n, s} from '../schema/attribute-value.js'
+import {attributes} from '../schema/attributes.js'
 
 interface Placeholders {
   ExpressionAttributeNames: Record<string, string> | undefined
@@ -111,10 +112,20 @@ export class ExpressionBuilder {
   }
 
   /** The attribute has this value; `undefined`: the item does not have it. */
-  require(attribute: string, value: string | number | bigint | undefined): this {
-    const stored = this.name(attribute)
-    if (value === undefined) return this.condition(`attribute_not_exists(${stored})`)
-    return this.condition(`${stored}=${this.value(typeof value === 'string' ? s(value) : n(value))}`)
+  require(attribute: string, value: AttributeValue | string | number | bigint | undefined): this {
+    if (value === undefined) return this.absent(attribute)
+    const wanted = typeof value === 'object' ? value : typeof value === 'string' ? s(value) : n(value)
+    return this.condition(`${this.name(attribute)}=${this.value(wanted)}`)
+  }
+
+  /** The item exists, or has the given attribute. */
+  exists(attribute: string = attributes.key.partition): this {
+    return this.condition(`attribute_exists(${this.name(attribute)})`)
+  }
+
+  /** The item does not exist, or lacks the given attribute. */
+  absent(attribute: string = attributes.key.partition): this {
+    return this.condition(`attribute_not_exists(${this.name(attribute)})`)
   }
 
   keyCondition(expression: string): this {

@@ -1,7 +1,7 @@
 import {ZaelError} from '../core/errors.js'
 import {sendRepeatable, type Table, untilAborted} from '../repository/table/table.js'
-import {readVersion, type StoredVersion} from '../repository/table/version.js'
-import {checkCompatibility} from '../repository/table/version-compatibility.js'
+import {readVersion} from '../repository/table/version.js'
+import {incompatibility} from '../repository/table/version-compatibility.js'
 import {keyNames} from '../schema/attributes.js'
 import type {MigrationContext} from './records/finding.js'
 import {openMigrationContext, withLongRetries} from './walk/lease.js'
@@ -27,7 +27,10 @@ export async function openLimiterTable(
   await refuseOtherKeys(withLongRetries(table), signal)
   const context = await openMigrationContext(table, signal)
   const abortable = signal ? untilAborted(context.table, signal) : context.table
-  const {record, hasLegacyRecord} = await refuseNewerSchema(abortable, ourVersion)
+  const {record, hasLegacyRecord} = await readVersion(abortable)
+  // An older layout is accepted.
+  const refusal = incompatibility(record, ourVersion, false)
+  if (refusal && refusal.code !== 'schema.needs-migration') throw refusal
   if (!record && !hasLegacyRecord && !(await isEmptyOrKnown(context))) {
     throw notALimiterTable(table, 'it has no version record and no record of a known layout')
   }
@@ -62,15 +65,4 @@ function notALimiterTable({name}: Table, why: string): ZaelError {
     hint: 'Check the stack name, the region and the endpoint. List the stacks: `zael list`.',
     details: {table: name},
   })
-}
-
-/** Throws for a layout newer than this zael knows. An older one is accepted. */
-async function refuseNewerSchema(table: Table, ourVersion: string | undefined): Promise<StoredVersion> {
-  const stored = await readVersion(table)
-  try {
-    checkCompatibility(stored.record, ourVersion, false)
-  } catch (error) {
-    if (!(error instanceof ZaelError) || error.code !== 'schema.needs-migration') throw error
-  }
-  return stored
 }

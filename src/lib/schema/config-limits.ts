@@ -1,3 +1,4 @@
+import {windowOfEntry} from '../core/calendar/kind-definition.js'
 import type {LimitWindow} from '../core/calendar/schedule.js'
 import {formatResets, formatWindows, parseResets, parseWindows} from '../core/calendar/stored-schedule.js'
 import {
@@ -80,7 +81,7 @@ export function encodeConfigLimits(limits: readonly Limit[]): Item {
     item[at('capacity')] = n(capacity)
     item[at('refillAmount')] = n(refillAmount)
     item[at('refillPeriod')] = n(refillPeriodSeconds)
-    if (schedule) item[at('schedule')] = s(formatWindows(schedule.map(windowOf)))
+    if (schedule) item[at('schedule')] = s(formatWindows(schedule.map(windowOfEntry)))
     if (isCalendarReset(reset)) item[at('resets')] = s(formatResets(reset.crons))
     if (isSessionReset(reset)) item[at('sessionSeconds')] = n(reset.afterSeconds)
     if (soft) item[at('soft')] = bool(true)
@@ -138,10 +139,6 @@ function readLimit(item: Item, prefix: string, name: string, zone: string): Limi
     ...((schedule.length > 0 || crons.length > 0) && {timeZone: zone}),
     ...(readBoolean(item, at('soft')) && {soft: true}),
   }
-}
-
-function windowOf(entry: ScheduleEntry): LimitWindow {
-  return 'scale' in entry ? {cron: entry.cron, scalePerMille: Math.round(entry.scale * 1000)} : entry
 }
 
 function entryOf({scalePerMille, ...window}: LimitWindow): ScheduleEntry {

@@ -198,7 +198,8 @@ describe('properties of random schedules', () => {
           const fresh = new CompiledSchedule(schedule)
           const now = ms + step
           expect(kept.windowAt(now)).toBe(fresh.windowAt(now))
-          expect(kept.validUntil(now)).toBe(fresh.validUntil(now))
+          expect(kept.nextWindowChange(now)).toBe(fresh.nextWindowChange(now))
+          expect(kept.nextReset(now)).toBe(fresh.nextReset(now))
           expect(kept.lastReset(now)).toBe(fresh.lastReset(now))
         }
       }),
@@ -218,9 +219,9 @@ describe('windows', () => {
     })
     const monday9 = at('2026-11-16T14:00Z')
     expect(schedule.rateAt(BASE, monday9 - 1)).toEqual(BASE)
-    expect(schedule.validUntil(monday9 - 1)).toBe(monday9)
+    expect(schedule.nextWindowChange(monday9 - 1)).toBe(monday9)
     expect(schedule.rateAt(BASE, monday9)).toEqual({...BASE, capacityMilli: 10_000n, refillAmountMilli: 10_000n})
-    expect(iso(schedule.validUntil(monday9))).toBe('2026-11-16T23:00Z')
+    expect(iso(schedule.nextWindowChange(monday9))).toBe('2026-11-16T23:00Z')
   })
 
   it('give precedence to the first open one', () => {
@@ -230,7 +231,7 @@ describe('windows', () => {
     ]
     const schedule = new CompiledSchedule({zone: 'UTC', windows, resets: []})
     expect(schedule.rateAt(BASE, at('2026-11-16T12:00Z')).capacityMilli).toBe(7000n)
-    expect(iso(schedule.validUntil(at('2026-11-16T12:00Z')))).toBe('2026-11-16T12:30Z')
+    expect(iso(schedule.nextWindowChange(at('2026-11-16T12:00Z')))).toBe('2026-11-16T12:30Z')
     expect(schedule.rateAt(BASE, at('2026-11-16T12:30Z'))).toEqual({...BASE, refillPeriodMs: 5000})
   })
 

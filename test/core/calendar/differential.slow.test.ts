@@ -107,7 +107,11 @@ function answer({zone, ms, base, windows, resets}: Question): Answer {
   const schedule = compileStored({zone, windows: texts[0], resets: texts[1]})
   const [capacity, amount, refillPeriodMs] = base
   const rate = schedule.rateAt({capacityMilli: BigInt(capacity), refillAmountMilli: BigInt(amount), refillPeriodMs}, ms)
-  const until = schedule.validUntil(ms)
+  const horizonMs = Math.min(
+    ...windows.map(({cron}) => lengthsOf(parseCron(cron)).windowHorizonMs),
+    ...resets.map(cron => reachOf(parseCron(cron), false)),
+  )
+  const until = Math.min(schedule.nextWindowChange(ms), schedule.nextReset(ms) ?? Infinity, ms + horizonMs)
   return {
     offset: timeZone(zone).spanAt(ms).offsetMs,
     texts,
@@ -181,7 +185,21 @@ function isClockChange({question: {zone, resets}, key, ours, theirs}: Difference
   }
 }
 
-function reachOf({windowHorizonMs, cycleMs}: Cron, isBack: boolean): number {
+/** How far the other client looks for a change, and the longest time between matches of an ordinary month, in ms. */
+function lengthsOf({times, days, months, weekdays}: Cron) {
+  const matches = [...times.keys()].filter(minute => times[minute] === 1)
+  const [hours, minutes] = [new Set(matches.map(at => Math.floor(at / 60))), new Set(matches.map(at => at % 60))]
+  const countOf = (bits: number) => (bits >>> 0).toString(2).replaceAll('0', '').length
+  const windowHorizonMs = DAY_MS * (minutes.size < 60 ? 7 : hours.size < 24 ? 31 : 366)
+  if (countOf(months) < 12) return {windowHorizonMs, cycleMs: 366 * DAY_MS}
+  if (countOf(days) < 31) return {windowHorizonMs, cycleMs: 31 * DAY_MS}
+  if (countOf(weekdays) < 7) return {windowHorizonMs, cycleMs: 7 * DAY_MS}
+  if (hours.size < 24) return {windowHorizonMs, cycleMs: DAY_MS}
+  return {windowHorizonMs, cycleMs: minutes.size < 60 ? 60 * MINUTE_MS : MINUTE_MS}
+}
+
+function reachOf(cron: Cron, isBack: boolean): number {
+  const {windowHorizonMs, cycleMs} = lengthsOf(cron)
   const days = windowHorizonMs / DAY_MS
   const stepMs = days === 7 ? MINUTE_MS : days === 31 ? 60 * MINUTE_MS : DAY_MS
   return Math.max(windowHorizonMs, cycleMs) - (isBack ? stepMs : 0)

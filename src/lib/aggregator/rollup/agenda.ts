@@ -82,7 +82,7 @@ export class Agenda {
     const nowMs = this.#table.clock()
     const e = new ExpressionBuilder()
     e.set(names.leasedBy, s(this.#id)).set(names.leasedUntil, n(nowMs + LEASE_MS))
-    e.condition(`attribute_exists(${e.name(attributes.key.partition)})`).condition(this.#isFree(e, nowMs))
+    e.exists().condition(this.#isFree(e, nowMs))
     const taken = await this.#update(entry, e).catch(valueFor([ConditionFailed], undefined))
     return taken && {...entry, cursor: readString(taken.Attributes ?? {}, names.cursor)}
   }
@@ -90,7 +90,7 @@ export class Agenda {
   /** Stores where to continue, unless another process has taken the entry. */
   async keep(entry: ResourceWindow, cursor: string): Promise<void> {
     const e = new ExpressionBuilder().set(names.cursor, s(cursor))
-    e.condition(`${e.name(names.leasedBy)} = ${e.value(s(this.#id))}`)
+    e.require(names.leasedBy, this.#id)
     await this.#update(entry, e).catch(valueFor([ConditionFailed], undefined))
   }
 

@@ -79,11 +79,7 @@ export class RollupPlan {
         const before = schedule.switches[window]
         const name = attributes.rollups[window]
         e.set(name, s([...before, isoSeconds(nowMs + NOTICE_MS)].join(',')))
-        e.condition(
-          before.length === 0
-            ? `attribute_not_exists(${e.name(name)})`
-            : `${e.name(name)} = ${e.value(s(before.join(',')))}`,
-        )
+        e.require(name, before.length === 0 ? undefined : before.join(','))
       }
       const update = {TableName: this.#table.name, Key: wireKey(keys.rollups()), ...e.update()}
       try {

@@ -58,10 +58,7 @@ function isExpired(table: Table, item: Item): boolean {
 
 async function write(table: Table, sum: Item, stored: Item | undefined): Promise<void> {
   const before = stored && readString(stored, rolledUp)
-  const e = new ExpressionBuilder()
-  const name = e.name(rolledUp)
-  e.condition(before === undefined ? `attribute_not_exists(${name})` : `${name} = ${e.value(s(before))}`)
-  e.condition(`attribute_not_exists(${e.name(MIGRATION_MARK)})`)
+  const e = new ExpressionBuilder().require(rolledUp, before).absent(MIGRATION_MARK)
   const version = s(String(Number(before ?? 0) + 1))
   const request = {TableName: table.name, Item: {...sum, [rolledUp]: version}, ...e.write()}
   await sendRepeatable(table, 'PutItem', request)

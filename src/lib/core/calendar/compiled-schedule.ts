@@ -5,104 +5,73 @@ import {lastStart, matchesAt, nextStart, nextWhere} from './cron-search.js'
 import type {LimitSchedule, LimitWindow} from './schedule.js'
 import {MINUTE_MS, type TimeZone, timeZone} from './time-zone.js'
 
-interface OpenWindow {
-  readonly window: LimitWindow | undefined
+interface Stretch<T> {
   readonly fromMs: number
   readonly untilMs: number
+  readonly answer: T
 }
 
-interface ResetsAround {
-  readonly lastMs: number | undefined
-  readonly nextMs: number | undefined
-  readonly fromMs: number
-  readonly untilMs: number
-}
-
-/** Every write evaluates the schedule, so the last answer is cached with the time in which it holds. */
 export class CompiledSchedule {
-  readonly #zone: TimeZone
-  readonly #windows: readonly {readonly window: LimitWindow; readonly cron: Cron}[]
-  readonly #resets: readonly Cron[]
-  /** Zones change their rules, so the answer expires after this time. */
-  readonly #horizonMs: number
-  #open: OpenWindow | undefined
-  #around: ResetsAround | undefined
+  readonly #openAt: (ms: number) => Stretch<LimitWindow | undefined>
+  /** From the last reset to the next one. */
+  readonly #betweenResets: (ms: number) => Stretch<undefined>
 
   constructor(schedule: LimitSchedule) {
-    this.#zone = timeZone(schedule.zone)
-    this.#windows = schedule.windows.map(window => ({window, cron: parseCron(window.cron)}))
-    this.#resets = schedule.resets.map(parseCron)
-    this.#horizonMs = Math.min(
-      ...this.#windows.map(({cron}) => cron.windowHorizonMs),
-      ...this.#resets.map(cron => Math.max(cron.windowHorizonMs, cron.cycleMs)),
-    )
+    const zone = timeZone(schedule.zone)
+    const windows = schedule.windows.map(window => ({window, cron: parseCron(window.cron)}))
+    const resets = schedule.resets.map(parseCron)
+    this.#openAt = remembered(ms => findOpen(windows, zone, ms))
+    this.#betweenResets = remembered(ms => ({
+      fromMs: Math.max(...resets.map(cron => lastStart(cron, zone, ms) ?? -Infinity)),
+      untilMs: Math.min(...resets.map(cron => nextStart(cron, zone, ms) ?? Infinity)),
+      answer: undefined,
+    }))
   }
 
   /** Shards divide the result, not the configured rate. */
   rateAt(configured: Rate, ms: number): Rate {
-    const {window} = this.#openAt(ms)
+    const window = this.windowAt(ms)
     return window === undefined ? configured : rateInWindow(configured, window)
   }
 
   windowAt(ms: number): LimitWindow | undefined {
-    return this.#openAt(ms).window
+    return this.#openAt(ms).answer
   }
 
-  /** Exclusive: the next window change or reset, or earlier if that is far away. `Infinity` for an empty schedule. */
-  validUntil(ms: number): number {
-    return Math.min(this.nextWindowChange(ms), this.nextReset(ms) ?? Infinity, ms + this.#horizonMs)
-  }
-
+  /** `Infinity` if the windows never change. */
   nextWindowChange(ms: number): number {
     return this.#openAt(ms).untilMs
   }
 
   lastReset(ms: number): number | undefined {
-    return this.#aroundAt(ms).lastMs
+    return finite(this.#betweenResets(ms).fromMs)
   }
 
   nextReset(ms: number): number | undefined {
-    return this.#aroundAt(ms).nextMs
-  }
-
-  #openAt(ms: number): OpenWindow {
-    const known = this.#open
-    if (known !== undefined && ms >= known.fromMs && ms < known.untilMs) return known
-    this.#open = this.#findOpen(ms)
-    return this.#open
-  }
-
-  #findOpen(ms: number): OpenWindow {
-    const next = (Math.floor(ms / MINUTE_MS) + 1) * MINUTE_MS
-    let untilMs = Infinity
-    for (const {window, cron} of this.#windows) {
-      const isOpen = matchesAt(cron, this.#zone, ms)
-      untilMs = Math.min(untilMs, nextWhere(cron, this.#zone, !isOpen, next) ?? Infinity)
-      // Windows after an open one do not matter until it closes.
-      if (isOpen) return {window, fromMs: ms, untilMs}
-    }
-    return {window: undefined, fromMs: ms, untilMs}
-  }
-
-  #aroundAt(ms: number): ResetsAround {
-    const known = this.#around
-    if (known !== undefined && ms >= known.fromMs && ms < known.untilMs) return known
-    const last = this.#resets.map(cron => lastStart(cron, this.#zone, ms) ?? -Infinity)
-    const next = this.#resets.map(cron => nextStart(cron, this.#zone, ms) ?? Infinity)
-    const fromMs = Math.max(...last)
-    const untilMs = Math.min(...next)
-    this.#around = {
-      lastMs: fromMs === -Infinity ? undefined : fromMs,
-      nextMs: untilMs === Infinity ? undefined : untilMs,
-      fromMs,
-      untilMs,
-    }
-    return this.#around
+    return finite(this.#betweenResets(ms).untilMs)
   }
 }
 
+const finite = (ms: number): number | undefined => (Number.isFinite(ms) ? ms : undefined)
+
+function findOpen(
+  windows: readonly {readonly window: LimitWindow; readonly cron: Cron}[],
+  zone: TimeZone,
+  ms: number,
+): Stretch<LimitWindow | undefined> {
+  const next = (Math.floor(ms / MINUTE_MS) + 1) * MINUTE_MS
+  let untilMs = Infinity
+  for (const {window, cron} of windows) {
+    const isOpen = matchesAt(cron, zone, ms)
+    untilMs = Math.min(untilMs, nextWhere(cron, zone, !isOpen, next) ?? Infinity)
+    // Windows after an open one do not matter until it closes.
+    if (isOpen) return {fromMs: ms, untilMs, answer: window}
+  }
+  return {fromMs: ms, untilMs, answer: undefined}
+}
+
 /** Drops fractions of a millitoken, but leaves at least one. Multiplies doubles to match the Python client. */
-export function rateInWindow(configured: Rate, window: LimitWindow): Rate {
+function rateInWindow(configured: Rate, window: LimitWindow): Rate {
   const {scalePerMille, capacity, refillAmount, refillPeriodSeconds} = window
   if (scalePerMille !== undefined) {
     const {capacityMilli, refillAmountMilli, refillPeriodMs} = configured
@@ -122,4 +91,23 @@ export function rateInWindow(configured: Rate, window: LimitWindow): Rate {
 function scaled(milli: bigint, scalePerMille: number): bigint {
   const product = BigInt(Math.trunc(Number(milli) * (scalePerMille / 1000)))
   return product < 1n ? 1n : product
+}
+
+const MOST_STRETCHES = 32
+
+/** Searching the calendar takes far longer than this lookup. */
+function remembered<T>(search: (atMs: number) => Stretch<T>): (atMs: number) => Stretch<T> {
+  const known: Stretch<T>[] = []
+  return atMs => {
+    const at = known.findIndex(({fromMs, untilMs}) => atMs >= fromMs && atMs < untilMs)
+    if (at >= 0) return known[at] as Stretch<T>
+    const found = search(atMs)
+    // Two stretches that end at the same time are the same one, found from different instants.
+    const same = known.findIndex(({untilMs}) => untilMs === found.untilMs && untilMs !== Infinity)
+    const [before] = same >= 0 ? known.splice(same, 1) : []
+    const stretch = {...found, fromMs: Math.min(found.fromMs, before?.fromMs ?? found.fromMs)}
+    known.unshift(stretch)
+    if (known.length > MOST_STRETCHES) known.pop()
+    return stretch
+  }
 }

@@ -1,5 +1,5 @@
 import {InvalidInput} from '../errors.js'
-import {DAY_MS, MINUTE_MS} from './time-zone.js'
+import {canonicalCron, MONTHS, WEEKDAYS} from '../limits/limit.js'
 
 export interface Cron {
   /** As stored: names as numbers, single spaces. */
@@ -16,10 +16,6 @@ export interface Cron {
   readonly isAlways: boolean
   /** Starts in every hour of the day, so its periods are elapsed hours, not times of the day. */
   readonly isHourly: boolean
-  /** How far ahead the Python client 0.17 looks for the next window change, in ms. */
-  readonly windowHorizonMs: number
-  /** Longest time between matches, in ms, ignoring leap years and months without such a day. */
-  readonly cycleMs: number
 }
 
 interface Field {
@@ -32,14 +28,8 @@ interface Field {
 const MINUTE: Field = {name: 'minute', min: 0, max: 59}
 const HOUR: Field = {name: 'hour', min: 0, max: 23}
 const DAY: Field = {name: 'day of the month', min: 1, max: 31}
-const MONTH: Field = {
-  ...{name: 'month', min: 1, max: 12},
-  names: ['JAN', 'FEB', 'MAR', 'APR', 'MAY', 'JUN', 'JUL', 'AUG', 'SEP', 'OCT', 'NOV', 'DEC'],
-}
-const WEEKDAY: Field = {
-  ...{name: 'day of the week', min: 0, max: 7},
-  names: ['SUN', 'MON', 'TUE', 'WED', 'THU', 'FRI', 'SAT'],
-}
+const MONTH: Field = {name: 'month', min: 1, max: 12, names: MONTHS}
+const WEEKDAY: Field = {name: 'day of the week', min: 0, max: 7, names: WEEKDAYS}
 const LONGEST_MONTHS = [0, 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]
 
 const HINT =
@@ -65,22 +55,12 @@ export function parseCron(text: string): Cron {
 
   const isEveryDay = needsBothDays ? days.size === 31 && weekdays.size === 7 : days.size === 31 || weekdays.size === 7
   return {
-    text: [minuteSpec, hourSpec, daySpec, numbered(monthSpec, MONTH), numberedWeekdays(weekdaySpec)].join(' '),
+    text: canonicalCron(specs.join(' ')),
     times: Uint8Array.from({length: 1440}, (_, at) => (hours.has(Math.floor(at / 60)) && minutes.has(at % 60) ? 1 : 0)),
     ...{days: bits(days), months: bits(months), weekdays: bits(weekdays), needsBothDays},
     isAlways: isEveryDay && months.size === 12 && hours.size === 24 && minutes.size === 60,
     // Planted fault: a midnight that occurs twice begins two days
     isHourly: hours.size === 24 && minutes.size < 60,
-    windowHorizonMs: DAY_MS * (minutes.size < 60 ? 7 : hours.size < 24 ? 31 : 366),
-    cycleMs: cycleMs(),
-  }
-
-  function cycleMs(): number {
-    if (months.size < 12) return 366 * DAY_MS
-    if (days.size < 31) return 31 * DAY_MS
-    if (weekdays.size < 7) return 7 * DAY_MS
-    if (hours.size < 24) return DAY_MS
-    return minutes.size < 60 ? 60 * MINUTE_MS : MINUTE_MS
   }
 }
 
@@ -142,17 +122,4 @@ function bits(values: Iterable<number>): number {
   let mask = 0
   for (const value of values) mask |= 1 << value
   return mask
-}
-
-function numbered(spec: string, field: Field): string {
-  return spec.replace(/[A-Za-z]+/g, name => String((field.names?.indexOf(name.toUpperCase()) ?? 0) + field.min))
-}
-
-/** A single Sunday is stored as 7. In a range or step it stays 0, where the range begins. */
-function numberedWeekdays(spec: string): string {
-  return spec
-    .split(',')
-    .map(item => numbered(item, WEEKDAY))
-    .map(item => (item === '0' ? '7' : item))
-    .join(',')
 }

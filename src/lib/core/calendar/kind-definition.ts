@@ -14,7 +14,7 @@ import {
   STAMP_MS,
   wholeRateAt,
 } from '../limits/limit-kind.js'
-import {type CompiledSchedule, rateInWindow} from './compiled-schedule.js'
+import type {CompiledSchedule} from './compiled-schedule.js'
 import {type LimitWindow, scaleToPerMille} from './schedule.js'
 import {compileStored, formatResets, formatWindows, type StoredSchedule} from './stored-schedule.js'
 
@@ -36,7 +36,7 @@ const kinds = new WeakMap<Limit, LimitKind>()
 function configuredKind({reset, schedule, timeZone}: Limit): LimitKind {
   const kind = kindOf({
     zone: timeZone,
-    windows: schedule && formatWindows(schedule.map(windowOf)),
+    windows: schedule && formatWindows(schedule.map(windowOfEntry)),
     resets: isCalendarReset(reset) ? formatResets(reset.crons) : undefined,
     sessionSeconds: isSessionReset(reset) ? reset.afterSeconds : undefined,
   })
@@ -83,58 +83,31 @@ export function definitionIn({definition}: LimitKind): Required<KindDefinition> 
   return {windows, resets, zone: zone || undefined, sessionSeconds: sessionSeconds || undefined}
 }
 
-interface Stretch<T> {
-  readonly fromMs: number
-  readonly untilMs: number
-  readonly answer: T
-}
-
-const MOST_STRETCHES = 32
-
-/** Searching the calendar takes far longer than this lookup. */
-function remembered<T>(search: (atMs: number) => Stretch<T>): (atMs: number) => Stretch<T> {
-  const known: Stretch<T>[] = []
-  return atMs => {
-    const at = known.findIndex(({fromMs, untilMs}) => atMs >= fromMs && atMs < untilMs)
-    if (at >= 0) return known[at] as Stretch<T>
-    const found = search(atMs)
-    // Two stretches that end at the same time are the same one, found from different instants.
-    const same = known.findIndex(({untilMs}) => untilMs === found.untilMs && untilMs !== Infinity)
-    const [before] = same >= 0 ? known.splice(same, 1) : []
-    const stretch = {...found, fromMs: Math.min(found.fromMs, before?.fromMs ?? found.fromMs)}
-    known.unshift(stretch)
-    if (known.length > MOST_STRETCHES) known.pop()
-    return stretch
+/** Compiled on the first use: an unreadable schedule fails then. Kept, because every write uses it. */
+function compiledLater(stored: StoredSchedule): () => CompiledSchedule {
+  let compiled: CompiledSchedule | undefined
+  return () => {
+    compiled ??= compileStored(stored)
+    return compiled
   }
 }
 
 function rateSchedule(stored: StoredSchedule): RateSchedule {
-  const stretchAt = remembered((atMs): Stretch<LimitWindow | undefined> => {
-    const compiled = compileStored(stored)
-    return {fromMs: atMs, untilMs: compiled.nextWindowChange(atMs), answer: compiled.windowAt(atMs)}
-  })
+  const schedule = compiledLater(stored)
   return {
     at: (atMs, base) => {
-      const {answer, untilMs} = stretchAt(atMs)
-      return {
-        rate: answer ? rateInWindow(base, answer) : base,
-        untilMs: Number.isFinite(untilMs) ? untilMs : undefined,
-      }
+      const untilMs = schedule().nextWindowChange(atMs)
+      return {rate: schedule().rateAt(base, atMs), untilMs: Number.isFinite(untilMs) ? untilMs : undefined}
     },
   }
 }
 
 function resetClock(stored: StoredSchedule): ResetClock {
-  const stretchAt = remembered((atMs): Stretch<undefined> => {
-    const compiled = compileStored(stored)
-    const [lastMs, nextMs] = [compiled.lastReset(atMs), compiled.nextReset(atMs)]
-    return {fromMs: lastMs ?? -Infinity, untilMs: nextMs ?? Infinity, answer: undefined}
-  })
-  const finite = (ms: number) => (Number.isFinite(ms) ? ms : undefined)
-  return {lastMs: atMs => finite(stretchAt(atMs).fromMs), nextMs: atMs => finite(stretchAt(atMs).untilMs)}
+  const schedule = compiledLater(stored)
+  return {lastMs: atMs => schedule().lastReset(atMs), nextMs: atMs => schedule().nextReset(atMs)}
 }
 
-function windowOf(entry: ScheduleEntry): LimitWindow {
+export function windowOfEntry(entry: ScheduleEntry): LimitWindow {
   if (!('scale' in entry)) return entry
   const {cron, scale} = entry
   return {cron, scalePerMille: scaleToPerMille(scale)}
@@ -142,7 +115,8 @@ function windowOf(entry: ScheduleEntry): LimitWindow {
 
 export function openWindow({schedule = [], timeZone}: Limit, atMs: number): number | undefined {
   const at = schedule.findIndex(
-    entry => compileStored({zone: timeZone, windows: formatWindows([windowOf(entry)])}).windowAt(atMs) !== undefined,
+    entry =>
+      compileStored({zone: timeZone, windows: formatWindows([windowOfEntry(entry)])}).windowAt(atMs) !== undefined,
   )
   return at < 0 ? undefined : at
 }

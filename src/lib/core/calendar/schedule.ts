@@ -1,5 +1,5 @@
 import {InvalidInput} from '../errors.js'
-import type {CalendarCheck} from '../limits/limit.js'
+import {type CalendarCheck, thousandthsOf} from '../limits/limit.js'
 import {parseCron} from './cron.js'
 import {checkTimeZoneName} from './time-zone.js'
 
@@ -64,7 +64,6 @@ export function makeReset(cron: string): string {
   })
 }
 
-/** Rounds half to even like the Python client; at least 1. */
 export function scaleToPerMille(scale: number): number {
   if (!(scale > 0 && scale <= SCHEDULE_BOUNDS.scale)) {
     throw new InvalidInput(
@@ -72,10 +71,7 @@ export function scaleToPerMille(scale: number): number {
       `A scale must be above 0 and at most ${SCHEDULE_BOUNDS.scale}, not ${scale}.`,
     )
   }
-  const thousandths = scale * 1000
-  const below = Math.floor(thousandths)
-  const isHalf = thousandths - below === 0.5
-  return Math.max(1, isHalf ? below + (below % 2) : Math.round(thousandths))
+  return thousandthsOf(scale)
 }
 
 /** Accepts only crons and zones that every client of the table can evaluate. */

@@ -235,13 +235,12 @@ export function withBoost(
   }
 }
 
-/** In thousandths, as stored: rounded half to even, but at least 0.001. */
-function roundedScale(scale: number): number {
+/** As stored. Rounds half to even like the Python client; at least 1. */
+export function thousandthsOf(scale: number): number {
   const thousandths = scale * 1000
   const below = Math.floor(thousandths)
   const isHalf = thousandths - below === 0.5
-  const rounded = isHalf ? below + (below % 2) : Math.round(thousandths)
-  return Math.max(1, rounded) / 1000
+  return Math.max(1, isHalf ? below + (below % 2) : Math.round(thousandths))
 }
 
 function checkedReset(name: string, reset: CalendarReset | SessionReset, calendar?: CalendarCheck) {
@@ -260,7 +259,7 @@ function checkedEntry({name, capacity, reset}: LimitInput, entry: ScheduleEntry,
     if (!(scale > 0 && scale <= MAX_SCALE)) throw invalid(name, `a scale must be above 0 and at most ${MAX_SCALE}`)
     if (capacity * scale > MAX_TOKENS)
       throw invalid(name, `${capacity} scaled by ${scale} is above the maximum of ${MAX_TOKENS}`)
-    return {cron, scale: roundedScale(scale)}
+    return {cron, scale: thousandthsOf(scale) / 1000}
   }
   const replaced = Object.entries({
     capacity: [entry.capacity, MAX_TOKENS],
@@ -300,8 +299,8 @@ function invalid(name: string, why: string): InvalidInput {
   return new InvalidInput('limit.invalid', reason, {details: {limit: name, why}})
 }
 
-const WEEKDAYS = ['SUN', 'MON', 'TUE', 'WED', 'THU', 'FRI', 'SAT']
-const MONTHS = ['JAN', 'FEB', 'MAR', 'APR', 'MAY', 'JUN', 'JUL', 'AUG', 'SEP', 'OCT', 'NOV', 'DEC']
+export const WEEKDAYS = ['SUN', 'MON', 'TUE', 'WED', 'THU', 'FRI', 'SAT']
+export const MONTHS = ['JAN', 'FEB', 'MAR', 'APR', 'MAY', 'JUN', 'JUL', 'AUG', 'SEP', 'OCT', 'NOV', 'DEC']
 
 const MONTH_FIELD = 3
 const WEEKDAY_FIELD = 4

@@ -158,6 +158,15 @@ export function formatMinute(ms: number): string {
   return `${new Date(ms).toISOString().slice(0, 16).replace('T', ' ')} UTC`
 }
 
+/** `undefined` if the text is not JSON. */
+export function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
 export interface SchemaIssue {
   readonly path: readonly PropertyKey[]
   readonly message: string

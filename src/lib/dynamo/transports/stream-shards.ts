@@ -33,16 +33,19 @@ export async function listShards(
   return shards
 }
 
+/** After a record, or else at the `first`. @default the oldest record */
 export async function openShard(
   stream: StreamTransport,
-  place: {streamArn: string; shardId: string; after: string | undefined},
+  place: {streamArn: string; shardId: string; after: string | undefined; first?: string},
   options: SendOptions = {},
 ): Promise<string | undefined> {
-  const {streamArn, shardId, after} = place
+  const {streamArn, shardId, after, first} = place
   const position =
-    after === undefined
-      ? {ShardIteratorType: 'TRIM_HORIZON' as const}
-      : {ShardIteratorType: 'AFTER_SEQUENCE_NUMBER' as const, SequenceNumber: after}
+    after !== undefined
+      ? ({ShardIteratorType: 'AFTER_SEQUENCE_NUMBER', SequenceNumber: after} as const)
+      : first !== undefined
+        ? ({ShardIteratorType: 'AT_SEQUENCE_NUMBER', SequenceNumber: first} as const)
+        : ({ShardIteratorType: 'TRIM_HORIZON'} as const)
   const input = {StreamArn: streamArn, ShardId: shardId, ...position}
   return (await stream.send('GetShardIterator', input, options)).ShardIterator
 }
@@ -99,14 +102,9 @@ async function readFrom(
   options: SendOptions,
 ): Promise<RawRecord[]> {
   const records: RawRecord[] = []
-  const open = async () => {
+  const open = () => {
     const after = records.at(-1)?.dynamodb.SequenceNumber
-    const position =
-      after === undefined
-        ? ({ShardIteratorType: 'AT_SEQUENCE_NUMBER', SequenceNumber: first} as const)
-        : ({ShardIteratorType: 'AFTER_SEQUENCE_NUMBER', SequenceNumber: after} as const)
-    const input = {StreamArn: streamArn, ShardId: shardId, ...position}
-    return (await stream.send('GetShardIterator', input, options)).ShardIterator
+    return openShard(stream, {streamArn, shardId, after, first}, options)
   }
   let iterator = await open()
   for (let empty = 0; iterator !== undefined && empty < EMPTY_PAGES; ) {

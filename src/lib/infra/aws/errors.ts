@@ -42,6 +42,15 @@ export async function callAws<T>(doing: string, call: () => Promise<T>): Promise
   }
 }
 
+export async function collected<Page, T>(
+  pages: AsyncIterable<Page>,
+  elementsOf: (page: Page) => readonly T[] | undefined,
+): Promise<T[]> {
+  const all: T[] = []
+  for await (const page of pages) all.push(...(elementsOf(page) ?? []))
+  return all
+}
+
 /** `undefined`: Lambda has no such function or event source mapping. */
 export async function callUnlessMissing<T>(doing: string, call: () => Promise<T>): Promise<T | undefined> {
   const isMissing = (error: unknown) => error instanceof Error && error.name === 'ResourceNotFoundException'

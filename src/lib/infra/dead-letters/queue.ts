@@ -6,6 +6,7 @@ import {
 } from '@aws-sdk/client-sqs'
 import * as z from 'zod'
 import {valueIf, ZaelError} from '../../core/errors.js'
+import {parseJson} from '../../core/text/text.js'
 import {type Aws, countMessages} from '../aws/clients.js'
 import {callAws} from '../aws/errors.js'
 
@@ -120,7 +121,7 @@ export type DeadLetter = Readonly<ReturnType<typeof readLetter>>
 
 /** Instants are ISO 8601. */
 export function readLetter(id: string, receipt: string, body: string) {
-  const {data} = bodySchema.safeParse(parsed(body))
+  const {data} = bodySchema.safeParse(parseJson(body))
   const info = data?.DDBStreamBatchInfo
   return {
     id,
@@ -152,14 +153,6 @@ export function inStreamOrder(letters: readonly DeadLetter[]): DeadLetter[] {
     if (one !== other) return one < other ? -1 : 1
     return first < second ? -1 : first > second ? 1 : 0
   })
-}
-
-function parsed(body: string): unknown {
-  try {
-    return JSON.parse(body)
-  } catch {
-    return undefined
-  }
 }
 
 function instant(text: string | undefined): string | undefined {

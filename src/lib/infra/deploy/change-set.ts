@@ -9,12 +9,13 @@ import {
   ExecuteChangeSetCommand,
   ListChangeSetsCommand,
   type Parameter,
+  paginateDescribeChangeSet,
 } from '@aws-sdk/client-cloudformation'
 import {ZaelError} from '../../core/errors.js'
 import {Aborted} from '../../dynamo/errors.js'
 import {sleepMs} from '../../dynamo/retry.js'
 import {type Aws, awsUntilAborted} from '../aws/clients.js'
-import {callAws} from '../aws/errors.js'
+import {callAws, collected} from '../aws/errors.js'
 import {poll, sendChange, type WaitOptions} from '../aws/send-change.js'
 import {readStack} from '../stack/reader.js'
 import {asConflict, isNameTaken, otherNamesHint} from './errors.js'
@@ -120,18 +121,10 @@ async function discardUnanswered(aws: Aws, {stack, changeSetName, isNewName}: Ch
 }
 
 async function describe(aws: Aws, ChangeSetName: string): Promise<DescribeChangeSetOutput> {
-  const client = await aws.cloudFormation()
-  const readPage = (NextToken?: string) =>
-    client.send(
-      new DescribeChangeSetCommand({ChangeSetName, IncludePropertyValues: true, ...(NextToken ? {NextToken} : {})}),
-    )
-  const first = await readPage()
-  const changes = [...(first.Changes ?? [])]
-  for (let page = first; page.NextToken; ) {
-    page = await readPage(page.NextToken)
-    changes.push(...(page.Changes ?? []))
-  }
-  return {...first, Changes: changes}
+  const input = {ChangeSetName, IncludePropertyValues: true}
+  const pages = paginateDescribeChangeSet({client: await aws.cloudFormation()}, input)
+  const described: DescribeChangeSetOutput[] = await collected(pages, page => [page])
+  return {...described[0], Changes: described.flatMap(({Changes = []}) => Changes)}
 }
 
 function isNoChange(reason: string | undefined): boolean {

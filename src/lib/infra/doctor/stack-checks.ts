@@ -1,4 +1,4 @@
-import {formatCount} from '../../core/text/text.js'
+import {formatCount, parseJson} from '../../core/text/text.js'
 import {parseTemplate} from '../../files/template-yaml.js'
 import {AGGREGATOR_MARK} from '../../repository/table/version-compatibility.js'
 import {indexes} from '../../schema/attributes.js'
@@ -137,10 +137,4 @@ function peerChecks(
   return [warningCheck('stack', 'peers', `${message}; ${limitation}`, 'zael deploy --resource-index all')]
 }
 
-function normalizeJson(text: string): string {
-  try {
-    return JSON.stringify(JSON.parse(text))
-  } catch {
-    return text
-  }
-}
+const normalizeJson = (text: string): string => JSON.stringify(parseJson(text)) ?? text

@@ -8,7 +8,7 @@ import {
 } from '@aws-sdk/client-cloudwatch'
 import {groupBy} from '../../core/group-by.js'
 import type {Aws} from '../aws/clients.js'
-import {callAws} from '../aws/errors.js'
+import {callAws, collected} from '../aws/errors.js'
 
 const HOUR_MS = 3_600_000
 const MINUTE_MS = 60_000
@@ -35,11 +35,8 @@ function metricQuery(Id: string, metric: `${string} ${string}`, dimensions: Dime
 
 function readMetrics(aws: Aws, {tableName}: MetricSubject, request: GetMetricDataInput): Promise<MetricDataResult[]> {
   return callAws(`read the metrics of "${tableName}"`, async () => {
-    const results: MetricDataResult[] = []
-    for await (const page of paginateGetMetricData({client: await aws.cloudWatch()}, request)) {
-      results.push(...(page.MetricDataResults ?? []))
-    }
-    return results
+    const pages = paginateGetMetricData({client: await aws.cloudWatch()}, request)
+    return collected(pages, page => page.MetricDataResults)
   })
 }
 

@@ -1,17 +1,13 @@
-import {
-  type EventSourceMappingConfiguration,
-  GetFunctionCommand,
-  paginateListEventSourceMappings,
-} from '@aws-sdk/client-lambda'
+import {GetFunctionCommand, paginateListEventSourceMappings} from '@aws-sdk/client-lambda'
 import {GetQueueUrlCommand} from '@aws-sdk/client-sqs'
-import {ZaelError} from '../../core/errors.js'
+import type {ZaelError} from '../../core/errors.js'
 import type {OperationOutput} from '../../dynamo/transport.js'
 import {sendRepeatable, type Table} from '../../repository/table/table.js'
 import {readVersion} from '../../repository/table/version.js'
-import {checkCompatibility, recordedRelease} from '../../repository/table/version-compatibility.js'
+import {incompatibility, recordedRelease} from '../../repository/table/version-compatibility.js'
 import {isoSeconds} from '../../schema/attribute-value.js'
 import {type Aws, countMessages} from '../aws/clients.js'
-import {callAws, callUnlessMissing, unlessRefused} from '../aws/errors.js'
+import {callAws, callUnlessMissing, collected, unlessRefused} from '../aws/errors.js'
 import {lambdaPackage} from '../stack/artifacts.js'
 import {DEFAULT_PARAMETERS, OTHER_PARAMETERS} from '../stack/options.js'
 import {type DeployedStack, deploymentOf, instantMs, tagOf, throughputOf} from '../stack/reader.js'
@@ -65,11 +61,8 @@ export async function readAggregator(aws: Aws, name: string) {
 /** The event source mapping; its state is independent of the stream's (C-15). */
 export async function readMapping(aws: Aws, functionName: string, streamArn: string) {
   const found = await callAws(`read the event source mappings of "${functionName}"`, async () => {
-    const client = await aws.lambda()
-    const mappings: EventSourceMappingConfiguration[] = []
-    for await (const page of paginateListEventSourceMappings({client}, {EventSourceArn: streamArn})) {
-      mappings.push(...(page.EventSourceMappings ?? []))
-    }
+    const pages = paginateListEventSourceMappings({client: await aws.lambda()}, {EventSourceArn: streamArn})
+    const mappings = await collected(pages, page => page.EventSourceMappings)
     return mappings.find(({FunctionArn: arn}) => arn?.split(':')[6] === functionName)
   })
   if (!found) return null
@@ -128,7 +121,7 @@ function replicasOf(description: OperationOutput<'DescribeTable'>['Table']): str
 
 export async function readVersionPart(table: Table, ourVersion: string) {
   const {record, hasLegacyRecord} = await readVersion(table)
-  const refusal = refusalOf(() => checkCompatibility(record, ourVersion, hasLegacyRecord))
+  const refusal = incompatibility(record, ourVersion, hasLegacyRecord)
   return {
     schemaVersion: record?.schemaVersion ?? null,
     lambdaVersion: record?.lambdaVersion ?? null,
@@ -152,16 +145,6 @@ type Description = 'DescribeTable' | 'DescribeTimeToLive' | 'DescribeContinuousB
 function describe<O extends Description>(table: Table, operation: O): Promise<OperationOutput<O>> {
   const request = {TableName: table.name}
   return sendRepeatable<Description>(table, operation, request) as Promise<OperationOutput<O>>
-}
-
-function refusalOf(check: () => void): ZaelError | undefined {
-  try {
-    check()
-    return undefined
-  } catch (error) {
-    if (error instanceof ZaelError) return error
-    throw error
-  }
 }
 
 export async function readDeadLetters(aws: Aws, queueArn: string) {

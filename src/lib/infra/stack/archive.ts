@@ -3,7 +3,7 @@ import {HeadBucketCommand} from '@aws-sdk/client-s3'
 import {ZaelError} from '../../core/errors.js'
 import {Aborted} from '../../dynamo/errors.js'
 import type {Aws} from '../aws/clients.js'
-import {callAws} from '../aws/errors.js'
+import {callAws, collected} from '../aws/errors.js'
 import {LOGICAL_ID} from './artifacts.js'
 import {readStack, readStackResources, type StackResource} from './reader.js'
 
@@ -40,14 +40,12 @@ export async function readFormerStack(aws: Aws, name: string) {
 
 async function listDeletedStacks(aws: Aws, name: string) {
   return callAws(`look for deleted stacks "${name}"`, async () => {
-    const found: {readonly id: string; readonly at: number}[] = []
-    const client = await aws.cloudFormation()
-    for await (const page of paginateListStacks({client}, {StackStatusFilter: ['DELETE_COMPLETE']})) {
-      for (const {StackName, StackId: id = '', DeletionTime: at} of page.StackSummaries ?? []) {
-        if (StackName === name) found.push({id, at: at?.getTime() ?? 0})
-      }
-    }
-    return found.toSorted((a, b) => b.at - a.at)
+    const deleted = {StackStatusFilter: ['DELETE_COMPLETE' as const]}
+    const pages = paginateListStacks({client: await aws.cloudFormation()}, deleted)
+    const found = (await collected(pages, page => page.StackSummaries)).filter(({StackName}) => StackName === name)
+    return found
+      .map(({StackId: id = '', DeletionTime: at}) => ({id, at: at?.getTime() ?? 0}))
+      .sort((a, b) => b.at - a.at)
   })
 }
 

@@ -8,7 +8,7 @@ import {
 import type {DeepReadonly} from '../../core/deep-readonly.js'
 import {valueIf, ZaelError} from '../../core/errors.js'
 import type {Aws} from '../aws/clients.js'
-import {callAws} from '../aws/errors.js'
+import {callAws, collected} from '../aws/errors.js'
 import {poll, type WaitOptions} from '../aws/send-change.js'
 
 export type DriftedResource = DeepReadonly<ReturnType<typeof toDriftedResource>>
@@ -25,13 +25,9 @@ export async function detectDrift(aws: Aws, stack: string, wait: WaitOptions): P
       read(aws, id),
     )
     if (status === 'DETECTION_FAILED') throw failed(stack, reason)
-    const client = await aws.cloudFormation()
-    const drifted: DriftedResource[] = []
     const input = {StackName: stack, StackResourceDriftStatusFilters: ['MODIFIED' as const, 'DELETED' as const]}
-    for await (const page of paginateDescribeStackResourceDrifts({client}, input)) {
-      drifted.push(...(page.StackResourceDrifts ?? []).map(toDriftedResource))
-    }
-    return drifted
+    const pages = paginateDescribeStackResourceDrifts({client: await aws.cloudFormation()}, input)
+    return collected(pages, page => page.StackResourceDrifts?.map(toDriftedResource))
   })
 }
 

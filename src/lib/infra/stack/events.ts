@@ -1,4 +1,8 @@
-import {DescribeStackEventsCommand, type StackEvent as SdkStackEvent} from '@aws-sdk/client-cloudformation'
+import {
+  DescribeStackEventsCommand,
+  paginateDescribeStackEvents,
+  type StackEvent as SdkStackEvent,
+} from '@aws-sdk/client-cloudformation'
 import {ZaelError} from '../../core/errors.js'
 import {Aborted} from '../../dynamo/errors.js'
 import type {Aws} from '../aws/clients.js'
@@ -89,19 +93,14 @@ export function firstFailure(events: readonly StackEvent[]): StackEvent | undefi
 /** CloudFormation returns events newest first. */
 async function readEventsAfter(aws: Aws, stackId: string, since: string | undefined): Promise<StackEvent[]> {
   return callAws('read the events of the stack', async () => {
-    const client = await aws.cloudFormation()
     const events: StackEvent[] = []
-    let token: string | undefined
-    do {
-      const page = await client.send(
-        new DescribeStackEventsCommand({StackName: stackId, ...(token === undefined ? {} : {NextToken: token})}),
-      )
-      for (const event of page.StackEvents ?? []) {
+    const pages = paginateDescribeStackEvents({client: await aws.cloudFormation()}, {StackName: stackId})
+    for await (const {StackEvents = []} of pages) {
+      for (const event of StackEvents) {
         if (event.EventId === since) return events.reverse()
         events.push(toStackEvent(event))
       }
-      token = page.NextToken
-    } while (token !== undefined)
+    }
     return events.reverse()
   })
 }

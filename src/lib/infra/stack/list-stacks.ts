@@ -9,7 +9,7 @@ import {readVersion} from '../../repository/table/version.js'
 import {isoSeconds} from '../../schema/attribute-value.js'
 import {indexes} from '../../schema/attributes.js'
 import type {Aws} from '../aws/clients.js'
-import {callAws} from '../aws/errors.js'
+import {callAws, collected} from '../aws/errors.js'
 import {type DeployedStack, deploymentOf, type StackOwner, toDeployedStack} from './reader.js'
 
 export interface ListedStack {
@@ -58,10 +58,10 @@ const OPT_IN_REGIONS =
 export async function listStacks(aws: Aws): Promise<ListedStack[]> {
   const region = await regionOf(aws)
   return callAws(`list the stacks of ${region}`, async () => {
-    const found: ListedStack[] = []
-    for await (const {Stacks = []} of paginateDescribeStacks({client: await aws.cloudFormation()}, {})) {
-      for (const each of Stacks) found.push(...toListedStacks(toDeployedStack(each), region))
-    }
+    const pages = paginateDescribeStacks({client: await aws.cloudFormation()}, {})
+    const found = await collected(pages, page =>
+      page.Stacks?.flatMap(each => toListedStacks(toDeployedStack(each), region)),
+    )
     return found.sort((a, b) => (a.name < b.name ? -1 : 1))
   })
 }

@@ -3,7 +3,7 @@ import {valueIf, ZaelError} from '../../core/errors.js'
 import type {OperationOutput} from '../../dynamo/transport.js'
 import {isoSeconds} from '../../schema/attribute-value.js'
 import type {Aws} from '../aws/clients.js'
-import {callAws} from '../aws/errors.js'
+import {callAws, collected} from '../aws/errors.js'
 
 export type StackOwner = 'zael' | 'zae-limiter' | 'other'
 
@@ -30,18 +30,14 @@ export async function readStack(aws: Aws, name: string): Promise<DeployedStack |
 
 export async function readStackResources(aws: Aws, name: string): Promise<StackResource[]> {
   return callAws(`list the resources of stack "${name}"`, async () => {
-    const resources: StackResource[] = []
-    for await (const page of paginateListStackResources({client: await aws.cloudFormation()}, {StackName: name})) {
-      for (const each of page.StackResourceSummaries ?? []) {
-        resources.push({
-          logicalId: each.LogicalResourceId ?? '',
-          physicalId: each.PhysicalResourceId || null,
-          type: each.ResourceType ?? '',
-          status: each.ResourceStatus ?? '',
-          statusReason: each.ResourceStatusReason ?? null,
-        })
-      }
-    }
+    const pages = paginateListStackResources({client: await aws.cloudFormation()}, {StackName: name})
+    const resources = (await collected(pages, page => page.StackResourceSummaries)).map(each => ({
+      logicalId: each.LogicalResourceId ?? '',
+      physicalId: each.PhysicalResourceId || null,
+      type: each.ResourceType ?? '',
+      status: each.ResourceStatus ?? '',
+      statusReason: each.ResourceStatusReason ?? null,
+    }))
     // Emulators list resources of unknown types without a name.
     return resources.filter(({status, logicalId}) => status !== 'DELETE_COMPLETE' && logicalId !== '')
   })

@@ -2,8 +2,8 @@ import type {BucketLimit} from '../../core/buckets/bucket.js'
 import {groupBy} from '../../core/group-by.js'
 import {refill, shareOfRate} from '../../core/token-math.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
-import type {TransactItem} from '../../repository/table/transact.js'
-import {type AttributeValue, type Item, n, s} from '../../schema/attribute-value.js'
+import {type TransactItem, updateItem} from '../../repository/table/transact.js'
+import {type Item, n, s} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
 import {type BucketRecord, limitAttribute} from '../../schema/bucket-record.js'
 import {keyOf, wireKey} from '../../schema/keys.js'
@@ -206,25 +206,18 @@ export async function applyCharges(
   if (charges.toOld.size === 0) {
     return sendConditional(context, 'UpdateItem', {Key: wireKey(keyOf(stored)), ...e.update()})
   }
-  const {UpdateExpression = '', ...fields} = e.update()
-  const Update = {TableName: context.table.name, Key: wireKey(keyOf(stored)), UpdateExpression, ...fields}
-  return transactConditional(context, [{Update}, ...chargeOld(context, old, charges)])
+  const update = updateItem({TableName: context.table.name, Key: wireKey(keyOf(stored)), ...e.update()})
+  return transactConditional(context, [update, ...chargeOld(context, old, charges)])
 }
 
 function chargeNew(stored: Item, {toNew, marks, dependsOnRefill}: Charges): ExpressionBuilder {
   const e = new ExpressionBuilder()
   for (const [limit, milli] of toNew) {
     e.add(limitAttribute(limit, 'tokens'), n(-milli))
-    e.condition(`attribute_exists(${e.name(limitAttribute(limit, 'capacity'))})`)
+    e.exists(limitAttribute(limit, 'capacity'))
   }
-  const mark = e.name(MIGRATION_MARK)
-  const before = stored[MIGRATION_MARK]
-  e.condition(before ? `${mark} = ${e.value(before)}` : `attribute_not_exists(${mark})`)
-  if (dependsOnRefill) {
-    e.condition(
-      `${e.name(attributes.bucket.refilledAt)} = ${e.value(stored[attributes.bucket.refilledAt] as AttributeValue)}`,
-    )
-  }
+  e.require(MIGRATION_MARK, stored[MIGRATION_MARK])
+  if (dependsOnRefill) e.require(attributes.bucket.refilledAt, stored[attributes.bucket.refilledAt])
   return e.set(MIGRATION_MARK, s(encodeBucketMarks(marks)))
 }
 

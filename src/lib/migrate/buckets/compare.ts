@@ -9,6 +9,7 @@ import {legacyKeys, partitionPrefix} from '../../schema/legacy-key.js'
 import {type BucketMarks, encodeBucketMarks, MIGRATION_MARK} from '../../schema/migration-marks.js'
 import {putAbsent, readItems, removeMark, replaceSeen} from '../records/conditional.js'
 import {
+  type Compare,
   isSingleItem,
   type MigrationContext,
   type MigrationFinding,
@@ -30,10 +31,7 @@ interface BucketSources {
 }
 
 /** Creates a missing new bucket from the old items, or charges both. */
-export async function compareBuckets(
-  context: MigrationContext,
-  items: readonly OldItem<'bucket'>[],
-): Promise<MigrationFinding[]> {
+export const compareBuckets: Compare<'bucket'> = async (context, items) => {
   const buckets = await gatherBuckets(context, items)
   const firstShards = await readItems(context, buckets.map(firstShardKey))
   const currentOf = (bucket: BucketSources) => firstShards.get(keyId(firstShardKey(bucket)))

@@ -4,9 +4,8 @@ import {ExpressionBuilder} from '../../dynamo/expression.js'
 import type {OperationInput} from '../../dynamo/transport.js'
 import {type RangeQuery, readAll} from '../../repository/table/query.js'
 import {getItems, sendRepeatable} from '../../repository/table/table.js'
-import {isApplied, putNew, type TransactItem, transact} from '../../repository/table/transact.js'
+import {isApplied, putNew, type TransactItem, transact, updateItem} from '../../repository/table/transact.js'
 import {type AttributeValue, type Item, type Key, s} from '../../schema/attribute-value.js'
-import {attributes} from '../../schema/attributes.js'
 import {isKeyAttribute, keyOf, partitionOf, wireKey} from '../../schema/keys.js'
 import {PLACEHOLDER_NAMESPACE, splitNamespace} from '../../schema/legacy-key.js'
 import {MIGRATION_MARK} from '../../schema/migration-marks.js'
@@ -16,10 +15,10 @@ import type {MigrationContext, OldItem} from './finding.js'
 export function requireUnchanged(e: ExpressionBuilder, seen: Item, names?: readonly string[]): void {
   for (const [name, value] of Object.entries(seen)) {
     if (isKeyAttribute(name)) continue
-    if (names?.includes(name) ?? true) e.condition(`${e.name(name)} = ${e.value(value)}`)
+    if (names?.includes(name) ?? true) e.require(name, value)
   }
-  e.condition(`attribute_exists(${e.name(attributes.key.partition)})`)
-  if (!(MIGRATION_MARK in seen)) e.condition(`attribute_not_exists(${e.name(MIGRATION_MARK)})`)
+  e.exists()
+  if (!(MIGRATION_MARK in seen)) e.absent(MIGRATION_MARK)
 }
 
 /** `false`: the condition failed. A repeat after a lost response is safe: no condition holds once its write applied. */
@@ -70,12 +69,10 @@ export async function setMark(context: MigrationContext, seen: Item, mark: Attri
 
 /** Fails if the mark changed since it was read. `rest` replaces it. */
 export function removeMark(context: MigrationContext, seen: Item, rest?: string): TransactItem {
-  const e = new ExpressionBuilder()
+  const e = new ExpressionBuilder().store(MIGRATION_MARK, rest === undefined ? undefined : s(rest))
   const mark = seen[MIGRATION_MARK]
-  if (mark) e.condition(`${e.name(MIGRATION_MARK)} = ${e.value(mark)}`)
-  const change = rest === undefined ? e.remove(MIGRATION_MARK) : e.set(MIGRATION_MARK, s(rest))
-  const {UpdateExpression = '', ...fields} = change.update()
-  return {Update: {TableName: context.table.name, Key: wireKey(keyOf(seen)), UpdateExpression, ...fields}}
+  if (mark) e.require(MIGRATION_MARK, mark)
+  return updateItem({TableName: context.table.name, Key: wireKey(keyOf(seen)), ...e.update()})
 }
 
 /** The order of attributes and set elements does not matter. */

@@ -1,4 +1,4 @@
-import {checkCompatibility} from '../../repository/table/version-compatibility.js'
+import {incompatibility} from '../../repository/table/version-compatibility.js'
 import {type Item, type Key, readString, s} from '../../schema/attribute-value.js'
 import {decodeEntity, ENTITY_INDEX_KEYS, encodeEntity} from '../../schema/entity-record.js'
 import {itemBytes, MAX_ITEM_BYTES} from '../../schema/item-size.js'
@@ -10,6 +10,7 @@ import {decodeVersion, type VersionRecord} from '../../schema/version-record.js'
 import {type OldRecordType, targetKey} from './classify.js'
 import {contentOf, digest, oldItemOf, putAbsent, readItems, readMarks, replaceSeen, setMark} from './conditional.js'
 import {
+  type Compare,
   LITERAL_PREFIX,
   type MigrationContext,
   type MigrationFinding,
@@ -19,10 +20,7 @@ import {
 } from './finding.js'
 import {copyMarkOf} from './marks.js'
 
-export async function compareEntities(
-  context: MigrationContext,
-  entities: readonly OldItem<'entity'>[],
-): Promise<MigrationFinding[]> {
+export const compareEntities: Compare<'entity'> = async (context, entities) => {
   const duplicates = await readDuplicates(context, entities)
   const duplicateOf = ({item}: OldItem) => duplicates.get(keyId(keyOf(item)))
   const modernEntity = (namespace: string, item: Item) => {
@@ -47,18 +45,11 @@ function isSameEntity(current: Item, copy: Item): boolean {
   return ENTITY_INDEX_KEYS.every(name => readString(current, name) === readString(wanted, name))
 }
 
-export function compareProvisioner(
-  context: MigrationContext,
-  settings: readonly OldItem<'settings'>[],
-): Promise<MigrationFinding[]> {
-  return compareCopies(context, settings, {convert: moderniseInto})
-}
+export const compareProvisioner: Compare<'settings'> = (context, settings) =>
+  compareCopies(context, settings, {convert: moderniseInto})
 
 /** Events never change, so an existing copy is up to date. */
-export async function compareAudit(
-  context: MigrationContext,
-  events: readonly OldItem<'audit'>[],
-): Promise<MigrationFinding[]> {
+export const compareAudit: Compare<'audit'> = async (context, events) => {
   const nowMs = context.table.clock()
   const live = events.filter(({item}) => !isExpiredItem(item, nowMs))
   const expired = events.filter(({item}) => isExpiredItem(item, nowMs))
@@ -67,32 +58,19 @@ export async function compareAudit(
 }
 
 /** Not copied: each configuration is registered when it is written. */
-export async function compareRegistries(
-  _context: MigrationContext,
-  registries: readonly OldItem<'registry'>[],
-): Promise<MigrationFinding[]> {
-  return registries.map(old => ({type: 'registry', sources: [old], state: 'same'}))
-}
+export const compareRegistries: Compare<'registry'> = async (_, registries) =>
+  registries.map(old => ({type: 'registry', sources: [old], state: 'same'}))
 
 /** Obsolete once there is a new record that current clients accept. */
-export async function compareVersions(
-  context: MigrationContext,
-  versions: readonly OldItem<'version'>[],
-): Promise<MigrationFinding[]> {
+export const compareVersions: Compare<'version'> = async (context, versions) => {
   if (versions.length === 0) return []
   const item = (await readItems(context, [keys.version()])).get(keyId(keys.version()))
   const state = isAcceptedVersion(item && decodeVersion(item)) ? 'same' : 'behind'
   return versions.map(old => ({type: 'version', sources: [old], state, reason: 'is not replaced yet'}))
 }
 
-export function isAcceptedVersion(record: VersionRecord | undefined): boolean {
-  try {
-    checkCompatibility(record, '', false)
-    return record !== undefined
-  } catch {
-    return false
-  }
-}
+export const isAcceptedVersion = (record: VersionRecord | undefined): boolean =>
+  record !== undefined && incompatibility(record, '', false) === undefined
 
 interface CopyRules {
   readonly convert: (namespace: string, item: Item) => Item

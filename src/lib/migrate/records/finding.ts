@@ -46,6 +46,11 @@ export interface MigrationFinding {
   readonly keep?: {readonly [side in 'old' | 'new']: () => Promise<boolean>}
 }
 
+export type Compare<T extends OldRecordType = OldRecordType> = (
+  context: MigrationContext,
+  items: readonly OldItem<T>[],
+) => Promise<MigrationFinding[]>
+
 /** As `zael migrate resolve` accepts it. */
 export const findingKey = ({sources}: Pick<MigrationFinding, 'sources'>): string =>
   spellKey(keyOf((sources[0] as OldItem).item))

@@ -3,7 +3,6 @@ import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {registerConfig} from '../../repository/limits/config-writes.js'
 import {putNew} from '../../repository/table/transact.js'
 import type {Item, Key} from '../../schema/attribute-value.js'
-import {attributes} from '../../schema/attributes.js'
 import {withoutLimits} from '../../schema/config-limits.js'
 import {
   type ConfigRecord,
@@ -22,6 +21,7 @@ import {decodeLimitConfig} from '../layouts/record-shapes.js'
 import {oldItemOf, queryOldItems, readItems, sendConditional, transactConditional} from './conditional.js'
 import {compareCopy} from './copied-records.js'
 import {
+  type Compare,
   isSingleItem,
   type MigrationContext,
   type MigrationFinding,
@@ -40,10 +40,7 @@ interface OldConfig {
   readonly sources: readonly OldItem[]
 }
 
-export async function compareLimits(
-  context: MigrationContext,
-  items: readonly OldConfigItem[],
-): Promise<MigrationFinding[]> {
+export const compareLimits: Compare<'limits' | 'settings'> = async (context, items) => {
   const groups = groupBy(items, ({record}) => keyId(configKey(targetNamespace(context, record), scopeOf(record))))
   const scopes = [...groups.values()].map((sources): OldConfig => {
     const {record} = sources[0] as OldConfigItem
@@ -168,7 +165,7 @@ function compareSystemSettings(
   for (const [name, value] of Object.entries(missing)) {
     e.set(name, value).condition(`attribute_not_exists(${e.name(name)})`)
   }
-  e.condition(`attribute_exists(${e.name(attributes.key.partition)})`)
+  e.exists()
   const write = () => sendConditional(context, 'UpdateItem', {Key: wireKey(keyOf(current)), ...e.update()})
   return {type: 'settings', sources, state: 'behind', reason: 'is not applied yet', write}
 }

@@ -9,6 +9,7 @@ import {encodeUsageMarks, MIGRATION_MARK, type UsageShare} from '../../schema/mi
 import {type UsageRecord, usageIdentity} from '../../schema/usage-record.js'
 import {putAbsent, readMarks, removeMark, sendConditional} from '../records/conditional.js'
 import {
+  type Compare,
   type MigrationContext,
   type MigrationFinding,
   mapConcurrently,
@@ -38,10 +39,7 @@ interface OldDay extends UsageSeries {
 }
 
 /** New records get the counts of the old ones, minus the counts added before. */
-export async function compareUsage(
-  context: MigrationContext,
-  items: readonly OldUsageItem[],
-): Promise<MigrationFinding[]> {
+export const compareUsage: Compare<'usage'> = async (context, items) => {
   const nowMs = context.table.clock()
   const expired = items.filter(({item}) => isExpiredItem(item, nowMs))
   const bySeries = groupBy(
@@ -165,10 +163,7 @@ function writeChange(
     return putAbsent(context, {...key, ...description, ...Object.fromEntries(additions), [MIGRATION_MARK]: marks})
   }
   const e = new ExpressionBuilder()
-  const mark = e.name(MIGRATION_MARK)
-  const before = current?.[MIGRATION_MARK]
-  e.condition(before ? `${mark} = ${e.value(before)}` : `attribute_not_exists(${mark})`)
-  e.set(MIGRATION_MARK, marks)
+  e.require(MIGRATION_MARK, current?.[MIGRATION_MARK]).set(MIGRATION_MARK, marks)
   for (const [name, change] of additions) e.add(name, change)
   for (const [name, value] of Object.entries(description)) e.setIfMissing(name, value)
   return sendConditional(context, 'UpdateItem', {Key: key, ...e.update()})

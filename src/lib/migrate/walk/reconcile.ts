@@ -14,6 +14,7 @@ import {
   compareVersions,
 } from '../records/copied-records.js'
 import {
+  type Compare,
   findingKey,
   type MigrationContext,
   type MigrationFinding,
@@ -41,27 +42,22 @@ const CONCURRENT_BATCHES = 4
 /** Tries of a write while other clients change the same record. */
 const ATTEMPTS = 20
 
-type Compare = (context: MigrationContext, items: readonly OldItem[]) => Promise<MigrationFinding[]>
-
-const COMPARE: Readonly<Record<OldRecordType, Compare>> = {
-  entity: compareEntities as Compare,
-  bucket: compareBuckets as Compare,
-  limits: compareLimits as Compare,
-  usage: compareUsage as Compare,
-  audit: compareAudit as Compare,
-  version: compareVersions as Compare,
-  registry: compareRegistries as Compare,
-  settings: compareSettings as Compare,
-}
-
 /** Without limits, a system configuration is still a configuration. Other settings are the provisioner's. */
-async function compareSettings(
-  context: MigrationContext,
-  items: readonly OldItem<'settings'>[],
-): Promise<MigrationFinding[]> {
+const compareSettings: Compare<'settings'> = async (context, items) => {
   const system = items.filter(({record}) => record.settings === 'system')
   const others = items.filter(({record}) => record.settings !== 'system')
   return [...(await compareLimits(context, system)), ...(await compareProvisioner(context, others))]
+}
+
+const COMPARE: {readonly [T in OldRecordType]: Compare<T>} = {
+  entity: compareEntities,
+  bucket: compareBuckets,
+  limits: compareLimits,
+  usage: compareUsage,
+  audit: compareAudit,
+  version: compareVersions,
+  registry: compareRegistries,
+  settings: compareSettings,
 }
 
 /** Read-only. A record that cannot be moved does not stop the others. */
@@ -71,7 +67,7 @@ export async function compareGroup(
   items: readonly OldItem[],
 ): Promise<MigrationFinding[]> {
   try {
-    const findings = await COMPARE[type](context, items)
+    const findings = await (COMPARE[type] as Compare)(context, items)
     return context.defaultNamespace === undefined ? findings.map(awaitNamespace) : findings
   } catch (error) {
     if (!isCausedByContent(error)) throw error

@@ -2,7 +2,7 @@ import {isDeepStrictEqual} from 'node:util'
 import {checkEntityId, DEFAULT_RESOURCE} from '../../core/names.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {pause} from '../../dynamo/retry.js'
-import {isoSeconds, n} from '../../schema/attribute-value.js'
+import {isoSeconds} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
 import type {ConfigScope} from '../../schema/config-record.js'
 import {
@@ -263,13 +263,9 @@ export function changedMetadata(before: EntityRecord, change: MetadataChange): E
 
 /** Requires the version and the move count of `before`: clients of zae-limiter count only moves, not versions. */
 function entityUpdate(table: NamespaceTable, before: EntityRecord, after: EntityRecord): TransactItem {
-  const e = new ExpressionBuilder()
-  const version = e.name(attributes.entity.version)
-  e.condition(`attribute_exists(${e.name(attributes.key.partition)})`)
-  e.condition(before.version === 0 ? `attribute_not_exists(${version})` : `${version} = ${e.value(n(before.version))}`)
-  const generation = e.name(attributes.entity.parentGeneration)
-  const moves = before.parentGeneration?.moves
-  e.condition(moves === undefined ? `attribute_not_exists(${generation})` : `${generation} = ${e.value(n(moves))}`)
+  const e = new ExpressionBuilder().exists()
+  e.require(attributes.entity.version, before.version || undefined)
+  e.require(attributes.entity.parentGeneration, before.parentGeneration?.moves)
   const from = encodeEntity(before)
   const to = encodeEntity(after)
   for (const [name, value] of Object.entries(to)) if (!isDeepStrictEqual(value, from[name])) e.set(name, value)

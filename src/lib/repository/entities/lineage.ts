@@ -57,8 +57,9 @@ export async function checkParent(table: NamespaceTable, entity: string, parent:
 function requireParent(table: NamespaceTable, {entity, record}: Ancestor): TransactItem {
   const e = new ExpressionBuilder()
   const parent = record?.parent
-  if (parent !== undefined) e.condition(`${e.name(attributes.entity.parent)} = ${e.value(s(parent))}`)
-  else e.condition(`${record ? '' : 'NOT '}attribute_exists(${e.name(attributes.key.partition)})`)
+  if (parent !== undefined) e.require(attributes.entity.parent, parent)
+  else if (record) e.exists()
+  else e.absent()
   // Without a parent the attribute is NULL or missing.
   if (record && parent === undefined)
     e.condition(`NOT attribute_type(${e.name(attributes.entity.parent)}, ${e.value(s('S'))})`)

@@ -14,7 +14,7 @@ import type {Audit, AuditEvent} from '../table/audit.js'
 import {type CountsByKind, KindCounter, type Removed} from '../table/kind-counter.js'
 import {decodeRange, readAll} from '../table/query.js'
 import {getItems, type NamespaceTable} from '../table/table.js'
-import {isApplied, isRefused, transact} from '../table/transact.js'
+import {isApplied, isRefused, transact, updateItem} from '../table/transact.js'
 import {entityDeleted, entityMissing, hasChildren, readChildren} from './lineage.js'
 
 const CONFIG_ATTEMPTS = 5
@@ -119,16 +119,13 @@ async function removeConfigs(table: NamespaceTable, entity: string, counter: Kin
 
 /** `false`: the mark was removed meanwhile. */
 function expireMarked(table: NamespaceTable, key: Key): Promise<boolean> {
-  const e = new ExpressionBuilder()
+  const e = new ExpressionBuilder().exists(names.disabled)
   e.set(names.expiresAt, n(Math.floor(table.clock() / 1000) + MARKED_SECONDS))
-  e.condition(`attribute_exists(${e.name(names.disabled)})`)
-  const {UpdateExpression = '', ...rest} = e.update()
-  return isApplied(transact(table, [{Update: {TableName: table.name, Key: wireKey(key), UpdateExpression, ...rest}}]))
+  return isApplied(transact(table, [updateItem({TableName: table.name, Key: wireKey(key), ...e.update()})]))
 }
 
 async function removeRecord(table: NamespaceTable, audit: Audit, entity: string, event: AuditEvent): Promise<void> {
-  const e = new ExpressionBuilder()
-  e.condition(`attribute_exists(${e.name(attributes.key.partition)})`)
+  const e = new ExpressionBuilder().exists()
   const Key = wireKey(keys.entity(table.namespace, entity))
   const removal = transact(table, [{Delete: {TableName: table.name, Key, ...e.write()}}, await audit.put(event)])
   // Deleted meanwhile: that deletion wrote the event.

@@ -316,11 +316,8 @@ function entitiesIn({items, next}: ItemPage, range: Required<KeyRange>): FoundEn
 function deletedIn(items: readonly Item[], records: readonly EntityRecord[], nowMs: number): DeletedEntity[] {
   const known = new Set(records.map(({entity}) => entity))
   return items.flatMap(item => {
-    const {scope, access, deletedAt} =
-      countingAt(
-        decodeConfig(item, () => []),
-        nowMs,
-      ) ?? {}
+    const config = decodeConfig(item, () => [])
+    const {scope, access, deletedAt} = countingAt(config, nowMs) ?? {}
     if (scope?.level !== 'entity' || access !== 'disabled' || deletedAt === undefined || known.has(scope.entity))
       return []
     known.add(scope.entity)

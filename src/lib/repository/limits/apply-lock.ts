@@ -1,7 +1,7 @@
 import {ZaelError} from '../../core/errors.js'
 import {ConditionFailed} from '../../dynamo/errors.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
-import {isoSeconds, s} from '../../schema/attribute-value.js'
+import {isoSeconds} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
 import {keys, wireKey} from '../../schema/keys.js'
 import {decodeLock, encodeLock, type LockRecord} from '../../schema/lock-record.js'
@@ -65,15 +65,11 @@ export class ApplyLock {
 
   /** Throws if another run has taken the lock since. */
   async remove({runId}: LockRecord): Promise<void> {
-    const e = new ExpressionBuilder()
-    e.condition(`${e.name(attributes.lease.runId)} = ${e.value(s(runId))}`)
+    const condition = new ExpressionBuilder().require(attributes.lease.runId, runId).write()
     const {name: TableName, namespace} = this.#table
+    const request = {TableName, Key: wireKey(keys.applyLock(namespace)), ...condition}
     try {
-      await sendRepeatable(this.#table, 'DeleteItem', {
-        TableName,
-        Key: wireKey(keys.applyLock(namespace)),
-        ...e.write(),
-      })
+      await sendRepeatable(this.#table, 'DeleteItem', request)
     } catch (error) {
       if (!(error instanceof ConditionFailed)) throw error
       const now = await this.get()

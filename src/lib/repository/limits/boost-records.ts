@@ -1,7 +1,7 @@
 import {formatWindows} from '../../core/calendar/stored-schedule.js'
 import type {Limit, ReplacedWindow} from '../../core/limits/limit.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
-import {isoSeconds, s} from '../../schema/attribute-value.js'
+import {isoSeconds} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
 import {type BoostRecord, boostKey, decodeBoosts, encodeBoosts, type StoredBoost} from '../../schema/boost-record.js'
 import type {ConfigScope} from '../../schema/config-record.js'
@@ -83,8 +83,8 @@ export function boostWrites(
   if (isEmpty && !before) return []
   const e = new ExpressionBuilder()
   const {revision} = attributes.boost
-  if (before) e.condition(`${e.name(revision)} = ${e.value(s(before.revision))}`)
-  else e.condition(`attribute_not_exists(${e.name(attributes.key.partition)})`)
+  if (before) e.require(revision, before.revision)
+  else e.absent()
   if (isEmpty) {
     const Key = wireKey(boostKey(table.namespace, scope))
     return [{Delete: {TableName: table.name, Key, ...e.write()}}]

@@ -178,7 +178,7 @@ function familyUpdate(table: NamespaceTable, record: BucketRecord, family: Famil
   const e = new ExpressionBuilder()
   storeFamily(e, family, record)
   e.require(attributes.bucket.limitsRevision, record.limitsRevision)
-  e.condition(`attribute_exists(${e.name(attributes.bucket.refilledAt)})`)
+  e.exists(attributes.bucket.refilledAt)
   return markedUpdate(table, record, e, mark, {isRevision: true})
 }
 

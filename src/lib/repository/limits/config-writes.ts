@@ -22,7 +22,7 @@ import {keys, wireKey, withoutKey} from '../../schema/keys.js'
 import {decodeEntityConfigRegistry, registryIndexKeys} from '../../schema/registry-records.js'
 import type {AuditEvent} from '../table/audit.js'
 import {getItem, type NamespaceTable} from '../table/table.js'
-import type {TransactItem} from '../table/transact.js'
+import {type TransactItem, updateItem} from '../table/transact.js'
 
 const names = attributes.config
 
@@ -72,10 +72,7 @@ export function updatePolicies(
 }
 
 function storePolicies(e: ExpressionBuilder, policies: Policies): void {
-  for (const [name, value] of policyAttributes(policies)) {
-    if (value) e.set(name, value)
-    else e.remove(name)
-  }
+  for (const [name, value] of policyAttributes(policies)) e.store(name, value)
 }
 
 /** Removes the limits and the outage policy; keeps retention, policies and foreign attributes. */
@@ -114,22 +111,14 @@ export function unchangedCheck(table: NamespaceTable, key: Key, before: Item | u
 }
 
 function requireUnchanged(e: ExpressionBuilder, before: Item | undefined): void {
-  const key = e.name(attributes.key.partition)
-  if (before === undefined) {
-    e.condition(`attribute_not_exists(${key})`)
-    return
-  }
-  e.condition(`attribute_exists(${key})`)
-  requireValues(e, before, guardedAttributes(before))
+  if (before) requireValues(e.exists(), before, guardedAttributes(before))
+  else e.absent()
 }
 
 const requirePolicies = (e: ExpressionBuilder, before: Item): void => requireValues(e, before, POLICY_ATTRIBUTES)
 
 function requireValues(e: ExpressionBuilder, before: Item, attributes: readonly string[]): void {
-  for (const name of attributes) {
-    const value = before[name]
-    e.condition(value ? `${e.name(name)} = ${e.value(value)}` : `attribute_not_exists(${e.name(name)})`)
-  }
+  for (const name of attributes) e.require(name, before[name])
 }
 
 function revisedUpdate(
@@ -138,8 +127,7 @@ function revisedUpdate(
   e: ExpressionBuilder,
 ) {
   e.set(names.revision, s(Buffer.from(table.randomBytes(8)).toString('base64url')))
-  const {UpdateExpression = '', ...rest} = e.update()
-  return {Update: {TableName: table.name, Key: wireKey(configKey(namespace, scope)), UpdateExpression, ...rest}}
+  return updateItem({TableName: table.name, Key: wireKey(configKey(namespace, scope)), ...e.update()})
 }
 
 export function setEvent(after: ConfigRecord, before: ConfigRecord | undefined, policies: Policies = {}): AuditEvent {
@@ -207,12 +195,7 @@ export async function unregisterConfig(
 }
 
 function registryUpdate(table: NamespaceTable, scope: ConfigScope, e: ExpressionBuilder): TransactItem {
-  const key = registryKey(table.namespace, scope)
   for (const [name, value] of Object.entries(registryIndexKeys(table.namespace))) e.setIfMissing(name, value)
-  const {UpdateExpression = '', ...rest} = e.update()
-  return {Update: {TableName: table.name, Key: wireKey(key), UpdateExpression, ...rest}}
-}
-
-function registryKey(namespace: string, {level}: ConfigScope): Key {
-  return level === 'entity' ? keys.entityConfigRegistry(namespace) : keys.resourceRegistry(namespace)
+  const key = scope.level === 'entity' ? keys.entityConfigRegistry : keys.resourceRegistry
+  return updateItem({TableName: table.name, Key: wireKey(key(table.namespace)), ...e.update()})
 }

@@ -107,10 +107,7 @@ export class Provisioner {
   /** Leftover parts only cost storage, and the next run that writes parts deletes them. */
   async #tidy(): Promise<void> {
     try {
-      await deleteDeadParts(this.#table, async () => {
-        const seen = await this.#head()
-        return {parts: seen.parts, base: baseOf(seen)}
-      })
+      await deleteDeadParts(this.#table, () => this.#head())
     } catch (error) {
       if (!(error instanceof ZaelError)) throw error
     }
@@ -137,16 +134,8 @@ function baseOf({record, exists, revision}: SeenProvisioner): string {
 }
 
 function requireUnchanged(e: ExpressionBuilder, {record, exists, revision}: SeenProvisioner): void {
-  const key = e.name(attributes.key.partition)
-  if (!exists) {
-    e.condition(`attribute_not_exists(${key})`)
-    return
-  }
-  e.condition(`attribute_exists(${key})`)
-  const lastApplied = record.lastApplied === undefined ? undefined : s(record.lastApplied)
-  for (const [name, value] of Object.entries({[names.revision]: revision, [names.lastApplied]: lastApplied})) {
-    e.condition(value === undefined ? `attribute_not_exists(${e.name(name)})` : `${e.name(name)} = ${e.value(value)}`)
-  }
+  if (exists) e.exists().require(names.revision, revision).require(names.lastApplied, record.lastApplied)
+  else e.absent()
 }
 
 function manifestChanged(cause?: unknown): ZaelError {
@@ -198,19 +187,14 @@ async function writeParts(table: NamespaceTable, managed: Managed, base: string)
   return {set, count}
 }
 
-interface NamedParts {
-  readonly parts: PartSet | undefined
-  readonly base: string
-}
-
-/** `readNamed` runs after the parts were found: a part based on another revision can never be named. */
-async function deleteDeadParts(table: NamespaceTable, readNamed: () => Promise<NamedParts>): Promise<void> {
+/** `readHead` runs after the parts were found: a part based on another revision can never be named. */
+async function deleteDeadParts(table: NamespaceTable, readHead: () => Promise<SeenProvisioner>): Promise<void> {
   const {namespace, name} = table
   const e = new ExpressionBuilder().project(...keyNames(), attributes.provisioner.base)
   const found = await decodeRange(table, ranges.provisionerParts(namespace), decodePartIdentity, {e})
-  const {parts, base} = await readNamed()
+  const seen = await readHead()
   for (const part of found) {
-    if (part.set === parts?.set || part.base === base) continue
+    if (part.set === seen.parts?.set || part.base === baseOf(seen)) continue
     const request = {TableName: name, Key: wireKey(keys.provisionerPart(namespace, part.set, part.number))}
     await sendRepeatable(table, 'DeleteItem', request)
   }

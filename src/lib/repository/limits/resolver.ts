@@ -121,14 +121,8 @@ export class ConfigResolver {
     const scopes = scopesOf(entity, resource)
     const keys = LEVELS.map(level => configKey(this.#table.namespace, scopes[level]))
     const records = this.#cache.peek(keys)
-    return (
-      records &&
-      resolutionOf(
-        scopes,
-        keys.map(key => records.get(keyId(key))),
-        atMs,
-      )
-    )
+    const stored = records && keys.map(key => records.get(keyId(key)))
+    return stored && resolutionOf(scopes, stored, atMs)
   }
 
   async onUnavailable(options: ResolveOptions = {}): Promise<OnUnavailable | undefined> {

@@ -7,7 +7,7 @@ import {type ConfigRecord, decodeConfig} from '../../schema/config-record.js'
 import {keys, wireKey} from '../../schema/keys.js'
 import {decodeUnits, registryIndexKeys, unitAttribute} from '../../schema/registry-records.js'
 import {getItem, type NamespaceTable} from '../table/table.js'
-import type {TransactItem} from '../table/transact.js'
+import {type TransactItem, updateItem} from '../table/transact.js'
 import {entityConfigs, resourceConfigs, resourcesOfEntities} from './listing.js'
 
 /** Currency by limit name; other limits are counted in tokens. */
@@ -43,11 +43,7 @@ export async function unitWrites(
   for (const {name, unit} of concerned) {
     const attribute = unitAttribute(name)
     const before = units.get(name)
-    e.condition(
-      before === undefined
-        ? `attribute_not_exists(${e.name(attribute)})`
-        : `${e.name(attribute)} = ${e.value(s(before))}`,
-    )
+    e.require(attribute, before)
     if (before === unit) continue
     if (unit === undefined) e.remove(attribute)
     else e.set(attribute, s(unit))
@@ -55,8 +51,7 @@ export async function unitWrites(
   const Key = wireKey(keys.units(table.namespace))
   if (changed.length === 0) return [{ConditionCheck: {TableName: table.name, Key, ...e.write()}}]
   for (const [name, value] of Object.entries(registryIndexKeys(table.namespace))) e.set(name, value)
-  const {UpdateExpression = '', ...rest} = e.update()
-  return [{Update: {TableName: table.name, Key, UpdateExpression, ...rest}}]
+  return [updateItem({TableName: table.name, Key, ...e.update()})]
 }
 
 async function requireUnused(table: NamespaceTable, changed: readonly Limit[], units: UnitsByLimit): Promise<void> {

@@ -2,10 +2,9 @@ import {ZaelError} from '../../core/errors.js'
 import {checkNamespaceName, isNamespaceId} from '../../core/names.js'
 import {chunksOf, forEachConcurrently} from '../../dynamo/concurrency.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
-import {scanPages} from '../../dynamo/paging.js'
-import {isoSeconds, type Key, readString} from '../../schema/attribute-value.js'
-import {attributes, keyNames} from '../../schema/attributes.js'
-import {keyOf, keys, wireKey} from '../../schema/keys.js'
+import {isoSeconds, type Key} from '../../schema/attribute-value.js'
+import {keyNames} from '../../schema/attributes.js'
+import {keyOf, keys, partitionOf, wireKey} from '../../schema/keys.js'
 import {splitNamespace} from '../../schema/legacy-key.js'
 import {
   decodeNamespace,
@@ -15,7 +14,7 @@ import {
 } from '../../schema/namespace-record.js'
 import {type KeyRange, ranges} from '../../schema/ranges.js'
 import type {CountsByKind, Removed} from '../table/kind-counter.js'
-import {decodeRange} from '../table/query.js'
+import {decodeRange, scanTable} from '../table/query.js'
 import {getItem, sendRepeatable, type Table} from '../table/table.js'
 import {checkMissing, isRefused, putNew, transact} from '../table/transact.js'
 import {nameIsId, namespaceAmbiguous, namespaceMissing, namespaceProtected, namespaceState} from './errors.js'
@@ -250,8 +249,6 @@ function drawId({randomBytes}: Table): string {
   }
 }
 
-const SCAN_SEGMENTS = 4
-
 /** Reads the registry, and one record per id, after the scan: ignores ids registered or purged meanwhile. */
 async function findUnregistered(
   table: Table,
@@ -259,17 +256,9 @@ async function findUnregistered(
   signal?: AbortSignal,
 ): Promise<Namespace[]> {
   const found = new Map<string, Key>()
-  const {KeyConditionExpression: _, ...fields} = new ExpressionBuilder().project(...keyNames()).read()
-  const input = {TableName: table.name, ConsistentRead: true, ...fields}
-  for await (const {items} of scanPages(table.transport, input, {
-    backoff: table.backoff,
-    signal,
-    segments: SCAN_SEGMENTS,
-  })) {
-    for (const item of items) {
-      const {namespace} = splitNamespace(readString(item, attributes.key.partition) ?? '')
-      if (namespace !== undefined && isNamespaceId(namespace)) found.set(namespace, keyOf(item))
-    }
+  for await (const item of scanTable(table, new ExpressionBuilder().project(...keyNames()), signal)) {
+    const {namespace} = splitNamespace(partitionOf(keyOf(item)))
+    if (namespace !== undefined && isNamespaceId(namespace)) found.set(namespace, keyOf(item))
   }
   const registered = await registeredIds()
   const unregistered: Namespace[] = []

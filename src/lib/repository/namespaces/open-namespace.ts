@@ -1,11 +1,12 @@
 import {valueFor, ZaelError} from '../../core/errors.js'
 import {Denied} from '../../dynamo/errors.js'
+import type {Item, Key} from '../../schema/attribute-value.js'
 import {keys} from '../../schema/keys.js'
 import {type MigrationStage, migrationRecordKey, migrationStage} from '../../schema/migration-record.js'
 import {decodeVersion} from '../../schema/version-record.js'
 import {getItem, type Table} from '../table/table.js'
 import {readVersion} from '../table/version.js'
-import {checkCompatibility} from '../table/version-compatibility.js'
+import {incompatibility} from '../table/version-compatibility.js'
 import {namespaceMissing} from './errors.js'
 import {LOOKUP_TIMEOUT_MS, Namespaces} from './namespaces.js'
 
@@ -31,17 +32,19 @@ export async function openNamespace(table: Table, name: string): Promise<OpenedN
 
 /** `undefined` without a migration, or without permission to read its record. */
 export async function readMigrationStage(table: Table): Promise<MigrationStage | undefined> {
-  const reading = getItem(table, migrationRecordKey, {timeoutMs: LOOKUP_TIMEOUT_MS})
-  const item = await reading.catch(valueFor([Denied], undefined))
+  const item = await lookUp(table, migrationRecordKey)
   return item && migrationStage(item)
 }
 
 /** GetItem, because permissions limited to one namespace allow no batch on these records. */
 async function layoutRefusal(table: Table): Promise<ZaelError | undefined> {
-  return refusalOf(async () => {
-    const item = await getItem(table, keys.version(), {timeoutMs: LOOKUP_TIMEOUT_MS})
-    checkCompatibility(item && decodeVersion(item), undefined, false)
-  })
+  const item = await lookUp(table, keys.version())
+  return incompatibility(item && decodeVersion(item), undefined, false)
+}
+
+/** `undefined` also without permission. */
+function lookUp(table: Table, key: Key): Promise<Item | undefined> {
+  return getItem(table, key, {timeoutMs: LOOKUP_TIMEOUT_MS}).catch(valueFor([Denied], undefined))
 }
 
 function stillCopyingLimits(): ZaelError {
@@ -51,21 +54,7 @@ function stillCopyingLimits(): ZaelError {
 
 /** Tables from before namespaces have their version record under another key. */
 async function whyMissing(table: Table, name: string): Promise<ZaelError> {
-  const refusal = await refusalOf(async () => {
-    const {record, hasLegacyRecord} = await readVersion(table)
-    checkCompatibility(record, undefined, hasLegacyRecord)
-  })
+  const stored = await readVersion(table).catch(valueFor([Denied], undefined))
+  const refusal = stored && incompatibility(stored.record, undefined, stored.hasLegacyRecord)
   return refusal ?? namespaceMissing(name)
-}
-
-/** `undefined` also without permission to read the layout. */
-async function refusalOf(check: () => Promise<void>): Promise<ZaelError | undefined> {
-  try {
-    await check()
-    return undefined
-  } catch (error) {
-    if (error instanceof ZaelError && error.code.startsWith('schema.')) return error
-    if (error instanceof Denied) return undefined
-    throw error
-  }
 }

@@ -4,7 +4,6 @@ import {batchWrite} from '../../dynamo/batch.js'
 import {chunksOf} from '../../dynamo/concurrency.js'
 import {Aborted, ConditionFailed} from '../../dynamo/errors.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
-import {scanPages} from '../../dynamo/paging.js'
 import {isoSeconds, type Key, s} from '../../schema/attribute-value.js'
 import {attributes, keyNames} from '../../schema/attributes.js'
 import {isKeyIn, keyOf, keys, namespacePrefix, wireKey} from '../../schema/keys.js'
@@ -16,14 +15,13 @@ import {
 } from '../../schema/namespace-record.js'
 import {ranges} from '../../schema/ranges.js'
 import {type CountsByKind, KindCounter, type Removed} from '../table/kind-counter.js'
-import {readAll} from '../table/query.js'
+import {readAll, scanTable} from '../table/query.js'
 import {sendRepeatable, type Table} from '../table/table.js'
 import {isRefused, putNew, type TransactItem, transact} from '../table/transact.js'
 import {namespaceChanged, namespaceNameTaken, namespaceState} from './errors.js'
 
 // Four concurrent requests of 25 per progress report.
 const DELETES_PER_REPORT = 100
-const SCAN_SEGMENTS = 4
 
 /** Clients look a namespace up every 30 s by default; the aggregator counts their writes some seconds later. */
 const CLIENTS_NOTICE_MS = 60_000
@@ -130,10 +128,7 @@ async function* allKeys(table: Table, id: string, signal?: AbortSignal): AsyncGe
   const e = new ExpressionBuilder()
   e.filter(`begins_with(${e.name(attributes.key.partition)}, ${e.value(s(namespacePrefix(id)))})`)
   e.project(...keyNames())
-  const {KeyConditionExpression: _, ...fields} = e.read()
-  const input = {TableName: table.name, ConsistentRead: true, ...fields}
-  const options = {backoff: table.backoff, signal, segments: SCAN_SEGMENTS}
-  for await (const {items} of scanPages(table.transport, input, options)) yield* items.map(keyOf)
+  for await (const item of scanTable(table, e, signal)) yield keyOf(item)
 }
 
 async function finish(table: Table, seen: Namespace, signal: AbortSignal | undefined): Promise<void> {
@@ -180,9 +175,7 @@ export async function changeState(
 }
 
 export function nameDelete(table: Table, {id, name}: Namespace): TransactItem {
-  const e = new ExpressionBuilder()
-  e.condition(`${e.name(names.id)} = ${e.value(s(id))}`)
-  e.condition(`${e.name(names.status)} = ${e.value(s('active'))}`)
+  const e = new ExpressionBuilder().require(names.id, id).require(names.status, 'active')
   return {Delete: {TableName: table.name, Key: wireKey(keys.namespaceByName(name)), ...e.write()}}
 }
 
@@ -193,10 +186,7 @@ export function nameElsewhere(table: Table, {id, name}: Namespace): TransactItem
 }
 
 function byIdUpdate(table: Table, seen: Namespace, {id, status, deletedAt}: Namespace): TransactItem {
-  const e = new ExpressionBuilder()
-  e.set(names.status, s(status))
-  if (deletedAt === undefined) e.remove(names.deletedAt)
-  else e.set(names.deletedAt, s(deletedAt))
-  e.condition(`${e.name(names.status)} = ${e.value(s(seen.status))}`)
+  const e = new ExpressionBuilder().set(names.status, s(status)).require(names.status, seen.status)
+  e.store(names.deletedAt, deletedAt === undefined ? undefined : s(deletedAt))
   return {Update: {TableName: table.name, Key: wireKey(keys.namespaceById(id)), ...e.update()}}
 }

@@ -215,12 +215,9 @@ function toppedUp(limit: BucketLimit, tokens: number): BucketLimit {
 function requireOwner(table: NamespaceTable, entity: string, owner: Item | undefined): TransactItem {
   const key = keys.entity(table.namespace, entity)
   if (!owner) return checkMissing(table, key)
-  const e = new ExpressionBuilder()
-  e.condition(`attribute_exists(${e.name(attributes.key.partition)})`)
-  for (const name of [attributes.entity.parent, attributes.entity.parentIncarnation, attributes.entity.createdAt]) {
-    const value = owner[name]
-    e.condition(value ? `${e.name(name)} = ${e.value(value)}` : `attribute_not_exists(${e.name(name)})`)
-  }
-  e.require(attributes.entity.parentGeneration, readGeneration(owner)?.moves)
+  const e = new ExpressionBuilder().exists()
+  const {parent, parentIncarnation, createdAt, parentGeneration} = attributes.entity
+  for (const name of [parent, parentIncarnation, createdAt]) e.require(name, owner[name])
+  e.require(parentGeneration, readGeneration(owner)?.moves)
   return {ConditionCheck: {TableName: table.name, Key: wireKey(key), ...e.write()}}
 }

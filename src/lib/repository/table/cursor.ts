@@ -1,4 +1,5 @@
 import {InvalidInput} from '../../core/errors.js'
+import {parseJson} from '../../core/text/text.js'
 import {ValidationFailed} from '../../dynamo/errors.js'
 
 /** The possible numbers of strings in the cursor of each listing. */
@@ -62,10 +63,6 @@ export function badCursor(cursor: string): InvalidInput {
 }
 
 function parseStrings(text: string): string[] | undefined {
-  try {
-    const value: unknown = JSON.parse(text)
-    return Array.isArray(value) && value.every(each => typeof each === 'string') ? value : undefined
-  } catch {
-    return undefined
-  }
+  const value = parseJson(text)
+  return Array.isArray(value) && value.every(each => typeof each === 'string') ? value : undefined
 }

@@ -1,7 +1,7 @@
 import type {ZaelError} from '../../core/errors.js'
 import {Aborted, ConditionFailed} from '../../dynamo/errors.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
-import {type Item, type Key, n, s} from '../../schema/attribute-value.js'
+import type {Item, Key} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
 import {wireKey} from '../../schema/keys.js'
 import {sendRepeatable, type Table} from './table.js'
@@ -75,9 +75,8 @@ export class RecordLease<R extends LeaseRecord> {
     const runId = Buffer.from(table.randomBytes(9)).toString('base64url')
     const record = next(before, {runId, leaseUntilMs: nowMs + kind.leaseMs}, nowMs)
     const e = new ExpressionBuilder()
-    if (before) e.condition(`${e.name(attributes.lease.runId)} = ${e.value(s(before.runId))}`)
-    else e.condition(`attribute_not_exists(${e.name(attributes.key.partition)})`)
-    if (before) e.condition(`${e.name(attributes.lease.leaseUntil)} = ${e.value(n(before.leaseUntilMs))}`)
+    if (!before) e.absent()
+    else e.require(attributes.lease.runId, before.runId).require(attributes.lease.leaseUntil, before.leaseUntilMs)
     const lease = new RecordLease(table, kind, record, before, signal)
     try {
       await lease.#write(record, e, signal)
@@ -162,8 +161,7 @@ export class RecordLease<R extends LeaseRecord> {
     this.#saving = this.#saving
       .catch(() => {})
       .then(async () => {
-        const e = new ExpressionBuilder()
-        e.condition(`${e.name(attributes.lease.runId)} = ${e.value(s(this.#record.runId))}`)
+        const e = new ExpressionBuilder().require(attributes.lease.runId, this.#record.runId)
         try {
           await this.#write(this.#record, e, signal)
         } catch (error) {

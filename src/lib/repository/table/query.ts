@@ -1,6 +1,6 @@
 import {InvalidInput} from '../../core/errors.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
-import {queryItems} from '../../dynamo/paging.js'
+import {queryItems, scanPages} from '../../dynamo/paging.js'
 import type {OperationInput} from '../../dynamo/transport.js'
 import {type Item, readString, s} from '../../schema/attribute-value.js'
 import {keyNames} from '../../schema/attributes.js'
@@ -55,6 +55,20 @@ export function readAll(
   signal?: AbortSignal,
 ): AsyncGenerator<Item, void> {
   return queryItems(table.transport, queryInput(table, query, e), {backoff: table.backoff, signal})
+}
+
+const SCAN_SEGMENTS = 4
+
+/** The whole table, strongly consistent, in any order. */
+export async function* scanTable(
+  table: Table,
+  e: ExpressionBuilder,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<Item, void> {
+  const {KeyConditionExpression: _, ...fields} = e.read()
+  const input = {TableName: table.name, ConsistentRead: true, ...fields}
+  const options = {backoff: table.backoff, signal, segments: SCAN_SEGMENTS}
+  for await (const {items} of scanPages(table.transport, input, options)) yield* items
 }
 
 export async function decodeRange<T>(

@@ -4,7 +4,6 @@ import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {retrying} from '../../dynamo/retry.js'
 import type {OperationInput} from '../../dynamo/transport.js'
 import type {Item, Key} from '../../schema/attribute-value.js'
-import {attributes} from '../../schema/attributes.js'
 import {wireKey} from '../../schema/keys.js'
 import type {Table} from './table.js'
 
@@ -40,17 +39,12 @@ export function newRequestToken(table: Pick<Table, 'randomBytes'>): string {
 }
 
 export function putNew(table: Table, item: Item): TransactItem & {Put: object} {
-  const e = new ExpressionBuilder()
-  e.condition(`attribute_not_exists(${e.name(attributes.key.partition)})`)
-  return {
-    Put: {TableName: table.name, Item: item, ...e.write(), ReturnValuesOnConditionCheckFailure: 'ALL_OLD'},
-  }
+  const condition = new ExpressionBuilder().absent().write()
+  return {Put: {TableName: table.name, Item: item, ...condition, ReturnValuesOnConditionCheckFailure: 'ALL_OLD'}}
 }
 
 export function checkMissing(table: Table, key: Key): TransactItem {
-  const e = new ExpressionBuilder()
-  e.condition(`attribute_not_exists(${e.name(attributes.key.partition)})`)
-  return {ConditionCheck: {TableName: table.name, Key: wireKey(key), ...e.write()}}
+  return {ConditionCheck: {TableName: table.name, Key: wireKey(key), ...new ExpressionBuilder().absent().write()}}
 }
 
 /** Whether the condition of the item at `place` failed; without a place, that of any item. */

@@ -24,46 +24,49 @@ export const UPDATED_BY_ZAEL = 'zael:'
 type Version = readonly [major: number, minor: number, patch: number]
 
 /**
- * Throws if zael must not work on a table. Without a record the table is new. A legacy record counts only without a
+ * Why zael must not work on a table; `undefined` if it may. Without a record the table is new. A legacy record counts only without a
  * current one: migrated tables may have kept it. The minimum client version is a release of zae-limiter, so it is
  * compared with the release that zael speaks (D-45).
  */
-export function checkCompatibility(
+export function incompatibility(
   record: VersionRecord | undefined,
   ourVersion: string | undefined,
   hasLegacyRecord: boolean,
-): void {
-  if (!record) {
-    if (hasLegacyRecord) throw needsMigration(undefined)
-    return
-  }
+): ZaelError | undefined {
+  if (!record) return hasLegacyRecord ? needsMigration(undefined) : undefined
   const {schemaVersion, clientMinVersion} = record
+  const us = ourVersion ? `this zael (${ourVersion})` : 'this zael'
   const schema = parseVersion(schemaVersion)
   if (!schema) {
     const reason = `The table's layout version is ${JSON.stringify(schemaVersion)}, which is not a version number.`
-    throw new ZaelError('conflict', 'schema.unreadable', reason, {
+    return new ZaelError('conflict', 'schema.unreadable', reason, {
       hint: 'Check that the table belongs to a rate limiter; its version record is `_/SYSTEM#`, `#VERSION`.',
       details: {schemaVersion},
     })
   }
-  if (isBefore(schema, OLDEST_SCHEMA)) throw needsMigration(schemaVersion)
+  if (isBefore(schema, OLDEST_SCHEMA)) return needsMigration(schemaVersion)
   if (!isBefore(schema, NEXT_UNKNOWN_SCHEMA)) {
-    const us = ourVersion ? `this zael (${ourVersion})` : 'this zael'
     const reason = `The table has layout ${schemaVersion}; ${us} supports layouts up to 0.10.`
-    throw new ZaelError('conflict', 'schema.too-new', reason, {
+    return new ZaelError('conflict', 'schema.too-new', reason, {
       hint: 'Install a newer zael.',
       details: {schemaVersion, ourVersion},
     })
   }
   const least = parseVersion(clientMinVersion)
   if (least && isBefore(parseVersion(SPOKEN_RELEASE) as Version, least)) {
-    const us = ourVersion ? `this zael (${ourVersion})` : 'this zael'
     const reason = `The table requires zae-limiter ${clientMinVersion} or newer; ${us} reads records up to zae-limiter ${SPOKEN_RELEASE}.`
-    throw new ZaelError('conflict', 'schema.client-too-old', reason, {
+    return new ZaelError('conflict', 'schema.client-too-old', reason, {
       hint: 'Install a newer zael.',
       details: {clientMinVersion, spokenRelease: SPOKEN_RELEASE, ourVersion},
     })
   }
+  return undefined
+}
+
+/** Throws the {@link incompatibility}, if there is one. */
+export function checkCompatibility(...stored: Parameters<typeof incompatibility>): void {
+  const refusal = incompatibility(...stored)
+  if (refusal) throw refusal
 }
 
 /** A lower bound of the zae-limiter release that wrote the records: not all features raise it. */

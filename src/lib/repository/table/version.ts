@@ -56,7 +56,7 @@ export async function markAggregator(table: Table): Promise<boolean> {
 }
 
 async function updateVersion(table: Table, e: ExpressionBuilder): Promise<void> {
-  e.condition(`attribute_exists(${e.name(attributes.key.partition)})`)
+  e.exists()
   const request = {TableName: table.name, Key: wireKey(keys.version()), ...e.update()}
   await sendRepeatable(table, 'UpdateItem', request)
 }

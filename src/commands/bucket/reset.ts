@@ -43,8 +43,6 @@ export default class BucketReset extends StackCommand<typeof BucketReset> {
     // Throw for a missing bucket before asking for confirmation.
     if (idempotencyKey === undefined) await bucketsOf(repository, entity, resource, this.stack.table.clock())
     await confirm(resetQuestion(request), {yes})
-    const {lines, result} = await resetBucket(repository, request)
-    this.print(lines)
-    return result
+    return this.show(await resetBucket(repository, request))
   }
 }

@@ -9,6 +9,7 @@ import {
   formatList,
   formatMinute,
   formatPlural,
+  formatSome,
   formatTokens,
   readPairs,
   shellWord,
@@ -356,10 +357,8 @@ export class SearchReport {
   }
 
   #deletedLines(): string[] {
-    const rest = this.deleted.length - MOST_DELETED
-    const ids = this.deleted.slice(0, MOST_DELETED).map(({entity}) => entity)
-    if (ids.length === 0) return []
-    return [`Deleted, but still blocked: ${ids.join(', ')}${rest > 0 ? ` and ${formatCount(rest)} more` : ''}`]
+    const ids = this.deleted.map(({entity}) => entity)
+    return ids.length === 0 ? [] : [`Deleted, but still blocked: ${formatSome(ids, MOST_DELETED)}`]
   }
 
   deletedJson(): EntityListResult['deleted'] {

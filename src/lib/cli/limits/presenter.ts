@@ -11,7 +11,7 @@ import type {ConfigRecord, ConfigScope, Policies} from '../../schema/config-reco
 import {scopeWords} from '../base/scope.js'
 import type {Listing} from '../output/listing.js'
 import {factLines} from '../output/text-table.js'
-import {type ChangeOutcome, scopeJson} from './json.js'
+import {type ChangeOutcome, SCOPE_COLUMNS} from './json.js'
 
 const NONE = '(none)'
 
@@ -155,9 +155,7 @@ export function configListing(rows: readonly ConfigRecord[]): Listing<ConfigReco
   return {
     rows,
     columns: [
-      {name: 'level', value: ({scope}) => scopeJson(scope).level},
-      {name: 'entity', value: ({scope}) => scopeJson(scope).entity},
-      {name: 'resource', value: ({scope}) => scopeJson(scope).resource},
+      ...SCOPE_COLUMNS,
       {name: 'limits', value: configuredText, raw: ({limits}) => limits.map(formatLimit).join(' ')},
       {
         name: 'boosts',

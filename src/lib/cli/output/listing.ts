@@ -51,6 +51,15 @@ export interface ListingColumn<Row> extends Omit<TextColumn, 'header' | 'name'> 
   readonly isExtra?: boolean
 }
 
+type CellKey<Row> = {[Key in keyof Row]-?: Row[Key] extends Cell ? Key : never}[keyof Row] & string
+
+/** Columns that show properties, each with the name of its property: `refused-tokens` for `refusedTokens`. */
+export const fieldColumns = <Row>(...keys: readonly CellKey<Row>[]): ListingColumn<Row>[] =>
+  keys.map(key => ({
+    name: key.replaceAll(/[A-Z]/g, letter => `-${letter.toLowerCase()}`),
+    value: row => row[key] as Cell,
+  }))
+
 export interface Listing<Row> {
   readonly rows: readonly Row[]
   readonly columns: readonly ListingColumn<Row>[]

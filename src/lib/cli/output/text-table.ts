@@ -141,6 +141,19 @@ export function factLines(title: string, facts: Facts): string[] {
   return [title, ...rows.map(([, value], at) => `  ${label(names[at])}  ${value}`)]
 }
 
+/** After a blank line; empty without findings. */
+export function findingLines(
+  title: string,
+  findings: ReadonlyArray<{readonly message: string; readonly fix: string | null}>,
+): string[] {
+  if (findings.length === 0) return []
+  const lines = findings.flatMap(({message, fix}) => [
+    `  ${message}`,
+    ...(fix === null ? [] : [`    ${paint('dim', 'Try:')} ${fix}`]),
+  ])
+  return ['', title, ...lines]
+}
+
 export function updatedText({updated, failed}: {readonly updated: number; readonly failed: number}): string {
   const missed = failed === 0 ? '' : `, ${formatCount(failed)} failed; run the command again`
   return `${formatCount(updated)} updated${missed}`

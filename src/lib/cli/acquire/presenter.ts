@@ -3,6 +3,7 @@ import type {Consumption} from '../../core/limits/limit.js'
 import {formatList, formatSpan, formatTokens, formatWait, shellWord} from '../../core/text/text.js'
 import type {AcquireAttempt} from '../../insight/why/attempt.js'
 import type {UnitsByLimit} from '../../repository/limits/units.js'
+import {pick} from '../output/json-text.js'
 import {textTable} from '../output/text-table.js'
 import type {AcquireResult} from './results.js'
 
@@ -101,13 +102,7 @@ export function acquireJson({entity, resource, consume, dryRun, attempt}: TriedR
     waitedMs: attempt.waitedMs,
     retryAfterMs: waitOf(attempt.retryAfterMs),
     limits: attempt.statuses.map(status => ({
-      name: status.name,
-      level: status.level,
-      entity: status.entity,
-      requested: status.requested,
-      available: status.available,
-      capacity: status.capacity,
-      exceeded: status.exceeded,
+      ...pick(status, 'name', 'level', 'entity', 'requested', 'available', 'capacity', 'exceeded'),
       retryAfterMs: waitOf(status.retryAfterMs),
     })),
   }

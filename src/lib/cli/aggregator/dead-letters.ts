@@ -2,7 +2,7 @@ import {firstItems, formatCount, formatPlural} from '../../core/text/text.js'
 import type {DeadLetter} from '../../infra/dead-letters/queue.js'
 import type {RedrivenLetter, RedriveState} from '../../infra/dead-letters/redrive.js'
 import type {Listing} from '../output/listing.js'
-import {nextLines} from '../output/text-table.js'
+import {type NextCommand, nextLines} from '../output/text-table.js'
 import type {AggregatorRedriveResult, DeadLetterJson, RedrivenLetterJson} from './results.js'
 
 const IN_STREAM_MS = 24 * 3_600_000
@@ -135,7 +135,7 @@ function windowLines(letters: readonly RedrivenLetter[]): string[] {
 }
 
 function nextOf(stack: string, letters: readonly RedrivenLetter[]): string[] {
-  const next: [string, string][] = []
+  const next: NextCommand[] = []
   const doubtful = letters.filter(({state}) => state === 'lost' || state === 'undecided')
   if (doubtful.length > 0) {
     const since = doubtful.flatMap(({letter}) => letter.firstAt ?? []).sort()[0]

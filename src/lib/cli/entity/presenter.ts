@@ -25,7 +25,7 @@ import {scopeJson, switchEndJson, switchSetJson, switchSetText} from '../limits/
 import {type KindCounts, kindLines} from '../output/kind-counts.js'
 import type {Listing, ListingColumn} from '../output/listing.js'
 import {ProgressLine, type ProgressStream} from '../output/progress.js'
-import {factLines, nextLines, textTable, updatedText} from '../output/text-table.js'
+import {factLines, type NextCommand, nextLines, textTable, updatedText} from '../output/text-table.js'
 import type {EntityDeleteResult, EntityJson, EntityListResult, EntityShowResult} from './results.js'
 
 export function entityJson({entity, name, parent, cascade, metadata, createdAt, version}: EntityRecord): EntityJson {
@@ -134,8 +134,6 @@ export function entityDeletionLines(counts: KindCounts, effect: DeletionEffect, 
     ...nextLines(dryRun ? deletionCommands(effect) : [blockCommand(effect)]),
   ]
 }
-
-type NextCommand = readonly [command: string, purpose: string]
 
 const REFUSE = 'refuse every request with this id'
 

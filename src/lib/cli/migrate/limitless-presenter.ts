@@ -68,8 +68,6 @@ export async function offerLimits(limitless: Limitless | undefined): Promise<boo
   return agree(`${formatPlural(limitless.buckets, 'bucket')} without configured limits. Write the limits shown above?`)
 }
 
-export const writeLimitsCommand = (stack: string): string => `zael migrate run -s ${stack} --limits-from-buckets`
-
 export function limitlessJson({buckets, resources, unlisted}: Limitless): LimitlessJson {
   return {
     buckets,

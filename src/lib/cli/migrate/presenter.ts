@@ -3,21 +3,10 @@ import type {MigrationPlan, PlannedStep} from '../../migrate/plan.js'
 import type {Survey} from '../../migrate/survey.js'
 import {isSupported, PEER_FEATURES, type PeerFeature} from '../../schema/peer-features.js'
 import {paint} from '../output/lines.js'
-import {factLines, nextLines, textTable} from '../output/text-table.js'
-import {limitlessJson, limitlessLines, writeLimitsCommand} from './limitless-presenter.js'
+import {factLines, type NextCommand, nextLines, textTable} from '../output/text-table.js'
+import {limitlessJson, limitlessLines} from './limitless-presenter.js'
 import type {MigratePlanResult, MigrateStatusResult} from './results.js'
-import {NO_OLD_ITEMS} from './run-presenter.js'
-
-const KINDS = {
-  entity: 'entities',
-  limits: 'limits',
-  settings: 'settings',
-  registry: 'registries',
-  bucket: 'buckets',
-  usage: 'usage',
-  audit: 'audit events',
-  version: 'version record',
-} as const
+import {NO_OLD_ITEMS, OLD_KINDS, writeLimits} from './run-presenter.js'
 
 export async function migrationStatusLines(
   stack: string,
@@ -113,7 +102,7 @@ async function oldLines({old}: Survey, width: number | undefined): Promise<strin
   const columns = ['RECORDS', 'RELEASES', 'GENERATION', 'ITEMS', 'PENDING', 'CONFLICTS', 'EXPIRED'] as const
   const rows = old.map(row => {
     const {items, pending, conflicts, expired} = row
-    return [KINDS[row.type], row.releases, row.generation, items, pending, conflicts, expired]
+    return [OLD_KINDS[row.type], row.releases, row.generation, items, pending, conflicts, expired]
   })
   const table = columns.map(header => ({header}))
   return ['', ...(await textTable(table, rows, {header: true, width}))]
@@ -152,14 +141,12 @@ function verdict({isPending, steps, conflicts, leftovers}: MigrationPlan): strin
     : `Nothing is pending. You can clean up ${formatPlural(leftovers, 'item')} of older layouts.`
 }
 
-type Next = readonly [command: string, purpose: string]
-
-function statusNext(stack: string, survey: Survey, plan: MigrationPlan): Next[] {
+function statusNext(stack: string, survey: Survey, plan: MigrationPlan): NextCommand[] {
   if (!plan.steps.some(step => step.isPending)) return doneNext(stack, survey, plan)
   return [[`zael migrate plan -s ${stack}`, 'show the steps and their cost']]
 }
 
-function planNext(stack: string, survey: Survey, plan: MigrationPlan): Next[] {
+function planNext(stack: string, survey: Survey, plan: MigrationPlan): NextCommand[] {
   const {steps, blockers} = plan
   if (!steps.some(step => step.isPending)) return doneNext(stack, survey, plan)
   if (blockers.some(({blocks}) => blocks === 'run')) return [[`zael migrate status -s ${stack}`, 'show the progress']]
@@ -170,9 +157,11 @@ function planNext(stack: string, survey: Survey, plan: MigrationPlan): Next[] {
   ]
 }
 
-const writeLimits = (stack: string): Next => [writeLimitsCommand(stack), 'write limits from the buckets']
-
-function doneNext(stack: string, {conflicts: [conflict]}: Survey, {leftovers, limitless}: MigrationPlan): Next[] {
+function doneNext(
+  stack: string,
+  {conflicts: [conflict]}: Survey,
+  {leftovers, limitless}: MigrationPlan,
+): NextCommand[] {
   if (limitless > 0 && !conflict) return [writeLimits(stack)]
   if (conflict) return [[`zael migrate resolve ${shellWord(conflict.key)} -s ${stack} --keep new`, 'or --keep old']]
   if (leftovers === 0) return [[`zael status -s ${stack}`, 'show the state of the stack']]

@@ -159,7 +159,9 @@ export function updatedText({updated, failed}: {readonly updated: number; readon
   return `${formatCount(updated)} updated${missed}`
 }
 
-export function nextLines(commands: ReadonlyArray<readonly [command: string, purpose: string]>): string[] {
+export type NextCommand = readonly [command: string, purpose: string]
+
+export function nextLines(commands: readonly NextCommand[]): string[] {
   if (commands.length === 0) return []
   const width = Math.max(...commands.map(([command]) => textWidth(shownText(command))))
   return [

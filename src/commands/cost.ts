@@ -39,7 +39,7 @@ export default class Cost extends TableCommand<typeof Cost> {
     const withFlags = <N extends {readonly fix: string | null}>(note: N): N =>
       note.fix === null ? note : {...note, fix: this.onSameStack(note.fix)}
     const report = {...found, notes: found.notes.map(withFlags)}
-    this.print(await costLines(report, this.lineWidth))
+    this.print(costLines(report, this.lineWidth))
     return costJson(report)
   }
 }

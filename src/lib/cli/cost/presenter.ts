@@ -24,17 +24,15 @@ export function costJson(report: CostReport): CostResult {
   }
 }
 
-export async function costLines(report: CostReport, width: number | undefined): Promise<string[]> {
-  const table = async (columns: readonly TextColumn[], rows: readonly (readonly Cell[])[]) => [
-    ...(await textTable(columns, rows, {header: true, width})),
-  ]
+export function costLines(report: CostReport, width: number | undefined): string[] {
+  const options = {header: true, width}
   return [
     title(report),
-    ...(await table(PART_COLUMNS, [...report.parts.map(partRow), totalRow(report)])),
+    ...textTable(PART_COLUMNS, [...report.parts.map(partRow), totalRow(report)], options),
     '',
     decisionsText(report),
     '',
-    ...(await table(DAY_COLUMNS, report.days.map(dayRow))),
+    ...textTable(DAY_COLUMNS, report.days.map(dayRow), options),
     ...findingLines('Notes', report.notes),
     '',
     ...footer(report),

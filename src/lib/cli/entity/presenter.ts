@@ -236,7 +236,7 @@ export function overviewJson({id, record, deletedAt, parents, resources}: Entity
   }
 }
 
-export async function entityOverviewLines(overview: EntityOverview, width: number | undefined): Promise<string[]> {
+export function entityOverviewLines(overview: EntityOverview, width: number | undefined): string[] {
   const {id, record, deletedAt, resources} = overview
   const unregistered =
     deletedAt === undefined
@@ -266,7 +266,7 @@ export async function entityOverviewLines(overview: EntityOverview, width: numbe
     {header: 'CAPACITY', align: 'right'},
     {header: 'SHARDS', align: 'right'},
   ] as const
-  return [...head, ...switches, '', ...(await textTable(columns, rows, {header: true, width}))]
+  return [...head, ...switches, '', ...textTable(columns, rows, {header: true, width})]
 }
 
 const balanceOf = (tokens: number | undefined, unit: string | undefined): string | number | undefined =>

@@ -159,13 +159,13 @@ function inFlightText({inFlight}: Impact): string {
   return `${formatList(inFlight)} ${are}: usage does not record concurrency, so ${they} cannot be compared.`
 }
 
-export async function impactText(
+export function impactText(
   {impact, range}: {readonly impact: Impact; readonly range: ImpactRange},
   width: number | undefined,
-): Promise<string[]> {
+): string[] {
   const rows = impact.found.slice(0, MOST_ROWS)
   const more = impact.found.length - rows.length
-  const table = await listingLines(impactListing(impact, rows), {'no-header': false}, width)
+  const table = listingLines(impactListing(impact, rows), {'no-header': false}, width)
   return [
     '',
     ...table,

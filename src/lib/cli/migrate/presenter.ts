@@ -8,12 +8,12 @@ import {limitlessJson, limitlessLines} from './limitless-presenter.js'
 import type {MigratePlanResult, MigrateStatusResult} from './results.js'
 import {NO_OLD_ITEMS, OLD_KINDS, writeLimits} from './run-presenter.js'
 
-export async function migrationStatusLines(
+export function migrationStatusLines(
   stack: string,
   survey: Survey,
   plan: MigrationPlan,
   width: number | undefined,
-): Promise<string[]> {
+): string[] {
   const {items, old} = survey
   const oldItems = old.reduce((sum, row) => sum + row.items, 0)
   const title = `Stack "${stack}": ${formatPlural(items, 'item')}, ${formatCount(oldItems)} of them in older layouts`
@@ -24,30 +24,30 @@ export async function migrationStatusLines(
       records: releaseText(survey),
       'last run': runText(survey),
     }),
-    ...(await oldLines(survey, width)),
+    ...oldLines(survey, width),
     ...keyLines(
       conflictTitle(survey),
       survey.conflicts.map(({key, reason}) => `${key}: ${reason}`),
     ),
     ...keyLines(unknownTitle(survey), survey.unknown.keys),
-    ...(await limitlessLines(survey.limitless, width)),
+    ...limitlessLines(survey.limitless, width),
     '',
     verdict(plan),
     ...nextLines(statusNext(stack, survey, plan)),
   ]
 }
 
-export async function migrationPlanLines(
+export function migrationPlanLines(
   stack: string,
   survey: Survey,
   plan: MigrationPlan,
   width: number | undefined,
-): Promise<string[]> {
+): string[] {
   const next = nextLines(planNext(stack, survey, plan))
-  const limitless = await limitlessLines(survey.limitless, width)
+  const limitless = limitlessLines(survey.limitless, width)
   if (!plan.steps.some(step => step.isPending)) return [verdict(plan), ...limitless, ...next]
   const {steps, items, readUnits, writeUnits, seconds, writeUnitsPerSecond, blockers} = plan
-  const table = await textTable(
+  const table = textTable(
     [{header: 'STEP'}, {header: 'DESCRIPTION'}, {header: 'ITEMS'}, {header: 'READ UNITS'}, {header: 'WRITE UNITS'}],
     steps.map(stepRow),
     {header: true, width},
@@ -97,7 +97,7 @@ function runText({run, isRunning}: Survey): string | undefined {
   return `stopped in step ${run.step}${run.failure === undefined ? '' : `: ${run.failure}`}`
 }
 
-async function oldLines({old}: Survey, width: number | undefined): Promise<string[]> {
+function oldLines({old}: Survey, width: number | undefined): string[] {
   if (old.length === 0) return []
   const columns = ['RECORDS', 'RELEASES', 'GENERATION', 'ITEMS', 'PENDING', 'CONFLICTS', 'EXPIRED'] as const
   const rows = old.map(row => {
@@ -105,7 +105,7 @@ async function oldLines({old}: Survey, width: number | undefined): Promise<strin
     return [OLD_KINDS[row.type], row.releases, row.generation, items, pending, conflicts, expired]
   })
   const table = columns.map(header => ({header}))
-  return ['', ...(await textTable(table, rows, {header: true, width}))]
+  return ['', ...textTable(table, rows, {header: true, width})]
 }
 
 const stepRow = ({id, title, isPending, items, readUnits, writeUnits}: PlannedStep) => [

@@ -53,9 +53,8 @@ export default class Status extends TableCommand<typeof Status> {
     if (drift && !aws) this.warn('--drift has no effect on a local engine, which has no CloudFormation.')
     const sources = {table, aws, ourVersion: this.config.version, drift: drift ? {sleep: sleepMs} : undefined}
     const found = withSupervisor(await gatherHealth(sources), local)
-    const withFix = <F extends {readonly fix: string | null}>(finding: F): F =>
-      finding.fix === null ? finding : {...finding, fix: this.onSameStack(finding.fix)}
-    const health = {...found, findings: found.findings.map(withFix), unknown: found.unknown.map(withFix)}
+    const [findings, unknown] = [this.withTypedFixes(found.findings), this.withTypedFixes(found.unknown)]
+    const health = {...found, findings, unknown}
     this.print(statusHealthLines(health, local))
     if (!passesCheck(health)) process.exitCode = EXIT.negative
     return healthJson(health, local)

@@ -39,6 +39,11 @@ export abstract class StackCommand<T extends typeof Command> extends BaseCommand
     return withTypedFlags(proposal, this.settings, flagsOfCommands(this.config))
   }
 
+  /** Notes whose suggested commands target the same stack. */
+  protected withTypedFixes<Note extends {readonly fix: string | null}>(notes: readonly Note[]): Note[] {
+    return notes.map(note => (note.fix === null ? note : {...note, fix: this.onSameStack(note.fix)}))
+  }
+
   async run(): Promise<object> {
     await using stack = await openStack(this.flags as unknown as StackFlagValues)
     this.stack = stack

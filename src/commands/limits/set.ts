@@ -19,7 +19,7 @@ import {
   setLines,
   setQuestion,
 } from '../../lib/cli/limits/set.js'
-import {confirm} from '../../lib/cli/output/confirm.js'
+import {confirm, yesFlag} from '../../lib/cli/output/confirm.js'
 
 export default class LimitsSet extends StackCommand<typeof LimitsSet> {
   static override summary = 'Set limits and update live buckets'
@@ -55,7 +55,7 @@ export default class LimitsSet extends StackCommand<typeof LimitsSet> {
     }),
     ...impactFlags,
     'dry-run': boolean({description: 'Show the changes; write nothing.'}),
-    yes: boolean({char: 'y', description: 'Skip confirmation.'}),
+    ...yesFlag,
   }
 
   static override examples = [

@@ -36,10 +36,8 @@ export default class Cost extends TableCommand<typeof Cost> {
     const local = await supervisorOf({stack, endpoint})
     const runsAggregator = local ? local.aggregator !== null : undefined
     const found = await reportCost({table, aws, dayCount: this.flags.days, runsAggregator})
-    const withFlags = <N extends {readonly fix: string | null}>(note: N): N =>
-      note.fix === null ? note : {...note, fix: this.onSameStack(note.fix)}
-    const report = {...found, notes: found.notes.map(withFlags)}
-    this.print(await costLines(report, this.lineWidth))
+    const report = {...found, notes: this.withTypedFixes(found.notes)}
+    this.print(costLines(report, this.lineWidth))
     return costJson(report)
   }
 }

@@ -1,6 +1,7 @@
 import {boolean} from '@oclif/core/flags'
 import {typedFlags} from '../lib/cli/base/settings.js'
 import {WholeStackCommand} from '../lib/cli/base/stack-command.js'
+import {yesFlag} from '../lib/cli/output/confirm.js'
 import {
   cloudFormationFlags,
   exportFlags,
@@ -39,7 +40,7 @@ export default class Deploy extends WholeStackCommand<typeof Deploy> {
     ...statedFlags,
     repair: boolean({description: 'Also revert changes and deletions made outside CloudFormation.'}),
     'dry-run': boolean({description: 'Show the plan without changing anything.'}),
-    yes: boolean({char: 'y', description: 'Skip confirmation.'}),
+    ...yesFlag,
     wait: boolean({allowNo: true, default: true, description: 'Wait until the deployment is complete. Default: on.'}),
     ...exportFlags,
     ...protectionFlags,

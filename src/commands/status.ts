@@ -3,7 +3,7 @@ import {TableCommand} from '../lib/cli/base/stack-command.js'
 import {EXIT} from '../lib/cli/output/exit.js'
 import type {StatusResult} from '../lib/cli/stack/results.js'
 import {healthJson, statusHealthLines} from '../lib/cli/stack/status-presenter.js'
-import {ZaelError} from '../lib/core/errors.js'
+import {changedError, ZaelError} from '../lib/core/errors.js'
 
 const NO_ANSWER = new Set(['aws.unavailable', 'dynamo.unavailable'])
 
@@ -35,8 +35,7 @@ export default class Status extends TableCommand<typeof Status> {
   override async run(): Promise<object> {
     return super.run().catch(error => {
       if (!(error instanceof ZaelError) || !NO_ANSWER.has(error.code)) throw error
-      const {code, message, hint, details} = error
-      throw new ZaelError('negative', code, message, {...(hint !== undefined && {hint}), details, cause: error})
+      throw changedError(error, {kind: 'negative', cause: error})
     })
   }
 
@@ -54,9 +53,8 @@ export default class Status extends TableCommand<typeof Status> {
     if (drift && !aws) this.warn('--drift has no effect on a local engine, which has no CloudFormation.')
     const sources = {table, aws, ourVersion: this.config.version, drift: drift ? {sleep: sleepMs} : undefined}
     const found = withSupervisor(await gatherHealth(sources), local)
-    const withFix = <F extends {readonly fix: string | null}>(finding: F): F =>
-      finding.fix === null ? finding : {...finding, fix: this.onSameStack(finding.fix)}
-    const health = {...found, findings: found.findings.map(withFix), unknown: found.unknown.map(withFix)}
+    const [findings, unknown] = [this.withTypedFixes(found.findings), this.withTypedFixes(found.unknown)]
+    const health = {...found, findings, unknown}
     this.print(statusHealthLines(health, local))
     if (!passesCheck(health)) process.exitCode = EXIT.negative
     return healthJson(health, local)

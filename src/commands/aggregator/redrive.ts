@@ -2,7 +2,7 @@ import {boolean} from '@oclif/core/flags'
 import {NO_LOCAL_LETTERS, redriveJson, redriveLines} from '../../lib/cli/aggregator/dead-letters.js'
 import type {AggregatorRedriveResult} from '../../lib/cli/aggregator/results.js'
 import {TableCommand} from '../../lib/cli/base/stack-command.js'
-import {confirm} from '../../lib/cli/output/confirm.js'
+import {confirm, yesFlag} from '../../lib/cli/output/confirm.js'
 import {EXIT} from '../../lib/cli/output/exit.js'
 import {withProgress} from '../../lib/cli/output/progress.js'
 import {ZaelError} from '../../lib/core/errors.js'
@@ -18,7 +18,7 @@ export default class AggregatorRedrive extends TableCommand<typeof AggregatorRed
 
   static override flags = {
     discard: boolean({description: 'Also delete messages that cannot be counted, after listing them.'}),
-    yes: boolean({char: 'y', description: 'Skip confirmation.'}),
+    ...yesFlag,
   }
 
   static override examples = [

@@ -1,9 +1,9 @@
 import {string} from '@oclif/core/args'
-import {boolean, string as stringFlag} from '@oclif/core/flags'
+import {string as stringFlag} from '@oclif/core/flags'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {idempotencyKey, resetBucket, resetQuestion} from '../../lib/cli/bucket/operations.js'
 import type {BucketResetResult} from '../../lib/cli/bucket/results.js'
-import {confirm} from '../../lib/cli/output/confirm.js'
+import {confirm, yesFlag} from '../../lib/cli/output/confirm.js'
 
 export default class BucketReset extends StackCommand<typeof BucketReset> {
   static override summary = 'Refill a bucket and clear its debt'
@@ -22,7 +22,7 @@ export default class BucketReset extends StackCommand<typeof BucketReset> {
     resource: stringFlag({char: 'r', description: 'Resource name.', required: true, helpValue: 'RESOURCE'}),
     only: stringFlag({description: 'Reset only this limit. Repeatable.', helpValue: 'LIMIT', multiple: true}),
     'idempotency-key': idempotencyKey,
-    yes: boolean({char: 'y', description: 'Skip confirmation.'}),
+    ...yesFlag,
   }
 
   static override examples = [
@@ -43,8 +43,6 @@ export default class BucketReset extends StackCommand<typeof BucketReset> {
     // Throw for a missing bucket before asking for confirmation.
     if (idempotencyKey === undefined) await bucketsOf(repository, entity, resource, this.stack.table.clock())
     await confirm(resetQuestion(request), {yes})
-    const {lines, result} = await resetBucket(repository, request)
-    this.print(lines)
-    return result
+    return this.show(await resetBucket(repository, request))
   }
 }

@@ -1,9 +1,8 @@
 import {string} from '@oclif/core/args'
-import {boolean} from '@oclif/core/flags'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {idempotencyKey, topUpJson, topUpLines, topUpQuestion} from '../../lib/cli/bucket/operations.js'
 import type {BucketTopUpResult} from '../../lib/cli/bucket/results.js'
-import {confirm} from '../../lib/cli/output/confirm.js'
+import {confirm, yesFlag} from '../../lib/cli/output/confirm.js'
 
 export default class BucketTopUp extends StackCommand<typeof BucketTopUp> {
   static override summary = 'Add tokens to a bucket'
@@ -26,7 +25,7 @@ export default class BucketTopUp extends StackCommand<typeof BucketTopUp> {
 
   static override flags = {
     'idempotency-key': idempotencyKey,
-    yes: boolean({char: 'y', description: 'Skip confirmation.'}),
+    ...yesFlag,
   }
 
   static override examples = [

@@ -23,6 +23,4 @@ export default class EntityBypass extends SwitchCommand<typeof EntityBypass> {
     ...entitySwitchExamples('bypass'),
     {command: 'zael entity bypass user-7 --for 30m', description: 'For half an hour'},
   ]
-
-  protected readonly verb = 'bypass'
 }

@@ -1,7 +1,7 @@
 import {string} from '@oclif/core/args'
-import {string as stringFlag} from '@oclif/core/flags'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import type {CascadeResult} from '../../lib/cli/limits/results.js'
+import {cascadeArg, entitySwitchFlags} from '../../lib/cli/limits/switch-command.js'
 
 export default class EntityCascade extends StackCommand<typeof EntityCascade> {
   static override summary = 'Set whether an entity also charges its parent'
@@ -12,17 +12,10 @@ export default class EntityCascade extends StackCommand<typeof EntityCascade> {
 
   static override args = {
     id: string({description: 'Entity id.', required: true, ignoreStdin: true}),
-    policy: string({
-      description: 'on charges the parent, off does not, clear removes the policy.',
-      options: ['on', 'off', 'clear'],
-      required: true,
-      ignoreStdin: true,
-    }),
+    policy: cascadeArg('on charges the parent, off does not, clear removes the policy.'),
   }
 
-  static override flags = {
-    resource: stringFlag({char: 'r', description: 'Only this resource. Default: all resources.', helpValue: 'NAME'}),
-  }
+  static override flags = entitySwitchFlags
 
   static override examples = [
     {
@@ -37,9 +30,6 @@ export default class EntityCascade extends StackCommand<typeof EntityCascade> {
     const {changeCascade, entityScope} = await import('../../lib/cli/limits/switch.js')
     const {id, policy} = this.args
     const scope = entityScope(id, this.flags.resource)
-    const {lines, result, warnings} = await changeCascade(await this.stack.namespace(), scope, policy)
-    for (const warning of warnings) this.warn(warning)
-    this.print(lines)
-    return result
+    return this.show(await changeCascade(await this.stack.namespace(), scope, policy))
   }
 }

@@ -17,6 +17,4 @@ export default class EntityClear extends SwitchCommand<typeof EntityClear> {
   static override flags = entityRemoveFlags
 
   static override examples = entitySwitchExamples('clear')
-
-  protected readonly verb = 'clear'
 }

@@ -4,7 +4,7 @@ import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {entityCreatedLines, entityJson, parseMetadata, unchargedWarning} from '../../lib/cli/entity/presenter.js'
 import type {EntityCreateResult} from '../../lib/cli/entity/results.js'
 import {restoreQuestion} from '../../lib/cli/limits/switch-command.js'
-import {confirm} from '../../lib/cli/output/confirm.js'
+import {confirm, yesFlag} from '../../lib/cli/output/confirm.js'
 import type {PolicyScope} from '../../lib/repository/limits/change-options.js'
 
 export default class EntityCreate extends StackCommand<typeof EntityCreate> {
@@ -30,7 +30,7 @@ export default class EntityCreate extends StackCommand<typeof EntityCreate> {
       multiple: true,
       multipleNonGreedy: true,
     }),
-    yes: boolean({char: 'y', description: 'Skip confirmation.'}),
+    ...yesFlag,
   }
 
   static override examples = [

@@ -10,7 +10,7 @@ import {
   keptBlockJson,
 } from '../../lib/cli/entity/presenter.js'
 import type {EntityDeleteResult} from '../../lib/cli/entity/results.js'
-import {confirm} from '../../lib/cli/output/confirm.js'
+import {confirm, yesFlag} from '../../lib/cli/output/confirm.js'
 import {kindCounts} from '../../lib/cli/output/kind-counts.js'
 import type {ConfigScope} from '../../lib/schema/config-record.js'
 
@@ -31,7 +31,7 @@ export default class EntityDelete extends StackCommand<typeof EntityDelete> {
 
   static override flags = {
     block: boolean({description: 'Refuse all later requests with this id.'}),
-    yes: boolean({char: 'y', description: 'Skip confirmation.'}),
+    ...yesFlag,
     'dry-run': boolean({description: 'Count the items to delete; delete nothing.'}),
   }
 

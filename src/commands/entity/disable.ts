@@ -22,6 +22,4 @@ export default class EntityDisable extends SwitchCommand<typeof EntityDisable> {
     ...entitySwitchExamples('disable'),
     {command: "zael entity disable key-9 --for 2h --reason 'chargeback 4711'", description: 'For two hours'},
   ]
-
-  protected readonly verb = 'disable'
 }

@@ -17,6 +17,4 @@ export default class EntityEnable extends SwitchCommand<typeof EntityEnable> {
   static override flags = entityRemoveFlags
 
   static override examples = entitySwitchExamples('enable')
-
-  protected readonly verb = 'enable'
 }

@@ -18,6 +18,4 @@ export default class EntityExempt extends SwitchCommand<typeof EntityExempt> {
   static override flags = entityLiftFlags
 
   static override examples = entitySwitchExamples('exempt')
-
-  protected readonly verb = 'exempt'
 }

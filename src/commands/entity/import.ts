@@ -13,7 +13,7 @@ import {
   readEntityFile,
 } from '../../lib/cli/entity/import.js'
 import type {EntityImportResult} from '../../lib/cli/entity/results.js'
-import {confirm} from '../../lib/cli/output/confirm.js'
+import {confirm, yesFlag} from '../../lib/cli/output/confirm.js'
 
 export default class EntityImport extends StackCommand<typeof EntityImport> {
   static override summary = 'Create and update entities from a CSV or JSON Lines file'
@@ -35,7 +35,7 @@ export default class EntityImport extends StackCommand<typeof EntityImport> {
       description: 'File format. Default: by file extension.',
     })(),
     'dry-run': boolean({description: 'Show the changes; write nothing.'}),
-    yes: boolean({char: 'y', description: 'Skip confirmation.'}),
+    ...yesFlag,
   }
 
   static override examples = [

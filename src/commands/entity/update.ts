@@ -9,7 +9,7 @@ import {
   unchargedWarning,
 } from '../../lib/cli/entity/presenter.js'
 import type {EntityUpdateResult} from '../../lib/cli/entity/results.js'
-import {confirm} from '../../lib/cli/output/confirm.js'
+import {confirm, yesFlag} from '../../lib/cli/output/confirm.js'
 import {InvalidInput} from '../../lib/core/errors.js'
 
 const multiple = {multiple: true, multipleNonGreedy: true} as const
@@ -36,7 +36,7 @@ export default class EntityUpdate extends StackCommand<typeof EntityUpdate> {
     cascade: boolean({description: 'Also charge every request to the parent.', allowNo: true}),
     metadata: string({char: 'm', description: 'Metadata to set.', helpValue: 'KEY=VALUE', ...multiple}),
     'unset-metadata': string({description: 'Metadata key to remove.', helpValue: 'KEY', ...multiple}),
-    yes: boolean({char: 'y', description: 'Skip confirmation.'}),
+    ...yesFlag,
   }
 
   static override examples = [

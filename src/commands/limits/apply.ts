@@ -17,6 +17,7 @@ import {
   planWithPreview,
   withApplyLock,
 } from '../../lib/cli/limits/run.js'
+import {yesFlag} from '../../lib/cli/output/confirm.js'
 
 export default class LimitsApply extends StackCommand<typeof LimitsApply> {
   static override summary = 'Apply a manifest to the table'
@@ -38,7 +39,7 @@ export default class LimitsApply extends StackCommand<typeof LimitsApply> {
       description: 'Wait up to this long while another run applies a manifest.',
       helpValue: 'DURATION',
     }),
-    yes: boolean({char: 'y', description: 'Skip confirmation.'}),
+    ...yesFlag,
   }
 
   static override examples = [

@@ -19,7 +19,7 @@ import {
   setLines,
   setQuestion,
 } from '../../lib/cli/limits/set.js'
-import {confirm} from '../../lib/cli/output/confirm.js'
+import {confirm, yesFlag} from '../../lib/cli/output/confirm.js'
 
 export default class LimitsSet extends StackCommand<typeof LimitsSet> {
   static override summary = 'Set limits and update live buckets'
@@ -55,7 +55,7 @@ export default class LimitsSet extends StackCommand<typeof LimitsSet> {
     }),
     ...impactFlags,
     'dry-run': boolean({description: 'Show the changes; write nothing.'}),
-    yes: boolean({char: 'y', description: 'Skip confirmation.'}),
+    ...yesFlag,
   }
 
   static override examples = [
@@ -84,7 +84,7 @@ export default class LimitsSet extends StackCommand<typeof LimitsSet> {
     const previewed = await previewSet(namespace, request, clock())
     const {planned, preview} = previewed
     const seen = this.flags.impact ? await readImpact(namespace, [asBoosted(planned)], clock()) : undefined
-    if (seen) this.print([...(await impactText(seen, this.lineWidth)), ''])
+    if (seen) this.print([...impactText(seen, this.lineWidth), ''])
     const asked = setQuestion(request, previewed, where)
     const isListed = asked !== undefined && !dryRun && !yes
     if (isListed) this.print(askedLines(previewed, request, where))

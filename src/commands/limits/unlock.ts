@@ -1,8 +1,7 @@
-import {boolean} from '@oclif/core/flags'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {unlockedLines, unlockQuestion} from '../../lib/cli/limits/manifest-presenter.js'
 import type {LimitsUnlockResult} from '../../lib/cli/limits/results.js'
-import {confirm} from '../../lib/cli/output/confirm.js'
+import {confirm, yesFlag} from '../../lib/cli/output/confirm.js'
 
 export default class LimitsUnlock extends StackCommand<typeof LimitsUnlock> {
   static override summary = 'Remove the lock of a crashed `zael limits apply`'
@@ -12,7 +11,7 @@ export default class LimitsUnlock extends StackCommand<typeof LimitsUnlock> {
     'seconds; this command removes it now, and updates live buckets that the run left with former limits. Asks first. A ' +
     'run that is still active stops before its next change.'
 
-  static override flags = {yes: boolean({char: 'y', description: 'Skip confirmation.'})}
+  static override flags = yesFlag
 
   static override examples = [
     {command: 'zael limits unlock', description: 'Show the holder, and ask'},

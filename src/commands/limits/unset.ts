@@ -8,7 +8,7 @@ import {changeLines, changeQuestion, copyLines, previewJson} from '../../lib/cli
 import type {LimitsUnsetResult} from '../../lib/cli/limits/results.js'
 import {changeWithProgress} from '../../lib/cli/limits/run.js'
 import {changedLines} from '../../lib/cli/limits/set.js'
-import {confirm} from '../../lib/cli/output/confirm.js'
+import {confirm, yesFlag} from '../../lib/cli/output/confirm.js'
 import {InvalidInput} from '../../lib/core/errors.js'
 import type {Limit} from '../../lib/core/limits/limit.js'
 import type {ConfigScope} from '../../lib/schema/config-record.js'
@@ -32,7 +32,7 @@ export default class LimitsUnset extends StackCommand<typeof LimitsUnset> {
       description: 'End temporary limits now: the named one, or all of this scope.',
       exclusive: ['all'],
     }),
-    yes: boolean({char: 'y', description: 'Skip confirmation.'}),
+    ...yesFlag,
   }
 
   static override examples = [

@@ -1,6 +1,6 @@
 import {boolean} from '@oclif/core/flags'
 import {BaseCommand} from '../../lib/cli/base/base-command.js'
-import {confirm} from '../../lib/cli/output/confirm.js'
+import {confirm, yesFlag} from '../../lib/cli/output/confirm.js'
 import {downLines} from '../../lib/cli/stack/local-presenter.js'
 import type {LocalDownResult} from '../../lib/cli/stack/results.js'
 
@@ -12,7 +12,7 @@ export default class LocalDown extends BaseCommand<typeof LocalDown> {
 
   static override flags = {
     purge: boolean({description: 'Also delete the data and the log.'}),
-    yes: boolean({char: 'y', description: 'Skip confirmation.'}),
+    ...yesFlag,
   }
 
   static override examples = [

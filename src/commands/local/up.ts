@@ -1,6 +1,6 @@
 import {boolean, integer, option, string} from '@oclif/core/flags'
 import {BaseCommand} from '../../lib/cli/base/base-command.js'
-import {confirm} from '../../lib/cli/output/confirm.js'
+import {confirm, yesFlag} from '../../lib/cli/output/confirm.js'
 import {stateJson, upHints, upLines} from '../../lib/cli/stack/local-presenter.js'
 import type {LocalUpResult} from '../../lib/cli/stack/results.js'
 
@@ -31,7 +31,7 @@ export default class LocalUp extends BaseCommand<typeof LocalUp> {
       description: 'Attributes in index GSI2 of a new table. Python clients that query by resource need "all".',
     })(),
     'no-aggregator': boolean({description: 'Do not process the stream: no usage records, no aggregator refills.'}),
-    yes: boolean({char: 'y', description: 'Skip confirmation.'}),
+    ...yesFlag,
   }
 
   static override examples = [

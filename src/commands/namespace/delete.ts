@@ -1,9 +1,8 @@
 import {string} from '@oclif/core/args'
-import {boolean} from '@oclif/core/flags'
 import {TableCommand} from '../../lib/cli/base/stack-command.js'
 import {namespaceDeletedLines, namespaceJson, namespaceTitle} from '../../lib/cli/namespace/presenter.js'
 import type {NamespaceDeleteResult} from '../../lib/cli/namespace/results.js'
-import {confirm} from '../../lib/cli/output/confirm.js'
+import {confirm, yesFlag} from '../../lib/cli/output/confirm.js'
 
 export default class NamespaceDelete extends TableCommand<typeof NamespaceDelete> {
   static override summary = 'Delete a namespace and keep its data until a purge'
@@ -17,9 +16,7 @@ export default class NamespaceDelete extends TableCommand<typeof NamespaceDelete
     namespace: string({description: 'Namespace name or id.', required: true, ignoreStdin: true}),
   }
 
-  static override flags = {
-    yes: boolean({char: 'y', description: 'Skip confirmation.'}),
-  }
+  static override flags = yesFlag
 
   static override examples = [
     {command: 'zael namespace delete acme', description: 'Ask first'},

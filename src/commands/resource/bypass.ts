@@ -21,6 +21,4 @@ export default class ResourceBypass extends SwitchCommand<typeof ResourceBypass>
     ...resourceSwitchExamples('bypass'),
     {command: 'zael resource bypass gpt-4 --for 30m', description: 'For half an hour'},
   ]
-
-  protected readonly verb = 'bypass'
 }

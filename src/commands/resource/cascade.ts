@@ -1,6 +1,7 @@
 import {string} from '@oclif/core/args'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import type {CascadeResult} from '../../lib/cli/limits/results.js'
+import {cascadeArg} from '../../lib/cli/limits/switch-command.js'
 
 export default class ResourceCascade extends StackCommand<typeof ResourceCascade> {
   static override summary = 'Set whether requests for a resource also charge parents'
@@ -11,12 +12,7 @@ export default class ResourceCascade extends StackCommand<typeof ResourceCascade
 
   static override args = {
     resource: string({description: 'Resource name.', required: true, ignoreStdin: true}),
-    policy: string({
-      description: 'on charges parents, off does not, clear removes the policy.',
-      options: ['on', 'off', 'clear'],
-      required: true,
-      ignoreStdin: true,
-    }),
+    policy: cascadeArg('on charges parents, off does not, clear removes the policy.'),
   }
 
   static override examples = [
@@ -28,9 +24,6 @@ export default class ResourceCascade extends StackCommand<typeof ResourceCascade
   protected async work(): Promise<CascadeResult> {
     const {changeCascade, resourceScope} = await import('../../lib/cli/limits/switch.js')
     const {resource, policy} = this.args
-    const {lines, result, warnings} = await changeCascade(await this.stack.namespace(), resourceScope(resource), policy)
-    for (const warning of warnings) this.warn(warning)
-    this.print(lines)
-    return result
+    return this.show(await changeCascade(await this.stack.namespace(), resourceScope(resource), policy))
   }
 }

@@ -10,6 +10,4 @@ export default class ResourceClear extends SwitchCommand<typeof ResourceClear> {
   static override args = resourceSwitchArgs
 
   static override examples = resourceSwitchExamples('clear')
-
-  protected readonly verb = 'clear'
 }

@@ -21,6 +21,4 @@ export default class ResourceDisable extends SwitchCommand<typeof ResourceDisabl
     ...resourceSwitchExamples('disable'),
     {command: 'zael resource disable gpt-4 --for 30m', description: 'For half an hour'},
   ]
-
-  protected readonly verb = 'disable'
 }

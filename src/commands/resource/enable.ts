@@ -10,6 +10,4 @@ export default class ResourceEnable extends SwitchCommand<typeof ResourceEnable>
   static override args = resourceSwitchArgs
 
   static override examples = resourceSwitchExamples('enable')
-
-  protected readonly verb = 'enable'
 }

@@ -37,6 +37,15 @@ export class ZaelError extends Error {
   }
 }
 
+type ErrorChange = {[Part in 'kind' | 'code' | 'message' | keyof ZaelErrorOptions]?: ZaelError[Part] | undefined}
+
+/** The same error, except for the parts given. `undefined` keeps a part. */
+export function changedError(error: ZaelError, change: ErrorChange): ZaelError {
+  const {kind = error.kind, code = error.code, message = error.message, hint = error.hint} = change
+  const {details = error.details, cause = error.cause} = change
+  return new ZaelError(kind, code, message, {...(hint !== undefined && {hint}), details, cause})
+}
+
 /** Makes an error without a stack. Capturing one takes longer than the decision that throws the error. */
 export function withoutStack<E extends Error>(make: () => E): E {
   const {stackTraceLimit} = Error

@@ -56,3 +56,16 @@ function unitsOf(response: OperationOutput<Operation>): number {
   )
   return Math.max(MIN_UNITS, units)
 }
+
+interface PacedTable {
+  readonly transport: Transport
+  readonly clock: Pace['clock']
+  readonly backoff: Pick<Pace, 'sleep'>
+}
+
+/** `unitsPerSecond`: `undefined`: as fast as possible. */
+export function paced<T extends PacedTable>(table: T, of: UnitLimit['of'], unitsPerSecond: number | undefined): T {
+  if (unitsPerSecond === undefined) return table
+  const pace = {clock: table.clock, sleep: table.backoff.sleep}
+  return {...table, transport: rateLimited(table.transport, {of, unitsPerSecond}, pace)}
+}

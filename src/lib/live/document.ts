@@ -1,3 +1,4 @@
+import {pick} from '../cli/output/json-text.js'
 import {refusedByOthers} from '../insight/usage/refused.js'
 import type {FindReading, PollFacts, Reading, Selection, WatchData} from './model/model.js'
 import {ranking} from './model/rank.js'
@@ -40,9 +41,7 @@ export function watchedBuckets(
   const head = {
     at: new Date(nowMs).toISOString(),
     poll: lastPoll.number,
-    readUnits: lastPoll.readUnits,
-    calls: lastPoll.calls,
-    durationMs: lastPoll.durationMs,
+    ...pick(lastPoll, 'readUnits', 'calls', 'durationMs'),
     dataAgeMs: Math.max(0, nowMs - lastPoll.atMs),
     known,
     bucketsRead: lastPoll.bucketsRead,

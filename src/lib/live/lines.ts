@@ -1,5 +1,5 @@
 import {fittedLines, writeLines} from '../cli/output/lines.js'
-import type {Listing, ListingColumn} from '../cli/output/listing.js'
+import {fieldColumns, type Listing, type ListingColumn} from '../cli/output/listing.js'
 import {type LongListOptions, printLongList} from '../cli/output/long-list.js'
 import {
   formatCount,
@@ -63,9 +63,7 @@ const columnsOf = (
   buckets: readonly WatchedBucketJson[],
 ): Listing<WatchedBucketJson>['columns'] => [
   {name: 'status', value: ({status, refusedBy}) => (isByOther(refusedBy) ? `${status} (${refusedBy})` : status)},
-  {name: 'entity', value: ({entity}) => entity},
-  {name: 'resource', value: ({resource}) => resource},
-  {name: 'limit', value: ({limit}) => limit},
+  ...fieldColumns<WatchedBucketJson>('entity', 'resource', 'limit'),
   {name: 'level', align: 'right', value: bucket => levelText(bucket)},
   {
     name: 'capacity',
@@ -236,13 +234,9 @@ function csvTable(
     }),
   )
   const columns: Column[] = [
-    {name: 'entity', value: ({entity}) => entity},
-    {name: 'resource', value: ({resource}) => resource},
-    {name: 'status', value: ({status}) => status},
-    {name: 'refused-by', value: ({refusedBy}) => refusedBy},
-    {name: 'limit', value: ({limit}) => limit},
+    ...fieldColumns<WatchedBucketJson>('entity', 'resource', 'status', 'refusedBy', 'limit'),
     ...ofLimits,
-    {name: 'empty-in-ms', value: ({emptyInMs}) => emptyInMs},
+    ...fieldColumns<WatchedBucketJson>('emptyInMs'),
     {name: 'refused', value: ({refused}) => refused.requests},
     {name: 'refused-by-parent', value: ({refused}) => refused.byParent},
     {name: 'refused-by-provider', value: ({refused}) => providerTotal(refused.byProvider)},

@@ -1,6 +1,7 @@
 import {ZaelError} from '../core/errors.js'
 import {forEachConcurrently} from '../dynamo/concurrency.js'
 import {ExpressionBuilder} from '../dynamo/expression.js'
+import {paced} from '../dynamo/rate-limit.js'
 import type {OperationInput} from '../dynamo/transport.js'
 import type {Table} from '../repository/table/table.js'
 import type {TransactItem} from '../repository/table/transact.js'
@@ -13,7 +14,7 @@ import type {OldRecordType} from './records/classify.js'
 import {isOfType, requireUnchanged, sendConditional, transactConditional} from './records/conditional.js'
 import type {MigrationContext, MigrationFinding, OldItem} from './records/finding.js'
 import {type Verification, type VerifyOptions, verifyMigration} from './verify-migration.js'
-import {type MigrationLease, openMigrationContext, takeMigrationLease, withPace} from './walk/lease.js'
+import {type MigrationLease, openMigrationContext, takeMigrationLease} from './walk/lease.js'
 import {compareAgain, compareGroup} from './walk/reconcile.js'
 import {MigrationReport, type RecordDifference, type Sample} from './walk/report.js'
 import {tablePages} from './walk/scan.js'
@@ -57,7 +58,7 @@ export async function cleanUp(table: Table, options: CleanUpOptions): Promise<Cl
   const verifiedAt = isoSeconds(table.clock())
   try {
     await lease.save({verifiedAt})
-    const context = await openMigrationContext(withPace(table, options.rateLimit), lease.signal)
+    const context = await openMigrationContext(paced(table, 'writes', options.rateLimit), lease.signal)
     const result = await deleteOld(context, lease, options)
     // An unfinished migration run stays unfinished.
     await lease.release(lease.record.step === CLEANUP_STEP ? {finishedAt: isoSeconds(table.clock())} : {})

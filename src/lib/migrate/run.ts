@@ -1,12 +1,13 @@
 import type {DeepReadonly} from '../core/deep-readonly.js'
 import {ZaelError} from '../core/errors.js'
+import {paced} from '../dynamo/rate-limit.js'
 import type {Table} from '../repository/table/table.js'
 import {isoSeconds} from '../schema/attribute-value.js'
 import {openLimiterTable} from './limiter-table.js'
 import {NOTHING_LIMITLESS} from './limitless/tally.js'
 import type {OldRecordType} from './records/classify.js'
 import {OldLocations} from './records/finding.js'
-import {openMigrationContext, readMigration, takeMigrationLease, withLongRetries, withPace} from './walk/lease.js'
+import {openMigrationContext, readMigration, takeMigrationLease, withLongRetries} from './walk/lease.js'
 import type {Pass, StepProgress} from './walk/pass.js'
 import {MigrationReport} from './walk/report.js'
 import {runStep, type StepOutcome} from './walk/run-step.js'
@@ -36,15 +37,15 @@ export type MigrationResult = DeepReadonly<Awaited<ReturnType<typeof migrateTabl
 /** Can be interrupted at any time. The next run resumes. */
 export async function migrateTable(table: Table, options: MigrateOptions) {
   const {rateLimit, until, ourVersion, followMs} = options
-  const paced = withPace(table, rateLimit)
-  await openLimiterTable(paced, {ourVersion, signal: options.signal})
+  const slowed = paced(table, 'writes', rateLimit)
+  await openLimiterTable(slowed, {ourVersion, signal: options.signal})
   const unfinished = await readMigration(withLongRetries(table), options.signal)
   if (unfinished && unfinished.finishedAt === undefined) indexOfStep(unfinished.step)
   const lease = await takeMigrationLease(table, STEP_IDS[0] as string, options)
   const resumed = lease.record.step !== STEP_IDS[0] || lease.record.position !== undefined
   const {signal} = lease
   const locations = new OldLocations()
-  const open = async () => ({...(await openMigrationContext(paced, signal)), locations})
+  const open = async () => ({...(await openMigrationContext(slowed, signal)), locations})
   const copiedAgain = new Map<OldRecordType, number>()
   const run = {open, lease, copiedAgain, onProgress: options.onProgress}
   const added: string[] = []

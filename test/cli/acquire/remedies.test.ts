@@ -1,5 +1,6 @@
 import {beforeEach, expect, it} from 'vitest'
-import {type Remedy, remedies} from '../../../src/lib/cli/acquire/why-presenter.js'
+import {remedies} from '../../../src/lib/cli/acquire/why-presenter.js'
+import type {NextCommand} from '../../../src/lib/cli/output/text-table.js'
 import {plainAt} from '../../../src/lib/core/calendar/kind-definition.js'
 import {formatLimit, parseLimit} from '../../../src/lib/core/limits/limit-text.js'
 import {explain} from '../../../src/lib/insight/why/explain.js'
@@ -30,7 +31,7 @@ describeOnEngine('a proposed command', () => {
   const boost = (text: string, until: string, scope: typeof resource | typeof entity = resource) =>
     repository.setLimits(scope, [parseLimit(text)], {until: new Date(until)})
 
-  async function remediesFor(consume: Record<string, number>): Promise<Remedy[]> {
+  async function remediesFor(consume: Record<string, number>): Promise<NextCommand[]> {
     const {limits} = await explain(repository, {entity: 'user-1', resource: 'gpt-4', consume}, () => scene.nowMs)
     return limits.flatMap(limit => remedies(limit, scene.nowMs))
   }

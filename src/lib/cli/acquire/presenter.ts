@@ -3,6 +3,7 @@ import type {Consumption} from '../../core/limits/limit.js'
 import {formatList, formatSpan, formatTokens, formatWait, shellWord} from '../../core/text/text.js'
 import type {AcquireAttempt} from '../../insight/why/attempt.js'
 import type {UnitsByLimit} from '../../repository/limits/units.js'
+import {pick} from '../output/json-text.js'
 import {textTable} from '../output/text-table.js'
 import type {AcquireResult} from './results.js'
 
@@ -26,7 +27,7 @@ export interface TriedRequest {
   readonly attempt: AcquireAttempt
 }
 
-export async function acquireLines(tried: TriedRequest, width: number | undefined): Promise<string[]> {
+export function acquireLines(tried: TriedRequest, width: number | undefined): string[] {
   const {statuses} = tried.attempt
   const title = titleOf(tried)
   if (statuses.length === 0) return [title]
@@ -38,7 +39,7 @@ export async function acquireLines(tried: TriedRequest, width: number | undefine
     )
     return [name, entity, ...amounts, exceeded ? formatWait(retryAfterMs) : 'now']
   })
-  return [title, '', ...(await textTable(headers, rows, {header: true, width}))]
+  return [title, '', ...textTable(headers, rows, {header: true, width})]
 }
 
 function titleOf({entity, resource, consume, units, dryRun, attempt}: TriedRequest): string {
@@ -101,13 +102,7 @@ export function acquireJson({entity, resource, consume, dryRun, attempt}: TriedR
     waitedMs: attempt.waitedMs,
     retryAfterMs: waitOf(attempt.retryAfterMs),
     limits: attempt.statuses.map(status => ({
-      name: status.name,
-      level: status.level,
-      entity: status.entity,
-      requested: status.requested,
-      available: status.available,
-      capacity: status.capacity,
-      exceeded: status.exceeded,
+      ...pick(status, 'name', 'level', 'entity', 'requested', 'available', 'capacity', 'exceeded'),
       retryAfterMs: waitOf(status.retryAfterMs),
     })),
   }

@@ -1,4 +1,4 @@
-import {InvalidInput, valueIf, ZaelError} from '../../core/errors.js'
+import {changedError, InvalidInput, valueIf, ZaelError} from '../../core/errors.js'
 import {durationMs} from '../../core/text/duration.js'
 import {formatTokens} from '../../core/text/text.js'
 import {isUnavailability} from '../../dynamo/errors.js'
@@ -39,13 +39,12 @@ export function readableUnits(stack: StackContext): Promise<UnitsByLimit | undef
 
 export function inMoney(error: unknown, units: UnitsByLimit | undefined): unknown {
   if (!(error instanceof ZaelError) || error.code !== 'request.too-large') return error
-  const {kind, code, details, hint = '', cause} = error
-  const {entity, resource, limit, requested, capacity} = details
+  const {entity, resource, limit, requested, capacity} = error.details
   const unit = units?.get(String(limit))
   if (unit === undefined) return error
   const [asked, most] = [requested, capacity].map(tokens => formatTokens(Number(tokens), unit))
   const message = `A request of ${asked} ${limit} can never be admitted: ${entity} holds at most ${most} for ${resource}.`
-  return new ZaelError(kind, code, message, {hint, details: {...details, unit}, cause})
+  return changedError(error, {message, details: {...error.details, unit}})
 }
 
 /** Longer than in a service: the first request may resolve credentials. */

@@ -47,17 +47,18 @@ import type {InFlightJson} from '../holders/results.js'
 import {kindJson, scopeJson, switchEndJson, switchSetJson, switchSetText} from '../limits/json.js'
 import {cascadeSource, sharedChargeJson} from '../limits/resolve-presenter.js'
 import {type SwitchVerb, switchCommand} from '../limits/switch.js'
-import {factLines, nextLines} from '../output/text-table.js'
+import {pick} from '../output/json-text.js'
+import {factLines, type NextCommand, nextLines} from '../output/text-table.js'
 import {amountWords} from './presenter.js'
 import type {WhyAllResult, WhyOneResult} from './results.js'
 
-const lifting = ({scope}: SetSwitch, verb: SwitchVerb, where: string): Remedy => [
+const lifting = ({scope}: SetSwitch, verb: SwitchVerb, where: string): NextCommand => [
   switchCommand(verb, scope, where),
   `remove the switch of ${scopeWords(scope)}`,
 ]
 
 /** Narrowest first. */
-function opening(disabled: SetSwitch, resource: string, where: string): Remedy[] {
+function opening(disabled: SetSwitch, resource: string, where: string): NextCommand[] {
   const {entity, scope} = disabled
   const lift = lifting(disabled, 'enable', where)
   if (scope.level !== 'resource') return [lift]
@@ -132,7 +133,7 @@ function slotRemedies(
   {exceeded, entity, resource, requested, ...limit}: ExplainedSlots,
   atMs: number,
   where: string,
-): Remedy[] {
+): NextCommand[] {
   if (!exceeded) return []
   const {configured, capacity, holders, scope} = limit
   const raised = Math.min(MAX_SLOTS, Math.max(requested, 2 * capacity))
@@ -159,7 +160,7 @@ function releases(
   what: 'slots' | 'reserved tokens',
   atMs: number,
   where: string,
-): Remedy[] {
+): NextCommand[] {
   const stale = holders.filter(({record}) => seemsDead(record, atMs)).slice(0, MOST_RELEASED)
   return stale.map(({id, record}) => {
     const process = record?.host === undefined ? 'this holder' : processText(record)
@@ -478,52 +479,42 @@ export function whyJson(explanation: Explanation, where = ''): WhyOneResult {
       changedAt: explanation.changedAtMs === undefined ? null : isoMilliseconds(explanation.changedAtMs),
     },
     limits: limits.map(limit => ({
-      name: limit.name,
-      level: limit.level,
-      entity: limit.entity,
-      resource: limit.resource,
+      ...pick(limit, 'name', 'level', 'entity', 'resource'),
       setFor: scopeJson(limit.scope),
       text: formatLimit(limit.configured),
-      capacity: limit.capacity,
-      refillAmount: limit.refillAmount,
-      refillPeriodSeconds: limit.refillPeriodSeconds,
+      ...pick(limit, 'capacity', 'refillAmount', 'refillPeriodSeconds'),
       ...kindJson(limit.configured),
       ...(limit.toppedUp > 0 && {toppedUp: limit.toppedUp}),
       ...(limit.resetsAtMs !== undefined && {resetsAt: new Date(limit.resetsAtMs).toISOString()}),
       ...(limit.feedback && {feedback: feedbackJson(limit.feedback, isFeedbackInForce(limit, atMs))}),
-      available: limit.available,
-      requested: limit.requested,
+      ...pick(limit, 'available', 'requested'),
       deficit: missing(limit),
       exceeded: limit.exceeded,
       retryAfterMs: wait(limit.retryAfterMs),
       clearsAt: clears(limit.retryAfterMs),
-      refused: limit.refused,
-      shards: limit.shards.map(({shard, available, capacity}) => ({shard, available, capacity})),
-      drainedBy: limit.drainedBy.map(({entity: child, tokens}) => ({entity: child, tokens})),
-      drainedByOthers: limit.drainedByOthers,
+      ...pick(limit, 'refused', 'shards', 'drainedBy', 'drainedByOthers'),
       reservedBy: reservedByJson(limit.reservedBy),
       ...(limit.callers && {callers: limit.callers}),
-      remedies: remediesIn(explanation, limit, where).map(([command, purpose]) => ({command, purpose})),
+      remedies: remediesIn(explanation, limit, where).map(remedyJson),
     })),
     inFlight: explanation.inFlight.map(limit => ({
       ...(inFlightJson([limit])[0] as InFlightJson[number]),
-      level: limit.level,
-      entity: limit.entity,
-      resource: limit.resource,
+      ...pick(limit, 'level', 'entity', 'resource'),
       setFor: scopeJson(limit.scope),
       text: formatLimit(limit.configured),
-      requested: limit.requested,
-      exceeded: limit.exceeded,
+      ...pick(limit, 'requested', 'exceeded'),
       retryAfterMs: wait(limit.retryAfterMs),
-      remedies: slotRemedies(limit, atMs, where).map(([command, purpose]) => ({command, purpose})),
+      remedies: slotRemedies(limit, atMs, where).map(remedyJson),
     })),
   }
 }
 
-function switchJson(set: SetSwitch, commands: readonly Remedy[]): NonNullable<WhyOneResult['disabled']> {
+const remedyJson = ([command, purpose]: NextCommand) => ({command, purpose})
+
+function switchJson(set: SetSwitch, commands: readonly NextCommand[]): NonNullable<WhyOneResult['disabled']> {
   const {entity, scope} = set
-  const remedies = commands.map(([command, purpose]) => ({command, purpose}))
-  return {entity, setFor: scopeJson(scope), ...switchEndJson(set), ...switchSetJson(set.set), remedies}
+  const ends = {...switchEndJson(set), ...switchSetJson(set.set)}
+  return {entity, setFor: scopeJson(scope), ...ends, remedies: commands.map(remedyJson)}
 }
 
 function refusedJson({recent: {refused, since, refusedSince}}: Explanation): WhyOneResult['refused'] {
@@ -535,9 +526,7 @@ function refusedJson({recent: {refused, since, refusedSince}}: Explanation): Why
   return {requests, byParent, byProvider, beganAt, beganInHour, since, lastAt}
 }
 
-export type Remedy = readonly [command: string, purpose: string]
-
-function remediesIn(explanation: Explanation, limit: ExplainedLimit, where: string): Remedy[] {
+function remediesIn(explanation: Explanation, limit: ExplainedLimit, where: string): NextCommand[] {
   if (!isPressed(limit, explanation)) return []
   const {entity, atMs, hour} = explanation
   const all = remedies(limit, atMs, where)
@@ -565,10 +554,10 @@ function lowering({heaviest, configured}: ExplainedLimit, atMs: number): Limit |
 }
 
 /** Fastest first: return reserved tokens, top up, refill, or raise the limit for this entity and resource only. `where`: flags to append. */
-export function remedies(limit: ExplainedLimit, atMs: number, where = ''): Remedy[] {
+export function remedies(limit: ExplainedLimit, atMs: number, where = ''): NextCommand[] {
   if (!limit.isPressed || isAccount(limit) || isFeedbackInForce(limit, atMs)) return []
   const {configured, requested, entity, resource, capacity, exceeded} = limit
-  const refill: Remedy = [
+  const refill: NextCommand = [
     `zael bucket reset ${shellWord(entity)} --resource ${shellWord(resource)}${where}`,
     `refill the bucket of ${entity} now${lastingText(limit, capacity)}`,
   ]
@@ -604,7 +593,7 @@ function overload(limit: ExplainedLimit): number {
  * another kind before. A temporary limit, or a copy made for one, keeps its end. `undefined` if it expires before that, or if the raised values
  * equal the base.
  */
-function raising(limit: ExplainedLimit, atMs: number, where: string): Remedy | undefined {
+function raising(limit: ExplainedLimit, atMs: number, where: string): NextCommand | undefined {
   const {configured, requested, entity, resource, resetsAtMs, copiedUntilMs} = limit
   const scope = {level: 'entity', entity, resource} as const
   const untilMs = configured.boost?.isEnded === false ? configured.boost.untilMs : copiedUntilMs
@@ -667,7 +656,7 @@ function raisedFrom({configured: {reset, schedule}, retryAfterMs}: ExplainedLimi
 
 const missing = ({exceeded, requested, available}: ExplainedLimit): number => (exceeded ? requested - available : 0)
 
-function topUp(limit: ExplainedLimit, where: string): Remedy {
+function topUp(limit: ExplainedLimit, where: string): NextCommand {
   const {entity, resource, name, configured, capacity, toppedUp} = limit
   const tokens = Math.max(missing(limit), (capacity - toppedUp) / 10)
   const amount = shellWord(`${name}=${formatAmount(roundedUp(tokens), configured.unit)}`)

@@ -1,8 +1,8 @@
-import {formatCount, formatPlural} from '../../core/text/text.js'
+import {firstItems, formatCount, formatPlural} from '../../core/text/text.js'
 import type {DeadLetter} from '../../infra/dead-letters/queue.js'
 import type {RedrivenLetter, RedriveState} from '../../infra/dead-letters/redrive.js'
 import type {Listing} from '../output/listing.js'
-import {nextLines} from '../output/text-table.js'
+import {type NextCommand, nextLines} from '../output/text-table.js'
 import type {AggregatorRedriveResult, DeadLetterJson, RedrivenLetterJson} from './results.js'
 
 const IN_STREAM_MS = 24 * 3_600_000
@@ -129,13 +129,13 @@ function windowLines(letters: readonly RedrivenLetter[]): string[] {
   const lost = letters.flatMap(each => each.lostWindows.map(({window, start}) => `${window} ${start}`))
   const names = [...new Set([...undecided, ...lost])]
   if (names.length === 0) return []
-  const more = names.length > SHOWN ? [`    and ${formatCount(names.length - SHOWN)} more; --json lists all`] : []
+  const shown = firstItems(names, SHOWN, rest => `and ${formatCount(rest)} more; --json lists all`)
   const what = lost.length > 0 ? 'lack uncounted consumption' : 'may already include these changes'
-  return [`  Usage windows that ${what}:`, ...names.slice(0, SHOWN).map(name => `    ${name}`), ...more]
+  return [`  Usage windows that ${what}:`, ...shown.map(name => `    ${name}`)]
 }
 
 function nextOf(stack: string, letters: readonly RedrivenLetter[]): string[] {
-  const next: [string, string][] = []
+  const next: NextCommand[] = []
   const doubtful = letters.filter(({state}) => state === 'lost' || state === 'undecided')
   if (doubtful.length > 0) {
     const since = doubtful.flatMap(({letter}) => letter.firstAt ?? []).sort()[0]

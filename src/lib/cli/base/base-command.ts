@@ -122,12 +122,22 @@ export abstract class BaseCommand<T extends typeof Command> extends Command {
     for (const line of lines) this.log(line)
   }
 
+  protected show<Result>(shown: {
+    readonly lines: string[]
+    readonly result: Result
+    readonly warnings?: readonly string[]
+  }): Result {
+    for (const warning of shown.warnings ?? []) this.warn(warning)
+    this.print(shown.lines)
+    return shown.result
+  }
+
   /** `title`: a line above the table, not printed if a column name is unknown. */
   protected async list<Row>(listing: Listing<Row>, title?: string): Promise<void> {
     const flags = this.flags as unknown as ListFlagValues
     if (this.format === 'csv') return writeLines(listingCsv(listing, flags))
     // Called even when JSON is printed: it rejects unknown column names.
-    const lines = await listingLines(listing, flags, this.lineWidth)
+    const lines = listingLines(listing, flags, this.lineWidth)
     if (title !== undefined) this.log(title)
     if (!this.jsonEnabled()) await writeLines(lines)
   }

@@ -1,6 +1,6 @@
 import {inspect, stripVTControlCharacters} from 'node:util'
 import {ExitError} from '@oclif/core/errors'
-import {InvalidInput, ZaelError} from '../../core/errors.js'
+import {changedError, InvalidInput, ZaelError} from '../../core/errors.js'
 import {printableLines} from '../../core/text/printable.js'
 import {shellWord} from '../../core/text/text.js'
 import {EXIT} from '../output/exit.js'
@@ -19,8 +19,7 @@ export function asFailure(error: unknown): ZaelError {
 
 export function asUsageFailure(error: unknown, helpCommand: string): ZaelError {
   if (error instanceof ZaelError) {
-    const {kind, code, hint = helpCommand, details, cause} = error
-    return new ZaelError(kind, code, withoutParserNoise(error.message), {hint, details, cause})
+    return changedError(error, {message: withoutParserNoise(error.message), hint: error.hint ?? helpCommand})
   }
   // Errors of oclif's parser and flag types are named "Error"; a TypeError in a parse function is a bug.
   if (!(error instanceof Error) || error.name !== 'Error') return asFailure(error)

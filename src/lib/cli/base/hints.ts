@@ -1,5 +1,5 @@
 import type {Config} from '@oclif/core/config'
-import {ZaelError} from '../../core/errors.js'
+import {changedError, ZaelError} from '../../core/errors.js'
 import {formatAmount} from '../../core/limits/amount-text.js'
 import {DEFAULT_RESOURCE} from '../../core/names.js'
 import {didYouMean, nearestNames} from '../../core/text/nearest.js'
@@ -45,9 +45,7 @@ function suggesting(error: ZaelError, typed: string, names: readonly string[]): 
 }
 
 function withHint(error: ZaelError, hint: string | undefined, nearest?: readonly string[]): ZaelError {
-  const {kind, code, message, cause} = error
-  const details = {...error.details, ...(nearest && {nearest})}
-  return new ZaelError(kind, code, message, {...(hint === undefined ? {} : {hint}), details, cause})
+  return changedError(error, {hint, details: {...error.details, ...(nearest && {nearest})}})
 }
 
 /** For an entity without limits whose requests would charge a parent that has some. */
@@ -138,12 +136,10 @@ export function withWhere(
     endpoint: endpointUrl.value,
   }
   const named = Object.entries(parts).flatMap(([name, value]) => (value === undefined ? [] : [`${name} "${value}"`]))
-  const {kind, code, message, details, cause} = error
-  const hint = isLoginError(message) ? loginHint(usedProfile, env) : withProxy(error, env)
-  return new ZaelError(kind, code, `${message} (${named.join(', ')})`, {
-    ...(hint !== undefined && {hint}),
-    details: {...details, ...parts},
-    cause,
+  return changedError(error, {
+    message: `${error.message} (${named.join(', ')})`,
+    hint: isLoginError(error.message) ? loginHint(usedProfile, env) : withProxy(error, env),
+    details: {...error.details, ...parts},
   })
 }
 

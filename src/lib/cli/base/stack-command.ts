@@ -2,7 +2,7 @@ import {readFile} from 'node:fs/promises'
 import {homedir} from 'node:os'
 import {join} from 'node:path'
 import type {Command} from '@oclif/core/command'
-import {ZaelError} from '../../core/errors.js'
+import {changedError, ZaelError} from '../../core/errors.js'
 import {didYouMean, nearestNames} from '../../core/text/nearest.js'
 import {unlessStopped} from '../../dynamo/abort.js'
 import type {Aws} from '../../infra/aws/clients.js'
@@ -30,14 +30,18 @@ export abstract class StackCommand<T extends typeof Command> extends BaseCommand
 
   protected override failureOf(error: unknown): ZaelError {
     const failure = super.failureOf(error)
-    const {kind, code, message, hint, details, cause} = failure
     // Settings are missing when the flags could not be parsed.
-    if (hint === undefined || this.settings === undefined) return failure
-    return new ZaelError(kind, code, message, {hint: this.onSameStack(hint), details, cause})
+    if (failure.hint === undefined || this.settings === undefined) return failure
+    return changedError(failure, {hint: this.onSameStack(failure.hint)})
   }
 
   protected onSameStack(proposal: string): string {
     return withTypedFlags(proposal, this.settings, flagsOfCommands(this.config))
+  }
+
+  /** Notes whose suggested commands target the same stack. */
+  protected withTypedFixes<Note extends {readonly fix: string | null}>(notes: readonly Note[]): Note[] {
+    return notes.map(note => (note.fix === null ? note : {...note, fix: this.onSameStack(note.fix)}))
   }
 
   async run(): Promise<object> {

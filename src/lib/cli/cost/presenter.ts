@@ -1,9 +1,8 @@
 import {formatCount, formatNumber, formatPlural, formatShortNumber} from '../../core/text/text.js'
 import {LIST_DATE, LIST_PRICES, LIST_REGION} from '../../insight/cost/parts.js'
 import type {CostReport, DayCost, ReportedPart} from '../../insight/cost/report.js'
-import {paint} from '../output/lines.js'
 import type {Cell, TextColumn} from '../output/table-layout.js'
-import {textTable} from '../output/text-table.js'
+import {findingLines, textTable} from '../output/text-table.js'
 import type {CostResult} from './results.js'
 
 export function costJson(report: CostReport): CostResult {
@@ -25,18 +24,16 @@ export function costJson(report: CostReport): CostResult {
   }
 }
 
-export async function costLines(report: CostReport, width: number | undefined): Promise<string[]> {
-  const table = async (columns: readonly TextColumn[], rows: readonly (readonly Cell[])[]) => [
-    ...(await textTable(columns, rows, {header: true, width})),
-  ]
+export function costLines(report: CostReport, width: number | undefined): string[] {
+  const options = {header: true, width}
   return [
     title(report),
-    ...(await table(PART_COLUMNS, [...report.parts.map(partRow), totalRow(report)])),
+    ...textTable(PART_COLUMNS, [...report.parts.map(partRow), totalRow(report)], options),
     '',
     decisionsText(report),
     '',
-    ...(await table(DAY_COLUMNS, report.days.map(dayRow))),
-    ...noteLines(report),
+    ...textTable(DAY_COLUMNS, report.days.map(dayRow), options),
+    ...findingLines('Notes', report.notes),
     '',
     ...footer(report),
   ]
@@ -85,14 +82,6 @@ function dayRow({date, isComplete, counts, dollars, isMeasured, isUnread}: DayCo
   const source = dollars === null ? (isUnread ? 'not read' : 'no data') : isMeasured ? 'measured' : 'estimated'
   const decisions = counts ? [counts.admitted, counts.refused].map(count => formatCount(Math.round(count))) : []
   return [date, decisions[0], decisions[1], money(dollars), isComplete ? source : `${source}, so far`]
-}
-
-function noteLines({notes}: CostReport): string[] {
-  const lines = notes.flatMap(({message, fix}) => [
-    `  ${message}`,
-    ...(fix === null ? [] : [`    ${paint('dim', 'Try:')} ${fix}`]),
-  ])
-  return lines.length === 0 ? [] : ['', 'Notes', ...lines]
 }
 
 function footer({read: {units, metrics}}: CostReport): string[] {

@@ -1,7 +1,7 @@
 import * as z from 'zod'
 import {strictObject} from 'zod'
-import {COST_PARTS} from '../../insight/cost/parts.js'
-import {count, type ResultOf, textOrNull} from '../output/results.js'
+import {COST_PARTS, LIST_PRICES} from '../../insight/cost/parts.js'
+import {count, type ResultOf, sameShape, textOrNull} from '../output/results.js'
 
 const dollars = z.number()
 const sourceSchema = z
@@ -32,21 +32,7 @@ const partSchema = strictObject({
   source: sourceSchema,
 }).meta({id: 'CostPart'})
 
-const pricesSchema = strictObject({
-  writesPerMillion: dollars,
-  readsPerMillion: dollars,
-  provisionedWritePerHour: dollars,
-  provisionedReadPerHour: dollars,
-  storedPerGbMonth: dollars,
-  recoveryPerGbMonth: dollars,
-  runsPerMillion: dollars,
-  armPerGbSecond: dollars,
-  x86PerGbSecond: dollars,
-  logsPerGb: dollars,
-  alarmMetricPerMonth: dollars,
-  dashboardPerMonth: dollars,
-  metricPerMonth: dollars,
-}).meta({id: 'Prices'})
+const pricesSchema = sameShape(LIST_PRICES, dollars).meta({id: 'Prices'})
 
 export const costResult = strictObject({
   stack: z.string(),

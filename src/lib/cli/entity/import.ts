@@ -3,7 +3,7 @@ import {groupBy} from '../../core/group-by.js'
 import {kindNameOf, type Limit} from '../../core/limits/limit.js'
 import {formatLimit, hasSameText, type LimitChange, limitChanges} from '../../core/limits/limit-text.js'
 import {DEFAULT_RESOURCE} from '../../core/names.js'
-import {formatCount, formatList, formatPlural, formatSome} from '../../core/text/text.js'
+import {firstItems, formatCount, formatList, formatPlural, formatSome} from '../../core/text/text.js'
 import type {EntityFileFormat, ListedEntities} from '../../manifest/entity-file.js'
 import type {ImportPlan, ImportResult, KeptCopy, ListedLimits} from '../../manifest/import.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
@@ -102,13 +102,11 @@ export function importPlanLines(
 ): string[] {
   const question = importQuestion(plan, preview)
   const [create, update] = [actions(plan, 'create').length, actions(plan, 'update')]
-  const shown = update.slice(0, MOST_SHOWN).map(change => `  ~ ${change.entity}: ${fieldChanges(change).join(', ')}`)
-  const more = update.length - shown.length
+  const updates = update.map(change => `  ~ ${change.entity}: ${fieldChanges(change).join(', ')}`)
   return [
     `${file}: ${formatPlural(plan.listed, 'entity', 'entities')}; ${formatCount(create)} to create, ${formatCount(update.length)} to update, ` +
       `${limitsText(plan.limits.length, ' to write')}, ${formatPlural(plan.unchanged, 'entity', 'entities')} unchanged`,
-    ...shown,
-    ...(more > 0 ? [`  … and ${formatCount(more)} more updates`] : []),
+    ...firstItems(updates, MOST_SHOWN, more => `  … and ${formatCount(more)} more updates`),
     ...keptLines('Temporary copies that this makes permanent', plannedKept(plan)),
     ...copiedLines(preview.copied),
     ...sideEffectLines(preview),
@@ -130,13 +128,10 @@ const plannedKept = ({limits}: ImportPlan): KeptCopy[] =>
 
 function keptLines(title: string, kept: readonly KeptCopy[]): string[] {
   if (kept.length === 0) return []
-  const more = kept.length - MOST_SHOWN
+  const lines = kept.map(({scope, limits}) => `  ! ${scopeWords(scope)}: ${limits.map(formatLimit).join(' ')}`)
   return [
     `${title}: limits of ${formatPlural(kept.length, 'entity and resource', 'entities and resources')}`,
-    ...kept
-      .slice(0, MOST_SHOWN)
-      .map(({scope, limits}) => `  ! ${scopeWords(scope)}: ${limits.map(formatLimit).join(' ')}`),
-    ...(more > 0 ? [`  … and ${formatCount(more)} more`] : []),
+    ...firstItems(lines, MOST_SHOWN, more => `  … and ${formatCount(more)} more`),
   ]
 }
 
@@ -150,8 +145,7 @@ function copiedLines(copied: readonly CopiedLimits[]): string[] {
     const count = new Set(same.map(({scope}) => scope.entity)).size
     return `${what} for ${formatPlural(count, 'entity', 'entities')}; copies do not follow later changes`
   })
-  const more = lines.length - MOST_SHOWN
-  return [...lines.slice(0, MOST_SHOWN), ...(more > 0 ? [`… and ${formatCount(more)} more copies`] : [])]
+  return firstItems(lines, MOST_SHOWN, more => `… and ${formatCount(more)} more copies`)
 }
 
 /** `undefined` when the import only adds. */

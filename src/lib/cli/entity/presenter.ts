@@ -9,6 +9,7 @@ import {
   formatList,
   formatMinute,
   formatPlural,
+  formatSome,
   formatTokens,
   readPairs,
   shellWord,
@@ -24,7 +25,7 @@ import {scopeJson, switchEndJson, switchSetJson, switchSetText} from '../limits/
 import {type KindCounts, kindLines} from '../output/kind-counts.js'
 import type {Listing, ListingColumn} from '../output/listing.js'
 import {ProgressLine, type ProgressStream} from '../output/progress.js'
-import {factLines, nextLines, textTable, updatedText} from '../output/text-table.js'
+import {factLines, type NextCommand, nextLines, textTable, updatedText} from '../output/text-table.js'
 import type {EntityDeleteResult, EntityJson, EntityListResult, EntityShowResult} from './results.js'
 
 export function entityJson({entity, name, parent, cascade, metadata, createdAt, version}: EntityRecord): EntityJson {
@@ -151,8 +152,6 @@ export function entityDeletionLines(counts: KindCounts, effect: DeletionEffect, 
   ]
 }
 
-type NextCommand = readonly [command: string, purpose: string]
-
 const REFUSE = 'refuse every request with this id'
 
 function deletionCommands({id, blocks, block, where}: DeletionEffect): NextCommand[] {
@@ -254,7 +253,7 @@ export function overviewJson({id, record, deletedAt, parents, resources}: Entity
   }
 }
 
-export async function entityOverviewLines(overview: EntityOverview, width: number | undefined): Promise<string[]> {
+export function entityOverviewLines(overview: EntityOverview, width: number | undefined): string[] {
   const {id, record, deletedAt, resources} = overview
   const unregistered =
     deletedAt === undefined
@@ -284,7 +283,7 @@ export async function entityOverviewLines(overview: EntityOverview, width: numbe
     {header: 'CAPACITY', align: 'right'},
     {header: 'SHARDS', align: 'right'},
   ] as const
-  return [...head, ...switches, '', ...(await textTable(columns, rows, {header: true, width}))]
+  return [...head, ...switches, '', ...textTable(columns, rows, {header: true, width})]
 }
 
 const balanceOf = (tokens: number | undefined, unit: string | undefined): string | number | undefined =>
@@ -373,10 +372,8 @@ export class SearchReport {
   }
 
   #deletedLines(): string[] {
-    const rest = this.deleted.length - MOST_DELETED
-    const ids = this.deleted.slice(0, MOST_DELETED).map(({entity}) => entity)
-    if (ids.length === 0) return []
-    return [`Deleted, but still blocked: ${ids.join(', ')}${rest > 0 ? ` and ${formatCount(rest)} more` : ''}`]
+    const ids = this.deleted.map(({entity}) => entity)
+    return ids.length === 0 ? [] : [`Deleted, but still blocked: ${formatSome(ids, MOST_DELETED)}`]
   }
 
   deletedJson(): EntityListResult['deleted'] {

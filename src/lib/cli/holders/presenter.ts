@@ -1,4 +1,12 @@
-import {formatCount, formatList, formatPlural, formatSome, formatSpan, formatTokens} from '../../core/text/text.js'
+import {
+  firstItems,
+  formatCount,
+  formatList,
+  formatPlural,
+  formatSome,
+  formatSpan,
+  formatTokens,
+} from '../../core/text/text.js'
 import type {InFlightLevel, SlotHolder} from '../../insight/holders/in-flight.js'
 import type {HeldSlotsOf, HolderState, Released, ReservedOf} from '../../insight/holders/release.js'
 import type {ReservedBy} from '../../insight/holders/reserved-by.js'
@@ -31,11 +39,8 @@ export function reservedByText(holders: readonly ReservedBy[], unit: string | un
   return holdersText(texts)
 }
 
-function holdersText(texts: readonly string[]): string {
-  const shown = texts.slice(0, MOST_SHOWN)
-  const more = texts.length - shown.length
-  return [...shown, ...(more > 0 ? [formatPlural(more, 'more holder')] : [])].join(' · ')
-}
+const holdersText = (texts: readonly string[]): string =>
+  firstItems(texts, MOST_SHOWN, more => formatPlural(more, 'more holder')).join(' · ')
 
 const holderText = ({id, record}: Pick<SlotHolder, 'id' | 'record'>): string => (record ? processText(record) : id)
 

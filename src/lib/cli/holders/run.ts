@@ -1,5 +1,5 @@
 import {groupBy} from '../../core/group-by.js'
-import {rateLimited} from '../../dynamo/rate-limit.js'
+import {paced} from '../../dynamo/rate-limit.js'
 import {type HolderState, reservedOf, slotsByHolder, stateOf, waitForBeats} from '../../insight/holders/release.js'
 import {HolderRecords} from '../../repository/buckets/holders.js'
 import type {NamespaceTable, Table} from '../../repository/table/table.js'
@@ -9,9 +9,7 @@ import {type HolderRow, waitText} from './presenter.js'
 
 /** A table of which buckets are read at this pace, in read units per second. */
 export function pacedTable(table: Table, namespace: string, unitsPerSecond: number): NamespaceTable {
-  const {clock, transport, backoff} = table
-  const paced = rateLimited(transport, {of: 'reads', unitsPerSecond}, {clock, sleep: backoff.sleep})
-  return {...table, transport: paced, namespace}
+  return paced({...table, namespace}, 'reads', unitsPerSecond)
 }
 
 interface ListRequest {

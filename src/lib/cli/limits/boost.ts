@@ -5,7 +5,7 @@ import type {AppliedScope} from '../../insight/preview/level-limits.js'
 import type {BoostedLimit} from '../../repository/limits/configs.js'
 import {scopeArguments, scopeWords} from '../base/scope.js'
 import type {Listing} from '../output/listing.js'
-import {type ChangeOutcome, limitJson, scopeJson} from './json.js'
+import {type ChangeOutcome, limitJson, SCOPE_COLUMNS, scopeJson} from './json.js'
 import type {LimitsBoostsResult} from './results.js'
 
 export function boostListing(
@@ -15,9 +15,7 @@ export function boostListing(
   return {
     rows: byEnd(boosts),
     columns: [
-      {name: 'level', value: ({scope}) => scopeJson(scope).level, isExtra: true},
-      {name: 'entity', value: ({scope}) => scopeJson(scope).entity},
-      {name: 'resource', value: ({scope}) => scopeJson(scope).resource},
+      ...SCOPE_COLUMNS.map(column => ({...column, isExtra: column.name === 'level'})),
       {name: 'limit', value: ({limit}) => limit.name},
       {name: 'now', value: ({limit}) => (limit.boost?.isEnded ? 'ended' : plainRate(boostedOf(limit) ?? limit))},
       {name: 'until', header: 'UNTIL', fit: 'whole', value: ({limit}) => formatMinute(limit.boost?.untilMs ?? 0)},

@@ -5,7 +5,7 @@ import {windowStart} from '../../core/window.js'
 import type {EntityImpact, Impact, ImpactRange} from '../../insight/preview/impact.js'
 import type {ProposedChange} from '../../insight/preview/level-limits.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
-import {type Listing, listingLines} from '../output/listing.js'
+import {fieldColumns, type Listing, listingLines} from '../output/listing.js'
 import type {ImpactJson} from './results.js'
 
 export const impactFlags = {
@@ -58,14 +58,9 @@ export function impactListing(impact: Impact, found = impact.found): Listing<Ent
     rows: found,
     columns: [
       {name: 'verdict', header: 'WOULD BE', value: ({verdict}) => WORDS[verdict], raw: ({verdict}) => verdict},
-      {name: 'entity', value: ({entity}) => entity},
-      {name: 'resource', value: ({resource}) => resource},
+      ...fieldColumns<EntityImpact>('entity', 'resource'),
       {name: 'limit', value: ({limit}) => `${limit.name}=${rateText(limit)}`},
-      {
-        name: 'windows',
-        align: 'right',
-        value: each => each.refusedWindows + each.possibleWindows,
-      },
+      {name: 'windows', align: 'right', value: each => each.refusedWindows + each.possibleWindows},
       {
         name: 'refused',
         header: 'REFUSED TOKENS',
@@ -75,11 +70,7 @@ export function impactListing(impact: Impact, found = impact.found): Listing<Ent
       },
       {name: 'peak', header: 'PEAK', align: 'right', value: amount('tokens'), raw: peak('tokens')},
       {name: 'allowed', header: 'ALLOWED', align: 'right', value: amount('allowed'), raw: peak('allowed')},
-      {
-        name: 'at',
-        fit: 'whole',
-        value: each => each.peak && minute(each.peak.startMs),
-      },
+      {name: 'at', fit: 'whole', value: each => each.peak && minute(each.peak.startMs)},
       {
         name: 'boosted-until',
         isExtra: true,
@@ -168,13 +159,13 @@ function inFlightText({inFlight}: Impact): string {
   return `${formatList(inFlight)} ${are}: usage does not record concurrency, so ${they} cannot be compared.`
 }
 
-export async function impactText(
+export function impactText(
   {impact, range}: {readonly impact: Impact; readonly range: ImpactRange},
   width: number | undefined,
-): Promise<string[]> {
+): string[] {
   const rows = impact.found.slice(0, MOST_ROWS)
   const more = impact.found.length - rows.length
-  const table = await listingLines(impactListing(impact, rows), {'no-header': false}, width)
+  const table = listingLines(impactListing(impact, rows), {'no-header': false}, width)
   return [
     '',
     ...table,

@@ -40,6 +40,11 @@ export function scopeJson(scope: ConfigScope): ScopeJson {
   }
 }
 
+export const SCOPE_COLUMNS = (['level', 'entity', 'resource'] as const).map(name => ({
+  name,
+  value: ({scope}: {readonly scope: ConfigScope}) => scopeJson(scope)[name],
+}))
+
 /** The end and the reason of a switch. */
 export interface SwitchEnd {
   readonly untilMs?: number | undefined

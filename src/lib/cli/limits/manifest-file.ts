@@ -20,7 +20,7 @@ import {
   longYaml,
   type PrintOptions,
 } from '../output/long-list.js'
-import {scopeJson} from './json.js'
+import {SCOPE_COLUMNS} from './json.js'
 import {MAX_PLAN_BYTES, parsePlanFile} from './plan-file.js'
 import type {PlanFileJson} from './results.js'
 
@@ -163,9 +163,7 @@ export function limitRows(records: readonly ConfigRecord[]): Listing<LimitRow> {
   return {
     rows: records.flatMap(({scope, limits}) => limits.map(limit => ({scope, limit}))),
     columns: [
-      {name: 'level', value: ({scope}) => scopeJson(scope).level},
-      {name: 'entity', value: ({scope}) => scopeJson(scope).entity},
-      {name: 'resource', value: ({scope}) => scopeJson(scope).resource},
+      ...SCOPE_COLUMNS,
       {name: 'limit', value: ({limit}) => limit.name},
       {name: 'value', value: ({limit}) => plainRate(limit)},
       {name: 'capacity', value: ({limit}) => limit.capacity},

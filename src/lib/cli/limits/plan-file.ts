@@ -1,7 +1,7 @@
 import {createHash} from 'node:crypto'
 import {isDeepStrictEqual} from 'node:util'
 import {InvalidInput, ZaelError} from '../../core/errors.js'
-import {shellWord} from '../../core/text/text.js'
+import {firstItems, shellWord} from '../../core/text/text.js'
 import type {Plan} from '../../manifest/plan.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
 import {isoSeconds} from '../../schema/attribute-value.js'
@@ -111,8 +111,7 @@ export function requireReviewed(reviewed: PlanFileJson, previewed: PreviewedPlan
   }
   const differences = differencesOf(reviewed, previewed.plan, reviewedParts(previewed))
   if (differences.length === 0) return
-  const rest = differences.length - MOST_NAMED
-  const lines = [...differences.slice(0, MOST_NAMED), ...(rest > 0 ? [`and ${rest} more`] : [])]
+  const lines = firstItems(differences, MOST_NAMED, rest => `and ${rest} more`)
   const list = lines.map(line => `\n  ${line}`).join('')
   throw outdated(reviewed, `The table has changed since the plan of ${reviewed.createdAt}.${list}`, {differences})
 }

@@ -4,14 +4,14 @@ import {limitText, type NextLevel, plainRate, rateText} from '../../core/limits/
 import {isInFlight, kindNameOf, type Limit, tokenLimits} from '../../core/limits/limit.js'
 import {formatLimit, type LimitChange, limitChanges} from '../../core/limits/limit-text.js'
 import {isTroublesomeForPython} from '../../core/names.js'
-import {formatCount, formatList, formatMinute, formatPlural} from '../../core/text/text.js'
+import {firstItems, formatCount, formatList, formatMinute, formatPlural} from '../../core/text/text.js'
 import type {EntityRecordChange} from '../../manifest/manifest.js'
 import type {SyncResult} from '../../repository/limits/bucket-sync.js'
 import type {ConfigRecord, ConfigScope, Policies} from '../../schema/config-record.js'
 import {scopeWords} from '../base/scope.js'
 import type {Listing} from '../output/listing.js'
 import {factLines} from '../output/text-table.js'
-import {type ChangeOutcome, scopeJson} from './json.js'
+import {type ChangeOutcome, SCOPE_COLUMNS} from './json.js'
 
 const NONE = '(none)'
 
@@ -79,8 +79,7 @@ export const confirmationLine = (question: string): string => `Needs confirmatio
 const MOST_SHOWN = 5
 
 export function listText(texts: readonly string[]): string | undefined {
-  const rest = texts.length - MOST_SHOWN
-  const shown = [...texts.slice(0, MOST_SHOWN), ...(rest > 0 ? [`and ${formatCount(rest)} more`] : [])]
+  const shown = firstItems(texts, MOST_SHOWN, rest => `and ${formatCount(rest)} more`)
   return texts.length === 0 ? undefined : shown.join('; ')
 }
 
@@ -91,13 +90,8 @@ export function firstLines(
   {count = formatCount(lines.length), elsewhere = ''} = {},
 ): string[] {
   if (lines.length === 0) return []
-  const rest = lines.length - MOST_LINES
-  return [
-    '',
-    `${title}: ${count}`,
-    ...lines.slice(0, MOST_LINES).map(line => `  ${line}`),
-    ...(rest > 0 ? [`  and ${formatCount(rest)} more${elsewhere}`] : []),
-  ]
+  const shown = firstItems(lines, MOST_LINES, rest => `and ${formatCount(rest)} more${elsewhere}`)
+  return ['', `${title}: ${count}`, ...shown.map(line => `  ${line}`)]
 }
 
 const MOST_LINES = 10
@@ -161,9 +155,7 @@ export function configListing(rows: readonly ConfigRecord[]): Listing<ConfigReco
   return {
     rows,
     columns: [
-      {name: 'level', value: ({scope}) => scopeJson(scope).level},
-      {name: 'entity', value: ({scope}) => scopeJson(scope).entity},
-      {name: 'resource', value: ({scope}) => scopeJson(scope).resource},
+      ...SCOPE_COLUMNS,
       {name: 'limits', value: configuredText, raw: ({limits}) => limits.map(formatLimit).join(' ')},
       {
         name: 'boosts',

@@ -94,15 +94,15 @@ function keptText(scope: ConfigScope, untilMs: number, kept: readonly Limit[]): 
   return `${end}. This makes ${words} permanent`
 }
 
-/**
- * Parts of a question, if any: live buckets lose limits that they are charged for, or get other values. `refused` is a
- * sentence of its own: quotas lose all that is left.
- */
 /** With moves of entities to parents that have nothing left. */
 export interface FilePreview extends Preview {
   readonly moves?: readonly string[]
 }
 
+/**
+ * Parts of a question, if any: live buckets lose limits that they are charged for, or get other values. `refused` is a
+ * sentence of its own: quotas lose all that is left.
+ */
 export function sideEffects(preview: FilePreview): Record<'lost' | 'altered' | 'refused', string[]> {
   const lost = lossText(preview)
   const [first, ...more] = alteredPairs(alteredLive(preview))

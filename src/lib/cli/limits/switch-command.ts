@@ -48,6 +48,9 @@ export const resourceSwitchArgs = {
   resource: argument({description: 'Resource name.', required: true, ignoreStdin: true}),
 }
 
+export const cascadeArg = (description: string) =>
+  argument({description, options: ['on', 'off', 'clear'], required: true, ignoreStdin: true})
+
 export const resourceSwitchExamples = (verb: SwitchVerb) => [
   {command: `zael resource ${verb} gpt-4`, description: 'For all entities'},
   {command: `zael resource ${verb} gpt-4 --json`, description: 'With the number of updated buckets'},
@@ -64,26 +67,22 @@ interface SwitchFlagValues {
   readonly yes?: boolean
 }
 
-/** Changes the switch of the entity or resource that the arguments name. */
+/** Changes the switch of the entity or resource that the arguments name, as the last word of the command says. */
 export abstract class SwitchCommand<T extends typeof Command> extends StackCommand<T> {
-  protected abstract readonly verb: SwitchVerb
-
   protected async work(): Promise<SwitchResult> {
+    const verb = this.ctor.id.split(':').at(-1) as SwitchVerb
     const {changeSwitch, entityScope, resourceScope} = await import('./switch.js')
     const {id, resource = ''} = this.args as {id?: string; resource?: string}
     const {resource: only, yes = false, reason, ...end} = this.flags as SwitchFlagValues
     const scope = id === undefined ? resourceScope(resource) : entityScope(id, only)
     const namespace = await this.stack.namespace()
-    if (id !== undefined && this.verb !== 'disable') {
+    if (id !== undefined && verb !== 'disable') {
       // Limits that cannot be read do not matter here.
       const stored = await namespace.configs.get(scope).catch(() => undefined)
       if (stored?.deletedAt !== undefined) await confirm(restoreQuestion(id, stored), {yes})
     }
     const until = end.for === undefined ? undefined : new Date(this.stack.table.clock() + parseDuration(end.for))
     const options = {where: typedFlags(this.settings), until, reason}
-    const {lines, result, warnings} = await changeSwitch(namespace, scope, this.verb, options)
-    for (const warning of warnings) this.warn(warning)
-    this.print(lines)
-    return result
+    return this.show(await changeSwitch(namespace, scope, verb, options))
   }
 }

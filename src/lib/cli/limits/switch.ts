@@ -1,6 +1,6 @@
 import {ZaelError} from '../../core/errors.js'
 import {checkConfigResource, checkEntityId, checkResourceName, DEFAULT_RESOURCE} from '../../core/names.js'
-import {formatCount, formatPlural, shellWord} from '../../core/text/text.js'
+import {formatPlural, formatSome, shellWord} from '../../core/text/text.js'
 import {newNameNotice} from '../../insight/lookup/known-names.js'
 import {type SwitchException, type SwitchExceptions, switchExceptions} from '../../insight/preview/switch-exceptions.js'
 import type {PolicyScope, SwitchChangeOptions} from '../../repository/limits/change-options.js'
@@ -154,10 +154,8 @@ function switchJson(change: LimitsChange, effect: SwitchEffect, where: string): 
 }
 
 function exceptionsText(change: LimitsChange, found: readonly SwitchException[]): string {
-  const shown = found.slice(0, MOST_SHOWN).map(each => exceptionText(change, each))
-  const rest = found.length - shown.length
-  const more = rest > 0 ? ` and ${formatCount(rest)} more` : ''
-  return `${shown.join(', ')}${more}: their own switch applies`
+  const texts = found.map(each => exceptionText(change, each))
+  return `${formatSome(texts, MOST_SHOWN)}: their own switch applies`
 }
 
 function exceptionText({scope: {level}}: LimitsChange, {scope, access}: SwitchException): string {

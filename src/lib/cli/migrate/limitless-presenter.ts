@@ -11,11 +11,11 @@ import type {LimitlessJson} from './results.js'
 
 const PRINTED = 20
 
-export async function limitlessLines(limitless: Limitless, width: number | undefined): Promise<string[]> {
+export function limitlessLines(limitless: Limitless, width: number | undefined): string[] {
   const {buckets, resources, unlisted} = limitless
   if (buckets === 0) return []
   const shown = resources.slice(0, PRINTED)
-  const table = await textTable(
+  const table = textTable(
     ['RESOURCE', 'NAMESPACE', 'BUCKETS', 'MOST COMMON LIMITS', 'OTHERS'].map(header => ({header})),
     shown.map(row => [
       row.resource,
@@ -67,8 +67,6 @@ export async function offerLimits(limitless: Limitless | undefined): Promise<boo
   if (!limitless || limitless.buckets === 0) return false
   return agree(`${formatPlural(limitless.buckets, 'bucket')} without configured limits. Write the limits shown above?`)
 }
-
-export const writeLimitsCommand = (stack: string): string => `zael migrate run -s ${stack} --limits-from-buckets`
 
 export function limitlessJson({buckets, resources, unlisted}: Limitless): LimitlessJson {
   return {

@@ -3,28 +3,17 @@ import type {MigrationPlan, PlannedStep} from '../../migrate/plan.js'
 import type {Survey} from '../../migrate/survey.js'
 import {isSupported, PEER_FEATURES, type PeerFeature} from '../../schema/peer-features.js'
 import {paint} from '../output/lines.js'
-import {factLines, nextLines, textTable} from '../output/text-table.js'
-import {limitlessJson, limitlessLines, writeLimitsCommand} from './limitless-presenter.js'
+import {factLines, type NextCommand, nextLines, textTable} from '../output/text-table.js'
+import {limitlessJson, limitlessLines} from './limitless-presenter.js'
 import type {MigratePlanResult, MigrateStatusResult} from './results.js'
-import {NO_OLD_ITEMS} from './run-presenter.js'
+import {NO_OLD_ITEMS, OLD_KINDS, writeLimits} from './run-presenter.js'
 
-const KINDS = {
-  entity: 'entities',
-  limits: 'limits',
-  settings: 'settings',
-  registry: 'registries',
-  bucket: 'buckets',
-  usage: 'usage',
-  audit: 'audit events',
-  version: 'version record',
-} as const
-
-export async function migrationStatusLines(
+export function migrationStatusLines(
   stack: string,
   survey: Survey,
   plan: MigrationPlan,
   width: number | undefined,
-): Promise<string[]> {
+): string[] {
   const {items, old} = survey
   const oldItems = old.reduce((sum, row) => sum + row.items, 0)
   const title = `Stack "${stack}": ${formatPlural(items, 'item')}, ${formatCount(oldItems)} of them in older layouts`
@@ -35,30 +24,30 @@ export async function migrationStatusLines(
       records: releaseText(survey),
       'last run': runText(survey),
     }),
-    ...(await oldLines(survey, width)),
+    ...oldLines(survey, width),
     ...keyLines(
       conflictTitle(survey),
       survey.conflicts.map(({key, reason}) => `${key}: ${reason}`),
     ),
     ...keyLines(unknownTitle(survey), survey.unknown.keys),
-    ...(await limitlessLines(survey.limitless, width)),
+    ...limitlessLines(survey.limitless, width),
     '',
     verdict(plan),
     ...nextLines(statusNext(stack, survey, plan)),
   ]
 }
 
-export async function migrationPlanLines(
+export function migrationPlanLines(
   stack: string,
   survey: Survey,
   plan: MigrationPlan,
   width: number | undefined,
-): Promise<string[]> {
+): string[] {
   const next = nextLines(planNext(stack, survey, plan))
-  const limitless = await limitlessLines(survey.limitless, width)
+  const limitless = limitlessLines(survey.limitless, width)
   if (!plan.steps.some(step => step.isPending)) return [verdict(plan), ...limitless, ...next]
   const {steps, items, readUnits, writeUnits, seconds, writeUnitsPerSecond, blockers} = plan
-  const table = await textTable(
+  const table = textTable(
     [{header: 'STEP'}, {header: 'DESCRIPTION'}, {header: 'ITEMS'}, {header: 'READ UNITS'}, {header: 'WRITE UNITS'}],
     steps.map(stepRow),
     {header: true, width},
@@ -108,15 +97,15 @@ function runText({run, isRunning}: Survey): string | undefined {
   return `stopped in step ${run.step}${run.failure === undefined ? '' : `: ${run.failure}`}`
 }
 
-async function oldLines({old}: Survey, width: number | undefined): Promise<string[]> {
+function oldLines({old}: Survey, width: number | undefined): string[] {
   if (old.length === 0) return []
   const columns = ['RECORDS', 'RELEASES', 'GENERATION', 'ITEMS', 'PENDING', 'CONFLICTS', 'EXPIRED'] as const
   const rows = old.map(row => {
     const {items, pending, conflicts, expired} = row
-    return [KINDS[row.type], row.releases, row.generation, items, pending, conflicts, expired]
+    return [OLD_KINDS[row.type], row.releases, row.generation, items, pending, conflicts, expired]
   })
   const table = columns.map(header => ({header}))
-  return ['', ...(await textTable(table, rows, {header: true, width}))]
+  return ['', ...textTable(table, rows, {header: true, width})]
 }
 
 const stepRow = ({id, title, isPending, items, readUnits, writeUnits}: PlannedStep) => [
@@ -152,14 +141,12 @@ function verdict({isPending, steps, conflicts, leftovers}: MigrationPlan): strin
     : `Nothing is pending. You can clean up ${formatPlural(leftovers, 'item')} of older layouts.`
 }
 
-type Next = readonly [command: string, purpose: string]
-
-function statusNext(stack: string, survey: Survey, plan: MigrationPlan): Next[] {
+function statusNext(stack: string, survey: Survey, plan: MigrationPlan): NextCommand[] {
   if (!plan.steps.some(step => step.isPending)) return doneNext(stack, survey, plan)
   return [[`zael migrate plan -s ${stack}`, 'show the steps and their cost']]
 }
 
-function planNext(stack: string, survey: Survey, plan: MigrationPlan): Next[] {
+function planNext(stack: string, survey: Survey, plan: MigrationPlan): NextCommand[] {
   const {steps, blockers} = plan
   if (!steps.some(step => step.isPending)) return doneNext(stack, survey, plan)
   if (blockers.some(({blocks}) => blocks === 'run')) return [[`zael migrate status -s ${stack}`, 'show the progress']]
@@ -170,9 +157,11 @@ function planNext(stack: string, survey: Survey, plan: MigrationPlan): Next[] {
   ]
 }
 
-const writeLimits = (stack: string): Next => [writeLimitsCommand(stack), 'write limits from the buckets']
-
-function doneNext(stack: string, {conflicts: [conflict]}: Survey, {leftovers, limitless}: MigrationPlan): Next[] {
+function doneNext(
+  stack: string,
+  {conflicts: [conflict]}: Survey,
+  {leftovers, limitless}: MigrationPlan,
+): NextCommand[] {
   if (limitless > 0 && !conflict) return [writeLimits(stack)]
   if (conflict) return [[`zael migrate resolve ${shellWord(conflict.key)} -s ${stack} --keep new`, 'or --keep old']]
   if (leftovers === 0) return [[`zael status -s ${stack}`, 'show the state of the stack']]

@@ -4,8 +4,8 @@ import type {ResolveAllResult, Side} from '../../migrate/resolve.js'
 import type {MigrationResult} from '../../migrate/run.js'
 import type {Verification} from '../../migrate/verify-migration.js'
 import type {Decisions, RecordDifference, Sample} from '../../migrate/walk/report.js'
-import {nextLines, plainTable, textTable} from '../output/text-table.js'
-import {limitlessJson, limitlessLines, limitsWrittenLines, writeLimitsCommand} from './limitless-presenter.js'
+import {type NextCommand, nextLines, plainTable, textTable} from '../output/text-table.js'
+import {limitlessJson, limitlessLines, limitsWrittenLines} from './limitless-presenter.js'
 import type {
   MigrateCleanupResult,
   MigrateResolveResult,
@@ -15,7 +15,22 @@ import type {
   UsageDecisionsJson,
 } from './results.js'
 
-export async function runLines(stack: string, result: MigrationResult, width: number | undefined): Promise<string[]> {
+export const OLD_KINDS = {
+  entity: 'entities',
+  limits: 'limits',
+  settings: 'settings',
+  registry: 'registries',
+  bucket: 'buckets',
+  usage: 'usage',
+  audit: 'audit events',
+  version: 'version record',
+} as const
+
+export const NO_OLD_ITEMS = Object.fromEntries(
+  Object.keys(OLD_KINDS).map(kind => [kind, 0]),
+) as unknown as OldItemCountsJson
+
+export function runLines(stack: string, result: MigrationResult, width: number | undefined): string[] {
   const {steps, added, conflicts, unknown, decisions, finished, settled, limitsWritten, limitless} = result
   const isIdle = finished && added.length === 0 && steps.every(({written}) => written === 0)
   const columns = ['STEP', 'STATE', 'CHECKED', 'WRITTEN', 'EXPIRED', 'CONFLICTS'].map(header => ({header}))
@@ -30,14 +45,14 @@ export async function runLines(stack: string, result: MigrationResult, width: nu
   return [
     isIdle ? `Stack "${stack}": nothing to do` : titleOf(stack, result),
     '',
-    ...(await textTable(columns, rows, {header: true, width})),
+    ...textTable(columns, rows, {header: true, width}),
     ...(added.length === 0 ? [] : ['', `Added to the table: ${added.join(', ')}`]),
     ...limitsWrittenLines(limitsWritten),
     ...decisionLines(decisions),
     ...copiedAgainLines(result),
     ...sampleLines(leftTitle(conflicts), conflicts),
     ...unknownLines(unknown),
-    ...(await limitlessLines(limitless, width)),
+    ...limitlessLines(limitless, width),
     ...(settled
       ? []
       : ['', 'Old clients are still writing: the last pass found changes. Run the command again after they stop.']),
@@ -69,9 +84,12 @@ function titleOf(stack: string, {finished, resumed}: MigrationResult): string {
   return `Stack "${stack}" has the current layout${resumed ? '; this run resumed an interrupted run' : ''}`
 }
 
-const writeLimits = (stack: string): [string, string] => [writeLimitsCommand(stack), 'write limits from the buckets']
+export const writeLimits = (stack: string): NextCommand => [
+  `zael migrate run -s ${stack} --limits-from-buckets`,
+  'write limits from the buckets',
+]
 
-function runNext(stack: string, {finished, limitless}: MigrationResult): [string, string][] {
+function runNext(stack: string, {finished, limitless}: MigrationResult): NextCommand[] {
   if (finished && limitless.buckets > 0) return [writeLimits(stack)]
   return finished
     ? [[`zael migrate verify -s ${stack}`, 'compare every old item with its new one']]
@@ -88,13 +106,9 @@ export function runJson(result: MigrationResult): NonNullable<MigrateRunResult['
   }
 }
 
-export async function verificationLines(
-  stack: string,
-  verification: Verification,
-  width: number | undefined,
-): Promise<string[]> {
+export function verificationLines(stack: string, verification: Verification, width: number | undefined): string[] {
   const {clean, expired, differences, unknown, decisions} = verification
-  const limitless = await limitlessLines(verification.limitless, width)
+  const limitless = limitlessLines(verification.limitless, width)
   const checked = sumOf(verification.checked)
   if (clean && checked === 0) {
     const title = `Stack "${stack}" contains no items of older layouts`
@@ -115,20 +129,20 @@ export async function verificationLines(
   ]
 }
 
-function verificationNext(stack: string, verification: Verification): [string, string][] {
+function verificationNext(stack: string, verification: Verification): NextCommand[] {
   const {clean, differences, unmovable, limitless} = verification
   const {count, shown} = differences
   if (clean && limitless.buckets > 0) return [writeLimits(stack)]
-  const more: [string, string][] =
+  const more: NextCommand[] =
     count > shown.length ? [[`zael migrate verify --all -s ${stack}`, 'list all differences']] : []
   if (clean) return [[`zael migrate cleanup -s ${stack}`, 'delete the old items']]
   if (count === unmovable) return [...more, [`zael migrate cleanup -s ${stack}`, 'delete the other old items']]
   const conflict = shown.find(({state}) => state === 'conflict')
-  const resolve = (key: string): [string, string] => [
+  const resolve = (key: string): NextCommand => [
     `zael migrate resolve ${shellWord(key)} --keep new -s ${stack}`,
     'resolve a conflict',
   ]
-  const run: [string, string] = [`zael migrate run -s ${stack}`, 'migrate the differences']
+  const run: NextCommand = [`zael migrate run -s ${stack}`, 'migrate the differences']
   return [...more, run, ...(conflict ? [resolve(conflict.key)] : [])]
 }
 
@@ -188,7 +202,7 @@ export function cleanUpPlanLines(stack: string, verification: Verification): str
   const {checked, differences, unknown} = verification
   const total = sumOf(checked)
   if (total === 0) return [`Stack "${stack}" contains no items of older layouts`, ...unknownLines(unknown)]
-  const kinds = KINDS.flatMap(kind => (checked[kind] ? [[kind, checked[kind]]] : []))
+  const kinds = Object.entries(byKind(checked)).filter(([, count]) => count > 0)
   return [
     `Stack "${stack}": cleanup would delete ${formatPlural(total, 'old item')}${exceptText(verification)}`,
     '',
@@ -250,19 +264,6 @@ const isUnmovable = ({state}: RecordDifference): boolean => state === 'unmovable
 
 const sumOf = (counts: Partial<Record<string, number>>): number =>
   Object.values(counts).reduce<number>((sum, count) => sum + (count ?? 0), 0)
-
-export const NO_OLD_ITEMS: OldItemCountsJson = {
-  entity: 0,
-  limits: 0,
-  settings: 0,
-  registry: 0,
-  bucket: 0,
-  usage: 0,
-  audit: 0,
-  version: 0,
-}
-
-const KINDS = Object.keys(NO_OLD_ITEMS) as (keyof OldItemCountsJson)[]
 
 function byKind(counts: Partial<OldItemCountsJson>): OldItemCountsJson {
   return {...NO_OLD_ITEMS, ...counts}

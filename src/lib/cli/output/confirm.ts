@@ -1,11 +1,14 @@
 import {createInterface} from 'node:readline/promises'
 import {ExitError} from '@oclif/core/errors'
+import {boolean} from '@oclif/core/flags'
 import {InvalidInput, ZaelError} from '../../core/errors.js'
 import {shownText} from '../../core/text/printable.js'
 import {onAbort} from '../../dynamo/abort.js'
 import {Aborted} from '../../dynamo/errors.js'
 import {EXIT} from './exit.js'
 import {fittedLines, safeLine} from './lines.js'
+
+export const yesFlag = {yes: boolean({char: 'y', description: 'Skip confirmation.'})}
 
 export interface Terminal {
   readonly stdin: NodeJS.ReadableStream & {readonly isTTY?: boolean}

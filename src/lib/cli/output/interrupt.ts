@@ -1,4 +1,4 @@
-import {ZaelError} from '../../core/errors.js'
+import {changedError, ZaelError} from '../../core/errors.js'
 import {formatDuration} from '../../core/text/duration.js'
 import {EXIT} from './exit.js'
 
@@ -28,16 +28,11 @@ export async function interruptible<T>(
   } catch (error) {
     if (!end.signal.aborted || !(error instanceof ZaelError)) throw error
     const kind = (await end.reached) === EXIT.terminated ? 'terminated' : 'interrupted'
-    if (error.code === 'dynamo.aborted') throw ofKind(kind, make())
-    throw error.kind === 'interrupted' ? ofKind(kind, error) : error
+    if (error.code === 'dynamo.aborted') throw changedError(make(), {kind})
+    throw error.kind === 'interrupted' ? changedError(error, {kind}) : error
   } finally {
     end.stop()
   }
-}
-
-function ofKind(kind: 'interrupted' | 'terminated', error: ZaelError): ZaelError {
-  const {code, message, hint, details, cause} = error
-  return new ZaelError(kind, code, message, {...(hint === undefined ? {} : {hint}), details, cause})
 }
 
 export function nothingChanged(code: string, hint?: string): ZaelError {

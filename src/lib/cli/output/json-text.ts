@@ -61,6 +61,10 @@ function* fieldParts(name: string, value: unknown): Generator<string, void> {
   yield '\n  ]'
 }
 
+/** Some properties of an object, in the order of the keys. */
+export const pick = <T, Key extends keyof T>(from: T, ...keys: readonly Key[]): Pick<T, Key> =>
+  Object.fromEntries(keys.map(key => [key, from[key]])) as Pick<T, Key>
+
 const isPlainObject = (value: unknown): value is object =>
   typeof value === 'object' &&
   value !== null &&

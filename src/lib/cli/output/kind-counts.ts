@@ -1,7 +1,7 @@
 import type {CountsByKind, RecordKind} from '../../repository/table/kind-counter.js'
 import {plainTable} from './text-table.js'
 
-const KINDS = {
+export const KINDS = {
   entities: {words: ['entity', 'entities'], records: ['entity']},
   entityLimits: {words: ['configuration of an entity', 'configurations of entities'], records: ['entity-config']},
   resourceLimits: {words: ['configuration of a resource', 'configurations of resources'], records: ['resource-config']},

@@ -51,6 +51,15 @@ export interface ListingColumn<Row> extends Omit<TextColumn, 'header' | 'name'> 
   readonly isExtra?: boolean
 }
 
+type CellKey<Row> = {[Key in keyof Row]-?: Row[Key] extends Cell ? Key : never}[keyof Row] & string
+
+/** Columns that show properties, each with the name of its property: `refused-tokens` for `refusedTokens`. */
+export const fieldColumns = <Row>(...keys: readonly CellKey<Row>[]): ListingColumn<Row>[] =>
+  keys.map(key => ({
+    name: key.replaceAll(/[A-Z]/g, letter => `-${letter.toLowerCase()}`),
+    value: row => row[key] as Cell,
+  }))
+
 export interface Listing<Row> {
   readonly rows: readonly Row[]
   readonly columns: readonly ListingColumn<Row>[]
@@ -59,11 +68,11 @@ export interface Listing<Row> {
   readonly elsewhere?: string
 }
 
-export async function listingLines<Row>(
+export function listingLines<Row>(
   {rows, columns, empty, elsewhere}: Listing<Row>,
   flags: ListFlagValues,
   width: number | undefined,
-): Promise<Iterable<string>> {
+): Iterable<string> {
   const chosen = chooseColumns(columns, flags.columns)
   const sorted = sortRows(rows, columns, flags.sort)
   if (rows.length === 0) return fittedLines(empty, process.stdout)

@@ -1,6 +1,7 @@
 import * as z from 'zod'
 import {strictObject} from 'zod'
 import type {DeepReadonly} from '../../core/deep-readonly.js'
+import {KINDS} from './kind-counts.js'
 
 /** Commands import only these types, so zod is not loaded when they run. */
 export type ResultOf<Schema extends z.ZodType> = DeepReadonly<z.infer<Schema>>
@@ -13,6 +14,12 @@ export const count = z.int().min(0)
 export const textOrNull = z.string().nullable()
 
 export const listOf = <Shape extends z.ZodRawShape>(shape: Shape) => z.array(strictObject(shape))
+
+/** An object with the keys of `keys`, each with the same schema. */
+export const sameShape = <Key extends string, Value extends z.ZodType>(
+  keys: Readonly<Record<Key, unknown>>,
+  value: Value,
+) => strictObject(Object.fromEntries(Object.keys(keys).map(key => [key, value])) as Record<Key, Value>)
 
 export const onUnavailableSchema = z.enum(['allow', 'block']).nullable().meta({id: 'OnUnavailable'})
 
@@ -141,16 +148,8 @@ export const bucketSyncSchema = strictObject({
   .meta({id: 'BucketSync'})
 
 export const itemCountsSchema = strictObject({
-  entities: count,
-  entityLimits: count,
-  resourceLimits: count,
-  systemLimits: count,
-  buckets: count,
+  ...sameShape(KINDS, count).shape,
   operations: count.describe('Records of top-ups and resets'),
-  usage: count,
-  audit: count,
-  registries: count,
-  provisioner: count,
   other: count,
   total: count,
 })

@@ -27,22 +27,15 @@ export interface TextTableOptions {
   readonly isTerminal?: boolean
 }
 
-/** cli-table3's time grows faster than linearly: seconds for 5,000 rows. */
-const MOST_DRAWN_ROWS = 1000
-
-export async function textTable(
+export function* textTable(
   columns: readonly TextColumn[],
   rows: readonly (readonly Cell[])[],
   options: TextTableOptions,
-): Promise<Iterable<string>> {
+): Generator<string, void> {
   const {header, isTerminal = process.stdout.isTTY, width, elsewhere = '--output json'} = options
   const layout = layOutTable(columns, rows, options)
-  if (!isTerminal) return plainLines(layout, rows, header)
-  const footer = footerLines(layout, elsewhere, width)
-  if (rows.length > MOST_DRAWN_ROWS || layout.stackedIn !== undefined)
-    return chained(plainLines(layout, rows, header), footer)
-  const {drawnLines} = await import('./terminal-table.js')
-  return [...drawnLines(layout, rows, header), ...footer]
+  yield* plainLines(layout, rows, header)
+  if (isTerminal) yield* footerLines(layout, elsewhere, width)
 }
 
 /** The first rows set the widths. Wider cells in later rows are cut if `width` is given, else they shift their line. */
@@ -126,10 +119,6 @@ function footerLines({dropped}: TableLayout, elsewhere: string, width: number | 
   return lines.map(each => paint('dim', each))
 }
 
-function* chained<T>(...parts: readonly Iterable<T>[]): Generator<T, void> {
-  for (const part of parts) yield* part
-}
-
 /** Facts with the value `undefined` are omitted. */
 export type Facts = Readonly<Record<string, string | undefined>>
 
@@ -141,12 +130,27 @@ export function factLines(title: string, facts: Facts): string[] {
   return [title, ...rows.map(([, value], at) => `  ${label(names[at])}  ${value}`)]
 }
 
+/** After a blank line; empty without findings. */
+export function findingLines(
+  title: string,
+  findings: ReadonlyArray<{readonly message: string; readonly fix: string | null}>,
+): string[] {
+  if (findings.length === 0) return []
+  const lines = findings.flatMap(({message, fix}) => [
+    `  ${message}`,
+    ...(fix === null ? [] : [`    ${paint('dim', 'Try:')} ${fix}`]),
+  ])
+  return ['', title, ...lines]
+}
+
 export function updatedText({updated, failed}: {readonly updated: number; readonly failed: number}): string {
   const missed = failed === 0 ? '' : `, ${formatCount(failed)} failed; run the command again`
   return `${formatCount(updated)} updated${missed}`
 }
 
-export function nextLines(commands: ReadonlyArray<readonly [command: string, purpose: string]>): string[] {
+export type NextCommand = readonly [command: string, purpose: string]
+
+export function nextLines(commands: readonly NextCommand[]): string[] {
   if (commands.length === 0) return []
   const width = Math.max(...commands.map(([command]) => textWidth(shownText(command))))
   return [

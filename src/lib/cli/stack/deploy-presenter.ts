@@ -1,4 +1,4 @@
-import {ZaelError} from '../../core/errors.js'
+import {changedError, ZaelError} from '../../core/errors.js'
 import {printableText} from '../../core/text/printable.js'
 import {formatCount, formatPlural} from '../../core/text/text.js'
 import {cutText} from '../../core/text/text-width.js'
@@ -203,9 +203,8 @@ interface Unobserved {
 
 export function outOfSight(error: unknown, {code, continuing, hint, stack}: Unobserved): unknown {
   if (!(error instanceof ZaelError) || error.code !== 'stack.out-of-sight') return error
-  const {kind, message, details, cause} = error
-  const text = `CloudFormation continues ${continuing}, but zael can no longer read its progress. ${message}`
-  return new ZaelError(kind, code, text, {hint, details: {stack, ...details}, cause})
+  const message = `CloudFormation continues ${continuing}, but zael can no longer read its progress. ${error.message}`
+  return changedError(error, {code, message, hint, details: {stack, ...error.details}})
 }
 
 interface NamedResource {

@@ -5,7 +5,6 @@ import type {StackHealth} from '../../infra/health/health.js'
 import {
   type AggregatorPart,
   type AlarmPart,
-  type HealthFinding,
   passesCheck,
   type StackPart,
   type TablePart,
@@ -14,7 +13,7 @@ import {
 import type {DriftedResource} from '../../infra/stack/drift.js'
 import {PART_NAMES, type SupervisorFacts, constantWords as words} from '../base/local-health.js'
 import {paint} from '../output/lines.js'
-import {type Facts, factLines} from '../output/text-table.js'
+import {type Facts, factLines, findingLines} from '../output/text-table.js'
 import {resourceName} from './deploy-presenter.js'
 import type {StatusResult} from './results.js'
 
@@ -180,15 +179,6 @@ function policyFacts(part: StackPart | null): Facts {
 
 function block(title: string, facts: Facts): string[] {
   return Object.keys(facts).length === 0 ? [] : ['', ...factLines(title, facts)]
-}
-
-function findingLines(title: string, findings: ReadonlyArray<Pick<HealthFinding, 'message' | 'fix'>>): string[] {
-  if (findings.length === 0) return []
-  const lines = findings.flatMap(({message, fix}) => [
-    `  ${message}`,
-    ...(fix === null ? [] : [`    ${paint('dim', 'Try:')} ${fix}`]),
-  ])
-  return ['', title, ...lines]
 }
 
 function verdict(health: StackHealth, problems: number): string {

@@ -2,14 +2,13 @@ import {ZaelError} from '../../core/errors.js'
 import {printableText} from '../../core/text/printable.js'
 import {formatCount, formatPlural, shellWord} from '../../core/text/text.js'
 import {FINDING_KINDS, type Finding, type FindingKind, type RepairOutcome} from '../../insight/verify/finding.js'
-
 import type {VerifyReport, VerifyTableOptions} from '../../insight/verify/verify.js'
 import type {Principal} from '../../repository/table/audit.js'
 import type {Table} from '../../repository/table/table.js'
 import {paint} from '../output/lines.js'
 import {keepHeapSmall} from '../output/long-list.js'
 import {withProgress} from '../output/progress.js'
-import {nextLines} from '../output/text-table.js'
+import {type NextCommand, nextLines} from '../output/text-table.js'
 import type {VerifyFindingJson, VerifyResult} from './results.js'
 
 /** Per kind, without --all. */
@@ -90,7 +89,7 @@ function findingLines({key, reason, since, repair}: Finding, outcome: RepairOutc
 }
 
 function nextOf(stack: string, findings: readonly Finding[], outcomes: ReadonlyMap<Finding, RepairOutcome>) {
-  const next: [string, string][] = []
+  const next: NextCommand[] = []
   if (outcomes.size === 0 && findings.some(({repair}) => repair)) {
     next.push([`zael verify -s ${stack} --fix`, 'repair the repairable findings, after confirmation'])
   }

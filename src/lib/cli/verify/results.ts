@@ -1,28 +1,11 @@
 import * as z from 'zod'
 import {strictObject} from 'zod'
+import {FINDING_KINDS, type FindingKind} from '../../insight/verify/finding.js'
 import {count, type ResultOf, textOrNull} from '../output/results.js'
 
 const findingSchema = strictObject({
   kind: z
-    .enum([
-      'usage',
-      'refill',
-      'remainder',
-      'limits',
-      'limitless',
-      'shards',
-      'slots',
-      'holder',
-      'ghost',
-      'parent',
-      'index',
-      'boost',
-      'registry',
-      'namespace',
-      'orphan',
-      'malformed',
-      'unknown',
-    ])
+    .enum(Object.keys(FINDING_KINDS) as FindingKind[])
     .describe('Kind of problem; docs/verifying.md explains each'),
   key: z.string().describe('Key of the record'),
   namespace: textOrNull.describe('Id of its namespace'),

@@ -135,6 +135,11 @@ export function formatSome(items: readonly string[], most: number): string {
   return rest > 0 ? `${items.slice(0, most).join(', ')} and ${formatCount(rest)} more` : items.join(', ')
 }
 
+/** The first items; if there are more, an item that says how many. */
+export function firstItems<T>(items: readonly T[], most: number, more: (rest: number) => T): T[] {
+  return items.length > most ? [...items.slice(0, most), more(items.length - most)] : [...items]
+}
+
 /** Shows an encoded name decoded: commands accept both. */
 export function shellWord(stored: string): string {
   const word = shownName(stored)

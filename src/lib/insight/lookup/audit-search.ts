@@ -27,15 +27,19 @@ export async function findEvents(
   search: AuditSelection & {readonly entity?: string | undefined},
 ): Promise<RecordPage<AuditRecord>> {
   const {entity} = search
-  if (entity === undefined) return repository.audit.listAll(search)
-  const page = await repository.audit.list({...search, entity})
-  if (page.records.length === 0 && search.cursor === undefined && !isSubject(entity)) {
+  const page = await eventsOf(repository, search)
+  if (entity !== undefined && page.records.length === 0 && search.cursor === undefined && !isSubject(entity)) {
     // Events outlive their entity: one proves that it existed.
     const {records} = await repository.audit.list({entity, limit: 1})
     if (records.length === 0) await needEntity(repository, entity)
   }
   return page
 }
+
+const eventsOf = (
+  {audit}: NamespaceRepository,
+  {entity, ...search}: AuditSelection & {readonly entity?: string | undefined},
+): Promise<RecordPage<AuditRecord>> => (entity === undefined ? audit.listAll(search) : audit.list({...search, entity}))
 
 /** When and by whom a switch was set. */
 export interface SwitchSet {
@@ -97,13 +101,7 @@ export async function* watchEvents(
   onOutage: FollowOptions['onOutage'],
 ): AsyncGenerator<AuditRecord, void> {
   yield* found.toReversed()
-  const read = async (sinceMs: number) => {
-    const {entity} = search
-    const selection = {...search, sinceMs}
-    const page =
-      entity === undefined ? repository.audit.listAll(selection) : repository.audit.list({...selection, entity})
-    return (await page).records
-  }
+  const read = async (sinceMs: number) => (await eventsOf(repository, {...search, sinceMs})).records
   yield* followAudit({read, shown: found, clock, sleep: ms => backoff.sleep(ms), onOutage})
 }
 

@@ -1,6 +1,6 @@
 import {chunksOf} from '../../dynamo/concurrency.js'
 import {scanPages} from '../../dynamo/paging.js'
-import {rateLimited} from '../../dynamo/rate-limit.js'
+import {paced} from '../../dynamo/rate-limit.js'
 import {addressOf, Buckets, MAX_SHARDS} from '../../repository/buckets/buckets.js'
 import {decodeCursor, encodeCursor, readFromCursor} from '../../repository/table/cursor.js'
 import {readAll} from '../../repository/table/query.js'
@@ -65,11 +65,11 @@ export function verifyTable(table: Table, options: VerifyTableOptions = {}): Pro
 }
 
 async function compareAll(table: Table, given: VerifyTableOptions): Promise<VerifyReport> {
-  const paced = slowed(table, given.rateLimit)
+  const slowed = paced(table, 'reads', given.rateLimit)
   const {signal, sinceMs = Number.NEGATIVE_INFINITY, onProgress} = given
-  const isMigrated = (await getItem(paced, migrationRecordKey)) !== undefined
+  const isMigrated = (await getItem(slowed, migrationRecordKey)) !== undefined
   // A namespace created meanwhile is known at the second scan.
-  const options = {signal, sinceMs, isMigrated, namespaces: await readNamespaces(paced, signal)}
+  const options = {signal, sinceMs, isMigrated, namespaces: await readNamespaces(slowed, signal)}
   const counts = new Map<FindingKind, number>()
   const findings: Finding[] = []
   const add = (found: readonly Seen[]) => {
@@ -81,11 +81,11 @@ async function compareAll(table: Table, given: VerifyTableOptions): Promise<Veri
   let unsettled: Seen[] = []
   let unsettledSinceMs = 0
   let [items, oldItems] = [0, 0]
-  for await (const {items: page, cursor} of pagesOf(paced, given)) {
+  for await (const {items: page, cursor} of pagesOf(slowed, given)) {
     const current = page.filter(item => !isOldItem(item))
     items += page.length
     oldItems += page.length - current.length
-    const found = await confirmed(paced, current, options)
+    const found = await confirmed(slowed, current, options)
     const later = found.filter(({finding}) => SETTLES.has(finding.kind))
     add(found.filter(each => !later.includes(each)))
     if (later.length > 0) unsettledSinceMs = table.clock()
@@ -94,7 +94,7 @@ async function compareAll(table: Table, given: VerifyTableOptions): Promise<Veri
   }
   if (unsettled.length > 0) {
     await table.backoff.sleep(Math.max(0, unsettledSinceMs + SETTLE_MS - table.clock()), signal)
-    add(await stillThere(paced, unsettled, options))
+    add(await stillThere(slowed, unsettled, options))
   }
   return {items, oldItems, findings, counts}
 }
@@ -181,10 +181,4 @@ async function itemsOfEntity(
     )
   }
   return items
-}
-
-function slowed(table: Table, rateLimit: number | undefined): Table {
-  if (rateLimit === undefined) return table
-  const pace = {clock: table.clock, sleep: table.backoff.sleep}
-  return {...table, transport: rateLimited(table.transport, {of: 'reads', unitsPerSecond: rateLimit}, pace)}
 }

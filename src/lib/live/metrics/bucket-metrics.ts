@@ -40,31 +40,7 @@ export function bucketMetrics(
     family('zael_resources_unlisted', `Resources beyond the ${MOST_RESOURCES} with most buckets.`, [
       of({}, new Set(live.map(({bucket}) => bucket.resource)).size - named.size),
     ]),
-    family(
-      'zael_tokens_available',
-      'Tokens left in all buckets read.',
-      perLimit(false, ({level}) => level),
-    ),
-    family(
-      'zael_tokens_capacity',
-      'Capacity of all buckets read.',
-      perLimit(false, ({capacity}) => capacity),
-    ),
-    family(
-      'zael_tokens_debt',
-      'Tokens below zero in all buckets read.',
-      perLimit(false, ({debt}) => debt),
-    ),
-    family(
-      'zael_slots_in_use',
-      'Slots of in-flight limits in use, in all buckets read.',
-      perLimit(true, ({capacity, level}) => capacity - level),
-    ),
-    family(
-      'zael_slots_capacity',
-      'Slots of in-flight limits, in all buckets read.',
-      perLimit(true, ({capacity}) => capacity),
-    ),
+    ...OF_LIMITS.map(([name, help, isInFlight, amount]) => family(name, help, perLimit(isInFlight, amount))),
     family(
       'zael_fill_ratio_min',
       'Fraction of the capacity left, in tokens or slots, in the emptiest bucket.',
@@ -93,6 +69,24 @@ export function bucketMetrics(
     family('zael_read_units', 'Read units of the last poll.', [of({}, lastPoll.readUnits)]),
   ]
 }
+
+const OF_LIMITS: readonly (readonly [
+  name: string,
+  help: string,
+  isInFlight: boolean,
+  amount: (limit: LiveLevel) => number,
+])[] = [
+  ['zael_tokens_available', 'Tokens left in all buckets read.', false, ({level}) => level],
+  ['zael_tokens_capacity', 'Capacity of all buckets read.', false, ({capacity}) => capacity],
+  ['zael_tokens_debt', 'Tokens below zero in all buckets read.', false, ({debt}) => debt],
+  [
+    'zael_slots_in_use',
+    'Slots of in-flight limits in use, in all buckets read.',
+    true,
+    each => each.capacity - each.level,
+  ],
+  ['zael_slots_capacity', 'Slots of in-flight limits, in all buckets read.', true, ({capacity}) => capacity],
+]
 
 const family = (name: string, help: string, samples: readonly MetricSample[]): MetricFamily => ({name, help, samples})
 

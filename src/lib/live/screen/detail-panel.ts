@@ -1,6 +1,7 @@
 import {inFlightText, slotHoldersText} from '../../cli/holders/presenter.js'
 import {gauge, sparkline} from '../../core/text/gauge.js'
 import {
+  firstItems,
   formatCount,
   formatNumber,
   formatPlural,
@@ -164,7 +165,7 @@ const LEAST_SHOWN = 0.01
 function drainLines({id, tightest}: Row, data: WatchData, glyphs: GlyphSet): Line[] {
   if (!tightest) return []
   const {basis, children, others} = drainOf(data, id, tightest.name)
-  const shown = children.slice(0, MOST_CHILDREN).map(({entity, share, ratePerSecond}): Line => {
+  const lines = children.map(({entity, share, ratePerSecond}): Line => {
     const name = data.names.get(entity)
     const rate = ratePerSecond === null ? glyphs.dash : formatShortNumber(ratePerSecond)
     return [
@@ -174,13 +175,11 @@ function drainLines({id, tightest}: Row, data: WatchData, glyphs: GlyphSet): Lin
       seg(`${name === undefined ? '' : ` ${name}`}  ${rate}/s`, 'dim'),
     ]
   })
-  const more = children.length - shown.length
   const since = basis === 'rate' ? 'used now' : 'used so far'
   const rest = `  ${formatShortPercent(others).padStart(4)} by itself, or by children that moved or were deleted`
   return section(`Children, share of ${tightest.name} ${since}`, [
-    ...shown,
-    ...(more > 0 ? [[seg(`  and ${formatCount(more)} more`, 'dim')]] : []),
-    ...(shown.length > 0 && others >= LEAST_SHOWN ? [[seg(rest, 'dim')]] : []),
+    ...firstItems(lines, MOST_CHILDREN, more => [seg(`  and ${formatCount(more)} more`, 'dim')]),
+    ...(lines.length > 0 && others >= LEAST_SHOWN ? [[seg(rest, 'dim')]] : []),
   ])
 }
 
@@ -231,12 +230,9 @@ const MOST_HOLDERS = 8
 
 function slotLines(level: Detail['inFlight'][number], nowMs: number): Line[] {
   const {limit, holders} = level
-  const more = holders.length - MOST_HOLDERS
-  return [
-    [seg(`  ${limit} ${inFlightText(level)}`)],
-    ...holders.slice(0, MOST_HOLDERS).map((holder): Line => [seg(`    ${slotHoldersText([holder], nowMs)}`, 'dim')]),
-    ...(more > 0 ? [[seg(`    and ${formatCount(more)} more`, 'dim')]] : []),
-  ]
+  const texts = holders.map(holder => slotHoldersText([holder], nowMs))
+  const shown = firstItems(texts, MOST_HOLDERS, more => `and ${formatCount(more)} more`)
+  return [[seg(`  ${limit} ${inFlightText(level)}`)], ...shown.map((text): Line => [seg(`    ${text}`, 'dim')])]
 }
 
 function usageTexts({counters, requests, refused}: Detail['usage'][number], units: Detail['units']): string[] {

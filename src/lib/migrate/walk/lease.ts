@@ -2,7 +2,6 @@ import {setMaxListeners} from 'node:events'
 import * as z from 'zod'
 import {ZaelError} from '../../core/errors.js'
 import {describeIssues} from '../../core/text/text.js'
-import {rateLimited} from '../../dynamo/rate-limit.js'
 import {DEFAULT_NAMESPACE, Namespaces} from '../../repository/namespaces/namespaces.js'
 import {RecordLease} from '../../repository/table/lease.js'
 import {getItem, type Table, untilAborted} from '../../repository/table/table.js'
@@ -130,13 +129,6 @@ const LONG_RETRIES = {attempts: 12, maxMs: 20_000}
 /** The table's own settings win. */
 export function withLongRetries(table: Table): Table {
   return {...table, backoff: {...LONG_RETRIES, ...table.backoff}}
-}
-
-/** `unitsPerSecond`: of writes. Default: as fast as possible. */
-export function withPace(table: Table, unitsPerSecond: number | undefined): Table {
-  if (unitsPerSecond === undefined) return table
-  const pace = {clock: table.clock, sleep: table.backoff.sleep}
-  return {...table, transport: rateLimited(table.transport, {of: 'writes', unitsPerSecond}, pace)}
 }
 
 export async function openMigrationContext(anyTable: Table, signal?: AbortSignal): Promise<MigrationContext> {

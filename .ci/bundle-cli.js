@@ -183,7 +183,7 @@ function groupOf(file, module) {
   const heavy = HEAVY.filter(name => packages.some(path => path.includes(name)))
   return [room, ...heavy].join()
 }
-const HEAVY = ['#aws-sdk', '/zod/', '#yaml', '/ink/']
+const HEAVY = ['#aws-sdk', '/zod/', '#yaml', '/ink/', '/cli-table3/']
 const groups = new Map(
   Object.entries(separate).flatMap(([file, {inputs}]) =>
     Object.keys(inputs).map(module => [module, groupOf(file, module)]),

@@ -109,7 +109,7 @@ export default class Acquire extends StackCommand<typeof Acquire> {
   }
 
   async #report(tried: TriedRequest): Promise<AcquireResult> {
-    this.print(acquireLines(tried, this.lineWidth))
+    this.print(await acquireLines(tried, this.lineWidth))
     if (!tried.attempt.admitted) {
       process.exitCode = EXIT.negative
       const command = whyCommand(tried) + typedFlags(this.settings)

@@ -37,7 +37,7 @@ export default class Cost extends TableCommand<typeof Cost> {
     const runsAggregator = local ? local.aggregator !== null : undefined
     const found = await reportCost({table, aws, dayCount: this.flags.days, runsAggregator})
     const report = {...found, notes: this.withTypedFixes(found.notes)}
-    this.print(costLines(report, this.lineWidth))
+    this.print(await costLines(report, this.lineWidth))
     return costJson(report)
   }
 }

@@ -5,7 +5,7 @@ import {pathToFileURL} from 'node:url'
 import {describe, expect, it} from 'vitest'
 import {BIN, ROOT, run, spawnZael} from './zael.js'
 
-const HEAVY = /\/node_modules\/(?:@aws-sdk|@smithy|zod|ink|react)\//
+const HEAVY = /\/node_modules\/(?:@aws-sdk|@smithy|cli-table3|zod|ink|react)\//
 
 /** Sources that the build put into each file of the CLI. */
 const bundled: Record<string, readonly string[]> = existsSync(join(ROOT, 'dist', 'chunks'))

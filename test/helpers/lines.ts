@@ -5,7 +5,7 @@ import type {Preview} from '../../src/lib/insight/preview/preview.js'
 
 /** All lines of a list, as on a pipe of that width. */
 export async function listed<Row>(listing: Listing<Row>, flags: ListFlagValues, width?: number): Promise<string[]> {
-  return [...listingLines(listing, flags, width)]
+  return [...(await listingLines(listing, flags, width))]
 }
 
 /** All lines of a list in CSV. */
@@ -19,7 +19,7 @@ export async function tabled(
   rows: readonly (readonly Cell[])[],
   options: TextTableOptions,
 ): Promise<string[]> {
-  return [...textTable(columns, rows, options)]
+  return [...(await textTable(columns, rows, options))]
 }
 
 /** The preview of a change without effect on live buckets. */

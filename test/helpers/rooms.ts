@@ -86,7 +86,7 @@ export const ROOMS: Readonly<Record<string, Room>> = {
     holds:
       'shared parts of commands: `base/` `output/` `flags/` `help/` `completion/`; one folder per topic for its presenters and results',
     rooms: [...GROUND, ...MIDDLE],
-    packages: ['node:*', '@oclif/*', 'yaml', 'zod'],
+    packages: ['node:*', '@oclif/*', 'cli-table3', 'yaml', 'zod'],
   },
   live: {
     holds: '`zael watch`: `poll/` `model/` `state/` `screen/` `actions/` `metrics/`; the only room that uses Ink',

@@ -26,7 +26,7 @@ export default class EntityShow extends StackCommand<typeof EntityShow> {
       this.stack.namespace(),
     ])
     const overview = await entityOverview(namespace, this.args.id, this.stack.table.clock())
-    this.print(entityOverviewLines(overview, this.lineWidth))
+    this.print(await entityOverviewLines(overview, this.lineWidth))
     return overviewJson(overview)
   }
 }

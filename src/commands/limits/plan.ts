@@ -46,7 +46,7 @@ export default class LimitsPlan extends StackCommand<typeof LimitsPlan> {
     if (this.flags['exit-code'] && plan.changes.length > 0) process.exitCode = EXIT.negative
     const changes = plan.changes.filter(change => change.kind === 'limits')
     const seen = this.flags.impact ? await readImpact(namespace, changes, this.stack.table.clock()) : undefined
-    if (seen) this.print(impactText(seen, this.lineWidth))
+    if (seen) this.print(await impactText(seen, this.lineWidth))
     return {...manifestPlanJson(plan, preview), impact: seen ? impactJson(seen.impact, seen.range) : null}
   }
 }

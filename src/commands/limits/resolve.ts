@@ -36,7 +36,7 @@ export default class LimitsResolve extends StackCommand<typeof LimitsResolve> {
     }
     const {resolveFamily} = await import('../../lib/insight/lookup/family-limits.js')
     const family = await resolveFamily(await this.stack.namespace(), entity, resource)
-    this.print(resolveLines(family, this.lineWidth))
+    this.print(await resolveLines(family, this.lineWidth))
     return resolveJson(family)
   }
 }

@@ -84,7 +84,7 @@ export default class LimitsSet extends StackCommand<typeof LimitsSet> {
     const previewed = await previewSet(namespace, request, clock())
     const {planned, preview} = previewed
     const seen = this.flags.impact ? await readImpact(namespace, [asBoosted(planned)], clock()) : undefined
-    if (seen) this.print([...impactText(seen, this.lineWidth), ''])
+    if (seen) this.print([...(await impactText(seen, this.lineWidth)), ''])
     const asked = setQuestion(request, previewed, where)
     const isListed = asked !== undefined && !dryRun && !yes
     if (isListed) this.print(askedLines(previewed, request, where))

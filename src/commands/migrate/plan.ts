@@ -30,7 +30,7 @@ export default class MigratePlan extends TableCommand<typeof MigratePlan> {
     const survey = await surveyWithProgress(table, this.config.version)
     const {DEFAULT_PACE, planMigration} = await import('../../lib/migrate/plan.js')
     const plan = planMigration(survey, this.flags['rate-limit'] ?? DEFAULT_PACE)
-    this.print(migrationPlanLines(stack, survey, plan, this.lineWidth))
+    this.print(await migrationPlanLines(stack, survey, plan, this.lineWidth))
     return migrationPlanJson(stack, survey, plan)
   }
 }

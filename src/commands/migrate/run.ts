@@ -63,7 +63,7 @@ export default class MigrateRun extends TableCommand<typeof MigrateRun> {
     await confirm(`This writes to the table of stack "${stack}"`, {yes})
     const limitsFromBuckets = writesLimits ? {agreed: survey?.limitless, principal} : undefined
     const result = await migrateWithProgress(table, stack, {ourVersion, rateLimit, until, followMs, limitsFromBuckets})
-    this.print(runLines(stack, result, this.lineWidth))
+    this.print(await runLines(stack, result, this.lineWidth))
     if (result.conflicts.count > 0 || result.limitless.buckets > 0) process.exitCode = EXIT.negative
     return {stack, dryRun, plan, result: runJson(result)}
   }
@@ -72,7 +72,7 @@ export default class MigrateRun extends TableCommand<typeof MigrateRun> {
     const {'limits-from-buckets': limitsFromBuckets = false, 'rate-limit': rateLimit} = this.flags
     const {DEFAULT_PACE, planMigration} = await import('../../lib/migrate/plan.js')
     const plan = planMigration(survey, rateLimit ?? DEFAULT_PACE, {limitsFromBuckets})
-    this.print(migrationPlanLines(stack, survey, plan, this.lineWidth))
+    this.print(await migrationPlanLines(stack, survey, plan, this.lineWidth))
     return migrationPlanJson(stack, survey, plan)
   }
 }

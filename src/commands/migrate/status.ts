@@ -21,7 +21,7 @@ export default class MigrateStatus extends TableCommand<typeof MigrateStatus> {
     const survey = await surveyWithProgress(table, this.config.version)
     const {DEFAULT_PACE, planMigration} = await import('../../lib/migrate/plan.js')
     const plan = planMigration(survey, DEFAULT_PACE)
-    this.print(migrationStatusLines(stack, survey, plan, this.lineWidth))
+    this.print(await migrationStatusLines(stack, survey, plan, this.lineWidth))
     if (plan.isPending) process.exitCode = EXIT.negative
     return statusJson(stack, survey, plan)
   }

@@ -25,7 +25,7 @@ export default class MigrateVerify extends TableCommand<typeof MigrateVerify> {
   protected async work(): Promise<MigrateVerifyResult> {
     const {stack, table} = this.stack
     const verification = await verifyWithProgress(table, {ourVersion: this.config.version, all: this.flags.all})
-    this.print(verificationLines(stack, verification, this.lineWidth))
+    this.print(await verificationLines(stack, verification, this.lineWidth))
     if (!verification.clean || verification.limitless.buckets > 0) process.exitCode = EXIT.negative
     return verificationJson(stack, verification)
   }

@@ -64,7 +64,7 @@ it('joins amounts with commas and "and"', () => {
 
 describe('the outcome of a request', () => {
   it('shows charges and balances of an admitted request', async () => {
-    expect(acquireLines(tried({}), 80)).toEqual([
+    expect(await acquireLines(tried({}), 80)).toEqual([
       'Admitted: user-1 was charged 1 rpm and 5,000 tpm of gpt-4',
       '',
       'LIMIT  ENTITY  REQUESTED     LEFT  CAPACITY  READY IN',
@@ -77,7 +77,7 @@ describe('the outcome of a request', () => {
     const usd = status({name: 'usd', requested: 50_000, available: -1_500_000, capacity: 500_000_000})
     const statuses = [status({}), usd]
     const money = {...tried({statuses}), consume: {usd: 50_000, rpm: 1}, units: new Map([['usd', 'USD']])}
-    const lines = acquireLines(money, 80)
+    const lines = await acquireLines(money, 80)
     expect(lines[0]).toBe('Admitted: user-1 was charged 1 rpm and $0.05 usd of gpt-4')
     expect(lines.at(-1)).toMatch(/^usd +user-1 +\$0\.05 +-\$1\.50 +\$500 +now$/)
     expect(whyCommand(money)).toBe("zael why user-1 gpt-4 'usd=$0.05' rpm=1")
@@ -87,7 +87,7 @@ describe('the outcome of a request', () => {
   it('shows the charge of a parent that has fewer limits', async () => {
     const tpm = status({name: 'tpm', requested: 5000})
     const statuses = [status({}), tpm, status({level: 'parent', entity: 'team-1'})]
-    expect(acquireLines(tried({parent: 'team-1', statuses, waitedMs: 2000}), 80)[0]).toBe(
+    expect((await acquireLines(tried({parent: 'team-1', statuses, waitedMs: 2000}), 80))[0]).toBe(
       'Admitted after 2 s: user-1 was charged 1 rpm and 5,000 tpm of gpt-4, and its parent team-1 1 rpm',
     )
   })
@@ -96,7 +96,7 @@ describe('the outcome of a request', () => {
     const parent = 'team-1'
     const usd = status({name: 'usd', level: 'parent', entity: parent})
     const title = async (attempt: Partial<AcquireAttempt>) =>
-      acquireLines(tried({parent, ...attempt}, attempt.isMetered === undefined), 80)[0]
+      (await acquireLines(tried({parent, ...attempt}, attempt.isMetered === undefined), 80))[0]
     expect(await title({statuses: [status({}), usd], isMetered: true})).toBe(
       'Admitted: user-1 was charged 1 rpm of gpt-4, and its parent team-1 1 usd',
     )
@@ -116,7 +116,7 @@ describe('the outcome of a request', () => {
   it('shows the limit that refused the request, and the wait', async () => {
     const statuses = [status({exceeded: true, available: 0, retryAfterMs: 590})]
     const refused = tried({admitted: false, retryAfterMs: 590, statuses})
-    expect(acquireLines(refused, 80)).toEqual([
+    expect(await acquireLines(refused, 80)).toEqual([
       'Refused: user-1 cannot consume 1 rpm and 5,000 tpm of gpt-4 now. Retry in 590 ms.',
       '',
       'LIMIT  ENTITY  REQUESTED  LEFT  CAPACITY  READY IN',
@@ -126,10 +126,10 @@ describe('the outcome of a request', () => {
   })
 
   it('marks a dry run, and an admission without a charge', async () => {
-    expect(acquireLines(tried({}, true), 80)[0]).toBe(
+    expect((await acquireLines(tried({}, true), 80))[0]).toBe(
       'Would be admitted: user-1 would be charged 1 rpm and 5,000 tpm of gpt-4',
     )
-    expect(acquireLines(tried({isMetered: false, statuses: []}), 80)).toEqual([
+    expect(await acquireLines(tried({isMetered: false, statuses: []}), 80)).toEqual([
       'Admitted without a charge, because the table is unavailable',
     ])
   })

@@ -181,12 +181,12 @@ describe('an entity with its limits', () => {
     const [first, ...others] = overview.resources
     if (!first) throw new Error('no resource')
     const usd = {...parseLimit('usd=$3/month@UTC'), capacityNow: 3_000_000, available: 1_425_000}
-    const lines = entityOverviewLines({...overview, resources: [{...first, limits: [usd]}, ...others]}, 120)
+    const lines = await entityOverviewLines({...overview, resources: [{...first, limits: [usd]}, ...others]}, 120)
     expect(lines.find(line => line.includes('usd'))).toMatch(/ \$1\.425 +\$3 /)
   })
 
   it('shows its record, then the limits that apply, their scope and their levels', async () => {
-    expect(entityOverviewLines(overview, 80)).toEqual([
+    expect(await entityOverviewLines(overview, 80)).toEqual([
       'Entity "user"',
       '  name      User',
       '  parent    team',
@@ -200,8 +200,8 @@ describe('an entity with its limits', () => {
       'web          rpm=100/min  resource               1,000       100       1',
       '(any other)  rpm=100/min  system                     -       100       -',
     ])
-    expect(entityOverviewLines({...overview, resources: []}, 80).at(-1)).toBe('No limits apply to it.')
-    expect(entityOverviewLines({...overview, record: undefined, parents: []}, 80)[0]).toBe(
+    expect((await entityOverviewLines({...overview, resources: []}, 80)).at(-1)).toBe('No limits apply to it.')
+    expect((await entityOverviewLines({...overview, record: undefined, parents: []}, 80))[0]).toBe(
       'Entity "user" has no record; it has limits or buckets',
     )
   })
@@ -211,7 +211,7 @@ describe('an entity with its limits', () => {
     const free = {access: 'bypass', scope: {level: 'resource', resource: 'web'}} as const
     const [first, second, third] = overview.resources as [ResourceOverview, ResourceOverview, ResourceOverview]
     const resources = [{...first, access: off}, second, {...third, access: free}]
-    const lines = entityOverviewLines({...overview, resources}, 80)
+    const lines = await entityOverviewLines({...overview, resources}, 80)
     expect(lines.slice(6)).toEqual([
       'Disabled: every request is refused (gpt-4). Set for entity user for every resource.',
       'Bypassed: every request is admitted and not charged (web). Set for resource web.',
@@ -224,14 +224,14 @@ describe('an entity with its limits', () => {
     const set = {at: '2026-01-02T03:04:05Z', by: 'ada'}
     const told = {...off, set, untilMs: Date.UTC(2026, 0, 3), reason: 'leaked'}
     const toldOverview = {...overview, resources: [{...first, access: told}]}
-    expect(entityOverviewLines(toldOverview, 200)[6]).toBe(
+    expect((await entityOverviewLines(toldOverview, 200))[6]).toBe(
       'Disabled: every request is refused. Set for entity user for every resource at 2026-01-02 03:04 UTC by ada, ' +
         'until 2026-01-03 00:00 UTC. Reason: leaked',
     )
     const [json] = overviewJson(toldOverview).resources
     expect(json?.access).toMatchObject({setAt: '2026-01-02T03:04:05Z', setBy: 'ada', reason: 'leaked'})
     const everywhere = {...overview, resources: resources.map(each => ({...each, access: off}))}
-    expect(entityOverviewLines(everywhere, 80)).toContain(
+    expect(await entityOverviewLines(everywhere, 80)).toContain(
       'Disabled: every request is refused. Set for entity user for every resource.',
     )
     expect(overviewJson({...overview, resources}).resources.map(({access}) => access)).toMatchObject([
@@ -243,7 +243,7 @@ describe('an entity with its limits', () => {
 
   it('shows the whole chain of parents, and where it breaks', async () => {
     const team = {...plain, parent: 'org'}
-    const chain = async (parents: EntityRecord[]) => entityOverviewLines({...overview, parents}, 80)[2]
+    const chain = async (parents: EntityRecord[]) => (await entityOverviewLines({...overview, parents}, 80))[2]
     expect(await chain([team, {...plain, entity: 'org'}])).toBe('  parent    team → org')
     expect(await chain([team])).toBe('  parent    team → org (does not exist)')
     expect(await chain([])).toBe('  parent    team (does not exist)')

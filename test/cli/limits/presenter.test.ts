@@ -210,7 +210,7 @@ describe('the limits that apply', () => {
   const family = {...whose, own: resolution, cascade: undefined, parent: undefined}
 
   it('are shown level by level', async () => {
-    expect(resolveLines(family, 80)).toEqual([
+    expect(await resolveLines(family, 80)).toEqual([
       'Limits of user-1 for gpt-4',
       '  rpm  100/min',
       '',
@@ -220,7 +220,7 @@ describe('the limits that apply', () => {
       'resource        -       gpt-4     rpm=100/min  applies',
       'system          -       -         rpm=60/min   hidden by resource',
     ])
-    expect(resolveLines(family, 40).slice(3)).toEqual([
+    expect((await resolveLines(family, 40)).slice(3)).toEqual([
       'entity  user-1  gpt-4  not set',
       '  LIMITS -',
       'entity_default  user-1  -  not set',
@@ -240,24 +240,26 @@ describe('the limits that apply', () => {
     const copy = {level: 'entity', scope: entity, limits: copied, copiedUntilMs: untilMs} as const
     const trace = [copy, ...resolution.trace.slice(1)]
     const own: Resolution = {...resolution, source: 'entity', limits: copied, copiedUntilMs: untilMs, trace}
-    expect(resolveLines({...family, own}, 120).slice(1, 3)).toEqual([
+    expect((await resolveLines({...family, own}, 120)).slice(1, 3)).toEqual([
       '  rpm  900/min until 2026-11-17 14:37 UTC, then 100/min (resource level)',
       '  tpm  900/min until 2026-11-17 14:37 UTC, then no such limit (resource level)',
     ])
     const alone = {...family, own: {...own, trace: [copy]}}
-    expect(resolveLines(alone, 120)[1]).toMatch(/, then no limits, so requests fail$/)
+    expect((await resolveLines(alone, 120))[1]).toMatch(/, then no limits, so requests fail$/)
     // A copy at the next level expires first.
     const shorter = trace.map(each => (each.level === 'resource' ? {...each, copiedUntilMs: untilMs - 1} : each))
-    expect(resolveLines({...family, own: {...own, trace: shorter}}, 120)[1]).toMatch(/, then 60\/min \(system level\)$/)
+    expect((await resolveLines({...family, own: {...own, trace: shorter}}, 120))[1]).toMatch(
+      /, then 60\/min \(system level\)$/,
+    )
   })
 
   it('are shown with a warning for an entity without a record', async () => {
-    expect(resolveLines({...family, isRegistered: false}, 80).at(-1)).toContain('user-1 has no record')
+    expect((await resolveLines({...family, isRegistered: false}, 80)).at(-1)).toContain('user-1 has no record')
   })
 
   it('are shown for the parent too, even when it has none', async () => {
     const parent = {entity: 'team-1', resolution: {...resolution, source: undefined, limits: []}}
-    const lines = resolveLines({...family, parent}, 80)
+    const lines = await resolveLines({...family, parent}, 80)
     expect(lines).toContain('Limits of its parent team-1, also charged for every request: none, so requests fail')
     expect(resolveJson({...family, parent})).toMatchObject({
       source: 'resource',

@@ -11,9 +11,9 @@ import {schemaProblems} from '../../e2e/schemas.js'
 import {row, surveyOf, wholeTable} from '../../migrate/surveys.js'
 
 const status = async (survey: Survey, width: number) =>
-  `\n${migrationStatusLines('prod', survey, planMigration(survey, 1000), width).join('\n')}\n`
+  `\n${(await migrationStatusLines('prod', survey, planMigration(survey, 1000), width)).join('\n')}\n`
 const plan = async (survey: Survey, width: number) =>
-  `\n${migrationPlanLines('prod', survey, planMigration(survey, 1000), width).join('\n')}\n`
+  `\n${(await migrationPlanLines('prod', survey, planMigration(survey, 1000), width)).join('\n')}\n`
 
 describe('migrate status', () => {
   it('shows a table in the middle of its migration', async () => {

@@ -47,16 +47,16 @@ const conflict = {type: 'entity', key: 'ENTITY#a #META', state: 'conflict', reas
 
 describe('the result of a run', () => {
   it('names records that were copied again', async () => {
-    const lines = runLines('prod', {...result, copiedAgain: {entity: 2, bucket: 1200}}, 80)
+    const lines = await runLines('prod', {...result, copiedAgain: {entity: 2, bucket: 1200}}, 80)
     expect(lines).toContain('Copied again after an earlier complete run: entity 2, bucket 1,200')
     expect(runJson({...result, copiedAgain: {entity: 2}}).copiedAgain).toMatchObject({entity: 2, bucket: 0, usage: 0})
-    expect(runLines('prod', result, 80).join()).not.toContain('earlier run')
+    expect((await runLines('prod', result, 80)).join()).not.toContain('earlier run')
     const decisions = {split: 1, keptAsLabelled: 2, superseded: 3}
     expect(runJson({...result, decisions}).decisions).toEqual({untangled: 1, keptAsLabelled: 2, superseded: 3})
   })
 
   it('shows all steps when it finished', async () => {
-    expect(runLines('prod', result, 80)).toMatchInlineSnapshot(`
+    expect(await runLines('prod', result, 80)).toMatchInlineSnapshot(`
       [
         "Stack "prod" has the current layout",
         "",
@@ -78,7 +78,7 @@ describe('the result of a run', () => {
   })
 
   it('shows decisions, conflicts, and that old clients are still writing', async () => {
-    const output = runLines(
+    const output = await runLines(
       'prod',
       {
         ...result,
@@ -112,17 +112,17 @@ describe('the result of a run', () => {
   })
 
   it('says that it stopped at the requested step, or had nothing to do', async () => {
-    expect(runLines('prod', {...result, finished: false}, 80)[0]).toBe(
+    expect((await runLines('prod', {...result, finished: false}, 80))[0]).toBe(
       'Stack "prod" is migrated up to the requested step',
     )
     const idle = {...result, added: [], steps: result.steps.map(step => ({...step, written: 0}))}
-    expect(runLines('prod', idle, 80)[0]).toBe('Stack "prod": nothing to do')
+    expect((await runLines('prod', idle, 80))[0]).toBe('Stack "prod": nothing to do')
   })
 })
 
 describe('the result of a comparison', () => {
   it('says whether old and new records agree', async () => {
-    expect(verificationLines('prod', verification, 80)).toMatchInlineSnapshot(`
+    expect(await verificationLines('prod', verification, 80)).toMatchInlineSnapshot(`
       [
         "Stack "prod": 5 old items compared, all migrated",
         "",
@@ -132,7 +132,7 @@ describe('the result of a comparison', () => {
     `)
     const differences = {count: 1, shown: [conflict]}
     const differing = {...verification, clean: false, expired: 4, differences}
-    expect(verificationLines('prod', differing, 80)).toMatchInlineSnapshot(`
+    expect(await verificationLines('prod', differing, 80)).toMatchInlineSnapshot(`
       [
         "Stack "prod": 5 old items compared, 1 difference",
         "4 old items expired and not migrated",
@@ -153,16 +153,16 @@ const stuck = {type: 'limits', key: 'RESOURCE#a #CONFIG', state: 'unmovable', re
 describe('records that cannot be moved', () => {
   it('are distinguished from conflicts and block nothing else', async () => {
     const conflicts = async (...shown: (typeof stuck | typeof conflict)[]) =>
-      runLines('prod', {...result, conflicts: {count: shown.length, shown}}, 80).join('\n')
+      (await runLines('prod', {...result, conflicts: {count: shown.length, shown}}, 80)).join('\n')
     expect(await conflicts(stuck)).toContain('1 record not migrated:\n  RESOURCE#a #CONFIG: cannot be moved')
     expect(await conflicts(stuck, conflict)).toContain('2 records not migrated, or changed in both layouts:')
     const differences = {count: 30, shown: [stuck]}
     const quoted = {count: 1, shown: [{...conflict, key: "ENTITY#o'hara #META"}]}
-    expect(verificationLines('prod', {...verification, clean: false, differences: quoted}, 80).join()).toContain(
-      `zael migrate resolve 'ENTITY#o'\\''hara #META' --keep new`,
-    )
+    expect(
+      (await verificationLines('prod', {...verification, clean: false, differences: quoted}, 80)).join(),
+    ).toContain(`zael migrate resolve 'ENTITY#o'\\''hara #META' --keep new`)
     const stuckOnes = {...verification, clean: false, differences, unmovable: 30}
-    const next = verificationLines('prod', stuckOnes, 80).slice(-3)
+    const next = (await verificationLines('prod', stuckOnes, 80)).slice(-3)
     expect(next).toEqual([
       'Next:',
       '  zael migrate verify --all -s prod  list all differences',

@@ -68,7 +68,7 @@ describe('a list that is printed while it is read', () => {
       case 'csv':
         return lines(listingCsv(listing(items), flags))
       default:
-        return lines(listingLines(listing(items), flags, undefined))
+        return lines(await listingLines(listing(items), flags, undefined))
     }
   }
 

@@ -209,7 +209,7 @@ describe('columns that do not fit', () => {
     expect(lines.slice(0, 2)).toEqual(['cust-0000  rpm     600', 'cust-0001  tpm  60,000'])
   })
 
-  it('are also named below a long table', async () => {
+  it('are also named below a table with too many rows to be drawn by cli-table3', async () => {
     const many = Array.from({length: 1001}, () => rows[0] ?? [])
     const lines = await tabled(columns, many, {header: false, width: 35, isTerminal: true})
     expect(lines.slice(1000)).toEqual(['a-name-of-16-char  1,234,567,890', 'Not shown (--output json): AGE'])

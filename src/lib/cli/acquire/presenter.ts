@@ -27,7 +27,7 @@ export interface TriedRequest {
   readonly attempt: AcquireAttempt
 }
 
-export function acquireLines(tried: TriedRequest, width: number | undefined): string[] {
+export async function acquireLines(tried: TriedRequest, width: number | undefined): Promise<string[]> {
   const {statuses} = tried.attempt
   const title = titleOf(tried)
   if (statuses.length === 0) return [title]
@@ -39,7 +39,7 @@ export function acquireLines(tried: TriedRequest, width: number | undefined): st
     )
     return [name, entity, ...amounts, exceeded ? formatWait(retryAfterMs) : 'now']
   })
-  return [title, '', ...textTable(headers, rows, {header: true, width})]
+  return [title, '', ...(await textTable(headers, rows, {header: true, width}))]
 }
 
 function titleOf({entity, resource, consume, units, dryRun, attempt}: TriedRequest): string {

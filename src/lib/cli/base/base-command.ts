@@ -137,7 +137,7 @@ export abstract class BaseCommand<T extends typeof Command> extends Command {
     const flags = this.flags as unknown as ListFlagValues
     if (this.format === 'csv') return writeLines(listingCsv(listing, flags))
     // Called even when JSON is printed: it rejects unknown column names.
-    const lines = listingLines(listing, flags, this.lineWidth)
+    const lines = await listingLines(listing, flags, this.lineWidth)
     if (title !== undefined) this.log(title)
     if (!this.jsonEnabled()) await writeLines(lines)
   }

@@ -24,15 +24,17 @@ export function costJson(report: CostReport): CostResult {
   }
 }
 
-export function costLines(report: CostReport, width: number | undefined): string[] {
-  const options = {header: true, width}
+export async function costLines(report: CostReport, width: number | undefined): Promise<string[]> {
+  const table = async (columns: readonly TextColumn[], rows: readonly (readonly Cell[])[]) => [
+    ...(await textTable(columns, rows, {header: true, width})),
+  ]
   return [
     title(report),
-    ...textTable(PART_COLUMNS, [...report.parts.map(partRow), totalRow(report)], options),
+    ...(await table(PART_COLUMNS, [...report.parts.map(partRow), totalRow(report)])),
     '',
     decisionsText(report),
     '',
-    ...textTable(DAY_COLUMNS, report.days.map(dayRow), options),
+    ...(await table(DAY_COLUMNS, report.days.map(dayRow))),
     ...findingLines('Notes', report.notes),
     '',
     ...footer(report),

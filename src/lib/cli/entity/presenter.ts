@@ -253,7 +253,7 @@ export function overviewJson({id, record, deletedAt, parents, resources}: Entity
   }
 }
 
-export function entityOverviewLines(overview: EntityOverview, width: number | undefined): string[] {
+export async function entityOverviewLines(overview: EntityOverview, width: number | undefined): Promise<string[]> {
   const {id, record, deletedAt, resources} = overview
   const unregistered =
     deletedAt === undefined
@@ -283,7 +283,7 @@ export function entityOverviewLines(overview: EntityOverview, width: number | un
     {header: 'CAPACITY', align: 'right'},
     {header: 'SHARDS', align: 'right'},
   ] as const
-  return [...head, ...switches, '', ...textTable(columns, rows, {header: true, width})]
+  return [...head, ...switches, '', ...(await textTable(columns, rows, {header: true, width}))]
 }
 
 const balanceOf = (tokens: number | undefined, unit: string | undefined): string | number | undefined =>

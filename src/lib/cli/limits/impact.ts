@@ -159,13 +159,13 @@ function inFlightText({inFlight}: Impact): string {
   return `${formatList(inFlight)} ${are}: usage does not record concurrency, so ${they} cannot be compared.`
 }
 
-export function impactText(
+export async function impactText(
   {impact, range}: {readonly impact: Impact; readonly range: ImpactRange},
   width: number | undefined,
-): string[] {
+): Promise<string[]> {
   const rows = impact.found.slice(0, MOST_ROWS)
   const more = impact.found.length - rows.length
-  const table = listingLines(impactListing(impact, rows), {'no-header': false}, width)
+  const table = await listingLines(impactListing(impact, rows), {'no-header': false}, width)
   return [
     '',
     ...table,

@@ -40,24 +40,24 @@ function resolutionJson({source, limits, trace, access}: Resolution): Resolution
   }
 }
 
-export function resolveLines(family: FamilyLimits, width: number | undefined): string[] {
+export async function resolveLines(family: FamilyLimits, width: number | undefined): Promise<string[]> {
   const {entity, resource, isRegistered, own, cascade, parent} = family
-  const lines = resolutionLines(`Limits of ${entity} for ${resource}`, own, width, cascade)
+  const lines = await resolutionLines(`Limits of ${entity} for ${resource}`, own, width, cascade)
   const hasOwn = own.trace.some(({scope, limits}) => scope.level === 'entity' && limits.length > 0)
   if (!isRegistered && !hasOwn)
     lines.push('', `${entity} has no record. Limits apply anyway; check the spelling if you expected one.`)
   if (own.onUnavailable) lines.push('', `When the table is unavailable: ${own.onUnavailable}.`)
   if (!parent) return lines
   const title = `Limits of its parent ${parent.entity}, also charged for every request`
-  return [...lines, '', ...resolutionLines(title, parent.resolution, width)]
+  return [...lines, '', ...(await resolutionLines(title, parent.resolution, width))]
 }
 
-function resolutionLines(
+async function resolutionLines(
   title: string,
   resolution: Resolution,
   width: number | undefined,
   cascade?: SharedCharge,
-): string[] {
+): Promise<string[]> {
   const {source, limits, trace, access} = resolution
   const facts = {
     ...Object.fromEntries(limits.map(limit => [limit.name, rateText(limit, nextLevel(resolution, limit))])),
@@ -72,7 +72,7 @@ function resolutionLines(
     const {level, entity, resource} = scopeJson(each.scope)
     return [level, entity, resource, configuredText(each), verdict(each, source)]
   })
-  return [...applied, '', ...textTable(LEVEL_COLUMNS, rows, {header: true, width})]
+  return [...applied, '', ...(await textTable(LEVEL_COLUMNS, rows, {header: true, width}))]
 }
 
 const LEVEL_COLUMNS: readonly TextColumn[] = [

@@ -11,11 +11,11 @@ import type {LimitlessJson} from './results.js'
 
 const PRINTED = 20
 
-export function limitlessLines(limitless: Limitless, width: number | undefined): string[] {
+export async function limitlessLines(limitless: Limitless, width: number | undefined): Promise<string[]> {
   const {buckets, resources, unlisted} = limitless
   if (buckets === 0) return []
   const shown = resources.slice(0, PRINTED)
-  const table = textTable(
+  const table = await textTable(
     ['RESOURCE', 'NAMESPACE', 'BUCKETS', 'MOST COMMON LIMITS', 'OTHERS'].map(header => ({header})),
     shown.map(row => [
       row.resource,

@@ -8,12 +8,12 @@ import {limitlessJson, limitlessLines} from './limitless-presenter.js'
 import type {MigratePlanResult, MigrateStatusResult} from './results.js'
 import {NO_OLD_ITEMS, OLD_KINDS, writeLimits} from './run-presenter.js'
 
-export function migrationStatusLines(
+export async function migrationStatusLines(
   stack: string,
   survey: Survey,
   plan: MigrationPlan,
   width: number | undefined,
-): string[] {
+): Promise<string[]> {
   const {items, old} = survey
   const oldItems = old.reduce((sum, row) => sum + row.items, 0)
   const title = `Stack "${stack}": ${formatPlural(items, 'item')}, ${formatCount(oldItems)} of them in older layouts`
@@ -24,30 +24,30 @@ export function migrationStatusLines(
       records: releaseText(survey),
       'last run': runText(survey),
     }),
-    ...oldLines(survey, width),
+    ...(await oldLines(survey, width)),
     ...keyLines(
       conflictTitle(survey),
       survey.conflicts.map(({key, reason}) => `${key}: ${reason}`),
     ),
     ...keyLines(unknownTitle(survey), survey.unknown.keys),
-    ...limitlessLines(survey.limitless, width),
+    ...(await limitlessLines(survey.limitless, width)),
     '',
     verdict(plan),
     ...nextLines(statusNext(stack, survey, plan)),
   ]
 }
 
-export function migrationPlanLines(
+export async function migrationPlanLines(
   stack: string,
   survey: Survey,
   plan: MigrationPlan,
   width: number | undefined,
-): string[] {
+): Promise<string[]> {
   const next = nextLines(planNext(stack, survey, plan))
-  const limitless = limitlessLines(survey.limitless, width)
+  const limitless = await limitlessLines(survey.limitless, width)
   if (!plan.steps.some(step => step.isPending)) return [verdict(plan), ...limitless, ...next]
   const {steps, items, readUnits, writeUnits, seconds, writeUnitsPerSecond, blockers} = plan
-  const table = textTable(
+  const table = await textTable(
     [{header: 'STEP'}, {header: 'DESCRIPTION'}, {header: 'ITEMS'}, {header: 'READ UNITS'}, {header: 'WRITE UNITS'}],
     steps.map(stepRow),
     {header: true, width},
@@ -97,7 +97,7 @@ function runText({run, isRunning}: Survey): string | undefined {
   return `stopped in step ${run.step}${run.failure === undefined ? '' : `: ${run.failure}`}`
 }
 
-function oldLines({old}: Survey, width: number | undefined): string[] {
+async function oldLines({old}: Survey, width: number | undefined): Promise<string[]> {
   if (old.length === 0) return []
   const columns = ['RECORDS', 'RELEASES', 'GENERATION', 'ITEMS', 'PENDING', 'CONFLICTS', 'EXPIRED'] as const
   const rows = old.map(row => {
@@ -105,7 +105,7 @@ function oldLines({old}: Survey, width: number | undefined): string[] {
     return [OLD_KINDS[row.type], row.releases, row.generation, items, pending, conflicts, expired]
   })
   const table = columns.map(header => ({header}))
-  return ['', ...textTable(table, rows, {header: true, width})]
+  return ['', ...(await textTable(table, rows, {header: true, width}))]
 }
 
 const stepRow = ({id, title, isPending, items, readUnits, writeUnits}: PlannedStep) => [

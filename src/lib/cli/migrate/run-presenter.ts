@@ -30,7 +30,7 @@ export const NO_OLD_ITEMS = Object.fromEntries(
   Object.keys(OLD_KINDS).map(kind => [kind, 0]),
 ) as unknown as OldItemCountsJson
 
-export function runLines(stack: string, result: MigrationResult, width: number | undefined): string[] {
+export async function runLines(stack: string, result: MigrationResult, width: number | undefined): Promise<string[]> {
   const {steps, added, conflicts, unknown, decisions, finished, settled, limitsWritten, limitless} = result
   const isIdle = finished && added.length === 0 && steps.every(({written}) => written === 0)
   const columns = ['STEP', 'STATE', 'CHECKED', 'WRITTEN', 'EXPIRED', 'CONFLICTS'].map(header => ({header}))
@@ -45,14 +45,14 @@ export function runLines(stack: string, result: MigrationResult, width: number |
   return [
     isIdle ? `Stack "${stack}": nothing to do` : titleOf(stack, result),
     '',
-    ...textTable(columns, rows, {header: true, width}),
+    ...(await textTable(columns, rows, {header: true, width})),
     ...(added.length === 0 ? [] : ['', `Added to the table: ${added.join(', ')}`]),
     ...limitsWrittenLines(limitsWritten),
     ...decisionLines(decisions),
     ...copiedAgainLines(result),
     ...sampleLines(leftTitle(conflicts), conflicts),
     ...unknownLines(unknown),
-    ...limitlessLines(limitless, width),
+    ...(await limitlessLines(limitless, width)),
     ...(settled
       ? []
       : ['', 'Old clients are still writing: the last pass found changes. Run the command again after they stop.']),
@@ -106,9 +106,13 @@ export function runJson(result: MigrationResult): NonNullable<MigrateRunResult['
   }
 }
 
-export function verificationLines(stack: string, verification: Verification, width: number | undefined): string[] {
+export async function verificationLines(
+  stack: string,
+  verification: Verification,
+  width: number | undefined,
+): Promise<string[]> {
   const {clean, expired, differences, unknown, decisions} = verification
-  const limitless = limitlessLines(verification.limitless, width)
+  const limitless = await limitlessLines(verification.limitless, width)
   const checked = sumOf(verification.checked)
   if (clean && checked === 0) {
     const title = `Stack "${stack}" contains no items of older layouts`

@@ -68,11 +68,11 @@ export interface Listing<Row> {
   readonly elsewhere?: string
 }
 
-export function listingLines<Row>(
+export async function listingLines<Row>(
   {rows, columns, empty, elsewhere}: Listing<Row>,
   flags: ListFlagValues,
   width: number | undefined,
-): Iterable<string> {
+): Promise<Iterable<string>> {
   const chosen = chooseColumns(columns, flags.columns)
   const sorted = sortRows(rows, columns, flags.sort)
   if (rows.length === 0) return fittedLines(empty, process.stdout)

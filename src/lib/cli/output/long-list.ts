@@ -41,7 +41,7 @@ export async function printLongList<Item, Row>(list: LongList<Item, Row>, option
   const after = () => ({...list.after?.(), ...options.after()})
   keepHeapSmall()
   // Rejects unknown column names before reading, in every format.
-  listingLines(listing([], false), flags, width)
+  await listingLines(listing([], false), flags, width)
   switch (format) {
     case 'json':
       return writeDocument(longJson({before, field, parts: parts(), after}), onBegin)
@@ -72,7 +72,7 @@ export async function printLongList<Item, Row>(list: LongList<Item, Row>, option
 
   async function* tableLines(): AsyncGenerator<string, void> {
     const {first, rest} = await begin(items, flags)
-    if (!rest) yield* listingLines(listing(first, false), flags, width)
+    if (!rest) yield* await listingLines(listing(first, false), flags, width)
     else yield* longListing(listing(first, true), rowsOf(rest, listing), flags, width)
   }
 }

@@ -27,15 +27,22 @@ export interface TextTableOptions {
   readonly isTerminal?: boolean
 }
 
-export function* textTable(
+/** cli-table3's time grows faster than linearly: seconds for 5,000 rows. */
+const MOST_DRAWN_ROWS = 1000
+
+export async function textTable(
   columns: readonly TextColumn[],
   rows: readonly (readonly Cell[])[],
   options: TextTableOptions,
-): Generator<string, void> {
+): Promise<Iterable<string>> {
   const {header, isTerminal = process.stdout.isTTY, width, elsewhere = '--output json'} = options
   const layout = layOutTable(columns, rows, options)
-  yield* plainLines(layout, rows, header)
-  if (isTerminal) yield* footerLines(layout, elsewhere, width)
+  if (!isTerminal) return plainLines(layout, rows, header)
+  const footer = footerLines(layout, elsewhere, width)
+  if (rows.length > MOST_DRAWN_ROWS || layout.stackedIn !== undefined)
+    return chained(plainLines(layout, rows, header), footer)
+  const {drawnLines} = await import('./terminal-table.js')
+  return [...drawnLines(layout, rows, header), ...footer]
 }
 
 /** The first rows set the widths. Wider cells in later rows are cut if `width` is given, else they shift their line. */
@@ -117,6 +124,10 @@ function footerLines({dropped}: TableLayout, elsewhere: string, width: number | 
   const line = `Not shown (${elsewhere}): ${dropped.map(({name, header}) => name ?? header).join(', ')}`
   const lines = width === undefined ? [line] : wrapped(line, width).map(each => cutText(each, width))
   return lines.map(each => paint('dim', each))
+}
+
+function* chained<T>(...parts: readonly Iterable<T>[]): Generator<T, void> {
+  for (const part of parts) yield* part
 }
 
 /** Facts with the value `undefined` are omitted. */

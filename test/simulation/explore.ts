@@ -1,10 +1,12 @@
 import {createHash} from 'node:crypto'
+import {type Limit, makeLimit} from '../../src/lib/core/limits/limit.js'
+import {isRead} from '../../src/lib/dynamo/transport.js'
 import {LeasePlay} from './events/lease-play.js'
 import {operate} from './events/operator.js'
 import {Stage} from './events/stage.js'
 import {Oracles} from './oracles/oracles.js'
 import type {Violation} from './oracles/verdicts.js'
-import {RESOURCE, type Scenario, type ScenarioEvent, USUAL_CACHE_SIZE} from './scenario.js'
+import {type LeaseAction, RESOURCE, type Scenario, type ScenarioEvent, USUAL_CACHE_SIZE} from './scenario.js'
 import type {Message} from './world/network.js'
 import type {SimulatedProcess} from './world/process.js'
 import {installVirtualTime, VirtualTime} from './world/virtual-time.js'
@@ -13,6 +15,11 @@ import {World} from './world/world.js'
 /** If no message is sent for this long, in ms, backoff and refunds are finished. */
 const LONGEST_IDLE_MS = 400
 const IDLE_STEP_MS = 20
+
+/** In situations that last for seconds: timers that end within it send messages that can arrive in any order. */
+const LONG_STEP_MS = 200
+
+type Acquire = Extract<ScenarioEvent, {kind: 'acquire'}>
 
 /** A small situation that is played in every order of messages. */
 export interface Situation {
@@ -24,14 +31,26 @@ export interface Situation {
   readonly isNew?: boolean
   /** Splits before the requests. */
   readonly splits: number
-  /** Requests sent at the same instant: process, entity, tokens. */
+  /** Default: a rate of one token per second. */
+  readonly limit?: Limit
+  /** A process that dies at any step, or never. */
+  readonly killed?: number
+  /** How long the situation goes on without messages, in ms. */
+  readonly lastsMs?: number
+  /** Requests: process, entity, tokens or slots, and when; by default all at the same instant. */
   readonly requests: readonly {
     readonly by: number
     readonly entity: string
     readonly tokens: number
+    readonly atMs?: number
     readonly isReturned?: boolean
+    /** After so many ms, the lease ends and keeps its tokens. */
+    readonly commitMs?: number
+    readonly reserve?: boolean
   }[]
 }
+
+type Asked = Situation['requests'][number]
 
 export interface Exploration {
   /** Orders played to the end, or to a state that was already explored. */
@@ -102,37 +121,41 @@ async function playOrder(situation: Situation, prefix: readonly number[], seen: 
     /** The responses each process has received, and when. */
     const heard = world.processes.map(() => '')
     world.dispatch = message => {
-      if (isAboutBuckets(message)) messages.push(message)
+      if (isChosen(message, situation)) messages.push(message)
       else message.arrive()
     }
-    for (const {by, entity, tokens, isReturned} of situation.requests) {
-      const process = world.processes[by] as SimulatedProcess
-      const actions = isReturned ? [{kind: 'rollback', afterMs: 0} as const] : []
-      const event = {kind: 'acquire', entity, consume: {rpm: tokens}, actions} as const
+    for (const asked of situation.requests) {
+      const process = world.processes[asked.by] as SimulatedProcess
+      const event = eventOf(asked, situation)
       // The start of a request is a choice too.
-      messages.push({
-        process: by,
-        operation: 'UpdateItem',
-        input: event,
-        arrive: () => {
-          void new LeasePlay(stage, process, event).play()
-          return 'begin'
-        },
-      })
+      const begin = () => {
+        if (process.isAlive) void new LeasePlay(stage, process, event).play()
+        return 'begin'
+      }
+      const send = () => messages.push({process: asked.by, operation: 'UpdateItem', input: event, arrive: begin})
+      if (asked.atMs === undefined) send()
+      else time.after(asked.atMs, send)
     }
+    const {killed, lastsMs = LONGEST_IDLE_MS} = situation
+    const stepMs = situation.lastsMs === undefined ? IDLE_STEP_MS : LONG_STEP_MS
+    const victim = killed === undefined ? undefined : world.processes[killed]
     const path: number[] = []
     const options: number[] = []
+    /** Nothing has happened since the last choice whether the process dies now. */
+    let isWaiting = false
     // Time passes only when no message is in flight.
-    for (let idleMs = 0; idleMs < LONGEST_IDLE_MS; ) {
+    for (let idleMs = 0; idleMs < lastsMs; ) {
       await time.runUntil(time.nowMs)
-      if (messages.length === 0) {
-        idleMs += IDLE_STEP_MS
-        await time.runUntil(time.nowMs + IDLE_STEP_MS)
+      const mayDie = victim?.isAlive === true
+      if (messages.length === 0 && (isWaiting || !mayDie)) {
+        idleMs += stepMs
+        await time.runUntil(time.nowMs + stepMs)
         continue
       }
-      const isChoice = messages.length > 1
+      const ways = Math.max(1, messages.length) + (mayDie ? 1 : 0)
+      const isChoice = ways > 1
       if (isChoice && path.length >= prefix.length) {
-        const state = digest([time.nowMs, heard, world.items])
+        const state = digest([time.nowMs, heard, world.items, mayDie])
         // Keep the violations so far; the rest is already explored.
         if (seen.states.has(state)) return {path, options, violations: oracles.verdicts.violations}
         seen.states.add(state)
@@ -140,16 +163,28 @@ async function playOrder(situation: Situation, prefix: readonly number[], seen: 
       const choice = isChoice ? (prefix[path.length] ?? 0) : 0
       if (isChoice) {
         path.push(choice)
-        options.push(messages.length)
+        options.push(ways)
       }
-      const [message] = messages.splice(choice, 1) as [Message]
+      if (victim && mayDie && choice === ways - 1) {
+        stage.oracles.slots.killed(victim.number)
+        victim.kill()
+        continue
+      }
+      const [message] = messages.splice(choice, 1)
+      isWaiting = message === undefined
+      if (!message) continue
       const answer = message.arrive()
       heard[message.process] = digest([heard[message.process], time.nowMs, message.input, answer])
       seen.contents.add(digest(world.items))
     }
-    for (const {what, endedAtMs} of stage.operations) if (endedAtMs === undefined) oracles.answers.hangs(what)
+    for (const {by, what, endedAtMs} of stage.operations)
+      if (endedAtMs === undefined && world.processes[by]?.isAlive !== false) oracles.answers.hangs(what)
     for (const each of stage.atEnd) each()
-    oracles.books.check({checkHigh: true, returned: []})
+    if (killed !== undefined) {
+      oracles.slots.checkEnd(false)
+      oracles.reserved.checkEnd()
+    }
+    oracles.books.check({checkHigh: true, returned: oracles.reserved.returned})
     return {path, options, violations: oracles.verdicts.violations}
   } finally {
     restore()
@@ -160,14 +195,26 @@ function digest(value: unknown): string {
   return createHash('sha1').update(JSON.stringify(value)).digest('base64')
 }
 
+function eventOf({entity, tokens, isReturned, commitMs, reserve}: Asked, situation: Situation): Acquire {
+  const {name, inFlight} = limitOf(situation)
+  const amounts = {[name]: tokens}
+  const actions: LeaseAction[] = []
+  if (isReturned) actions.push({kind: 'rollback', afterMs: 0})
+  if (commitMs !== undefined) actions.push({kind: 'commit', afterMs: commitMs})
+  const asked = inFlight ? {consume: {}, slots: amounts} : {consume: amounts}
+  return {kind: 'acquire', entity, ...asked, actions, ...(reserve && {reserve})}
+}
+
 /** The bucket exists, is split, and had time to fill. */
-async function prepare(stage: Stage, {requests, splits, capacity, isNew}: Situation): Promise<void> {
+async function prepare(stage: Stage, situation: Situation): Promise<void> {
+  const {requests, splits, capacity, isNew, limit} = situation
   const {world} = stage
   if (isNew) return
   const entities = [...new Set(requests.map(({entity}) => entity))]
   const process = world.processes.at(-1)
   for (const entity of entities) {
-    const event: ScenarioEvent = {kind: 'acquire', entity, consume: {rpm: Math.ceil(capacity / 2)}, actions: []}
+    const asked = {by: 0, entity, tokens: Math.ceil(capacity / 2), isReturned: limit !== undefined}
+    const event = eventOf(asked, situation)
     if (process) void new LeasePlay(stage, process, event).play()
     await world.time.runUntil(world.time.nowMs + 1000)
     for (let split = 0; split < splits; split++) {
@@ -178,14 +225,19 @@ async function prepare(stage: Stage, {requests, splits, capacity, isNew}: Situat
   await world.time.runUntil(world.time.nowMs + capacity * 1000)
 }
 
-/** Only buckets are written: the instant of other reads does not matter. */
-function isAboutBuckets({input}: Message): boolean {
-  return JSON.stringify(input).includes('/BUCKET#')
+/** The instant of other reads does not matter. */
+function isChosen({input, operation}: Message, {killed}: Situation): boolean {
+  const text = JSON.stringify(input)
+  return text.includes('/BUCKET#') || (killed !== undefined && !isRead(operation) && text.includes('/HOLDER#'))
 }
 
+const limitOf = ({limit, capacity}: Situation): Limit =>
+  limit ?? {name: 'rpm', capacity, refillAmount: 1, refillPeriodSeconds: 1}
+
 /** The last process only prepares, so that the others have empty caches. */
-function scenarioOf({processes, capacity, children}: Situation): Scenario {
-  const limit = {name: 'rpm', capacity, refillAmount: 1, refillPeriodSeconds: 1}
+function scenarioOf(situation: Situation): Scenario {
+  const {processes, children} = situation
+  const limit = limitOf(situation)
   return {
     seed: 1,
     profile: 'burst',
@@ -251,6 +303,39 @@ export const SITUATIONS: readonly Situation[] = [
       {by: 0, entity: 'u0', tokens: 6, isReturned: true},
       {by: 1, entity: 'u0', tokens: 6},
       {by: 1, entity: 'u0', tokens: 3},
+    ],
+  },
+  {
+    name: 'two processes, one slot, one of them dies, a third asks later',
+    processes: 3,
+    capacity: 1,
+    limit: {name: 'parallel', capacity: 1, refillAmount: 0, refillPeriodSeconds: 1, inFlight: true},
+    children: {},
+    splits: 0,
+    killed: 0,
+    lastsMs: 46_000,
+    requests: [
+      {by: 0, entity: 'u0', tokens: 1, commitMs: 1000},
+      {by: 1, entity: 'u0', tokens: 1, commitMs: 1000},
+      {by: 2, entity: 'u0', tokens: 1, commitMs: 0, atMs: 5000},
+    ],
+  },
+  {
+    name: 'reserved tokens of a quota, their process dies, two others return them',
+    processes: 3,
+    capacity: 10,
+    limit: makeLimit({
+      ...{name: 'q', capacity: 10, refillAmount: 0, refillPeriodSeconds: 1, timeZone: 'UTC'},
+      reset: {crons: ['0 0 * * *']},
+    }),
+    children: {},
+    splits: 0,
+    killed: 0,
+    lastsMs: 46_000,
+    requests: [
+      {by: 0, entity: 'u0', tokens: 6, reserve: true, commitMs: 2000},
+      {by: 1, entity: 'u0', tokens: 6, isReturned: true, atMs: 5000},
+      {by: 2, entity: 'u0', tokens: 6, isReturned: true, atMs: 5000},
     ],
   },
 ]

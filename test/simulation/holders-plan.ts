@@ -40,6 +40,7 @@ export function planHolders(draws: Draws): Planned {
     steps.push({atMs, by, event: draws.chance(0.06) ? {...event, abortAfterMs: draws.int(0, 20)} : event})
     if (draws.chance(0.02)) steps.push({atMs, by, event: {kind: 'recycle'}})
   }
+  if (draws.chance(0.3)) steps.push(...firstRequests(draws.pick(entities), processes))
   if (draws.chance(0.6)) steps.push(...deaths(draws, processes, untilMs, entities))
   if (draws.chance(0.4)) steps.push(...pauses(draws, processes, untilMs, entities))
   if (draws.chance(0.4)) steps.push(...cuts(draws, processes, untilMs, entities))
@@ -67,6 +68,15 @@ export function planHolders(draws: Draws): Planned {
     partitionUnits: draws.pick([4, 1000, 1000, 1000]),
     sharedSlots: draws.chance(0.1),
   }
+}
+
+/** All processes ask before any has beaten: one that is refused finds an account without a record. */
+function firstRequests(entity: string, processes: number): Step[] {
+  const actions: LeaseAction[] = [{kind: 'commit', afterMs: 2000}]
+  return Array.from({length: 3 * processes}, (_, at): Step => {
+    const event = {kind: 'acquire', entity, consume: {}, slots: {parallel: 1}, actions} as const
+    return {atMs: at < processes ? 5 : 6, by: at % processes, event}
+  })
 }
 
 /** Every lease ends while its process lives. */
@@ -162,12 +172,14 @@ function pauses(draws: Draws, processes: number, untilMs: number, entities: read
     const pause = {atMs, by, event}
     if (draws.chance(0.5)) return [pause]
     // It works when it is stopped, and asks for more as soon as it continues.
+    const entity = draws.pick(entities)
     const ask = (actions: LeaseAction[]): ScenarioEvent => ({
-      ...{kind: 'acquire', entity: draws.pick(entities), consume: {}, slots: {parallel: 1}, actions},
+      ...{kind: 'acquire', entity, consume: {}, slots: {parallel: 1}, actions},
     })
     const works = {atMs: Math.max(0, atMs - 800), by, event: ask([{kind: 'commit', afterMs: 120_000}])}
     const continues = {atMs: atMs + event.ms + 5, by, event: ask([{kind: 'commit', afterMs: 30_000}])}
-    return [pause, works, continues]
+    const others = draws.chance(0.5) ? asks(draws, [(by + 1) % processes], entity, atMs) : []
+    return [pause, works, continues, ...others]
   })
 }
 

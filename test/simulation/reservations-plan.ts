@@ -36,11 +36,17 @@ export function planReservations(draws: Draws): Planned {
     const killMs = draws.int(1000, untilMs)
     steps.push({atMs: killMs, by, event: {kind: 'kill'}})
     if (draws.chance(0.7)) steps.push({atMs: killMs + draws.pick([10, 2000, 50_000]), by, event: {kind: 'restart'}})
-    const [asker, entity] = [(by + 1) % processes, draws.pick(entities)]
+    const entity = draws.pick(entities)
+    // Two processes that compare the same beat at the same time return the tokens at the same time.
+    const askers = draws.chance(0.5) ? [1] : [1, 2]
     for (let askMs = draws.int(1000, 5000); askMs < ASKING_MS; askMs += 7000) {
       const actions: LeaseAction[] = [{kind: 'rollback', afterMs: 0}]
       const consume = {[quota.name]: quota.capacity}
-      steps.push({atMs: killMs + askMs, by: asker, event: {kind: 'acquire', entity, consume, actions}})
+      for (const asker of askers)
+        steps.push({
+          ...{atMs: killMs + askMs, by: (by + asker) % processes},
+          event: {kind: 'acquire', entity, consume, actions},
+        })
     }
   }
   for (let pause = 0; pause < draws.int(0, 2); pause++) {

@@ -10,7 +10,12 @@ export interface GatewayTask {
   readonly namespaceId: string
   readonly port: number
   readonly callers: number
+  /** Tokens of a quota that each call takes, reserved while it lasts. */
+  readonly tokens: number
 }
+
+/** In ms. Some last long enough for their tokens to be stored. */
+const someDuration = (): number => (Math.random() < 0.25 ? 1500 + Math.random() * 1500 : 50 + Math.random() * 350)
 
 /** The call ends when the witness has confirmed it: only then may the slot be given to others. */
 async function call(port: number, signal: AbortSignal): Promise<void> {
@@ -19,7 +24,7 @@ async function call(port: number, signal: AbortSignal): Promise<void> {
   signal.addEventListener('abort', abandon)
   try {
     await once(socket, 'connect')
-    await sleep(50 + Math.random() * 350)
+    await sleep(someDuration())
     socket.write('done')
     await Promise.race([once(socket, 'data'), once(socket, 'close')])
   } catch {
@@ -30,17 +35,21 @@ async function call(port: number, signal: AbortSignal): Promise<void> {
   }
 }
 
-async function run({endpoint, stack, namespaceId, port, callers}: GatewayTask): Promise<void> {
+async function run({endpoint, stack, namespaceId, port, callers, tokens}: GatewayTask): Promise<void> {
   const limiter = new RateLimiter({stack, namespaceId, endpoint})
   const lanes = Array.from({length: callers}, async () => {
     for (;;) {
-      const decision = await limiter.tryAcquire({entity: 'user-1', resource: 'gpt-4', consume: {rpm: 1}})
+      const consume = {rpm: 1, tpd: tokens}
+      const decision = await limiter.tryAcquire({entity: 'user-1', resource: 'gpt-4', consume, reserve: true})
       if (!decision.admitted) {
         await sleep(50 + Math.random() * 200)
         continue
       }
       const {lease} = decision
-      if (lease.signal.aborted) continue
+      if (lease.signal.aborted) {
+        await lease.rollback()
+        continue
+      }
       await call(port, lease.signal)
       await lease.commit()
       process.send?.({calls: 1})

@@ -4,6 +4,7 @@ import {type AddressInfo, createServer} from 'node:net'
 import {join} from 'node:path'
 import {setTimeout as sleep} from 'node:timers/promises'
 import {expect, inject, it} from 'vitest'
+import {HolderRecords} from '../../../src/lib/repository/buckets/holders.js'
 import {Scene} from '../../helpers/limiter.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'
 import {seededRandom} from '../fixtures/seeded-random.js'
@@ -17,15 +18,24 @@ const SIZE =
     ? {gateways: 8, callers: 4, capacity: 6, seconds: 120}
     : {gateways: 4, callers: 3, capacity: 4, seconds: 50}
 
+/** More than all calls take. */
+const QUOTA = 1_000_000
+
+/** Of each call. */
+const TOKENS = 10
+
 /** Longer than the period in which a process must beat, in seconds. */
 const LONG_STOP = 42
 
 describeOnEngine('gateways that die and stop', {timeout: 600_000}, () => {
   const table = useTable()
 
-  it('S12 L9 never have more calls in flight than slots, and lose none', async () => {
+  it('S12 S13 L9 never have more calls in flight than slots, and lose neither slots nor reserved tokens', async () => {
     const scene = new Scene(table)
-    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=1M/min', `parallel=${SIZE.capacity}/inflight`)
+    const limits = ['rpm=1M/min', `tpd=${QUOTA}/day@UTC`, `parallel=${SIZE.capacity}/inflight`] as const
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, ...limits)
+    const records = new HolderRecords(scene.tenant)
+    const reserved = async () => records.reservations(await records.ids())
     const random = seededRandom(7)
     let [inFlight, most, calls] = [0, 0, 0]
     /** Slots that a process may hold beyond its period, because it was stopped. */
@@ -46,7 +56,7 @@ describeOnEngine('gateways that die and stop', {timeout: 600_000}, () => {
     await once(witness.listen(0, '127.0.0.1'), 'listening')
     const task: GatewayTask = {
       ...{endpoint: inject('engineEndpoint'), stack: table.name, namespaceId: scene.namespace},
-      ...{port: (witness.address() as AddressInfo).port, callers: SIZE.callers},
+      ...{port: (witness.address() as AddressInfo).port, callers: SIZE.callers, tokens: TOKENS},
     }
     const start = (): ChildProcess => {
       const child = fork(join(import.meta.dirname, 'gateway-process.ts'), {
@@ -61,12 +71,14 @@ describeOnEngine('gateways that die and stop', {timeout: 600_000}, () => {
     try {
       const stopAt = Date.now() + SIZE.seconds * 1000
       let kills = 0
+      let mostReserved = 0
       let hasStoppedLong = false
       while (Date.now() < stopAt) {
         await sleep(1000 + random() * 3000)
         const at = Math.floor(random() * gateways.length)
         const gateway = gateways[at] as ChildProcess
         const draw = random()
+        mostReserved = Math.max(mostReserved, (await reserved()).length)
         if (!hasStoppedLong && calls > 20) {
           hasStoppedLong = true
           mostStopped = SIZE.callers
@@ -87,21 +99,35 @@ describeOnEngine('gateways that die and stop', {timeout: 600_000}, () => {
       expect(calls).toBeGreaterThan(50)
       expect(most).toBeGreaterThan(1)
       expect(most).toBeLessThanOrEqual(SIZE.capacity + mostStopped)
+      const leftReserved = (await reserved()).length
       await using limiter = scene.limiter({clock: Date.now})
-      const sinceMs = Date.now()
-      for (;;) {
+      const sinceMs = performance.now()
+      const secondsSince = () => (performance.now() - sinceMs) / 1000
+      let [slotSeconds, tokenSeconds] = [0, 0]
+      while (slotSeconds === 0 || tokenSeconds === 0) {
         const all = await limiter.tryAcquire(request({rpm: 1, parallel: SIZE.capacity}))
         if (all.admitted) {
           await all.lease.commit()
-          break
+          slotSeconds ||= secondsSince()
+        } else expect(all).toMatchObject({reason: 'in-flight'})
+        // Refused, so that it looks for dead processes.
+        if (tokenSeconds === 0) {
+          expect((await limiter.tryAcquire(request({tpd: QUOTA, parallel: 0}))).admitted).toBe(false)
+          if ((await reserved()).length === 0) tokenSeconds = secondsSince()
         }
-        expect(all).toMatchObject({reason: 'in-flight'})
         await sleep(500)
       }
-      const backSeconds = (Date.now() - sinceMs) / 1000
+      const {consumed} = await scene.totals('user-1', 'gpt-4', 'tpd')
       console.log(
-        `${calls} calls, at most ${most} of ${SIZE.capacity} in flight, ${kills} kills, all slots back after ${backSeconds.toFixed(1)} s`,
+        `${calls} calls, at most ${most} of ${SIZE.capacity} in flight, ${kills} kills, all slots back after ${slotSeconds.toFixed(1)} s`,
       )
+      console.log(
+        `at most ${mostReserved} stored reservations, ${leftReserved} at the end, all back after ${tokenSeconds.toFixed(1)} s; ${consumed} tokens charged for ${calls} calls of ${TOKENS}`,
+      )
+      expect(mostReserved).toBeGreaterThan(0)
+      expect(consumed).toBeGreaterThanOrEqual(calls * TOKENS)
+      // Calls that died in their first second, or were about to report their end, stay charged.
+      expect(consumed).toBeLessThanOrEqual((calls + (kills + SIZE.gateways) * SIZE.callers) * TOKENS)
       const slots = await slotsIn(scene, 'user-1', 'gpt-4')
       expect(slots?.limits.get('parallel')).toEqual({capacity: SIZE.capacity, free: SIZE.capacity})
       expect([...(slots?.accounts.keys() ?? [])]).toEqual([])

@@ -147,8 +147,8 @@ export class SimulatedTransport implements Transport {
       if (kind === 'twice-answered-last') return undefined
       if (kind === 'late' || kind === 'hang') return undefined
       if (kind === 'drip') this.#drip(exchange)
-      else if (dispatch) settle()
-      else answer(settle, kind === 'slow' ? fault?.delayMs : 0)
+      else if (!dispatch) answer(settle, kind === 'slow' ? fault?.delayMs : 0)
+      else if (isAlive()) settle()
       return response
     }
     if (dispatch) dispatch({process: this.#options.process, operation, input, arrive})

@@ -81,9 +81,10 @@ export class SimulatedProcess {
     return cut && (cut.answers ? 'lost-after' : 'lost-before')
   }
 
-  /** Calls that were under way may time out when it continues. */
+  /** Calls that were under way may time out when it continues. Nothing happens while it is paused already. */
   pause(ms: number, isSuspended: boolean): void {
     const {time} = this.#options
+    if (this.pauses.some(({untilMs}) => untilMs > time.elapsedMs)) return
     time.pause(this.number, ms, isSuspended)
     const fromMs = time.elapsedMs
     this.pauses.push({fromMs, untilMs: fromMs + ms})

@@ -14,7 +14,7 @@ export default class Acquire extends StackCommand<typeof Acquire> {
   static override summary = 'Consume tokens for one request'
 
   static override description =
-    'Acquires tokens like a service that uses the library, and does not return them. Exit code 0 means admitted, 6 ' +
+    'Acquires tokens as a service with the library does, and does not return them. Exit code 0 means admitted, 6 ' +
     'means refused. With a command after --, runs it while it holds a slot of each in-flight limit, passes signals on, ' +
     "and exits with the command's exit code. If refused, the command does not run. Amounts are then optional."
 

@@ -14,7 +14,7 @@ export default class List extends BaseCommand<typeof List> {
 
   static override description =
     'Finds stacks by their tags, including stacks of the Python tool. With --all-regions, skips and names regions that ' +
-    'deny access. On a local engine, lists tables instead.'
+    'deny access. At a local endpoint, lists tables.'
 
   static override flags = {
     ...listFlags,

@@ -17,7 +17,7 @@ export default class Verify extends StackCommand<typeof Verify> {
   static override flags = {
     entity: string({char: 'e', description: 'Check only this entity.', helpValue: 'ENTITY'}),
     since: string({
-      description: 'Start: 90m, 24h, 7d or a UTC time. Skip usage before it, and buckets not refilled since.',
+      description: 'Skip usage before this time, and buckets not refilled since: 90m, 24h, 7d or a UTC time.',
       helpValue: 'WHEN',
     }),
     fix: boolean({

@@ -69,7 +69,7 @@ describeOnEngine('requests from the shell', () => {
     const {error} = await cli.fail("acquire payer paid 'usd=$2.50'")
     expect(error).toMatchObject({
       code: 'request.too-large',
-      message: 'A request of $2.50 usd can never be admitted: payer holds at most $1 for paid.',
+      message: 'A request of $2.50 usd can never be admitted: payer is limited to $1 for paid.',
       details: {requested: 2_500_000, capacity: 1_000_000, unit: 'USD'},
     })
     expect(error.hint).toContain("zael why payer paid 'usd=$2.50'")

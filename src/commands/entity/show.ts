@@ -7,7 +7,7 @@ export default class EntityShow extends StackCommand<typeof EntityShow> {
 
   static override description =
     'For each resource, shows the limits that apply and their scope. AVAILABLE is the current balance over all ' +
-    'shards. There, a dash means no recent use, and "disabled" means that every request is refused. CAPACITY ' +
+    'shards. A dash: no recent use, or an in-flight limit. "disabled": every request is refused. CAPACITY ' +
     'includes a temporary limit.'
 
   static override args = {

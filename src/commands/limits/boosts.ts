@@ -7,7 +7,7 @@ export default class LimitsBoosts extends StackCommand<typeof LimitsBoosts> {
   static override summary = 'List temporary limits'
 
   static override description =
-    'Lists limits set with `zael limits set --for` or `--until`, next to expire first. NOW is the current value, THEN ' +
+    'Lists limits set with `zael limits set --for` or `--until`, by expiry. NOW is the current value, THEN ' +
     'the value after expiry, with the level that sets it. `zael limits unset --boost` ends one early. Expired limits are listed until the ' +
     'aggregator removes them.'
 

@@ -8,7 +8,7 @@ export default class NamespaceDelete extends TableCommand<typeof NamespaceDelete
   static override summary = 'Delete a namespace and keep its data until a purge'
 
   static override description =
-    'Frees the name. Clients that use it get an error, within a minute. The data is kept without a time limit: `zael ' +
+    'Frees the name. Within a minute, its clients get an error. The data is kept without a time limit: `zael ' +
     'namespace recover` restores the namespace, and only `zael namespace purge` permanently deletes its data. The ' +
     'namespace "default" cannot be deleted.'
 

@@ -18,7 +18,7 @@ export default class NamespacePurge extends TableCommand<typeof NamespacePurge> 
   }
 
   static override flags = {
-    confirm: string({description: 'Confirm without a prompt by giving the namespace name.', helpValue: 'NAME'}),
+    confirm: string({description: 'Confirm with the namespace name instead of a prompt.', helpValue: 'NAME'}),
     'dry-run': boolean({description: 'Count the items to delete; delete nothing.'}),
   }
 

@@ -65,7 +65,7 @@ export class Circuit {
     this.#error = new Unavailable(
       'acquire',
       false,
-      new Error(`it was not asked, because ${MOST_FAILURES} requests in a row got no answer`),
+      new Error(`skipped, because ${MOST_FAILURES} requests in a row got no answer`),
     )
     this.#plan(FIRST_PAUSE_MS)
   }

@@ -29,7 +29,7 @@ export const watchFlags = {
   reverse: boolean({description: 'Reverse the order.'}),
   filter: string({
     description:
-      'Text in the entity id or resource name; resource:NAME or entity:ID for an exact match; status:over, status:near, ' +
+      'Match text in the id or resource name, resource:NAME or entity:ID exactly, or status: status:over, status:near, ' +
       'status:overdrawn, status:disabled, status:ok or status:gone. A leading ! inverts the filter.',
     default: '',
     helpValue: 'TEXT',
@@ -123,7 +123,7 @@ function filterOf(text: string): string {
     case 'status':
       if (ROW_STATUSES.some(status => status === value.toLowerCase())) return text
       throw new InvalidInput('watch.filter', `--filter: "${value}" is not a status.`, {
-        hint: `The statuses are ${ROW_STATUSES.join(', ')}.`,
+        hint: `Use ${ROW_STATUSES.join(', ')}.`,
         details: {status: value, statuses: ROW_STATUSES},
       })
     default:
@@ -135,7 +135,7 @@ function sortOf(text: string): SortKey {
   const sort = SORT_KEYS.find(key => key === text)
   if (sort) return sort
   throw new InvalidInput('watch.sort', `--sort: "${text}" is not a sort key.`, {
-    hint: `The sort keys are ${SORT_KEYS.join(', ')}. To reverse the order, add --reverse.`,
+    hint: `Use ${SORT_KEYS.join(', ')}. To reverse the order, add --reverse.`,
     details: {sort: text, keys: SORT_KEYS},
   })
 }

@@ -102,7 +102,7 @@ export const watchResult = strictObject({
     since: z.string(),
   })
     .nullable()
-    .describe('Why the latest poll failed; everything else is as of the last one that went well.'),
+    .describe('Why the latest poll failed; all other fields are from the last successful poll.'),
   totals: strictObject({
     buckets: z.int(),
     over: z
@@ -120,7 +120,7 @@ export const watchResult = strictObject({
     refusedPerSecond: z.number().describe('Requests; one that a parent or a provider account refused counts once.'),
     ratePerSecond: z
       .record(z.string(), z.number())
-      .describe('Tokens per second by limit name; what parents are charged counts there too.'),
+      .describe('Tokens per second by limit name; includes the charges of parents.'),
   }),
   rateLimit: textOrNull.describe(
     'With --sort rate, the limit by whose rate all buckets are sorted: the one with the highest total consumption. Otherwise, and while no rate is known, null.',

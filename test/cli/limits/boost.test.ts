@@ -8,7 +8,7 @@ const NOW_MS = Date.parse('2026-11-16T14:36:12Z')
 
 it.each([
   ['with the boost', '2026-11-17T12:00Z', 'the limits of resource r apply'],
-  ['with another one, later', '2026-11-18T12:00Z', 'each limit has its permanent value again'],
+  ['with another one, later', '2026-11-18T12:00Z', 'the permanent values apply'],
 ])('says which limits follow a boost whose copy ends %s', (_, copyEnd, then) => {
   const untilMs = Date.parse('2026-11-17T12:00Z')
   const [limit, value] = [parseLimit('rpm=10/min'), parseLimit('rpm=20/min')]

@@ -93,7 +93,7 @@ describeOnEngine('limits of all kinds on the command line', () => {
     )
     await cli.run('limits set --resource slots rpm=5/min')
     expect(await asked('rpm=5/inflight')).toBe(
-      'This changes rpm from a rate (5/min) to an in-flight limit (5/inflight): requests that are in flight already do not count',
+      'This changes rpm from a rate (5/min) to an in-flight limit (5/inflight): requests already in flight do not count',
     )
     expect(await cli.fail('limits set --resource slots parallel=40 --for 1h')).toMatchObject({
       code: 2,

@@ -106,12 +106,12 @@ describe('--sort', () => {
       expect.objectContaining({
         code: 'list.column',
         kind: 'usage',
-        hint: 'Did you mean "size"? The columns are id, size, note.',
+        hint: 'Did you mean "size"? Use id, size, note.',
         details: {column: 'sise', columns: ['id', 'size', 'note']},
       }),
     )
     expect(() => ids({columns: 'id,whatever'})).toThrow(
-      expect.objectContaining({hint: 'The columns are id, size, note.'}),
+      expect.objectContaining({hint: 'Use id, size, note.'}),
     )
   })
 })

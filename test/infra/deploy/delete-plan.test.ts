@@ -168,8 +168,8 @@ describe('the table of a stack', () => {
     await expect(refused).rejects.toMatchObject({
       code: 'table.foreign',
       message:
-        'The table "prod" is not known to be a rate limiter\'s: it has no version record, and no deleted ' +
-        'stack "prod" of zael created and kept it.',
+        'The table "prod" may not belong to a rate limiter: it has no version record, and no deleted zael stack "prod" ' +
+        'left it behind.',
       hint: expect.stringContaining('If nobody needs the table: aws dynamodb delete-table --table-name prod'),
     })
   })

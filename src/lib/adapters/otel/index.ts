@@ -79,7 +79,7 @@ export function observeSettlements(options: Pick<ObserveOptions, 'meterProvider'
     counter ??= (options.meterProvider ?? metrics)
       .getMeter(SCOPE.name, SCOPE.version)
       .createCounter('zael.settlements', {
-        description: 'Settlements of leases that were written, at once or after retries, or given up.',
+        description: 'Lease settlements: written at once, written after retries, or given up.',
         unit: '{settlement}',
       })
     counter.add(1, {
@@ -104,16 +104,16 @@ interface NameLabels {
 /** docs/observing.md lists names, units and labels. */
 function decisionMetrics(meter: Meter, names: NameLabels): (event: DecisionEvent) => void {
   const decisions = meter.createCounter('zael.decisions', {
-    description: 'Requests that were decided on, by outcome; refusals by limit and level.',
+    description: 'Decisions by outcome; refusals also by limit and level.',
     unit: '{decision}',
   })
   const duration = meter.createHistogram('zael.decision.duration', {
-    description: 'From the call to the decision, waits for admission included.',
+    description: 'From call to decision, including waits for admission.',
     unit: 's',
     advice: {explicitBucketBoundaries: DURATION_BOUNDS},
   })
   const waits = meter.createHistogram('zael.decision.wait', {
-    description: 'Time that requests have waited for admission, of those that did.',
+    description: 'Waiting time of requests that waited for admission.',
     unit: 's',
     advice: {explicitBucketBoundaries: WAIT_BOUNDS},
   })
@@ -123,7 +123,7 @@ function decisionMetrics(meter: Meter, names: NameLabels): (event: DecisionEvent
     advice: {explicitBucketBoundaries: SHARE_BOUNDS},
   })
   const calls = meter.createCounter('zael.calls', {
-    description: 'Calls to the table, of all requests together: they share calls.',
+    description: 'Calls to the table by all requests, which share calls.',
     unit: '{call}',
   })
   return event => {

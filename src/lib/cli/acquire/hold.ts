@@ -37,7 +37,7 @@ export async function runHolding(
     await lease.commit()
   } catch (error) {
     if (!isUnavailability(error)) throw error
-    warn('The table did not answer, so the slots come back when another process is refused: 45 seconds later')
+    warn('The table did not answer. The slots come back within 45 seconds of the next refusal')
   }
   return exitCode
 }
@@ -50,7 +50,9 @@ async function runCommand(
   const child = spawn(program, args, {stdio: 'inherit'})
   const stopForwarding = forwardSignals(child)
   const stopWatching = onAbort(lost, () => {
-    warn(`The slots could not be renewed for 30 seconds, so others may have taken them: ${program} is told to stop`)
+    warn(
+      `The slots could not be renewed for 30 seconds, so others may have taken them: stopping ${program} with SIGTERM`,
+    )
     child.kill('SIGTERM')
   })
   try {

@@ -43,7 +43,7 @@ export function inMoney(error: unknown, units: UnitsByLimit | undefined): unknow
   const unit = units?.get(String(limit))
   if (unit === undefined) return error
   const [asked, most] = [requested, capacity].map(tokens => formatTokens(Number(tokens), unit))
-  const message = `A request of ${asked} ${limit} can never be admitted: ${entity} holds at most ${most} for ${resource}.`
+  const message = `A request of ${asked} ${limit} can never be admitted: ${entity} is limited to ${most} for ${resource}.`
   return changedError(error, {message, details: {...error.details, unit}})
 }
 

@@ -130,7 +130,7 @@ function windowLines(letters: readonly RedrivenLetter[]): string[] {
   const names = [...new Set([...undecided, ...lost])]
   if (names.length === 0) return []
   const shown = firstItems(names, SHOWN, rest => `and ${formatCount(rest)} more; --json lists all`)
-  const what = lost.length > 0 ? 'lack uncounted consumption' : 'may already include these changes'
+  const what = lost.length > 0 ? 'lack consumption' : 'may already include these changes'
   return [`  Usage windows that ${what}:`, ...shown.map(name => `    ${name}`)]
 }
 

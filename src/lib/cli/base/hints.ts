@@ -226,8 +226,8 @@ const HINTS: Readonly<Record<string, (details: Details) => string | undefined>> 
   'manifest.locked': ({seconds}) =>
     'Nothing was changed. Wait for that run: --wait 60s. ' +
     `If it has crashed, its lock expires in ${seconds} s; to remove it now: zael limits unlock`,
-  'manifest.lock-lost': () => 'See what is left to do: zael limits plan',
-  'boost.missing': () => 'See `zael limits boosts`.',
+  'manifest.lock-lost': () => 'See remaining changes: zael limits plan',
+  'boost.missing': () => 'zael limits boosts',
   'until.same': ({scope, limit, boosted}) =>
     boosted
       ? `To end its boost: zael limits unset --boost ${words(limit)} ${scopeArguments(scope as ConfigScope)}`
@@ -241,7 +241,7 @@ const HINTS: Readonly<Record<string, (details: Details) => string | undefined>> 
   'namespace.missing': ({namespace, deletedId}) =>
     deletedId !== undefined
       ? `Recover it with its data: \`zael namespace recover ${words(deletedId)}\`. A new namespace of that name would prevent this.`
-      : `To create it: zael namespace create ${words(namespace)}. See also \`zael namespace list\` and \`zael namespace orphans\`.`,
+      : `See \`zael namespace list\` and \`zael namespace orphans\`. To create it: zael namespace create ${words(namespace)}`,
   'namespace.ambiguous': () => 'Use the id instead of the name. `zael namespace orphans` lists the ids.',
   'namespace.state': ({id, name, remedy}) => {
     if (remedy === 'delete') return `Delete it first with \`zael namespace delete ${words(name)}\`.`
@@ -251,7 +251,7 @@ const HINTS: Readonly<Record<string, (details: Details) => string | undefined>> 
   'namespace.name-taken': ({id, name}) =>
     `Free the name with \`zael namespace delete ${words(name)}\`, then recover ${words(id)}.`,
   'namespace.changed': ({id}) => `Check it with \`zael namespace show ${words(id)}\`, then try again.`,
-  'entity.missing': () => 'See `zael entity list`.',
+  'entity.missing': () => 'zael entity list',
   'entity.deleted': ({entity}) => `Lift the block: zael entity enable ${words(entity)}`,
   'entity.exists': ({entity}) => `Change it with \`zael entity update ${words(entity)}\`.`,
   'entity.version': ({entity}) => `Check it with \`zael entity show ${words(entity)}\`, then try again.`,

@@ -61,7 +61,7 @@ export function scopeOf(flags: ScopeFlagValues): ConfigScope {
   if (entity !== undefined) return {level: 'entity', entity, resource: resource ?? DEFAULT_RESOURCE}
   if (resource !== undefined) return {level: 'resource', resource}
   if (system) return {level: 'system'}
-  throw new InvalidInput('limits.scope', 'a scope is required', {
+  throw new InvalidInput('limits.scope', 'No scope is given.', {
     hint: 'Add --system, --resource NAME, --entity ID, or --entity ID --resource NAME.',
   })
 }

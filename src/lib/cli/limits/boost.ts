@@ -62,7 +62,7 @@ export function endLines(
   const {untilMs} = first.boost
   const rounded = untilMs === until.getTime() ? '' : ' (rounded up to the minute)'
   // A copy lasts as long as the last of its boosts.
-  const then = record?.copiedUntilMs === untilMs ? appliedText(next) : 'each limit has its permanent value again'
+  const then = record?.copiedUntilMs === untilMs ? appliedText(next) : 'the permanent values apply'
   return [
     '',
     `Expires at ${formatMinute(untilMs)}${rounded}; then ${then}. To end it now: zael limits unset --boost ${scopeArguments(scope)}${where}`,

@@ -48,7 +48,7 @@ const BALANCES = {
   rate: 'balances stay, up to the burst, and refill',
   'calendar quota': 'balances stay, up to the allowance, until the next reset',
   'session quota': 'the next request gets the whole allowance',
-  'in-flight limit': 'requests that are in flight already do not count',
+  'in-flight limit': 'requests already in flight do not count',
 } as const
 
 /** At most one text. */

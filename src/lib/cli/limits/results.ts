@@ -138,7 +138,7 @@ export const limitsBoostsResult = strictObject({
     copied: z.boolean().describe('The scope has limits only until its boosts expire; see limit.boost.endsCopy'),
     since: z.string().describe('When it was set; UTC, ISO 8601'),
     by: textOrNull,
-  }).describe('Next to expire first'),
+  }).describe('By expiry'),
 }).meta({title: 'zael limits boosts'})
 export type LimitsBoostsResult = ResultOf<typeof limitsBoostsResult>
 

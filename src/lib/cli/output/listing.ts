@@ -150,7 +150,7 @@ function findColumn<Row>(columns: readonly ListingColumn<Row>[], name: string, f
   if (found) return found
   const names = columns.map(column => column.name)
   const suggestion = didYouMean(nearestNames(name, names))
-  const columnList = `The columns are ${names.join(', ')}.`
+  const columnList = `Use ${names.join(', ')}.`
   throw new InvalidInput('list.column', `${flag}: column "${name}" does not exist`, {
     hint: suggestion ? `${suggestion} ${columnList}` : columnList,
     details: {column: name, columns: names},

@@ -36,7 +36,7 @@ export const switchEndShape = {
 }
 
 export const switchSetShape = {
-  setAt: textOrNull.describe('When it was set, UTC, ISO 8601; null: no audit event tells it'),
+  setAt: textOrNull.describe('When it was set, UTC, ISO 8601; null: unknown'),
   setBy: textOrNull.describe('Who set it; null: unknown'),
 }
 
@@ -164,10 +164,7 @@ export const quotaLevelShape = {
     .optional()
     .describe('UTC, ISO 8601: next reset of a quota; absent for a session that has not started'),
   toppedUp: z.number().optional().describe('Amount added by top-ups, included in the capacity until the reset'),
-  used: z
-    .number()
-    .optional()
-    .describe('Used of a quota in this period; absent if the balance does not tell, as with windows'),
+  used: z.number().optional().describe('Used amount of a quota in this period; absent if unknown, as with windows'),
 }
 
 export const errorResult = strictObject({

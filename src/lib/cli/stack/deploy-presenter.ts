@@ -138,7 +138,7 @@ export function deployWarnings(
   const isRoleUnset = action === 'none' && asked.cloudFormationRole !== undefined
   const role =
     isRoleUnset && cloudFormationRole !== asked.cloudFormationRole
-      ? ['The service role was not set. CloudFormation only sets it together with another change to the stack.']
+      ? ['The CloudFormation role was not set: CloudFormation sets it only with another change to the stack.']
       : []
   return [...role, ...(finished?.warnings ?? [])]
 }

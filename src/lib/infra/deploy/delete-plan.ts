@@ -183,8 +183,8 @@ async function isFormerTable(aws: Aws, {transport, name: TableName}: Table): Pro
 }
 
 function unknownTable(name: string): ZaelError {
-  const why = `it has no version record, and no deleted stack "${name}" of zael created and kept it`
-  const message = `The table "${name}" is not known to be a rate limiter's: ${why}.`
+  const why = `it has no version record, and no deleted zael stack "${name}" left it behind`
+  const message = `The table "${name}" may not belong to a rate limiter: ${why}.`
   return new ZaelError('conflict', 'table.foreign', message, {
     hint: `Nothing was deleted. Check --stack, --region and --profile. If nobody needs the table: aws dynamodb delete-table --table-name ${name}`,
     details: {stack: name},

@@ -25,7 +25,7 @@ export function wouldLoseTable(stack: string, {physicalId, properties, action}: 
     action === 'maybe-replace' ? ['may', ' If you rebuild the resource index, add --resource-index.'] : ['would', '']
   const message = `CloudFormation ${would} replace the table "${physicalId ?? stack}"${because}: the new one would be empty.`
   return new ZaelError('conflict', 'deploy.replaces-table', message, {
-    hint: `Nothing was changed: zael never replaces a table. Keep that option, or deploy a second stack and move there.${or}`,
+    hint: `Nothing was changed: zael never replaces a table. Leave that option as it was, or deploy a second stack and move there.${or}`,
     details: {stack, properties: causes},
   })
 }

@@ -59,7 +59,7 @@ export const STACK_OPTIONS: readonly StackOption[] = [
   {
     ...named('onDemandMaxWrites', 'on-demand-max-writes', 'OnDemandMaxWriteUnits', 'table'),
     ...integer(null, 1, MAX_UNITS, 'units a second'),
-    description: 'Maximum write units per second. Above it, DynamoDB throttles requests and acquires fail.',
+    description: 'Maximum write units per second. Above it, DynamoDB throttles: the outage policy decides.',
   },
   {
     ...named('warmReads', 'warm-throughput-reads', 'WarmReadUnits', 'table'),
@@ -186,7 +186,7 @@ export const STACK_OPTIONS: readonly StackOption[] = [
     ...named('aggregatorRole', 'aggregator-role', 'AggregatorRoleArn', 'iam'),
     ...text(null, 'arn:aws[a-z-]*:iam::[0-9]{12}:role/.{1,576}'),
     expected: 'the ARN of an IAM role',
-    description: 'Run the aggregator under an existing role.',
+    description: 'ARN of an existing aggregator role.',
   },
   {
     ...named('permissionBoundary', 'permission-boundary', 'PermissionBoundary', 'iam'),

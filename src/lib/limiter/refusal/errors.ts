@@ -162,7 +162,7 @@ export class RequestTooLarge extends RequestRefused {
     super(
       'usage',
       'request.too-large',
-      `A request of ${requested} ${limit} can never be admitted: ${entity} holds at most ${capacity} for ${resource}.`,
+      `A request of ${requested} ${limit} can never be admitted: ${entity} is limited to ${capacity} for ${resource}.`,
       {hint: 'Ask for less, or raise the limit.', details: {entity, resource, limit, requested, capacity}},
     )
     this.entity = entity
@@ -213,8 +213,8 @@ export class ResourceDisabled extends RequestRefused {
 
 const AT_LEVEL: Readonly<Record<Level, string>> = {
   entity: '',
-  entity_default: ', like every resource',
-  resource: ', like every entity',
+  entity_default: ' (all resources)',
+  resource: ' (all entities)',
   system: '',
 }
 

@@ -100,7 +100,7 @@ export function entityChanged(entity: string, expected: number, version: number)
 }
 
 function parentMissing(entity: string, parent: string): ZaelError {
-  const reason = `The parent of entity ${JSON.stringify(entity)}, ${JSON.stringify(parent)}, does not exist.`
+  const reason = `The parent ${JSON.stringify(parent)} of entity ${JSON.stringify(entity)} does not exist.`
   return new ZaelError('notFound', 'entity.parent-missing', reason, {
     hint: 'Create the parent first.',
     details: {entity, parent},

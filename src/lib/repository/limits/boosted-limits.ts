@@ -110,9 +110,9 @@ function checkSameKind(scope: ConfigScope, limit: Limit, given: Limit): void {
     !base.schedule &&
     (['capacity', 'refillAmount', 'refillPeriodSeconds'] as const).every(key => base[key] === given[key])
   if (isSame)
-    throw new InvalidInput('until.same', `The limit "${name}" is already ${formatLimit(base)}, permanently.`, {
+    throw new InvalidInput('until.same', `The permanent limit "${name}" is already ${formatLimit(base)}.`, {
       hint: limit.boost
-        ? 'To end the temporary value now, end the boost.'
+        ? 'End the temporary limit to return to it now.'
         : 'Give different amounts to apply until the end.',
       details: {scope, limit: name, boosted: limit.boost !== undefined},
     })

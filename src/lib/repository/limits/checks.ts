@@ -148,8 +148,7 @@ export function missing(scope: ConfigScope, limitName?: string, others: readonly
 }
 
 export function notBoosted(scope: ConfigScope, limitName: string | undefined, others: readonly string[]): ZaelError {
-  const what = limitName === undefined ? 'No limit' : `The limit "${limitName}"`
-  const message = `${what} of ${nameOf(scope)} is ${limitName === undefined ? '' : 'not '}boosted.`
+  const message = `No temporary limit${limitName === undefined ? '' : ` "${limitName}"`} for ${nameOf(scope)}.`
   return new ZaelError('notFound', 'boost.missing', message, {
     hint: others.length > 0 ? `Temporary limits: ${others.join(', ')}.` : 'It has no temporary limits.',
     details: {scope, ...(limitName !== undefined && {limit: limitName})},

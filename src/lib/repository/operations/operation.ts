@@ -105,7 +105,7 @@ interface Whose {
 
 export function bucketMissing(entity: string, resource: string): ZaelError {
   return new ZaelError('notFound', 'bucket.missing', `Entity "${entity}" has no bucket for resource "${resource}".`, {
-    hint: 'It was never used, or it has expired: the next request starts with a full bucket.',
+    hint: 'It was never used, or it has expired. The next request starts with a full bucket.',
     details: {entity, resource},
   })
 }
@@ -138,7 +138,7 @@ export function unknownOutcome({entity, resource}: Whose, idempotencyKey: string
     'bucket.unknown-outcome',
     `The bucket of "${entity}" for "${resource}" may or may not have been changed${reason}`,
     {
-      hint: `Repeat it with the idempotency key ${idempotencyKey}: then it is applied once, whatever has happened.`,
+      hint: `Repeat it with the idempotency key ${idempotencyKey}. Then it is applied exactly once.`,
       details: {entity, resource, idempotencyKey},
       cause,
     },

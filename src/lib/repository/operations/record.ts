@@ -137,7 +137,7 @@ export function requireKnown(
       'limit.in-flight',
       `The limit "${held.name}" is an in-flight limit: it has slots, no tokens.`,
       {
-        hint: 'Leave it out. Slots come back when leases end.',
+        hint: 'Omit it. Slots come back when leases end.',
         details: {limit: held.name},
       },
     )

@@ -110,8 +110,6 @@ describe('--sort', () => {
         details: {column: 'sise', columns: ['id', 'size', 'note']},
       }),
     )
-    expect(() => ids({columns: 'id,whatever'})).toThrow(
-      expect.objectContaining({hint: 'Use id, size, note.'}),
-    )
+    expect(() => ids({columns: 'id,whatever'})).toThrow(expect.objectContaining({hint: 'Use id, size, note.'}))
   })
 })

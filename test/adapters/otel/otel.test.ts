@@ -117,7 +117,7 @@ it('counts settlements by outcome', async () => {
   record({...settled, retries: 40, charged: {tpm: 4001}, error: new Error('throttled')})
   expect((await recorded())['zael.settlements']).toEqual({
     unit: '{settlement}',
-    description: 'Settlements of leases that were written, at once or after retries, or given up.',
+    description: 'Lease settlements: written at once, written after retries, or given up.',
     points: [
       'zael.namespace=default zael.outcome=written zael.resource=gpt-4: 2',
       'zael.namespace=default zael.outcome=retried zael.resource=gpt-4: 1',
@@ -171,14 +171,14 @@ describeOnBoth('decisions as metrics', {}, table => {
     }).toMatchInlineSnapshot(`
       {
         "zael.calls": {
-          "description": "Calls to the table, of all requests together: they share calls.",
+          "description": "Calls to the table by all requests, which share calls.",
           "points": [
             "zael.namespace=default: n",
           ],
           "unit": "{call}",
         },
         "zael.decision.duration": {
-          "description": "From the call to the decision, waits for admission included.",
+          "description": "From call to decision, including waits for admission.",
           "points": [
             "zael.namespace=default zael.outcome=admitted zael.resource=gpt-4: 2 recorded",
             "zael.namespace=default zael.outcome=refused zael.resource=gpt-4: 2 recorded",
@@ -187,14 +187,14 @@ describeOnBoth('decisions as metrics', {}, table => {
           "unit": "s",
         },
         "zael.decision.wait": {
-          "description": "Time that requests have waited for admission, of those that did.",
+          "description": "Waiting time of requests that waited for admission.",
           "points": [
             "zael.namespace=default zael.outcome=admitted zael.resource=gpt-4: 1 recorded",
           ],
           "unit": "s",
         },
         "zael.decisions": {
-          "description": "Requests that were decided on, by outcome; refusals by limit and level.",
+          "description": "Decisions by outcome; refusals also by limit and level.",
           "points": [
             "zael.namespace=default zael.outcome=admitted zael.resource=gpt-4: 2",
             "zael.level=entity zael.limit=rpm zael.namespace=default zael.outcome=refused zael.reason=exceeded zael.resource=gpt-4: 1",

@@ -1,4 +1,4 @@
-/** Code outside this folder uses these constants instead of attribute names: test/schema/spelling.test.ts. */
+/** Code outside this folder uses these constants instead of attribute names: test/schema/spelling.slow.test.ts. */
 
 export const indexes = {
   parent: 'GSI1',

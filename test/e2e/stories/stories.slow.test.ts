@@ -222,7 +222,7 @@ describe.skipIf(inject('engineEndpoint') === '')('the stories of an operator', {
 
   story(
     'Two people apply at once',
-    'Bob applies his file while Ada applies hers. Only one run at a time can change the limits. The other run exits with code 5 and names the person who holds the lock. A plan file is applied exactly, or not at all. The lock of a killed process expires after 30 seconds; `limits unlock` removes it at once.',
+    'Bob applies his file while Ada applies hers. Only one run at a time can change the limits. The other run exits with code 5 and names the person who holds the lock. A plan file is applied exactly, or not at all. The lock of a killed process expires after 30 seconds; `limits unlock` removes it at once. In the audit log, `$RESOURCE:gpt-4` stands for the limits of the resource gpt-4.',
     async () => {
       const {stdout: current} = await stack.run('zael limits export')
       const write = (name: string, rate: string) =>

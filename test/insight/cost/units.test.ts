@@ -31,10 +31,10 @@ const TABLE: PricedTable = {
 }
 const MONITORING = {alarmMetrics: 18, dashboards: 1, functionMetrics: 12, isMeasured: true}
 
-/** 100 requests per second over 1,000 buckets, as in docs/deploying.md. */
+/** 100 requests per second over 1,000 buckets, as in docs/cost.md. */
 const BUSY = {admitted: 8_640_000, refused: 432_000, perBucket: Array.from({length: 1000}, () => 8640)}
 
-it('matches the usage cost in docs/deploying.md: 394 writes of a batch of 5 s, 920 of one of 25.3 s', () => {
+it('matches the usage cost in docs/cost.md: 394 writes of a batch of 5 s, 920 of one of 25.3 s', () => {
   const perBatch = (batchSeconds: number, batchRecords: number) => {
     const {usage} = estimateDay(BUSY, DAY_SECONDS, {...SETTINGS, batchSeconds, batchRecords})
     // Days that are rolled up are one write per bucket.
@@ -69,7 +69,7 @@ it('repeats every admission and usage record for an index with whole records', (
   expect(indexes - units(false).indexes).toBeCloseTo((admissions ?? 0) + (usage ?? 0))
 })
 
-it('matches the daily prices of fixed parts in docs/deploying.md', () => {
+it('matches the daily prices of fixed parts in docs/cost.md', () => {
   const dollars = Object.fromEntries(fixedParts(TABLE, MONITORING).map(part => [part.name, part.dollars * 30]))
   expect(dollars).toEqual({
     stored: expect.closeTo(3 * 0.25 + 2 * 0.2, 9),

@@ -34,7 +34,7 @@ export const LIST_REGION = 'us-east-1'
 export const LIST_DATE = '2026-11'
 
 /**
- * In US dollars, without the free tier, also in docs/deploying.md: https://aws.amazon.com/dynamodb/pricing/,
+ * In US dollars, without the free tier, also in docs/cost.md: https://aws.amazon.com/dynamodb/pricing/,
  * https://aws.amazon.com/lambda/pricing/, https://aws.amazon.com/cloudwatch/pricing/.
  */
 export const LIST_PRICES = {
@@ -171,7 +171,7 @@ const HOUR_SECONDS = 3600
 /** Lambda passes 6 MB at most, and the change of a bucket with two limits takes about 2,486 bytes. */
 export const RECORDS_PER_CALL = 2530
 
-/** About one second per run, as in docs/deploying.md. */
+/** Per run, as docs/cost.md says of estimates. */
 const RUN_SECONDS = 1
 
 /** Expected number of slots with at least one event, if every slot is equally likely. */

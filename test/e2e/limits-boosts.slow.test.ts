@@ -72,11 +72,11 @@ describeOnEngine('temporary limits', () => {
         rpm  60/min
         tpd  400k/day until 2026-11-17 14:37 UTC, then 200k/day (resource level)
 
-      LEVEL           ENTITY   RESOURCE  LIMITS
-      entity          cust-08  batch     rpm=60/min tpd=200k/day (400k/day until 2026-11-17 14:37 UTC, then the inherited limit)  applies
-      entity_default  cust-08  -         -                                                                                        not set
-      resource        -        batch     rpm=60/min tpd=200k/day                                                                  hidden by entity
-      system          -        -         -                                                                                        not set
+      SET FOR                                      LIMITS
+      entity cust-08 for batch           applies   rpm=60/min tpd=200k/day (400k/day until 2026-11-17 14:37 UTC, then the inherited limit)
+      entity cust-08 for every resource  not set   -
+      resource batch                     not used  rpm=60/min tpd=200k/day
+      the system                         not set   -
       "
     `)
     expect(await shown('limits boosts')).toMatch(/cust-08 +batch .* UTC +200k\/day \(resource level\)/)
@@ -169,9 +169,7 @@ describeOnEngine('temporary limits', () => {
     })
     expect(await cli.fail(`limits get ${words}`)).toMatchObject({code: 3, error: {code: 'limits.missing'}})
     for (const command of ['limits list', 'limits export']) expect(await shown(command)).not.toContain('400k')
-    expect(await shown('limits resolve cust-08 batch')).toContain(
-      'resource        -        batch     rpm=60/min tpd=200k/day  applies',
-    )
+    expect(await shown('limits resolve cust-08 batch')).toMatch(/^resource batch +applies +rpm=60\/min tpd=200k\/day$/m)
     expect(JSON.parse((await cli.run('why cust-08 batch tpd=300000 --json')).stdout).limits[0]).toMatchObject({
       text: 'tpd=200k/day',
       setFor: {level: 'resource'},

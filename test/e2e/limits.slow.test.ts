@@ -190,22 +190,22 @@ describeOnEngine('zael limits', () => {
         rpm      7/min:100
         cascade  on (of the entity itself)
 
-      LEVEL           ENTITY  RESOURCE  LIMITS
-      entity          user-1  gpt-4     -              not set
-      entity_default  user-1  -         -              not set
-      resource        -       gpt-4     rpm=7/min:100  applies
-      system          -       -         rpm=100/min    hidden by resource
+      SET FOR                                     LIMITS
+      entity user-1 for gpt-4           not set   -
+      entity user-1 for every resource  not set   -
+      resource gpt-4                    applies   rpm=7/min:100
+      the system                        not used  rpm=100/min
 
       When the table is unavailable: allow.
 
       Limits of its parent team-1, also charged for every request
         tpm  100/min
 
-      LEVEL           ENTITY  RESOURCE  LIMITS
-      entity          team-1  gpt-4     -              not set
-      entity_default  team-1  -         tpm=100/min    applies
-      resource        -       gpt-4     rpm=7/min:100  hidden by entity_default
-      system          -       -         rpm=100/min    hidden by entity_default
+      SET FOR                                     LIMITS
+      entity team-1 for gpt-4           not set   -
+      entity team-1 for every resource  applies   tpm=100/min
+      resource gpt-4                    not used  rpm=7/min:100
+      the system                        not used  rpm=100/min
       "
     `)
     expect(await cli.tell('limits resolve stranger gpt-4')).toMatchObject({

@@ -16,7 +16,7 @@ describeOnEngine('the switch on the command line', () => {
     await cli.run('acquire user-1 gpt-4 rpm=1')
     await cli.run('resource disable gpt-4')
     expect(await cli.show('limits list', 100)).toMatch(/gpt-4 +disabled rpm=100\/min$/m)
-    expect(await cli.show('limits resolve user-1 gpt-4', 100)).toMatch(/gpt-4 +disabled rpm=100\/min +applies$/m)
+    expect(await cli.show('limits resolve user-1 gpt-4', 100)).toMatch(/gpt-4 +applies +disabled rpm=100\/min$/m)
     expect(await cli.show('bucket list --resource gpt-4', 100)).toMatch(
       /^ENTITY +ACCESS +LIMIT.*\nuser-1 +disabled +rpm/,
     )
@@ -60,7 +60,7 @@ describeOnEngine('the switch on the command line', () => {
     expect(acquired).toMatchObject({admitted: true, metered: true, bypassed: true})
     expect(await cli.show('limits list', 100)).toMatch(/files +bypass rpm=3\/min$/m)
     expect(await cli.show('limits get --resource files', 100)).toMatch(/access +bypass/)
-    expect(await cli.show('limits resolve user-1 files', 100)).toMatch(/files +bypass rpm=3\/min +applies$/m)
+    expect(await cli.show('limits resolve user-1 files', 100)).toMatch(/files +applies +bypass rpm=3\/min$/m)
     expect(await cli.show('bucket list --resource files', 100)).toMatch(
       /^ENTITY +ACCESS +LIMIT.*\nuser-1 +bypassed +rpm/,
     )

@@ -51,7 +51,7 @@ describeOnEngine('repairing and redeploying, on the command line', () => {
       code: 0,
       result: {action: 'none', cloudFormationRole: null},
     })
-    expect(stderr).toContain('The service role was not set')
+    expect(stderr).toContain('The CloudFormation role was not set')
   })
 
   it('deploy after delete plans to adopt the table, and asks', async () => {

@@ -275,13 +275,13 @@ export async function entityOverviewLines(overview: EntityOverview, width: numbe
   )
   if (rows.length === 0) return [...head, ...switches, '', 'No limits apply to it.']
   const columns = [
-    {header: 'RESOURCE'},
-    {header: 'LIMIT'},
+    {header: 'RESOURCE', fit: 'key'},
+    {header: 'LIMIT', fit: 'text'},
     {header: 'SET FOR'},
     ...(hasPolicies ? [{header: 'CASCADE'}] : []),
-    {header: 'AVAILABLE', align: 'right'},
+    {header: 'AVAILABLE', align: 'right', fit: 'key'},
     {header: 'CAPACITY', align: 'right'},
-    {header: 'SHARDS', align: 'right'},
+    {header: 'SHARDS', align: 'right', fit: 'spare'},
   ] as const
   return [...head, ...switches, '', ...(await textTable(columns, rows, {header: true, width}))]
 }

@@ -42,6 +42,7 @@ export function scopeJson(scope: ConfigScope): ScopeJson {
 
 export const SCOPE_COLUMNS = (['level', 'entity', 'resource'] as const).map(name => ({
   name,
+  fit: 'key' as const,
   value: ({scope}: {readonly scope: ConfigScope}) => scopeJson(scope)[name],
 }))
 

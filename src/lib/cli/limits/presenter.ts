@@ -156,7 +156,7 @@ export function configListing(rows: readonly ConfigRecord[]): Listing<ConfigReco
     rows,
     columns: [
       ...SCOPE_COLUMNS,
-      {name: 'limits', value: configuredText, raw: ({limits}) => limits.map(formatLimit).join(' ')},
+      {name: 'limits', fit: 'text', value: configuredText, raw: ({limits}) => limits.map(formatLimit).join(' ')},
       {
         name: 'boosts',
         isExtra: true,

@@ -1,6 +1,7 @@
 import {nextLevel, rateText} from '../../core/limits/boost-text.js'
 import type {FamilyLimits, SharedCharge} from '../../insight/lookup/family-limits.js'
 import type {LevelTrace, Resolution} from '../../repository/limits/resolver.js'
+import {scopeWords} from '../base/scope.js'
 import type {SharedChargeJson} from '../output/results.js'
 import type {TextColumn} from '../output/table-layout.js'
 import {factLines, textTable} from '../output/text-table.js'
@@ -68,19 +69,14 @@ async function resolutionLines(
     cascade: cascade && `${cascadeText(cascade.charged)} (${cascadeSource(cascade)})`,
   }
   const applied = factLines(source === undefined ? `${title}: none, so requests fail` : title, facts)
-  const rows = trace.map(each => {
-    const {level, entity, resource} = scopeJson(each.scope)
-    return [level, entity, resource, configuredText(each), verdict(each, source)]
-  })
+  const rows = trace.map(each => [scopeWords(each.scope), verdict(each, source), configuredText(each)])
   return [...applied, '', ...(await textTable(LEVEL_COLUMNS, rows, {header: true, width}))]
 }
 
 const LEVEL_COLUMNS: readonly TextColumn[] = [
-  {header: 'LEVEL', fit: 'key'},
-  {header: 'ENTITY', fit: 'key'},
-  {header: 'RESOURCE', fit: 'key'},
-  {header: 'LIMITS', fit: 'text'},
+  {header: 'SET FOR', fit: 'whole'},
   {header: '', fit: 'key'},
+  {header: 'LIMITS', fit: 'text'},
 ]
 
 export function cascadeSource({level}: SharedCharge): string {
@@ -89,5 +85,5 @@ export function cascadeSource({level}: SharedCharge): string {
 
 function verdict({level, limits, access, cascade}: LevelTrace, source: Resolution['source']): string {
   if (limits.length === 0) return access === undefined && cascade === undefined ? 'not set' : 'no limits'
-  return level === source ? 'applies' : `hidden by ${source}`
+  return level === source ? 'applies' : 'not used'
 }

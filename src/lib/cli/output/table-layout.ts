@@ -59,8 +59,10 @@ export function layOutTable(
   return width === undefined ? {columns: wanted, dropped: []} : fitted(wanted, width)
 }
 
+export const isEmpty = (cell: Cell): boolean => cell === null || cell === undefined || cell === ''
+
 export function cellText(cell: Cell): string {
-  if (cell === null || cell === undefined || cell === '') return '-'
+  if (isEmpty(cell)) return '-'
   if (typeof cell === 'number') return formatNumber(cell)
   return shownText(String(cell))
 }

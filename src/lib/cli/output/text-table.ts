@@ -7,6 +7,7 @@ import {
   type Cell,
   cellText,
   GAP,
+  isEmpty,
   layOutTable,
   type PlacedColumn,
   type TableLayout,
@@ -102,7 +103,8 @@ function stackedLines(columns: readonly PlacedColumn[], row: readonly Cell[], wi
   const inner = width - GAP.length
   const labelled = figures.flatMap(({header, at, fit}) => {
     const text = `${header} ${cellText(row[at])}`
-    return fit === 'text' ? wrapped(text, inner) : [text]
+    if (fit !== 'text') return [text]
+    return isEmpty(row[at]) ? [] : wrapped(text, inner)
   })
   const [first = '', ...more] = packed(names, width)
   const below = [...more, ...packed(labelled, inner)]

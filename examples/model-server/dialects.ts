@@ -6,7 +6,7 @@ export interface Allowance {
   readonly resetSeconds: number
 }
 
-/** An answer in no provider's format yet. */
+/** An answer, before it is written in a provider's format. */
 export interface Reply {
   readonly model: string
   /** The text of the answer, in the pieces in which it is streamed. */

@@ -20,7 +20,7 @@ export const ROOMS: Readonly<Record<string, Room>> = {
     packages: [],
   },
   files: {
-    holds: 'reading files that people write, with bounds and positions of errors; files of this package; folders',
+    holds: 'reading files that people write, with size limits and error positions; files of this package; folders',
     rooms: ['core'],
     packages: ['node:*', 'yaml', 'zod'],
   },

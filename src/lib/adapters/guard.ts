@@ -78,13 +78,13 @@ export interface RefusedRequest {
 interface InnerOptions<Request> {
   /** The bucket of the caller, if `entity` is a provider account. */
   readonly caller?: (request: Request) => BucketName | undefined
-  /** What comes back if this process dies: the guard's user ends every lease. */
+  /** The tokens that come back if this process dies. Callers end every lease. */
   readonly reserve?: (request: Request) => Consumption
 }
 
 /**
- * Does not commit the lease, so that handlers can adjust it while streaming. `answered` returns its slots. Refuses requests without a valid entity or
- * resource. Throws other errors, without the entity: it may be a secret.
+ * Does not commit the lease, so that handlers can adjust it while streaming. `answered` returns its slots. Refuses
+ * requests without a valid entity or resource. Throws other errors, without the entity: it may be a secret.
  */
 export function createGuard<Request, Name extends string>(
   limiter: GuardLimiter<Name>,

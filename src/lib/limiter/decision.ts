@@ -40,12 +40,15 @@ export interface AdmittedDecision<Name extends string = string> {
 export interface RefusedDecision<Name extends string = string> {
   readonly admitted: false
   /**
-   * `exceeded`: too little is left. `in-flight`: too many requests are in flight; the wait is an estimate. `contended`: it would fit, but other processes kept changing the bucket first.
-   * `too-large`: more than the limit can hold. `disabled`: by a switch (HTTP 403). `unavailable`: the table did not
-   * answer in time and the policy blocks (HTTP 503).
+   * `exceeded`: too little is left. `in-flight`: too few slots are free. `contended`: it would fit, but other processes
+   * kept changing the bucket first. `too-large`: more than the limit can hold. `disabled`: by a switch (HTTP 403).
+   * `unavailable`: the table did not answer in time and the policy blocks (HTTP 503).
    */
   readonly reason: 'exceeded' | 'in-flight' | 'contended' | 'too-large' | 'disabled' | 'unavailable'
-  /** Without contention, waiting this long guarantees admission, unless `unavailable`. `null`: waiting does not help. */
+  /**
+   * Without contention, waiting this long guarantees admission; an estimate if `in-flight` or `unavailable`. `null`:
+   * waiting does not help.
+   */
   readonly retryAfterMs: number | null
   /** Balances of the requested limits; empty unless `exceeded`, `in-flight` or `contended`. */
   readonly limits: LimitStates<Name>

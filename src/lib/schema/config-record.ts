@@ -19,7 +19,7 @@ import type {Json} from './json-attribute.js'
 import {indexKeys, keys, parseItemKey, wireKey} from './keys.js'
 import {type CarriedFeature, configFeatures, unsupportedOf} from './peer-features.js'
 
-/** The scope of a configuration. The default of an entity has the resource `_default_`. */
+/** The scope of a configuration. For all resources of an entity, `resource` is `_default_`. */
 export type ConfigScope =
   | {readonly level: 'entity'; readonly entity: string; readonly resource: string}
   | {readonly level: 'resource'; readonly resource: string}

@@ -16,7 +16,7 @@ export interface LimitState {
   readonly available: number
   readonly refillAmount: number
   readonly refillPeriodSeconds: number
-  /** Until the limit is full again without further use, in ms; `null`: never. */
+  /** Until the limit is full again without further use, in ms; `null`: unknown or never. */
   readonly fullAfterMs: number | null
   /** Tokens that the request asked for; 0 without a request. */
   readonly requested: number

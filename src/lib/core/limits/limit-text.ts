@@ -36,7 +36,7 @@ import {
 
 /**
  * Parses `NAME=AMOUNT[/PERIOD][:BURST][@WHEN][!][,MODIFIER…]`. Defaults: a period of a minute, the amount as burst.
- * The period of a concurrency limit is `inflight`. `:` may replace `=`. Crons and time zones are parsed, but not checked.
+ * The period of an in-flight limit is `inflight`. `:` may replace `=`. Crons and time zones are parsed, but not checked.
  */
 export function parseLimit(text: string): Limit {
   return givenLimit(splitPair(text, SEPARATORS, refusePair)).limit

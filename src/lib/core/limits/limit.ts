@@ -20,7 +20,7 @@ export interface Limit<Name extends string = string> {
   readonly refillPeriodSeconds: number
   /** When a quota is restored: by the calendar, or some time after its first use. */
   readonly reset?: CalendarReset | SessionReset
-  /** The capacity limits how many slots requests in flight hold over the whole fleet. Excludes all fields below. */
+  /** `capacity` is the most slots that requests hold at once, over all processes. Excludes all fields below. */
   readonly inFlight?: true
   /** Other parameters in windows of time; the first matching entry applies. */
   readonly schedule?: readonly ScheduleEntry[]
@@ -42,7 +42,7 @@ export interface LimitBoost {
   readonly windows: number
   /** Whether the end had passed when the limit was read. Then its windows only need to be removed. */
   readonly isEnded: boolean
-  /** The limits of this scope are a copy that expires too: the next level applies then, not the base. */
+  /** The limits of this scope are a copy that expires with this boost. Then the next level applies, not the base. */
   readonly endsCopy?: true
 }
 

@@ -52,7 +52,7 @@ export abstract class RequestRefused extends ZaelError {
 export class RateLimitExceeded extends RequestRefused {
   /** Every requested limit, of the entity and of its parent. */
   readonly statuses: readonly LimitState[]
-  /** Without contention, waiting this long guarantees admission. Positive and finite. */
+  /** Without contention, waiting this long guarantees admission, unless `inFlight`. Positive and finite. */
   readonly retryAfterMs: number
   /** No limit was exceeded: other processes changed the bucket faster than this one could charge it. */
   readonly contended: boolean

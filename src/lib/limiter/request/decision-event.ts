@@ -15,9 +15,9 @@ export interface RefusingLimit {
 
 /**
  * The reason for an outcome. Admitted: `bypassed` (by a switch; counted, nothing taken) or `unavailable` (the
- * table was unavailable and the policy allows; nothing charged). Refused: `exceeded`, `in-flight` (too many requests in flight), `contended` (it would fit, but other
- * processes kept changing the bucket first), `too-large` or `disabled`. Failed: `unavailable` (the policy blocks),
- * `aborted` (by the signal), `closed` or `error`.
+ * table was unavailable and the policy allows; nothing charged). Refused: `exceeded`, `in-flight` (too few free slots),
+ * `contended` (it would fit, but other processes kept changing the bucket first), `too-large` or `disabled`. Failed:
+ * `unavailable` (the policy blocks), `aborted` (by the signal), `closed` or `error`.
  */
 export type DecisionReason =
   | 'bypassed'
@@ -42,7 +42,10 @@ export interface DecisionEvent {
   readonly reason: DecisionReason | undefined
   /** The limit or switch that refused the request, or would have. `undefined` if none did, as with `contended`. */
   readonly refusedBy: RefusingLimit | undefined
-  /** Without contention, waiting this long admits a refused request. `null`: waiting never helps, or not refused. */
+  /**
+   * Without contention, waiting this long admits a refused request; an estimate if `in-flight`. `null`: waiting does not
+   * help, or the request was not refused.
+   */
   readonly retryAfterMs: number | null
   /** The error `acquire` throws, or would throw if it enforced the limits; `undefined` if admitted. */
   readonly error: unknown

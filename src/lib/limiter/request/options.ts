@@ -19,7 +19,7 @@ export interface RateLimiterOptions<Name extends string = string> extends Connec
   /** The namespace's opaque id, for namespaces that are not registered by name. */
   readonly namespaceId?: string
 
-  /** If the table is unavailable: `block` throws, `allow` admits unmetered. @default the system setting, or `block` */
+  /** If the table is unavailable: `block` refuses, `allow` admits unmetered. @default the system setting, or `block` */
   readonly onUnavailable?: OnUnavailable
   /** Time limit per decision, in ms. @default 3,000 */
   readonly timeoutMs?: number
@@ -92,8 +92,8 @@ export interface AcquireRequest<Name extends string = string> extends BucketName
   readonly enforce?: boolean
   /**
    * What comes back to its quotas if this process dies before the lease ends: everything, nothing, or these whole tokens
-   * per limit. Rates refill anyway. From its second second on, such a request costs two writes more. End the lease in
-   * every case, or its tokens come back when the process ends. @default false; true in `withLease`
+   * per limit. Rates refill anyway. A lease open for more than a second costs two writes more. End the lease in every
+   * case, or its tokens come back when the process ends. @default false; true in `withLease`
    */
   readonly reserve?: boolean | Consumption<Name>
   /** Time limit per decision, in ms. Overrides the limiter's option. */

@@ -22,7 +22,7 @@ import {localTransport} from '../engines/transport.js'
 
 /** Options of {@link startTestStack}. */
 export interface TestStackOptions<Name extends string = string> extends TestSeams {
-  /** Virtual time of all limiters: their clock, their pauses, and the beats of the slots that they hold. */
+  /** Virtual time of all limiters: their clock, their pauses, and the renewal of the slots that they hold. */
   readonly time?: TestClock
   /** Limits of every entity for every resource, such as `rpm=60/min`. */
   readonly limits?: LimitTexts<Name>
@@ -55,7 +55,7 @@ export interface TestStack<Name extends string = string> extends AsyncDisposable
 }
 
 /**
- * Starts the embedded engine, creates the table and gives a limiter on it.
+ * Starts the embedded engine, creates the table and opens a limiter on it.
  *
  * @example
  * ```ts

@@ -186,7 +186,8 @@ export class Entities {
 
   /**
    * Deletes an entity with its limits, usage and buckets, but not its audit events. Refused while it has children. A
-   * disabled entity stays blocked. Otherwise, later requests with its id use the resource's limits and charge no parent.
+   * disabled entity stays blocked. Otherwise, later requests with its id use the limits of the resource or the system,
+   * and charge no parent.
    */
   async delete(id: string): Promise<RemovedEntity> {
     const removed = await removeEntity(this.#table, this.#audit, id)

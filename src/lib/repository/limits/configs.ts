@@ -199,7 +199,7 @@ export class Configs {
     return this.#allInUnits(await resourceConfigs(this.#table))
   }
 
-  /** The limits of one entity, including its default. */
+  /** The limits of one entity, including those for all resources. */
   async ofEntity(entity: string): Promise<ConfigRecord[]> {
     return this.#allInUnits(await configsOfEntity(this.#table, entity))
   }

@@ -78,7 +78,7 @@ export interface RefusedRequest {
 interface InnerOptions<Request> {
   /** The bucket of the caller, if `entity` is a provider account. */
   readonly caller?: (request: Request) => BucketName | undefined
-  /** What comes back if this process dies: the guard's user ends every lease. */
+  /** Tokens that come back if this process dies: the guard's user ends every lease. */
   readonly reserve?: (request: Request) => Consumption
 }
 

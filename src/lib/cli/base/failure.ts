@@ -56,7 +56,7 @@ export function fail(
 
 function failureText({message, hint}: ZaelError): string {
   const lines = [...indented(`${paint('red', 'Error:')} ${message}`)]
-  if (hint !== undefined) lines.push(...indented(`${paint('bold', 'Try:')} ${hint}`))
+  if (hint !== undefined) lines.push(...indented(`${paint('bold', 'Hint:')} ${hint}`))
   return lines
     .flatMap(line => fittedLines(line, process.stderr))
     .map(safeLine)

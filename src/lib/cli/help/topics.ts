@@ -77,7 +77,7 @@ const limitSyntax: HelpTopic = {
       'Monday) and month, without a count.',
     'A cron has five fields in double quotes; a time zone may follow (default: UTC). A quota resets when its cron ' +
       'starts to match. A window applies in every minute that its cron matches; the first match wins.',
-    'To refuse or admit everything, use `zael resource disable` or `bypass`. To set a temporary limit, use `zael ' +
+    'To refuse or admit everything, use `zael resource disable` or `zael resource bypass`. To set a temporary limit, use `zael ' +
       'limits set --for`. In a shell, put single quotes around a limit that contains ", $ or !.',
   ].join('\n\n'),
   entries: [

@@ -106,6 +106,15 @@ describe('a mistake', () => {
     })
   })
 
+  it('names flags that are missing or exclude each other', async () => {
+    expect((await zael(['bucket', 'list'])).stderr).toBe(
+      'Error: Missing required flag --resource\nHint: zael bucket list --help\n',
+    )
+    expect((await zael(['bucket', 'list', '-r', 'x', '--all', '--limit', '5'])).stderr).toContain(
+      '--limit cannot be combined with --all\n',
+    )
+  })
+
   it('prints the stack only with ZAEL_DEBUG=1', async () => {
     const {code, stderr} = await zael(['version', '--bogus'], {env: {ZAEL_DEBUG: '1'}})
     expect(code).toBe(2)

@@ -238,7 +238,7 @@ describe('bad input of deploy', () => {
       '--lambda-memory is "7"; it must be a whole number from 128 to 10240 (MB).',
     ],
     ['deploy --stack prod --tag team', '--tag "team" is not of the form KEY=VALUE.'],
-    ['deploy --stack prod --export x --dry-run', '--dry-run=true cannot also be provided when using --export'],
+    ['deploy --stack prod --export x --dry-run', '--dry-run cannot be combined with --export'],
   ])('refuses zael %s', async (command, message) => {
     // This address does not answer: zael refuses bad input before any request.
     const env = {

@@ -91,7 +91,7 @@ describe('input', () => {
   it.each([
     [['--size', 'x'], '--size: Expected an integer but received: x'],
     [['--colour', 'blue'], 'Expected --colour=blue to be one of: red, green'],
-    [['--first', 'x'], 'All of the following must be provided when using --first: --second'],
+    [['--first', 'x'], '--first requires --second'],
     [['--bogus'], 'Nonexistent flag: --bogus'],
     [['1', '2'], 'Unexpected argument: 2'],
     [['x'], 'Expected an integer but received: x'],

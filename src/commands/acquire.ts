@@ -15,8 +15,8 @@ export default class Acquire extends StackCommand<typeof Acquire> {
 
   static override description =
     'Acquires tokens as a service with the library does, and does not return them. Exit code 0 means admitted, 6 ' +
-    'means refused. With a command after --, runs it while it holds a slot of each in-flight limit, passes signals on, ' +
-    "and exits with the command's exit code. If refused, the command does not run. Amounts are then optional."
+    'means refused. With a command after --, holds a slot of each in-flight limit while the command runs, passes ' +
+    'signals on, and exits with its exit code. Amounts are then optional, and a refused command does not run.'
 
   static override args = {
     entity: string({description: 'Entity id.', required: true, ignoreStdin: true}),

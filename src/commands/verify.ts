@@ -15,7 +15,7 @@ export default class Verify extends StackCommand<typeof Verify> {
     'Exits with 6 if an inconsistency remains.'
 
   static override flags = {
-    entity: string({char: 'e', description: 'Check only this entity.', helpValue: 'ENTITY'}),
+    entity: string({char: 'e', description: 'Check only this entity.', helpValue: 'ID'}),
     since: string({
       description: 'Skip usage before this time, and buckets not refilled since: 90m, 24h, 7d or a UTC time.',
       helpValue: 'WHEN',

@@ -9,10 +9,10 @@ export default class Watch extends StackCommand<typeof Watch> {
   static override summary = 'Watch bucket levels, consumption and health live'
 
   static override description =
-    'Shows a live screen on a terminal; press ? for its keys. Otherwise prints one line per poll, or one JSON ' +
-    'document per poll with --json. A poll costs at most about 50 read units. If that does not cover all buckets, ' +
-    'each poll reads another part of them. Writes nothing, unless you add --actions. Stop with q, Ctrl-C or ' +
-    '--for.'
+    'On a terminal, shows a live screen; press ? for its keys. Without a terminal, prints one line per poll. With ' +
+    '--json, prints one JSON document per poll. A poll costs at most about 50 read units. If that does not cover ' +
+    'all buckets, each poll reads another part of them. Writes nothing, unless you add --actions. Stop with q, ' +
+    'Ctrl-C or --for.'
 
   static override flags = watchFlags
 
@@ -38,7 +38,7 @@ export default class Watch extends StackCommand<typeof Watch> {
       return {}
     }
     if (this.format === 'yaml') {
-      throw new InvalidInput('output.yaml', 'a continuous watch prints lines or JSON, not YAML', {
+      throw new InvalidInput('output.yaml', 'A continuous watch prints lines or JSON, not YAML.', {
         hint: 'Use --json, or --once with --output yaml.',
       })
     }
@@ -82,14 +82,14 @@ export default class Watch extends StackCommand<typeof Watch> {
   protected override withoutRows(format: OutputFormat): InvalidInput {
     if (this.flags.prometheus) return onlyMetrics(format)
     const what = format === 'csv' ? 'CSV' : 'JSON Lines'
-    return new InvalidInput(`output.${format}`, `a continuous watch prints lines or JSON, not ${what}`, {
+    return new InvalidInput(`output.${format}`, `A continuous watch prints lines or JSON, not ${what}.`, {
       hint: `Use --json, which prints one document per poll, or --once with --output ${format}.`,
     })
   }
 }
 
 function onlyMetrics(format: OutputFormat): InvalidInput {
-  return new InvalidInput(`output.${format}`, '--prometheus only prints the Prometheus text format', {
+  return new InvalidInput(`output.${format}`, '--prometheus prints only the Prometheus text format.', {
     hint: 'Omit --json and --output. For JSON, use --once --json.',
   })
 }

@@ -36,6 +36,6 @@ function titledSchemas(file: object): [command: string, schema: z.ZodType][] {
 function withWarnings(schema: z.ZodType): z.ZodType {
   if (schema instanceof z.ZodUnion)
     return z.union(schema.options.map(each => withWarnings(each as z.ZodType))).meta(schema.meta() ?? {})
-  const warnings = z.array(z.string()).describe('Warnings; absent when there are none.').optional()
+  const warnings = z.array(z.string()).describe('Warnings; absent when there are none').optional()
   return schema instanceof z.ZodObject ? schema.extend({warnings}).meta(schema.meta() ?? {}) : schema
 }

@@ -146,7 +146,7 @@ describeWithPython('Ctrl-C and SIGTERM', {timeout: 120_000}, () => {
       code: 143,
       stderr: expect.stringContaining(
         'Error: Interrupted: CloudFormation did not respond and may have begun to change stack "begun".\n' +
-          'Try: Check its state: zael status --stack begun. Run the same command again to finish.\n',
+          'Hint: Check its state: zael status --stack begun. Run the same command again to finish.\n',
       ),
     })
     expect(made).not.toContain('DeleteChangeSet')

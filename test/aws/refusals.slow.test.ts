@@ -114,7 +114,7 @@ describeWithPython('obstacles of a deployment', {timeout: 300_000}, () => {
       expect(stderr).toBe(
         'Error: Cannot read stack "anonymous": no valid AWS credentials: Could not load credentials from any providers ' +
           '(stack "anonymous", region "eu-west-1")\n' +
-          'Try: Choose a profile with --profile, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. `aws sts get-caller-identity` shows your identity.\n',
+          'Hint: Choose a profile with --profile, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. `aws sts get-caller-identity` shows your identity.\n',
       )
     })
 
@@ -124,7 +124,7 @@ describeWithPython('obstacles of a deployment', {timeout: 300_000}, () => {
       expect(code).toBe(1)
       expect(stderr).toBe(
         'Error: Cannot read stack "nowhere": no usable AWS region is configured (stack "nowhere")\n' +
-          'Try: Pass --region, set AWS_REGION, or choose a profile that has a region.\n',
+          'Hint: Pass --region, set AWS_REGION, or choose a profile that has a region.\n',
       )
     })
 
@@ -132,7 +132,7 @@ describeWithPython('obstacles of a deployment', {timeout: 300_000}, () => {
       const {code, stderr} = await zael(['deploy', '--stack', 'prod', '--region', 'eu-nowhere-9'], {env: MOTO_IDENTITY})
       expect(code).toBe(1)
       expect(stderr).toMatch(/^Error: Cannot read stack "prod": the host cloudformation\.eu-nowhere-9\./)
-      expect(stderr).toContain('Try: Check the region and --endpoint-url. ')
+      expect(stderr).toContain('Hint: Check the region and --endpoint-url. ')
     })
 
     it('reports a network failure', async () => {
@@ -320,7 +320,7 @@ describeWithPython('obstacles of a deployment', {timeout: 300_000}, () => {
           '            The following resource(s) failed to create: [ReadOnlyPolicy].',
           '  09:00:05  ROLLBACK_COMPLETE   unlucky',
           'Error: Stack "unlucky" could not be deployed. ReadOnlyPolicy (AWS::IAM::ManagedPolicy): A policy called unlucky-read already exists.',
-          'Try: Only its record remains in CloudFormation. Names of roles and policies are unique in the account. If another region has a stack with this name, add --role-name-format "{}-eu-west-1" --policy-name-format "{}-eu-west-1"; see docs/deploying.md#one-name-in-several-regions',
+          'Hint: Only its record remains in CloudFormation. Names of roles and policies are unique in the account. If another region has a stack with this name, add --role-name-format "{}-eu-west-1" --policy-name-format "{}-eu-west-1"; see docs/deploying.md#one-name-in-several-regions',
           '',
         ].join('\n'),
       )
@@ -400,7 +400,7 @@ describeWithPython('obstacles of a deployment', {timeout: 300_000}, () => {
       const [code] = await once(child, 'close')
       expect(code).toBe(130)
       expect(stderr).toContain('Error: Interrupted: CloudFormation continues with stack "slow".\n')
-      expect(stderr).toContain('Try: Check its state: zael status --stack slow. Run the same command again to finish.')
+      expect(stderr).toContain('Hint: Check its state: zael status --stack slow. Run the same command again to finish.')
       const client = await account.aws.cloudFormation()
       const {Stacks: [stack] = []} = await client.send(new DescribeStacksCommand({StackName: 'slow'}))
       expect(stack?.StackStatus).toBe('CREATE_COMPLETE')

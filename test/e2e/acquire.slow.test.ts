@@ -80,7 +80,7 @@ describeOnEngine('requests from the shell', () => {
     expect(await tell('acquire user-1 gpt-4 rpd=2 --dry-run')).toMatchObject({admitted: true, dryRun: true})
     expect(await consumed('user-1', 'rpd')).toBe(0)
     expect(await cli.show('acquire user-1 gpt-4 rpd=2 tpd=500', 80)).toMatchInlineSnapshot(`
-      "Admitted: user-1 was charged 2 rpd and 500 tpd of gpt-4, and its parent team-1 2 rpd
+      "Admitted: user-1 was charged 2 rpd and 500 tpd of gpt-4; its parent team-1 was charged 2 rpd
 
       LIMIT  ENTITY  REQUESTED    LEFT  CAPACITY  READY IN
       rpd    user-1          2      98       100  now

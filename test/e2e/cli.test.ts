@@ -51,8 +51,8 @@ describe('help', () => {
   it('refuses an unknown topic', async () => {
     const near = await zael(['help', 'exit-code'])
     expect(near).toMatchObject({code: 2, stdout: ''})
-    expect(near.stderr).toBe('Error: unknown command or help topic "exit-code"\nTry: zael help exit-codes\n')
-    expect((await zael(['nonsense', '--help'])).stderr).toContain('Error: unknown command "nonsense"\n')
+    expect(near.stderr).toBe('Error: Unknown command or help topic "exit-code".\nHint: zael help exit-codes\n')
+    expect((await zael(['nonsense', '--help'])).stderr).toContain('Error: Unknown command "nonsense".\n')
   })
 })
 
@@ -68,14 +68,14 @@ describe('a mistake', () => {
   it('lists the commands if the command is unknown', async () => {
     const {code, stdout, stderr} = await zael(['nonsense'])
     expect({code, stdout}).toEqual({code: 2, stdout: ''})
-    expect(stderr).toMatch(/^Error: unknown command "nonsense"\nTry: zael --help\. Commands: .*\bhelp\b/)
+    expect(stderr).toMatch(/^Error: Unknown command "nonsense"\.\nHint: zael --help\. Commands: .*\bhelp\b/)
   })
 
   it('suggests the nearest command, and does not run it', async () => {
     expect(await zael(['hlep'])).toEqual({
       code: 2,
       stdout: '',
-      stderr: 'Error: unknown command "hlep"\nTry: zael help\n',
+      stderr: 'Error: Unknown command "hlep".\nHint: zael help\n',
     })
   })
 
@@ -93,23 +93,32 @@ describe('a mistake', () => {
   it('explains where a flag before the command belongs', async () => {
     const {code, stderr} = await zael(['--no-color', 'version'])
     expect(code).toBe(2)
-    expect(stderr).toContain('\nTry: zael version --no-color\n')
+    expect(stderr).toContain('\nHint: zael version --no-color\n')
     const valued = await zael(['-n', 'acme', 'entity', 'list'])
-    expect(valued.stderr).toContain('\nTry: zael entity list -n acme\n')
+    expect(valued.stderr).toContain('\nHint: zael entity list -n acme\n')
   })
 
   it('prints one line and a hint for an unknown flag, without oclif internals', async () => {
     expect(await zael(['version', '--bogus'])).toEqual({
       code: 2,
       stdout: '',
-      stderr: 'Error: Nonexistent flag: --bogus\nTry: zael version --help\n',
+      stderr: 'Error: Nonexistent flag: --bogus\nHint: zael version --help\n',
     })
+  })
+
+  it('names flags that are missing or exclude each other', async () => {
+    expect((await zael(['bucket', 'list'])).stderr).toBe(
+      'Error: Missing required flag --resource\nHint: zael bucket list --help\n',
+    )
+    expect((await zael(['bucket', 'list', '-r', 'x', '--all', '--limit', '5'])).stderr).toContain(
+      '--limit cannot be combined with --all\n',
+    )
   })
 
   it('prints the stack only with ZAEL_DEBUG=1', async () => {
     const {code, stderr} = await zael(['version', '--bogus'], {env: {ZAEL_DEBUG: '1'}})
     expect(code).toBe(2)
-    expect(stderr).toMatch(/^Error: Nonexistent flag: --bogus\nTry: .*\n[\s\S]*\n {4}at /)
+    expect(stderr).toMatch(/^Error: Nonexistent flag: --bogus\nHint: .*\n[\s\S]*\n {4}at /)
     expect((await zael(['version', '--bogus'], {env: {DEBUG: '1'}})).stderr).not.toContain('    at ')
   })
 })
@@ -147,7 +156,7 @@ describe('--json', () => {
       error: {
         code: 'command.unknown',
         kind: 'usage',
-        message: 'unknown command "hlep"',
+        message: 'Unknown command "hlep".',
         hint: 'zael help',
         details: {suggestions: ['zael help']},
       },

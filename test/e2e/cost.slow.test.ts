@@ -33,7 +33,7 @@ describeOnEngine('zael cost', () => {
     expect(lines).toContainEqual(expect.stringMatching(/^20\d\d-\d\d-\d\d +1,000 +0 +<?0\.\d\d +estimated, so far$/))
     expect(lines).toContain('Prices: US dollars, list prices of us-east-1 (2026-11) without the free tier')
     expect(lines).toContainEqual(
-      expect.stringMatching(/^This report read [\d.,]+ units of the table, and wrote nothing\.$/),
+      expect.stringMatching(/^This report used [\d.,]+ read units of the table, and wrote nothing\.$/),
     )
   })
 

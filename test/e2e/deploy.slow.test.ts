@@ -154,7 +154,7 @@ describe('deploy --export', () => {
       code: 2,
       stderr:
         'Error: Without IAM, the aggregator has no role.\n' +
-        'Try: Name a role with --aggregator-role, or deploy without the aggregator: --no-aggregator.\n',
+        'Hint: Name a role with --aggregator-role, or deploy without the aggregator: --no-aggregator.\n',
     })
     await expect(readFile(join(folder, 'refused', 'parameters.json'))).rejects.toThrow('ENOENT')
   })
@@ -167,7 +167,7 @@ describe('deploy --export', () => {
     const {code, stderr} = await zael(['deploy', '--export', path])
     expect({code, stderr}).toEqual({
       code: 1,
-      stderr: `Error: Cannot write to ${path}: ${why}.\nTry: Choose another folder.\n`,
+      stderr: `Error: Cannot write to ${path}: ${why}.\nHint: Choose another folder.\n`,
     })
   })
 })
@@ -220,7 +220,7 @@ describe('deploy --export-policy without credentials', () => {
 
   it.each([
     ['--region eu-west-1 --profile nope', 4, 'AWS profile "nope" not found (--profile).'],
-    ['--account-id 123456789012', 1, 'no usable AWS region is configured (stack "prod")\nTry: Pass --region'],
+    ['--account-id 123456789012', 1, 'no usable AWS region is configured (stack "prod")\nHint: Pass --region'],
     ['--region eu-west-1 --account-id prod', 2, '--account-id is "prod"; it must be an AWS account ID.'],
   ])('refuses %s, and writes nothing', async (flags, code, message) => {
     const outcome = await run('refused', ...flags.split(' '))
@@ -238,7 +238,7 @@ describe('bad input of deploy', () => {
       '--lambda-memory is "7"; it must be a whole number from 128 to 10240 (MB).',
     ],
     ['deploy --stack prod --tag team', '--tag "team" is not of the form KEY=VALUE.'],
-    ['deploy --stack prod --export x --dry-run', '--dry-run=true cannot also be provided when using --export'],
+    ['deploy --stack prod --export x --dry-run', '--dry-run cannot be combined with --export'],
   ])('refuses zael %s', async (command, message) => {
     // This address does not answer: zael refuses bad input before any request.
     const env = {
@@ -259,6 +259,6 @@ describe('bad input of deploy', () => {
   it('names an options file that does not exist', async () => {
     const {code, stderr} = await zael(['deploy', '--stack', 'prod', '--from-file', 'no-such.yaml'])
     expect(code).toBe(3)
-    expect(stderr).toMatch(/^Error: File no-such\.yaml not found\.\nTry: /)
+    expect(stderr).toMatch(/^Error: File no-such\.yaml not found\.\nHint: /)
   })
 })

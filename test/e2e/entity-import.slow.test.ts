@@ -114,7 +114,7 @@ describeOnEngine('zael entity import', () => {
     expect(refused).toMatchObject({code: 2, error: {code: 'confirm.needed'}})
     expect(refused.error.message).toContain('makes 1 temporary copy of limits permanent')
     const shown = await cli.show(`entity import ${path} --yes`, 200)
-    expect(shown).toContain('Temporary copies that are now permanent: limits of 1 entity and resource\n')
+    expect(shown).toContain('Temporary copies of limits that are now permanent: limits of 1 entity and resource\n')
     expect(shown).toContain('  ! entity boosted for gpt-4: tpm=1k/min\n')
     const again = await file('again.csv', 'id,limits.gpt-4', 'boosted,rpm=16')
     expect(await cli.tell(`entity import ${again} --yes`)).toMatchObject({kept: [], result: {kept: []}})

@@ -134,7 +134,7 @@ describeOnEngine('zael entity', () => {
     const limits = parseLimits(['rpm=60/min'])
     await putBucket(tenant, {entity: 'stray', resource: 'gpt-4', limits})
     expect(await cli.tell('entity show stray')).toMatchObject({registered: false, name: null, parents: []})
-    const missing = {code: 3, stdout: '', stderr: 'Error: Entity "usr" does not exist.\nTry: Did you mean "user"?\n'}
+    const missing = {code: 3, stdout: '', stderr: 'Error: Entity "usr" does not exist.\nHint: Did you mean "user"?\n'}
     expect(await cli.run('entity show usr')).toEqual(missing)
     expect(await cli.run('entity show user --output csv')).toMatchObject({code: 2, stdout: ''})
   })

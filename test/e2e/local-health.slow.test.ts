@@ -26,7 +26,7 @@ describe.skipIf(!canRun)('status and doctor of the local stack', {timeout: 300_0
     const doctor = await run('doctor --stack local')
     expect(doctor.code).toBe(6)
     expect(doctor.stdout).toMatch(
-      /fail {2}endpoint +the local stack is not running \(looked in .+\)\n +Try: zael local up, or set ZAEL_DATA_DIR/,
+      /fail {2}endpoint +The local stack is not running \(looked in .+\)\.\n +Try: zael local up, or set ZAEL_DATA_DIR/,
     )
   })
 
@@ -61,7 +61,7 @@ describe.skipIf(!canRun)('status and doctor of the local stack', {timeout: 300_0
     const {code, stderr} = await run('entity list')
     expect(code).not.toBe(0)
     expect(stderr).toContain(
-      'Try: You did not name a stack, so zael used "zae-limiter". For the local stack, add --stack local',
+      'Hint: You did not name a stack, so zael used "zae-limiter". For the local stack, add --stack local',
     )
     const named = await run('entity list --stack prod')
     expect(named.stderr).not.toContain('--stack local')

@@ -190,7 +190,7 @@ describeWithEngine('zael local', () => {
     await user.tell('up')
     expect(await user.run('down --purge')).toMatchObject({
       code: 2,
-      stderr: `Error: This deletes all data in ${user.home.dataDir}. This needs confirmation.\nTry: Add --yes: zael cannot ask without a terminal.\n`,
+      stderr: `Error: This deletes all data in ${user.home.dataDir}. This needs confirmation.\nHint: Add --yes: zael cannot ask without a terminal.\n`,
     })
     expect(await user.tell('status')).toMatchObject({running: true})
     expect(await user.tell('down --purge --yes')).toMatchObject({stopped: true, purged: user.home.dataDir})
@@ -426,7 +426,7 @@ describeWithEngine('zael local, when it cannot start', () => {
     const {code, stdout, stderr} = await zael(['local', ...args.split(' ')], {env: user.env})
     expect({code, stdout}).toEqual({code: 2, stdout: ''})
     expect(stderr).toContain(named)
-    expect(stderr).toMatch(/^Error: .+\nTry: zael local \w+ --help\n$/s)
+    expect(stderr).toMatch(/^Error: .+\nHint: zael local \w+ --help\n$/s)
     expect(existsSync(user.home.folder)).toBe(false)
   })
 })

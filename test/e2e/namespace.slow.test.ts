@@ -124,7 +124,7 @@ describeOnEngine('zael namespace', () => {
       code: 3,
       stdout: '',
       stderr: expect.stringMatching(
-        /^Error: Namespace "amce" does not exist\.\nTry: Did you mean "acme"\? To create a new one: zael namespace create amce .*\n$/,
+        /^Error: Namespace "amce" does not exist\.\nHint: Did you mean "acme"\? To create a new one: zael namespace create amce .*\n$/,
       ),
     })
     const verbs = ['delete', 'recover', 'purge']

@@ -32,7 +32,7 @@ describeOnEngine('zael usage', () => {
       Total: 95 requests
         gpt-4: rpm 90, tpm 912,345
         search: rpm 5
-      100 % is what a rate allows per hour (its burst if larger), or the whole allowance of a quota.
+      100 % is the amount that a rate allows per hour (or its burst, if larger), or the whole allowance of a quota.
       "
     `)
     expect(await cli.show(`usage show --resource gpt-4 ${DAY}`, 120)).toMatchInlineSnapshot(`
@@ -48,7 +48,7 @@ describeOnEngine('zael usage', () => {
       Total: 100 requests
         gpt-4: rpm 100, tpm 913,345
       Up to 10 requests and their tokens count twice if an entity changed its parent in this time.
-      100 % is what a rate allows per hour (its burst if larger), or the whole allowance of a quota.
+      100 % is the amount that a rate allows per hour (or its burst, if larger), or the whole allowance of a quota.
       "
     `)
   })

@@ -30,7 +30,7 @@ describe('a text file', () => {
     expect(() => [...(bad?.pieces() ?? [])]).toThrow('it is not UTF-8 text')
     expect(() => bad?.text()).toThrow('it is not UTF-8 text')
     rmSync(written(''))
-    expect(() => bad?.text()).toThrow(/cannot read .*ENOENT/)
+    expect(() => bad?.text()).toThrow(/Cannot read .*ENOENT/)
   })
 
   it('is the accepted file, even if another has taken its name', async () => {
@@ -47,7 +47,7 @@ describe('a text file', () => {
   })
 
   it('is an error if it is a folder', async () => {
-    const message = `cannot read ${folder}: it is a folder`
+    const message = `Cannot read ${folder}: it is a folder`
     await expect(read(folder)).rejects.toMatchObject({code: 'x.file', kind: 'usage', message, hint: 'Do this.'})
   })
 

@@ -105,7 +105,7 @@ describe('looking for a stack', () => {
 
   it('refuses a folder in the place of the state file, and does not change it', async () => {
     await mkdir(join(stateDir().stateFile, 'mine'), {recursive: true, mode: 0o700})
-    const refusal = {code: 'local.home', message: `cannot read ${stateDir().stateFile}: it is a folder, not a file`}
+    const refusal = {code: 'local.home', message: `Cannot read ${stateDir().stateFile}: it is a folder, not a file`}
     await expect(findStack(stateDir())).rejects.toMatchObject(refusal)
     await expect(bringDown(stateDir(), {purge: false})).rejects.toMatchObject(refusal)
     expect(await readdir(stateDir().stateFile)).toEqual(['mine'])
@@ -148,7 +148,7 @@ describe('looking for a stack', () => {
     await expect(requireStack(stateDir())).rejects.toMatchObject({
       code: 'local.not-running',
       kind: 'negative',
-      message: `the local stack is not running (looked in ${stateDir().folder})`,
+      message: `The local stack is not running (looked in ${stateDir().folder}).`,
       hint: 'zael local up, or set ZAEL_DATA_DIR to the folder of a running stack',
     })
   })

@@ -46,7 +46,7 @@ describe('bringUp, while a stack runs', () => {
     [{dataDir: '/elsewhere'}, 'not in /elsewhere'],
     [{inMemory: true}, 'not in memory'],
     [{aggregator: false}, 'with the aggregator, not without'],
-    [{resourceIndex: 'ALL'}, 'its resource index may not be ALL'],
+    [{resourceIndex: 'ALL'}, 'resource index unknown, not all'],
   ] as const)('refuses %j', async (option, difference) => {
     await expect(bringUp(stateDirAt(folder), {...DEFAULTS, ...option})).rejects.toMatchObject({
       code: 'local.running-otherwise',

@@ -214,10 +214,10 @@ describe('a manifest file', () => {
   }
 
   it.each([
-    ['a folder', undefined, 2, 'cannot read /F: it is a folder'],
+    ['a folder', undefined, 2, 'Cannot read /F: it is a folder'],
     ['empty', '', 2, '/F/limits.yaml:1:1 the file is empty; it needs at least "namespace"'],
     ['of comments', '# a\n\n', 2, 'the file is empty; it needs at least "namespace"'],
-    ['of 50 MB', 'x'.repeat(50e6), 2, 'cannot read /F/limits.yaml: it is larger than 16 MiB'],
+    ['of 50 MB', 'x'.repeat(50e6), 2, 'Cannot read /F/limits.yaml: it is larger than 16 MiB'],
     ['with a NUL byte', 'namespace: a\nsystem: \0', 2, 'it is not text: line 2 has a NUL byte'],
     ['in UTF-16', Buffer.from('\uFEFFnamespace: a', 'utf16le'), 2, 'it is not UTF-8 text'],
   ])('is refused if it is %s', async (_what, content, code, message) => {
@@ -248,7 +248,7 @@ describe('a manifest file', () => {
     expect(await piped('\uFEFFnamespace: a')).toMatchObject({code: 0, stderr: ''})
     expect(await piped('x'.repeat(17 * 2 ** 20))).toMatchObject({
       code: 2,
-      stderr: expect.stringContaining('cannot read -: it is larger than 16 MiB'),
+      stderr: expect.stringContaining('Cannot read -: it is larger than 16 MiB'),
     })
   })
 })

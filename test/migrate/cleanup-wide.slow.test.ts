@@ -77,7 +77,7 @@ describeOnEngine('a clean-up of items with more attributes than a condition allo
     }
     const {left} = await scene.cleanUp()
     scene.transport = scene.own
-    expect(left).toMatchObject({count: 1, shown: [{reason: 'changed during the clean-up'}]})
+    expect(left).toMatchObject({count: 1, shown: [{reason: 'changed during the cleanup'}]})
     expect(await get(scene, item)).toHaveProperty(attribute)
     for (const old of wide) await scene.own.send('PutItem', {TableName: scene.name, Item: old === item ? before : old})
   })

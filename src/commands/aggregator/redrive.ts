@@ -13,7 +13,7 @@ export default class AggregatorRedrive extends TableCommand<typeof AggregatorRed
   static override description =
     'Reads the records of each dead letter from the stream, adds each record to the usage exactly once, and deletes the ' +
     'message. Audit events are archived. Records that left the stream after 24 hours cannot be counted; the command lists ' +
-    'the affected usage windows. It skips and lists windows that may already include a record. ' +
+    'the affected usage windows. Windows that may already include a record are skipped and listed. ' +
     'Exits with 6 if anything was not counted.'
 
   static override flags = {

@@ -16,7 +16,7 @@ export default class AuditShow extends StackCommand<typeof AuditShow> {
   }
 
   static override flags = {
-    entity: stringFlag({char: 'e', description: 'Entity of the event.', helpValue: 'ENTITY'}),
+    entity: stringFlag({char: 'e', description: 'Entity of the event.', helpValue: 'ID'}),
   }
 
   static override examples = [

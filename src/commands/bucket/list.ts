@@ -13,7 +13,7 @@ export default class BucketList extends StackCommand<typeof BucketList> {
     'nothing.'
 
   static override flags = {
-    resource: string({char: 'r', description: 'Resource name.', required: true, helpValue: 'RESOURCE'}),
+    resource: string({char: 'r', description: 'Resource name.', required: true, helpValue: 'NAME'}),
     ...listFlags,
     ...pageFlags,
   }

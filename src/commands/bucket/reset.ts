@@ -19,7 +19,7 @@ export default class BucketReset extends StackCommand<typeof BucketReset> {
   }
 
   static override flags = {
-    resource: stringFlag({char: 'r', description: 'Resource name.', required: true, helpValue: 'RESOURCE'}),
+    resource: stringFlag({char: 'r', description: 'Resource name.', required: true, helpValue: 'NAME'}),
     only: stringFlag({description: 'Reset only this limit. Repeatable.', helpValue: 'LIMIT', multiple: true}),
     'idempotency-key': idempotencyKey,
     ...yesFlag,

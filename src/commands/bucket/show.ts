@@ -19,7 +19,7 @@ export default class BucketShow extends StackCommand<typeof BucketShow> {
   }
 
   static override flags = {
-    resource: stringFlag({char: 'r', description: 'Show only the bucket for this resource.', helpValue: 'RESOURCE'}),
+    resource: stringFlag({char: 'r', description: 'Show only the bucket for this resource.', helpValue: 'NAME'}),
     ...listFlags,
   }
 

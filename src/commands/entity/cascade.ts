@@ -8,7 +8,7 @@ export default class EntityCascade extends StackCommand<typeof EntityCascade> {
 
   static override description =
     'Updates live buckets before it returns. The most specific policy applies: entity and resource, then entity, ' +
-    'then resource (`zael resource cascade`). Without a policy, the setting --cascade of the entity decides.'
+    "then resource (`zael resource cascade`). Without a policy, the entity's --cascade setting applies."
 
   static override args = {
     id: string({description: 'Entity id.', required: true, ignoreStdin: true}),

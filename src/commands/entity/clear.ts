@@ -9,8 +9,8 @@ export default class EntityClear extends SwitchCommand<typeof EntityClear> {
   static override summary = 'Remove the block, bypass or exemption of an entity'
 
   static override description =
-    'Removes a block, a bypass or an exemption, also from live buckets. The next switch then applies: the switch ' +
-    'of the entity for all resources, or else the switch of the resource.'
+    'Removes the switch (a block, bypass or exemption), also from live buckets. A less specific switch then ' +
+    'applies, if there is one: the switch of the entity for all resources, otherwise the switch of the resource.'
 
   static override args = entitySwitchArgs
 

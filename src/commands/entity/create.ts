@@ -20,7 +20,7 @@ export default class EntityCreate extends StackCommand<typeof EntityCreate> {
   }
 
   static override flags = {
-    name: string({description: 'Display name. Default: the id.'}),
+    name: string({description: 'Display name. Default: the id.', helpValue: 'TEXT'}),
     parent: string({description: 'Entity id of the parent.', helpValue: 'ID'}),
     cascade: boolean({description: 'Also charge every request to the parent.', dependsOn: ['parent']}),
     metadata: string({

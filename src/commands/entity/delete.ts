@@ -21,9 +21,8 @@ export default class EntityDelete extends StackCommand<typeof EntityDelete> {
 
   static override description =
     'Later requests with this id use the limits of the resource and charge no parent. The id of a disabled entity ' +
-    'stays blocked, until the end of a block set with --for; --block blocks it without an end. Also deletes usage: ' +
-    'export it before. Audit events are kept. Entities with children cannot be deleted. After an interruption, run ' +
-    'the command again.'
+    'stays blocked until the block expires. --block blocks the id permanently. Also deletes usage: export it first. ' +
+    'Audit events are kept. Entities with children cannot be deleted. After an interruption, run the command again.'
 
   static override args = {
     id: string({description: 'Entity id.', required: true, ignoreStdin: true}),

@@ -6,7 +6,7 @@ import {
 } from '../../lib/cli/limits/switch-command.js'
 
 export default class EntityEnable extends SwitchCommand<typeof EntityEnable> {
-  static override summary = 'End `zael entity disable`'
+  static override summary = 'Unblock a disabled entity'
 
   static override description =
     'Removes only a block; a bypass or an exemption is kept. Processes admit requests again within a second. A ' +

@@ -21,9 +21,8 @@ export default class EntityImport extends StackCommand<typeof EntityImport> {
   static override description =
     'CSV columns: id (required), name, parent, cascade, metadata.KEY, limits ("rpm=60 tpm=10k/min", for all ' +
     'resources) and limits.RESOURCE. A JSON line has an id and the fields of a manifest entity. Empty cells and ' +
-    'missing fields change nothing. Checks all lines first. Asks before it changes existing entities or limits, ' +
-    'lowers inherited limits, or hides limits that are not in the file. ' +
-    'If interrupted, run it again.'
+    'missing fields change nothing. Checks all lines first. Asks before it changes existing entities or limits, or ' +
+    'replaces inherited limits with lower or fewer ones. If interrupted, run it again.'
 
   static override args = {
     file: string({description: 'CSV or JSON Lines file; - reads standard input.', required: true, ignoreStdin: true}),

@@ -7,8 +7,8 @@ export default class EntityShow extends StackCommand<typeof EntityShow> {
 
   static override description =
     'For each resource, shows the limits that apply and their scope. AVAILABLE is the current balance over all ' +
-    'shards. A dash: no recent use, or an in-flight limit. "disabled": every request is refused. CAPACITY ' +
-    'includes a temporary limit.'
+    'shards. A dash means no recent use, or an in-flight limit. "disabled" means that every request is refused. ' +
+    'CAPACITY includes temporary limits.'
 
   static override args = {
     id: string({description: 'Entity id.', required: true, ignoreStdin: true}),

@@ -30,12 +30,12 @@ export default class EntityUpdate extends StackCommand<typeof EntityUpdate> {
   }
 
   static override flags = {
-    name: string({description: 'New display name.'}),
+    name: string({description: 'New display name.', helpValue: 'TEXT'}),
     parent: string({description: 'Entity id of the new parent.', helpValue: 'ID', exclusive: ['no-parent']}),
     'no-parent': boolean({description: 'Remove the parent.'}),
     cascade: boolean({description: 'Also charge every request to the parent.', allowNo: true}),
-    metadata: string({char: 'm', description: 'Metadata to set.', helpValue: 'KEY=VALUE', ...multiple}),
-    'unset-metadata': string({description: 'Metadata key to remove.', helpValue: 'KEY', ...multiple}),
+    metadata: string({char: 'm', description: 'Set this metadata. Repeatable.', helpValue: 'KEY=VALUE', ...multiple}),
+    'unset-metadata': string({description: 'Remove this metadata key. Repeatable.', helpValue: 'KEY', ...multiple}),
     ...yesFlag,
   }
 

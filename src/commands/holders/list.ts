@@ -8,9 +8,10 @@ export default class HoldersList extends StackCommand<typeof HoldersList> {
   static override summary = 'List processes that hold slots or reserved tokens'
 
   static override description =
-    'Lists the processes that held slots of in-flight limits or reserved quota tokens in the last day. A process beats ' +
-    'every 10 seconds while it holds any. Clocks differ, so the time of the last beat does not tell whether it is alive: --wait compares beats ' +
-    'for 35 seconds. "no beat" then means that the process is dead or holds nothing. Writes nothing.'
+    'Lists the processes that held slots of in-flight limits or reserved quota tokens in the last day. A process ' +
+    'writes a beat every 10 seconds while it holds any. Clocks differ, so the time of the last beat does not prove ' +
+    'that a process is alive. --wait compares beats for 35 seconds; "no beat" then means that the process is dead ' +
+    'or holds nothing. Writes nothing.'
 
   static override flags = {
     wait: boolean({description: 'Compare beats for 35 seconds, and show who is alive.'}),

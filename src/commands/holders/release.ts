@@ -11,10 +11,11 @@ export default class HoldersRelease extends StackCommand<typeof HoldersRelease> 
   static override summary = 'Return the slots and reserved tokens of a dead process'
 
   static override description =
-    'Compares beats for 35 seconds. If the process is dead, returns its slots and reserved quota tokens in all buckets of ' +
-    'the namespace and writes an audit event; if it is alive, changes nothing and exits with 6. You need this only for ' +
-    'idle buckets: a process that is refused returns what dead processes hold. --force does not compare. A living process ' +
-    'then stops counting its slots, although its work still runs. It charges reserved tokens again when it settles them.'
+    'Compares beats for 35 seconds. If the process is dead, returns its slots and reserved quota tokens in all ' +
+    'buckets of the namespace, and writes an audit event. If it is alive, changes nothing and exits with 6. You ' +
+    'need this only for idle buckets: on a refusal, zael returns the slots and tokens of dead processes itself. ' +
+    '--force skips the comparison. A living process then loses its slots while its work continues, and charges its ' +
+    'reserved tokens again when it settles them.'
 
   static override args = {
     holder: string({description: 'Holder id, from `zael holders list`.', required: true, ignoreStdin: true}),

@@ -20,10 +20,11 @@ export default class LimitsImpact extends StackCommand<typeof LimitsImpact> {
   static override summary = 'Replay recorded usage against proposed limits'
 
   static override description =
-    'Compares the usage of the last week with the limits that `zael limits set` would set. Writes nothing. Calendar quotas ' +
-    'are exact. For other limits, "refused" is certain; "perhaps" depends on unrecorded request times; "in ' +
-    'bursts" means that at most half of the allowance was used, so only bursts above twice the average are ' +
-    'refused. The current window counts up to now. Raised limits refuse nothing new. Ignores past refusals.'
+    'Compares the usage of the last week with the limits that `zael limits set` would set. Writes nothing, and ' +
+    'ignores past refusals. Results for calendar quotas are exact. For other limits, "refused" is certain, and ' +
+    '"perhaps" depends on request times, which are not recorded. "in bursts" means that at most half of the ' +
+    'allowance was used, so only bursts above twice the average are refused. Usage of the current window counts up ' +
+    'to now.'
 
   static override args = {
     limits: string({description: 'Limits such as rpm=100/min.', required: true, multiple: true, ignoreStdin: true}),

@@ -30,7 +30,7 @@ export default class LimitsResolve extends StackCommand<typeof LimitsResolve> {
     const {entity} = this.args
     const resource = this.args.resource ?? this.flags.resource
     if (resource === undefined || (this.args.resource !== undefined && this.flags.resource !== undefined)) {
-      throw new InvalidInput('limits.resource', 'exactly one resource must be given', {
+      throw new InvalidInput('limits.resource', 'Exactly one resource must be given.', {
         hint: `zael limits resolve ${entity} RESOURCE`,
       })
     }

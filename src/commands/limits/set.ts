@@ -26,10 +26,10 @@ export default class LimitsSet extends StackCommand<typeof LimitsSet> {
 
   static override description =
     "Limits you don't name are kept; --only removes them. An amount alone, such as tpm=200k, keeps the period, " +
-    'burst ratio, time zone and windows. A scope without limits starts with a copy of the limits that apply ' +
-    'there. Asks first if live buckets would lose a limit or the rest of a quota, if the change affects limits you ' +
-    "don't name, if a limit changes its kind (rate, calendar quota, session quota), or if an amount of money has no currency or period. " +
-    'Syntax: `zael help limit-syntax`.'
+    'burst ratio, time zone and windows. A scope without limits starts with a copy of the limits that apply there. ' +
+    "Asks first if the change affects limits you don't name, or takes a limit or the rest of a quota from live " +
+    'buckets. Also asks if a limit changes its kind (rate, calendar quota, session quota), or if an amount of money ' +
+    'has no currency or period. Syntax: `zael help limit-syntax`.'
 
   static override args = {
     limits: string({description: 'Limits such as rpm=100/min.', multiple: true, ignoreStdin: true}),
@@ -50,6 +50,7 @@ export default class LimitsSet extends StackCommand<typeof LimitsSet> {
     })(),
     'audit-retention-days': integer({
       description: 'Days to keep audit events. Default: 90.',
+      helpValue: 'DAYS',
       dependsOn: ['system'],
       min: 1,
     }),

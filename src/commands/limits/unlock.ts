@@ -7,9 +7,9 @@ export default class LimitsUnlock extends StackCommand<typeof LimitsUnlock> {
   static override summary = 'Remove the lock of a crashed `zael limits apply`'
 
   static override description =
-    'While `zael limits apply` runs, it locks the namespace for other runs. The lock of a crashed run expires after 30 ' +
-    'seconds; this command removes it now, and updates live buckets that the run left with former limits. Asks first. A ' +
-    'run that is still active stops before its next change.'
+    'While `zael limits apply` runs, it locks the namespace for other runs. The lock of a crashed run expires after ' +
+    '30 seconds. This command removes it now, and updates live buckets that the run left with old limits. Asks ' +
+    'first. A run that is still active stops before its next change.'
 
   static override flags = yesFlag
 

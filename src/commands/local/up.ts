@@ -22,6 +22,7 @@ export default class LocalUp extends BaseCommand<typeof LocalUp> {
       min: 1,
       max: 65_535,
       description: 'Port on 127.0.0.1. Default: the previous port, or a free one.',
+      helpValue: 'N',
     }),
     'data-dir': string({description: 'Folder for the data.', helpValue: 'DIR'}),
     'in-memory': boolean({description: 'Keep the data in memory only.', exclusive: ['data-dir']}),

@@ -8,7 +8,7 @@ export default class ResourceCascade extends StackCommand<typeof ResourceCascade
 
   static override description =
     'Updates live buckets before it returns. The most specific policy applies: entity and resource, then entity ' +
-    '(`zael entity cascade`), then resource. Without a policy, --cascade of the entity decides.'
+    "(`zael entity cascade`), then resource. Without a policy, the entity's --cascade setting applies."
 
   static override args = {
     resource: string({description: 'Resource name.', required: true, ignoreStdin: true}),

@@ -18,11 +18,11 @@ export default class UsageShow extends StackCommand<typeof UsageShow> {
   static override summary = 'Show usage, window by window'
 
   static override description =
-    'Shows usage of an entity, a resource, or an entity for one resource. On AWS, usage appears within 30 ' +
-    'seconds by default, refusals up to 10 seconds later. For an entity, also shows what is left of each quota, its own ' +
-    'and that of its parent, and when it runs out. REFUSED counts requests that exceeded the limit of the row. The rows (blocked), (parent), and ' +
-    'those named after a provider account count other refusals. Totals count a request once, even if it also charges ' +
-    'the current parent.'
+    'Shows usage of an entity, a resource, or an entity for one resource. On AWS, usage appears within 30 seconds ' +
+    'by default, refusals up to 10 seconds later. For an entity, also shows the rest of each quota, including ' +
+    'quotas of its parent, and when it runs out. REFUSED counts requests that exceeded the limit of the row. Other ' +
+    'refusals have their own rows: (blocked), (parent) or a provider account. Totals count a request once, even if ' +
+    'it also charges the current parent.'
 
   static override args = {entity: string({description: 'Show only usage of this entity.', ignoreStdin: true})}
 

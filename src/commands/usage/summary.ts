@@ -20,9 +20,9 @@ export default class UsageSummary extends StackCommand<typeof UsageSummary> {
 
   static override description =
     'Shows usage of an entity, of a resource over all entities (--resource), or of an entity for one resource. ' +
-    'Averages cover only windows with usage. For an entity, also shows what is left of each quota and when it ' +
-    'runs out. REFUSED counts requests that exceeded a limit. A cascading request also charges the parent, but ' +
-    'counts once here. If an entity changed its parent, earlier requests may count twice.'
+    'Averages cover only windows with usage. For an entity, also shows the rest of each quota and when it runs out. ' +
+    'REFUSED counts requests that exceeded a limit. A cascading request also charges the parent, but counts once ' +
+    'here. If an entity changed its parent, earlier requests may count twice.'
 
   static override args = {entity: string({description: 'Show only usage of this entity.', ignoreStdin: true})}
 

@@ -16,9 +16,10 @@ export default class UsageTop extends StackCommand<typeof UsageTop> {
 
   static override description =
     'Without --resource, includes every resource with its own limits or live buckets. Reads at most the newest ' +
-    '1,000,000 windows per resource and warns if there are more; --window daily needs fewer. Cascading requests also ' +
-    'charge parents, so shares can add up to more than 100 %. With a parent, such as a team, shows its members, also ' +
-    'former ones, and their shares of its use. If only a parent has a limit, its use is recorded for the parent. A table shows ten rows, other formats show all.'
+    '1,000,000 windows per resource and warns if there are more; --window daily needs fewer. Cascading requests ' +
+    'also charge parents, so shares can add up to more than 100 %. With a parent, such as a team, shows its current ' +
+    'and former members, and their shares of its use. Use of a limit that only the parent has is recorded for the ' +
+    'parent. A table shows ten rows, other formats show all.'
 
   static override args = {
     parent: stringArg({description: 'Show only the members of this parent.', ignoreStdin: true}),
@@ -36,6 +37,7 @@ export default class UsageTop extends StackCommand<typeof UsageTop> {
     ...listFlags,
     limit: integer({
       description: 'Maximum number of rows to show.',
+      helpValue: 'N',
       min: 1,
       max: 10_000,
       helpGroup: 'LIST',

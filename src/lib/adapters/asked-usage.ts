@@ -40,7 +40,7 @@ const MOST_ERROR_CHARACTERS = 2 ** 20
 async function readAnswer(
   sent: Promise<Response>,
   isAsked: boolean,
-): Promise<ReadAnswer & {/** What has arrived so far. */ readonly start: () => string}> {
+): Promise<ReadAnswer & {/** The text that has arrived so far. */ readonly start: () => string}> {
   const response = await sent
   let text = ''
   const read = async () => {

@@ -27,7 +27,7 @@ import {type ProviderAccount, type ProviderAnswer, ProviderReporter, type Report
 /** The part of a limiter that adapters for calls to models need. */
 export type CallLimiter = GuardLimiter & Partial<ReportingLimiter>
 
-/** Whom calls are charged to, and how much. `Call` is the adapter's description of a call. */
+/** Who is charged for calls, and how much. `Call` is the adapter's description of a call. */
 export interface CallOptions<Call> extends Omit<DecisionOptions, 'limits'> {
   /** The entity to charge. */
   readonly entity: string | ((call: Call) => string | Promise<string>)
@@ -95,7 +95,7 @@ interface ChargedCall {
   readonly lease?: Lease
 }
 
-/** What happens to an admitted call. None of these throws or waits long: the provider's response must reach the caller. */
+/** The events of an admitted call. None of these throws or waits long: the provider's response must reach the caller. */
 export interface CallCharge {
   readonly kind: 'admitted'
   readonly lease: Lease
@@ -415,5 +415,5 @@ const warnUnsettled = warningOnce('ZAEL_UNSETTLED', 'The tokens of a call stay c
 
 const warnUncounted = warningOnce(
   'ZAEL_NO_USAGE',
-  'A call set no maximum and its response has no usage, so its output is charged as `maxOutput` and `onAbort` say',
+  'A call set no maximum and its response has no usage, so `maxOutput` and `onAbort` decide the charge for its output',
 )

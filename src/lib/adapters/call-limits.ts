@@ -15,7 +15,7 @@ export interface CallLimits extends LimitNames {
   readonly cost?: string
 }
 
-/** What a limit of a call counts. */
+/** The quantity that a limit of a call counts. */
 export type CallLimit = keyof CallLimits
 
 export function namedLimits({requests = 'rpm', tokens, input, output, cost}: CallLimits): [CallLimit, string][] {
@@ -53,7 +53,7 @@ export function reservable(amounts: Consumption): Consumption {
   return Object.fromEntries(Object.entries(amounts).map(([name, amount]) => [name, Math.min(amount, MOST_TOKENS)]))
 }
 
-/** What to add to `before` to get `after`. */
+/** The difference from `before` to `after`. */
 export function amountsBetween(before: Consumption, after: Consumption): Consumption {
   const names = [...new Set([...Object.keys(before), ...Object.keys(after)])]
   const deltas = names.map(name => [name, (after[name] ?? 0) - (before[name] ?? 0)] as const)

@@ -143,7 +143,7 @@ const UNKNOWN_MODEL = refusedCall('Unknown model', 'The model of this call canno
 
 const warnUnknownModel = warningOnce(
   'ZAEL_UNKNOWN_MODEL',
-  'A call whose model cannot be read is refused or charged as `onUnknownModel` says',
+  'The model of a call cannot be read, so `onUnknownModel` decides how to charge it',
 )
 
 async function observedResponse(

@@ -16,7 +16,7 @@ export interface ModelUsage {
   readonly mediaOutput?: number
   /** Web searches that the provider ran. */
   readonly searches?: number
-  /** What the provider bills, in dollars, if it reports that, as OpenRouter does. */
+  /** Dollars that the provider bills, if it reports them, as OpenRouter does. */
   readonly cost?: number
   /** The service tier that the provider used, such as OpenAI's `priority`. */
   readonly tier?: string
@@ -108,7 +108,7 @@ const FIELDS = {
   ],
 } as const
 
-/** What a report says. A stream may report input first and output later. */
+/** The usage in a report. A stream may report input first and output later. */
 interface ReportedUsage extends Omit<ModelUsage, 'output'> {
   readonly output: number | undefined
 }
@@ -244,7 +244,7 @@ const charactersBeyondAscii = (text: string): number => text.replace(/\p{ASCII}+
 function textsIn(whole: unknown): {text: string; tokens: number} {
   const texts: string[] = []
   let tokens = 0
-  /** Those that contain the next value. */
+  /** The values that contain the next value. */
   const open = new Set<unknown>()
   const pending: {value: unknown; key: string; isRead?: true}[] = [{value: whole, key: ''}]
   for (let next = pending.pop(); next; next = pending.pop()) {
@@ -279,7 +279,7 @@ export function isCount(value: unknown): value is number {
   return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0
 }
 
-/** Follows a response, and tells what the call has used. */
+/** Follows a response, and counts the tokens that the call has used. */
 export class UsageTally {
   readonly #tokenizer: Tokenizer | undefined
   #report: Readonly<Record<string, unknown>> = {}

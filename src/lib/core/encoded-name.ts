@@ -1,6 +1,6 @@
 import {checkEntityId, nameForm} from './names.js'
 
-/** What names of a kind may be. */
+/** The allowed names of a kind. */
 interface Form {
   readonly pattern: RegExp
   readonly maxLength: number

@@ -124,7 +124,7 @@ export class Denied extends ZaelError {
       hint: isAnonymous
         ? 'Choose a profile with --profile, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.'
         : skewed
-          ? 'Set the clock of this machine: requests are signed with the time.'
+          ? 'Synchronize the clock of this machine: AWS rejects requests with a wrong time.'
           : 'Check the AWS profile or credentials in use and their permissions on the table.',
       details: {operation},
       cause,
@@ -139,7 +139,7 @@ export class CredentialsUnavailable extends Denied {}
 export class BlockedByProxy extends ZaelError {
   constructor(operation: string, cause?: unknown) {
     super('failed', 'aws.proxy', `${operation} failed${detailOf(cause)}`, {
-      hint: 'Use a network without such a proxy, or let your administrator allow the host names of AWS.',
+      hint: 'Use a network without a proxy, or ask your administrator to allow the AWS host names.',
       details: {operation},
       cause,
     })
@@ -153,7 +153,7 @@ export class CertificateRefused extends ZaelError {
     super(
       'failed',
       'aws.certificate',
-      `The certificate of the server is not accepted for ${operation}${detailOf(cause)}`,
+      `The certificate of the server is not trusted for ${operation}${detailOf(cause)}`,
       {
         hint: CERTIFICATE_HINTS[code] ?? OWN_AUTHORITY,
         details: {operation, reason: code},
@@ -173,7 +173,7 @@ const CERTIFICATE_HINTS: Readonly<Record<string, string>> = {
   UNABLE_TO_GET_ISSUER_CERT_LOCALLY: OWN_AUTHORITY,
   UNABLE_TO_VERIFY_LEAF_SIGNATURE: OWN_AUTHORITY,
   CERT_UNTRUSTED: OWN_AUTHORITY,
-  CERT_HAS_EXPIRED: 'Check the clock of this machine; if it is right, the certificate has to be renewed.',
+  CERT_HAS_EXPIRED: 'Check the clock of this machine. If it is right, the certificate must be renewed.',
   CERT_NOT_YET_VALID: 'Check the clock of this machine.',
   ERR_TLS_CERT_ALTNAME_INVALID:
     'The certificate belongs to another host. Check --endpoint-url, the name server and proxies.',

@@ -28,9 +28,9 @@ export async function readText(request: TextRequest): Promise<string | undefined
 
 /** `undefined` if the file is missing or not accepted. Stops reading after `maxBytes`, even from a device or pipe. */
 export async function readPieces({file, code, maxBytes, hint, accept}: TextRequest): Promise<FileText | undefined> {
-  const refuse = (why: string) => new InvalidInput(code, `cannot read ${file}: ${why}`, {hint, details: {file}})
+  const refuse = (why: string) => new InvalidInput(code, `Cannot read ${file}: ${why}`, {hint, details: {file}})
   const unreadable = (error: unknown) =>
-    new ZaelError('failed', code, `cannot read ${file}: ${(error as Error).message}`, {
+    new ZaelError('failed', code, `Cannot read ${file}: ${(error as Error).message}`, {
       hint,
       details: {file},
       cause: error,

@@ -374,7 +374,7 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
     return undefined
   }
 
-  /** What others have returned is charged again with the next settlement. */
+  /** Tokens that others have returned are charged again with the next settlement. */
   #withReturned(grant: Grant, known: Amounts): Amounts {
     const returned = this.#returned.get(grant)
     if (!returned) return known
@@ -613,7 +613,7 @@ function signalOf(held: readonly HeldSlots[]): AbortSignal {
   return others.length === 0 ? first : AbortSignal.any([first, ...others])
 }
 
-/** What stays reserved of an amount after a refund. */
+/** The part of an amount that stays reserved after a refund. */
 function leftOf(milli: bigint, deltaMilli = 0n): bigint {
   if (deltaMilli >= 0n) return milli
   return milli > -deltaMilli ? milli + deltaMilli : 0n

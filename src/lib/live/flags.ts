@@ -29,8 +29,8 @@ export const watchFlags = {
   reverse: boolean({description: 'Reverse the order.'}),
   filter: string({
     description:
-      'Match text in the id or resource name, resource:NAME or entity:ID exactly, or status: status:over, status:near, ' +
-      'status:overdrawn, status:disabled, status:ok or status:gone. A leading ! inverts the filter.',
+      'Show only matching buckets: part of an entity id or resource name, entity:ID, resource:NAME or status:STATUS ' +
+      '(over, near, overdrawn, disabled, ok or gone). A leading ! inverts the filter.',
     default: '',
     helpValue: 'TEXT',
   }),

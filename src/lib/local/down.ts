@@ -59,7 +59,7 @@ export async function dataToPurge(stateDir: StateDir): Promise<string | undefine
 export async function lockStack(stateDir: StateDir): Promise<Lock> {
   const lock = await takeLock(stateDir.lockFile, LOCK_WAIT_MS)
   if ('release' in lock) return lock
-  const message = `another zael (process ${lock.pid}) has been starting or stopping the local stack for a minute`
+  const message = `Another zael (process ${lock.pid}) has been starting or stopping the local stack for a minute.`
   throw new ZaelError('conflict', 'local.busy', message, {
     hint: `Wait, or stop that process: kill ${lock.pid}`,
     details: {pid: lock.pid},

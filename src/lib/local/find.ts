@@ -30,7 +30,7 @@ export async function requireStack(stateDir: StateDir): Promise<{state: StackSta
   if (found.kind === 'running') return found
   const reasons = {none: '', killed: ': it was killed', unresponsive: ': it does not respond', damaged: ''}
   const why = found.kind === 'damaged' ? `: ${found.file.message}` : reasons[found.kind]
-  const message = `the local stack is not running${why} (looked in ${stateDir.folder})`
+  const message = `The local stack is not running${why} (looked in ${stateDir.folder}).`
   // HOME, XDG_DATA_HOME and ZAEL_DATA_DIR decide where to look.
   const elsewhere = found.kind === 'none' ? ', or set ZAEL_DATA_DIR to the folder of a running stack' : ''
   throw new ZaelError('negative', 'local.not-running', message, {

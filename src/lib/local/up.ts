@@ -50,6 +50,9 @@ export function dataDirFor(stateDir: StateDir, {dataDir}: Pick<UpOptions, 'dataD
   return dataDir === undefined ? stateDir.dataDir : resolve(dataDir)
 }
 
+/** As in the flag --resource-index. */
+const indexText = (index: StackState['resourceIndex']): string => index?.toLowerCase().replace('_', '-') ?? 'unknown'
+
 function checkSameSettings(state: StackState, options: UpOptions): void {
   const {engine, port, dataDir, inMemory, aggregator, resourceIndex} = options
   const differences = [
@@ -60,12 +63,12 @@ function checkSameSettings(state: StackState, options: UpOptions): void {
       : []),
     ...(inMemory && state.dataDir !== null ? [`${dataLocation(state)}, not in memory`] : []),
     ...(resourceIndex !== undefined && resourceIndex !== state.resourceIndex
-      ? [`its resource index may not be ${resourceIndex}`]
+      ? [`resource index ${indexText(state.resourceIndex)}, not ${indexText(resourceIndex)}`]
       : []),
     ...(!aggregator && state.aggregator ? ['with the aggregator, not without'] : []),
   ]
   if (differences.length === 0) return
-  const message = `the local stack already runs with other settings: ${differences.join('; ')}`
+  const message = `The local stack already runs with other settings: ${differences.join('; ')}`
   throw new ZaelError('conflict', 'local.running-otherwise', message, {
     hint: 'Omit these flags, or stop the stack first: zael local down',
     details: {differences, endpoint: state.endpoint},

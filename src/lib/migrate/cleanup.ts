@@ -80,7 +80,7 @@ async function deleteOld(
     if (finding.state === 'unknown' || finding.state === 'unmovable') return report.addFinding(finding)
     const outcome = await deleteRecord(context, finding)
     if (outcome === 'changed')
-      return report.addFinding({...finding, state: 'behind', reason: 'changed during the clean-up'})
+      return report.addFinding({...finding, state: 'behind', reason: 'changed during the cleanup'})
     if (outcome !== 'deleted') return report.addFinding({...finding, state: 'unmovable', reason: outcome.cannot})
     total += finding.sources.length
     // Records of several kinds may have become one.

@@ -35,7 +35,7 @@ const KEPT_SECONDS = 86_400
 
 const names = attributes.holder
 
-/** Its process may be dead: clocks differ, so only a comparison of beats can tell. `undefined`: no record. */
+/** Its process may be dead: clocks differ, so only a comparison of beats shows it. `undefined`: no record. */
 export function seemsDead(record: HolderRecord | undefined, nowMs: number): boolean {
   return !record || record.isDead || record.beatAtMs === undefined || nowMs - record.beatAtMs >= HOLDER_PERIOD_MS
 }

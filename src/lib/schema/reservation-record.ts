@@ -29,7 +29,7 @@ export interface Reservation {
 
 const names = attributes.reservation
 
-/** Two days, longer than the record of a dead holder. What expires stays charged. */
+/** Two days, longer than the record of a dead holder. Tokens of an expired record stay charged. */
 const OPEN_SECONDS = 2 * 86_400
 
 /** An ended reservation outlasts every attempt to store it that is still under way. */

@@ -88,7 +88,7 @@ describe('the outcome of a request', () => {
     const tpm = status({name: 'tpm', requested: 5000})
     const statuses = [status({}), tpm, status({level: 'parent', entity: 'team-1'})]
     expect((await acquireLines(tried({parent: 'team-1', statuses, waitedMs: 2000}), 80))[0]).toBe(
-      'Admitted after 2 s: user-1 was charged 1 rpm and 5,000 tpm of gpt-4, and its parent team-1 1 rpm',
+      'Admitted after 2 s: user-1 was charged 1 rpm and 5,000 tpm of gpt-4; its parent team-1 was charged 1 rpm',
     )
   })
 
@@ -98,7 +98,7 @@ describe('the outcome of a request', () => {
     const title = async (attempt: Partial<AcquireAttempt>) =>
       (await acquireLines(tried({parent, ...attempt}, attempt.isMetered === undefined), 80))[0]
     expect(await title({statuses: [status({}), usd], isMetered: true})).toBe(
-      'Admitted: user-1 was charged 1 rpm of gpt-4, and its parent team-1 1 usd',
+      'Admitted: user-1 was charged 1 rpm of gpt-4; its parent team-1 was charged 1 usd',
     )
     expect(await title({statuses: [usd]})).toBe(
       'Would be admitted: team-1, the parent of user-1, would be charged 1 usd of gpt-4',

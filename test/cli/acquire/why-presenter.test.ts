@@ -102,16 +102,16 @@ describe('an explanation', () => {
     const result = explanation([refusing], {recent: recent({admitted: 688, requests: 312}), basis: 'typical'})
     expect(whyLines(result)).toEqual([
       'user-1, gpt-4: 31 % of requests refused (312 of 1,000 since 2026-01-02T02:00:00Z, last 4 s ago). A typical ' +
-        'request (1 rpm) would be admitted at this instant.',
+        'request (1 rpm) would be admitted now.',
       '',
-      'rpm of user-1 has room at this instant',
+      'rpm of user-1 has room now, but refused recently',
       '  level    193 of 100 left, 1 requested',
       '  set for  resource gpt-4: 100/min',
       '  refused  312 requests for 262,080 since 2026-01-02T02:00:00Z',
       '',
       'To refuse fewer requests:',
       '  zael limits set --entity user-1 --resource gpt-4 rpm=250/min  raise the rate of entity user-1 for gpt-4 to ' +
-        'admit all: the recent demand is 2.25 times it, with retries',
+        'admit all: recent demand, with retries, is 2.25 times the rate',
     ])
     expect(whyJson(result)).toMatchObject({
       request: 'typical',
@@ -188,9 +188,7 @@ describe('an explanation', () => {
         'A request for 1 rpm is refused now; without other requests, it would be admitted in 114 ms.',
     )
     expect(second).toBe('rpm of user-1 refuses, clears in 114 ms without other requests')
-    expect(whyLines(explanation([limit()], {recent: most}))[0]).toMatch(
-      /A request for 1 rpm would be admitted at this instant\.$/,
-    )
+    expect(whyLines(explanation([limit()], {recent: most}))[0]).toMatch(/A request for 1 rpm would be admitted now\.$/)
     const over = {...most, refused: {...most.refused, lastAtMs: AT_MS - 600_000}}
     expect(whyLines(explanation([limit()], {recent: over}))[0]).toBe(
       'user-1, gpt-4: a request for 1 rpm is admitted now.',
@@ -231,7 +229,7 @@ describe('an explanation', () => {
       '',
       'To admit it sooner:',
       '  zael bucket reset user-1 --resource gpt-4                     refill the bucket of user-1 now',
-      '  zael limits set --entity user-1 --resource gpt-4 rpm=200/min  double the rate of entity user-1 for gpt-4; clears in 750 ms',
+      '  zael limits set --entity user-1 --resource gpt-4 rpm=200/min  double the rate of entity user-1 for gpt-4; then clears in 750 ms',
     ])
   })
 
@@ -242,7 +240,7 @@ describe('an explanation', () => {
     const explanations = [blocked('chat', 96), blocked('gpt-4', 0)]
     const lines = whyAllLines({entity: 'user-1', atMs: AT_MS, explanations})
     expect(lines).toContain('user-1: 100 % of requests refused (96 of 96 since 2026-01-02T02:00:00Z, last 4 s ago).')
-    expect(lines).toContain('user-1: no refused request is recorded since 2026-01-02T02:00:00Z.')
+    expect(lines).toContain('user-1: no refusals are recorded since 2026-01-02T02:00:00Z.')
     expect(lines.filter(line => line.includes('zael entity enable user-1'))).toHaveLength(1)
   })
 
@@ -251,7 +249,7 @@ describe('an explanation', () => {
       remedies(limit({...empty, ...change}), AT_MS).map(each => each[1])
     expect(purposes({demandPerSecond: 100 / 60 + 5})).toEqual([
       'refill the bucket of user-1 now: lasts about 20 s at the recent demand',
-      expect.stringContaining('the recent demand is 4 times it'),
+      expect.stringContaining('recent demand, with retries, is 4 times the rate'),
     ])
     expect(purposes({demandPerSecond: 1})[0]).toBe('refill the bucket of user-1 now')
     const daily = parseLimit('rpm=100/day@UTC')
@@ -271,7 +269,7 @@ describe('an explanation', () => {
     expect(lines([limit(), limit({...parent, drainedBy, drainedByOthers: 30})])).toEqual(
       expect.arrayContaining([
         'rpm of the parent team-1 refuses, clears in 2 s',
-        '  consumed by  user-2 1,000, user-1 2, others 30 (since 2026-01-02T03:00:00Z; others: own use, smaller, moved or deleted members)',
+        '  consumed by  user-2 1,000, user-1 2, others 30 (since 2026-01-02T03:00:00Z; others: its own use, and smaller, moved or deleted members)',
         'Requests of user-1 also charge its parent team-1.',
       ]),
     )
@@ -289,7 +287,7 @@ describe('an explanation', () => {
     const child = (text: string, entity = 'user-2') => ({entity, share: 0.97, limit: parseLimit(text)})
     expect(first(child('rpm=80/min'))).toEqual({
       command: 'zael limits set --entity user-2 --resource gpt-4 rpm=50/min',
-      purpose: 'limit user-2 to half of this limit: user-2 used 97 % since 2026-01-02T03:00:00Z',
+      purpose: 'limit user-2 to half of this limit; it used 97 % since 2026-01-02T03:00:00Z',
     })
     expect(first(child('rpm=10/sec'))?.command).toContain('--entity user-2')
     expect(first(child('usd=$20/month@UTC'), 'usd=$5/month@UTC')?.command).toContain("'usd=$2.50/month@UTC'")
@@ -302,7 +300,7 @@ describe('an explanation', () => {
     expect(first(child('rpm=80/min', 'user-1'), 'rpm=100/min', -1)).toEqual({
       command: 'zael limits set --entity user-1 --resource gpt-4 rpm=50/min',
       purpose:
-        'for the others of team-1, limit user-1 to half of this limit: user-1 used 97 % since 2026-01-02T03:00:00Z',
+        'protect the other members of team-1: limit user-1 to half of this limit; it used 97 % since 2026-01-02T03:00:00Z',
     })
   })
 
@@ -318,7 +316,7 @@ describe('an explanation', () => {
     // The entity has the limit too, and came to the parent this hour.
     const own = limit({...usd, level: 'entity', entity: 'user-1', configured: configuredUsd})
     expect(whyLines(explanation([own, parent], {parent: 'team-1'}))).toContain(
-      '  consumed by  others $5 (since 2026-01-02T03:00:00Z; others: own use, smaller, moved or deleted members; earlier usage: zael usage top team-1 --since 30d)',
+      '  consumed by  others $5 (since 2026-01-02T03:00:00Z; others: its own use, and smaller, moved or deleted members; earlier usage: zael usage top team-1 --since 30d)',
     )
     expect(whyLines(explanation([parent], {parent: 'team-1'}))[0]).toMatch(/: a request for \$0\.03 usd is refused\./)
     const both = [limit(), limit({level: 'parent', entity: 'team-1'})]

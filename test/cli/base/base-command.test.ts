@@ -91,7 +91,7 @@ describe('input', () => {
   it.each([
     [['--size', 'x'], '--size: Expected an integer but received: x'],
     [['--colour', 'blue'], 'Expected --colour=blue to be one of: red, green'],
-    [['--first', 'x'], 'All of the following must be provided when using --first: --second'],
+    [['--first', 'x'], '--first requires --second'],
     [['--bogus'], 'Nonexistent flag: --bogus'],
     [['1', '2'], 'Unexpected argument: 2'],
     [['x'], 'Expected an integer but received: x'],
@@ -99,7 +99,7 @@ describe('input', () => {
   ])('exits with 2 on %j', async (argv, message) => {
     const {exit, stdout, stderr} = await runSample(argv)
     expect({exit, stdout}).toEqual({exit: 2, stdout: ''})
-    expect(stderr).toBe(`Error: ${message}\nTry: zael sample run --help`)
+    expect(stderr).toBe(`Error: ${message}\nHint: zael sample run --help`)
   })
 
   it("keeps a flag's own error", async () => {
@@ -128,7 +128,7 @@ describe('errors', () => {
     expect(await runSample([], failing(missing))).toEqual({
       exit: 3,
       stdout: 'working',
-      stderr: 'Error: There is no table "x".\nTry: zael deploy',
+      stderr: 'Error: There is no table "x".\nHint: zael deploy',
     })
     expect(process.exitCode).toBe(3)
   })
@@ -160,7 +160,7 @@ describe('errors', () => {
     vi.stubEnv('ZAEL_DEBUG', '1')
     const {stderr} = await runSample([], failing(missing))
     expect(stderr).toMatch(
-      /^Error: There is no table "x"\.\nTry: zael deploy\nZaelError: [\s\S]* {4}at [\s\S]*ResourceNotFound/,
+      /^Error: There is no table "x"\.\nHint: zael deploy\nZaelError: [\s\S]* {4}at [\s\S]*ResourceNotFound/,
     )
     expect((await runSample([], failing(new TypeError('x')))).stderr).toMatch(/\[cause\]: TypeError: x\n +at /)
   })

@@ -23,6 +23,6 @@ function textOf(failure: ZaelError): string {
 }
 
 it('indents continuation lines, so that a name cannot imitate a message', () => {
-  const failure = new ZaelError('failed', 'x', 'no "a\nError: faked\u001b[2J"', {hint: 'one\nTry: rm -rf /\n  two'})
-  expect(textOf(failure)).toBe('Error: no "a\n  Error: faked\\x1b[2J"\nTry: one\n  Try: rm -rf /\n  two')
+  const failure = new ZaelError('failed', 'x', 'no "a\nError: faked\u001b[2J"', {hint: 'one\nHint: rm -rf /\n  two'})
+  expect(textOf(failure)).toBe('Error: no "a\n  Error: faked\\x1b[2J"\nHint: one\n  Hint: rm -rf /\n  two')
 })

@@ -140,7 +140,7 @@ describeOnEngine('an error about a missing name', () => {
     expect(await hinted(missing, `${table.name}x`)).toMatchObject({
       code: 'stack.missing',
       kind: 'notFound',
-      message: `stack "${table.name}x" not found`,
+      message: `Stack "${table.name}x" not found.`,
       hint: `Did you mean "${table.name}"?`,
       cause: missing,
     })

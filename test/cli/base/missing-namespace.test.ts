@@ -30,7 +30,7 @@ describeOnEngine('C-2 a namespace that does not exist', () => {
     const refusal = {
       code: 3,
       stdout: '',
-      stderr: `Error: Namespace "amce" does not exist.\nTry: Did you mean "acme"? To create a new one: zael namespace create amce ${cli.flags.join(' ')}\n`,
+      stderr: `Error: Namespace "amce" does not exist.\nHint: Did you mean "acme"? To create a new one: zael namespace create amce ${cli.flags.join(' ')}\n`,
     }
     expect(outcomes).toEqual(commands.map(() => refusal))
     expect(await everything()).toEqual(before)

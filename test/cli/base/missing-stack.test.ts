@@ -31,7 +31,7 @@ describeOnEngine('C-1 a stack that does not exist', () => {
     expect(outcomes[0]).toEqual({
       code: 3,
       stdout: '',
-      stderr: `Error: stack "${mistyped}" not found\nTry: Did you mean "${table.name}"?\n`,
+      stderr: `Error: Stack "${mistyped}" not found.\nHint: Did you mean "${table.name}"?\n`,
     })
     expect(await tables()).not.toContain(mistyped)
   })

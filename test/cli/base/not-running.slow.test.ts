@@ -56,7 +56,7 @@ describe('every command on a local stack that is not running', () => {
       6,
       expect.objectContaining({
         code: 'local.not-running',
-        message: `the local stack is not running (looked in ${join(folder, 'zael', 'local')})`,
+        message: `The local stack is not running (looked in ${join(folder, 'zael', 'local')}).`,
       }),
     ])
   })

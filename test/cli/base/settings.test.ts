@@ -131,7 +131,7 @@ describe('a mistake in a file', () => {
 
   it('can be a folder in place of the file', async () => {
     await mkdir(join(configDir, 'config.json'))
-    const message = `cannot read ${join(configDir, 'config.json')}: it is a folder`
+    const message = `Cannot read ${join(configDir, 'config.json')}: it is a folder`
     await expect(find()).rejects.toMatchObject({code: 'config.unreadable', kind: 'failed', message})
   })
 

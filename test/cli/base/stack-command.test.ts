@@ -133,7 +133,7 @@ describeOnEngine('a command on a stack', () => {
     expect(yaml).toBe('found: 2\n')
     expect(parse(yaml)).toEqual({found: 2})
     const csv = await work(tell, '--output', 'csv')
-    expect(csv).toEqual({exit: 2, stdout: '', stderr: expect.stringContaining('only lists')})
+    expect(csv).toEqual({exit: 2, stdout: '', stderr: expect.stringContaining('Only lists')})
   })
 
   it('prints errors in the same format, with the nearest names', async () => {
@@ -143,7 +143,7 @@ describeOnEngine('a command on a stack', () => {
       exit: 3,
       stdout: '',
       stderr: expect.stringMatching(
-        /^Error: Namespace "acem" does not exist\.\nTry: Did you mean "acme"\? To create a new one: zael namespace create acem .*\n$/,
+        /^Error: Namespace "acem" does not exist\.\nHint: Did you mean "acme"\? To create a new one: zael namespace create acem .*\n$/,
       ),
     })
     for (const format of ['json', 'yaml']) {

@@ -43,7 +43,7 @@ describeOnEngine('a change of limits', () => {
     await expect(stopped).rejects.toMatchObject({
       code: 'limits.interrupted',
       kind: 'interrupted',
-      message: expect.stringMatching(/^Interrupted\. The change is stored and \d+ live buckets updated/),
+      message: expect.stringMatching(/^Interrupted\. The change is stored, and \d+ live buckets are updated\./),
     })
     expect((await namespace.configs.get(system))?.limits).toEqual([after])
   })

@@ -27,7 +27,7 @@ describeOnEngine('the switch on the command line', () => {
     expect(await cli.tell('watch --once')).toMatchObject({totals: {disabled: 1}, buckets: [{status: 'disabled'}]})
     expect(await cli.show('audit list', 200)).toContain('disabled: not set → yes')
     expect(await cli.show('why user-1 gpt-4', 100)).toMatch(
-      /is disabled for user-1.*\n.*\n {2}set at {3}20.* UTC.*\nuser-1: no refused request is recorded since .*\n\nNext:\n {2}zael entity exempt user-1 --resource gpt-4 .*\n {2}zael resource enable gpt-4 /,
+      /is disabled for user-1.*\n.*\n {2}set at {3}20.* UTC.*\nuser-1: no refusals are recorded since .*\n\nNext:\n {2}zael entity exempt user-1 --resource gpt-4 .*\n {2}zael resource enable gpt-4 /,
     )
     const why = JSON.parse((await cli.run('why user-1 gpt-4 --json')).stdout)
     expect(schemaProblems('why', why)).toEqual([])

@@ -159,7 +159,7 @@ describe('usage show', () => {
       '',
       'Total: 5 requests',
       '  gpt-4: tpm 1,000',
-      '100 % is what a rate allows per day (its burst if larger), or the whole allowance of a quota.',
+      '100 % is the amount that a rate allows per day (or its burst, if larger), or the whole allowance of a quota.',
     ])
     expect(
       usageFooter(windows, {requests: 5, doubtful: 0, refused: NONE, totals: []}, {window: 'hourly', isPart: true})[1],

@@ -97,7 +97,7 @@ describe.skipIf(isTmuxMissing())('Ctrl-C at a question', () => {
       const {lines} = await answered(`deploy --stack ${FAILED}`, question, agreed)
       expect(lines.slice(-3)).toEqual([
         `Error: Interrupted: the failed stack "${FAILED}" was deleted; nothing else was changed.`,
-        'Try: Run the same command again.',
+        'Hint: Run the same command again.',
         'exit code 130',
       ])
       expect(stack(FAILED)).toBeUndefined()

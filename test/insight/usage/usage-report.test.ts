@@ -298,8 +298,8 @@ describeOnBoth('reports on usage', {}, table => {
     const footer = topFooter({...(await top('b', 'usd'))}, {resource: 'r', by: 'usd', units: undefined})
     expect(footer.slice(-2)).toEqual([
       'Members that moved: ann from a (2026-11-01 02:30 UTC), joe to c (2026-11-01 02:30 UTC)',
-      '  In the window of a move, they count with what b was charged beyond its other members: exact, unless b itself ' +
-        'made requests or several members moved then. Their refusals then count for both parents.',
+      '  In the window of a move, zael counts at most the charge of b minus the use of its other members. This can ' +
+        'be too much if b made requests itself or several members moved. Their refusals in that window count for both parents.',
     ])
     // "c" was charged nothing: neither was its member.
     expect(await rows('c', 'rpm')).toEqual([])

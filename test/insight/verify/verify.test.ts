@@ -99,7 +99,7 @@ const CORRUPTIONS: readonly Corruption[] = [
       await putHolder(scene, 'silent', 60)
       await scene.change(singleBucket(scene), holding('silent', 1))
     },
-    reason: /^Holder silent \(gw-a, pid 991\) has 2 slots and does not beat\.$/,
+    reason: /^Holder silent \(gw-a, pid 991\) has 2 slots and writes no beats\.$/,
   },
   {
     name: 'slots of a holder that was declared dead',
@@ -123,7 +123,7 @@ const CORRUPTIONS: readonly Corruption[] = [
       await putHolder(scene, 'silent', 60)
       await putReservation(scene, 'silent')
     },
-    reason: /^Holder silent \(gw-a, pid 991\) has reserved 500 tpd .* and does not beat\.$/,
+    reason: /^Holder silent \(gw-a, pid 991\) has reserved 500 tpd .* and writes no beats\.$/,
   },
   {
     name: 'a bucket that is missing in the index of its resource',

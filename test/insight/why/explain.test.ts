@@ -321,7 +321,7 @@ describeOnBoth('an explanation', {}, table => {
     const [verdict, recent] = await texts()
     expect(verdict).toMatch(/ is admitted now\.$/)
     expect(recent).toMatch(
-      /^user-1: no refusal is recorded since limits or a switch were changed at 2023-11-14 22:13 UTC\. /,
+      /^user-1: no refusals are recorded since limits or a switch changed at 2023-11-14 22:13 UTC\. /,
     )
     expect(recent).toContain(`Before that: ${share}`)
     expect(recent).toContain(', 90 by a block, last 48 s ago).')

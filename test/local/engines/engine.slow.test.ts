@@ -58,7 +58,7 @@ describe.each(engines)('$name', ({name, isSkipped}) => {
     await expect(startEngine({engine: name, port: first.port})).rejects.toMatchObject({
       code: 'engine.port-taken',
       kind: 'conflict',
-      message: `port ${first.port} of 127.0.0.1 is already in use`,
+      message: `Port ${first.port} of 127.0.0.1 is already in use.`,
     })
     expect(childrenOfThisProcess()).toEqual(others)
   })

@@ -38,7 +38,7 @@ describe('invalid options of an engine', () => {
       await expect(startEngine({dataDir})).rejects.toMatchObject({
         code: 'engine.data-dir',
         kind: 'usage',
-        message: `cannot keep data in ${dataDir}: a part of the path is a file`,
+        message: `Cannot keep data in ${dataDir}: a part of the path is a file.`,
       })
     }
     expect(await readdir(scratch)).toEqual(['file'])

@@ -126,7 +126,7 @@ describe('where dynoxide is not built for the platform', () => {
     await expect(pickEngine(undefined)).rejects.toMatchObject({
       code: 'engine.missing',
       message: expect.stringMatching(
-        /^no DynamoDB engine can run on this machine: dynoxide does .+; DynamoDB Local needs Java/,
+        /^No DynamoDB engine can run on this machine: dynoxide does .+; DynamoDB Local needs Java/,
       ),
     })
   })

@@ -102,7 +102,7 @@ describe('a lock', () => {
 
   it('reports a folder in its place, and does not change it', async () => {
     await mkdir(file, {mode: 0o700})
-    const message = `cannot read ${file}: it is a folder, not a file`
+    const message = `Cannot read ${file}: it is a folder, not a file`
     await expect(takeLock(file, 0)).rejects.toMatchObject({code: 'local.home', message})
     expect(await readdir(folder)).toEqual(['lock'])
   })

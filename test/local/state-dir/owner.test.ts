@@ -37,7 +37,7 @@ describe.skipIf(process.platform === 'win32')('a private file or folder', () => 
       expect.objectContaining({
         code: 'local.permissions',
         kind: 'access',
-        message: `other users can access /it's (mode ${mode.toString(8)})`,
+        message: `Other users can access /it's (mode ${mode.toString(8)}).`,
         hint: "Check that nobody changed it, then run: chmod go= '/it'\\''s'",
       }),
     )

@@ -66,7 +66,7 @@ describe('an engine that dies', () => {
 
   it('is given up when it dies repeatedly, with backoff that doubles each time', async () => {
     const {outcome, starts, pauses} = await watch(Array(20).fill(10))
-    expect(outcome).toBe('the engine did not stay up after 5 restarts: the engine ended with SIGKILL')
+    expect(outcome).toBe('The engine did not stay up after 5 restarts: the engine ended with SIGKILL')
     expect({starts, pauses}).toEqual({starts: 5, pauses: [100, 200, 400, 800, 1600]})
   })
 

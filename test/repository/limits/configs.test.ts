@@ -163,6 +163,13 @@ describeOnBoth('configured limits', {}, table => {
     await expect(configs.delete(system)).rejects.toMatchObject({code: 'limits.missing'})
   })
 
+  it.each([
+    ['_default_', 'No limits are configured for entity "e1" (all resources).'],
+    ['r', 'No limits are configured for entity "e1" and resource "r".'],
+  ])('names the scope without limits: %s', async (resource, message) => {
+    await expect(configs.delete(entity('e1', resource))).rejects.toMatchObject({code: 'limits.missing', message})
+  })
+
   it.each<[string, () => Promise<unknown>, string]>([
     ['an entity id', () => configs.set(entity('a#b', 'r'), limits('rpm=1/min')), 'name.invalid'],
     ['a resource that is an attribute', () => configs.set(entity('a', 'GSI4PK'), limits('rpm=1/min')), 'name.invalid'],

@@ -20,7 +20,7 @@ export async function hasInFlight({namespace}: StackContext, entity: string, res
   return !family || [...family.own.limits, ...(family.parent?.resolution.limits ?? [])].some(isInFlight)
 }
 
-/** Runs a command, ends the lease, and resolves to the exit code. If the lease is lost, tells the command to stop. */
+/** Runs a command, ends the lease, and resolves to the exit code. If the lease is lost, stops the command. */
 export async function runHolding(
   lease: Lease,
   command: readonly string[],
@@ -37,7 +37,7 @@ export async function runHolding(
     await lease.commit()
   } catch (error) {
     if (!isUnavailability(error)) throw error
-    warn('The table did not answer. The slots come back within 45 seconds of the next refusal')
+    warn('The table did not answer, so the slots are still taken. They come back within 45 seconds of the next refusal')
   }
   return exitCode
 }

@@ -74,7 +74,7 @@ function chargeText({
     const others = shared === undefined ? '' : `; its parent ${parent} ${was} charged ${shared}`
     return `${own} ${was} counted, not charged${others}`
   }
-  const others = shared === undefined ? '' : `, and its parent ${parent} ${shared}`
+  const others = shared === undefined ? '' : `; its parent ${parent} ${was} charged ${shared}`
   return `${entity} ${was} charged ${own} of ${resource}${others}`
 }
 

@@ -33,7 +33,7 @@ export const acquireResult = strictObject({
     available: z.int().describe('Whole tokens left; negative in debt'),
     capacity: count,
     exceeded: z.boolean(),
-    retryAfterMs: count.nullable().describe('null when waiting never helps'),
+    retryAfterMs: count.nullable().describe('Null when waiting never helps'),
   }),
 }).meta({title: 'zael acquire'})
 export type AcquireResult = ResultOf<typeof acquireResult>
@@ -71,12 +71,12 @@ const whyOneResult = strictObject({
     ),
   refused: strictObject({
     requests: z.number().describe('Refused by limits of the entity itself, each request once'),
-    byParent: z.number().describe('Refused only by its parent; also counted there.'),
+    byParent: z.number().describe('Refused only by its parent; also counted there'),
     byProvider: listOf({
       entity: z.string(),
       resource: z.string(),
       requests: z.number(),
-    }).describe('Refused only by provider accounts, most first; also counted there.'),
+    }).describe('Refused only by provider accounts, most first; also counted there'),
     beganAt: textOrNull.describe('When the refusals began, some seconds late at most; null if only the hour is known'),
     beganInHour: textOrNull.describe('Start of that hour, UTC; null without refusals'),
     since: z.string().describe('When the refusals began, else start of the first counted hour, UTC'),

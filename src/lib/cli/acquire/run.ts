@@ -26,7 +26,7 @@ export function checkCommand(
   dryRun: boolean,
 ): void {
   const hint = 'zael acquire --help'
-  if (!command && !amounts) throw new InvalidInput('command.usage', 'Missing amounts, such as rpm=1.', {hint})
+  if (!command && !amounts) throw new InvalidInput('command.usage', 'The amounts are missing, such as rpm=1.', {hint})
   if (command?.length === 0) throw new InvalidInput('command.usage', 'The command after -- is missing.', {hint})
   if (command && dryRun) throw new InvalidInput('command.usage', '--dry-run cannot run a command.', {hint})
 }

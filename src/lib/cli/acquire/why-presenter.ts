@@ -183,7 +183,7 @@ function refusedLines(explanation: Explanation): string[] {
   const {entity, changedAtMs} = explanation
   if (changedAtMs === undefined) return [`${entity}: ${text}.${beganText(explanation)}`]
   const since = formatMinute(changedAtMs)
-  return [`${entity}: no refusal is recorded since limits or a switch were changed at ${since}. Before that: ${text}.`]
+  return [`${entity}: no refusals are recorded since limits or a switch changed at ${since}. Before that: ${text}.`]
 }
 
 function unsettledLines({entity, unsettled}: Explanation): string[] {
@@ -223,7 +223,7 @@ function beganText({recent: {refusedSince, since, hour}}: Explanation): string {
 /** Whether somebody still uses a blocked key. */
 function triedText(explanation: Explanation): string {
   const {entity, recent} = explanation
-  return `${entity}: ${refusedText(explanation) ?? `no refused request is recorded since ${recent.since}`}.`
+  return `${entity}: ${refusedText(explanation) ?? `no refusals are recorded since ${recent.since}`}.`
 }
 
 function refusedText({recent, atMs, limits}: Explanation): string | undefined {
@@ -270,9 +270,9 @@ function verdict(explanation: Explanation): string {
       retryAfterMs === Infinity
         ? 'waiting does not help'
         : busy(explanation).length > 0
-          ? 'it waits for a free slot'
+          ? 'it needs a free slot'
           : `without other requests, it would be admitted in ${formatWait(retryAfterMs)}`
-    const now = admitted ? 'would be admitted at this instant' : `is refused now; ${wait}`
+    const now = admitted ? 'would be admitted now' : `is refused now; ${wait}`
     return `${entity}, ${resource}: ${refusedText(explanation)}.${beganText(explanation)} A${request.slice(1)} ${now}.`
   }
   const subject = `${entity}, ${resource}: ${request}`
@@ -316,7 +316,7 @@ function limitLines(limit: ExplainedLimit, explanation: Explanation): string[] {
       : isOverdrawn(limit)
         ? 'is soft: it is overdrawn and refuses nothing'
         : isPressed(limit, explanation)
-          ? 'has room at this instant'
+          ? 'has room now, but refused recently'
           : 'has room'
   const isNamed = drainedBy.length > 0
   const isShared = level === 'parent' || isNamed
@@ -326,7 +326,8 @@ function limitLines(limit: ExplainedLimit, explanation: Explanation): string[] {
   const others =
     limit.drainedByOthers > 0 ? [isRecorded ? `others ${rest}` : `${rest} in all, recorded for ${entity} only`] : []
   const longer = configured.reset ? `; earlier usage: zael usage top ${shellWord(entity)} --since 30d` : ''
-  const who = limit.drainedByOthers > 0 && isRecorded ? '; others: own use, smaller, moved or deleted members' : ''
+  const who =
+    limit.drainedByOthers > 0 && isRecorded ? '; others: its own use, and smaller, moved or deleted members' : ''
   const consumers = [...drainedBy.map(({entity: child, tokens}) => `${child} ${count(tokens)}`), ...others].join(', ')
   return factLines(`${name} of ${whose} ${state}`, {
     level: leftText(limit),
@@ -443,7 +444,7 @@ function remedyLines(pressed: readonly ExplainedLimit[], explanation: Explanatio
     return isAccount(limit) ? ['', accountAdvice(limit)] : []
   })
   const [, , ...lines] = nextLines([...commands])
-  const each = pressed.length > 1 ? ', for each limit that refuses' : ''
+  const each = pressed.length > 1 ? ' (one command per limit)' : ''
   const aim = explanation.admitted ? 'To refuse fewer requests:' : `To admit it sooner${each}:`
   return commands.size === 0 ? advice : [...advice, '', aim, ...lines]
 }
@@ -535,10 +536,10 @@ function remediesIn(explanation: Explanation, limit: ExplainedLimit, where: stri
   const {entity: child, share} = limit.heaviest
   const scope = scopeArguments({level: 'entity', entity: child, resource: limit.resource})
   const command = `zael limits set ${scope} ${shellWord(formatLimit(lower))}${where}`
-  const purpose = `limit ${child} to half of this limit: ${child} used ${formatPercent(share)} since ${hour}`
+  const purpose = `limit ${child} to half of this limit; it used ${formatPercent(share)} since ${hour}`
   // It protects the other children, and admits nothing more of this one.
   return child === entity
-    ? [...all, [command, `for the others of ${limit.entity}, ${purpose}`]]
+    ? [...all, [command, `protect the other members of ${limit.entity}: ${purpose}`]]
     : [[command, purpose], ...all]
 }
 
@@ -624,7 +625,7 @@ function raising(limit: ExplainedLimit, atMs: number, where: string): NextComman
   if (!isTooSmall && times > 1)
     return [
       command,
-      `raise the rate ${whose} to admit all: the recent demand is ${formatShortNumber(times)} times it, with retries`,
+      `raise the rate ${whose} to admit all: recent demand, with retries, is ${formatShortNumber(times)} times the rate`,
     ]
   if (!isTooSmall) return [command, `double the ${base.reset ? 'quota' : 'rate'} ${whose}${effect}`]
   if (!base.reset) return [command, `raise the burst ${whose} to the requested amount`]
@@ -651,7 +652,7 @@ const hasValues = (limit: Limit, values: BoostValues): boolean =>
 function raisedFrom({configured: {reset, schedule}, retryAfterMs}: ExplainedLimit): string {
   if (reset) return ', from its next reset'
   const isPlain = schedule === undefined && Number.isFinite(retryAfterMs) && retryAfterMs > 0
-  return isPlain ? `; clears in ${formatWait(Math.ceil(retryAfterMs / 2))}` : ''
+  return isPlain ? `; then clears in ${formatWait(Math.ceil(retryAfterMs / 2))}` : ''
 }
 
 const missing = ({exceeded, requested, available}: ExplainedLimit): number => (exceeded ? requested - available : 0)

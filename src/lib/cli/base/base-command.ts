@@ -84,7 +84,7 @@ export abstract class BaseCommand<T extends typeof Command> extends Command {
 
   protected withoutRows(format: OutputFormat): InvalidInput {
     const how = format === 'csv' ? 'as CSV' : 'as JSON Lines'
-    return new InvalidInput(`output.${format}`, `only lists can be printed ${how}`, {
+    return new InvalidInput(`output.${format}`, `Only lists can be printed ${how}.`, {
       hint: 'Use --output json or yaml.',
     })
   }

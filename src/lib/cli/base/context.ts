@@ -17,12 +17,17 @@ export const stackFlags = {
   stack: string({
     char: 's',
     description: 'Stack name. "local" is the stack that `zael local up` starts. Default: "zae-limiter".',
+    helpValue: 'NAME',
     helpGroup,
   }) as OptionFlag<string>, // set before a command reads it
-  namespace: string({char: 'n', description: 'Namespace to use.', helpGroup}) as OptionFlag<string>, // likewise
-  region: string({description: 'AWS region.', helpGroup}),
-  profile: string({description: 'AWS profile with credentials and region.', helpGroup}),
-  'endpoint-url': string({description: 'Send DynamoDB requests to this URL instead of AWS.', helpGroup}),
+  namespace: string({char: 'n', description: 'Namespace to use.', helpValue: 'NAME', helpGroup}) as OptionFlag<string>, // likewise
+  region: string({description: 'AWS region.', helpValue: 'REGION', helpGroup}),
+  profile: string({description: 'AWS profile with credentials and region.', helpValue: 'NAME', helpGroup}),
+  'endpoint-url': string({
+    description: 'Send DynamoDB requests to this URL instead of AWS.',
+    helpValue: 'URL',
+    helpGroup,
+  }),
 }
 
 export interface StackFlagValues {

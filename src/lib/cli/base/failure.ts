@@ -56,7 +56,7 @@ export function fail(
 
 function failureText({message, hint}: ZaelError): string {
   const lines = [...indented(`${paint('red', 'Error:')} ${message}`)]
-  if (hint !== undefined) lines.push(...indented(`${paint('bold', 'Try:')} ${hint}`))
+  if (hint !== undefined) lines.push(...indented(`${paint('bold', 'Hint:')} ${hint}`))
   return lines
     .flatMap(line => fittedLines(line, process.stderr))
     .map(safeLine)
@@ -73,4 +73,7 @@ function withoutParserNoise(message: string): string {
     .replace(/\nSee more help with --help$/, '')
     .replace(/^Parsing (--\S+) \n\t/, '$1: ')
     .replace(/^The following errors? occurred:\n\s*/, '')
+    .replace(/(--[\w-]+)=.* cannot also be provided when using (--\S+)/g, '$1 cannot be combined with $2')
+    .replace(/All of the following must be provided when using (--\S+): /g, '$1 requires ')
+    .replace(/^Missing required flag (?=\w)/gm, 'Missing required flag --')
 }

@@ -33,7 +33,7 @@ export async function withNearestNames(error: unknown, context: StackContext): P
   if (error.code === 'table.missing') {
     const {stack} = context
     const hint = stack === 'local' ? 'zael local up' : `zael list, or zael deploy --stack ${stack}`
-    const missing = new ZaelError('notFound', 'stack.missing', `stack "${stack}" not found`, {hint, cause: error})
+    const missing = new ZaelError('notFound', 'stack.missing', `Stack "${stack}" not found.`, {hint, cause: error})
     return suggesting(missing, stack, await namesOrNone(() => tableNames(context)))
   }
   return error

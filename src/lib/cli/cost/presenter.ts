@@ -90,7 +90,7 @@ function footer({read: {units, metrics}}: CostReport): string[] {
   const asked = metrics === 0 ? '' : ` and ${formatPlural(metrics, 'CloudWatch metric')}`
   return [
     `Prices: US dollars, list prices of ${LIST_REGION} (${LIST_DATE}) without the free tier`,
-    `This report read ${formatNumber(units, 'nearest', 1)} units of the table${asked}, and wrote nothing.`,
+    `This report used ${formatNumber(units, 'nearest', 1)} read units of the table${asked}, and wrote nothing.`,
   ]
 }
 

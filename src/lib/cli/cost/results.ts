@@ -36,7 +36,7 @@ const pricesSchema = sameShape(LIST_PRICES, dollars).meta({id: 'Prices'})
 
 export const costResult = strictObject({
   stack: z.string(),
-  region: textOrNull.describe('Null on a local engine.'),
+  region: textOrNull.describe('Null on a local engine'),
   days: z.array(daySchema).describe('Oldest first; the last one is today'),
   averaged: z
     .array(z.string())

@@ -107,7 +107,7 @@ export function importPlanLines(
     `${file}: ${formatPlural(plan.listed, 'entity', 'entities')}; ${formatCount(create)} to create, ${formatCount(update.length)} to update, ` +
       `${limitsText(plan.limits.length, ' to write')}, ${formatPlural(plan.unchanged, 'entity', 'entities')} unchanged`,
     ...firstItems(updates, MOST_SHOWN, more => `  … and ${formatCount(more)} more updates`),
-    ...keptLines('Temporary copies that this makes permanent', plannedKept(plan)),
+    ...keptLines('Temporary copies of limits that become permanent', plannedKept(plan)),
     ...copiedLines(preview.copied),
     ...sideEffectLines(preview),
     ...scopeKindChanges(preview.changed).map(kinds => `Changes ${kinds}`),
@@ -175,7 +175,7 @@ export function importedLines(plan: ImportPlan, {result, isInterrupted}: ImportR
     : ''
   return [
     `Created ${formatCount(created)}, updated ${formatCount(updated)}, wrote ${limitsText(limitsSet)}`,
-    ...keptLines('Temporary copies that are now permanent', kept),
+    ...keptLines('Temporary copies of limits that are now permanent', kept),
     ...failureLines(failures),
     ...(failures.length > 0 || left > 0
       ? [

@@ -57,11 +57,11 @@ const keptCopiesSchema = listOf({scope: scopeSchema, limits: z.array(limitSchema
 export const entityImportResult = strictObject({
   file: z.string(),
   dryRun: z.boolean(),
-  listed: z.int().describe('Entities in the file.'),
+  listed: z.int().describe('Entities in the file'),
   create: z.int(),
   update: z.int(),
-  limits: z.int().describe('Sets of limits to write, one per entity and resource.'),
-  unchanged: z.int().describe('Unchanged entities.'),
+  limits: z.int().describe('Sets of limits to write, one per entity and resource'),
+  unchanged: z.int().describe('Unchanged entities'),
   kept: keptCopiesSchema.describe('Unlisted limits of temporary copies; the import makes them permanent'),
   copied: listOf({scope: scopeSchema, from: scopeSchema, limits: z.array(z.string())}).describe(
     'Unlisted limits that the scope copies from the next level; they do not follow later changes there',
@@ -81,13 +81,13 @@ export const entityImportResult = strictObject({
       .describe('interrupted: stopped by a signal, exit code 130 or 143; run again to continue'),
     created: z.int(),
     updated: z.int(),
-    limitsSet: z.int().describe('Sets of limits, one per entity and resource.'),
+    limitsSet: z.int().describe('Sets of limits, one per entity and resource'),
     kept: keptCopiesSchema.describe('Limits of temporary copies that are now permanent'),
     failures: listOf({entity: z.string(), code: z.string(), message: z.string()}),
-    left: z.int().describe('Changes not tried.'),
+    left: z.int().describe('Changes not tried'),
   })
     .nullable()
-    .describe('null with --dry-run.'),
+    .describe('Null with --dry-run'),
 }).meta({title: 'zael entity import'})
 export type EntityImportResult = ResultOf<typeof entityImportResult>
 

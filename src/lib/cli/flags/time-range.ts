@@ -93,7 +93,7 @@ const windowFlag = (usual: Window) =>
 
 export const usageFlags = {
   ...timeFlags,
-  resource: string({char: 'r', description: 'Show only this resource.', helpValue: 'RESOURCE'}),
+  resource: string({char: 'r', description: 'Show only this resource.', helpValue: 'NAME'}),
   window: windowFlag('hourly'),
 }
 

@@ -10,7 +10,7 @@ const exclusive = ['only', 'on-unavailable', 'audit-retention-days']
 export const untilFlags = {
   for: string({
     description: 'Expire the new values after this duration, such as 90m, 24h or 7d.',
-    helpValue: 'TIME',
+    helpValue: 'DURATION',
     exclusive: ['until', ...exclusive],
   }),
   until: string({

@@ -39,7 +39,7 @@ export function pythonCommand(words: readonly string[]): string | undefined {
 
 /** `rest`: the words typed after the command. */
 export function unknownCommand(config: Config, words: readonly string[], rest: readonly string[] = []): InvalidInput {
-  const message = `unknown command "${words.join(' ')}"`
+  const message = `Unknown command "${words.join(' ')}".`
   const renamed = pythonCommand(words)
   if (renamed !== undefined) {
     const hint = `${config.bin} ${renamed} (docs/from-python.md maps all zae-limiter commands)`
@@ -94,7 +94,7 @@ export function typedWords(
 }
 
 export function unknownHelpSubject(config: Config, words: readonly string[]): InvalidInput {
-  const message = `unknown command or help topic "${words.join(' ')}"`
+  const message = `Unknown command or help topic "${words.join(' ')}".`
   const paths = [...commandWords(config), ...HELP_TOPICS.map(({name}) => [name])]
   const candidates = paths.map(path => ({words: path, type: `${config.bin} help ${path.join(' ')}`}))
   return withSuggestions(config, 'help.unknown', message, words, candidates)
@@ -126,7 +126,7 @@ function commandWords(config: Config): string[][] {
 function flagBeforeCommand(config: Config, flag: string, rest: readonly string[]): InvalidInput {
   const moved = takesValue(config, flag) ? [...rest.slice(1), flag, ...rest.slice(0, 1)] : [...rest, flag]
   const hint = rest.length === 0 ? `${config.bin} --help` : [config.bin, ...moved].join(' ')
-  return new InvalidInput('command.missing', `"${flag}" must come after the command`, {hint})
+  return new InvalidInput('command.missing', `"${flag}" must come after the command.`, {hint})
 }
 
 function takesValue(config: Config, typed: string): boolean {

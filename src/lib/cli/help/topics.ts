@@ -74,11 +74,11 @@ const limitSyntax: HelpTopic = {
     'Amounts are above 0 and may end in k (thousand) or M (million). Money is $5, €5, £5, ¥5 or 5CHF, at most ' +
       '9,007,199.25474; one token is a millionth of a unit.',
     'Periods are sec, min, hour and day, with an optional count: 15min. Calendar periods are hour, day, week (from ' +
-      'Monday) and month, without a count.',
+      'Monday) and month, with @ZONE and without a count. A session period ends with ! and begins with the first use.',
     'A cron has five fields in double quotes; a time zone may follow (default: UTC). A quota resets when its cron ' +
       'starts to match. A window applies in every minute that its cron matches; the first match wins.',
-    'To refuse or admit everything, use `zael resource disable` or `bypass`. To set a temporary limit, use `zael ' +
-      'limits set --for`. In a shell, put single quotes around a limit that contains ", $ or !.',
+    'To refuse or admit everything, use `zael resource disable` or `zael resource bypass`. To set a temporary limit, ' +
+      'use `zael limits set --for`. In a shell, put single quotes around a limit that contains ", $ or !.',
   ].join('\n\n'),
   entries: [
     {term: 'rpm=100/min', meaning: '100 per minute, refilled continuously'},

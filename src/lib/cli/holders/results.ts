@@ -74,7 +74,7 @@ export const holdersListResult = strictObject({
         .describe('Quota tokens that come back if it dies, by bucket; null without --slots'),
     }),
   ),
-  next: textOrNull.describe('Cursor of the next page.'),
+  next: textOrNull.describe('Cursor of the next page'),
 }).meta({title: 'zael holders list'})
 export type HoldersListResult = ResultOf<typeof holdersListResult>
 

@@ -76,7 +76,7 @@ async function readSource(file: string, {isKept = false, mayBePlan = false} = {}
   const bytes = kept === undefined ? read.bytes : Buffer.byteLength(kept)
   const text = () => kept ?? read.text()
   if (bytes > MAX_BYTES) {
-    throw new InvalidInput(code, `cannot read ${file}: it is larger than ${formatSize(MAX_BYTES)}`, {
+    throw new InvalidInput(code, `Cannot read ${file}: it is larger than ${formatSize(MAX_BYTES)}`, {
       hint,
       details: {file},
     })
@@ -86,7 +86,7 @@ async function readSource(file: string, {isKept = false, mayBePlan = false} = {}
   } catch (error) {
     if (!(error instanceof NotInBlocks)) throw error
     if (bytes <= MAX_WHOLE_BYTES) return {manifest: parseManifest(text(), {file}), text, reviewed}
-    throw new InvalidInput(code, `cannot read ${file}: it is larger than ${formatSize(MAX_WHOLE_BYTES)}`, {
+    throw new InvalidInput(code, `Cannot read ${file}: it is larger than ${formatSize(MAX_WHOLE_BYTES)}`, {
       hint: `Larger files must have the format of \`zael limits export\`. Line ${error.line} differs.`,
       details: {file, line: error.line},
     })

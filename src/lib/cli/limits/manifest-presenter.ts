@@ -166,7 +166,7 @@ export function applyLines({changes}: Pick<Plan, 'changes'>, result: ApplyResult
       created: formatCount(created),
       updated: formatCount(updated),
       deleted: formatCount(deleted),
-      adopted: adopted === 0 ? undefined : formatCount(adopted),
+      'now managed': adopted === 0 ? undefined : formatCount(adopted),
       'not tried': left === 0 ? undefined : formatCount(left),
       'live buckets': bucketsText(buckets),
       'managed list': recordFailure && `not updated: ${recordFailure.message}`,

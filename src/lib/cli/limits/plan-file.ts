@@ -101,10 +101,7 @@ const MOST_NAMED = 5
 export function requireReviewed(reviewed: PlanFileJson, previewed: PreviewedPlan, namespaceId: string): void {
   const {namespace} = previewed.plan.manifest
   if (reviewed.namespaceId !== namespaceId) {
-    throw outdated(
-      reviewed,
-      `The plan was made for another namespace "${namespace}", with the id ${reviewed.namespaceId}.`,
-    )
+    throw outdated(reviewed, `The plan is for another namespace "${namespace}", with the id ${reviewed.namespaceId}.`)
   }
   if (reviewed.seen !== fingerprint(reviewed)) {
     throw outdated(reviewed, `The plan file was edited after ${reviewed.createdAt}.`)

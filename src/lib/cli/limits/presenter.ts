@@ -43,7 +43,7 @@ function newKindText({before, after}: Pick<LimitChange, 'before' | 'after'>): st
   return `from ${words(before)} to ${words(after)}`
 }
 
-/** What a bucket in use has after a limit became one of this kind. */
+/** The balance of a bucket in use after a limit became one of this kind. */
 const BALANCES = {
   rate: 'balances stay, up to the burst, and refill',
   'calendar quota': 'balances stay, up to the allowance, until the next reset',

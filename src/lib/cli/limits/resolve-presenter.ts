@@ -46,7 +46,7 @@ export async function resolveLines(family: FamilyLimits, width: number | undefin
   const lines = await resolutionLines(`Limits of ${entity} for ${resource}`, own, width, cascade)
   const hasOwn = own.trace.some(({scope, limits}) => scope.level === 'entity' && limits.length > 0)
   if (!isRegistered && !hasOwn)
-    lines.push('', `${entity} has no record. Limits apply anyway; check the spelling if you expected one.`)
+    lines.push('', `${entity} has no record, but limits apply anyway. Check the spelling if you expected a record.`)
   if (own.onUnavailable) lines.push('', `When the table is unavailable: ${own.onUnavailable}.`)
   if (!parent) return lines
   const title = `Limits of its parent ${parent.entity}, also charged for every request`

@@ -33,7 +33,7 @@ export async function changeWithProgress(
       new ZaelError(
         'interrupted',
         'limits.interrupted',
-        `Interrupted. The change is stored and ${formatCount(done)} live buckets updated. The next request updates each of the others.`,
+        `Interrupted. The change is stored, and ${formatCount(done)} live buckets are updated. Each other bucket is updated by its next request.`,
       ),
     stream,
   )

@@ -26,8 +26,11 @@ const removedSwitchFlags = {
 }
 
 export const temporaryFlags = {
-  for: string({description: 'Expire after this duration, such as 90m, 2h or 7d. Default: never.', helpValue: 'TIME'}),
-  reason: string({description: 'Record why. Operators see it, callers do not.', helpValue: 'TEXT'}),
+  for: string({
+    description: 'Expire after this duration, such as 90m, 2h or 7d. Default: never.',
+    helpValue: 'DURATION',
+  }),
+  reason: string({description: 'Record the reason. Operators see it; callers do not.', helpValue: 'TEXT'}),
 }
 
 /** Lifting the block of a deleted entity needs consent. */

@@ -65,19 +65,19 @@ export type NamespaceShowResult = ResultOf<typeof namespaceShowResult>
 
 const auditEventSchema = strictObject({
   id: z.string(),
-  time: z.string().describe('UTC.'),
+  time: z.string().describe('UTC'),
   action: z.string(),
-  entity: z.string().describe('An entity, "$SYSTEM" or "$RESOURCE:name".'),
+  entity: z.string().describe('An entity, "$SYSTEM" or "$RESOURCE:name"'),
   resource: textOrNull,
-  principal: textOrNull.describe('Who made the change.'),
+  principal: textOrNull.describe('Who made the change'),
   details: z.record(z.string(), z.unknown()),
   expiresAt: textOrNull,
 }).meta({id: 'AuditEvent'})
 export type AuditEventJson = ResultOf<typeof auditEventSchema>
 
 export const auditListResult = strictObject({
-  events: z.array(auditEventSchema).describe('Newest first.'),
-  next: textOrNull.describe('Cursor of the next page.'),
+  events: z.array(auditEventSchema).describe('Newest first'),
+  next: textOrNull.describe('Cursor of the next page'),
 }).meta({title: 'zael audit list'})
 export type AuditListResult = ResultOf<typeof auditListResult>
 

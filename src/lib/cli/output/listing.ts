@@ -26,6 +26,7 @@ export const pageFlags = {
   limit: integer({
     description: 'Maximum number of rows to show.',
     default: 50,
+    helpValue: 'N',
     min: 1,
     max: 10_000,
     helpGroup,

@@ -169,10 +169,10 @@ export const quotaLevelShape = {
 
 export const errorResult = strictObject({
   error: strictObject({
-    code: z.string().describe('Stable, dotted.'),
+    code: z.string().describe('Stable, dotted'),
     kind: z.enum(['failed', 'usage', 'notFound', 'access', 'conflict', 'checkSaidNo', 'interrupted', 'terminated']),
     message: z.string(),
-    hint: textOrNull.describe('Suggested next step.'),
+    hint: textOrNull.describe('Suggested next step'),
     details: z.record(z.string(), z.unknown()),
   }),
 }).meta({title: 'Failure of any command with --json'})
@@ -183,7 +183,7 @@ export const configShowResult = strictObject({
     key: z.enum(['stack', 'namespace', 'region', 'profile', 'endpointUrl', 'output']),
     value: textOrNull,
     source: z.enum(['flag', 'environment', 'project', 'user', 'aws', 'default']),
-    from: textOrNull.describe('The flag, the variable, or the file with its line.'),
+    from: textOrNull.describe('The flag, the variable, or the file with its line'),
   }),
   files: strictObject({
     project: textOrNull,

@@ -6,40 +6,40 @@ const engineKindSchema = z.enum(['dynoxide', 'dynamodb-local', 'docker']).meta({
 
 const localStackSchema = strictObject({
   stack: z.literal('local'),
-  pid: z.int().describe('Process of the supervisor.'),
+  pid: z.int().describe('Process of the supervisor'),
   engine: engineKindSchema,
   engineVersion: z.string(),
   endpoint: z.string(),
   port: z.int(),
-  dataDir: textOrNull.describe('null: in memory.'),
-  startedAt: z.string().describe('ISO 8601, UTC.'),
-  version: z.string().describe('zael version that started the stack.'),
+  dataDir: textOrNull.describe('Null: in memory'),
+  startedAt: z.string().describe('ISO 8601, UTC'),
+  version: z.string().describe('zael version that started the stack'),
 })
 
 export const localAggregatorSchema = strictObject({
   records: z.int(),
   batches: z.int(),
   snapshots: z.int(),
-  refused: z.int().describe('Requests refused by zael limiters.'),
+  refused: z.int().describe('Requests refused by zael limiters'),
   refills: z.int(),
   splits: z.int(),
   archived: z.int(),
   errors: z.int(),
   lastError: textOrNull,
   lagMs: z.number(),
-  streamLength: z.int().nullable().describe('null before the first read and while records are pending.'),
+  streamLength: z.int().nullable().describe('Null before the first read and while records are pending'),
 }).meta({id: 'LocalAggregator'})
 
 export const localDownResult = strictObject({
   stopped: z.boolean(),
-  endpoint: textOrNull.describe('Former endpoint; null: the stack was not running.'),
-  purged: textOrNull.describe('Deleted folder.'),
+  endpoint: textOrNull.describe('Former endpoint; null: the stack was not running'),
+  purged: textOrNull.describe('Deleted folder'),
 }).meta({title: 'zael local down'})
 export type LocalDownResult = ResultOf<typeof localDownResult>
 
 export const localEnvResult = strictObject({
   variables: z.record(z.string(), z.string()),
-  unset: z.array(z.string()).describe('With --unset: variables to remove from the shell.'),
+  unset: z.array(z.string()).describe('With --unset: variables to remove from the shell'),
 }).meta({title: 'zael local env'})
 export type LocalEnvResult = ResultOf<typeof localEnvResult>
 
@@ -62,7 +62,7 @@ export const localStatusResult = z
       uptimeMs: z.number(),
       enginePid: z.int(),
       engineRestarts: z.int(),
-      aggregator: localAggregatorSchema.nullable().describe('null: the stack runs without an aggregator.'),
+      aggregator: localAggregatorSchema.nullable().describe('Null: the stack runs without an aggregator'),
       table: strictObject({
         name: z.string(),
         status: z.string(),
@@ -72,11 +72,11 @@ export const localStatusResult = z
     }),
     strictObject({
       running: z.literal(false),
-      problem: textOrNull.describe('Why the stack stopped unexpectedly; null: it was stopped on request.'),
+      problem: textOrNull.describe('Why the stack stopped unexpectedly; null: it was stopped on request'),
       lastEnd: strictObject({
         endedAt: z.string(),
         port: z.int(),
-        reason: textOrNull.describe('null: it was stopped on request.'),
+        reason: textOrNull.describe('Null: it was stopped on request'),
       }).nullable(),
       home: z.string(),
     }),
@@ -85,8 +85,8 @@ export const localStatusResult = z
 export type LocalStatusResult = ResultOf<typeof localStatusResult>
 
 export const localUpResult = strictObject({
-  started: z.boolean().describe('false: it was already running.'),
-  mended: z.boolean().describe('The previous run did not stop cleanly.'),
+  started: z.boolean().describe('False: it was already running'),
+  mended: z.boolean().describe('The previous run did not stop cleanly'),
   ...localStackSchema.shape,
   aggregator: z.boolean(),
 }).meta({title: 'zael local up'})
@@ -104,66 +104,66 @@ const fixSchema = textOrNull.describe('Suggested command or change')
 
 export const deleteResult = strictObject({
   stack: z.string(),
-  region: textOrNull.describe('Null on a local engine.'),
+  region: textOrNull.describe('Null on a local engine'),
   dryRun: z.boolean(),
   status: textOrNull.describe(
-    'Status of the stack before; null if only a table or an archive is left, or on a local engine.',
+    'Status of the stack before; null if only a table or an archive is left, or on a local engine',
   ),
-  goes: z.array(stackResourceSchema).describe('Resources that CloudFormation deletes.'),
-  stays: z.array(stackResourceSchema).describe('Resources that CloudFormation keeps.'),
+  goes: z.array(stackResourceSchema).describe('Resources that CloudFormation deletes'),
+  stays: z.array(stackResourceSchema).describe('Resources that CloudFormation keeps'),
   table: strictObject({
     name: z.string(),
-    items: count.describe('DynamoDB count, updated every few hours.'),
+    items: count.describe('DynamoDB count, updated every few hours'),
     isProtected: z.boolean(),
-    delete: z.boolean().describe('--delete-table was given.'),
+    delete: z.boolean().describe('--delete-table was given'),
   }).nullable(),
   archive: strictObject({
     bucket: z.string(),
-    delete: z.boolean().describe('--empty-archive was given.'),
+    delete: z.boolean().describe('--empty-archive was given'),
   })
     .nullable()
-    .describe('Bucket of archived audit events, of this stack or an earlier stack with this name; null: not found.'),
+    .describe('Bucket of archived audit events, of this stack or an earlier stack with this name; null: not found'),
   result: strictObject({
     stackDeleted: z.boolean(),
     tableDeleted: z.boolean(),
-    tableLeft: z.boolean().describe('Whether a table with this name still exists.'),
-    archivedObjectsDeleted: count.nullable().describe('Null: the archive was kept.'),
+    tableLeft: z.boolean().describe('Whether a table with this name still exists'),
+    archivedObjectsDeleted: count.nullable().describe('Null: the archive was kept'),
   })
     .nullable()
-    .describe('Null with --dry-run.'),
+    .describe('Null with --dry-run'),
 }).meta({title: 'zael delete'})
 export type DeleteResult = ResultOf<typeof deleteResult>
 
 export const deployResult = strictObject({
   stack: z.string(),
-  region: textOrNull.describe('Null if no region was contacted.'),
+  region: textOrNull.describe('Null if no region was contacted'),
   target: z
     .enum(['cloudformation', 'engine', 'files'])
-    .describe('engine: created only the table, on a local engine; files: --export or --export-policy wrote files.'),
+    .describe('engine: created only the table, on a local engine; files: --export or --export-policy wrote files'),
   dryRun: z.boolean(),
   action: z
     .enum(['create', 'update', 'none', 'recreate'])
-    .describe('recreate: leftovers of a failed first deployment must be deleted first; only with --dry-run.'),
-  complete: z.boolean().describe('The deployment is complete; false with --dry-run and --no-wait.'),
+    .describe('recreate: leftovers of a failed first deployment must be deleted first; only with --dry-run'),
+  complete: z.boolean().describe('The deployment is complete; false with --dry-run and --no-wait'),
   parameters: listOf({
     option: z.string(),
     before: z.string(),
     after: z.string(),
-  }).describe('Changed options, with the values of the template; an empty string: not set.'),
+  }).describe('Changed options, with the values of the template; an empty string: not set'),
   cloudFormationRole: textOrNull.describe(
-    'ARN of the role CloudFormation assumes; null: it uses the permissions of the caller.',
+    'ARN of the role CloudFormation assumes; null: it uses the permissions of the caller',
   ),
-  terminationProtection: z.boolean().nullable().describe('New termination protection of the stack; null: unchanged.'),
+  terminationProtection: z.boolean().nullable().describe('New termination protection of the stack; null: unchanged'),
   adopts: strictObject({
     table: z.string(),
-    items: count.describe('DynamoDB count, updated every few hours.'),
+    items: count.describe('DynamoDB count, updated every few hours'),
     formerArchive: textOrNull.describe(
-      'Bucket of audit events of an earlier stack with this name, which is kept; null: none known.',
+      'Bucket of audit events of an earlier stack with this name, which is kept; null: none known',
     ),
   })
     .nullable()
-    .describe('Existing table without a stack that the new stack adopts with its data; null: none.'),
-  repairs: z.boolean().describe('Reverts changes and deletions made outside CloudFormation.'),
+    .describe('Existing table without a stack that the new stack adopts with its data; null: none'),
+  repairs: z.boolean().describe('Reverts changes and deletions made outside CloudFormation'),
   changes: listOf({
     action: z
       .enum(['add', 'import', 'restore', 'change', 'sync', 'replace', 'maybe-replace', 'remove', 'keep'])
@@ -171,8 +171,8 @@ export const deployResult = strictObject({
         'import: exists and is adopted; restore: was deleted and is recreated; ' +
           'sync: already matches the template; keep: leaves the stack and stays on AWS.',
       ),
-    logicalId: z.string().describe('Name in the template.'),
-    physicalId: textOrNull.describe('Name on AWS; null before it is created.'),
+    logicalId: z.string().describe('Name in the template'),
+    physicalId: textOrNull.describe('Name on AWS; null before it is created'),
     type: z.string(),
     properties: listOf({
       name: z.string(),
@@ -182,22 +182,22 @@ export const deployResult = strictObject({
   }),
   code: z
     .enum(['new', 'current', 'none'])
-    .describe('Whether the aggregator needs new code, as known before the stack changes.'),
+    .describe('Whether the aggregator needs new code, as known before the stack changes'),
   aggregator: strictObject({
     functionName: z.string(),
-    codeSha256: z.string().describe('In base64, as reported by Lambda.'),
+    codeSha256: z.string().describe('In base64, as reported by Lambda'),
     codeUpdated: z.boolean(),
-    eventSource: textOrNull.describe('Enabled, unless disabled manually; null: no event source.'),
+    eventSource: textOrNull.describe('Enabled, unless disabled manually; null: no event source'),
   })
     .nullable()
-    .describe('Null without an aggregator, and until the deployment is complete.'),
-  schemaVersion: textOrNull.describe('Layout of the table.'),
+    .describe('Null without an aggregator, and until the deployment is complete'),
+  schemaVersion: textOrNull.describe('Layout of the table'),
   defaultNamespaceCreated: z.boolean(),
   files: listOf({
     path: z.string(),
     bytes: count,
     purpose: z.string(),
-  }).describe('Files that --export or --export-policy wrote.'),
+  }).describe('Files that --export or --export-policy wrote'),
 }).meta({title: 'zael deploy'})
 export type DeployResult = ResultOf<typeof deployResult>
 
@@ -216,7 +216,7 @@ export type DoctorResult = ResultOf<typeof doctorResult>
 export const listResult = strictObject({
   stacks: listOf({
     name: z.string(),
-    region: textOrNull.describe('null: a table of a local engine'),
+    region: textOrNull.describe('Null: a table of a local engine'),
     tool: z.enum(['zael', 'zae-limiter']).nullable().describe('Tool that deployed the stack; null: unknown'),
     status: z.string(),
     version: textOrNull,
@@ -236,11 +236,11 @@ export type ListResult = ResultOf<typeof listResult>
 
 export const statusResult = strictObject({
   stack: z.string(),
-  region: textOrNull.describe('null: a local engine'),
+  region: textOrNull.describe('Null: a local engine'),
   healthy: z
     .boolean()
     .nullable()
-    .describe('false: a problem was found; null: no problem was found, but some parts could not be read (see unknown)'),
+    .describe('False: a problem was found; null: no problem was found, but some parts could not be read (see unknown)'),
   cloudFormation: strictObject({
     status: z.string(),
     statusReason: textOrNull,
@@ -269,12 +269,12 @@ export const statusResult = strictObject({
     createdAt: textOrNull.describe('UTC, ISO 8601'),
     stream: textOrNull.describe('View type of the stream; null without a stream'),
     streamArn: textOrNull,
-    expiry: z.boolean().nullable().describe('null: could not be read'),
-    pointInTimeRecovery: z.boolean().nullable().describe('null: could not be read'),
+    expiry: z.boolean().nullable().describe('Null: could not be read'),
+    pointInTimeRecovery: z.boolean().nullable().describe('Null: could not be read'),
     deletionProtection: z.boolean(),
     throughput: strictObject({
-      maxReads: z.int().nullable().describe('null: no maximum'),
-      maxWrites: z.int().nullable().describe('null: no maximum'),
+      maxReads: z.int().nullable().describe('Null: no maximum'),
+      maxWrites: z.int().nullable().describe('Null: no maximum'),
       warmReads: z.int().nullable().describe('Warm throughput; null: not reported'),
       warmWrites: z.int().nullable().describe('Warm throughput; null: not reported'),
     }).describe('Units per second'),

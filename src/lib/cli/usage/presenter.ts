@@ -165,7 +165,7 @@ export function usageFooter(
     ...figures,
     // A page may lack the parents of its children.
     ...(isPart ? [] : doubtfulLines(doubtful)),
-    `100 % is what a rate allows ${PER[window]} (its burst if larger), or the whole allowance of a quota.`,
+    `100 % is the amount that a rate allows ${PER[window]} (or its burst, if larger), or the whole allowance of a quota.`,
   ]
 }
 

@@ -158,7 +158,7 @@ function moveLines(parent: string, moves: readonly ParentMove[]): string[] {
   })
   return [
     `Members that moved: ${formatSome(each, MOST_MOVES)}`,
-    `  In the window of a move, they count with what ${parent} was charged beyond its other members: exact, unless ${parent} itself made requests or several members moved then. Their refusals then count for both parents.`,
+    `  In the window of a move, zael counts at most the charge of ${parent} minus the use of its other members. This can be too much if ${parent} made requests itself or several members moved. Their refusals in that window count for both parents.`,
   ]
 }
 

@@ -237,7 +237,7 @@ export function formatLimit(of: Limit): string {
   return [`${name}=${formatMain(limit)}`, ...windows, ...(soft ? [SOFT] : [])].join(',')
 }
 
-/** What an amount alone kept of the limit in force, such as `/month@UTC` and `soft`; empty if it is complete. */
+/** The parts that an amount alone kept of the limit in force, such as `/month@UTC` and `soft`; empty if it is complete. */
 export function keptParts({text, limit, base, isUnitKept, hasModifiers}: GivenLimit): string[] {
   // Equal to the amount alone where no limit applies.
   if (!base || (!isUnitKept && hasSameText(limit, parseLimit(text)))) return []

@@ -166,7 +166,7 @@ function nothingToDelete(name: string, {hasTable, archive}: Leftovers, isArchive
     : failure(`${none}, and no table with this name.`, hint)
 }
 
-/** A table with another key schema is no limiter's. */
+/** A table with another key schema does not belong to a limiter. */
 async function isLimiterTable(table: Table): Promise<boolean> {
   const stored = await readVersion(table).catch(valueFor([ValidationFailed], undefined))
   return stored !== undefined && (stored.record !== undefined || stored.hasLegacyRecord)

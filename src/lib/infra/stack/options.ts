@@ -59,7 +59,8 @@ export const STACK_OPTIONS: readonly StackOption[] = [
   {
     ...named('onDemandMaxWrites', 'on-demand-max-writes', 'OnDemandMaxWriteUnits', 'table'),
     ...integer(null, 1, MAX_UNITS, 'units a second'),
-    description: 'Maximum write units per second. Above it, DynamoDB throttles: the outage policy decides.',
+    description:
+      'Maximum write units per second. DynamoDB throttles requests above it; the outage policy then applies.',
   },
   {
     ...named('warmReads', 'warm-throughput-reads', 'WarmReadUnits', 'table'),

@@ -10,7 +10,7 @@ const MODE = 0o100644 // readable by all users: Lambda does not run as the owner
 const FLAGS = 0x0800 // the name is UTF-8
 
 /**
- * An archive with the same bytes on every machine, so that its hash tells whether a function runs this code. It is not
+ * An archive with the same bytes on every machine, so that its hash shows whether a function runs this code. It is not
  * compressed: compressed bytes depend on the version of zlib.
  */
 export function zipOf(files: Readonly<Record<string, Buffer>>): Buffer {

@@ -73,7 +73,7 @@ export function stateOf(before: HolderRecord | undefined, after: HolderRecord | 
   return after?.beat === before?.beat ? 'silent' : 'alive'
 }
 
-/** What holders have, by their ids. Reads all buckets of the namespace. */
+/** Slots and reservations by holder id. Reads all buckets of the namespace. */
 export async function slotsByHolder(records: HolderRecords, signal?: AbortSignal): Promise<Map<string, HeldSlotsOf[]>> {
   const found = new Map<string, HeldSlotsOf[]>()
   for await (const {entity, resource, slots} of records.held(signal)) {
@@ -149,9 +149,9 @@ function holderAlive(id: string, record: HolderRecord | undefined): ZaelError {
   return new ZaelError(
     'negative',
     'holder.alive',
-    `Holder ${id}${process} is alive: it renewed its slots. Nothing was changed.`,
+    `Holder ${id}${process} is alive: it wrote a beat. Nothing was changed.`,
     {
-      hint: `Stop its process. Or return its slots and reserved tokens while it works: zael holders release ${id} --force`,
+      hint: `Stop its process. To return its slots and reserved tokens while it works: zael holders release ${id} --force`,
       details: {holder: id, host, pid},
     },
   )
@@ -163,7 +163,7 @@ function holderMissing(id: string): ZaelError {
     'holder.missing',
     `Holder ${JSON.stringify(id)} has no record, slots or reserved tokens.`,
     {
-      hint: 'A process that ends in order returns what it holds and deletes its record. See: zael holders list',
+      hint: 'A process that ends normally returns its slots and tokens, and deletes its record. See: zael holders list',
       details: {holder: id},
     },
   )

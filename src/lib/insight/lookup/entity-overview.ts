@@ -44,7 +44,7 @@ export interface AccessOverview {
   readonly untilMs?: number | undefined
   readonly reason?: string | undefined
   readonly scope: ConfigScope
-  /** Absent if no audit event tells it. */
+  /** Absent if no audit event shows it. */
   readonly set?: SwitchSet | undefined
 }
 

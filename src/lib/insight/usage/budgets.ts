@@ -54,7 +54,7 @@ async function budgetsIn(
 
 interface OpenPeriod {
   readonly level: LimitLevel
-  /** `undefined`: the balance does not tell. */
+  /** `undefined`: the balance does not show it. */
   readonly used: number | undefined
   readonly resetMs: number
   /** Epoch ms; `undefined` if the quota is not configured. */
@@ -82,7 +82,7 @@ interface AverageUse {
   readonly perRequest: number
 }
 
-/** Records that hold less of the use than this do not tell when it began. */
+/** Records that hold less of the use than this do not show when it began. */
 const MOST_USE = 0.9
 
 /** Since the first use, or its hour. A session begins with its first use. */
@@ -108,7 +108,7 @@ async function averageUse(
     }
   }
   const isKnown = firstMs < nowMs && recorded >= MOST_USE * used
-  // After a reset of the bucket, more is recorded than its balance tells.
+  // After a reset of the bucket, more is recorded than its balance shows.
   return isKnown
     ? {sinceMs: firstMs, perMs: Math.max(used, recorded) / (nowMs - firstMs), perRequest}
     : {sinceMs, perMs: used / (nowMs - sinceMs), perRequest}

@@ -33,7 +33,7 @@ function moveIn({entity, eventId, timestamp, details}: AuditRecord): ParentMove 
 export class Membership {
   readonly #parent: string
   readonly #moves = new Map<string, ParentMove[]>()
-  /** What the parent was charged in the windows of moves, less the use of its other members; by window and resource. */
+  /** Charges of the parent in the windows of moves, minus the use of its other members; by window and resource. */
   readonly #rest = new Map<string, UsageRecord>()
 
   constructor(parent: string, moves: readonly ParentMove[]) {

@@ -175,7 +175,7 @@ export async function recentUsage(
 /** Refusals are written up to 10 s late: a share of less time than this would mislead. */
 const SHORTEST_MS = 60_000
 
-/** Counts since the refusals began. `undefined`: they began before the records, or these do not tell. */
+/** Counts since the refusals began. `undefined`: they began before the records, or these do not show it. */
 function episodeOf(
   records: readonly UsageRecord[],
   {atMs}: RefusedSince,

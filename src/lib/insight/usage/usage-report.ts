@@ -221,7 +221,7 @@ function windowOf(record: UsageRecord, limits: readonly BudgetedLimit[]) {
     const limit = limits.find(each => each.name === name)
     const {topUp} = limit ?? {}
     const added = topUp && topUp.sinceMs < windowEndMs(window, start) ? topUp.tokens : 0
-    // What the current limit allows in such a window, with top-ups. `null`: no such limit, or it has a schedule.
+    // The amount that the current limit allows in such a window, with top-ups. `null`: no such limit, or it has a schedule.
     const budget = limit && !limit.schedule && !isInFlight(limit) ? windowBudget(limit, window, start) + added : null
     const share = budget === null ? null : tokens / budget
     const overdrawn = record.overdrawn?.get(name) ?? 0

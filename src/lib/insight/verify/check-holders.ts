@@ -52,7 +52,7 @@ function deadHolder(
   held: string,
   repair: () => Promise<boolean>,
 ): ItemFinding {
-  const what = seen?.isDead ? 'was declared dead' : seen ? 'does not beat' : 'has no record'
+  const what = seen?.isDead ? 'was declared dead' : seen ? 'writes no beats' : 'has no record'
   const process = seen?.host === undefined ? id : `${id} (${seen.host}, pid ${seen.pid})`
   // With its beat: a process with a wrong clock beats before the last look, so that the finding disappears.
   const subject = `${id} ${seen?.beat ?? ''}`

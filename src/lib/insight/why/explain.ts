@@ -63,7 +63,7 @@ export interface ExplainedLimit extends Omit<LimitState, 'level'> {
   readonly configured: Limit
   /** Epoch ms at which limits copied for a boost end. `undefined`: not copied. */
   readonly copiedUntilMs: number | undefined
-  /** What applies then. */
+  /** The level that applies then. */
   readonly next?: NextLevel | undefined
   /** Epoch ms of the next reset of a quota. `undefined`: a rate, or no session is open. */
   readonly resetsAtMs: number | undefined
@@ -109,7 +109,7 @@ export interface SetSwitch {
   /** Epoch ms at which it expires; absent if it stays. */
   readonly untilMs?: number | undefined
   readonly reason?: string | undefined
-  /** Absent if no audit event tells it. */
+  /** Absent if no audit event shows it. */
   readonly set?: SwitchSet | undefined
 }
 
@@ -315,7 +315,7 @@ interface LevelQuestion {
 
 type LevelRecords = Awaited<ReturnType<typeof readLevel>>
 
-/** Only the stream tells settlements from writes of other clients. */
+/** Only the stream distinguishes settlements from writes of other clients. */
 function averageIn({bucket, recent}: LevelRecords) {
   const counted = bucket ? admittedBy(bucket) : 0
   const average =
@@ -498,7 +498,7 @@ async function consumers(
   }
 }
 
-/** Callers of a provider account that it refused. Usage does not tell which account an admitted request used. */
+/** Callers of a provider account that it refused. Usage does not show which account an admitted request used. */
 async function refusedCallers(
   {usage}: NamespaceRepository,
   {entity, resource}: BucketName,

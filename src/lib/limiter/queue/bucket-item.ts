@@ -351,7 +351,7 @@ export class BucketItem {
     return true
   }
 
-  /** Answers the requests of a write, if it was applied. Those that still need slots stay open. */
+  /** Answers the requests of a write, if it was applied. Requests that still need slots stay open. */
   answer(step: WriteStep, {outcome, record, holder}: SeenOutcome): void {
     if (!outcome.applied) return
     if (!record) {

@@ -228,7 +228,7 @@ export function unknownLimit(
   const what = names.map(name => `"${name}"`).join(', ')
   return new InvalidInput(
     'limit.unknown',
-    `No limit ${what} applies to ${entity} for ${resource}; there are ${known.join(', ')}.`,
+    `No limit ${what} applies to ${entity} for ${resource}; its limits are ${known.join(', ')}.`,
     {hint: 'Check the spelling, or add the limit.', details: {entity, resource, names, known}},
   )
 }
@@ -250,7 +250,7 @@ export function warnUnlimited(name: string, {resource}: {readonly resource: stri
 
 /** The table was unavailable, and the policy is to block. */
 export class RateLimiterUnavailable extends RequestRefused {
-  /** When to try again. A second, as nobody knows when the table is back. */
+  /** When to try again: a second, because the end of the outage is unknown. */
   readonly retryAfterMs = 1000
 
   constructor(cause: unknown) {

@@ -91,9 +91,9 @@ export interface AcquireRequest<Name extends string = string> extends BucketName
    */
   readonly enforce?: boolean
   /**
-   * What comes back to its quotas if this process dies before the lease ends: everything, nothing, or these whole tokens
-   * per limit. Rates refill anyway. A lease open for more than a second costs two writes more. End the lease in every
-   * case, or its tokens come back when the process ends. @default false; true in `withLease`
+   * Quota tokens that come back if this process dies before the lease ends: all (`true`), none, or these whole tokens per
+   * limit. Rates refill anyway. A lease open for more than a second costs two more writes. Always end the lease:
+   * otherwise its tokens come back when the process ends. @default false; true in `withLease`
    */
   readonly reserve?: boolean | Consumption<Name>
   /** Time limit per decision, in ms. Overrides the limiter's option. */

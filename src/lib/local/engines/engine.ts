@@ -138,13 +138,13 @@ function answersListTables(endpoint: string, signal: AbortSignal): Promise<boole
 
 function checkPort(port: number): void {
   if (Number.isInteger(port) && port >= 1 && port <= 65_535) return
-  throw new InvalidInput('engine.port', `a port is a whole number from 1 to 65535, not ${port}`, {
+  throw new InvalidInput('engine.port', `A port is a whole number from 1 to 65535, not ${port}.`, {
     hint: 'Omit the port to use a free one.',
   })
 }
 
 function portTaken(port: number): ZaelError {
-  return new ZaelError('conflict', 'engine.port-taken', `port ${port} of 127.0.0.1 is already in use`, {
+  return new ZaelError('conflict', 'engine.port-taken', `Port ${port} of 127.0.0.1 is already in use.`, {
     hint: 'Stop the program that uses the port, choose another port, or omit the port to use a free one.',
     details: {port},
   })

@@ -22,7 +22,7 @@ export async function pickEngine(
   if (name !== undefined) {
     const kind = ENGINE_KINDS.find(each => each.name === name)
     if (kind === undefined) {
-      throw new InvalidInput('engine.unknown', `unknown engine "${name}"`, {
+      throw new InvalidInput('engine.unknown', `Unknown engine "${name}".`, {
         hint: `Choose one of: ${ENGINE_KINDS.map(each => each.name).join(', ')}.`,
       })
     }
@@ -35,7 +35,7 @@ export async function pickEngine(
     problems.push(found)
   }
   const reasons = problems.map(({message}) => message).join('; ')
-  throw new ZaelError('failed', 'engine.missing', `no DynamoDB engine can run on this machine: ${reasons}`, {
+  throw new ZaelError('failed', 'engine.missing', `No DynamoDB engine can run on this machine: ${reasons}`, {
     hint: problems.map(({hint}) => hint).join(' Or: '),
   })
 }

@@ -35,7 +35,7 @@ export async function prepareDataDir(dataDir: string): Promise<string> {
     await rmdir(await mkdtemp(join(folder, '.write-test-')))
     return folder
   } catch (cause) {
-    throw new InvalidInput('engine.data-dir', `cannot keep data in ${folder}: ${describePathError(cause)}`, {
+    throw new InvalidInput('engine.data-dir', `Cannot keep data in ${folder}: ${describePathError(cause)}.`, {
       hint: 'Name a folder with write permission. zael creates it if it does not exist.',
       details: {dataDir: folder},
       cause,

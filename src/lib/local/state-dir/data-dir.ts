@@ -114,7 +114,7 @@ function isStackFile(name: string): boolean {
 }
 
 function dataInUse(folder: string, pid: number): ZaelError {
-  return new ZaelError('conflict', 'local.data-in-use', `another local stack (process ${pid}) uses ${folder}`, {
+  return new ZaelError('conflict', 'local.data-in-use', `Another local stack (process ${pid}) uses ${folder}.`, {
     hint: 'Use another --data-dir, or stop that stack with `zael local down` in its environment.',
     details: {dataDir: folder, pid},
   })
@@ -128,7 +128,7 @@ async function listNames(folder: string): Promise<string[]> {
   } catch (error) {
     if (error instanceof ZaelError) throw error
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return []
-    const message = `cannot read the folder ${folder}: ${(error as Error).message}`
+    const message = `Cannot read the folder ${folder}: ${(error as Error).message}`
     throw new ZaelError('access', 'local.data-unreadable', message, {
       hint: 'Check the owner of the folder, or use another --data-dir.',
       details: {dataDir: folder},

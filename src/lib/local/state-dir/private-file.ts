@@ -98,7 +98,7 @@ function cannotRead(path: string, cause: unknown): ZaelError {
 
 function pathError(verb: 'read' | 'write', path: string, cause: unknown, hint: string): ZaelError {
   const isAccessProblem = ['EACCES', 'EPERM', 'EROFS'].includes((cause as NodeJS.ErrnoException).code ?? '')
-  const message = `cannot ${verb} ${path}: ${describePathError(cause)}`
+  const message = `Cannot ${verb} ${path}: ${describePathError(cause)}`
   return new ZaelError(isAccessProblem ? 'access' : 'failed', 'local.home', message, {hint, details: {path}, cause})
 }
 
@@ -117,7 +117,7 @@ export function checkPrivate(path: string, {uid, mode}: Pick<Stats, 'uid' | 'mod
   checkOwnUser(path, {uid}, 'Set ZAEL_DATA_DIR to your own folder.')
   if (process.getuid === undefined || (mode & 0o077) === 0) return
   const bits = (mode & 0o777).toString(8)
-  throw new ZaelError('access', 'local.permissions', `other users can access ${path} (mode ${bits})`, {
+  throw new ZaelError('access', 'local.permissions', `Other users can access ${path} (mode ${bits}).`, {
     hint: `Check that nobody changed it, then run: chmod go= '${path.replaceAll("'", `'\\''`)}'`,
     details: {path, mode: bits},
   })

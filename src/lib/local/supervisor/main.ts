@@ -57,7 +57,7 @@ try {
 }
 
 function stopped(why: string): ZaelError {
-  return new ZaelError('failed', 'local.stopped', `the local stack stopped during its start: ${why}`)
+  return new ZaelError('failed', 'local.stopped', `The local stack stopped during its start: ${why}`)
 }
 
 function toReport({kind, code, message, hint, details}: ZaelError) {

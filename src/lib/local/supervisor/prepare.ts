@@ -40,7 +40,7 @@ async function ensureTable(table: Table, version: string, shape: TableShape): Pr
 /** An index cannot be changed in place. */
 async function checkResourceIndex(table: Table, {resourceIndex}: TableShape): Promise<void> {
   if (resourceIndex === undefined || (await readResourceIndex(table)) === resourceIndex) return
-  throw new ZaelError('conflict', 'local.other-index', 'the existing data has another resource index', {
+  throw new ZaelError('conflict', 'local.other-index', 'The existing data has another resource index.', {
     hint: 'Omit --resource-index to use the existing data, or add --reset to delete it.',
     details: {resourceIndex},
   })

@@ -65,7 +65,7 @@ async function waitUntilReady(child: ChildProcess): Promise<StackState> {
 
 function supervisorLost({exitCode, signalCode}: ChildProcess): ZaelError {
   const how = signalCode ?? `code ${exitCode}`
-  const message = `the supervisor of the local stack ended with ${how} before the stack was ready`
+  const message = `The supervisor of the local stack ended with ${how} before the stack was ready.`
   return new ZaelError('failed', 'local.supervisor-lost', message, {hint: 'zael local logs'})
 }
 

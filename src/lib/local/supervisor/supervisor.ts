@@ -217,6 +217,6 @@ export async function watchEngine(first: Engine, options: WatchdogOptions): Prom
 }
 
 function engineLost(reason: string): ZaelError {
-  const message = `the engine did not stay up after ${MAX_RESTARTS} restarts: ${reason}`
+  const message = `The engine did not stay up after ${MAX_RESTARTS} restarts: ${reason}`
   return new ZaelError('failed', 'local.engine-lost', message, {hint: 'zael local logs'})
 }

@@ -53,7 +53,7 @@ export function computeCharges(old: OldBucket, shards: readonly BucketRecord[], 
       oldConsumption += (known?.get(residue.location)?.oldTokens ?? 0n) - residue.tokensMilli
       after.set(residue.location, markOfResidue(residue))
     }
-    // Without a counter, later passes could not tell a charge from consumption.
+    // Without a counter, later passes could not distinguish a charge from consumption.
     if (latest?.countsConsumption) {
       const charged = known?.get(latest.location)?.charged
       if (!charged) dependsOnRefill = true

@@ -75,7 +75,7 @@ export async function endReservation(table: NamespaceTable, key: ReservationKey)
   }
 }
 
-/** Those of a holder that nobody has ended or returned. */
+/** Reservations of a holder that nobody has ended or returned. */
 export async function openReservations(table: NamespaceTable, holder: string): Promise<Reservation[]> {
   const e = new ExpressionBuilder()
   e.filter(`attribute_not_exists(${e.name(names.ended)}) AND attribute_not_exists(${e.name(names.returned)})`)
@@ -92,7 +92,7 @@ const MOST_TRIES = 20
 export interface ReturnedReservation {
   /** Bucket items that got some. */
   readonly addresses: readonly BucketAddress[]
-  /** Without those of a former period or bucket, which do not come back. */
+  /** Without tokens of a former period or bucket, which do not come back. */
   readonly tokens: readonly ReservedTokens[]
 }
 
@@ -126,11 +126,11 @@ export async function returnReservation(
 interface ReturnPlan {
   readonly addresses: readonly BucketAddress[]
   readonly updates: readonly BucketUpdate[]
-  /** Positions in the tokens. Those of a former period or bucket do not come back. */
+  /** Positions in the tokens. Tokens of a former period or bucket do not come back. */
   readonly returned: readonly number[]
 }
 
-/** What one bucket item gets back. */
+/** The tokens that one bucket item gets back. */
 interface ShardReturn {
   readonly record: BucketRecord
   readonly amounts: Map<string, bigint>

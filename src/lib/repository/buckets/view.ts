@@ -23,7 +23,7 @@ export interface LimitLevel {
   readonly resetsAt?: string | undefined
   /** Tokens added to a quota's capacity until its reset. Absent if there are none. */
   readonly toppedUp?: number | undefined
-  /** Tokens used of a quota in its period. Absent for rates and closed sessions, and where the balance does not tell. */
+  /** Tokens used of a quota in its period. Absent for rates and closed sessions, and if the balance does not show it. */
   readonly used?: number | undefined
 }
 
@@ -74,7 +74,7 @@ export function switchWord({
 
 /**
  * Whole tokens per request, rounded up, at least 1, sorted by limit. Per write if only clients that count no requests
- * have written (`admitted` is 0). `undefined`: none was counted, or the counters do not tell.
+ * have written (`admitted` is 0). `undefined`: none was counted, or the counters do not show it.
  */
 export function averageRequest(bucket: ShardedBucket, admitted: number): Map<string, number> | undefined {
   const consumed = new Map<string, bigint>()

@@ -1,7 +1,7 @@
 import {calendarCheck} from '../../core/calendar/schedule.js'
 import {InvalidInput, ZaelError} from '../../core/errors.js'
 import {type Limit, makeLimit} from '../../core/limits/limit.js'
-import {checkConfigResource, checkEntityId, checkResourceName} from '../../core/names.js'
+import {checkConfigResource, checkEntityId, checkResourceName, DEFAULT_RESOURCE} from '../../core/names.js'
 import {formatList} from '../../core/text/text.js'
 import {configAttributeCount} from '../../schema/config-limits.js'
 import type {ConfigScope, OnUnavailable, Policies} from '../../schema/config-record.js'
@@ -165,7 +165,9 @@ export function nothingApplies(entity: string, resource: string): ZaelError {
 
 export function nameOf(scope: ConfigScope): string {
   if (scope.level === 'system') return 'the system'
-  return scope.level === 'resource'
-    ? `resource "${scope.resource}"`
-    : `entity "${scope.entity}" and resource "${scope.resource}"`
+  if (scope.level === 'resource') return `resource "${scope.resource}"`
+  const {entity, resource} = scope
+  return resource === DEFAULT_RESOURCE
+    ? `entity "${entity}" (all resources)`
+    : `entity "${entity}" and resource "${resource}"`
 }

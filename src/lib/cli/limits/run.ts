@@ -33,7 +33,7 @@ export async function changeWithProgress(
       new ZaelError(
         'interrupted',
         'limits.interrupted',
-        `Interrupted. The change is stored, and ${formatCount(done)} live buckets are updated. Each other bucket is updated by its next request.`,
+        `Interrupted. The change is stored, and ${formatCount(done)} live buckets are updated. Requests update the others within 60 seconds.`,
       ),
     stream,
   )

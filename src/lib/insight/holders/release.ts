@@ -149,7 +149,7 @@ function holderAlive(id: string, record: HolderRecord | undefined): ZaelError {
   return new ZaelError(
     'negative',
     'holder.alive',
-    `Holder ${id}${process} is alive: it wrote a beat. Nothing was changed.`,
+    `Holder ${id}${process} is alive: it renewed its record. Nothing was changed.`,
     {
       hint: `Stop its process. To return its slots and reserved tokens while it works: zael holders release ${id} --force`,
       details: {holder: id, host, pid},

@@ -14,7 +14,7 @@ export default class Acquire extends StackCommand<typeof Acquire> {
   static override summary = 'Consume tokens for one request'
 
   static override description =
-    'Acquires tokens as a service with the library does, and does not return them. Exit code 0 means admitted, 6 ' +
+    'Acquires tokens as a service does with the library, and does not return them. Exit code 0 means admitted, 6 ' +
     'means refused. With a command after --, holds a slot of each in-flight limit while the command runs, passes ' +
     'signals on, and exits with its exit code. Amounts are then optional, and a refused command does not run.'
 

@@ -13,8 +13,8 @@ export default class List extends BaseCommand<typeof List> {
   static override summary = 'List the stacks of an AWS account'
 
   static override description =
-    'Finds stacks by their tags, including stacks of the Python tool. With --all-regions, skips regions that deny ' +
-    'access, and lists them. At a local endpoint, lists tables.'
+    'Finds stacks by their tags, including stacks of the Python tool. With --all-regions, skips and names regions ' +
+    'that deny access. At a local endpoint, lists tables.'
 
   static override flags = {
     ...listFlags,

@@ -9,10 +9,11 @@ export default class Why extends StackCommand<typeof Why> {
   static override summary = 'Explain why a request is refused, and how to fix it'
 
   static override description =
-    'Shows the balance of each limit, its scope, recent refusals, shard levels and, for a shared limit, its largest ' +
-    'consumers of this hour. Predicts when the request will be admitted and suggests commands. Without a resource, ' +
-    'shows every resource that the entity uses or has limits for, worst first. For an unknown entity, shows the ' +
-    'limits that its first request would get; without a resource, exits with 3. Consumes and changes nothing.'
+    'Shows the balance of each limit, its scope, recent refusals, shard levels and, for the limit of a parent, its ' +
+    'largest consumers of this hour. Predicts when the request will be admitted and suggests commands. Without a ' +
+    'resource, shows every resource that the entity uses or has limits for, worst first. For an unknown entity, ' +
+    'shows the limits that its first request would get; without a resource, exits with 3. Consumes and changes ' +
+    'nothing.'
 
   static override args = {
     entity: string({description: 'Entity id.', required: true, ignoreStdin: true}),

@@ -40,7 +40,7 @@ export function planHolders(draws: Draws): Planned {
     steps.push({atMs, by, event: draws.chance(0.06) ? {...event, abortAfterMs: draws.int(0, 20)} : event})
     if (draws.chance(0.02)) steps.push({atMs, by, event: {kind: 'recycle'}})
   }
-  if (draws.chance(0.3)) steps.push(...firstRequests(draws.pick(entities), processes))
+  if (draws.chance(0.3)) steps.push(...beforeBeats(draws.pick(entities), processes, slots[0]?.capacity ?? 1))
   if (draws.chance(0.6)) steps.push(...deaths(draws, processes, untilMs, entities))
   if (draws.chance(0.4)) steps.push(...pauses(draws, processes, untilMs, entities))
   if (draws.chance(0.4)) steps.push(...cuts(draws, processes, untilMs, entities))
@@ -70,13 +70,16 @@ export function planHolders(draws: Draws): Planned {
   }
 }
 
-/** All processes ask before any has beaten: one that is refused finds an account without a record. */
-function firstRequests(entity: string, processes: number): Step[] {
-  const actions: LeaseAction[] = [{kind: 'commit', afterMs: 2000}]
-  return Array.from({length: 3 * processes}, (_, at): Step => {
-    const event = {kind: 'acquire', entity, consume: {}, slots: {parallel: 1}, actions} as const
-    return {atMs: at < processes ? 5 : 6, by: at % processes, event}
-  })
+/** A process takes all slots before it has beaten: others, which are refused, find an account without a record. */
+function beforeBeats(entity: string, processes: number, parallel: number): Step[] {
+  const ask = (by: number, atMs: number, slots: number, afterMs: number): Step => {
+    const actions: LeaseAction[] = [{kind: 'commit', afterMs}]
+    return {atMs, by, event: {kind: 'acquire', entity, consume: {}, slots: {parallel: slots}, actions}}
+  }
+  const cut = {kind: 'cut', ms: 230, answers: false, beats: true} as const
+  const steps = [ask(1, 2, 1, 0), {atMs: 204, by: 0, event: cut}, ask(0, 205, parallel, 2000)]
+  for (let atMs = 300; atMs < 420; atMs += 40) for (let by = 1; by < processes; by++) steps.push(ask(by, atMs, 1, 2000))
+  return steps
 }
 
 /** Every lease ends while its process lives. */

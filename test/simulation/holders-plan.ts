@@ -42,7 +42,7 @@ export function planHolders(draws: Draws): Planned {
   }
   if (draws.chance(0.3)) steps.push(...beforeBeats(draws.pick(entities), processes, slots[0]?.capacity ?? 1))
   if (draws.chance(0.6)) steps.push(...deaths(draws, processes, untilMs, entities))
-  if (draws.chance(0.4)) steps.push(...pauses(draws, processes, untilMs, entities))
+  if (draws.chance(0.4)) steps.push(...pauses(draws, processes, untilMs, entities, slots[0]?.capacity ?? 1))
   if (draws.chance(0.4)) steps.push(...cuts(draws, processes, untilMs, entities))
   if (draws.chance(0.5)) steps.push(...changes(draws, entities, limits, untilMs))
   const hasClocks = draws.chance(0.3)
@@ -168,7 +168,13 @@ function cuts(draws: Draws, processes: number, untilMs: number, entities: readon
   return steps
 }
 
-function pauses(draws: Draws, processes: number, untilMs: number, entities: readonly string[]): Step[] {
+function pauses(
+  draws: Draws,
+  processes: number,
+  untilMs: number,
+  entities: readonly string[],
+  capacity: number,
+): Step[] {
   return Array.from({length: draws.int(1, 3)}).flatMap((): Step[] => {
     const event = {kind: 'pause', ms: draws.int(5000, LONGEST_PAUSE_MS), isSuspended: draws.chance(0.4)} as const
     const [atMs, by] = [draws.int(1000, untilMs), draws.int(0, processes - 1)]
@@ -176,13 +182,19 @@ function pauses(draws: Draws, processes: number, untilMs: number, entities: read
     if (draws.chance(0.5)) return [pause]
     // It works when it is stopped, and asks for more as soon as it continues.
     const entity = draws.pick(entities)
-    const ask = (actions: LeaseAction[]): ScenarioEvent => ({
-      ...{kind: 'acquire', entity, consume: {}, slots: {parallel: 1}, actions},
+    const ask = (actions: LeaseAction[], parallel = 1): ScenarioEvent => ({
+      ...{kind: 'acquire', entity, consume: {}, slots: {parallel}, actions},
     })
-    const works = {atMs: Math.max(0, atMs - 800), by, event: ask([{kind: 'commit', afterMs: 120_000}])}
+    const works = {
+      atMs: Math.max(0, atMs - 800),
+      by,
+      event: ask([{kind: 'commit', afterMs: 120_000}], Math.max(1, capacity - 1)),
+    }
+    // It decides when it is stopped, and goes on with an answer from before.
+    const decides = {atMs: Math.max(0, atMs - draws.int(1, 25)), by, event: ask([{kind: 'commit', afterMs: 1000}])}
     const continues = {atMs: atMs + event.ms + 5, by, event: ask([{kind: 'commit', afterMs: 30_000}])}
     const others = draws.chance(0.5) ? asks(draws, [(by + 1) % processes], entity, atMs) : []
-    return [pause, works, continues, ...others]
+    return [pause, works, decides, continues, ...others]
   })
 }
 

@@ -20,8 +20,8 @@ const RETURNED_MS = 45_000
 /** A shard that missed a change of the limits may admit requests without slots for this long, in ms. */
 const SETTLED_MS = 130_000
 
-/** As the limiter remembers a refusal, in ms. */
-const DENY_CACHE_MS = 1000
+/** As the limiter remembers a refusal, from the answer on, in ms. */
+const DENY_CACHE_MS = 1100
 
 interface StoredSlots {
   readonly limits: ReadonlyMap<string, {readonly capacity: number; readonly free: number}>

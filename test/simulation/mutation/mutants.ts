@@ -118,6 +118,7 @@ export const MUTANTS: readonly Mutant[] = [
     ['a holder is dead after half of its period', 'DEAD_AFTER_MS', 'DEAD_AFTER_MS / 2'],
     ['a holder is dead although it has beaten', 'now?.beat === seen?.beat && ', ''],
     ['the time of an earlier answer counts for a later one'],
+    ['a holder without a record is dead at once', '!seen?.isDead', 'seen && !seen.isDead'],
   ]),
   ...inFunction('planLimit', [['charges of a rewrite are not counted', 'countedMilli !== 0n || ', '']]),
   ...inFunction('createUpdate', [['a bucket is created over another']]),

@@ -136,6 +136,7 @@ export class Reaper {
     let seen = await readHolder(table, holder)
     // On this process's own clock, from the answer on: the clocks of others may be wrong.
     let seenAtMs = this.#timers.now()
+    // Planted fault: a holder without a record is dead at once
     while (!seen?.isDead) {
       // Planted fault: a holder is dead after half of its period
       const deadAtMs = seenAtMs + DEAD_AFTER_MS

@@ -7,8 +7,8 @@ import type {TableSeams} from '../../src/lib/repository/table/open-table.js'
 import {FaultTransport, faultsOf} from '../helpers/fault-transport.js'
 import {Scene} from '../helpers/limiter.js'
 import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
-import {failure, isAdmitted, refusal, request} from './visit.js'
 import {slotsIn} from './in-flight/slots.js'
+import {failure, isAdmitted, refusal, request} from './visit.js'
 
 const CACHE_MS = 31_000
 const LEVELS = ['key', 'user', 'team', 'org'] as const
@@ -35,7 +35,8 @@ describeOnBoth('a hierarchy of four levels', {timeout: 60_000}, table => {
     await scene.levels('all')
   })
 
-  const limiterOf = (options: RateLimiterOptions & TableSeams = {}) => scene.limiter({sleep: async () => {}, ...options})
+  const limiterOf = (options: RateLimiterOptions & TableSeams = {}) =>
+    scene.limiter({sleep: async () => {}, ...options})
   const limit = (entity: string, ...limits: string[]) =>
     scene.configure({level: 'entity', entity, resource: 'gpt-4'}, ...limits)
   const consumed = async (...entities: readonly string[]) => {

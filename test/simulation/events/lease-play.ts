@@ -180,7 +180,7 @@ export class LeasePlay {
           error,
           world.time.nowMs,
           isFirst,
-          this.#process.wasDisturbed(startedMs),
+          this.#process.wasDisturbed(startedMs) || this.#stage.forgetsLevels,
         )
       this.#stage.noteRefused(this.#process.number, this.#generation, buckets)
     }

@@ -117,7 +117,8 @@ export async function playPatient(stage: Stage, process: SimulatedProcess, {enti
       oracles.refusals.noteReported(world.namespace, entity, error)
       world.note(`p${process.number} patient waits ${error.retryAfterMs} ms ${entity} ${JSON.stringify(consume)}`)
       const isFirst = (bucket: string) => unknown.includes(bucket)
-      oracles.answers.refused(buckets, consume, error, world.time.nowMs, isFirst, process.wasDisturbed(beganMs))
+      const isDisturbed = process.wasDisturbed(beganMs) || stage.forgetsLevels
+      oracles.answers.refused(buckets, consume, error, world.time.nowMs, isFirst, isDisturbed)
       stage.noteRefused(process.number, generation, buckets)
       return error
     }

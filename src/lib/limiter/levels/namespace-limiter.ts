@@ -15,12 +15,12 @@ import {EntityCache} from '../queue/queue-services.js'
 import {explainRefusal, lacksSlots, type Refusal} from '../queue/refuse.js'
 import {RateLimitExceeded, RequestTooLarge, ResourceDisabled, unknownLimit} from '../refusal/errors.js'
 import {type Grant, isCharged} from '../request/grant.js'
+import type {LevelsSetting} from '../request/levels-setting.js'
 import {LimitSource} from '../request/limit-source.js'
 import type {LimiterSettings} from '../request/options.js'
 import type {Deadline, Refused} from '../request/pending-request.js'
 import {BucketQueues, type BucketRequest, KnownRefusals} from './bucket-queues.js'
 import {ShardGatherer} from './gather.js'
-import type {LevelsSetting} from './levels-setting.js'
 
 const ONLY_SHARD = [0] as const
 
@@ -242,6 +242,7 @@ export class NamespaceLimiter {
 
   /** The parent to charge after the level at this index, as its bucket says. */
   #nextOf(grants: readonly Grant[], at: number): string | undefined {
+    // Planted fault: a grandparent is not charged
     if (at + 1 >= this.levels.most) return undefined
     const parent = chargedParent(this.#entities.familyOf((grants[at] as Grant).record))
     // Other clients can create cycles.

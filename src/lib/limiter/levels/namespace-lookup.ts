@@ -8,8 +8,8 @@ import {type Table, untilAborted} from '../../repository/table/table.js'
 import type {Key} from '../../schema/attribute-value.js'
 import {keys} from '../../schema/keys.js'
 import type {ChargedLevels} from '../../schema/namespace-record.js'
+import {LevelsSetting} from '../request/levels-setting.js'
 import type {LimiterSettings, RateLimiterOptions} from '../request/options.js'
-import {LevelsSetting} from './levels-setting.js'
 import {NamespaceLimiter} from './namespace-limiter.js'
 
 export class NamespaceLookup {

@@ -8,7 +8,7 @@ import {chargedParent, type Family, familyOf} from '../../schema/family.js'
 import {keys} from '../../schema/keys.js'
 import {MOST_LEVELS} from '../../schema/namespace-record.js'
 import {NO_SLOTS, type Slots} from '../holders/slot-account.js'
-import type {LevelsSetting} from '../levels/levels-setting.js'
+import type {LevelsSetting} from './levels-setting.js'
 
 export interface AppliedLimits {
   readonly source: Level | 'default'

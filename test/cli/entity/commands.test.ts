@@ -97,14 +97,15 @@ describeOnEngine('entities on the command line', () => {
     const resolved = await cli.tell('limits resolve lowest gpt-4')
     expect(resolved).toMatchObject({parent: {entity: 'low'}})
     expect(resolved.parents.map(({entity}: {entity: string}) => entity)).toEqual(['low', 'middle', 'top'])
-    expect(await cli.tell('acquire lowest gpt-4 rpm=1')).toMatchObject({parents: ['low', 'middle', 'top']})
+    const json = async (command: string) => JSON.parse((await cli.run(`${command} --json`)).stdout)
+    expect(await json('acquire lowest gpt-4 rpm=1')).toMatchObject({parents: ['low', 'middle', 'top']})
     const charged = await cli.run('acquire lowest gpt-4 rpm=1')
     expect(charged.stdout).toContain(
       'lowest was charged 1 rpm of gpt-4, and its parent low 1 rpm, and its parent middle',
     )
     const why = await cli.run('why lowest gpt-4 rpm=1')
     expect(why.stdout).toContain('Requests of lowest also charge low, middle and top.')
-    expect((await cli.tell('why lowest gpt-4')).parents).toEqual(['low', 'middle', 'top'])
+    expect((await json('why lowest gpt-4')).parents).toEqual(['low', 'middle', 'top'])
     await cli.tell('entity disable top')
     expect((await cli.run('entity show lowest')).stdout).toContain('Disabled: every request is refused')
     await cli.tell('entity enable top')

@@ -34,6 +34,8 @@ export class Families {
   /** When an item of each entity's bucket was last created, in epoch ms. */
   readonly #createdAtMs = new Map<string, number>()
   readonly #isDeep: boolean
+  /** Four levels that stay the same: every request is judged. */
+  readonly #isFixed: boolean
   /** Whether parents or policies change in the run. */
   readonly isChanging: boolean
   /** When each change began and returned, in epoch ms; overlapping changes count as one. */
@@ -50,6 +52,8 @@ export class Families {
     for (const event of changes)
       if (event.kind === 'move' && event.parent) this.#possibleOf(event.entity).add(event.parent)
     this.isChanging = changes.length > 0
+    const isGone = steps.some(({event}) => event.kind === 'delete-entity' || event.kind === 'purge')
+    this.#isFixed = this.#isDeep && !this.isChanging && !isGone
   }
 
   /** All ancestors that an entity's requests may charge during the run. */
@@ -119,7 +123,7 @@ export class Families {
   }
 
   #isSettled({entity, startedMs}: Answer, delayMs: number): boolean {
-    if (this.#isDeep && !this.isChanging) return true
+    if (this.#isFixed) return true
     if (!this.isChanging || !this.isKnown || this.#changes.length === 0) return false
     // Each bucket names the next one.
     const links = [entity, ...(this.#isDeep ? this.parentsOf(entity) : [])]

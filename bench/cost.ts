@@ -31,6 +31,11 @@ const SPREAD = numberOption('spread', DECISIONS)
 /** Leases that hold quota tokens at the same time. */
 const HELD = 100
 const HOUR_MS = 3_600_000
+const FOUR_LEVELS = [
+  ['child', 'user'],
+  ['user', 'team'],
+  ['team', 'org'],
+] as const
 const DAY_MS = 24 * HOUR_MS
 
 /** Dollars per million units on demand in us-east-1: https://aws.amazon.com/dynamodb/pricing/on-demand/ */
@@ -138,6 +143,18 @@ const SCENARIOS: readonly Scenario[] = [
     name: 'cascade, settled',
     warmUp: 5,
     prepare: tenant => environment.addEntity(tenant, 'child', 'team'),
+    decide: async limiter => {
+      const lease = await limiter.acquire(ask('child'))
+      await lease.adjust({tpm: -100})
+    },
+  },
+  {
+    name: 'four levels, settled',
+    warmUp: 5,
+    prepare: async tenant => {
+      await environment.chargeAllLevels(tenant)
+      for (const [entity, parent] of FOUR_LEVELS) await environment.addEntity(tenant, entity, parent)
+    },
     decide: async limiter => {
       const lease = await limiter.acquire(ask('child'))
       await lease.adjust({tpm: -100})

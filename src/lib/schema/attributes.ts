@@ -182,6 +182,8 @@ export const attributes = {
     status: 'status',
     createdAt: 'created_at',
     deletedAt: 'deleted_at',
+    /** Ignored by other clients. */
+    levels: 'charged_levels',
   },
 
   audit: {

@@ -115,6 +115,7 @@ const LOOKS: Steps<NamespaceRepository> = {
   'provisioner.get': tenant => tenant.provisioner.get(),
   'applyLock.get': tenant => tenant.applyLock.get(),
   endedCopies: tenant => tenant.endedCopies(),
+  levels: tenant => tenant.levels(),
   bucket: tenant => tenant.bucket({entity: 'child', resource: RESOURCE}),
   usageWindows: async tenant => {
     await tenant.usageWindows({entity: 'child'})
@@ -204,6 +205,7 @@ let laterMs = 0
 const REGISTRY_CHANGES: Steps<Repository> = {
   'namespaces.register': ({namespaces}) => namespaces.register('another'),
   'namespaces.registerMany': ({namespaces}) => namespaces.registerMany(['some', 'more']),
+  'namespaces.setLevels': ({namespaces}) => namespaces.setLevels('another', 'all'),
   'namespaces.delete': ({namespaces}) => namespaces.delete('another'),
   'namespaces.recover': async ({namespaces}) => namespaces.recover((await orphan(namespaces)).id),
   'namespaces.purgeable': async ({namespaces}) => {

@@ -262,10 +262,10 @@ export const MUTANTS: readonly Mutant[] = [
   ...inFunction('#allOrNothing', [
     ['a refused parent leaves its child charged', 'grants.map(', 'grants.slice(grants.length).map('],
   ]),
-  ...inFunction('#acquireShared', [
-    ['a former parent refuses', 'expected', 'undefined'],
-    ['a former parent stays charged'],
-  ]),
+  ...inFunction('#charge', [['a former parent refuses', 'expected', '[]']]),
+  ...inFunction('#chargedAsStored', [['a former parent stays charged']]),
+  ...inFunction('#nextOf', [['a grandparent is not charged', 'this.levels.most', '2']]),
+  ...inFunction('sameLevel', [['tokens taken later become a level of their own', 'isOf(level', 'false && isOf(level']]),
   ...inFunction('operationPut', [
     ['a top-up is repeated under its key', 'isMissing', '`${isMissing} OR NOT ${isMissing}`'],
   ]),

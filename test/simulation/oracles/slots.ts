@@ -131,7 +131,7 @@ export class Slots {
     const asked: [string, Tokens][] = [[RESOURCE, slots ?? {}], ...Object.entries(resources)]
     for (const [resource, named] of asked) {
       const part = lease.resources(resource)
-      for (const owner of [entity, ...(part.parent === undefined ? [] : [part.parent])]) {
+      for (const owner of [entity, ...part.parents]) {
         const bucket = bucketId(this.#world.namespace, owner, resource)
         buckets.add(bucket)
         if ((this.#bypassedMs.get(bucket) ?? Number.NEGATIVE_INFINITY) >= startedMs - SETTLED_MS) continue

@@ -74,6 +74,7 @@ describeOnEngine('runs', () => {
     expect(events).toMatchObject([{entity: 'user-1', resource: 'llm', details: {run: run.id}}])
     expect(await cli.tell('run list')).toMatchObject({runs: []})
     expect(await cli.tell('run list --ended')).toMatchObject({runs: [{id: sub.id}, {id: run.id}]})
+    expect(await cli.run('verify --json')).toMatchObject({code: 0})
     expect(await cli.show(`run show ${run.id}`, 160)).toMatch(/returned +\$1\.65 usd\n +state +ended /)
   })
 })

@@ -70,7 +70,6 @@ export class Runs<Name extends string> {
       queues.services.reaper.lookAround()
       return {admitted: true, run: new Run(record, this.#actions)}
     } catch (error) {
-      // Planted fault: the charge of a run in doubt is refunded
       if (isInDoubt || mayHaveBeenApplied(error)) void queues.background.run(undo(table, id, run, lease as Lease))
       else await lease.rollback()
       throw isOutage(error) ? new RateLimiterUnavailable(error) : error
@@ -106,7 +105,6 @@ async function undo(table: NamespaceTable, id: string, run: NewRun, lease: Lease
   const startedMs = table.clock()
   for (let attempt = 0; ; attempt++) {
     try {
-      // Planted fault: the tokens of a run that was created are refunded as well
       if (await preventRun(table, id, run)) await lease.rollback()
       else await lease.commit()
       return

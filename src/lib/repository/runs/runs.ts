@@ -166,7 +166,6 @@ const recordOf = ({name, namespace}: NamespaceTable, id: string, resource: strin
 
 function withSubRun(table: NamespaceTable, parent: string, resource: string, id: string): TransactItem {
   const e = requireOpenRun(new ExpressionBuilder())
-  // Planted fault: a run that is being ended takes new sub-runs
   e.absent(attributes.config.disabled)
   const stored = e.name(names.subRuns)
   e.condition(`attribute_not_exists(${stored}) OR size(${stored}) < ${e.value(n(MOST_SUB_RUNS))}`)
@@ -315,7 +314,6 @@ function withoutSubRun(table: NamespaceTable, parent: string, resource: string, 
 
 /** Everything, if the bucket was deleted or reset: nobody knows how much. */
 export function spentOf({granted, incarnation}: RunRecord, shards: readonly BucketRecord[]): Map<string, bigint> {
-  // Planted fault: the rest of a bucket that was reset is returned
   const isKnown = shards.some(({shard}) => shard === 0) && shards.every(each => each.incarnation === incarnation)
   const spent = new Map<string, bigint>()
   for (const [name, milli] of granted) {
@@ -347,7 +345,6 @@ function returnsOf(run: RunRecord, rest: Amounts, returned: readonly ReservedTok
     return Array.from(levels, (level): RunReturn => {
       const parts = returned.filter(each => each.entity === level && each.limit === limit)
       const returnedMilli = parts.reduce((sum, {milli}) => sum + milli, 0n)
-      // Planted fault: lapsed tokens are not reported
       return {entity: level, limit, returnedMilli, lapsedMilli: (rest.get(limit) ?? 0n) - returnedMilli}
     })
   })
@@ -366,10 +363,8 @@ function closeUpdate(
   for (const name of limits) {
     const stored = record.state.limits.get(name)
     if (!stored) continue
-    // Planted fault: a run ends although it was charged meanwhile
     e.require(limitAttribute(name, 'consumed'), stored.consumedMilli)
     e.require(limitAttribute(name, 'tokens'), stored.tokensMilli)
-    // Planted fault: an ended run keeps its rest
     e.add(limitAttribute(name, 'tokens'), n(-stored.tokensMilli))
   }
   e.set(attributes.bucket.disabled, bool(true)).set(attributes.bucket.expiresAt, n(runExpiry(nowMs)))

@@ -49,7 +49,6 @@ export async function* usageOfResource(
       const records = await recordsOf(table, chunk, items, schedule)
       for (const [at, {place}] of chunk.entries()) {
         const record = records[at]
-        // Planted fault: what runs spend counts twice
         if (record && range.has(record) && !isRunEntity(record.entity)) yield {record, place, group: place[0] ?? ''}
       }
     }

@@ -266,6 +266,32 @@ async function beats(): Promise<string[]> {
   return [...[read, write].map(short), `$${((write * 24 * 30 * PRICE.write) / 1e6).toFixed(2)}`]
 }
 
+/** Of runs of an entity without a parent, after its first one. */
+async function runs(): Promise<string[][]> {
+  const tenant = environment.newTenant()
+  await environment.configure(tenant, {level: 'system'}, 'tpd=1M/day@UTC')
+  const limiter = environment.limiter(tenant, {transport: metered})
+  const asked = {entity: 'user', resource: 'llm', amounts: {tpd: 100}, for: '1h'}
+  await limiter.delegate(asked).then(run => run.end())
+  const rows: string[][] = []
+  const measured = async <T>(name: string, work: () => Promise<T>): Promise<T> => {
+    const before = meter.snapshot()
+    const result = await work()
+    const {read, write} = meter.since(before)
+    rows.push([name, short(read), short(write)])
+    return result
+  }
+  const run = await measured('delegate', () => limiter.delegate(asked))
+  await measured('first acquire', () => run.acquire({consume: {tpd: 1}}))
+  await run.acquire({consume: {tpd: 1}})
+  await measured('further acquire', () => run.acquire({consume: {tpd: 1}}))
+  const sub = await measured('delegate to a sub-run', () => run.delegate({amounts: {tpd: 1}}))
+  await measured('end of the sub-run', () => sub.end())
+  await measured('end', () => run.end())
+  await limiter.close()
+  return rows
+}
+
 try {
   say(machineLine(environment.engineName))
   say(`units per decision, dollars per million decisions; ${DECISIONS} decisions, ${BATCH} records per batch\n`)
@@ -278,6 +304,8 @@ try {
   say(textTable(['', 'reads', 'writes', 'GSI1', 'GSI2', 'GSI3', 'GSI4', 'per million'], rows))
   say('\na process that holds slots, beside its requests')
   say(textTable(['', 'reads', 'writes', '30 days'], [['an hour of beats', ...(await beats())]]))
+  say('\na run, with all indexes')
+  say(textTable(['', 'reads', 'writes'], await runs()))
   if (rolled) {
     say('\nper bucket with one hour of use: its day and its month, rolled up')
     say(textTable(['', 'reads', 'writes', 'per million'], [['day and month', ...rolled]]))

@@ -3,6 +3,7 @@ import {Unavailable} from '../../../src/lib/dynamo/errors.js'
 import type {Operation, Transport} from '../../../src/lib/dynamo/transport.js'
 import type {RateLimiter} from '../../../src/lib/limiter/rate-limiter.js'
 import type {Run} from '../../../src/lib/limiter/run.js'
+import {MARK_SLOTS} from '../../../src/lib/repository/buckets/writes.js'
 import {endDueRuns} from '../../../src/lib/repository/runs/runs.js'
 import type {Item} from '../../../src/lib/schema/attribute-value.js'
 import {Scene} from '../../helpers/limiter.js'
@@ -25,6 +26,8 @@ export class RunSeed {
   readonly #scene: Scene
   readonly #random: () => number
   readonly #faultRate: number
+  /** If the parent refuses, the entity is refunded: after a kill or a new period, that refund is lost (S5). */
+  readonly #hasParent: boolean
   readonly #processes: Process[] = []
   readonly #ids: string[] = []
   /** Amounts that requests of the entity were admitted with. */
@@ -32,18 +35,20 @@ export class RunSeed {
   /** Amounts whose outcome nobody was told: their process died, or the table did not answer. */
   #unknown = 0
   readonly #problems: string[] = []
+  #slots = 0
 
   constructor(table: TestTable, seed: number) {
     this.#scene = new Scene(table)
     this.#scene.nowMs = 1_700_000_100_000
     this.#random = seededRandom(seed)
     this.#faultRate = this.#pick([0, 0.05, 0.2])
+    this.#hasParent = this.#chance(0.5)
   }
 
   async play(): Promise<string[]> {
     const scene = this.#scene
     await scene.configure({level: 'resource', resource: 'llm'}, `q=${CAPACITY}@"*/5 * * * *"`, 'rpm=1000/min')
-    if (this.#chance(0.5)) {
+    if (this.#hasParent) {
       await scene.entity('team')
       await scene.entity('u', 'team')
     }
@@ -85,7 +90,15 @@ export class RunSeed {
         return answer
       },
     }
-    own.limiter = this.#scene.limiter({transport, denyCacheMs: this.#pick([0, 1000]), random: this.#random})
+    // Processes that share a slot for their marks may charge twice (S6, exceptions). The others write in the last one.
+    const slot = this.#slots++ % (MARK_SLOTS - 1)
+    const randomBytes = (count: number): Uint8Array => {
+      const bytes = crypto.getRandomValues(new Uint8Array(count))
+      if (count === 1 || count === 9) bytes[0] = count === 1 ? slot : MARK_SLOTS - 1
+      return bytes
+    }
+    const denyCacheMs = this.#pick([0, 1000])
+    own.limiter = this.#scene.limiter({transport, denyCacheMs, random: this.#random, randomBytes})
     return own
   }
 
@@ -129,12 +142,12 @@ export class RunSeed {
         const lasts = `${this.#pick([1, 30, 300, LONGEST_RUN_MS / 1000])}s`
         const decision = await limiter.tryDelegate({...asked, for: lasts})
         if (decision.admitted) this.#ids.push(decision.run.id)
-        this.#unknown -= amount
+        if (decision.admitted || !this.#hasParent) this.#unknown -= amount
       } else if (kind === 'own') {
         this.#unknown += amount
         const decision = await limiter.tryAcquire({entity: 'u', resource: 'llm', consume: {q: amount}})
         if (decision.admitted) this.#own += amount
-        this.#unknown -= amount
+        if (decision.admitted || !this.#hasParent) this.#unknown -= amount
       } else if (kind === 'due') await endDueRuns(this.#scene.tenant)
       else await this.#use(kind, process)
     } catch {
@@ -165,7 +178,8 @@ export class RunSeed {
 
   async #checkEnd(): Promise<void> {
     const items = await this.#items()
-    let [granted, returned] = [0, 0]
+    /** What runs kept of the entity and its parent. */
+    const kept = new Map<string, number>()
     const runs = items.filter(item => text(item, 'run_grant') !== '')
     for (const item of runs) {
       const id = text(item, 'PK').replace(/^.*zael\.run:/, '')
@@ -186,10 +200,7 @@ export class RunSeed {
         for (const each of end.returns.filter((back: {limit: string}) => back.limit === limit)) {
           const sum = spent + Number(each.returned) + Number(each.lapsed)
           if (sum !== Number(milli)) this.#problems.push(`${id}: ${sum} of ${milli} ${limit} for ${each.entity}`)
-          if (grant.entity === 'u' && each.entity === 'u' && limit === 'q') {
-            granted += Number(milli)
-            returned += Number(each.returned)
-          }
+          if (limit === 'q') kept.set(each.entity, (kept.get(each.entity) ?? 0) + Number(milli) - Number(each.returned))
         }
       }
     }
@@ -198,7 +209,7 @@ export class RunSeed {
       if (!bucket) continue
       const [tokens, consumed] = [whole(bucket, 'b_q_tk'), whole(bucket, 'b_q_tc')]
       if (tokens > CAPACITY * 1000) this.#problems.push(`${entity} has ${tokens} of ${CAPACITY}`)
-      const known = granted - returned + this.#own * 1000
+      const known = (kept.get(entity) ?? 0) + this.#own * 1000
       if (consumed < known || consumed > known + this.#unknown * 1000)
         this.#problems.push(`${entity}: ${consumed} consumed, ${known} known, ${this.#unknown} unknown`)
     }

@@ -319,6 +319,32 @@ async function reservations(): Promise<string[][]> {
   return rows.map(([name, {read, write}]) => [name, short(read / HELD), short(write / HELD)])
 }
 
+/** Of runs of an entity without a parent, after its first one. */
+async function runs(): Promise<string[][]> {
+  const tenant = environment.newTenant()
+  await environment.configure(tenant, {level: 'system'}, 'tpd=1M/day@UTC')
+  const limiter = environment.limiter(tenant, {transport: metered})
+  const asked = {entity: 'user', resource: 'llm', amounts: {tpd: 100}, for: '1h'}
+  await limiter.delegate(asked).then(run => run.end())
+  const rows: string[][] = []
+  const measured = async <T>(name: string, work: () => Promise<T>): Promise<T> => {
+    const before = meter.snapshot()
+    const result = await work()
+    const {read, write} = meter.since(before)
+    rows.push([name, short(read), short(write)])
+    return result
+  }
+  const run = await measured('delegate', () => limiter.delegate(asked))
+  await measured('first acquire', () => run.acquire({consume: {tpd: 1}}))
+  await run.acquire({consume: {tpd: 1}})
+  await measured('further acquire', () => run.acquire({consume: {tpd: 1}}))
+  const sub = await measured('delegate to a sub-run', () => run.delegate({amounts: {tpd: 1}}))
+  await measured('end of the sub-run', () => sub.end())
+  await measured('end', () => run.end())
+  await limiter.close()
+  return rows
+}
+
 try {
   say(machineLine(environment.engineName))
   say(`units per decision, dollars per million decisions; ${DECISIONS} decisions, ${BATCH} records per batch\n`)
@@ -333,6 +359,8 @@ try {
   say(textTable(['', 'reads', 'writes', '30 days'], [['an hour of beats', ...(await beats())]]))
   say('\nper lease that reserves tokens of a quota for five seconds')
   say(textTable(['', 'reads', 'writes'], await reservations()))
+  say('\na run, with all indexes')
+  say(textTable(['', 'reads', 'writes'], await runs()))
   if (rolled) {
     say('\nper bucket with one hour of use: its day and its month, rolled up')
     say(textTable(['', 'reads', 'writes', 'per million'], [['day and month', ...rolled]]))

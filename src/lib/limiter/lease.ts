@@ -155,6 +155,27 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
     this.#reservation = reserve?.open(() => reservedTokens(this.#grants, reserve.most))
   }
 
+  /**
+   * Tokens taken from balances, of the entity and of its ancestors.
+   *
+   * @internal
+   */
+  get taken(): readonly ReservedTokens[] {
+    return this.#grants.flatMap(({holdings}) =>
+      holdings.flatMap(({address, incarnation, isBypassed, periods, heldMilli}) =>
+        isBypassed
+          ? []
+          : Array.from(heldMilli, ([limit, milli]) => ({
+              ...address,
+              incarnation,
+              limit,
+              milli,
+              period: periods.get(limit),
+            })),
+      ),
+    )
+  }
+
   /** @internal */
   async written(): Promise<void> {
     await Promise.all(this.#underway)

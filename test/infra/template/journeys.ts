@@ -54,6 +54,15 @@ const LIMITER: Steps<RateLimiter> = {
     await limiter.acquire(request('child', {rpm: 90})).catch(() => {})
   },
   tryAcquire: limiter => limiter.tryAcquire(request('child')),
+  delegate: async limiter => {
+    const run = await limiter.delegate({entity: 'child', resource: RESOURCE, amounts: {rpm: 2}, for: '1h'})
+    const sub = await run.delegate({amounts: {rpm: 1}})
+    await sub.acquire({consume: {rpm: 1}})
+    await run.state()
+    await run.end()
+  },
+  tryDelegate: limiter => limiter.tryDelegate({entity: 'child', resource: RESOURCE, amounts: {rpm: 1}, for: '1h'}),
+  run: limiter => limiter.run('nothing').catch(() => {}),
   settled: limiter => limiter.settled(),
   withLease: limiter => limiter.withLease(request('single'), () => {}),
   check: limiter => limiter.check(request('child')),

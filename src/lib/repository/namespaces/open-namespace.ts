@@ -45,9 +45,9 @@ async function layoutRefusal(table: Table): Promise<ZaelError | undefined> {
   return incompatibility(item && decodeVersion(item), undefined, false)
 }
 
-/** The setting of a namespace known by id. `parent` without a registration or permission, as with literal ids. */
+/** The setting of a namespace known by id. `parent` without a registration, as with literal ids. */
 export async function readChargedLevels(table: NamespaceTable): Promise<ChargedLevels> {
-  const item = await lookUp(table, keys.namespaceById(table.namespace))
+  const item = await getItem(table, keys.namespaceById(table.namespace), {timeoutMs: LOOKUP_TIMEOUT_MS})
   return (item && decodeNamespace(item))?.levels ?? 'parent'
 }
 

@@ -22,7 +22,7 @@ interface Process {
 }
 
 /** S14 on raw items, for one seed: processes delegate, spend, settle, end, fail, die, and see periods end. */
-export class RunSeed {
+class RunSeed {
   readonly #scene: Scene
   readonly #random: () => number
   readonly #faultRate: number

@@ -101,7 +101,7 @@ describeOnEngine('entities on the command line', () => {
     expect(await json('acquire lowest gpt-4 rpm=1')).toMatchObject({parents: ['low', 'middle', 'top']})
     const charged = await cli.run('acquire lowest gpt-4 rpm=1')
     expect(charged.stdout).toContain(
-      'lowest was charged 1 rpm of gpt-4, and its parent low 1 rpm, and its parent middle',
+      'lowest was charged 1 rpm of gpt-4; its parent low was charged 1 rpm; its parent middle was charged 1 rpm; its parent top',
     )
     const why = await cli.run('why lowest gpt-4 rpm=1')
     expect(why.stdout).toContain('Requests of lowest also charge low, middle and top.')

@@ -290,7 +290,6 @@ describe('an explanation', () => {
       purpose: 'limit user-2 to half of this limit; it used 97 % since 2026-01-02T03:00:00Z',
     })
     expect(first(child('rpm=10/sec'))?.command).toContain('--entity user-2')
-    expect(first(child('usd=$20/month@UTC'), 'usd=$5/month@UTC')?.command).toContain("'usd=$2.50/month@UTC'")
     // The command would raise or change the child's limit.
     for (const other of [child('rpm=50/min'), child('rpm=90/day@UTC'), undefined])
       expect(first(other)?.command).toContain('zael bucket reset team-1')
@@ -303,6 +302,19 @@ describe('an explanation', () => {
         'protect the other members of team-1: limit user-1 to half of this limit; it used 97 % since 2026-01-02T03:00:00Z',
     })
   })
+
+  it.each(['usd=$5/month@UTC', 'usd=$5/5h!'])(
+    'proposes a top-up or a higher quota of the parent for %s, which a lower limit of a child would not refill',
+    text => {
+      const heaviest = {entity: 'user-2', share: 0.97, limit: parseLimit(text.replace('$5', '$20'))}
+      const parent = {...empty, level: 'parent', entity: 'team-1', ...parseLimit(text), heaviest} as const
+      const json = whyJson(explanation([limit(), limit({...parent, configured: parseLimit(text)})]))
+      const commands = json.limits[1]?.remedies.map(({command}) => command) ?? []
+      expect(commands[0]).toMatch(/^zael bucket top-up team-1 gpt-4 /)
+      expect(commands.at(-1)).toMatch(/^zael limits set --entity team-1 --resource gpt-4 'usd=\$10\//)
+      expect(commands.join()).not.toContain('user-2')
+    },
+  )
 
   it('names amounts and consumption of a limit that only the parent has', () => {
     const usd = {...parseLimit('usd=$5/month@UTC'), level: 'parent', entity: 'team-1', requested: 30_000} as const

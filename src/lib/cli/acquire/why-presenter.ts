@@ -543,15 +543,18 @@ function remediesIn(explanation: Explanation, limit: ExplainedLimit, where: stri
     : [[command, purpose], ...all]
 }
 
-/** Half of the limit, for the child that used most of it. `undefined` unless that lowers a limit of the same kind. */
+/**
+ * Half of the limit, for the child that used most of it. `undefined` unless that lowers a rate. A used-up quota refills
+ * only at its reset: a lower limit of a child would admit nothing before.
+ */
 function lowering({heaviest, configured}: ExplainedLimit, atMs: number): Limit | undefined {
   if (!heaviest || heaviest.limit.schedule || heaviest.limit.boost) return undefined
+  if (configured.reset || heaviest.limit.reset) return undefined
   const whole = plainAt(baseOf(configured), atMs)
   const [capacity, refillAmount] = [Math.floor(whole.capacity / 2), Math.floor(whole.refillAmount / 2)]
   const half = {...whole, capacity, refillAmount}
-  const paceOf = (limit: Limit) => (limit.reset ? limit.capacity : limit.refillAmount / limit.refillPeriodSeconds)
-  const isSameKind = JSON.stringify(half.reset) === JSON.stringify(heaviest.limit.reset)
-  return isSameKind && capacity > 0 && paceOf(half) > 0 && paceOf(half) < paceOf(heaviest.limit) ? half : undefined
+  const paceOf = (limit: Limit) => limit.refillAmount / limit.refillPeriodSeconds
+  return capacity > 0 && paceOf(half) > 0 && paceOf(half) < paceOf(heaviest.limit) ? half : undefined
 }
 
 /** Fastest first: return reserved tokens, top up, refill, or raise the limit for this entity and resource only. `where`: flags to append. */

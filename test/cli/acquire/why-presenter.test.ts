@@ -258,6 +258,22 @@ describe('an explanation', () => {
     )
   })
 
+  it.each([
+    ['to the demand of a minute', 'rpm=60/min:10', 0.5, 'rpm=60/min:30', '50 %'],
+    ['to twice its value if that demand fits already', 'rpm=60/min:40', 0.5, 'rpm=60/min:80', '50 %'],
+    ['of a limit without its own burst', 'rpm=60/min', 1, 'rpm=60/min:120', '100 %'],
+  ])(
+    'raises the burst %s, not the rate, if the demand is at most the rate',
+    (_, text, demandPerSecond, raised, share) => {
+      const burst = {...empty, ...parseLimit(text), configured: parseLimit(text), demandPerSecond}
+      expect(remedies(limit(burst), AT_MS).at(-1)).toEqual([
+        `zael limits set --entity user-1 --resource gpt-4 ${raised}`,
+        'raise the burst of entity user-1 for gpt-4, not the rate: recent demand, with retries, is ' +
+          `${share} of the rate`,
+      ])
+    },
+  )
+
   it("names the entities that drained a parent's limit, if usage is recorded", () => {
     const drainedBy = [
       {entity: 'user-2', tokens: 1000},

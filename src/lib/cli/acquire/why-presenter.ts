@@ -611,10 +611,11 @@ function raising(limit: ExplainedLimit, atMs: number, where: string): NextComman
   const isTooSmall = needed > (isPlainQuota ? doubled(present.capacity) : present.capacity)
   // A schedule may apply another rate than the one that the demand was compared with.
   const times = base.schedule ? 0 : overload(limit)
+  const isBurst = times > 0 && times <= 1
   const grown = (tokens: number) => (times > 1 ? roundedUp(tokens * times * HEADROOM) : doubled(tokens))
   const values = {
-    capacity: isTooSmall ? needed : grown(present.capacity),
-    refillAmount: isTooSmall ? present.refillAmount : grown(present.refillAmount),
+    capacity: isTooSmall ? needed : isBurst ? burstFor(present, times) : grown(present.capacity),
+    refillAmount: isTooSmall || isBurst ? present.refillAmount : grown(present.refillAmount),
     refillPeriodSeconds: present.refillPeriodSeconds,
   }
   if (untilMs !== undefined && !base.schedule && hasValues(base, values)) return undefined
@@ -630,9 +631,20 @@ function raising(limit: ExplainedLimit, atMs: number, where: string): NextComman
       command,
       `raise the rate ${whose} to admit all: recent demand, with retries, is ${formatShortNumber(times)} times the rate`,
     ]
+  if (!isTooSmall && isBurst)
+    return [
+      command,
+      `raise the burst ${whose}, not the rate: recent demand, with retries, is ${formatPercent(times)} of the rate`,
+    ]
   if (!isTooSmall) return [command, `double the ${base.reset ? 'quota' : 'rate'} ${whose}${effect}`]
   if (!base.reset) return [command, `raise the burst ${whose} to the requested amount`]
   return [command, `raise the quota ${whose} so that the request fits${effect}`]
+}
+
+/** The demand of a refill period, in case it comes at once. Longer pauses lead to larger bursts, which no record shows. */
+function burstFor({capacity, refillAmount}: BoostValues, times: number): number {
+  const perPeriod = roundedUp(refillAmount * times)
+  return perPeriod > capacity ? perPeriod : doubled(capacity)
 }
 
 /** With `window`, changes only that entry of the schedule. */

@@ -6,6 +6,7 @@ import {explain, type Question} from '../../../src/lib/insight/why/explain.js'
 import {takeReadings} from '../../../src/lib/live/poll/poller.js'
 import {declareDead, readHolder} from '../../../src/lib/repository/buckets/holders.js'
 import {NamespaceRepository} from '../../../src/lib/repository/repository.js'
+import {attributes} from '../../../src/lib/schema/attributes.js'
 import {encodeAudit} from '../../../src/lib/schema/audit-record.js'
 import {encodeEntity} from '../../../src/lib/schema/entity-record.js'
 import type {RefusalCounts} from '../../../src/lib/schema/refusal-counts.js'
@@ -32,10 +33,11 @@ describeOnBoth('an explanation', {}, table => {
     scene: Scene,
     entity: string,
     tokens: Record<string, number>,
-    more: {totalEvents?: number; refused?: RefusalCounts; resource?: string; start?: string} = {},
+    more: {totalEvents?: number; firstAtMs?: number; refused?: RefusalCounts; resource?: string; start?: string} = {},
   ) => {
     const start = `${new Date(scene.nowMs).toISOString().slice(0, 13)}:00:00Z`
     const record = {namespace: scene.namespace, entity, resource: 'gpt-4', window: 'hourly' as const, start}
+    const {firstAtMs} = more
     const Item = encodeUsage({
       ...record,
       totalEvents: 1,
@@ -43,6 +45,7 @@ describeOnBoth('an explanation', {}, table => {
       ttlSeconds: undefined,
       ...more,
     } as Parameters<typeof encodeUsage>[0])
+    if (firstAtMs !== undefined) Item[attributes.usage.firstAt] = {S: String(firstAtMs)}
     await table.transport.send('PutItem', {TableName: table.name, Item})
   }
 
@@ -301,6 +304,29 @@ describeOnBoth('an explanation', {}, table => {
     // Refusals are written some seconds late: too early to tell.
     scene.nowMs = began.firstAtMs + 30_000
     expect((await ask(scene)).recent).toMatchObject(whole)
+  })
+
+  it('averages the demand since the first use, not over the empty time before', async () => {
+    const scene = new Scene(table)
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'tpd=2000/day@UTC')
+    await scene.limiter().acquire(request({tpd: 2000}))
+    // Refusals began 40 s ago, too late for counts of their own: the counts cover the hour before too.
+    scene.nowMs = Date.UTC(2026, 0, 2, 4, 5)
+    await scene.limiter().acquire(request({tpd: 2000}))
+    const limits = new Map([['tpd', {requests: 10, tokens: 400n}]])
+    const instants = {firstAtMs: scene.nowMs - 40_000, lastAtMs: scene.nowMs - 1000}
+    const refused = {...instants, requests: 10, byParent: 0, before: 50, limits}
+    const count = (firstAtMs?: number) =>
+      used(scene, 'user-1', {tpd: 2000}, {totalEvents: 50, refused, ...(firstAtMs !== undefined && {firstAtMs})})
+    const demand = async () => (await ask(scene)).limits[0]?.demandPerSecond
+    await count(scene.nowMs - 120_000)
+    expect((await ask(scene)).recent).toMatchObject({since: '2026-01-02T03:00:00Z'})
+    expect(await demand()).toBeCloseTo(2400 / 120)
+    // Written by an older aggregator, which stored no first use: since the start of the hour.
+    await count()
+    expect(await demand()).toBeCloseTo(2400 / 300)
+    await used(scene, 'user-1', {tpd: 600}, {start: '2026-01-02T03:00:00Z', firstAtMs: scene.nowMs - 3_000_000})
+    expect(await demand()).toBeCloseTo(3000 / 3000)
   })
 
   it('tells that limits or a switch were changed after the last refusal', async () => {

@@ -81,7 +81,7 @@ export interface ExplainedLimit extends Omit<LimitState, 'level'> {
   readonly refused: LimitRefused
   /** It refuses now, or it refused in the last minutes. */
   readonly isPressed: boolean
-  /** Whole tokens per second that requests asked for since the refusals began, with retries. Absent if unknown. */
+  /** Whole tokens per second that requests asked for since the refusals began or the first use, with retries. Absent if unknown. */
   readonly demandPerSecond?: number | undefined
   /** Whole tokens of children charged to it in this hour, most first. Empty unless `isPressed`. */
   readonly drainedBy: readonly {readonly entity: string; readonly tokens: number}[]
@@ -425,8 +425,13 @@ async function explainSlots(
 /** Over less time, late counts would mislead. */
 const SHORTEST_DEMAND_MS = 60_000
 
-function demandPerSecond({charged, since, admitted, refused}: RecentUsage, name: string, nowMs: number) {
-  const ms = nowMs - Date.parse(since)
+/** Since the refusals began, or since the first use of the counted hours: not over the empty time before. */
+function demandPerSecond(
+  {charged, since, firstAtMs = 0, admitted, refused}: RecentUsage,
+  name: string,
+  nowMs: number,
+): number | undefined {
+  const ms = nowMs - Math.max(Date.parse(since), firstAtMs)
   const asked = refused.limits.get(name)?.tokens ?? 0
   if (asked === 0 || ms < SHORTEST_DEMAND_MS) return undefined
   const perRequest = charged.requests > 0 ? (charged.tokens.get(name) ?? 0) / charged.requests : 0

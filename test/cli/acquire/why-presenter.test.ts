@@ -43,6 +43,7 @@ const limit = (change: Partial<ExplainedLimit> = {}): ExplainedLimit => ({
   isBypassed: false,
   shards: [{shard: 0, available: 100, capacity: 100}],
   refused: NOT_REFUSED,
+  refusedSince: '2026-01-02T02:00:00Z',
   feedback: undefined,
   drainedBy: [],
   reservedBy: [],

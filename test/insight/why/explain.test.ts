@@ -306,6 +306,31 @@ describeOnBoth('an explanation', {}, table => {
     expect((await ask(scene)).recent).toMatchObject(whole)
   })
 
+  it("counts a parent's refusals since they began there, not since those of the child", async () => {
+    const scene = new Scene(table)
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'tpm=1000/min')
+    await scene.entity('user-1', 'team')
+    scene.nowMs = Date.UTC(2026, 0, 2, 12, 45)
+    const refuse = (entity: string, minute: number, change: Partial<RefusalCounts>) => {
+      const instants = {firstAtMs: Date.UTC(2026, 0, 2, 12, minute), lastAtMs: scene.nowMs}
+      return used(
+        scene,
+        entity,
+        {tpm: 10},
+        {
+          totalEvents: 10,
+          refused: {requests: 0, byParent: 0, limits: new Map(), before: 10, ...instants, ...change},
+        },
+      )
+    }
+    await refuse('user-1', 39, {byParent: 7})
+    await refuse('team', 4, {requests: 90, limits: new Map([['tpm', {requests: 90, tokens: 90n}]])})
+    const explanation = await ask(scene)
+    expect(explanation.recent.since).toBe('2026-01-02T12:39:00Z')
+    expect(explanation.limits.at(-1)).toMatchObject({entity: 'team', refusedSince: '2026-01-02T12:04:00Z'})
+    expect(whyLines(explanation).join('\n')).toContain('90 requests for 90 since 2026-01-02T12:04:00Z')
+  })
+
   it('averages the demand since the first use, not over the empty time before', async () => {
     const scene = new Scene(table)
     await scene.configure({level: 'resource', resource: 'gpt-4'}, 'tpd=2000/day@UTC')

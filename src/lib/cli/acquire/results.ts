@@ -127,6 +127,9 @@ const whyOneResult = strictObject({
     retryAfterMs: count.nullable().describe('0 when admitted; null when waiting never helps'),
     clearsAt: textOrNull.describe('UTC, ISO 8601; null when waiting never helps'),
     refused: limitRefusedSchema,
+    refusedSince: z
+      .string()
+      .describe('Start of these counts, UTC: when requests of this entity began to be refused, if known'),
     shards: listOf({
       shard: count,
       available: z.int(),

@@ -336,7 +336,7 @@ function limitLines(limit: ExplainedLimit, explanation: Explanation): string[] {
     resets: resetsText(limit, atMs),
     shards: shards.length > 1 ? shardsText(limit) : undefined,
     'provider feedback': feedbackText(limit, atMs),
-    refused: refused.requests > 0 ? refusedByText(limit, recent.since) : undefined,
+    refused: refused.requests > 0 ? refusedByText(limit) : undefined,
     'reserved by': limit.reservedBy.length > 0 ? reservedByText(limit.reservedBy, configured.unit, atMs) : undefined,
     callers: limit.callers ? `${callersText(limit)} (since ${recent.hour})` : undefined,
     'consumed by':
@@ -364,9 +364,9 @@ function leftText(limit: ExplainedLimit): string {
   return `${count(available)} of ${count(capacity)} left, ${count(requested)} requested`
 }
 
-function refusedByText({refused, configured}: ExplainedLimit, since: string): string {
+function refusedByText({refused, refusedSince, configured}: ExplainedLimit): string {
   const tokens = formatTokens(refused.tokens, configured.unit)
-  return `${formatPlural(refused.requests, 'request')} for ${tokens} since ${since}`
+  return `${formatPlural(refused.requests, 'request')} for ${tokens} since ${refusedSince}`
 }
 
 function feedbackText({feedback, configured: {unit}}: ExplainedLimit, nowMs: number): string | undefined {
@@ -493,7 +493,7 @@ export function whyJson(explanation: Explanation, where = ''): WhyOneResult {
       exceeded: limit.exceeded,
       retryAfterMs: wait(limit.retryAfterMs),
       clearsAt: clears(limit.retryAfterMs),
-      ...pick(limit, 'refused', 'shards', 'drainedBy', 'drainedByOthers'),
+      ...pick(limit, 'refused', 'refusedSince', 'shards', 'drainedBy', 'drainedByOthers'),
       reservedBy: reservedByJson(limit.reservedBy),
       ...(limit.callers && {callers: limit.callers}),
       remedies: remediesIn(explanation, limit, where).map(remedyJson),

@@ -77,8 +77,10 @@ export interface ExplainedLimit extends Omit<LimitState, 'level'> {
   readonly shards: readonly {readonly shard: number; readonly available: number; readonly capacity: number}[]
   /** The last provider feedback that lowered it. */
   readonly feedback: StoredFeedback | undefined
-  /** Requests that it refused since `Explanation.recent.since`. */
+  /** Requests that it refused since `refusedSince`. */
   readonly refused: LimitRefused
+  /** UTC, as `RecentUsage.since` of the entity that has this limit: a parent may have begun to refuse earlier. */
+  readonly refusedSince: string
   /** It refuses now, or it refused in the last minutes. */
   readonly isPressed: boolean
   /** Whole tokens per second that requests asked for since the refusals began or the first use, with retries. Absent if unknown. */
@@ -382,6 +384,7 @@ async function explainLevel(namespace: NamespaceRepository, question: LevelQuest
     shards: records.map(record => shardShare(record, status.name)),
     feedback: lastFeedback(bucket, status.name),
     refused: recent.refused.limits.get(status.name) ?? NOT_REFUSED,
+    refusedSince: recent.since,
     isPressed: isPressed(status),
     demandPerSecond: isPressed(status) ? demandPerSecond(recent, status.name, nowMs) : undefined,
     reservedBy: isPressedQuota(status) ? reservedByHolder(reserved, {entity, resource}, status.name, records) : [],

@@ -374,8 +374,13 @@ describeOnBoth('an explanation', {}, table => {
     expect(recent).toMatch(
       /^user-1: no refusals are recorded since limits or a switch changed at 2023-11-14 22:13 UTC\. /,
     )
-    expect(recent).toContain(`Before that: ${share}`)
-    expect(recent).toContain(', 90 by a block, last 48 s ago).')
+    // The record does not tell which of the 16 admitted requests came after the change.
+    expect(recent).toContain(
+      'Before that: 96 requests refused (since 2023-11-14T22:00:00Z, 90 by a block, last 48 s ago).',
+    )
+    const [short] = whyShortLines({entity: 'user-1', atMs: scene.nowMs, explanations: [await ask(scene)]})
+    expect(short).toContain('; before the last change: 96 requests refused (since')
+    expect(`${recent} ${short}`).not.toContain('%')
   })
 
   it('takes the average request from recorded usage if the counters of the bucket do not tell', async () => {

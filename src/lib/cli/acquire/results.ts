@@ -92,7 +92,10 @@ const whyOneResult = strictObject({
     since: z.string().describe('Start of the first counted hour, UTC'),
     admitted: z.number().describe('Recorded requests; writes of clients that count no requests'),
     refused: z.number().describe('By its own limits, its parent or a provider account'),
-    share: z.number().nullable().describe('Refused fraction; null without requests'),
+    share: z
+      .number()
+      .nullable()
+      .describe('Refused fraction; includes requests admitted after changedAt; null without requests'),
     changedAt: textOrNull.describe('When limits or a switch were changed after the last refusal, UTC, ISO 8601'),
   }).describe('Requests of at least the last 10 minutes'),
   limits: listOf({

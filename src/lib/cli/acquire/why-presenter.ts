@@ -226,7 +226,7 @@ function triedText(explanation: Explanation): string {
   return `${entity}: ${refusedText(explanation) ?? `no refusals are recorded since ${recent.since}`}.`
 }
 
-function refusedText({recent, atMs, limits}: Explanation): string | undefined {
+function refusedText({recent, atMs, limits, changedAtMs}: Explanation): string | undefined {
   const {refused, admitted, since, hour} = recent
   const [total, share] = [refusedTotal(refused), refusedShare(recent)]
   if (total === 0 || share === null) return undefined
@@ -235,8 +235,12 @@ function refusedText({recent, atMs, limits}: Explanation): string | undefined {
   const parent = `${providers.join('')}${byParent > 0 ? `, ${formatCount(byParent)} only by the parent` : ''}`
   const blocked = refused.blocked > 0 ? `, ${formatCount(refused.blocked)} by a block` : ''
   const last = refused.lastAtMs === undefined ? '' : `, last ${formatSpan(Math.max(0, atMs - refused.lastAtMs))} ago`
-  const counts = `${formatCount(total)} of ${formatCount(Math.max(0, admitted) + total)} since ${since === hour ? '' : 'refusals began at '}${since}`
-  return `${formatPercent(share)} of requests refused (${counts}${blocked}${parent}${last})`
+  const start = `since ${since === hour ? '' : 'refusals began at '}${since}`
+  const details = `${blocked}${parent}${last}`
+  // Requests admitted after the change are counted too: a share of both would mislead.
+  if (changedAtMs !== undefined) return `${formatPlural(total, 'request')} refused (${start}${details})`
+  const counts = `${formatCount(total)} of ${formatCount(Math.max(0, admitted) + total)} ${start}`
+  return `${formatPercent(share)} of requests refused (${counts}${details})`
 }
 
 function sharedLines(entity: string, cascade: SharedCharge): string[] {
@@ -754,7 +758,8 @@ export function whyShortLines({entity, atMs, explanations, disabled}: WhyReport)
   if (explanations.length === 0) return [`${time}  ${entity}  ${none}`]
   return explanations.map(each => {
     const refused = refusedText(each)
-    return `${time}  ${entity} ${each.resource}  ${stateText(each)}${refused === undefined ? '' : `; ${refused}`}`
+    const before = each.changedAtMs === undefined ? '' : 'before the last change: '
+    return `${time}  ${entity} ${each.resource}  ${stateText(each)}${refused === undefined ? '' : `; ${before}${refused}`}`
   })
 }
 

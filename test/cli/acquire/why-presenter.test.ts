@@ -196,6 +196,18 @@ describe('an explanation', () => {
     )
   })
 
+  it('gives no share of refusals between which there may be a pause of ten minutes', () => {
+    const most = recent({admitted: 640, requests: 160})
+    const verdict = (since: string) => whyLines(explanation([limit()], {recent: {...most, since}}))[0]
+    expect(verdict('2026-01-02T02:54:00Z')).toBe(
+      'user-1, gpt-4: 160 of 800 requests refused (since refusals began at 2026-01-02T02:54:00Z, perhaps with pauses, ' +
+        'last 4 s ago). A request for 1 rpm would be admitted now.',
+    )
+    expect(verdict('2026-01-02T02:54:02Z')).toContain(
+      '20 % of requests refused (160 of 800 since refusals began at 2026-01-02T02:54:02Z, last 4 s ago)',
+    )
+  })
+
   it('says that an average counts writes if the clients count no requests', () => {
     expect(whyLines(explanation([limit()], {basis: 'per-write'}))[0]).toBe(
       'user-1, gpt-4: a request like the average write (1 rpm) is admitted now.',

@@ -29,7 +29,7 @@ import {
 import {windowStart} from '../../core/window.js'
 import type {SlotHolder} from '../../insight/holders/in-flight.js'
 import type {SharedCharge} from '../../insight/lookup/family-limits.js'
-import {isRefusing, refusedByOthers, refusedShare, refusedTotal} from '../../insight/usage/refused.js'
+import {isRefusing, mayHavePaused, refusedByOthers, refusedShare, refusedTotal} from '../../insight/usage/refused.js'
 import type {ExplainedLimit, ExplainedSlots, Explanation, SetSwitch} from '../../insight/why/explain.js'
 import {isoMilliseconds, isoSeconds} from '../../schema/attribute-value.js'
 import {seemsDead} from '../../schema/holder-record.js'
@@ -239,8 +239,9 @@ function refusedText({recent, atMs, limits, changedAtMs}: Explanation): string |
   const details = `${blocked}${parent}${last}`
   // Requests admitted after the change are counted too: a share of both would mislead.
   if (changedAtMs !== undefined) return `${formatPlural(total, 'request')} refused (${start}${details})`
-  const counts = `${formatCount(total)} of ${formatCount(Math.max(0, admitted) + total)} ${start}`
-  return `${formatPercent(share)} of requests refused (${counts}${details})`
+  const counts = `${formatCount(total)} of ${formatCount(Math.max(0, admitted) + total)}`
+  if (mayHavePaused(recent)) return `${counts} requests refused (${start}, perhaps with pauses${details})`
+  return `${formatPercent(share)} of requests refused (${counts} ${start}${details})`
 }
 
 function sharedLines(entity: string, cascade: SharedCharge): string[] {

@@ -215,6 +215,13 @@ export function refusedShare({admitted, refused}: Pick<RecentUsage, 'admitted' |
   return all === 0 ? null : refusedTotal(refused) / all
 }
 
+/**
+ * Whether the counts since the refusals began may include a pause of 10 minutes or more. Records show the first and last
+ * refusal of an hour, but no pause between them.
+ */
+export const mayHavePaused = ({since, hour, refused: {lastAtMs}}: RecentUsage): boolean =>
+  since !== hour && lastAtMs !== undefined && lastAtMs - Date.parse(since) >= RECENT_MS
+
 /** Refusals are written up to 10 s late, and counted some seconds later. */
 const REFUSING_MS = 120_000
 

@@ -345,6 +345,24 @@ describe('an explanation', () => {
     },
   )
 
+  it.each([
+    ['to that of its parent', 'rpm=150/min', 'rpm=150/min'],
+    ['as the demand needs it if the parent has more', 'rpm=90k/h', 'rpm=300/min'],
+    ['not at all if the parent has no higher rate', 'rpm=100/min:900', undefined],
+    ['as the demand needs it if the parent has a quota', 'rpm=1/day@UTC', 'rpm=300/min'],
+  ])('raises the rate of a member %s', (_, text, raised) => {
+    const parent = limit({...parseLimit(text), configured: parseLimit(text), level: 'parent', entity: 'team-1'})
+    const member = limit({...empty, demandPerSecond: 4.5})
+    const [own] = whyJson(explanation([member, parent], {parent: 'team-1'})).limits
+    const raise = own?.remedies.find(({command}) => command.includes('limits set'))
+    expect(raise?.command).toBe(raised && `zael limits set --entity user-1 --resource gpt-4 ${raised}`)
+    expect(raise?.purpose.includes('to that of its parent team-1')).toBe(raised && raised === text)
+    // A larger burst leaves the rate as it is.
+    const large = limit({...empty, requested: 500, retryAfterMs: Infinity})
+    const [burst] = whyJson(explanation([large, parent], {parent: 'team-1'})).limits
+    expect(burst?.remedies.at(-1)?.command).toContain('rpm=100/min:500')
+  })
+
   it('names amounts and consumption of a limit that only the parent has', () => {
     const usd = {...parseLimit('usd=$5/month@UTC'), level: 'parent', entity: 'team-1', requested: 30_000} as const
     const configuredUsd = parseLimit('usd=$5/month@UTC')

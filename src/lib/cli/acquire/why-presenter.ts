@@ -535,7 +535,7 @@ function refusedJson({recent: {refused, since, refusedSince}}: Explanation): Why
 function remediesIn(explanation: Explanation, limit: ExplainedLimit, where: string): NextCommand[] {
   if (!isPressed(limit, explanation)) return []
   const {entity, atMs, hour} = explanation
-  const all = remedies(limit, atMs, where)
+  const all = remedies(limit, atMs, where, parentOf(limit, explanation))
   const lower = all.length === 0 ? undefined : lowering(limit, atMs)
   if (!limit.heaviest || !lower) return all
   const {entity: child, share} = limit.heaviest
@@ -562,15 +562,22 @@ function lowering({heaviest, configured}: ExplainedLimit, atMs: number): Limit |
   return capacity > 0 && paceOf(half) > 0 && paceOf(half) < paceOf(heaviest.limit) ? half : undefined
 }
 
-/** Fastest first: return reserved tokens, top up, refill, or raise the limit for this entity and resource only. `where`: flags to append. */
-export function remedies(limit: ExplainedLimit, atMs: number, where = ''): NextCommand[] {
+/** The same limit of the parent, which the requests of the entity are charged to as well. */
+const parentOf = ({level, name}: ExplainedLimit, {limits}: Explanation): ExplainedLimit | undefined =>
+  level === 'entity' ? limits.find(other => other.level === 'parent' && other.name === name) : undefined
+
+/**
+ * Fastest first: return reserved tokens, top up, refill, or raise the limit for this entity and resource only, at most
+ * to the rate of its parent. `where`: flags to append.
+ */
+export function remedies(limit: ExplainedLimit, atMs: number, where = '', parent?: ExplainedLimit): NextCommand[] {
   if (!limit.isPressed || isAccount(limit) || isFeedbackInForce(limit, atMs)) return []
   const {configured, requested, entity, resource, capacity, exceeded} = limit
   const refill: NextCommand = [
     `zael bucket reset ${shellWord(entity)} --resource ${shellWord(resource)}${where}`,
     `refill the bucket of ${entity} now${lastingText(limit, capacity)}`,
   ]
-  const raise = raising(limit, atMs, where)
+  const raise = raising(limit, atMs, where, parent)
   return [
     ...releases(limit.reservedBy, 'reserved tokens', atMs, where),
     ...(configured.reset ? [topUp(limit, where)] : []),
@@ -602,7 +609,12 @@ function overload(limit: ExplainedLimit): number {
  * another kind before. A temporary limit, or a copy made for one, keeps its end. `undefined` if it expires before that, or if the raised values
  * equal the base.
  */
-function raising(limit: ExplainedLimit, atMs: number, where: string): NextCommand | undefined {
+function raising(
+  limit: ExplainedLimit,
+  atMs: number,
+  where: string,
+  parent: ExplainedLimit | undefined,
+): NextCommand | undefined {
   const {configured, requested, entity, resource, resetsAtMs, copiedUntilMs} = limit
   const scope = {level: 'entity', entity, resource} as const
   const untilMs = configured.boost?.isEnded === false ? configured.boost.untilMs : copiedUntilMs
@@ -618,11 +630,15 @@ function raising(limit: ExplainedLimit, atMs: number, where: string): NextComman
   const times = base.schedule ? 0 : overload(limit)
   const isBurst = times > 0 && times <= 1
   const grown = (tokens: number) => (times > 1 ? roundedUp(tokens * times * HEADROOM) : doubled(tokens))
-  const values = {
+  const wanted = {
     capacity: isTooSmall ? needed : isBurst ? burstFor(present, times) : grown(present.capacity),
     refillAmount: isTooSmall || isBurst ? present.refillAmount : grown(present.refillAmount),
     refillPeriodSeconds: present.refillPeriodSeconds,
   }
+  const isFaster = wanted.refillAmount > present.refillAmount
+  const values = isFaster && !base.schedule ? atMost(parent, wanted) : wanted
+  const isCapped = values !== wanted
+  if (isCapped && values.refillAmount <= present.refillAmount) return undefined
   if (untilMs !== undefined && !base.schedule && hasValues(base, values)) return undefined
   const window = untilMs === undefined ? openWindow(base, fromMs) : undefined
   const raised = untilMs === undefined ? withValues(base, window, values) : {...present, ...values}
@@ -631,6 +647,7 @@ function raising(limit: ExplainedLimit, atMs: number, where: string): NextComman
   const inWindow = window === undefined ? '' : ` in its window "${base.schedule?.[window]?.cron}"`
   const whose = `of ${scopeWords(scope)}${inWindow}`
   const effect = isPlainQuota ? ', at once' : raisedFrom(limit)
+  if (isCapped) return [command, `raise the rate ${whose} to that of its parent ${parent?.entity}`]
   if (!isTooSmall && times > 1)
     return [
       command,
@@ -644,6 +661,14 @@ function raising(limit: ExplainedLimit, atMs: number, where: string): NextComman
   if (!isTooSmall) return [command, `double the ${base.reset ? 'quota' : 'rate'} ${whose}${effect}`]
   if (!base.reset) return [command, `raise the burst ${whose} to the requested amount`]
   return [command, `raise the quota ${whose} so that the request fits${effect}`]
+}
+
+/** The same values, unless the rate exceeds that of the parent, which would refuse the rest. */
+function atMost(parent: ExplainedLimit | undefined, values: BoostValues): BoostValues {
+  const mostPerSecond = parent && !parent.configured.schedule ? refillPerSecond(parent) : 0
+  const refillAmount = Math.floor(mostPerSecond * values.refillPeriodSeconds)
+  if (refillAmount === 0 || values.refillAmount <= refillAmount) return values
+  return {...values, refillAmount, capacity: Math.min(values.capacity, Math.max(refillAmount, parent?.capacity ?? 0))}
 }
 
 /** The demand of a refill period, in case it comes at once. Longer pauses lead to larger bursts, which no record shows. */

@@ -204,6 +204,31 @@ describeOnBoth('an explanation', {}, table => {
     expect(await ask(scene, {entity: 'user-2'})).toMatchObject({basis: 'one-token'})
   })
 
+  it('leaves limits that the clients never charge out of a typical request', async () => {
+    const scene = new Scene(table)
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=100/min', 'tpd=5/day@UTC')
+    await scene.entity('user-1', 'team')
+    await using limiter = scene.limiter()
+    await limiter.acquire(request({rpm: 1}))
+    // The quota of the team is used up by another member.
+    await scene.entity('user-2', 'team')
+    await limiter.acquire(request({rpm: 1, tpd: 5}, 'user-2'))
+    await limiter.settled()
+    const names = async (question: Partial<Question> = {}) =>
+      (await ask(scene, question)).limits.map(({name, entity}) => `${name} of ${entity}`)
+    expect(await names()).toEqual(['rpm of user-1', 'rpm of team'])
+    expect(await ask(scene)).toMatchObject({basis: 'typical', admitted: true})
+    expect(whyLines(await ask(scene))[0]).toBe('user-1, gpt-4: a typical request (1 rpm) is admitted now.')
+    expect(await names({entity: 'user-2'})).toHaveLength(4)
+    // Without a first request, nobody knows.
+    expect(await names({entity: 'user-3'})).toEqual(['rpm of user-3', 'tpd of user-3'])
+    expect(await ask(scene, {consume: {tpd: 1}})).toMatchObject({basis: 'asked', admitted: false})
+    // Its own limit has refused requests that asked for some.
+    const limits = new Map([['tpd', {requests: 1, tokens: 9n}]])
+    await used(scene, 'user-1', {rpm: 1}, {refused: {requests: 1, byParent: 0, lastAtMs: scene.nowMs, limits}})
+    expect(await names()).toHaveLength(4)
+  })
+
   it('explains the provider account that refused the entity, with the callers it refused', async () => {
     const scene = new Scene(table)
     await scene.configure({level: 'resource', resource: 'gpt-4'}, 'tpm=1000/min')

@@ -213,7 +213,9 @@ export async function explain(
   const ofParent = parentState && averageIn(parentState).average
   const shared = (parent?.resolution.limits ?? []).map(({name}) => [name, ofParent?.get(name) ?? 1] as const)
   const typical = new Map([...shared, ...own.limits.map(({name}) => [name, average?.get(name) ?? 1] as const)])
-  const amounts = asked ?? checkConsumption(Object.fromEntries(typical))
+  const uncharged = average ? unchargedIn(state, parentState) : NONE
+  const charged = [...typical].filter(([name]) => !uncharged.has(name) || recent.refused.limits.has(name))
+  const amounts = asked ?? checkConsumption(Object.fromEntries(charged.length > 0 ? charged : typical))
   if (own.source !== undefined) {
     checkKnown(entity, resource, amounts, [...typical.keys(), ...held.map(limit => limit.name)])
   }
@@ -323,6 +325,21 @@ function averageIn({bucket, recent}: LevelRecords) {
   const average =
     bucket && (averageRequest(bucket, counted) ?? averageOf(milliOf(recent.charged.tokens), recent.charged.requests))
   return {average, counted}
+}
+
+const NONE: ReadonlySet<string> = new Set()
+
+/** Limits that no admitted request charged: a typical request charges none of them. The first level with a limit tells. */
+function unchargedIn(...levels: readonly (LevelRecords | undefined)[]): ReadonlySet<string> {
+  const used = new Map<string, boolean>()
+  for (const level of levels) {
+    const states = (level?.bucket?.shards ?? []).flatMap(shard => (shard.kind === 'bucket' ? shard.record.state : []))
+    const here = new Map<string, boolean>()
+    for (const {limits} of states)
+      for (const [name, {consumedMilli}] of limits) here.set(name, here.get(name) === true || consumedMilli !== 0n)
+    for (const [name, isUsed] of here) if (!used.has(name)) used.set(name, isUsed)
+  }
+  return new Set([...used].flatMap(([name, isUsed]) => (isUsed ? [] : [name])))
 }
 
 async function readLevel(namespace: NamespaceRepository, entity: string, resource: string, nowMs: number) {

@@ -379,6 +379,27 @@ describeOnBoth('an explanation', {}, table => {
     expect(await demand()).toBeCloseTo(3000 / 3000)
   })
 
+  it('takes no average below the rate for the demand if it may include a pause, and the limit refuses now', async () => {
+    const scene = new Scene(table)
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=60/min:10')
+    scene.nowMs = Date.UTC(2026, 0, 2, 12, 35)
+    await scene.limiter().acquire(request({rpm: 10}))
+    const refuse = (minute: number) => {
+      const instants = {firstAtMs: Date.UTC(2026, 0, 2, 12, minute), lastAtMs: scene.nowMs}
+      const limits = new Map([['rpm', {requests: 90, tokens: 90n}]])
+      const refused = {requests: 90, byParent: 0, limits, before: 0, ...instants}
+      return used(scene, 'user-1', {rpm: 60}, {totalEvents: 60, refused})
+    }
+    const demand = async (rpm = 1) => (await ask(scene, {consume: {rpm}})).limits[0]?.demandPerSecond
+    await refuse(30)
+    expect(await demand()).toBeCloseTo(150 / 300)
+    await refuse(5)
+    expect(await demand()).toBeUndefined()
+    // It has refilled: bursts.
+    scene.nowMs += 10_000
+    expect(await demand(5)).toBeCloseTo(150 / 1810)
+  })
+
   it('tells that limits or a switch were changed after the last refusal', async () => {
     const scene = new Scene(table)
     await scene.configure({level: 'resource', resource: 'gpt-4'}, 'tpm=1000/min')

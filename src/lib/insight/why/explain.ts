@@ -42,6 +42,7 @@ import {needEntity, unknownEntity} from '../lookup/known-names.js'
 import {
   isRefusing,
   type LimitRefused,
+  mayHavePaused,
   NOT_REFUSED,
   type RecentUsage,
   recentUsage,
@@ -403,7 +404,7 @@ async function explainLevel(namespace: NamespaceRepository, question: LevelQuest
     refused: recent.refused.limits.get(status.name) ?? NOT_REFUSED,
     refusedSince: recent.since,
     isPressed: isPressed(status),
-    demandPerSecond: isPressed(status) ? demandPerSecond(recent, status.name, nowMs) : undefined,
+    demandPerSecond: isPressed(status) ? demandPerSecond(recent, status, nowMs) : undefined,
     reservedBy: isPressedQuota(status) ? reservedByHolder(reserved, {entity, resource}, status.name, records) : [],
     ...drainers(isPressed(status) ? drained : NOT_SHARED, status.name),
     ...(callers.length > 0 && recent.refused.limits.has(status.name) && {callers: topCallers(callers, status.name)}),
@@ -447,15 +448,18 @@ const SHORTEST_DEMAND_MS = 60_000
 
 /** Since the refusals began, or since the first use of the counted hours: not over the empty time before. */
 function demandPerSecond(
-  {charged, since, firstAtMs = 0, admitted, refused}: RecentUsage,
-  name: string,
+  recent: RecentUsage,
+  {name, exceeded, refillAmount, refillPeriodSeconds}: LimitState,
   nowMs: number,
 ): number | undefined {
+  const {charged, since, firstAtMs = 0, admitted, refused} = recent
   const ms = nowMs - Math.max(Date.parse(since), firstAtMs)
   const asked = refused.limits.get(name)?.tokens ?? 0
   if (asked === 0 || ms < SHORTEST_DEMAND_MS) return undefined
   const perRequest = charged.requests > 0 ? (charged.tokens.get(name) ?? 0) / charged.requests : 0
-  return (Math.max(0, admitted) * perRequest + asked) / (ms / 1000)
+  const demand = (Math.max(0, admitted) * perRequest + asked) / (ms / 1000)
+  // Below the rate, and still used up: perhaps no bursts, but an average that includes a pause.
+  return mayHavePaused(recent) && exceeded && demand * refillPeriodSeconds <= refillAmount ? undefined : demand
 }
 
 function configuredIn(resolution: Resolution, name: string, bucket: ShardedBucket | undefined, nowMs: number) {

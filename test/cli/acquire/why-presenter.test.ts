@@ -43,6 +43,7 @@ const limit = (change: Partial<ExplainedLimit> = {}): ExplainedLimit => ({
   isBypassed: false,
   shards: [{shard: 0, available: 100, capacity: 100}],
   refused: NOT_REFUSED,
+  refusedSince: '2026-01-02T02:00:00Z',
   feedback: undefined,
   drainedBy: [],
   reservedBy: [],
@@ -196,6 +197,18 @@ describe('an explanation', () => {
     )
   })
 
+  it('gives no share of refusals between which there may be a pause of ten minutes', () => {
+    const most = recent({admitted: 640, requests: 160})
+    const verdict = (since: string) => whyLines(explanation([limit()], {recent: {...most, since}}))[0]
+    expect(verdict('2026-01-02T02:54:00Z')).toBe(
+      'user-1, gpt-4: 160 of 800 requests refused (since refusals began at 2026-01-02T02:54:00Z, perhaps with pauses, ' +
+        'last 4 s ago). A request for 1 rpm would be admitted now.',
+    )
+    expect(verdict('2026-01-02T02:54:02Z')).toContain(
+      '20 % of requests refused (160 of 800 since refusals began at 2026-01-02T02:54:02Z, last 4 s ago)',
+    )
+  })
+
   it('says that an average counts writes if the clients count no requests', () => {
     expect(whyLines(explanation([limit()], {basis: 'per-write'}))[0]).toBe(
       'user-1, gpt-4: a request like the average write (1 rpm) is admitted now.',
@@ -259,6 +272,22 @@ describe('an explanation', () => {
     )
   })
 
+  it.each([
+    ['to the demand of a minute', 'rpm=60/min:10', 0.5, 'rpm=60/min:30', '50 %'],
+    ['to twice its value if that demand fits already', 'rpm=60/min:40', 0.5, 'rpm=60/min:80', '50 %'],
+    ['of a limit without its own burst', 'rpm=60/min', 1, 'rpm=60/min:120', '100 %'],
+  ])(
+    'raises the burst %s, not the rate, if the demand is at most the rate',
+    (_, text, demandPerSecond, raised, share) => {
+      const burst = {...empty, ...parseLimit(text), configured: parseLimit(text), demandPerSecond}
+      expect(remedies(limit(burst), AT_MS).at(-1)).toEqual([
+        `zael limits set --entity user-1 --resource gpt-4 ${raised}`,
+        'raise the burst of entity user-1 for gpt-4, not the rate: recent demand, with retries, is ' +
+          `${share} of the rate`,
+      ])
+    },
+  )
+
   it("names the entities that drained a parent's limit, if usage is recorded", () => {
     const drainedBy = [
       {entity: 'user-2', tokens: 1000},
@@ -291,7 +320,6 @@ describe('an explanation', () => {
       purpose: 'limit user-2 to half of this limit; it used 97 % since 2026-01-02T03:00:00Z',
     })
     expect(first(child('rpm=10/sec'))?.command).toContain('--entity user-2')
-    expect(first(child('usd=$20/month@UTC'), 'usd=$5/month@UTC')?.command).toContain("'usd=$2.50/month@UTC'")
     // The command would raise or change the child's limit.
     for (const other of [child('rpm=50/min'), child('rpm=90/day@UTC'), undefined])
       expect(first(other)?.command).toContain('zael bucket reset team-1')
@@ -303,6 +331,37 @@ describe('an explanation', () => {
       purpose:
         'protect the other members of team-1: limit user-1 to half of this limit; it used 97 % since 2026-01-02T03:00:00Z',
     })
+  })
+
+  it.each(['usd=$5/month@UTC', 'usd=$5/5h!'])(
+    'proposes a top-up or a higher quota of the parent for %s, which a lower limit of a child would not refill',
+    text => {
+      const heaviest = {entity: 'user-2', share: 0.97, limit: parseLimit(text.replace('$5', '$20'))}
+      const parent = {...empty, level: 'parent', entity: 'team-1', ...parseLimit(text), heaviest} as const
+      const json = whyJson(explanation([limit(), limit({...parent, configured: parseLimit(text)})]))
+      const commands = json.limits[1]?.remedies.map(({command}) => command) ?? []
+      expect(commands[0]).toMatch(/^zael bucket top-up team-1 gpt-4 /)
+      expect(commands.at(-1)).toMatch(/^zael limits set --entity team-1 --resource gpt-4 'usd=\$10\//)
+      expect(commands.join()).not.toContain('user-2')
+    },
+  )
+
+  it.each([
+    ['to that of its parent', 'rpm=150/min', 'rpm=150/min'],
+    ['as the demand needs it if the parent has more', 'rpm=90k/h', 'rpm=300/min'],
+    ['not at all if the parent has no higher rate', 'rpm=100/min:900', undefined],
+    ['as the demand needs it if the parent has a quota', 'rpm=1/day@UTC', 'rpm=300/min'],
+  ])('raises the rate of a member %s', (_, text, raised) => {
+    const parent = limit({...parseLimit(text), configured: parseLimit(text), level: 'parent', entity: 'team-1'})
+    const member = limit({...empty, demandPerSecond: 4.5})
+    const [own] = whyJson(explanation([member, parent], {parents: ['team-1']})).limits
+    const raise = own?.remedies.find(({command}) => command.includes('limits set'))
+    expect(raise?.command).toBe(raised && `zael limits set --entity user-1 --resource gpt-4 ${raised}`)
+    expect(raise?.purpose.includes('to that of its parent team-1')).toBe(raised && raised === text)
+    // A larger burst leaves the rate as it is.
+    const large = limit({...empty, requested: 500, retryAfterMs: Infinity})
+    const [burst] = whyJson(explanation([large, parent], {parents: ['team-1']})).limits
+    expect(burst?.remedies.at(-1)?.command).toContain('rpm=100/min:500')
   })
 
   it('names amounts and consumption of a limit that only the parent has', () => {

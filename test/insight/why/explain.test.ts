@@ -6,6 +6,7 @@ import {explain, type Question} from '../../../src/lib/insight/why/explain.js'
 import {takeReadings} from '../../../src/lib/live/poll/poller.js'
 import {declareDead, readHolder} from '../../../src/lib/repository/buckets/holders.js'
 import {NamespaceRepository} from '../../../src/lib/repository/repository.js'
+import {attributes} from '../../../src/lib/schema/attributes.js'
 import {encodeAudit} from '../../../src/lib/schema/audit-record.js'
 import {encodeEntity} from '../../../src/lib/schema/entity-record.js'
 import type {RefusalCounts} from '../../../src/lib/schema/refusal-counts.js'
@@ -32,10 +33,11 @@ describeOnBoth('an explanation', {}, table => {
     scene: Scene,
     entity: string,
     tokens: Record<string, number>,
-    more: {totalEvents?: number; refused?: RefusalCounts; resource?: string; start?: string} = {},
+    more: {totalEvents?: number; firstAtMs?: number; refused?: RefusalCounts; resource?: string; start?: string} = {},
   ) => {
     const start = `${new Date(scene.nowMs).toISOString().slice(0, 13)}:00:00Z`
     const record = {namespace: scene.namespace, entity, resource: 'gpt-4', window: 'hourly' as const, start}
+    const {firstAtMs} = more
     const Item = encodeUsage({
       ...record,
       totalEvents: 1,
@@ -43,6 +45,7 @@ describeOnBoth('an explanation', {}, table => {
       ttlSeconds: undefined,
       ...more,
     } as Parameters<typeof encodeUsage>[0])
+    if (firstAtMs !== undefined) Item[attributes.usage.firstAt] = {S: String(firstAtMs)}
     await table.transport.send('PutItem', {TableName: table.name, Item})
   }
 
@@ -201,6 +204,31 @@ describeOnBoth('an explanation', {}, table => {
     expect(await ask(scene, {entity: 'user-2'})).toMatchObject({basis: 'one-token'})
   })
 
+  it('leaves limits that the clients never charge out of a typical request', async () => {
+    const scene = new Scene(table)
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=100/min', 'tpd=5/day@UTC')
+    await scene.entity('user-1', 'team')
+    await using limiter = scene.limiter()
+    await limiter.acquire(request({rpm: 1}))
+    // The quota of the team is used up by another member.
+    await scene.entity('user-2', 'team')
+    await limiter.acquire(request({rpm: 1, tpd: 5}, 'user-2'))
+    await limiter.settled()
+    const names = async (question: Partial<Question> = {}) =>
+      (await ask(scene, question)).limits.map(({name, entity}) => `${name} of ${entity}`)
+    expect(await names()).toEqual(['rpm of user-1', 'rpm of team'])
+    expect(await ask(scene)).toMatchObject({basis: 'typical', admitted: true})
+    expect(whyLines(await ask(scene))[0]).toBe('user-1, gpt-4: a typical request (1 rpm) is admitted now.')
+    expect(await names({entity: 'user-2'})).toHaveLength(4)
+    // Without a first request, nobody knows.
+    expect(await names({entity: 'user-3'})).toEqual(['rpm of user-3', 'tpd of user-3'])
+    expect(await ask(scene, {consume: {tpd: 1}})).toMatchObject({basis: 'asked', admitted: false})
+    // Its own limit has refused requests that asked for some.
+    const limits = new Map([['tpd', {requests: 1, tokens: 9n}]])
+    await used(scene, 'user-1', {rpm: 1}, {refused: {requests: 1, byParent: 0, lastAtMs: scene.nowMs, limits}})
+    expect(await names()).toHaveLength(4)
+  })
+
   it('explains the provider account that refused the entity, with the callers it refused', async () => {
     const scene = new Scene(table)
     await scene.configure({level: 'resource', resource: 'gpt-4'}, 'tpm=1000/min')
@@ -303,6 +331,75 @@ describeOnBoth('an explanation', {}, table => {
     expect((await ask(scene)).recent).toMatchObject(whole)
   })
 
+  it("counts a parent's refusals since they began there, not since those of the child", async () => {
+    const scene = new Scene(table)
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'tpm=1000/min')
+    await scene.entity('user-1', 'team')
+    scene.nowMs = Date.UTC(2026, 0, 2, 12, 45)
+    const refuse = (entity: string, minute: number, change: Partial<RefusalCounts>) => {
+      const instants = {firstAtMs: Date.UTC(2026, 0, 2, 12, minute), lastAtMs: scene.nowMs}
+      return used(
+        scene,
+        entity,
+        {tpm: 10},
+        {
+          totalEvents: 10,
+          refused: {requests: 0, byParent: 0, limits: new Map(), before: 10, ...instants, ...change},
+        },
+      )
+    }
+    await refuse('user-1', 39, {byParent: 7})
+    await refuse('team', 4, {requests: 90, limits: new Map([['tpm', {requests: 90, tokens: 90n}]])})
+    const explanation = await ask(scene)
+    expect(explanation.recent.since).toBe('2026-01-02T12:39:00Z')
+    expect(explanation.limits.at(-1)).toMatchObject({entity: 'team', refusedSince: '2026-01-02T12:04:00Z'})
+    expect(whyLines(explanation).join('\n')).toContain('90 requests for 90 since 2026-01-02T12:04:00Z')
+  })
+
+  it('averages the demand since the first use, not over the empty time before', async () => {
+    const scene = new Scene(table)
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'tpd=2000/day@UTC')
+    await scene.limiter().acquire(request({tpd: 2000}))
+    // Refusals began 40 s ago, too late for counts of their own: the counts cover the hour before too.
+    scene.nowMs = Date.UTC(2026, 0, 2, 4, 5)
+    await scene.limiter().acquire(request({tpd: 2000}))
+    const limits = new Map([['tpd', {requests: 10, tokens: 400n}]])
+    const instants = {firstAtMs: scene.nowMs - 40_000, lastAtMs: scene.nowMs - 1000}
+    const refused = {...instants, requests: 10, byParent: 0, before: 50, limits}
+    const count = (firstAtMs?: number) =>
+      used(scene, 'user-1', {tpd: 2000}, {totalEvents: 50, refused, ...(firstAtMs !== undefined && {firstAtMs})})
+    const demand = async () => (await ask(scene)).limits[0]?.demandPerSecond
+    await count(scene.nowMs - 120_000)
+    expect((await ask(scene)).recent).toMatchObject({since: '2026-01-02T03:00:00Z'})
+    expect(await demand()).toBeCloseTo(2400 / 120)
+    // Written by an older aggregator, which stored no first use: since the start of the hour.
+    await count()
+    expect(await demand()).toBeCloseTo(2400 / 300)
+    await used(scene, 'user-1', {tpd: 600}, {start: '2026-01-02T03:00:00Z', firstAtMs: scene.nowMs - 3_000_000})
+    expect(await demand()).toBeCloseTo(3000 / 3000)
+  })
+
+  it('takes no average below the rate for the demand if it may include a pause, and the limit refuses now', async () => {
+    const scene = new Scene(table)
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=60/min:10')
+    scene.nowMs = Date.UTC(2026, 0, 2, 12, 35)
+    await scene.limiter().acquire(request({rpm: 10}))
+    const refuse = (minute: number) => {
+      const instants = {firstAtMs: Date.UTC(2026, 0, 2, 12, minute), lastAtMs: scene.nowMs}
+      const limits = new Map([['rpm', {requests: 90, tokens: 90n}]])
+      const refused = {requests: 90, byParent: 0, limits, before: 0, ...instants}
+      return used(scene, 'user-1', {rpm: 60}, {totalEvents: 60, refused})
+    }
+    const demand = async (rpm = 1) => (await ask(scene, {consume: {rpm}})).limits[0]?.demandPerSecond
+    await refuse(30)
+    expect(await demand()).toBeCloseTo(150 / 300)
+    await refuse(5)
+    expect(await demand()).toBeUndefined()
+    // It has refilled: bursts.
+    scene.nowMs += 10_000
+    expect(await demand(5)).toBeCloseTo(150 / 1810)
+  })
+
   it('tells that limits or a switch were changed after the last refusal', async () => {
     const scene = new Scene(table)
     await scene.configure({level: 'resource', resource: 'gpt-4'}, 'tpm=1000/min')
@@ -323,8 +420,13 @@ describeOnBoth('an explanation', {}, table => {
     expect(recent).toMatch(
       /^user-1: no refusals are recorded since limits or a switch changed at 2023-11-14 22:13 UTC\. /,
     )
-    expect(recent).toContain(`Before that: ${share}`)
-    expect(recent).toContain(', 90 by a block, last 48 s ago).')
+    // The record does not tell which of the 16 admitted requests came after the change.
+    expect(recent).toContain(
+      'Before that: 96 requests refused (since 2023-11-14T22:00:00Z, 90 by a block, last 48 s ago).',
+    )
+    const [short] = whyShortLines({entity: 'user-1', atMs: scene.nowMs, explanations: [await ask(scene)]})
+    expect(short).toContain('; before the last change: 96 requests refused (since')
+    expect(`${recent} ${short}`).not.toContain('%')
   })
 
   it('takes the average request from recorded usage if the counters of the bucket do not tell', async () => {

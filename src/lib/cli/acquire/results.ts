@@ -94,7 +94,10 @@ const whyOneResult = strictObject({
     since: z.string().describe('Start of the first counted hour, UTC'),
     admitted: z.number().describe('Recorded requests; writes of clients that count no requests'),
     refused: z.number().describe('By its own limits, its parent or a provider account'),
-    share: z.number().nullable().describe('Refused fraction; null without requests'),
+    share: z
+      .number()
+      .nullable()
+      .describe('Refused fraction; includes requests admitted after changedAt; null without requests'),
     changedAt: textOrNull.describe('When limits or a switch were changed after the last refusal, UTC, ISO 8601'),
   }).describe('Requests of at least the last 10 minutes'),
   limits: listOf({
@@ -129,6 +132,9 @@ const whyOneResult = strictObject({
     retryAfterMs: count.nullable().describe('0 when admitted; null when waiting never helps'),
     clearsAt: textOrNull.describe('UTC, ISO 8601; null when waiting never helps'),
     refused: limitRefusedSchema,
+    refusedSince: z
+      .string()
+      .describe('Start of these counts, UTC: when requests of this entity began to be refused, if known'),
     shards: listOf({
       shard: count,
       available: z.int(),

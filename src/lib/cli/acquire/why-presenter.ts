@@ -29,7 +29,7 @@ import {
 import {windowStart} from '../../core/window.js'
 import type {SlotHolder} from '../../insight/holders/in-flight.js'
 import type {SharedCharge} from '../../insight/lookup/family-limits.js'
-import {isRefusing, refusedByOthers, refusedShare, refusedTotal} from '../../insight/usage/refused.js'
+import {isRefusing, mayHavePaused, refusedByOthers, refusedShare, refusedTotal} from '../../insight/usage/refused.js'
 import type {ExplainedLimit, ExplainedSlots, Explanation, SetSwitch} from '../../insight/why/explain.js'
 import {isoMilliseconds, isoSeconds} from '../../schema/attribute-value.js'
 import {seemsDead} from '../../schema/holder-record.js'
@@ -226,7 +226,7 @@ function triedText(explanation: Explanation): string {
   return `${entity}: ${refusedText(explanation) ?? `no refusals are recorded since ${recent.since}`}.`
 }
 
-function refusedText({recent, atMs, limits}: Explanation): string | undefined {
+function refusedText({recent, atMs, limits, changedAtMs}: Explanation): string | undefined {
   const {refused, admitted, since, hour} = recent
   const [total, share] = [refusedTotal(refused), refusedShare(recent)]
   if (total === 0 || share === null) return undefined
@@ -235,8 +235,13 @@ function refusedText({recent, atMs, limits}: Explanation): string | undefined {
   const parent = `${providers.join('')}${byParent > 0 ? `, ${formatCount(byParent)} only by the parent` : ''}`
   const blocked = refused.blocked > 0 ? `, ${formatCount(refused.blocked)} by a block` : ''
   const last = refused.lastAtMs === undefined ? '' : `, last ${formatSpan(Math.max(0, atMs - refused.lastAtMs))} ago`
-  const counts = `${formatCount(total)} of ${formatCount(Math.max(0, admitted) + total)} since ${since === hour ? '' : 'refusals began at '}${since}`
-  return `${formatPercent(share)} of requests refused (${counts}${blocked}${parent}${last})`
+  const start = `since ${since === hour ? '' : 'refusals began at '}${since}`
+  const details = `${blocked}${parent}${last}`
+  // Requests admitted after the change are counted too: a share of both would mislead.
+  if (changedAtMs !== undefined) return `${formatPlural(total, 'request')} refused (${start}${details})`
+  const counts = `${formatCount(total)} of ${formatCount(Math.max(0, admitted) + total)}`
+  if (mayHavePaused(recent)) return `${counts} requests refused (${start}, perhaps with pauses${details})`
+  return `${formatPercent(share)} of requests refused (${counts} ${start}${details})`
 }
 
 function sharedLines({entity, parents, leftOut}: Explanation, cascade: SharedCharge): string[] {
@@ -340,7 +345,7 @@ function limitLines(limit: ExplainedLimit, explanation: Explanation): string[] {
     resets: resetsText(limit, atMs),
     shards: shards.length > 1 ? shardsText(limit) : undefined,
     'provider feedback': feedbackText(limit, atMs),
-    refused: refused.requests > 0 ? refusedByText(limit, recent.since) : undefined,
+    refused: refused.requests > 0 ? refusedByText(limit) : undefined,
     'reserved by': limit.reservedBy.length > 0 ? reservedByText(limit.reservedBy, configured.unit, atMs) : undefined,
     callers: limit.callers ? `${callersText(limit)} (since ${recent.hour})` : undefined,
     'consumed by':
@@ -368,9 +373,9 @@ function leftText(limit: ExplainedLimit): string {
   return `${count(available)} of ${count(capacity)} left, ${count(requested)} requested`
 }
 
-function refusedByText({refused, configured}: ExplainedLimit, since: string): string {
+function refusedByText({refused, refusedSince, configured}: ExplainedLimit): string {
   const tokens = formatTokens(refused.tokens, configured.unit)
-  return `${formatPlural(refused.requests, 'request')} for ${tokens} since ${since}`
+  return `${formatPlural(refused.requests, 'request')} for ${tokens} since ${refusedSince}`
 }
 
 function feedbackText({feedback, configured: {unit}}: ExplainedLimit, nowMs: number): string | undefined {
@@ -498,7 +503,7 @@ export function whyJson(explanation: Explanation, where = ''): WhyOneResult {
       exceeded: limit.exceeded,
       retryAfterMs: wait(limit.retryAfterMs),
       clearsAt: clears(limit.retryAfterMs),
-      ...pick(limit, 'refused', 'shards', 'drainedBy', 'drainedByOthers'),
+      ...pick(limit, 'refused', 'refusedSince', 'shards', 'drainedBy', 'drainedByOthers'),
       reservedBy: reservedByJson(limit.reservedBy),
       ...(limit.callers && {callers: limit.callers}),
       remedies: remediesIn(explanation, limit, where).map(remedyJson),
@@ -535,7 +540,7 @@ function refusedJson({recent: {refused, since, refusedSince}}: Explanation): Why
 function remediesIn(explanation: Explanation, limit: ExplainedLimit, where: string): NextCommand[] {
   if (!isPressed(limit, explanation)) return []
   const {entity, atMs, hour} = explanation
-  const all = remedies(limit, atMs, where)
+  const all = remedies(limit, atMs, where, parentOf(limit, explanation))
   const lower = all.length === 0 ? undefined : lowering(limit, atMs)
   if (!limit.heaviest || !lower) return all
   const {entity: child, share} = limit.heaviest
@@ -548,26 +553,36 @@ function remediesIn(explanation: Explanation, limit: ExplainedLimit, where: stri
     : [[command, purpose], ...all]
 }
 
-/** Half of the limit, for the child that used most of it. `undefined` unless that lowers a limit of the same kind. */
+/**
+ * Half of the limit, for the child that used most of it. `undefined` unless that lowers a rate. A used-up quota refills
+ * only at its reset: a lower limit of a child would admit nothing before.
+ */
 function lowering({heaviest, configured}: ExplainedLimit, atMs: number): Limit | undefined {
   if (!heaviest || heaviest.limit.schedule || heaviest.limit.boost) return undefined
+  if (configured.reset || heaviest.limit.reset) return undefined
   const whole = plainAt(baseOf(configured), atMs)
   const [capacity, refillAmount] = [Math.floor(whole.capacity / 2), Math.floor(whole.refillAmount / 2)]
   const half = {...whole, capacity, refillAmount}
-  const paceOf = (limit: Limit) => (limit.reset ? limit.capacity : limit.refillAmount / limit.refillPeriodSeconds)
-  const isSameKind = JSON.stringify(half.reset) === JSON.stringify(heaviest.limit.reset)
-  return isSameKind && capacity > 0 && paceOf(half) > 0 && paceOf(half) < paceOf(heaviest.limit) ? half : undefined
+  const paceOf = (limit: Limit) => limit.refillAmount / limit.refillPeriodSeconds
+  return capacity > 0 && paceOf(half) > 0 && paceOf(half) < paceOf(heaviest.limit) ? half : undefined
 }
 
-/** Fastest first: return reserved tokens, top up, refill, or raise the limit for this entity and resource only. `where`: flags to append. */
-export function remedies(limit: ExplainedLimit, atMs: number, where = ''): NextCommand[] {
+/** The same limit of the parent, which the requests of the entity are charged to as well. */
+const parentOf = ({level, name}: ExplainedLimit, {limits}: Explanation): ExplainedLimit | undefined =>
+  level === 'entity' ? limits.find(other => other.level === 'parent' && other.name === name) : undefined
+
+/**
+ * Fastest first: return reserved tokens, top up, refill, or raise the limit for this entity and resource only, at most
+ * to the rate of its parent. `where`: flags to append.
+ */
+export function remedies(limit: ExplainedLimit, atMs: number, where = '', parent?: ExplainedLimit): NextCommand[] {
   if (!limit.isPressed || isAccount(limit) || isFeedbackInForce(limit, atMs)) return []
   const {configured, requested, entity, resource, capacity, exceeded} = limit
   const refill: NextCommand = [
     `zael bucket reset ${shellWord(entity)} --resource ${shellWord(resource)}${where}`,
     `refill the bucket of ${entity} now${lastingText(limit, capacity)}`,
   ]
-  const raise = raising(limit, atMs, where)
+  const raise = raising(limit, atMs, where, parent)
   return [
     ...releases(limit.reservedBy, 'reserved tokens', atMs, where),
     ...(configured.reset ? [topUp(limit, where)] : []),
@@ -599,7 +614,12 @@ function overload(limit: ExplainedLimit): number {
  * another kind before. A temporary limit, or a copy made for one, keeps its end. `undefined` if it expires before that, or if the raised values
  * equal the base.
  */
-function raising(limit: ExplainedLimit, atMs: number, where: string): NextCommand | undefined {
+function raising(
+  limit: ExplainedLimit,
+  atMs: number,
+  where: string,
+  parent: ExplainedLimit | undefined,
+): NextCommand | undefined {
   const {configured, requested, entity, resource, resetsAtMs, copiedUntilMs} = limit
   const scope = {level: 'entity', entity, resource} as const
   const untilMs = configured.boost?.isEnded === false ? configured.boost.untilMs : copiedUntilMs
@@ -613,12 +633,17 @@ function raising(limit: ExplainedLimit, atMs: number, where: string): NextComman
   const isTooSmall = needed > (isPlainQuota ? doubled(present.capacity) : present.capacity)
   // A schedule may apply another rate than the one that the demand was compared with.
   const times = base.schedule ? 0 : overload(limit)
+  const isBurst = times > 0 && times <= 1
   const grown = (tokens: number) => (times > 1 ? roundedUp(tokens * times * HEADROOM) : doubled(tokens))
-  const values = {
-    capacity: isTooSmall ? needed : grown(present.capacity),
-    refillAmount: isTooSmall ? present.refillAmount : grown(present.refillAmount),
+  const wanted = {
+    capacity: isTooSmall ? needed : isBurst ? burstFor(present, times) : grown(present.capacity),
+    refillAmount: isTooSmall || isBurst ? present.refillAmount : grown(present.refillAmount),
     refillPeriodSeconds: present.refillPeriodSeconds,
   }
+  const isFaster = wanted.refillAmount > present.refillAmount
+  const values = isFaster && !base.schedule ? atMost(parent, wanted) : wanted
+  const isCapped = values !== wanted
+  if (isCapped && values.refillAmount <= present.refillAmount) return undefined
   if (untilMs !== undefined && !base.schedule && hasValues(base, values)) return undefined
   const window = untilMs === undefined ? openWindow(base, fromMs) : undefined
   const raised = untilMs === undefined ? withValues(base, window, values) : {...present, ...values}
@@ -627,14 +652,34 @@ function raising(limit: ExplainedLimit, atMs: number, where: string): NextComman
   const inWindow = window === undefined ? '' : ` in its window "${base.schedule?.[window]?.cron}"`
   const whose = `of ${scopeWords(scope)}${inWindow}`
   const effect = isPlainQuota ? ', at once' : raisedFrom(limit)
+  if (isCapped) return [command, `raise the rate ${whose} to that of its parent ${parent?.entity}`]
   if (!isTooSmall && times > 1)
     return [
       command,
       `raise the rate ${whose} to admit all: recent demand, with retries, is ${formatShortNumber(times)} times the rate`,
     ]
+  if (!isTooSmall && isBurst)
+    return [
+      command,
+      `raise the burst ${whose}, not the rate: recent demand, with retries, is ${formatPercent(times)} of the rate`,
+    ]
   if (!isTooSmall) return [command, `double the ${base.reset ? 'quota' : 'rate'} ${whose}${effect}`]
   if (!base.reset) return [command, `raise the burst ${whose} to the requested amount`]
   return [command, `raise the quota ${whose} so that the request fits${effect}`]
+}
+
+/** The same values, unless the rate exceeds that of the parent, which would refuse the rest. */
+function atMost(parent: ExplainedLimit | undefined, values: BoostValues): BoostValues {
+  const mostPerSecond = parent && !parent.configured.schedule ? refillPerSecond(parent) : 0
+  const refillAmount = Math.floor(mostPerSecond * values.refillPeriodSeconds)
+  if (refillAmount === 0 || values.refillAmount <= refillAmount) return values
+  return {...values, refillAmount, capacity: Math.min(values.capacity, Math.max(refillAmount, parent?.capacity ?? 0))}
+}
+
+/** The demand of a refill period, in case it comes at once. Longer pauses lead to larger bursts, which no record shows. */
+function burstFor({capacity, refillAmount}: BoostValues, times: number): number {
+  const perPeriod = roundedUp(refillAmount * times)
+  return perPeriod > capacity ? perPeriod : doubled(capacity)
 }
 
 /** With `window`, changes only that entry of the schedule. */
@@ -744,7 +789,8 @@ export function whyShortLines({entity, atMs, explanations, disabled}: WhyReport)
   if (explanations.length === 0) return [`${time}  ${entity}  ${none}`]
   return explanations.map(each => {
     const refused = refusedText(each)
-    return `${time}  ${entity} ${each.resource}  ${stateText(each)}${refused === undefined ? '' : `; ${refused}`}`
+    const before = each.changedAtMs === undefined ? '' : 'before the last change: '
+    return `${time}  ${entity} ${each.resource}  ${stateText(each)}${refused === undefined ? '' : `; ${before}${refused}`}`
   })
 }
 

@@ -132,6 +132,8 @@ export interface RecentUsage {
   readonly hour: string
   /** Whole tokens and requests charged since then; writes of clients that count no requests. */
   readonly charged: {readonly tokens: ReadonlyMap<string, number>; readonly requests: number}
+  /** Epoch ms of the first use or refusal since then, or the start of its hour. `undefined`: none is recorded. */
+  readonly firstAtMs?: number | undefined
   /** Start of the counts below, UTC: when the refusals began, if that is known and later, else `hour`. */
   readonly since: string
   readonly admitted: number
@@ -164,12 +166,13 @@ export async function recentUsage(
     requests += record.totalEvents
     for (const [name, amount] of record.tokens) tokens.set(name, (tokens.get(name) ?? 0) + amount)
   }
-  const charged = {tokens, requests}
+  const firstAtMs = records.map(record => record.firstAtMs ?? Date.parse(record.start)).sort((a, b) => a - b)[0]
+  const used = {hour, charged: {tokens, requests}, ...(firstAtMs !== undefined && {firstAtMs})}
   const refused = refusedIn(records)
-  if (refusedTotal(refused) === 0) return {hour, charged, since: hour, admitted: requests, refused}
+  if (refusedTotal(refused) === 0) return {...used, since: hour, admitted: requests, refused}
   const began = refusedSince(day)
   const episode = began && nowMs - began.atMs >= SHORTEST_MS ? episodeOf(records, began) : undefined
-  return {hour, charged, ...(episode ?? {since: hour, admitted: requests, refused}), refusedSince: began}
+  return {...used, ...(episode ?? {since: hour, admitted: requests, refused}), refusedSince: began}
 }
 
 /** Refusals are written up to 10 s late: a share of less time than this would mislead. */
@@ -211,6 +214,13 @@ export function refusedShare({admitted, refused}: Pick<RecentUsage, 'admitted' |
   const all = Math.max(0, admitted) + refusedTotal(refused)
   return all === 0 ? null : refusedTotal(refused) / all
 }
+
+/**
+ * Whether the counts since the refusals began may include a pause of 10 minutes or more. Records show the first and last
+ * refusal of an hour, but no pause between them.
+ */
+export const mayHavePaused = ({since, hour, refused: {lastAtMs}}: RecentUsage): boolean =>
+  since !== hour && lastAtMs !== undefined && lastAtMs - Date.parse(since) >= RECENT_MS
 
 /** Refusals are written up to 10 s late, and counted some seconds later. */
 const REFUSING_MS = 120_000

@@ -42,6 +42,7 @@ import {needEntity, unknownEntity} from '../lookup/known-names.js'
 import {
   isRefusing,
   type LimitRefused,
+  mayHavePaused,
   NOT_REFUSED,
   type RecentUsage,
   recentUsage,
@@ -77,11 +78,13 @@ export interface ExplainedLimit extends Omit<LimitState, 'level'> {
   readonly shards: readonly {readonly shard: number; readonly available: number; readonly capacity: number}[]
   /** The last provider feedback that lowered it. */
   readonly feedback: StoredFeedback | undefined
-  /** Requests that it refused since `Explanation.recent.since`. */
+  /** Requests that it refused since `refusedSince`. */
   readonly refused: LimitRefused
+  /** UTC, as `RecentUsage.since` of the entity that has this limit: a parent may have begun to refuse earlier. */
+  readonly refusedSince: string
   /** It refuses now, or it refused in the last minutes. */
   readonly isPressed: boolean
-  /** Whole tokens per second that requests asked for since the refusals began, with retries. Absent if unknown. */
+  /** Whole tokens per second that requests asked for since the refusals began or the first use, with retries. Absent if unknown. */
   readonly demandPerSecond?: number | undefined
   /** Whole tokens of children charged to it in this hour, most first. Empty unless `isPressed`. */
   readonly drainedBy: readonly {readonly entity: string; readonly tokens: number}[]
@@ -207,23 +210,25 @@ export async function explain(
   for (const each of charged) requireSupportedLimits(each.resolution, {entity: each.entity, resource})
   const atMs = clock()
   const states = await Promise.all(charged.map(each => readLevel(namespace, each.entity, resource, atMs)))
-  const [state, ...statesAbove] = states as [StoredLevel, ...StoredLevel[]]
+  const [state, ...statesAbove] = states as [LevelRecords, ...LevelRecords[]]
   const {recent} = state
   const {average, counted} = averageIn(state)
   // Limits that only a parent has are charged too, and recorded only there: first at the nearest one.
   const typical = new Map<string, number>()
   for (const [at, {resolution}] of family.parents.entries()) {
-    const ofParent = averageIn(statesAbove[at] as StoredLevel).average
+    const ofParent = averageIn(statesAbove[at] as LevelRecords).average
     for (const {name} of withoutSlots(resolution).limits)
       if (!typical.has(name)) typical.set(name, ofParent?.get(name) ?? 1)
   }
   for (const {name} of own.limits) typical.set(name, average?.get(name) ?? 1)
-  const amounts = asked ?? checkConsumption(Object.fromEntries(typical))
+  const uncharged = average ? unchargedIn(...states) : NONE
+  const usual = [...typical].filter(([name]) => !uncharged.has(name) || recent.refused.limits.has(name))
+  const amounts = asked ?? checkConsumption(Object.fromEntries(usual.length > 0 ? usual : typical))
   if (own.source !== undefined) {
     checkKnown(entity, resource, amounts, [...typical.keys(), ...held.map(limit => limit.name)])
   }
   const question = {resource, amounts, atMs, reservations}
-  const asking = disabled ? [] : charged.map((each, at) => ({...each, ...question, state: states[at] as StoredLevel}))
+  const asking = disabled ? [] : charged.map((each, at) => ({...each, ...question, state: states[at] as LevelRecords}))
   const slots = asking.map(each => explainSlots(namespace, {...each, resolution: each.withSlots}))
   const inFlight = (await Promise.all(slots)).flat()
   const accounts = disabled ? [] : refusingAccounts(recent.refused).slice(0, MOST_ACCOUNTS)
@@ -317,7 +322,20 @@ function averageIn({bucket, recent}: LevelRecords) {
   return {average, counted}
 }
 
-type StoredLevel = Awaited<ReturnType<typeof readLevel>>
+const NONE: ReadonlySet<string> = new Set()
+
+/** Limits that no admitted request charged: a typical request charges none of them. The first level with a limit tells. */
+function unchargedIn(...levels: readonly LevelRecords[]): ReadonlySet<string> {
+  const used = new Map<string, boolean>()
+  for (const level of levels) {
+    const states = (level.bucket?.shards ?? []).flatMap(shard => (shard.kind === 'bucket' ? shard.record.state : []))
+    const here = new Map<string, boolean>()
+    for (const {limits} of states)
+      for (const [name, {consumedMilli}] of limits) here.set(name, here.get(name) === true || consumedMilli !== 0n)
+    for (const [name, isUsed] of here) if (!used.has(name)) used.set(name, isUsed)
+  }
+  return new Set([...used].flatMap(([name, isUsed]) => (isUsed ? [] : [name])))
+}
 
 async function readLevel(namespace: NamespaceRepository, entity: string, resource: string, nowMs: number) {
   const [bucket, recent] = await Promise.all([
@@ -378,8 +396,9 @@ async function explainLevel(namespace: NamespaceRepository, question: LevelQuest
     shards: records.map(record => shardShare(record, status.name)),
     feedback: lastFeedback(bucket, status.name),
     refused: recent.refused.limits.get(status.name) ?? NOT_REFUSED,
+    refusedSince: recent.since,
     isPressed: isPressed(status),
-    demandPerSecond: isPressed(status) ? demandPerSecond(recent, status.name, nowMs) : undefined,
+    demandPerSecond: isPressed(status) ? demandPerSecond(recent, status, nowMs) : undefined,
     reservedBy: isPressedQuota(status) ? reservedByHolder(reserved, {entity, resource}, status.name, records) : [],
     ...drainers(isPressed(status) ? drained : NOT_SHARED, status.name),
     ...(callers.length > 0 && recent.refused.limits.has(status.name) && {callers: topCallers(callers, status.name)}),
@@ -421,12 +440,20 @@ async function explainSlots(
 /** Over less time, late counts would mislead. */
 const SHORTEST_DEMAND_MS = 60_000
 
-function demandPerSecond({charged, since, admitted, refused}: RecentUsage, name: string, nowMs: number) {
-  const ms = nowMs - Date.parse(since)
+/** Since the refusals began, or since the first use of the counted hours: not over the empty time before. */
+function demandPerSecond(
+  recent: RecentUsage,
+  {name, exceeded, refillAmount, refillPeriodSeconds}: LimitState,
+  nowMs: number,
+): number | undefined {
+  const {charged, since, firstAtMs = 0, admitted, refused} = recent
+  const ms = nowMs - Math.max(Date.parse(since), firstAtMs)
   const asked = refused.limits.get(name)?.tokens ?? 0
   if (asked === 0 || ms < SHORTEST_DEMAND_MS) return undefined
   const perRequest = charged.requests > 0 ? (charged.tokens.get(name) ?? 0) / charged.requests : 0
-  return (Math.max(0, admitted) * perRequest + asked) / (ms / 1000)
+  const demand = (Math.max(0, admitted) * perRequest + asked) / (ms / 1000)
+  // Below the rate, and still used up: perhaps no bursts, but an average that includes a pause.
+  return mayHavePaused(recent) && exceeded && demand * refillPeriodSeconds <= refillAmount ? undefined : demand
 }
 
 function configuredIn(resolution: Resolution, name: string, bucket: ShardedBucket | undefined, nowMs: number) {

@@ -97,6 +97,7 @@ describeOnBoth('reports on usage', {}, table => {
       requests: 9,
       doubtful: 0,
       refused: {requests: 0, byParent: 0, blocked: 0},
+      refusedTwice: 0,
       windows: 3,
       complete: true,
       totals: [
@@ -438,6 +439,36 @@ describeOnBoth('reports on usage', {}, table => {
     const listing = topListing([...top.consumers], scope)
     const column = listing.columns.find(({name}) => name === 'refused')
     expect(listing.rows.map(row => column?.value(row))).toEqual([40, 30, 10])
+  })
+
+  it('S10 bound how many refusals both an entity and its parent counted', async () => {
+    const tenant = newTenant(table)
+    const own = new NamespaceRepository(tenant, undefined)
+    for (const id of ['team', 'other']) await own.entities.create({id})
+    for (const id of ['m1', 'm2']) await own.entities.create({id, parent: 'team', cascade: true})
+    await own.entities.create({id: 'lone', parent: 'other', cascade: true})
+    // 7 requests exceeded limits of m1 and of the team. The team refused 20 more of m1 and 30 of m2; m1 refused 5 more.
+    await use(tenant, 'm1', 'r', 1, {rpm: 2}, 2, refusals(5 + 7, 20))
+    await use(tenant, 'm2', 'r', 2, {rpm: 2}, 2, refusals(0, 30))
+    await use(tenant, 'team', 'r', 1, {rpm: 4}, 2, refusals(20 + 7 + 30))
+    await use(tenant, 'team', 'r', 2, {rpm: 4}, 2)
+    await use(tenant, 'lone', 'r', 1, {rpm: 2}, 2, refusals(100))
+    await use(tenant, 'other', 'r', 1, {rpm: 2}, 2)
+    const subject = {resource: 'r', ...range}
+    const total = await totalUsage(own, subject)
+    expect(total.refused.requests - total.refusedTwice).toBe(5 + 7 + 20 + 30 + 100)
+    expect(total.refusedTwice).toBe(7)
+    expect(await reportUsage(own, subject, {})).toMatchObject({refusedTwice: 7})
+    for (const entity of ['m1', 'team'])
+      expect(await totalUsage(own, {...subject, entity})).toMatchObject({refusedTwice: 0})
+    // A page may lack refusals that only the team counted.
+    const page = await reportUsage(own, subject, {limit: 5})
+    expect(page.refusedTwice).toBeGreaterThanOrEqual(7)
+    // The team seems not to have been charged for m1: it had another parent, and the families of now say too little.
+    await use(tenant, 'm1', 'r', 3, {rpm: 2}, 2)
+    await use(tenant, 'former', 'r', 3, {rpm: 2}, 2)
+    await use(tenant, 'team', 'r', 3, {}, 0)
+    expect(await totalUsage(own, subject)).toMatchObject({doubtful: 2, refusedTwice: (12 + 57 + 100 - 50 - 1) / 2})
   })
 
   it('rank consumers by requests or by a limit, over configured and live resources', async () => {

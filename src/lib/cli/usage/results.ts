@@ -32,6 +32,12 @@ const doubtfulSchema = z
   .number()
   .describe('Requests that are counted twice if an entity changed its parent in this time')
 
+const refusedTwiceSchema = z
+  .number()
+  .describe(
+    'Refused requests that are counted twice at most, because limits of both an entity and its parent refused them',
+  )
+
 const overdrawnSchema = z.int().describe('Writes that left a soft limit in debt; 0 for other limits')
 
 const usageTotalSchema = strictObject({
@@ -96,6 +102,7 @@ export const usageShowResult = strictObject({
   requests: z.number().describe('Requests of these windows; cascading requests count once'),
   doubtful: doubtfulSchema.nullable().describe('As in `usage summary`; null for one page of several.'),
   refused: refusedRequestsSchema,
+  refusedTwice: refusedTwiceSchema,
   windows: listOf({
     entity: z.string(),
     resource: z.string(),

@@ -256,13 +256,13 @@ describeOnEngine('zael usage', () => {
     expect(header).toBe(
       'namespace,entity,parent,resource,window,start,open,requests,requests-refused,requests-refused-by-parent,' +
         'limit,unit,consumed,amount,overdrawn,refused,refused-tokens,refused-amount,requests-blocked,' +
-        'requests-refused-by-provider',
+        'requests-refused-by-provider,kind',
     )
     expect(rows).toHaveLength(31 * 2 + many.length + 1)
     const day = 'default,user-1,team-1,paid,daily,2026-10-31T00:00:00Z,false,2,5,1'
     expect(rows.filter(row => row.includes(',user-1,')).slice(0, 2)).toEqual([
-      `${day},rpm,,2,,0,0,0,,2,0`,
-      `${day},usd,USD,-1250000,-1.25,0,3,4500000,4.50,2,0`,
+      `${day},rpm,,2,,0,0,0,,2,0,own`,
+      `${day},usd,USD,-1250000,-1.25,0,3,4500000,4.50,2,0,own`,
     ])
     // A formula stays text.
     expect(rows[0]).toMatch(/^default,"'=1\+1,""x""",,paid,daily,.*,USD,5000000,5,0,3,/)

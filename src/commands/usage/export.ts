@@ -21,7 +21,7 @@ export default class UsageExport extends StackCommand<typeof UsageExport> {
     'Prints a row per entity, resource, limit and window with tokens, money and refusals, for all entities of the ' +
     'namespace. Windows without usage have no row. The column "open" is true until ten minutes after the end of a ' +
     'window: its usage may still change. Rows of a parent include cascading requests of its children, even for ' +
-    'limits that the children lack. Amounts for names without a limit are not recorded. The column "parent" is the current parent.'
+    'limits that the children lack. Their column "kind" is "shared", in other rows it is "own". Amounts for names without a limit are not recorded. The column "parent" is the current parent.'
 
   static override flags = {
     ...exportRangeFlags,
@@ -61,8 +61,9 @@ export default class UsageExport extends StackCommand<typeof UsageExport> {
       import('../../lib/insight/usage/moves.js'),
     ])
     const whole = wholeWindows({window, ...asked})
-    const moved = movedText(await movesSince(namespace, whole.sinceMs))
-    const items = exportRows(exportUsage(namespace, {window, ...asked}, nowMs), name, ({rows, open}) => {
+    const moves = await movesSince(namespace, whole.sinceMs)
+    const moved = movedText(moves)
+    const items = exportRows(exportUsage(namespace, {window, ...asked}, nowMs, moves), name, ({rows, open}) => {
       if (rows === 0) this.logToStderr(NOTHING_RECORDED)
       if (open > 0) this.warn(openText(open))
     })

@@ -173,8 +173,35 @@ describeOnBoth('the export of usage', {}, table => {
         refusedTokens: 0,
         refusedAmount: null,
         requestsBlocked: 0,
+        kind: 'own',
       },
     })
+  })
+
+  it('L6 marks rows that include requests of other entities, so that the others can be added up', async () => {
+    const tenant = newTenant(table)
+    const repository = new NamespaceRepository(tenant, undefined)
+    await repository.entities.create({id: 'team'})
+    for (const id of ['zoe', 'bob']) await repository.entities.create({id, parent: 'team', cascade: true})
+    // Charges "left" no more, and "apart" never.
+    for (const id of ['left', 'apart', 'single']) await repository.entities.create({id})
+    await repository.entities.create({id: 'ann', parent: 'apart', cascade: false})
+    await repository.configs.setCascade({level: 'resource', resource: 's'}, true)
+    for (const entity of ['ann', 'apart', 'bob', 'left', 'single', 'team', 'zoe']) {
+      await put(tenant, encodeUsageOf(tenant.namespace, entity))
+      await put(tenant, encodeUsageOf(tenant.namespace, entity, 's'))
+    }
+    const moves = [{entity: 'zoe', atMs: OCTOBER.sinceMs, from: 'left', to: 'team'}]
+    const request = {window: 'daily', ...OCTOBER} as const
+    const rows = await rowsOf(exportUsage(repository, request, OCTOBER.untilMs + DAY_MS, moves))
+    expect(rows.filter(({kind}) => kind === 'shared').map(({entity, resource}) => `${entity} ${resource}`)).toEqual([
+      'apart s',
+      'left s',
+      'left r',
+      'team s',
+      'team r',
+    ])
+    expect(rows).toHaveLength(14)
   })
 
   it('marks windows as open until ten minutes after their end', async () => {
@@ -200,9 +227,9 @@ describeOnBoth('the export of usage', {}, table => {
 
 const ENTITY = {name: '', parent: undefined, cascade: false, metadata: {}, createdAt: '', version: 1}
 
-const encodeUsageOf = (namespace: string, entity: string) =>
+const encodeUsageOf = (namespace: string, entity: string, resource = 'r') =>
   encodeUsage({
-    ...{namespace, entity, resource: 'r', window: 'daily', start: '2026-10-01T00:00:00Z'},
+    ...{namespace, entity, resource, window: 'daily', start: '2026-10-01T00:00:00Z'},
     tokens: new Map([['rpm', 1]]),
     totalEvents: 1,
     ttlSeconds: undefined,

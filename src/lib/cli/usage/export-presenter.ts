@@ -30,6 +30,7 @@ const COLUMNS: readonly ListingColumn<ExportRow>[] = [
   {name: 'refused-amount', value: ({refusedAmount}) => refusedAmount},
   {name: 'requests-blocked', value: ({requestsBlocked}) => requestsBlocked},
   {name: 'requests-refused-by-provider', value: ({requestsRefusedByProvider}) => requestsRefusedByProvider},
+  {name: 'kind', value: ({kind}) => kind},
 ]
 
 export const exportListing = (rows: readonly ExportRow[]): Listing<ExportRow> => ({

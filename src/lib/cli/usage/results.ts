@@ -136,6 +136,7 @@ export const usageSummaryResult = strictObject({
   requests: z.number(),
   doubtful: doubtfulSchema,
   refused: refusedRequestsSchema,
+  refusedTwice: refusedTwiceSchema,
   windows: z.int(),
   totals: z.array(usageTotalSchema),
   ...budgetsShape,
@@ -175,6 +176,9 @@ export const usageExportResult = strictObject({
       .number()
       .describe('Part of requestsRefused: the entity or resource was disabled, so no limit counts them'),
     requestsRefusedByProvider: z.number().describe('Refused only by provider accounts, each request once'),
+    kind: z
+      .enum(['own', 'shared'])
+      .describe('shared: the entity is a parent that is charged too, so the row includes requests of other entities'),
   }).describe('By entity, each newest first'),
   next: z.null().describe('An export has no pages'),
   warnings: z.array(z.string()).describe('Warnings; absent when there are none').optional(),

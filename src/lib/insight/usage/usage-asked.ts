@@ -141,7 +141,8 @@ function* notIn(known: ReadonlyMap<string, unknown>, entities: readonly string[]
   for (const entity of entities) if (!known.has(entity)) yield entity
 }
 
-async function chargedParents(
+/** Whom requests of these children for the resource charge too, by the current policies. */
+export async function chargedParents(
   {configs}: NamespaceRepository,
   children: ReadonlyMap<string, EntityRecord>,
   resource: string,

@@ -278,7 +278,7 @@ describeOnBoth('reports on usage', {}, table => {
     tenant.nowMs += 1000
     await own.entities.update('joe', {parent: 'c'})
     for (const hour of [1, 2, 3]) {
-      await use(tenant, 'ann', 'r', hour, {rpm: 8, usd: 80}, 8)
+      await use(tenant, 'ann', 'r', hour, {rpm: 8, usd: 80, tpm: 800}, 8)
       await use(tenant, 'bob', 'r', hour, {rpm: 1}, 1)
     }
     // In the hour of the move, 5 requests before it and 3 after it. "a" has the use of a deleted member too.
@@ -297,11 +297,17 @@ describeOnBoth('reports on usage', {}, table => {
     expect(parent?.moves).toEqual([{entity: 'ann', atMs: START + 2.5 * HOUR, from: 'a', to: 'b'}])
     if (!parent) throw new Error('no parent')
     const footer = topFooter({...(await top('b', 'usd'))}, {resource: 'r', by: 'usd', units: undefined})
-    expect(footer.slice(-2)).toEqual([
+    expect(footer.slice(-3)).toEqual([
       'Members that moved: ann from a (2026-11-01 02:30 UTC), joe to c (2026-11-01 02:30 UTC)',
       '  In the window of a move, zael counts at most the charge of b minus the use of its other members. This can ' +
         'be too much if b made requests itself or several members moved. Their refusals in that window count for both parents.',
+      '  These amounts include the whole window of the move, because b lacks the limits: tpm of ann',
     ])
+    // Neither parent has a limit tpm: of 8 requests in the hour of the move, nobody knows the tokens of either part.
+    const ofMember = Array.from((await top('b', 'usd')).consumers, ({limits}) => Object.fromEntries(limits))
+    expect(ofMember).toEqual([{rpm: 11, usd: 110, tpm: 1600}])
+    for (const id of ['a', 'b'])
+      expect((await top(id, 'usd')).parent?.undivided).toEqual([{entity: 'ann', resource: 'r', limit: 'tpm'}])
     // "c" was charged nothing: neither was its member.
     expect(await rows('c', 'rpm')).toEqual([])
     const parents = await topConsumers(own, {resource: 'r', by: 'rpm', isByEntity: true, isByParent: true, ...range})

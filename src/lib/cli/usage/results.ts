@@ -199,6 +199,9 @@ export const usageTopResult = strictObject({
     parentOnly: listOf({resource: z.string(), limit: z.string()}).describe(
       'Limits whose use is recorded for the parent only, because its members lack them',
     ),
+    undivided: listOf({entity: z.string(), resource: z.string(), limit: z.string()}).describe(
+      'Limits that the parent lacks: amounts of these members include their whole use in the window of a move',
+    ),
     moves: listOf({entity: z.string(), at: z.string(), from: textOrNull, to: textOrNull}).describe(
       'Entities that came to the parent or left it. Only their use under this parent is included; in the window of a move, at most the amounts that the parent was charged.',
     ),

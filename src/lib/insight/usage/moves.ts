@@ -72,6 +72,13 @@ export class Membership {
     this.#rest.set(keyOf(record), {...rest, totalEvents: rest.totalEvents - record.totalEvents, tokens})
   }
 
+  /** Limits of whose use no part can be told, although the parent was charged only a part of the requests: it lacks them. */
+  undivided(record: UsageRecord): string[] {
+    const charged = this.isOfMove(record) ? this.#rest.get(keyOf(record)) : undefined
+    if (!charged || charged.totalEvents <= 0 || charged.totalEvents >= record.totalEvents) return []
+    return [...record.tokens].flatMap(([name, used]) => (used === 0 || charged.tokens.has(name) ? [] : [name]))
+  }
+
   /** `undefined`: another parent had it. In the window of a move: at most the rest that the parent was charged. */
   partOf(record: UsageRecord): UsageRecord | undefined {
     if (this.isOfMove(record)) return atMost(record, this.#rest.get(keyOf(record)))

@@ -125,6 +125,26 @@ describeOnEngine('zael usage', () => {
     })
   })
 
+  it('show and summary give a range if an entity and its parent may have refused the same requests', async () => {
+    await cli.run('entity create org')
+    await cli.run('entity create member --parent org --cascade')
+    const record = (entity: string, requests: number, byParent: number) => ({
+      ...{namespace, entity, resource: 'family', window: 'hourly' as const, start: '2026-11-01T10:00:00Z'},
+      ...{tokens: new Map([['rpm', 9]]), totalEvents: 9, ttlSeconds: undefined},
+      refused: {requests, byParent, lastAtMs: 0, limits: new Map([['rpm', {requests, tokens: BigInt(requests)}]])},
+    })
+    const puts = [record('org', 30 + 7, 0), record('member', 5 + 7, 30)].map(each => ({put: encodeUsage(each)}))
+    await batchWrite(table.transport, table.name, puts, {backoff: newTenant(table).backoff})
+    const subject = '--resource family --since 2026-11-01T00:00 --until 2026-11-02T00:00'
+    for (const command of ['show', 'summary']) {
+      expect(await cli.tell(`usage ${command} ${subject}`)).toMatchObject({requests: 9, refusedTwice: 7})
+      const {stdout} = await cli.run(`usage ${command} ${subject}`)
+      expect(stdout).toMatch(/Total: 9 requests.*, 42 to 49 refused, including 30 by the parent only/)
+      expect(stdout).toContain('Up to 7 refused requests exceeded limits of both an entity and its parent.')
+    }
+    expect(await cli.tell(`usage show member ${subject}`)).toMatchObject({refusedTwice: 0})
+  })
+
   it('top ranks consumers of a resource and of the namespace', async () => {
     expect(await cli.show(`usage top ${DAY}`, 80)).toMatchInlineSnapshot(`
       "Hourly usage, 2026-11-01 00:00 to 2026-11-02 00:00 (times are UTC)

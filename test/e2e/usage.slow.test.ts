@@ -313,6 +313,10 @@ describeOnEngine('zael usage', () => {
     expect((await cli.run('usage export --since 2026-10-01 --until 2026-11-01')).stderr).toMatch(
       /changed their parent since the first row: mover from team-7 to team-8 \(20.* UTC\)\. The column "parent"/,
     )
+    await cli.run('entity delete mover --yes')
+    expect((await cli.run('usage export --since 2026-10-01 --until 2026-11-01')).stderr).toMatch(
+      /\nEntities deleted since the first row: mover \(20.* UTC\)\. Their usage before that is deleted and not in the rows; /,
+    )
     const none = await cli.run('usage export --since 2020-01-01 --until 2020-02-01')
     expect([none.stdout.split('\n').length, none.stderr]).toEqual([2, expect.stringContaining('No usage is recorded')])
     const start = `${new Date().toISOString().slice(0, 13)}:00:00Z`

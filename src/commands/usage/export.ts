@@ -6,6 +6,7 @@ import type {OutputFormat} from '../../lib/cli/output/output-format.js'
 import type {Streamed} from '../../lib/cli/output/results.js'
 import {
   coverageText,
+  deletedText,
   exportListing,
   exportRows,
   exportScope,
@@ -56,20 +57,23 @@ export default class UsageExport extends StackCommand<typeof UsageExport> {
     const nowMs = this.stack.table.clock()
     const asked = timeRange(this.flags, nowMs, DEFAULT_RANGE_MS[window])
     const namespace = await this.stack.namespace()
-    const [{exportUsage, wholeWindows}, {movesSince}] = await Promise.all([
+    const [{exportUsage, wholeWindows}, {deletionsSince, movesSince}] = await Promise.all([
       import('../../lib/insight/usage/usage-export.js'),
       import('../../lib/insight/usage/moves.js'),
     ])
     const whole = wholeWindows({window, ...asked})
-    const moves = await movesSince(namespace, whole.sinceMs)
-    const moved = movedText(moves)
+    const [moves, deletions] = await Promise.all([
+      movesSince(namespace, whole.sinceMs),
+      deletionsSince(namespace, whole.sinceMs),
+    ])
+    const notes = [movedText(moves), deletedText(deletions)]
     const items = exportRows(exportUsage(namespace, {window, ...asked}, nowMs, moves), name, ({rows, open}) => {
       if (rows === 0) this.logToStderr(NOTHING_RECORDED)
       if (open > 0) this.warn(openText(open))
     })
     const coverage = coverageText(asked, whole, until === undefined)
     if (coverage !== undefined) this.logToStderr(coverage)
-    if (moved !== undefined) this.logToStderr(moved)
+    for (const note of notes) if (note !== undefined) this.logToStderr(note)
     const before = {window, ...exportScope(whole)}
     return this.listAll({before, field: 'rows', items, json: row => row, listing: exportListing})
   }

@@ -21,12 +21,29 @@ export async function movesSince({audit}: Pick<NamespaceRepository, 'audit'>, si
   return records.flatMap(event => moveIn(event) ?? []).toReversed()
 }
 
-function moveIn({entity, eventId, timestamp, details}: AuditRecord): ParentMove | undefined {
+export interface EntityDeletion {
+  readonly entity: string
+  /** Epoch ms. */
+  readonly atMs: number
+}
+
+/** All deletions, oldest first, as far as audit events are kept. Reads the keys of all events. */
+export async function deletionsSince(
+  {audit}: Pick<NamespaceRepository, 'audit'>,
+  sinceMs: number,
+): Promise<EntityDeletion[]> {
+  const {records} = await audit.listAll({action: 'entity_deleted', sinceMs})
+  return records.map(event => ({entity: event.entity, atMs: instantOf(event)})).toReversed()
+}
+
+const instantOf = ({eventId, timestamp}: AuditRecord): number => ulidTimeMs(eventId) ?? Date.parse(timestamp)
+
+function moveIn(event: AuditRecord): ParentMove | undefined {
+  const {entity, details} = event
   const {before, after} = details as {before?: {parent_id?: unknown}; after?: {parent_id?: unknown}}
   if (before?.parent_id === undefined || after?.parent_id === undefined) return undefined
   const idOf = (parent: unknown) => (typeof parent === 'string' ? parent : undefined)
-  const atMs = ulidTimeMs(eventId) ?? Date.parse(timestamp)
-  return {entity, atMs, from: idOf(before.parent_id), to: idOf(after.parent_id)}
+  return {entity, atMs: instantOf(event), from: idOf(before.parent_id), to: idOf(after.parent_id)}
 }
 
 /** Decides which usage of a member its parent may have been charged for. */

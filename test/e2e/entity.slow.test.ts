@@ -5,9 +5,10 @@ import {beforeAll, expect, it} from 'vitest'
 import {parseLimits} from '../../src/lib/core/limits/limit-text.js'
 import {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
 import {Repository} from '../../src/lib/repository/repository.js'
+import {encodeUsage} from '../../src/lib/schema/usage-record.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {scanWhere} from '../repository/namespace-items.js'
-import {newTenant, putBucket, type TestTenant} from '../repository/namespace-table.js'
+import {newTenant, put, putBucket, type TestTenant} from '../repository/namespace-table.js'
 import {schemaProblems} from './schemas.js'
 import {tableCli} from './table-cli.js'
 
@@ -303,6 +304,30 @@ describeOnEngine('zael entity', () => {
       "
     `)
   })
+  it('delete states the usage that reports lose, with the command that exports it first', async () => {
+    const month = `${new Date().toISOString().slice(0, 7)}-01`
+    const record = {
+      ...{namespace: tenant.namespace, entity: 'spender', window: 'monthly' as const, start: `${month}T00:00:00Z`},
+      ...{totalEvents: 1367, ttlSeconds: undefined},
+    }
+    await cli.run('entity create spender')
+    await cli.run("limits set --resource paid 'usd=$20/month@UTC' --yes")
+    await put(tenant, encodeUsage({...record, resource: 'paid', tokens: new Map([['usd', 820_000]])}))
+    await put(tenant, encodeUsage({...record, resource: 'gpt-4', tokens: new Map([['rpm', 5]]), totalEvents: 5}))
+    const usage = {since: `${month}T00:00:00Z`, requests: 1372, money: [{limit: 'usd', unit: 'USD', amount: '0.82'}]}
+    expect(await cli.tell('entity delete spender --dry-run')).toMatchObject({usage})
+    const {stdout} = await cli.run('entity delete spender --dry-run')
+    expect(stdout).toContain(`missing in reports and exports: 1,372 requests, usd $0.82.`)
+    const [, command = ''] = /^ {2}zael (usage export .*) --stack .* > usage\.csv/m.exec(stdout) ?? []
+    expect(command).toBe(`usage export --window monthly --since ${month}`)
+    expect((await cli.run(command)).stdout).toContain('spender,,paid,monthly,')
+    const {error} = await cli.fail('entity delete spender')
+    expect(error.message).toContain(
+      '1,372 requests, usd $0.82. To keep it, first run: zael usage export --window monthly',
+    )
+    expect(await cli.tell('entity delete spender --yes')).toMatchObject({usage})
+  })
+
   it('delete keeps a blocked key blocked, blocks with --block, and says what applies to others', async () => {
     await cli.run('limits set --resource chat rpm=100/min')
     for (const id of ['leaked-1', 'leaked-2', 'gone-1']) {

@@ -125,6 +125,26 @@ describeOnEngine('zael usage', () => {
     })
   })
 
+  it('show and summary give a range if an entity and its parent may have refused the same requests', async () => {
+    await cli.run('entity create org')
+    await cli.run('entity create member --parent org --cascade')
+    const record = (entity: string, requests: number, byParent: number) => ({
+      ...{namespace, entity, resource: 'family', window: 'hourly' as const, start: '2026-11-01T10:00:00Z'},
+      ...{tokens: new Map([['rpm', 9]]), totalEvents: 9, ttlSeconds: undefined},
+      refused: {requests, byParent, lastAtMs: 0, limits: new Map([['rpm', {requests, tokens: BigInt(requests)}]])},
+    })
+    const puts = [record('org', 30 + 7, 0), record('member', 5 + 7, 30)].map(each => ({put: encodeUsage(each)}))
+    await batchWrite(table.transport, table.name, puts, {backoff: newTenant(table).backoff})
+    const subject = '--resource family --since 2026-11-01T00:00 --until 2026-11-02T00:00'
+    for (const command of ['show', 'summary']) {
+      expect(await cli.tell(`usage ${command} ${subject}`)).toMatchObject({requests: 9, refusedTwice: 7})
+      const {stdout} = await cli.run(`usage ${command} ${subject}`)
+      expect(stdout).toMatch(/Total: 9 requests.*, 42 to 49 refused, including 30 by the parent only/)
+      expect(stdout).toContain('Up to 7 refused requests exceeded limits of both an entity and its parent.')
+    }
+    expect(await cli.tell(`usage show member ${subject}`)).toMatchObject({refusedTwice: 0})
+  })
+
   it('top ranks consumers of a resource and of the namespace', async () => {
     expect(await cli.show(`usage top ${DAY}`, 80)).toMatchInlineSnapshot(`
       "Hourly usage, 2026-11-01 00:00 to 2026-11-02 00:00 (times are UTC)
@@ -256,13 +276,13 @@ describeOnEngine('zael usage', () => {
     expect(header).toBe(
       'namespace,entity,parent,resource,window,start,open,requests,requests-refused,requests-refused-by-parent,' +
         'limit,unit,consumed,amount,overdrawn,refused,refused-tokens,refused-amount,requests-blocked,' +
-        'requests-refused-by-provider',
+        'requests-refused-by-provider,kind',
     )
     expect(rows).toHaveLength(31 * 2 + many.length + 1)
     const day = 'default,user-1,team-1,paid,daily,2026-10-31T00:00:00Z,false,2,5,1'
     expect(rows.filter(row => row.includes(',user-1,')).slice(0, 2)).toEqual([
-      `${day},rpm,,2,,0,0,0,,2,0`,
-      `${day},usd,USD,-1250000,-1.25,0,3,4500000,4.50,2,0`,
+      `${day},rpm,,2,,0,0,0,,2,0,own`,
+      `${day},usd,USD,-1250000,-1.25,0,3,4500000,4.50,2,0,own`,
     ])
     // A formula stays text.
     expect(rows[0]).toMatch(/^default,"'=1\+1,""x""",,paid,daily,.*,USD,5000000,5,0,3,/)
@@ -292,6 +312,10 @@ describeOnEngine('zael usage', () => {
     await cli.run('entity update mover --parent team-8 --yes')
     expect((await cli.run('usage export --since 2026-10-01 --until 2026-11-01')).stderr).toMatch(
       /changed their parent since the first row: mover from team-7 to team-8 \(20.* UTC\)\. The column "parent"/,
+    )
+    await cli.run('entity delete mover --yes')
+    expect((await cli.run('usage export --since 2026-10-01 --until 2026-11-01')).stderr).toMatch(
+      /\nEntities deleted since the first row: mover \(20.* UTC\)\. Their usage before that is deleted and not in the rows; /,
     )
     const none = await cli.run('usage export --since 2020-01-01 --until 2020-02-01')
     expect([none.stdout.split('\n').length, none.stderr]).toEqual([2, expect.stringContaining('No usage is recorded')])

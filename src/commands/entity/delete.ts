@@ -4,6 +4,7 @@ import {typedFlags} from '../../lib/cli/base/settings.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {
   type DeletionEffect,
+  deletedUsage,
   entityDeletionLines,
   entityDeletionPhrase,
   type KeptBlock,
@@ -21,8 +22,8 @@ export default class EntityDelete extends StackCommand<typeof EntityDelete> {
 
   static override description =
     'Later requests with this id use the limits of the resource and charge no parent. The id of a disabled entity ' +
-    'stays blocked until the block expires. --block blocks the id permanently. Also deletes usage: export it first. ' +
-    'Audit events are kept. Entities with children cannot be deleted. After an interruption, run the command again.'
+    'stays blocked until the block expires. --block blocks the id permanently. Also deletes usage, so reports and exports of ' +
+    'any month lack it: export it first. Audit events are kept. Entities with children cannot be deleted. After an interruption, run the command again.'
 
   static override args = {
     id: string({description: 'Entity id.', required: true, ignoreStdin: true}),
@@ -51,12 +52,14 @@ export default class EntityDelete extends StackCommand<typeof EntityDelete> {
     const stored = (await configs.ofEntity(id)).filter(({access}) => access === 'disabled')
     const own = stored.map(({scope, accessUntilMs: untilMs}): KeptBlock => ({scope, untilMs}))
     const {parent} = (await entities.get(id)) ?? {}
+    const usage = deletedUsage(await namespace.usage.summary({entity: id, window: 'monthly'}), await configs.units())
     const effect: DeletionEffect = {
       id,
       parent,
       block,
       blocks: block ? [{scope: everything}] : own,
       where: typedFlags(this.settings),
+      usage,
     }
     if (!dryRun) await confirm(entityDeletionPhrase(planned, effect), this.flags)
     const before = stored.find(({scope}) => resourceOf(scope) === everything.resource)
@@ -68,6 +71,6 @@ export default class EntityDelete extends StackCommand<typeof EntityDelete> {
     const known = (scope: ConfigScope) => effect.blocks.find(block => resourceOf(block.scope) === resourceOf(scope))
     const blocks = removed === undefined ? effect.blocks : removed.blocks.map(scope => known(scope) ?? {scope})
     this.print(entityDeletionLines(counts, {...effect, blocks}, dryRun))
-    return {id, dryRun, counts, blocked: blocks.map(keptBlockJson)}
+    return {id, dryRun, counts, usage, blocked: blocks.map(keptBlockJson)}
   }
 }

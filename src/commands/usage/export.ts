@@ -6,6 +6,7 @@ import type {OutputFormat} from '../../lib/cli/output/output-format.js'
 import type {Streamed} from '../../lib/cli/output/results.js'
 import {
   coverageText,
+  deletedText,
   exportListing,
   exportRows,
   exportScope,
@@ -21,7 +22,7 @@ export default class UsageExport extends StackCommand<typeof UsageExport> {
     'Prints a row per entity, resource, limit and window with tokens, money and refusals, for all entities of the ' +
     'namespace. Windows without usage have no row. The column "open" is true until ten minutes after the end of a ' +
     'window: its usage may still change. Rows of a parent include cascading requests of its children, even for ' +
-    'limits that the children lack. Amounts for names without a limit are not recorded. The column "parent" is the current parent.'
+    'limits that the children lack. Their column "kind" is "shared", in other rows it is "own". Amounts for names without a limit are not recorded. The column "parent" is the current parent.'
 
   static override flags = {
     ...exportRangeFlags,
@@ -56,19 +57,23 @@ export default class UsageExport extends StackCommand<typeof UsageExport> {
     const nowMs = this.stack.table.clock()
     const asked = timeRange(this.flags, nowMs, DEFAULT_RANGE_MS[window])
     const namespace = await this.stack.namespace()
-    const [{exportUsage, wholeWindows}, {movesSince}] = await Promise.all([
+    const [{exportUsage, wholeWindows}, {deletionsSince, movesSince}] = await Promise.all([
       import('../../lib/insight/usage/usage-export.js'),
       import('../../lib/insight/usage/moves.js'),
     ])
     const whole = wholeWindows({window, ...asked})
-    const moved = movedText(await movesSince(namespace, whole.sinceMs))
-    const items = exportRows(exportUsage(namespace, {window, ...asked}, nowMs), name, ({rows, open}) => {
+    const [moves, deletions] = await Promise.all([
+      movesSince(namespace, whole.sinceMs),
+      deletionsSince(namespace, whole.sinceMs),
+    ])
+    const notes = [movedText(moves), deletedText(deletions)]
+    const items = exportRows(exportUsage(namespace, {window, ...asked}, nowMs, moves), name, ({rows, open}) => {
       if (rows === 0) this.logToStderr(NOTHING_RECORDED)
       if (open > 0) this.warn(openText(open))
     })
     const coverage = coverageText(asked, whole, until === undefined)
     if (coverage !== undefined) this.logToStderr(coverage)
-    if (moved !== undefined) this.logToStderr(moved)
+    for (const note of notes) if (note !== undefined) this.logToStderr(note)
     const before = {window, ...exportScope(whole)}
     return this.listAll({before, field: 'rows', items, json: row => row, listing: exportListing})
   }

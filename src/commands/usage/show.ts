@@ -22,7 +22,7 @@ export default class UsageShow extends StackCommand<typeof UsageShow> {
     'by default, most refusals up to 10 seconds later. For an entity, also shows the rest of each quota, including ' +
     'quotas of its parent, and when it runs out. REFUSED counts requests that exceeded the limit of the row. Other ' +
     'refusals have their own rows: (blocked), (parent) or a provider account. Totals count a request once, even if ' +
-    'it also charges the current parent.'
+    'it also charges the current parent. If both may have refused requests, the total of refusals is a range.'
 
   static override args = {entity: string({description: 'Show only usage of this entity.', ignoreStdin: true})}
 
@@ -49,7 +49,7 @@ export default class UsageShow extends StackCommand<typeof UsageShow> {
     ])
     const page = {limit: all ? undefined : limit, cursor}
     const report = await reportUsage(namespace, {entity, resource, window, ...range}, page)
-    const {windows, requests, refused, totals, next} = report
+    const {windows, requests, refused, refusedTwice, totals, next} = report
     const isPart = next !== undefined || cursor !== undefined
     const doubtful = isPart ? null : report.doubtful
     const budgets = await quotaBudgets(namespace, {entity, resource}, nowMs)
@@ -59,7 +59,7 @@ export default class UsageShow extends StackCommand<typeof UsageShow> {
     if (process.stdout.isTTY) for (const line of sparkLines(windows, totals, scope)) this.log(line)
     this.print([...budgetLines(budgets, entity, units, nowMs), ...parentOnlyLines(parentOnly)])
     this.suggestNextPage(next)
-    const counts = {requests, doubtful, refused, windows, totals}
+    const counts = {requests, doubtful, refused, refusedTwice, windows, totals}
     return {...usageScopeJson(scope), ...counts, budgets, parentOnly, next: next ?? null}
   }
 }

@@ -21,8 +21,9 @@ export default class UsageSummary extends StackCommand<typeof UsageSummary> {
   static override description =
     'Shows usage of an entity, of a resource over all entities (--resource), or of an entity for one resource. ' +
     'Averages cover only windows with usage. For an entity, also shows the rest of each quota and when it runs out. ' +
-    'REFUSED counts requests that exceeded a limit. A cascading request also charges the parent, but counts once ' +
-    'here. If an entity changed its parent, earlier requests may count twice.'
+    'REFUSED counts requests that exceeded a limit of that name, also those of parents. A cascading request also ' +
+    'charges the parent, but counts once in the total. If an entity and its parent may both have refused requests, ' +
+    'the total of refusals is a range. If an entity changed its parent, earlier requests may count twice.'
 
   static override args = {entity: string({description: 'Show only usage of this entity.', ignoreStdin: true})}
 
@@ -46,15 +47,17 @@ export default class UsageSummary extends StackCommand<typeof UsageSummary> {
       import('../../lib/insight/usage/budgets.js'),
       import('../../lib/insight/lookup/family-limits.js'),
     ])
-    const {totals, requests, doubtful, refused, windows, complete} = await readWithProgress(onProgress =>
+    const {totals, requests, doubtful, refused, refusedTwice, windows, complete} = await readWithProgress(onProgress =>
       totalUsage(namespace, {entity, resource, window, ...range}, onProgress),
     )
     const budgets = await quotaBudgets(namespace, {entity, resource}, nowMs)
     const parentOnly = await parentOnlyLimits(namespace, entity, totals)
     await this.list(summaryListing(totals, scope, this.format === 'csv'), usageTitle(scope))
-    if (windows > 0) this.print(['', ...summaryFooter({requests, doubtful, refused}, {...scope, windows, complete})])
+    if (windows > 0)
+      this.print(['', ...summaryFooter({requests, doubtful, refused, refusedTwice}, {...scope, windows, complete})])
     this.print([...budgetLines(budgets, entity, units, nowMs), ...parentOnlyLines(parentOnly)])
     if (!complete) this.warn(partialText(windows))
-    return {...usageScopeJson(scope), requests, doubtful, refused, windows, totals, budgets, parentOnly, complete}
+    const counts = {requests, doubtful, refused, refusedTwice, windows, totals}
+    return {...usageScopeJson(scope), ...counts, budgets, parentOnly, complete}
   }
 }

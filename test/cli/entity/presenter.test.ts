@@ -1,6 +1,7 @@
 import {describe, expect, it} from 'vitest'
 import {
   changesOf,
+  deletedUsage,
   entityDeletionLines,
   entityDeletionPhrase,
   entityJson,
@@ -27,6 +28,7 @@ const user: EntityRecord = {
 }
 const plain: EntityRecord = {...user, entity: 'team', name: 'team', parent: undefined, cascade: false, metadata: {}}
 const flags = {'no-header': false}
+const NO_USAGE = {since: null, requests: 0, money: []}
 const rpm = {name: 'rpm', capacity: 100, refillAmount: 100, refillPeriodSeconds: 60}
 
 const overview: EntityOverview = {
@@ -114,9 +116,40 @@ describe('entities', () => {
     expect(changesOf({...user, metadata: {seat: 7}}, {...user, metadata: {seat: '7'}})).toEqual(['metadata'])
   })
 
+  it('a deletion states the usage that reports lose, and how to keep it', () => {
+    const limits = new Map([
+      ['rpm', {total: 1367, windows: 1, average: 1367, overdrawn: 0}],
+      ['usd', {total: 820_000, windows: 1, average: 820_000, overdrawn: 0}],
+    ])
+    const sums = {window: 'monthly', windows: 1, totalEvents: 1367, limits} as const
+    const starts = {firstStart: '2026-11-01T00:00:00Z', lastStart: '2026-11-01T00:00:00Z'}
+    const usage = deletedUsage({...sums, ...starts}, new Map([['usd', 'USD']]))
+    expect(usage).toEqual({
+      since: starts.firstStart,
+      requests: 1367,
+      money: [{limit: 'usd', unit: 'USD', amount: '0.82'}],
+    })
+    const effect = {id: 'user', parent: undefined, block: false, blocks: [], where: ' --stack s', usage}
+    const counts = kindCounts({entity: 1})
+    expect(entityDeletionPhrase(counts, effect)).toContain(
+      'kept. Its usage since 2026-11-01 will be missing in reports and exports: 1,367 requests, usd $0.82. To keep it, ' +
+        'first run: zael usage export --window monthly --since 2026-11-01 --stack s > usage.csv. Later requests',
+    )
+    const planned = entityDeletionLines(counts, effect, true)
+    expect(planned).toContain(
+      'Its usage since 2026-11-01 will be missing in reports and exports: 1,367 requests, usd $0.82.',
+    )
+    expect(planned.find(line => line.endsWith('keep its usage first'))).toMatch(
+      /^ {2}zael usage export --window monthly/,
+    )
+    expect(entityDeletionLines(counts, effect, false)).toContain(
+      'Its usage since 2026-11-01 is no longer in reports and exports: 1,367 requests, usd $0.82.',
+    )
+  })
+
   it('a deletion is described before and after', () => {
     const counts = kindCounts({entity: 1, bucket: 2})
-    const effect = {id: 'user', parent: 'team', block: false, blocks: [], where: ''}
+    const effect = {id: 'user', parent: 'team', block: false, blocks: [], where: '', usage: NO_USAGE}
     const everything = {level: 'entity', entity: 'user', resource: '_default_'} as const
     expect(entityDeletionPhrase(counts, effect)).toBe(
       'This permanently deletes 3 items of entity "user", with its usage; its audit events are kept. Later requests of ' +

@@ -80,7 +80,13 @@ describe('usage show', () => {
       '2026-11-01 10:00  tpm       5   1,000   <1 %  ░░░░░░░░░░         1        3           1,200',
       '2026-11-01 09:00  tpm       5   1,000   <1 %  ░░░░░░░░░░         1        0               0',
     ])
-    const totals = {requests: 2, doubtful: 0, refused: {requests: 3, byParent: 40, blocked: 0}, totals: []}
+    const totals = {
+      requests: 2,
+      doubtful: 0,
+      refusedTwice: 0,
+      refused: {requests: 3, byParent: 40, blocked: 0},
+      totals: [],
+    }
     expect(usageFooter(windows, totals, {window: 'hourly', entity: 'user-1', isPart: false})[1]).toBe(
       'Total: 2 requests, 43 refused, including 40 by the parent only',
     )
@@ -96,7 +102,7 @@ describe('usage show', () => {
       '2026-11-01 10:00 (org) - - - - 1 5 0',
       '2026-11-01 10:00 (parent) - - - - 1 2 0',
     ])
-    const totals = {requests: 2, doubtful: 0, refused, totals: []}
+    const totals = {requests: 2, doubtful: 0, refusedTwice: 0, refused, totals: []}
     const footer = (of: object) => usageFooter([window], totals, {window: 'hourly', isPart: false, ...of})[1]
     const parts = 'including 5 by org · models and 2 by the parent only'
     expect(footer({entity: 'user-1'})).toBe(`Total: 2 requests, 9 refused, ${parts}`)
@@ -107,7 +113,7 @@ describe('usage show', () => {
 
   it('counts requests that a parent refused once in the total of all entities', () => {
     const refused = {requests: 294, byParent: 207, blocked: 87}
-    const totals = {requests: 2, doubtful: 0, refused, totals: []}
+    const totals = {requests: 2, doubtful: 0, refusedTwice: 0, refused, totals: []}
     const total = (isPart: boolean) => usageFooter([hour('10', 5)], totals, {window: 'hourly', isPart})[1]
     expect(total(false)).toBe('Total: 2 requests, 294 refused, including 87 by a block and 207 by the parent only')
     const all = {...totals, refused: {requests: 3, byParent: 3, blocked: 0}}
@@ -115,6 +121,12 @@ describe('usage show', () => {
     expect(total(true)).toContain('2 requests, at least 294 refused, including')
     expect(summaryFooter(totals, {windows: 3, complete: true})[0]).toContain('in 3 windows, 294 refused, including 87')
     expect(summaryFooter(totals, {windows: 3, entity: 'e', complete: true})[0]).toContain(' windows, 501 refused, ')
+    const both = {...totals, refusedTwice: 12}
+    expect(summaryFooter(both, {windows: 3, complete: true})).toEqual([
+      'Total: 2 requests in 3 windows, 282 to 294 refused, including 87 by a block and 207 by the parent only',
+      'Up to 12 refused requests exceeded limits of both an entity and its parent. The higher total counts them twice.',
+    ])
+    expect(usageFooter([hour('10', 5)], both, {window: 'hourly', isPart: true})[1]).toContain('at least 282 to 294')
   })
 
   it('adds rows for requests that a block or only the parent refused, so that rows and total agree', async () => {
@@ -129,7 +141,13 @@ describe('usage show', () => {
       '2026-11-01T10:00:00Z,user-1,gpt-4,(parent),,,,1,,4,0',
       '2026-11-01T09:00:00Z,user-1,gpt-4,(blocked),,,,1,,2,0',
     ])
-    const totals = {requests: 2, doubtful: 0, refused: {requests: 12, byParent: 4, blocked: 9}, totals: []}
+    const totals = {
+      requests: 2,
+      doubtful: 0,
+      refusedTwice: 0,
+      refused: {requests: 12, byParent: 4, blocked: 9},
+      totals: [],
+    }
     expect(usageFooter(windows, totals, {window: 'hourly', entity: 'user-1', isPart: false})[1]).toBe(
       'Total: 2 requests, 16 refused, including 9 by a block and 4 by the parent only',
     )
@@ -154,7 +172,13 @@ describe('usage show', () => {
 
   it('shows totals in the footer, whether they are partial, and the meaning of 100 %', () => {
     const windows = [hour('10', 900, 3), hour('08', 100, 2)]
-    const totals = {requests: 5, doubtful: 0, refused: NONE, totals: [total(1000, windows[0]?.start ?? '')]}
+    const totals = {
+      requests: 5,
+      doubtful: 0,
+      refusedTwice: 0,
+      refused: NONE,
+      totals: [total(1000, windows[0]?.start ?? '')],
+    }
     expect(usageFooter(windows, totals, {window: 'daily', isPart: false})).toEqual([
       '',
       'Total: 5 requests',
@@ -162,10 +186,18 @@ describe('usage show', () => {
       '100 % is the amount that a rate allows per day (or its burst, if larger), or the whole allowance of a quota.',
     ])
     expect(
-      usageFooter(windows, {requests: 5, doubtful: 0, refused: NONE, totals: []}, {window: 'hourly', isPart: true})[1],
+      usageFooter(
+        windows,
+        {requests: 5, doubtful: 0, refusedTwice: 0, refused: NONE, totals: []},
+        {window: 'hourly', isPart: true},
+      )[1],
     ).toBe('Total of the 2 windows shown: 5 requests')
     expect(
-      usageFooter([], {requests: 0, doubtful: 0, refused: NONE, totals: []}, {window: 'hourly', isPart: false}),
+      usageFooter(
+        [],
+        {requests: 0, doubtful: 0, refusedTwice: 0, refused: NONE, totals: []},
+        {window: 'hourly', isPart: false},
+      ),
     ).toEqual([])
   })
 
@@ -202,10 +234,12 @@ describe('usage summary and top', () => {
   })
 
   it('uses singular and plural in the footer', () => {
-    expect(summaryFooter({requests: 1, doubtful: 0, refused: NONE}, {windows: 1, complete: true})).toEqual([
-      'Total: 1 request in 1 window',
-    ])
-    expect(summaryFooter({requests: 1000, doubtful: 2, refused: NONE}, {windows: 2, complete: true})).toEqual([
+    expect(
+      summaryFooter({requests: 1, doubtful: 0, refusedTwice: 0, refused: NONE}, {windows: 1, complete: true}),
+    ).toEqual(['Total: 1 request in 1 window'])
+    expect(
+      summaryFooter({requests: 1000, doubtful: 2, refusedTwice: 0, refused: NONE}, {windows: 2, complete: true}),
+    ).toEqual([
       'Total: 1,000 requests in 2 windows',
       'Up to 2 requests and their tokens count twice if an entity changed its parent in this time.',
     ])
@@ -320,7 +354,13 @@ it('adds a column for overdrawn soft limits, and a note in the totals', async ()
   const windows = [{...hour('10', 1200), limits: [soft]}]
   const [header, row] = await listed(usageListing(windows, scope, false), PLAIN, 120)
   expect([header, row]).toEqual([expect.stringMatching(/REQUESTS +OVERDRAWN$/), expect.stringMatching(/1 +3$/)])
-  const totals = {requests: 1, doubtful: 0, refused: NONE, totals: [{...total(1200, ''), overdrawn: 1}]}
+  const totals = {
+    requests: 1,
+    doubtful: 0,
+    refusedTwice: 0,
+    refused: NONE,
+    totals: [{...total(1200, ''), overdrawn: 1}],
+  }
   expect(usageFooter(windows, totals, {window: 'hourly', isPart: false})).toContain(
     '  gpt-4: tpm 1,200 (overdrawn 1 time)',
   )

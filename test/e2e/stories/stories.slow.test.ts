@@ -302,7 +302,7 @@ describe.skipIf(inject('engineEndpoint') === '')('the stories of an operator', {
 
   story(
     'A month-end file with money',
-    'Finance needs the spend of every customer as a file: one row per customer, resource and limit, with refusals. Amounts are exact: reservations are settled, and refunds are subtracted. This month is not over, so its rows are marked as open.',
+    'Finance needs the spend of every customer as a file: one row per customer, resource and limit, with refusals. Amounts are exact: reservations are settled, and refunds are subtracted. The rows of the kind `own` can be added up. This month is not over, so its rows are marked as open.',
     async () => {
       const {namespace} = stack
       await namespace.setLimits({level: 'resource', resource: 'image'}, defineLimits(['usd=$2/month@UTC']))
@@ -332,13 +332,15 @@ describe.skipIf(inject('engineEndpoint') === '')('the stories of an operator', {
       const spent = ofLanes(exact).map(({amount}: JsonOutput) => Number(amount))
       expect(spent).toEqual(truth.map(({consumed}) => consumed / 1e6))
 
-      const columns = '--columns entity,resource,limit,unit,consumed,amount,requests,refused,refused-amount'
+      const columns = '--columns entity,resource,limit,unit,consumed,amount,requests,refused,refused-amount,kind'
       const {stdout, stderr} = await stack.run(`${command} ${columns}`)
       stack.note(`$ ${command} ${columns} > month.csv\n${stderr}`)
       const [titles, ...rows] = stdout.trimEnd().split('\n')
       const money = rows.filter(row => row.includes(',image,'))
-      expect(money[0]).toBe('cust-21,image,usd,USD,1099960,1.09996,40,0,0')
+      expect(money[0]).toBe('cust-21,image,usd,USD,1099960,1.09996,40,0,0,own')
       expect(money).toHaveLength(3)
+      // Nothing is counted for a customer and for a team.
+      expect(new Set(money.map(row => row.split(',').at(-1)))).toEqual(new Set(['own']))
       // Every customer is in the file.
       const listed = new Set(rows.map(row => row.split(',')[0]))
       expect(CUSTOMERS.filter(entity => !listed.has(entity))).toEqual([])

@@ -3,6 +3,7 @@ import {calendarCheck} from '../../../src/lib/core/calendar/schedule.js'
 import {parseLimits} from '../../../src/lib/core/limits/limit-text.js'
 import {windowStart} from '../../../src/lib/core/window.js'
 import {type ExportedUsage, exportUsage, wholeWindows} from '../../../src/lib/insight/usage/usage-export.js'
+import {totalUsage} from '../../../src/lib/insight/usage/usage-report.js'
 import {RateLimitExceeded} from '../../../src/lib/limiter/refusal/errors.js'
 import {splitBucket} from '../../../src/lib/repository/buckets/split.js'
 import {NamespaceRepository} from '../../../src/lib/repository/repository.js'
@@ -63,6 +64,7 @@ describeOnBoth('the export of usage', {}, table => {
         for (const charged of chargedFor(entity)) truth.add(`${charged} ${limit}`, {consumed})
       }
     }
+    let [refusedOnce, refusedByBoth] = [0, 0]
     let limiter = scene.limiter()
     // "stray" has no record of its own.
     for (let at = 0; at < 240; at++) {
@@ -88,6 +90,8 @@ describeOnBoth('the export of usage', {}, table => {
         const own = exceeded.filter(({level}) => level === 'entity')
         truth.add(entity, own.length > 0 ? {refused: 1} : {byParent: 1})
         if (own.length < exceeded.length) truth.add('team', {refused: 1})
+        refusedOnce++
+        if (own.length > 0 && own.length < exceeded.length) refusedByBoth++
         for (const {entity: of, name, requested} of exceeded) {
           truth.add(`${of} ${name}`, {refused: 1, refusedTokens: requested})
         }
@@ -126,6 +130,14 @@ describeOnBoth('the export of usage', {}, table => {
       const money = ['a', 'team', 'stray'].map(entity => truth.sums.get(`${entity} usd`)?.consumed ?? 0)
       expect(Math.round(usd)).toBe(money.reduce((sum, each) => sum + each, 0))
     }
+    // The team makes no requests, so the bound is exact.
+    const hours = {window: 'hourly', ...OCTOBER, untilMs: scene.nowMs + 1} as const
+    const {refused, refusedTwice} = await totalUsage(own, {resource: 'gpt-4', ...hours})
+    expect({refusedTwice, once: refused.requests - refusedTwice}).toEqual({
+      refusedTwice: refusedByBoth,
+      once: refusedOnce,
+    })
+    expect(refusedByBoth).toBeGreaterThan(0)
     // The history has everything that can go wrong.
     expect(truth.sums.get('a')).toMatchObject({refused: expect.any(Number), byParent: expect.any(Number)})
     expect(truth.sums.get('stray usd')?.refused).toBeGreaterThan(0)
@@ -173,8 +185,35 @@ describeOnBoth('the export of usage', {}, table => {
         refusedTokens: 0,
         refusedAmount: null,
         requestsBlocked: 0,
+        kind: 'own',
       },
     })
+  })
+
+  it('L6 marks rows that include requests of other entities, so that the others can be added up', async () => {
+    const tenant = newTenant(table)
+    const repository = new NamespaceRepository(tenant, undefined)
+    await repository.entities.create({id: 'team'})
+    for (const id of ['zoe', 'bob']) await repository.entities.create({id, parent: 'team', cascade: true})
+    // Charges "left" no more, and "apart" never.
+    for (const id of ['left', 'apart', 'single']) await repository.entities.create({id})
+    await repository.entities.create({id: 'ann', parent: 'apart', cascade: false})
+    await repository.configs.setCascade({level: 'resource', resource: 's'}, true)
+    for (const entity of ['ann', 'apart', 'bob', 'left', 'single', 'team', 'zoe']) {
+      await put(tenant, encodeUsageOf(tenant.namespace, entity))
+      await put(tenant, encodeUsageOf(tenant.namespace, entity, 's'))
+    }
+    const moves = [{entity: 'zoe', atMs: OCTOBER.sinceMs, from: 'left', to: 'team'}]
+    const request = {window: 'daily', ...OCTOBER} as const
+    const rows = await rowsOf(exportUsage(repository, request, OCTOBER.untilMs + DAY_MS, moves))
+    expect(rows.filter(({kind}) => kind === 'shared').map(({entity, resource}) => `${entity} ${resource}`)).toEqual([
+      'apart s',
+      'left s',
+      'left r',
+      'team s',
+      'team r',
+    ])
+    expect(rows).toHaveLength(14)
   })
 
   it('marks windows as open until ten minutes after their end', async () => {
@@ -200,9 +239,9 @@ describeOnBoth('the export of usage', {}, table => {
 
 const ENTITY = {name: '', parent: undefined, cascade: false, metadata: {}, createdAt: '', version: 1}
 
-const encodeUsageOf = (namespace: string, entity: string) =>
+const encodeUsageOf = (namespace: string, entity: string, resource = 'r') =>
   encodeUsage({
-    ...{namespace, entity, resource: 'r', window: 'daily', start: '2026-10-01T00:00:00Z'},
+    ...{namespace, entity, resource, window: 'daily', start: '2026-10-01T00:00:00Z'},
     tokens: new Map([['rpm', 1]]),
     totalEvents: 1,
     ttlSeconds: undefined,

@@ -97,6 +97,7 @@ describeOnBoth('reports on usage', {}, table => {
       requests: 9,
       doubtful: 0,
       refused: {requests: 0, byParent: 0, blocked: 0},
+      refusedTwice: 0,
       windows: 3,
       complete: true,
       totals: [
@@ -277,7 +278,7 @@ describeOnBoth('reports on usage', {}, table => {
     tenant.nowMs += 1000
     await own.entities.update('joe', {parent: 'c'})
     for (const hour of [1, 2, 3]) {
-      await use(tenant, 'ann', 'r', hour, {rpm: 8, usd: 80}, 8)
+      await use(tenant, 'ann', 'r', hour, {rpm: 8, usd: 80, tpm: 800}, 8)
       await use(tenant, 'bob', 'r', hour, {rpm: 1}, 1)
     }
     // In the hour of the move, 5 requests before it and 3 after it. "a" has the use of a deleted member too.
@@ -296,11 +297,17 @@ describeOnBoth('reports on usage', {}, table => {
     expect(parent?.moves).toEqual([{entity: 'ann', atMs: START + 2.5 * HOUR, from: 'a', to: 'b'}])
     if (!parent) throw new Error('no parent')
     const footer = topFooter({...(await top('b', 'usd'))}, {resource: 'r', by: 'usd', units: undefined})
-    expect(footer.slice(-2)).toEqual([
+    expect(footer.slice(-3)).toEqual([
       'Members that moved: ann from a (2026-11-01 02:30 UTC), joe to c (2026-11-01 02:30 UTC)',
       '  In the window of a move, zael counts at most the charge of b minus the use of its other members. This can ' +
         'be too much if b made requests itself or several members moved. Their refusals in that window count for both parents.',
+      '  These amounts include the whole window of the move, because b lacks the limits: tpm of ann',
     ])
+    // Neither parent has a limit tpm: of 8 requests in the hour of the move, nobody knows the tokens of either part.
+    const ofMember = Array.from((await top('b', 'usd')).consumers, ({limits}) => Object.fromEntries(limits))
+    expect(ofMember).toEqual([{rpm: 11, usd: 110, tpm: 1600}])
+    for (const id of ['a', 'b'])
+      expect((await top(id, 'usd')).parent?.undivided).toEqual([{entity: 'ann', resource: 'r', limit: 'tpm'}])
     // "c" was charged nothing: neither was its member.
     expect(await rows('c', 'rpm')).toEqual([])
     const parents = await topConsumers(own, {resource: 'r', by: 'rpm', isByEntity: true, isByParent: true, ...range})
@@ -438,6 +445,36 @@ describeOnBoth('reports on usage', {}, table => {
     const listing = topListing([...top.consumers], scope)
     const column = listing.columns.find(({name}) => name === 'refused')
     expect(listing.rows.map(row => column?.value(row))).toEqual([40, 30, 10])
+  })
+
+  it('S10 bound how many refusals both an entity and its parent counted', async () => {
+    const tenant = newTenant(table)
+    const own = new NamespaceRepository(tenant, undefined)
+    for (const id of ['team', 'other']) await own.entities.create({id})
+    for (const id of ['m1', 'm2']) await own.entities.create({id, parent: 'team', cascade: true})
+    await own.entities.create({id: 'lone', parent: 'other', cascade: true})
+    // 7 requests exceeded limits of m1 and of the team. The team refused 20 more of m1 and 30 of m2; m1 refused 5 more.
+    await use(tenant, 'm1', 'r', 1, {rpm: 2}, 2, refusals(5 + 7, 20))
+    await use(tenant, 'm2', 'r', 2, {rpm: 2}, 2, refusals(0, 30))
+    await use(tenant, 'team', 'r', 1, {rpm: 4}, 2, refusals(20 + 7 + 30))
+    await use(tenant, 'team', 'r', 2, {rpm: 4}, 2)
+    await use(tenant, 'lone', 'r', 1, {rpm: 2}, 2, refusals(100))
+    await use(tenant, 'other', 'r', 1, {rpm: 2}, 2)
+    const subject = {resource: 'r', ...range}
+    const total = await totalUsage(own, subject)
+    expect(total.refused.requests - total.refusedTwice).toBe(5 + 7 + 20 + 30 + 100)
+    expect(total.refusedTwice).toBe(7)
+    expect(await reportUsage(own, subject, {})).toMatchObject({refusedTwice: 7})
+    for (const entity of ['m1', 'team'])
+      expect(await totalUsage(own, {...subject, entity})).toMatchObject({refusedTwice: 0})
+    // A page may lack refusals that only the team counted.
+    const page = await reportUsage(own, subject, {limit: 5})
+    expect(page.refusedTwice).toBeGreaterThanOrEqual(7)
+    // The team seems not to have been charged for m1: it had another parent, and the families of now say too little.
+    await use(tenant, 'm1', 'r', 3, {rpm: 2}, 2)
+    await use(tenant, 'former', 'r', 3, {rpm: 2}, 2)
+    await use(tenant, 'team', 'r', 3, {}, 0)
+    expect(await totalUsage(own, subject)).toMatchObject({doubtful: 2, refusedTwice: (12 + 57 + 100 - 50 - 1) / 2})
   })
 
   it('rank consumers by requests or by a limit, over configured and live resources', async () => {

@@ -4,6 +4,7 @@ import {groupBy} from '../../core/group-by.js'
 import {boostField, limitText} from '../../core/limits/boost-text.js'
 import {baseOf, type Level} from '../../core/limits/limit.js'
 import {DEFAULT_RESOURCE} from '../../core/names.js'
+import {moneyDecimal, withCurrency} from '../../core/text/money.js'
 import {
   formatCount,
   formatList,
@@ -17,6 +18,8 @@ import {
 import type {EntityOverview} from '../../insight/lookup/entity-overview.js'
 import type {DeletedEntity, EntityFilter, SearchOptions, SearchProgress} from '../../repository/entities/search.js'
 import type {SyncResult} from '../../repository/limits/bucket-sync.js'
+import type {UnitsByLimit} from '../../repository/limits/units.js'
+import type {UsageSummary} from '../../repository/usage/usage.js'
 import {isoSeconds} from '../../schema/attribute-value.js'
 import type {AccessSwitch, ConfigScope} from '../../schema/config-record.js'
 import type {EntityRecord} from '../../schema/entity-record.js'
@@ -144,7 +147,37 @@ export interface DeletionEffect {
   readonly block: boolean
   /** Flags for suggested commands, each with a leading space. */
   readonly where: string
+  readonly usage: DeletedUsage
 }
+
+/** Recorded usage that reports lack after the deletion. */
+export type DeletedUsage = EntityDeleteResult['usage']
+
+export function deletedUsage({firstStart, totalEvents, limits}: UsageSummary, units: UnitsByLimit): DeletedUsage {
+  const money = Array.from(limits, ([limit, {total}]) => ({limit, unit: units.get(limit), total}))
+  return {
+    since: firstStart ?? null,
+    requests: totalEvents,
+    money: money.flatMap(({limit, unit, total}) =>
+      unit === undefined || total === 0 ? [] : [{limit, unit, amount: moneyDecimal(total)}],
+    ),
+  }
+}
+
+function usageSentences({usage: {since, requests, money}}: DeletionEffect, isDeleted: boolean): string[] {
+  if (since === null) return []
+  const figures = [
+    formatPlural(requests, 'request'),
+    ...money.map(({limit, unit, amount}) => `${limit} ${withCurrency(amount, unit)}`),
+  ]
+  const state = isDeleted ? 'is no longer in reports and exports' : 'will be missing in reports and exports'
+  return [`Its usage since ${since.slice(0, 10)} ${state}: ${figures.join(', ')}.`]
+}
+
+const exportCommand = ({usage: {since}, where}: DeletionEffect): NextCommand[] =>
+  since === null
+    ? []
+    : [[`zael usage export --window monthly --since ${since.slice(0, 10)}${where} > usage.csv`, 'keep its usage first']]
 
 export const keptBlockJson = ({scope, untilMs}: KeptBlock): EntityDeleteResult['blocked'][number] => ({
   ...scopeJson(scope),
@@ -155,6 +188,8 @@ export function entityDeletionPhrase({total}: KindCounts, effect: DeletionEffect
   const items = formatPlural(total, 'item')
   return [
     `This permanently deletes ${items} of entity "${effect.id}", with its usage; its audit events are kept.`,
+    ...usageSentences(effect, false),
+    ...exportCommand(effect).map(([command]) => `To keep it, first run: ${command}.`),
     ...effectSentences(effect),
   ]
     .join(' ')
@@ -168,8 +203,9 @@ export function entityDeletionLines(counts: KindCounts, effect: DeletionEffect, 
     title,
     ...kindLines(counts),
     'Its audit events are kept.',
+    ...usageSentences(effect, !dryRun),
     ...effectSentences(effect),
-    ...nextLines(dryRun ? deletionCommands(effect) : [blockCommand(effect)]),
+    ...nextLines(dryRun ? [...exportCommand(effect), ...deletionCommands(effect)] : [blockCommand(effect)]),
   ]
 }
 

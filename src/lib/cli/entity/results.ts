@@ -45,6 +45,15 @@ export const entityDeleteResult = strictObject({
   id: z.string(),
   dryRun: z.boolean(),
   counts: itemCountsSchema,
+  usage: strictObject({
+    since: textOrNull.describe('Start of the first month with recorded usage, UTC; null without usage'),
+    requests: z.number().describe('Admitted requests'),
+    money: listOf({
+      limit: z.string(),
+      unit: z.string().describe('ISO 4217 currency code'),
+      amount: z.string().describe('In the unit, as an exact decimal'),
+    }),
+  }).describe('Recorded usage that reports and exports lack after the deletion'),
   blocked: listOf({
     ...scopeSchema.shape,
     until: textOrNull.describe('End of a temporary block, UTC, ISO 8601'),

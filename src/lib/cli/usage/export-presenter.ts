@@ -1,5 +1,5 @@
 import {formatMinute, formatPlural, formatSome} from '../../core/text/text.js'
-import type {ParentMove} from '../../insight/usage/moves.js'
+import type {EntityDeletion, ParentMove} from '../../insight/usage/moves.js'
 import type {ExportedUsage} from '../../insight/usage/usage-export.js'
 import type {TimeRange} from '../flags/time-range.js'
 import type {Listing, ListingColumn} from '../output/listing.js'
@@ -30,6 +30,7 @@ const COLUMNS: readonly ListingColumn<ExportRow>[] = [
   {name: 'refused-amount', value: ({refusedAmount}) => refusedAmount},
   {name: 'requests-blocked', value: ({requestsBlocked}) => requestsBlocked},
   {name: 'requests-refused-by-provider', value: ({requestsRefusedByProvider}) => requestsRefusedByProvider},
+  {name: 'kind', value: ({kind}) => kind},
 ]
 
 export const exportListing = (rows: readonly ExportRow[]): Listing<ExportRow> => ({
@@ -67,6 +68,16 @@ export function movedText(moves: readonly ParentMove[]): string | undefined {
   return (
     `Entities that changed their parent since the first row: ${formatSome(each, MOST_MOVES)}. The column "parent" is ` +
     'the current parent; their use before the move was charged to the former one.'
+  )
+}
+
+/** `undefined`: no entity was deleted. */
+export function deletedText(deletions: readonly EntityDeletion[]): string | undefined {
+  if (deletions.length === 0) return undefined
+  const each = deletions.map(({entity, atMs}) => `${entity} (${formatMinute(atMs)})`)
+  return (
+    `Entities deleted since the first row: ${formatSome(each, MOST_MOVES)}. Their usage before that is deleted and not ` +
+    'in the rows; the charges of their parents are.'
   )
 }
 

@@ -119,6 +119,7 @@ function refusedColumns(scope: Pick<UsageScope, 'units'>, isShown: boolean): Lis
  */
 function refusedText(
   refused: RefusedRequests,
+  twice: number,
   {entity, resource, isPart}: {entity?: string | undefined; resource?: string | undefined; isPart: boolean},
 ): string {
   const {requests, byParent, blocked, byProvider = []} = refused
@@ -133,7 +134,8 @@ function refusedText(
   const list = `${parts[0]?.startsWith('all') ? '' : 'including '}${formatList(parts)}`
   // A page may lack the parents of its children.
   const least = entity === undefined && byOthers > 0 && isPart ? 'at least ' : ''
-  return `, ${least}${formatCount(total)} refused${parts.length === 0 ? '' : `, ${list}`}`
+  const range = twice > 0 ? `${formatCount(total - twice)} to ` : ''
+  return `, ${least}${range}${formatCount(total)} refused${parts.length === 0 ? '' : `, ${list}`}`
 }
 
 /** Shows limits of a unit as money; CSV has numbers. */
@@ -153,7 +155,7 @@ function amountColumn<Row extends {readonly name?: string}>(
 
 export function usageFooter(
   windows: readonly UsageWindow[],
-  {requests, doubtful, refused, totals}: UsageTotals,
+  {requests, doubtful, refused, refusedTwice, totals}: UsageTotals,
   {window, units, entity, resource, isPart}: Omit<UsageScope, 'range'> & {readonly isPart: boolean},
 ): string[] {
   if (windows.length === 0) return []
@@ -161,8 +163,9 @@ export function usageFooter(
   const figures = resourcesOf(totals, units).map(({resource, limits}) => `  ${resource}: ${limits.join(', ')}`)
   return [
     '',
-    `${title}: ${formatPlural(requests, 'request')}${refusedText(refused, {entity, resource, isPart})}`,
+    `${title}: ${formatPlural(requests, 'request')}${refusedText(refused, refusedTwice, {entity, resource, isPart})}`,
     ...figures,
+    ...twiceLines(refusedTwice),
     // A page may lack the parents of its children.
     ...(isPart ? [] : doubtfulLines(doubtful)),
     `100 % is the amount that a rate allows ${PER[window]} (or its burst, if larger), or the whole allowance of a quota.`,
@@ -259,14 +262,22 @@ export function summaryListing(totals: readonly LimitTotal[], scope: UsageScope,
 }
 
 export function summaryFooter(
-  {requests, refused, doubtful}: Omit<UsageTotals, 'totals'>,
+  {requests, refused, refusedTwice, doubtful}: Omit<UsageTotals, 'totals'>,
   scope: Pick<UsageScope, 'entity' | 'resource'> & {readonly windows: number; readonly complete: boolean},
 ): string[] {
   const {windows, entity, resource, complete} = scope
-  const text = refusedText(refused, {entity, resource, isPart: !complete})
+  const text = refusedText(refused, refusedTwice, {entity, resource, isPart: !complete})
   const total = `Total: ${formatPlural(requests, 'request')} in ${formatPlural(windows, 'window')}${text}`
-  return [total, ...doubtfulLines(doubtful)]
+  return [total, ...twiceLines(refusedTwice), ...doubtfulLines(doubtful)]
 }
+
+/** Buckets do not record which of their refusals another bucket counted too. */
+const twiceLines = (refused: number): string[] =>
+  refused === 0
+    ? []
+    : [
+        `Up to ${formatPlural(refused, 'refused request')} exceeded limits of both an entity and its parent. The higher total counts them twice.`,
+      ]
 
 /** Usage records do not name the parent of their time. */
 export function doubtfulLines(requests: number): string[] {

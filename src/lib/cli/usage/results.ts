@@ -32,6 +32,12 @@ const doubtfulSchema = z
   .number()
   .describe('Requests that are counted twice if an entity changed its parent in this time')
 
+const refusedTwiceSchema = z
+  .number()
+  .describe(
+    'Refused requests that are counted twice at most, because limits of both an entity and its parent refused them',
+  )
+
 const overdrawnSchema = z.int().describe('Writes that left a soft limit in debt; 0 for other limits')
 
 const usageTotalSchema = strictObject({
@@ -96,6 +102,7 @@ export const usageShowResult = strictObject({
   requests: z.number().describe('Requests of these windows; cascading requests count once'),
   doubtful: doubtfulSchema.nullable().describe('As in `usage summary`; null for one page of several.'),
   refused: refusedRequestsSchema,
+  refusedTwice: refusedTwiceSchema,
   windows: listOf({
     entity: z.string(),
     resource: z.string(),
@@ -129,6 +136,7 @@ export const usageSummaryResult = strictObject({
   requests: z.number(),
   doubtful: doubtfulSchema,
   refused: refusedRequestsSchema,
+  refusedTwice: refusedTwiceSchema,
   windows: z.int(),
   totals: z.array(usageTotalSchema),
   ...budgetsShape,
@@ -168,6 +176,9 @@ export const usageExportResult = strictObject({
       .number()
       .describe('Part of requestsRefused: the entity or resource was disabled, so no limit counts them'),
     requestsRefusedByProvider: z.number().describe('Refused only by provider accounts, each request once'),
+    kind: z
+      .enum(['own', 'shared'])
+      .describe('shared: the entity is a parent that is charged too, so the row includes requests of other entities'),
   }).describe('By entity, each newest first'),
   next: z.null().describe('An export has no pages'),
   warnings: z.array(z.string()).describe('Warnings; absent when there are none').optional(),
@@ -187,6 +198,9 @@ export const usageTopResult = strictObject({
     ),
     parentOnly: listOf({resource: z.string(), limit: z.string()}).describe(
       'Limits whose use is recorded for the parent only, because its members lack them',
+    ),
+    undivided: listOf({entity: z.string(), resource: z.string(), limit: z.string()}).describe(
+      'Limits that the parent lacks: amounts of these members include their whole use in the window of a move',
     ),
     moves: listOf({entity: z.string(), at: z.string(), from: textOrNull, to: textOrNull}).describe(
       'Entities that came to the parent or left it. Only their use under this parent is included; in the window of a move, at most the amounts that the parent was charged.',

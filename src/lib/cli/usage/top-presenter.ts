@@ -1,3 +1,4 @@
+import {groupBy} from '../../core/group-by.js'
 import {
   formatCount,
   formatList,
@@ -125,7 +126,7 @@ export function topFooter(
 }
 
 function memberLines(
-  {entity, requests, limits, refused, others, parentOnly, moves}: Charged,
+  {entity, requests, limits, refused, others, parentOnly, undivided, moves}: Charged,
   {count, total, units}: Pick<TopConsumers, 'count' | 'total'> & Pick<TopScope, 'units'>,
 ): string[] {
   const figures = (each: Pick<Charged, 'requests' | 'limits'>) => [
@@ -144,6 +145,7 @@ function memberLines(
         ]
       : []),
     ...(moves.length > 0 ? moveLines(entity, moves) : []),
+    ...undividedLines(entity, undivided),
     ...(by.length > 0 ? [parentOnlyText(entity, by)] : []),
   ]
 }
@@ -159,6 +161,16 @@ function moveLines(parent: string, moves: readonly ParentMove[]): string[] {
   return [
     `Members that moved: ${formatSome(each, MOST_MOVES)}`,
     `  In the window of a move, zael counts at most the charge of ${parent} minus the use of its other members. This can be too much if ${parent} made requests itself or several members moved. Their refusals in that window count for both parents.`,
+  ]
+}
+
+function undividedLines(parent: string, undivided: Charged['undivided']): string[] {
+  const each = [...groupBy(undivided, ({entity}) => entity)].map(
+    ([entity, of]) => `${formatList([...new Set(of.map(({limit}) => limit))])} of ${entity}`,
+  )
+  if (each.length === 0) return []
+  return [
+    `  These amounts include the whole window of the move, because ${parent} lacks the limits: ${formatSome(each, MOST_MOVES)}`,
   ]
 }
 
@@ -207,11 +219,13 @@ const parentJson = ({
   refused,
   others,
   parentOnly,
+  undivided,
   moves,
 }: Charged): UsageTopResult['parent'] => ({
   ...{entity, requests, refused: requestsOf(refused), limits: amountsJson(limits)},
   others: {requests: others.requests, limits: amountsJson(others.limits)},
   parentOnly: [...parentOnly],
+  undivided: [...undivided],
   moves: moves.map(({entity: member, atMs, from = null, to = null}) => ({
     ...{entity: member, at: isoSeconds(atMs), from, to},
   })),

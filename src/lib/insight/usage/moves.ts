@@ -21,12 +21,29 @@ export async function movesSince({audit}: Pick<NamespaceRepository, 'audit'>, si
   return records.flatMap(event => moveIn(event) ?? []).toReversed()
 }
 
-function moveIn({entity, eventId, timestamp, details}: AuditRecord): ParentMove | undefined {
+export interface EntityDeletion {
+  readonly entity: string
+  /** Epoch ms. */
+  readonly atMs: number
+}
+
+/** All deletions, oldest first, as far as audit events are kept. Reads the keys of all events. */
+export async function deletionsSince(
+  {audit}: Pick<NamespaceRepository, 'audit'>,
+  sinceMs: number,
+): Promise<EntityDeletion[]> {
+  const {records} = await audit.listAll({action: 'entity_deleted', sinceMs})
+  return records.map(event => ({entity: event.entity, atMs: instantOf(event)})).toReversed()
+}
+
+const instantOf = ({eventId, timestamp}: AuditRecord): number => ulidTimeMs(eventId) ?? Date.parse(timestamp)
+
+function moveIn(event: AuditRecord): ParentMove | undefined {
+  const {entity, details} = event
   const {before, after} = details as {before?: {parent_id?: unknown}; after?: {parent_id?: unknown}}
   if (before?.parent_id === undefined || after?.parent_id === undefined) return undefined
   const idOf = (parent: unknown) => (typeof parent === 'string' ? parent : undefined)
-  const atMs = ulidTimeMs(eventId) ?? Date.parse(timestamp)
-  return {entity, atMs, from: idOf(before.parent_id), to: idOf(after.parent_id)}
+  return {entity, atMs: instantOf(event), from: idOf(before.parent_id), to: idOf(after.parent_id)}
 }
 
 /** Decides which usage of a member its parent may have been charged for. */
@@ -70,6 +87,13 @@ export class Membership {
       Array.from(rest.tokens, ([name, left]) => [name, Math.max(0, left - (record.tokens.get(name) ?? 0))] as const),
     )
     this.#rest.set(keyOf(record), {...rest, totalEvents: rest.totalEvents - record.totalEvents, tokens})
+  }
+
+  /** Limits of whose use no part can be told, although the parent was charged only a part of the requests: it lacks them. */
+  undivided(record: UsageRecord): string[] {
+    const charged = this.isOfMove(record) ? this.#rest.get(keyOf(record)) : undefined
+    if (!charged || charged.totalEvents <= 0 || charged.totalEvents >= record.totalEvents) return []
+    return [...record.tokens].flatMap(([name, used]) => (used === 0 || charged.tokens.has(name) ? [] : [name]))
   }
 
   /** `undefined`: another parent had it. In the window of a move: at most the rest that the parent was charged. */

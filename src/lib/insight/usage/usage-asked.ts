@@ -7,6 +7,7 @@ import type {ConfigScope} from '../../schema/config-record.js'
 import type {EntityRecord} from '../../schema/entity-record.js'
 import {chargedParent, familyOf} from '../../schema/family.js'
 import type {UsageRecord} from '../../schema/usage-record.js'
+import {refusedByOthers, refusedIn} from './refused.js'
 
 /** Entities per lookup of parents. Each has two levels. */
 const ENTITIES_PER_READ = 500
@@ -17,9 +18,16 @@ export interface AskedFigures {
   readonly tokens: ReadonlyMap<string, number>
 }
 
+/** Requests that the entity's own limits refused, and those that only its parent refused. */
+interface RefusedSum {
+  readonly own: number
+  readonly byParent: number
+}
+
 /**
  * Makes usage of several entities addable: a cascading request is charged to the parent too but counts once, by the
- * current records and policies. Records must be grouped by window and resource. Keeps one window, and the parents seen.
+ * current records and policies. Records must be grouped by window and resource. Keeps one window, the parents
+ * seen, and a sum for each refused entity.
  */
 export class AskedUsage {
   readonly #namespace: NamespaceRepository
@@ -28,6 +36,8 @@ export class AskedUsage {
   readonly #parents = new Map<string, Map<string, string | undefined>>()
   /** Interns names: records of children hold copies. */
   readonly #parentNames = new Map<string, string>()
+  /** By entity, over all windows. */
+  readonly #refused = new Map<string, RefusedSum>()
   #charged = new ChargedWindow()
   #resource = ''
   #start = ''
@@ -47,11 +57,46 @@ export class AskedUsage {
     return this.#doubtful
   }
 
-  async add({entity, resource, start, totalEvents, tokens}: UsageRecord): Promise<void> {
+  /**
+   * At most so many refusals were counted twice, by an entity and by its parent. Buckets count a refusal for each of them.
+   * `isPart`: other records may hold the refusals that only a parent counts. Comes after `end`, for one resource.
+   */
+  async refusedTwice(isPart: boolean): Promise<number> {
+    if (this.#refused.size < 2) return 0
+    const parents = await this.#parentsOf([...this.#refused.keys()], this.#resource)
+    const families = new Map<string, RefusedSum>()
+    for (const [entity, {own, byParent}] of this.#refused) {
+      const parent = parents.get(entity)
+      const sum = parent === undefined ? undefined : (families.get(parent) ?? {own: 0, byParent: 0})
+      if (parent !== undefined && sum) families.set(parent, {own: sum.own + own, byParent: sum.byParent + byParent})
+    }
+    let twice = 0
+    for (const [parent, children] of families) {
+      const {own = 0} = this.#refused.get(parent) ?? {}
+      twice += Math.max(0, Math.min(children.own, own - (isPart ? 0 : children.byParent)))
+    }
+    // Of an earlier parent, only this is certain: both counts are among those that are not of the parent alone.
+    return this.#doubtful === 0 ? twice : this.#mostTwice(isPart)
+  }
+
+  #mostTwice(isPart: boolean): number {
+    let rest = 0
+    for (const {own, byParent} of this.#refused.values()) rest += own - (isPart ? 0 : byParent)
+    return Math.max(0, Math.floor(rest / 2))
+  }
+
+  async add({entity, resource, start, totalEvents, tokens, refused}: UsageRecord): Promise<void> {
+    if (refused) this.#addRefused(entity, refused)
     if (start !== this.#start || resource !== this.#resource) await this.end()
     this.#start = start
     this.#resource = resource
     this.#charged.add(entity, {totalEvents, tokens})
+  }
+
+  #addRefused(entity: string, refused: NonNullable<UsageRecord['refused']>): void {
+    const sum = this.#refused.get(entity) ?? {own: 0, byParent: 0}
+    const {byParent} = refusedByOthers(refusedIn([{refused}]))
+    this.#refused.set(entity, {own: sum.own + refused.requests, byParent: sum.byParent + byParent})
   }
 
   async end(): Promise<void> {
@@ -96,7 +141,8 @@ function* notIn(known: ReadonlyMap<string, unknown>, entities: readonly string[]
   for (const entity of entities) if (!known.has(entity)) yield entity
 }
 
-async function chargedParents(
+/** Whom requests of these children for the resource charge too, by the current policies. */
+export async function chargedParents(
   {configs}: NamespaceRepository,
   children: ReadonlyMap<string, EntityRecord>,
   resource: string,

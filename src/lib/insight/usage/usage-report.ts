@@ -48,12 +48,14 @@ export interface LimitTotal {
   readonly refused: LimitRefused
 }
 
-/** A cascading request counts once, but a refusal by both entity and parent counts for both. */
+/** A cascading request counts once. */
 export interface UsageTotals {
   readonly requests: number
   /** Of these requests, up to so many count twice if an entity changed its parent. */
   readonly doubtful: number
   readonly refused: RefusedRequests
+  /** Of these refusals, up to so many count twice: an entity and its parent both refused the request. */
+  readonly refusedTwice: number
   readonly totals: readonly LimitTotal[]
 }
 
@@ -69,7 +71,8 @@ export async function reportUsage(
   const windows = records.map(record => windowOf(record, limits.get(pairOf(record)) ?? []))
   const sum = new UsageSum(repository)
   for (const record of records) await sum.add(record)
-  return {windows, ...(await sum.end()), next}
+  const isPart = next !== undefined || page.cursor !== undefined
+  return {windows, ...(await sum.end(isPart)), next}
 }
 
 /** `complete` is false if there are too many windows and the oldest are missing. */
@@ -87,7 +90,7 @@ export async function totalUsage(
   }
   const complete = await walkUsage(repository, subject, take)
   if (windows === 0) await needSubject(repository, subject)
-  return {...(await sum.end()), windows, complete}
+  return {...(await sum.end(!complete)), windows, complete}
 }
 
 /** Newest first. Resolves to false if there are more than `most`. */
@@ -125,15 +128,16 @@ class UsageSum {
     await this.#asked.add(record)
   }
 
-  async end(): Promise<UsageTotals> {
+  async end(isPart: boolean): Promise<UsageTotals> {
     await this.#asked.end()
+    const refusedTwice = await this.#asked.refusedTwice(isPart)
     const refused = requestsOf(this.#refused ?? refusedIn([]))
     const sorted = [...this.#totals].sort(([a], [b]) => (a < b ? -1 : 1))
     const totals = sorted.map(([, {resource, name, tokens, overdrawn, windows, peak, refused: own}]) => {
       const average = windows === 0 ? 0 : tokens / windows
       return {resource, name, tokens, overdrawn, windows, average, peak, refused: own}
     })
-    return {requests: this.#requests, doubtful: this.#asked.doubtful, refused, totals}
+    return {requests: this.#requests, doubtful: this.#asked.doubtful, refused, refusedTwice, totals}
   }
 
   #addCharged(record: UsageRecord): void {

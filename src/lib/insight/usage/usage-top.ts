@@ -53,6 +53,8 @@ export interface Charged extends Pick<TopConsumer, 'entity' | 'requests' | 'limi
   readonly others: Pick<TopConsumer, 'requests' | 'limits'>
   /** Limits whose use is recorded for the parent only, because its members lack them, with the resource. */
   readonly parentOnly: readonly {readonly resource: string; readonly limit: string}[]
+  /** Limits that the parent lacks: the whole use in the window of a move is counted, whoever was the parent. */
+  readonly undivided: readonly {readonly entity: string; readonly resource: string; readonly limit: string}[]
   /** To or from the parent since the start of the request, oldest first. */
   readonly moves: readonly ParentMove[]
 }
@@ -161,6 +163,10 @@ async function topMembers(
     }
     take(record)
   }
+  const undivided = ofMoves.flatMap(record => {
+    const {entity, resource: of} = record
+    return membership.undivided(record).map(limit => ({entity, resource: of, limit}))
+  })
   for (const record of ofMoves) take(record)
   const parentOnly = await lackedBy(
     repository,
@@ -189,6 +195,7 @@ async function topMembers(
         ),
       },
       parentOnly,
+      undivided: uniqueOf(undivided),
       moves,
     },
     resources: [...resources].sort(),
@@ -196,6 +203,11 @@ async function topMembers(
     complete,
   }
 }
+
+/** A member can move twice. */
+const uniqueOf = (undivided: Charged['undivided']): Charged['undivided'] => [
+  ...new Map(undivided.map(each => [`${each.entity} ${each.resource} ${each.limit}`, each])).values(),
+]
 
 /** Use by deleted or moved members is missing too, although members have the limit. */
 async function lackedBy(

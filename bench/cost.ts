@@ -28,7 +28,14 @@ const BATCH = numberOption('batch', RECORDS_PER_CALL)
 const DECISIONS = isQuick ? 600 : 3000
 const BUCKETS = isQuick ? 200 : 1000
 const SPREAD = numberOption('spread', DECISIONS)
+/** Leases that hold quota tokens at the same time. */
+const HELD = 100
 const HOUR_MS = 3_600_000
+const FOUR_LEVELS = [
+  ['child', 'user'],
+  ['user', 'team'],
+  ['team', 'org'],
+] as const
 const DAY_MS = 24 * HOUR_MS
 
 /** Dollars per million units on demand in us-east-1: https://aws.amazon.com/dynamodb/pricing/on-demand/ */
@@ -136,6 +143,18 @@ const SCENARIOS: readonly Scenario[] = [
     name: 'cascade, settled',
     warmUp: 5,
     prepare: tenant => environment.addEntity(tenant, 'child', 'team'),
+    decide: async limiter => {
+      const lease = await limiter.acquire(ask('child'))
+      await lease.adjust({tpm: -100})
+    },
+  },
+  {
+    name: 'four levels, settled',
+    warmUp: 5,
+    prepare: async tenant => {
+      await environment.chargeAllLevels(tenant)
+      for (const [entity, parent] of FOUR_LEVELS) await environment.addEntity(tenant, entity, parent)
+    },
     decide: async limiter => {
       const lease = await limiter.acquire(ask('child'))
       await lease.adjust({tpm: -100})
@@ -266,6 +285,66 @@ async function beats(): Promise<string[]> {
   return [...[read, write].map(short), `$${((write * 24 * 30 * PRICE.write) / 1e6).toFixed(2)}`]
 }
 
+/** Per lease that reserves tokens of a quota for five seconds: it ends, or its process dies and another returns them. */
+async function reservations(): Promise<string[][]> {
+  const time = new TestClock()
+  const tenant = environment.newTenant()
+  await environment.configure(tenant, {level: 'system'}, 'tpd=1M/day@UTC')
+  let isKilled = false
+  const counting = time.counting(metered)
+  const mortal: Transport = {send: (...call) => (isKilled ? new Promise(() => {}) : counting.send(...call))}
+  const {clock, sleep, timers} = time
+  const limiter = environment.limiter(tenant, {transport: mortal, clock, sleep, timers})
+  const other = environment.limiter(tenant, {transport: counting, clock, sleep, timers})
+  const reserving = {...ask('user'), consume: {tpd: 500}, reserve: true}
+  for (const each of [limiter, other]) await (await each.acquire(reserving)).rollback()
+  const hold = async () => {
+    const leases = []
+    for (let number = 0; number < HELD; number++) leases.push(await limiter.acquire(reserving))
+    await time.pass(5000)
+    return leases
+  }
+  const start = meter.snapshot()
+  for (const lease of await hold()) await lease.commit()
+  const ended = meter.since(start)
+  await hold()
+  isKilled = true
+  const dead = meter.snapshot()
+  const looking = await other.acquire(reserving)
+  await time.pass(45_000)
+  const returned = meter.since(dead)
+  await looking.rollback()
+  await other.close()
+  const rows = [['taken, stored and committed', ended] as const, ['returned by another process', returned] as const]
+  return rows.map(([name, {read, write}]) => [name, short(read / HELD), short(write / HELD)])
+}
+
+/** Of runs of an entity without a parent, after its first one. */
+async function runs(): Promise<string[][]> {
+  const tenant = environment.newTenant()
+  await environment.configure(tenant, {level: 'system'}, 'tpd=1M/day@UTC')
+  const limiter = environment.limiter(tenant, {transport: metered})
+  const asked = {entity: 'user', resource: 'llm', amounts: {tpd: 100}, for: '1h'}
+  await limiter.delegate(asked).then(run => run.end())
+  const rows: string[][] = []
+  const measured = async <T>(name: string, work: () => Promise<T>): Promise<T> => {
+    const before = meter.snapshot()
+    const result = await work()
+    const {read, write} = meter.since(before)
+    rows.push([name, short(read), short(write)])
+    return result
+  }
+  const run = await measured('delegate', () => limiter.delegate(asked))
+  await measured('first acquire', () => run.acquire({consume: {tpd: 1}}))
+  await run.acquire({consume: {tpd: 1}})
+  await measured('further acquire', () => run.acquire({consume: {tpd: 1}}))
+  const sub = await measured('delegate to a sub-run', () => run.delegate({amounts: {tpd: 1}}))
+  await measured('end of the sub-run', () => sub.end())
+  await measured('end', () => run.end())
+  await limiter.close()
+  return rows
+}
+
 try {
   say(machineLine(environment.engineName))
   say(`units per decision, dollars per million decisions; ${DECISIONS} decisions, ${BATCH} records per batch\n`)
@@ -278,6 +357,10 @@ try {
   say(textTable(['', 'reads', 'writes', 'GSI1', 'GSI2', 'GSI3', 'GSI4', 'per million'], rows))
   say('\na process that holds slots, beside its requests')
   say(textTable(['', 'reads', 'writes', '30 days'], [['an hour of beats', ...(await beats())]]))
+  say('\nper lease that reserves tokens of a quota for five seconds')
+  say(textTable(['', 'reads', 'writes'], await reservations()))
+  say('\na run, with all indexes')
+  say(textTable(['', 'reads', 'writes'], await runs()))
   if (rolled) {
     say('\nper bucket with one hour of use: its day and its month, rolled up')
     say(textTable(['', 'reads', 'writes', 'per million'], [['day and month', ...rolled]]))

@@ -12,6 +12,7 @@ import type {TableSeams} from '../src/lib/repository/table/open-table.js'
 import type {NamespaceTable} from '../src/lib/repository/table/table.js'
 import {type ConfigScope, encodeConfig} from '../src/lib/schema/config-record.js'
 import {encodeEntity} from '../src/lib/schema/entity-record.js'
+import {encodeNamespaceById} from '../src/lib/schema/namespace-record.js'
 
 export interface BenchEnvironment {
   readonly engineName: string
@@ -24,6 +25,7 @@ export interface BenchEnvironment {
   limiter(tenant: NamespaceTable, options?: RateLimiterOptions & TableSeams): RateLimiter
   configure(tenant: NamespaceTable, scope: ConfigScope, ...limits: string[]): Promise<void>
   addEntity(tenant: NamespaceTable, entity: string, parent: string): Promise<void>
+  chargeAllLevels(tenant: NamespaceTable): Promise<void>
   close(): Promise<void>
 }
 
@@ -69,6 +71,10 @@ export async function openEnvironment(options: EngineOptions = {}): Promise<Benc
     addEntity: async ({namespace}, entity, parent) => {
       const rest = {name: entity, cascade: true, metadata: {}, createdAt: '', version: 1}
       await put(encodeEntity({namespace, entity, parent, ...rest}))
+    },
+    chargeAllLevels: async ({namespace: id}) => {
+      const record = {id, name: id, status: 'active', createdAt: '', deletedAt: undefined, levels: 'all'} as const
+      await put(encodeNamespaceById(record))
     },
     close: async () => {
       await transport.close()

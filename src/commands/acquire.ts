@@ -10,6 +10,10 @@ import {nextLines} from '../lib/cli/output/text-table.js'
 import type {Lease} from '../lib/limiter/lease.js'
 import type {AcquireRequest} from '../lib/limiter/request/options.js'
 
+/** Printed after a refusal for lack of slots. */
+const SLOTS_OF_THE_DEAD =
+  'If a process has died, its slots come back within 45 seconds while a request waits: add --wait 60s'
+
 export default class Acquire extends StackCommand<typeof Acquire> {
   static override summary = 'Consume tokens for one request'
 
@@ -114,6 +118,9 @@ export default class Acquire extends StackCommand<typeof Acquire> {
       process.exitCode = EXIT.negative
       const command = whyCommand(tried) + typedFlags(this.settings)
       for (const line of nextLines([[command, 'show the refusing limit and possible fixes']])) this.logToStderr(line)
+      // A command that does not wait ends before it can know which processes are dead.
+      const lacksSlots = tried.attempt.statuses.some(({exceeded, inFlight}) => exceeded && inFlight)
+      if (lacksSlots && this.flags.wait === undefined) this.logToStderr(SLOTS_OF_THE_DEAD)
     }
     return acquireJson(tried)
   }

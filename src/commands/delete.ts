@@ -13,7 +13,7 @@ export default class Delete extends WholeStackCommand<typeof Delete> {
 
   static override description =
     'Shows the plan and asks for the stack name. The table and the audit archive are kept unless you add --delete-table ' +
-    'and --empty-archive. If any resource is protected against deletion, nothing is deleted.'
+    'and --empty-archive. If the stack or a table to delete is protected, nothing is deleted.'
 
   static override flags = {
     'retain-table': boolean({

@@ -10,12 +10,13 @@ import * as limits from './cli/limits/results.js'
 import * as migrate from './cli/migrate/results.js'
 import * as namespace from './cli/namespace/results.js'
 import * as base from './cli/output/results.js'
+import * as run from './cli/run/results.js'
 import * as stack from './cli/stack/results.js'
 import * as usage from './cli/usage/results.js'
 import * as verify from './cli/verify/results.js'
 import * as watch from './live/results.js'
 
-const ofLimits = [entity, limits, bucket, holders, usage, acquire, namespace]
+const ofLimits = [entity, limits, bucket, holders, usage, acquire, namespace, run]
 const ofStacks = [stack, aggregator, migrate, verify, cost, watch]
 
 /** Schemas of `--json` output by command; `error` is the output of any command that fails. */

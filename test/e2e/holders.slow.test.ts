@@ -103,6 +103,9 @@ describeOnEngine('holders of slots', () => {
       {command: expect.stringContaining('zael holders list')},
       {command: expect.stringContaining('zael limits set --entity user-1 --resource gpt-4 parallel=6/inflight')},
     ])
+    const {code, stderr} = await cli.run('acquire user-1 gpt-4 rpm=1')
+    expect([code, stderr]).toEqual([6, expect.stringContaining('add --wait 60s\n')])
+    expect((await cli.run('acquire user-1 gpt-4 rpm=1 --wait 1ms')).stderr).not.toContain('add --wait')
     const {stdout} = await cli.run('why user-1 batch')
     expect(stdout).toMatch(/admitted now.*\n\njobs of user-1 has room: 1 of 2 in flight\n/)
   })

@@ -88,6 +88,7 @@ describeOnEngine('zael namespace', () => {
         id       id-acme
         status   active
         created  2026-01-01T00:00:00Z
+        charges  the entity and its direct parent
 
       Items in the index of the namespace:
         entities                      31
@@ -107,6 +108,7 @@ describeOnEngine('zael namespace', () => {
         status   deleted
         created  2026-01-01T00:00:00Z
         deleted  2026-01-01T00:00:00Z
+        charges  the entity and its direct parent
       "
     `)
     expect(csv.stdout).toMatch(/^a-tenant.*,active\nacme,active\ndefault,active\n$/)

@@ -33,6 +33,7 @@ describeOnEngine('a terminal of 40 columns', {timeout: 120_000}, () => {
     'entity list --limit 1',
     'entity show user-1',
     'holders list --slots',
+    'run list',
     'limits get --resource gpt-4',
     'limits list',
     'limits resolve user-1 gpt-4',

@@ -61,6 +61,11 @@ const LOOKS: Readonly<Record<string, readonly Run[]>> = {
     ['holders list', 0],
     ['holders list --slots', 0],
   ],
+  'run list': [
+    ['run list', 0],
+    ['run list --ended', 0],
+  ],
+  'run show': [['run show nothing', 3]],
   'limits boosts': [['limits boosts', 0]],
   'limits diff': [['limits diff --file FILE', 0]],
   'limits export': [
@@ -148,6 +153,7 @@ const WRITERS: Readonly<Record<string, string>> = {
   'entity exempt': 'entity exempt user-1',
   'entity update': 'entity update user-1 --name New',
   'holders release': 'holders release nobody --force --yes',
+  'run end': 'run end nothing --yes',
   'limits unlock': 'limits unlock --yes',
   'limits unset': 'limits unset --resource gpt-4 rpm --yes',
   'migrate resolve': '',

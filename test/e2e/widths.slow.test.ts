@@ -22,6 +22,7 @@ const LINES = [
   'entity list',
   'entity show user-1',
   'holders list --slots',
+  'run list',
   'limits apply --file FILE --dry-run',
   'limits diff --file FILE',
   'limits export',
@@ -151,6 +152,8 @@ describeOnEngine('what people see', {timeout: 600_000}, () => {
         'migrate cleanup',
         'migrate resolve',
         'namespace purge',
+        'run end',
+        'run show',
         'verify',
       ])
       expect(ids.filter(id => !(id.replace(':', ' ') in resultSchemas()))).toEqual([])

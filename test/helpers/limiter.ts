@@ -9,6 +9,7 @@ import type {NamespaceTable} from '../../src/lib/repository/table/table.js'
 import type {BucketRecord} from '../../src/lib/schema/bucket-record.js'
 import {type ConfigScope, encodeConfig} from '../../src/lib/schema/config-record.js'
 import {encodeEntity} from '../../src/lib/schema/entity-record.js'
+import {type ChargedLevels, encodeNamespaceById} from '../../src/lib/schema/namespace-record.js'
 import {seededRandom} from '../limiter/fixtures/seeded-random.js'
 import {PATIENT_MS, type TestTable} from './table.js'
 
@@ -85,6 +86,13 @@ export class Scene {
       version: 1,
     }
     await this.table.transport.send('PutItem', {TableName: this.table.name, Item: encodeEntity(record)})
+  }
+
+  /** Registers the namespace by id with this setting. Limiters that know it by id follow within their cache time. */
+  async levels(levels: ChargedLevels): Promise<void> {
+    const record = {id: this.namespace, name: this.namespace, createdAt: '', deletedAt: undefined}
+    const Item = encodeNamespaceById({...record, status: 'active', levels})
+    await this.table.transport.send('PutItem', {TableName: this.table.name, Item})
   }
 
   /** All shards of a bucket as stored. */

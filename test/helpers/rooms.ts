@@ -41,7 +41,7 @@ export const ROOMS: Readonly<Record<string, Room>> = {
   },
   limiter: {
     holds:
-      'acquire and leases; `request/` (options), `queue/` (writes to one item), `levels/` (shards, parents, resources), `refusal/`, `holders/` (slots)',
+      'acquire, leases and runs; `request/` (options), `queue/` (writes to one item), `levels/` (shards, parents, resources), `refusal/`, `holders/` (slots)',
     rooms: GROUND,
     packages: ['node:*'],
   },
@@ -139,6 +139,7 @@ export const INSIDE: Readonly<Record<string, Readonly<Record<string, readonly st
     limits: ['table', 'buckets'], // and how they get into buckets
     entities: ['table', 'limits'],
     operations: ['table', 'buckets', 'limits'], // resets and top-ups
+    runs: ['table', 'buckets'],
     '.': ['table', 'buckets', 'namespaces', 'usage', 'limits', 'entities', 'operations'],
   },
   limiter: {
@@ -195,6 +196,7 @@ export const INSIDE: Readonly<Record<string, Readonly<Record<string, readonly st
     aggregator: ['output'],
     cost: ['output'],
     holders: ['output'],
+    run: ['output'],
     limits: ['base', 'output'],
     namespace: ['output'],
     stack: ['base', 'output'],

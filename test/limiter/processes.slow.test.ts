@@ -210,6 +210,42 @@ describeOnEngine('several processes', {timeout: SIZE.timeoutMs}, () => {
     expectConservedInContention(before[0] as BucketRecord, after[0] as BucketRecord, 'tpm', 'rpd')
   })
 
+  it('S5 S10 share the ancestors of four levels', async () => {
+    const keys = Array.from({length: 24}, (_, index) => `key-${index}`)
+    const parents = new Map(keys.map((key, index) => [key, `user-${index % 6}`]))
+    for (let index = 0; index < 6; index++) parents.set(`user-${index}`, `team-${index % 2}`)
+    for (let index = 0; index < 2; index++) parents.set(`team-${index}`, 'org')
+    await Promise.all([...parents].map(([entity, parent]) => scene.entity(entity, parent)))
+    await scene.levels('all')
+    // Requests are refused by every level.
+    await scene.configure({level: 'resource', resource: RESOURCE}, TPM_OF_CHILD, RPD)
+    for (const shared of new Set(parents.values()))
+      await scene.configure({level: 'entity', entity: shared, resource: RESOURCE}, TPM, RPD)
+    await prepare({entities: keys})
+    await create('org')
+    const before = await scene.shards('org', RESOURCE)
+    const outcomes = await go()
+    const after = await scene.shards('org', RESOURCE)
+
+    expectAllDecided(outcomes)
+    const consumed = new Map<string, {tpm: bigint; rpd: bigint}>()
+    // Keys first: every other level was charged the sum of the level below.
+    for (const [entity, parent] of parents) {
+      const own = consumedSince([], await scene.shards(entity, RESOURCE))
+      const isKey = keys.includes(entity)
+      const none = {tpm: 0n, rpd: 0n}
+      expect({entity, ...own}).toEqual({
+        entity,
+        ...(isKey ? heldMilli(outcomes, entity) : (consumed.get(entity) ?? none)),
+      })
+      const {tpm, rpd} = consumed.get(parent) ?? none
+      consumed.set(parent, {tpm: tpm + own.tpm, rpd: rpd + own.rpd})
+    }
+    expect(consumedSince(before, after)).toEqual(consumed.get('org'))
+    expect(consumed.get('org')).toEqual(heldMilli(outcomes))
+    expectConservedInContention(before[0] as BucketRecord, after[0] as BucketRecord, 'tpm', 'rpd')
+  })
+
   it('S2 S9 share one bucket whose limits are changed meanwhile', async () => {
     const tenant = {...scene.tenant, clock: Date.now}
     const configs = new Configs(tenant, {audit: new Audit(tenant)})

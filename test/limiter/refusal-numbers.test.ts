@@ -44,7 +44,7 @@ it.each([Infinity, NaN])('prints a wait of %d as null in the result of a command
     admitted: false,
     isMetered: true,
     isBypassed: false,
-    parent: undefined,
+    parents: [],
     waitedMs: 0,
     retryAfterMs: waitMs,
     statuses: [status(waitMs)],

@@ -40,9 +40,9 @@ export function planHolders(draws: Draws): Planned {
     steps.push({atMs, by, event: draws.chance(0.06) ? {...event, abortAfterMs: draws.int(0, 20)} : event})
     if (draws.chance(0.02)) steps.push({atMs, by, event: {kind: 'recycle'}})
   }
-  if (draws.chance(0.3)) steps.push(...firstRequests(draws.pick(entities), processes))
+  if (draws.chance(0.3)) steps.push(...beforeBeats(draws.pick(entities), processes, slots[0]?.capacity ?? 1))
   if (draws.chance(0.6)) steps.push(...deaths(draws, processes, untilMs, entities))
-  if (draws.chance(0.4)) steps.push(...pauses(draws, processes, untilMs, entities))
+  if (draws.chance(0.4)) steps.push(...pauses(draws, processes, untilMs, entities, slots[0]?.capacity ?? 1))
   if (draws.chance(0.4)) steps.push(...cuts(draws, processes, untilMs, entities))
   if (draws.chance(0.5)) steps.push(...changes(draws, entities, limits, untilMs))
   const hasClocks = draws.chance(0.3)
@@ -70,13 +70,16 @@ export function planHolders(draws: Draws): Planned {
   }
 }
 
-/** All processes ask before any has beaten: one that is refused finds an account without a record. */
-function firstRequests(entity: string, processes: number): Step[] {
-  const actions: LeaseAction[] = [{kind: 'commit', afterMs: 2000}]
-  return Array.from({length: 3 * processes}, (_, at): Step => {
-    const event = {kind: 'acquire', entity, consume: {}, slots: {parallel: 1}, actions} as const
-    return {atMs: at < processes ? 5 : 6, by: at % processes, event}
-  })
+/** A process takes all slots before it has beaten: others, which are refused, find an account without a record. */
+function beforeBeats(entity: string, processes: number, parallel: number): Step[] {
+  const ask = (by: number, atMs: number, slots: number, afterMs: number): Step => {
+    const actions: LeaseAction[] = [{kind: 'commit', afterMs}]
+    return {atMs, by, event: {kind: 'acquire', entity, consume: {}, slots: {parallel: slots}, actions}}
+  }
+  const cut = {kind: 'cut', ms: 230, answers: false, beats: true} as const
+  const steps = [ask(1, 2, 1, 0), {atMs: 204, by: 0, event: cut}, ask(0, 205, parallel, 2000)]
+  for (let atMs = 300; atMs < 420; atMs += 40) for (let by = 1; by < processes; by++) steps.push(ask(by, atMs, 1, 2000))
+  return steps
 }
 
 /** Every lease ends while its process lives. */
@@ -165,7 +168,13 @@ function cuts(draws: Draws, processes: number, untilMs: number, entities: readon
   return steps
 }
 
-function pauses(draws: Draws, processes: number, untilMs: number, entities: readonly string[]): Step[] {
+function pauses(
+  draws: Draws,
+  processes: number,
+  untilMs: number,
+  entities: readonly string[],
+  capacity: number,
+): Step[] {
   return Array.from({length: draws.int(1, 3)}).flatMap((): Step[] => {
     const event = {kind: 'pause', ms: draws.int(5000, LONGEST_PAUSE_MS), isSuspended: draws.chance(0.4)} as const
     const [atMs, by] = [draws.int(1000, untilMs), draws.int(0, processes - 1)]
@@ -173,13 +182,19 @@ function pauses(draws: Draws, processes: number, untilMs: number, entities: read
     if (draws.chance(0.5)) return [pause]
     // It works when it is stopped, and asks for more as soon as it continues.
     const entity = draws.pick(entities)
-    const ask = (actions: LeaseAction[]): ScenarioEvent => ({
-      ...{kind: 'acquire', entity, consume: {}, slots: {parallel: 1}, actions},
+    const ask = (actions: LeaseAction[], parallel = 1): ScenarioEvent => ({
+      ...{kind: 'acquire', entity, consume: {}, slots: {parallel}, actions},
     })
-    const works = {atMs: Math.max(0, atMs - 800), by, event: ask([{kind: 'commit', afterMs: 120_000}])}
+    const works = {
+      atMs: Math.max(0, atMs - 800),
+      by,
+      event: ask([{kind: 'commit', afterMs: 120_000}], Math.max(1, capacity - 1)),
+    }
+    // It decides when it is stopped, and goes on with an answer from before.
+    const decides = {atMs: Math.max(0, atMs - draws.int(1, 25)), by, event: ask([{kind: 'commit', afterMs: 1000}])}
     const continues = {atMs: atMs + event.ms + 5, by, event: ask([{kind: 'commit', afterMs: 30_000}])}
     const others = draws.chance(0.5) ? asks(draws, [(by + 1) % processes], entity, atMs) : []
-    return [pause, works, continues, ...others]
+    return [pause, works, decides, continues, ...others]
   })
 }
 

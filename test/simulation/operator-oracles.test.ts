@@ -34,7 +34,7 @@ describe('the family oracle', () => {
     ...{seed: 1, profile: 'family', children: {c0: 'team'}},
     steps: [move, off].map(event => ({atMs: 0, by: -2, event})),
   } satisfies Scenario
-  const asked = (startedMs: number) => ({entity: 'c0', bucket: BUCKET, startedMs})
+  const asked = (startedMs: number) => ({entity: 'c0', startedMs})
   const byTeam = [{level: 'parent', entity: 'team'}] as unknown as LimitState[]
 
   it('requires the new parent in an existing bucket once the move has returned', () => {
@@ -42,13 +42,13 @@ describe('the family oracle', () => {
     const families = new Families(scenario, verdicts)
     families.observe(write(1000, undefined, shard(0n)))
     const end = families.begin(move, 10_000)
-    families.admitted(asked(10_500), 'team')
+    families.admitted(asked(10_500), ['team'])
     end(true, 11_000)
-    families.admitted(asked(10_900), 'team')
-    families.admitted(asked(11_001), 'org')
+    families.admitted(asked(10_900), ['team'])
+    families.admitted(asked(11_001), ['org'])
     families.refused(asked(11_900), byTeam)
     expect(oraclesIn(verdicts)).toEqual([])
-    families.admitted(asked(11_001), 'team')
+    families.admitted(asked(11_001), ['team'])
     families.refused(asked(12_001), byTeam)
     expect(oraclesIn(verdicts)).toEqual(['S10-parent', 'S10-refused'])
   })
@@ -58,9 +58,9 @@ describe('the family oracle', () => {
     const families = new Families(scenario, verdicts)
     families.observe(write(10_500, undefined, shard(0n)))
     families.begin(off, 10_000)(true, 11_000)
-    families.admitted(asked(70_000), 'team')
+    families.admitted(asked(70_000), ['team'])
     expect(oraclesIn(verdicts)).toEqual([])
-    families.admitted(asked(75_000), 'team')
+    families.admitted(asked(75_000), ['team'])
     expect(oraclesIn(verdicts)).toEqual(['S10-parent'])
     families.begin(move, 80_000)(false, 81_000)
     families.refused(asked(900_000), byTeam)
@@ -81,9 +81,9 @@ describe('the family oracle, after other changes', () => {
     families.begin(move('c0'), 10_000)(true, 10_100)
     families.observe(write(10_050, undefined, shard(0n)))
     families.begin(move('c1'), 20_000)(true, 20_100)
-    families.admitted({entity: 'c0', bucket: BUCKET, startedMs: 30_000}, 'team')
+    families.admitted({entity: 'c0', startedMs: 30_000}, ['team'])
     expect(oraclesIn(verdicts)).toEqual([])
-    families.admitted({entity: 'c0', bucket: BUCKET, startedMs: 80_000}, 'team')
+    families.admitted({entity: 'c0', startedMs: 80_000}, ['team'])
     expect(oraclesIn(verdicts)).toEqual(['S10-parent'])
   })
 })

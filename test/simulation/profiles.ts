@@ -1,6 +1,6 @@
 import type {Limit} from '../../src/lib/core/limits/limit.js'
 import {batchesInDoubt, isAboutBatches} from './batched-settlements.js'
-import {planFamilies} from './family-plan.js'
+import {deepen, planFamilies, planHierarchies} from './family-plan.js'
 import {planFeedback} from './feedback-plan.js'
 import {endLeases, planHolders} from './holders-plan.js'
 import {
@@ -49,7 +49,7 @@ export function scenarioOf(profile: Profile, seed: number): Scenario {
   const synced = syncSome(settled, new Draws(seed * 32_452_843 + profile.length))
   const repeated = repeatSome(synced, seed, new Draws(seed * 15_485_863 + profile.length))
   const ended = profile === 'holders' || profile === 'reservations' ? endLeases(repeated) : repeated
-  return {seed, profile, ...ended, cacheSize}
+  return {seed, profile, ...deepenSome(profile, ended, new Draws(seed * 6_700_417 + profile.length)), cacheSize}
 }
 
 function planOf(profile: Profile, seed: number, draws: Draws): Planned {
@@ -57,8 +57,14 @@ function planOf(profile: Profile, seed: number, draws: Draws): Planned {
   // Rare otherwise: some seeds play only this.
   if (profile === 'config' && seed % 6 === 0) return loweredByOthers(draws)
   if (profile === 'faults' && seed % 12 === 1) return refundsAfterEviction(draws)
+  if (profile === 'family' && seed % 2 === 1) return planHierarchies(draws)
   if (isAboutSplits(profile, seed)) return leasesAcrossSplits(draws)
   return isAboutClocks(profile, seed) ? planClockChange(draws) : PLANS[profile](draws)
+}
+
+/** Some children get a grandparent and its parent, which are charged too. */
+function deepenSome(profile: Profile, planned: Planned, draws: Draws): Planned {
+  return profile !== 'family' && draws.chance(0.3) ? deepen(planned) : planned
 }
 
 /** Half of the Python configurations also update buckets. */

@@ -1,6 +1,7 @@
 import type {Limit} from '../../src/lib/core/limits/limit.js'
 import type {PolicyScope} from '../../src/lib/repository/limits/change-options.js'
 import type {AccessSwitch, ConfigScope} from '../../src/lib/schema/config-record.js'
+import type {ChargedLevels} from '../../src/lib/schema/namespace-record.js'
 
 /** Whole tokens per limit. */
 export type Tokens = Readonly<Record<string, number>>
@@ -187,6 +188,8 @@ export interface Scenario {
   readonly configs: readonly {readonly scope: ConfigScope; readonly limits: readonly Limit[]}[]
   /** Entities that share their charges with a parent. */
   readonly children: Readonly<Record<string, string>>
+  /** Which ancestors requests charge. Default: `parent`. */
+  readonly levels?: ChargedLevels
   /**
    * Whether all processes share one slot for their write marks. Then a charge may count twice, or a refund be dropped
    * (decision 26), unless every attempt's outcome stays decidable.
@@ -202,6 +205,16 @@ export interface Scenario {
   readonly aggregatorLagMs: number | undefined
   readonly steps: readonly Step[]
   readonly faults: readonly Fault[]
+}
+
+/** The entity and the ancestors that its requests charge at the start, nearest first. */
+export function familyAtStart({children, levels}: Pick<Scenario, 'children' | 'levels'>, entity: string): string[] {
+  const family = [entity]
+  for (let parent = children[entity]; parent !== undefined && !family.includes(parent); parent = children[parent]) {
+    family.push(parent)
+    if (levels !== 'all') break
+  }
+  return family
 }
 
 /** The limiter's default: larger than any scenario needs. */

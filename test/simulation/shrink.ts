@@ -67,7 +67,7 @@ async function withFewerActions(
 
 /** A scenario as text, one line per step and fault. */
 export function describeScenario(scenario: Scenario): string {
-  const {profile, seed, skewsMs, configs, children, cacheSize, steps, faults} = scenario
+  const {profile, seed, skewsMs, configs, children, levels, cacheSize, steps, faults} = scenario
   const limits = configs.map(({scope, limits: all}) => {
     const texts = all.map(
       ({name, capacity, refillAmount, refillPeriodSeconds}) =>
@@ -81,6 +81,7 @@ export function describeScenario(scenario: Scenario): string {
     `seed ${seed}, profile ${profile}, ${skewsMs.length} processes${skewsMs.some(ms => ms !== 0) ? ` with clocks ${skewsMs.join(', ')} ms ahead` : ''}`,
     ...(cacheSize === USUAL_CACHE_SIZE ? [] : [`  caches of ${cacheSize}`]),
     ...limits.map(text => `  limits of ${text}`),
+    ...(levels ? [`  requests charge ${levels} levels`] : []),
     ...Object.entries(children).map(([child, parent]) => `  ${child} shares with ${parent}`),
     ...ordered.map(({atMs, by, event}) => `  ${atMs} ms ${who(by)} ${JSON.stringify(event)}`),
     ...faults.map(

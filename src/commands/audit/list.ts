@@ -16,6 +16,7 @@ const AUDIT_ACTIONS = [
   'entity_parent_changed',
   'entity_updated',
   'holder_released',
+  'run_ended',
   'limits_boost_ended',
   'limits_deleted',
   'limits_set',

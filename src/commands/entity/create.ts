@@ -11,9 +11,9 @@ export default class EntityCreate extends StackCommand<typeof EntityCreate> {
   static override summary = 'Create an entity, such as a user, an API key or a team'
 
   static override description =
-    'With --parent and --cascade, every admitted request also charges the parent, so children share its limits. Only ' +
-    'the direct parent is charged, not its parent. The parent must exist. Asks before it lifts the block of a deleted ' +
-    'entity with this id.'
+    'With --parent and --cascade, every admitted request also charges the parent, so children share its limits. The ' +
+    "parent's parent is charged only after `zael namespace set NAME --levels all`. The parent must exist. Asks before " +
+    'it lifts the block of a deleted entity with this id.'
 
   static override args = {
     id: stringArg({description: 'Entity id.', required: true, ignoreStdin: true}),
@@ -53,8 +53,11 @@ export default class EntityCreate extends StackCommand<typeof EntityCreate> {
     const record = await entities.create(entity)
     for (const {scope} of blocks) await namespace.setAccess(scope as PolicyScope, undefined, {from: 'disabled'})
     this.print([...entityCreatedLines(record), ...(block ? ['Its block is lifted.'] : [])])
-    const warning = cascade ? unchargedWarning(record, await entities.get(parent as string)) : undefined
-    if (warning !== undefined) this.warn(warning)
+    if (cascade) {
+      const [parents, levels] = await Promise.all([entities.parents(record.entity), namespace.levels()])
+      const warning = unchargedWarning(record, {parents, levels}, this.settings.namespace.value ?? 'default')
+      if (warning !== undefined) this.warn(warning)
+    }
     return entityJson(record)
   }
 }

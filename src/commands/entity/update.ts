@@ -68,8 +68,16 @@ export default class EntityUpdate extends StackCommand<typeof EntityUpdate> {
     const {before, after, buckets} = await entities.change(this.args.id, change)
     this.print([...entityUpdatedLines(before, after, buckets), ...(yes && question ? ['', `${question}.`] : [])])
     if (after.parent !== undefined && (parent !== undefined || cascade)) {
-      const [above, children] = await Promise.all([entities.get(after.parent), entities.children(after.entity)])
-      const warnings = [unchargedWarning(after, above), ...children.map(child => unchargedWarning(child, after))]
+      const [parents, children, levels] = await Promise.all([
+        entities.parents(after.entity),
+        entities.children(after.entity),
+        namespace.levels(),
+      ])
+      const name = this.settings.namespace.value ?? 'default'
+      const warnings = [
+        unchargedWarning(after, {parents, levels}, name),
+        ...children.map(child => unchargedWarning(child, {parents: [after, ...parents], levels}, name)),
+      ]
       for (const warning of warnings.filter(each => each !== undefined).slice(0, MOST_NAMED)) this.warn(warning)
     }
     return {...entityJson(after), changed: changesOf(before, after), buckets, confirmation: question ?? null}

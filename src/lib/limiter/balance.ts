@@ -7,13 +7,15 @@ import {toTokens} from '../core/token-math.js'
 import type {SlotLimit} from '../schema/slot-attributes.js'
 import type {Grant} from './request/grant.js'
 
-/** Balances of the entity's limits, computed from its writes; of the parent where it has less of the same limit. */
-export function balancesOf([own, shared]: readonly Grant[], nowMs: number): LimitStates {
+/** Balances of the entity's limits, computed from its writes; of a parent where it has less of the same limit. */
+export function balancesOf([own, ...shared]: readonly Grant[], nowMs: number): LimitStates {
   if (!own) return {}
   const balances = levelBalances(own, 'entity', nowMs)
-  for (const [name, theirs] of shared ? levelBalances(shared, 'parent', nowMs) : []) {
-    const mine = balances.get(name)
-    if (mine && theirs.available < mine.available) balances.set(name, theirs)
+  for (const grant of shared) {
+    for (const [name, theirs] of levelBalances(grant, 'parent', nowMs)) {
+      const lowest = balances.get(name)
+      if (lowest && theirs.available < lowest.available) balances.set(name, theirs)
+    }
   }
   // DynamoDB returns attributes in any order.
   return Object.fromEntries([...balances].sort(([a], [b]) => (a < b ? -1 : 1)))

@@ -75,6 +75,7 @@ export type LeasePart<Name extends string = string> = Pick<
   | 'limits'
   | 'unlimited'
   | 'parent'
+  | 'parents'
   | 'adjust'
   | 'release'
   | 'consume'
@@ -154,6 +155,27 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
     this.#reservation = reserve?.open(() => reservedTokens(this.#grants, reserve.most))
   }
 
+  /**
+   * Tokens taken from balances, of the entity and of its ancestors.
+   *
+   * @internal
+   */
+  get taken(): readonly ReservedTokens[] {
+    return this.#grants.flatMap(({holdings}) =>
+      holdings.flatMap(({address, incarnation, isBypassed, periods, heldMilli}) =>
+        isBypassed
+          ? []
+          : Array.from(heldMilli, ([limit, milli]) => ({
+              ...address,
+              incarnation,
+              limit,
+              milli,
+              period: periods.get(limit),
+            })),
+      ),
+    )
+  }
+
   /** @internal */
   async written(): Promise<void> {
     await Promise.all(this.#underway)
@@ -168,7 +190,7 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
     throw new InvalidInput('lease.resource', `The lease has no resource "${name}", only ${names.join(', ')}.`)
   }
 
-  /** Whether a switch bypassed the entity's limits: counted, nothing taken. A parent may still have been charged. */
+  /** Whether a switch bypassed the entity's limits: counted, nothing taken. Parents may still have been charged. */
   get bypassed(): boolean {
     return this.#grants[0]?.holdings[0]?.isBypassed ?? false
   }
@@ -179,7 +201,7 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
     return (own ? tokensOf(heldSoonBy(own)) : {}) as Consumption<Name>
   }
 
-  /** Balances after this lease's writes, refilled to now: the lower of entity and parent. No call. Empty in an outage. */
+  /** Balances after this lease's writes, refilled to now: the lowest of entity and parents. No call. Empty in an outage. */
   get limits(): LimitStates<Name> {
     if (this.#actions) return balancesOf(this.#grants, this.#actions.clock()) as LimitStates<Name>
     return this.wouldRefuse instanceof RateLimitExceeded ? (this.wouldRefuse.limits as LimitStates<Name>) : {}
@@ -195,7 +217,7 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
     return shareUsedOf(grants, this.#actions.clock())
   }
 
-  /** Overdrawn soft limits, of the entity or its parent. */
+  /** Overdrawn soft limits, of the entity or its parents. */
   get overdrawn(): readonly Name[] {
     const names = this.#grants.flatMap(({record}) =>
       [...record.state.limits].flatMap(([name, {kind, tokensMilli}]) =>
@@ -206,7 +228,7 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
     return [...new Set(names)].sort() as Name[]
   }
 
-  /** Requested limits configured for neither the entity nor its parent: they were not limited. */
+  /** Requested limits configured for neither the entity nor its charged parents: they were not limited. */
   get unlimited(): readonly Name[] {
     return [...this.#unlimited].sort() as Name[]
   }
@@ -232,7 +254,12 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
 
   /** The parent that shares the charge, if any. */
   get parent(): string | undefined {
-    return this.#grants[1]?.record.entity
+    return this.parents[0]
+  }
+
+  /** All parents that share the charge, nearest first: at most one, unless the namespace charges all levels. */
+  get parents(): readonly string[] {
+    return this.#grants.slice(1).map(({record}) => record.entity)
   }
 
   /**
@@ -296,7 +323,7 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
     if (!this.#ended) await this.rollback()
   }
 
-  /** Waits for both levels, so that the holdings are right whatever the outcomes. Without amounts: `commit`. */
+  /** Waits for all levels, so that the holdings are right whatever the outcomes. Without amounts: `commit`. */
   async #settleAll(amounts: Amounts, actions: LeaseActions): Promise<void> {
     const parts = this.#grants.map(grant => ({grant, known: knownBy(grant, amounts)}))
     for (const {grant, known} of parts) accept(grant, known, 1n)
@@ -505,8 +532,9 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
     try {
       const taken = (await this.#actions?.takeMore(amounts)) ?? []
       this.#noteUnlimited(amounts, taken)
+      const levels = this.#grants
       for (const [index, grant] of taken.entries()) {
-        const mine = this.#grants[index]
+        const mine = sameLevel(levels, index, taken)
         if (!mine) this.#grants = [...this.#grants, grant]
         else {
           mine.holdings.push(...grant.holdings)
@@ -588,6 +616,18 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
 function knownBy(grant: Grant, amounts: Amounts): Amounts {
   const {limits} = grant.record.state
   return new Map([...amounts].filter(([name, milli]) => limits.has(name) || (milli < 0n && heldBy(grant).has(name))))
+}
+
+/**
+ * The level of a lease that the grant at this index adds to: the one of its entity. After a move, the one at its place,
+ * so that settlements charge no entity twice.
+ */
+function sameLevel(levels: readonly Grant[], index: number, taken: readonly Grant[]): Grant | undefined {
+  const isOf = ({holdings}: Grant, {record}: Grant) => holdings.some(({address}) => address.entity === record.entity)
+  // Planted fault: tokens taken later become a level of their own
+  const same = levels.find(level => isOf(level, taken[index] as Grant))
+  const atPlace = levels[index]
+  return same ?? (atPlace && !taken.some(grant => isOf(atPlace, grant)) ? atPlace : undefined)
 }
 
 /** Quota tokens that the grants hold; of each limit at most `most`. */

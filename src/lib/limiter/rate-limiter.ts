@@ -14,6 +14,7 @@ import type {Table} from '../repository/table/table.js'
 import type {OnUnavailable} from '../schema/config-record.js'
 import {Circuit} from './circuit.js'
 import {type AcquireDecision, decisionOf, failureSummary, summaryOf} from './decision.js'
+import type {DelegateRequest} from './delegate-request.js'
 import {Lease, type LeaseActions, SettleWarning, settleActions} from './lease.js'
 import type {CacheEntries, CacheStats, NamespaceLimiter} from './levels/namespace-limiter.js'
 import {NamespaceLookup} from './levels/namespace-lookup.js'
@@ -48,6 +49,8 @@ import {
   settingsOf,
 } from './request/options.js'
 import {Deadline} from './request/pending-request.js'
+import {type DelegateDecision, type Run, runOf} from './run.js'
+import {Runs} from './runs.js'
 import {type AcquireOutcome, AdmissionWait} from './waiting.js'
 
 const POLICY_TIMEOUT_MS = 250
@@ -87,6 +90,13 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
   readonly #observer: DecisionObserver | undefined
   readonly #onSettled: LeaseActions['onSettled']
   #hasReadPolicy = false
+  readonly #runs = new Runs<Name>({
+    tryAcquire: request => this.tryAcquire(request),
+    acquire: request => this.acquire(request),
+    withLease: (request, work) => this.withLease(request, work),
+    open: () => this.#open(),
+    clock: () => this.#table.clock(),
+  })
 
   constructor(options?: RateLimiterOptions<Name>)
   /** @internal */
@@ -146,6 +156,24 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
       await end(true)
       throw error
     }
+  }
+
+  /**
+   * Moves an amount from the limits of an entity to a run: a bucket of its own, from which any process can acquire by the
+   * run's id. Refused like a request (see `acquire`). What is left at the end comes back.
+   */
+  async delegate(request: DelegateRequest<Name>): Promise<Run<Name>> {
+    return runOf(await this.#runs.tryDelegate(request))
+  }
+
+  /** Like `delegate`, but returns refusals. */
+  tryDelegate(request: DelegateRequest<Name>): Promise<DelegateDecision<Name>> {
+    return this.#runs.tryDelegate(request)
+  }
+
+  /** A stored run, by its id. Throws `RunMissing`. */
+  run(id: string): Promise<Run<Name>> {
+    return this.#runs.find(id)
   }
 
   /** Whether a request would be admitted now. Writes nothing. */

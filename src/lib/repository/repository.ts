@@ -4,6 +4,7 @@ import {type BucketName, checkEntityId, checkResourceName, isNamespaceId} from '
 import {checkMs} from '../core/text/duration.js'
 import type {Window} from '../core/window.js'
 import type {AccessSwitch, ConfigScope} from '../schema/config-record.js'
+import type {ChargedLevels} from '../schema/namespace-record.js'
 import type {UsageRecord} from '../schema/usage-record.js'
 import {Buckets} from './buckets/buckets.js'
 import {HolderRecords} from './buckets/holders.js'
@@ -30,7 +31,7 @@ import {EndedCopies} from './limits/ended-copies.js'
 import {limitSync} from './limits/limit-sync.js'
 import {Provisioner} from './limits/provisioner.js'
 import {Namespaces} from './namespaces/namespaces.js'
-import {openNamespace} from './namespaces/open-namespace.js'
+import {openNamespace, readChargedLevels} from './namespaces/open-namespace.js'
 import {type OperationOptions, type OperationResult, operateOnBucket} from './operations/apply-operation.js'
 import {resetOf, topUpOf} from './operations/operation.js'
 import {Audit, type Principal, storedAuditRetention} from './table/audit.js'
@@ -219,6 +220,11 @@ export class NamespaceRepository {
   async setCascade(scope: PolicyScope, cascade: boolean | undefined, options: SyncOptions = {}): Promise<LimitsChange> {
     const change = await this.configs.setCascade(scope, cascade)
     return {...change, buckets: await syncBuckets(this.#table, scope, [familySync], options)}
+  }
+
+  /** Which ancestors requests charge: `namespaces.setLevels`. */
+  levels(): Promise<ChargedLevels> {
+    return readChargedLevels(this.#table)
   }
 
   /** A bucket with all its shards; `undefined` if it was never used or has expired. */

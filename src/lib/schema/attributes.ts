@@ -104,6 +104,20 @@ export const attributes = {
   /** Quota tokens of a lease that come back if its process dies. */
   reservation: {tokens: 'tokens', ended: 'ended', returned: 'returned', expiresAt: 'ttl'},
 
+  /** In the configuration of a run's entity. */
+  run: {
+    name: 'run_name',
+    /** Epoch ms. */
+    startedAt: 'run_started',
+    endsAt: 'run_ends',
+    /** Source and amounts; never changes. */
+    grant: 'run_grant',
+    /** A set of ids. */
+    subRuns: 'run_subs',
+    end: 'run_end',
+    expiresAt: 'ttl',
+  },
+
   /** Plus three to six attributes per limit, or one per in-flight limit: `encodeConfigLimits`. */
   config: {
     version: 'config_version',
@@ -182,6 +196,8 @@ export const attributes = {
     status: 'status',
     createdAt: 'created_at',
     deletedAt: 'deleted_at',
+    /** Ignored by other clients. */
+    levels: 'charged_levels',
   },
 
   audit: {

@@ -41,7 +41,15 @@ export const keyParts = {
     audit: '#AUDIT#',
     usage: '#USAGE#',
   },
-  indexSort: {child: 'CHILD#', bucket: 'BUCKET#', usage: 'USAGE#', operation: 'OP#', holder: 'HOLDER#'},
+  indexSort: {
+    child: 'CHILD#',
+    bucket: 'BUCKET#',
+    usage: 'USAGE#',
+    operation: 'OP#',
+    holder: 'HOLDER#',
+    openRun: 'RUN#',
+    endedRun: 'RUN_ENDED#',
+  },
 } as const
 
 const {partition: kind, sort, indexSort} = keyParts
@@ -154,6 +162,14 @@ export const indexKeys = {
     GSI4SK: `${indexSort.bucket}${entity}#${resource}#${shard}`,
   }),
   holderInNamespace: (namespace: string, id: string) => ({GSI4PK: namespace, GSI4SK: `${indexSort.holder}${id}`}),
+  openRun: (namespace: string, endsAt: string, id: string) => ({
+    GSI4PK: namespace,
+    GSI4SK: `${indexSort.openRun}${endsAt}#${id}`,
+  }),
+  endedRun: (namespace: string, endedAt: string, id: string) => ({
+    GSI4PK: namespace,
+    GSI4SK: `${indexSort.endedRun}${endedAt}#${id}`,
+  }),
   operationInNamespace: (namespace: string, entity: string, resource: string, id: string) => ({
     GSI4PK: namespace,
     GSI4SK: `${indexSort.operation}${entity}#${resource}#${id}`,

@@ -7,6 +7,14 @@ const NAMESPACE_STATUSES = ['active', 'deleted', 'purging'] as const
 
 export type NamespaceStatus = (typeof NAMESPACE_STATUSES)[number]
 
+/** Which ancestors a request charges: the direct parent, or all of them, as far as each link cascades. */
+export const CHARGED_LEVELS = ['parent', 'all'] as const
+
+export type ChargedLevels = (typeof CHARGED_LEVELS)[number]
+
+/** Entities that one request charges at most, the requesting one included. */
+export const MOST_LEVELS: Readonly<Record<ChargedLevels, number>> = {parent: 2, all: 8}
+
 /** A tenant. Registered by name while it is active, and by id until its data is purged. */
 export interface NamespaceRecord {
   readonly id: string
@@ -14,6 +22,8 @@ export interface NamespaceRecord {
   readonly status: NamespaceStatus
   readonly createdAt: string
   readonly deletedAt: string | undefined
+  /** Default: `parent`. */
+  readonly levels?: ChargedLevels | undefined
 }
 
 const names = attributes.namespace
@@ -38,6 +48,7 @@ export function decodeNamespace(item: Item): NamespaceRecord | undefined {
     status: NAMESPACE_STATUSES.find(known => known === status) ?? 'active',
     createdAt: readString(item, names.createdAt) ?? '',
     deletedAt: readString(item, names.deletedAt),
+    ...(readString(item, names.levels) === 'all' && {levels: 'all'}),
   }
 }
 
@@ -48,6 +59,7 @@ function encode(record: NamespaceRecord, key: Key, status: NamespaceStatus): Ite
     [names.name]: s(record.name),
     [names.status]: s(status),
     [names.createdAt]: s(record.createdAt),
+    ...(record.levels === 'all' && {[names.levels]: s(record.levels)}),
     ...texts(indexKeys.inNamespace(REGISTRY_NAMESPACE, key.PK)),
   }
 }

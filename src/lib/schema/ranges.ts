@@ -23,6 +23,13 @@ export const ranges = {
   resourceConfigs: (namespace: string) => ({...ofNamespace(namespace), prefix: keys.resourceConfig(namespace, '').PK}),
   audit: (namespace: string) => ({...ofNamespace(namespace), prefix: keys.audit(namespace, '', '').PK}),
   holders: (namespace: string) => ({...ofNamespace(namespace), prefix: keyParts.indexSort.holder}),
+  openRuns: (namespace: string) => ({...ofNamespace(namespace), prefix: keyParts.indexSort.openRun}),
+  /** Open runs that end up to an instant, as in the sort key. */
+  dueRuns: (namespace: string, upTo: string) => {
+    const {openRun} = keyParts.indexSort
+    return {...ofNamespace(namespace), between: [openRun, `${openRun}${upTo}#\u{10ffff}`] as const}
+  },
+  endedRuns: (namespace: string) => ({...ofNamespace(namespace), prefix: keyParts.indexSort.endedRun}),
   reservations: (namespace: string, holder: string) => ({
     partition: keys.holder(namespace, holder).PK,
     prefix: keyParts.sort.reservation,

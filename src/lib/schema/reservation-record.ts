@@ -3,7 +3,7 @@ import {type Item, readString} from './attribute-value.js'
 import {attributes} from './attributes.js'
 import {parseItemKey} from './keys.js'
 
-/** Tokens that a lease took from one quota of one bucket item. */
+/** Tokens that a lease or run took from one limit of one bucket item. */
 export interface ReservedTokens {
   readonly entity: string
   readonly resource: string
@@ -12,7 +12,8 @@ export interface ReservedTokens {
   readonly incarnation: string | undefined
   readonly limit: string
   readonly milli: bigint
-  readonly period: QuotaPeriod
+  /** Of a quota. Absent for a rate. */
+  readonly period?: QuotaPeriod | undefined
 }
 
 /** Tokens of a lease that come back if its process dies before the lease ends. */

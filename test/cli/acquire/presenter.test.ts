@@ -30,7 +30,7 @@ const tried = (attempt: Partial<AcquireAttempt>, dryRun = false) => ({
     admitted: true,
     isMetered: true,
     isBypassed: false,
-    parent: undefined,
+    parents: [],
     waitedMs: 0,
     retryAfterMs: 0,
     statuses: [status({}), status({name: 'tpm', requested: 5000, available: -12_000, capacity: 20_000})],
@@ -87,7 +87,7 @@ describe('the outcome of a request', () => {
   it('shows the charge of a parent that has fewer limits', async () => {
     const tpm = status({name: 'tpm', requested: 5000})
     const statuses = [status({}), tpm, status({level: 'parent', entity: 'team-1'})]
-    expect((await acquireLines(tried({parent: 'team-1', statuses, waitedMs: 2000}), 80))[0]).toBe(
+    expect((await acquireLines(tried({parents: ['team-1'], statuses, waitedMs: 2000}), 80))[0]).toBe(
       'Admitted after 2 s: user-1 was charged 1 rpm and 5,000 tpm of gpt-4; its parent team-1 was charged 1 rpm',
     )
   })
@@ -96,7 +96,7 @@ describe('the outcome of a request', () => {
     const parent = 'team-1'
     const usd = status({name: 'usd', level: 'parent', entity: parent})
     const title = async (attempt: Partial<AcquireAttempt>) =>
-      (await acquireLines(tried({parent, ...attempt}, attempt.isMetered === undefined), 80))[0]
+      (await acquireLines(tried({parents: [parent], ...attempt}, attempt.isMetered === undefined), 80))[0]
     expect(await title({statuses: [status({}), usd], isMetered: true})).toBe(
       'Admitted: user-1 was charged 1 rpm of gpt-4; its parent team-1 was charged 1 usd',
     )
@@ -136,7 +136,7 @@ describe('the outcome of a request', () => {
 
   it('has the same JSON keys for every outcome', () => {
     const keys = (attempt: Partial<AcquireAttempt>) => Object.keys(acquireJson(tried(attempt)))
-    expect(keys({admitted: false, parent: 'team-1'})).toEqual(keys({isMetered: false, statuses: []}))
+    expect(keys({admitted: false, parents: ['team-1']})).toEqual(keys({isMetered: false, statuses: []}))
     expect(acquireJson(tried({})).limits[0]).toEqual({
       name: 'rpm',
       level: 'entity',

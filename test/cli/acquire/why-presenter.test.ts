@@ -69,7 +69,8 @@ const explanation = (limits: ExplainedLimit[], change: Partial<Explanation> = {}
   entity: 'user-1',
   resource: 'gpt-4',
   isRegistered: true,
-  parent: undefined,
+  parents: [],
+  leftOut: undefined,
   cascade: undefined,
   atMs: AT_MS,
   hour: '2026-01-02T03:00:00Z',
@@ -294,7 +295,7 @@ describe('an explanation', () => {
     ]
     const parent = {...empty, level: 'parent', entity: 'team-1'} as const
     const lines = (limits: ExplainedLimit[]) =>
-      whyLines(explanation(limits, {parent: 'team-1', cascade: {charged: true, level: 'record', parent: 'team-1'}}))
+      whyLines(explanation(limits, {parents: ['team-1'], cascade: {charged: true, level: 'record', parent: 'team-1'}}))
     expect(lines([limit(), limit({...parent, drainedBy, drainedByOthers: 30})])).toEqual(
       expect.arrayContaining([
         'rpm of the parent team-1 refuses, clears in 2 s',
@@ -352,14 +353,20 @@ describe('an explanation', () => {
     ['as the demand needs it if the parent has a quota', 'rpm=1/day@UTC', 'rpm=300/min'],
   ])('raises the rate of a member %s', (_, text, raised) => {
     const parent = limit({...parseLimit(text), configured: parseLimit(text), level: 'parent', entity: 'team-1'})
+    const above = limit({
+      ...parseLimit('rpm=1k/min'),
+      configured: parseLimit('rpm=1k/min'),
+      level: 'parent',
+      entity: 'org',
+    })
     const member = limit({...empty, demandPerSecond: 4.5})
-    const [own] = whyJson(explanation([member, parent], {parent: 'team-1'})).limits
+    const [own] = whyJson(explanation([member, above, parent])).limits
     const raise = own?.remedies.find(({command}) => command.includes('limits set'))
     expect(raise?.command).toBe(raised && `zael limits set --entity user-1 --resource gpt-4 ${raised}`)
     expect(raise?.purpose.includes('to that of its parent team-1')).toBe(raised && raised === text)
     // A larger burst leaves the rate as it is.
     const large = limit({...empty, requested: 500, retryAfterMs: Infinity})
-    const [burst] = whyJson(explanation([large, parent], {parent: 'team-1'})).limits
+    const [burst] = whyJson(explanation([large, above, parent])).limits
     expect(burst?.remedies.at(-1)?.command).toContain('rpm=100/min:500')
   })
 
@@ -367,19 +374,21 @@ describe('an explanation', () => {
     const usd = {...parseLimit('usd=$5/month@UTC'), level: 'parent', entity: 'team-1', requested: 30_000} as const
     const configuredUsd = parseLimit('usd=$5/month@UTC')
     const parent = limit({...empty, ...usd, configured: configuredUsd, drainedByOthers: 5_000_000})
-    const lines = whyLines(explanation([limit(), parent], {parent: 'team-1'}))
+    const lines = whyLines(explanation([limit(), parent], {parents: ['team-1']}))
     expect(lines[0]).toMatch(/^user-1, gpt-4: a request for 1 rpm and \$0\.03 usd is refused\./)
     expect(lines).toContain(
       '  consumed by  $5 in all, recorded for team-1 only (since 2026-01-02T03:00:00Z; earlier usage: zael usage top team-1 --since 30d)',
     )
     // The entity has the limit too, and came to the parent this hour.
     const own = limit({...usd, level: 'entity', entity: 'user-1', configured: configuredUsd})
-    expect(whyLines(explanation([own, parent], {parent: 'team-1'}))).toContain(
+    expect(whyLines(explanation([own, parent], {parents: ['team-1']}))).toContain(
       '  consumed by  others $5 (since 2026-01-02T03:00:00Z; others: its own use, and smaller, moved or deleted members; earlier usage: zael usage top team-1 --since 30d)',
     )
-    expect(whyLines(explanation([parent], {parent: 'team-1'}))[0]).toMatch(/: a request for \$0\.03 usd is refused\./)
+    expect(whyLines(explanation([parent], {parents: ['team-1']}))[0]).toMatch(
+      /: a request for \$0\.03 usd is refused\./,
+    )
     const both = [limit(), limit({level: 'parent', entity: 'team-1'})]
-    expect(whyLines(explanation(both, {parent: 'team-1'}))[0]).toBe(
+    expect(whyLines(explanation(both, {parents: ['team-1']}))[0]).toBe(
       'user-1, gpt-4: a request for 1 rpm is admitted now.',
     )
   })

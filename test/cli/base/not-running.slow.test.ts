@@ -25,6 +25,7 @@ const MORE: Readonly<Record<string, string>> = {
   'limits:set': '--system rpm=1',
   'limits:unset': '--system rpm',
   'migrate:resolve': 'KEY --keep old',
+  'namespace:set': '--levels all',
   'usage:show': 'e',
   delete: '--confirm local',
 }

@@ -69,7 +69,7 @@ describeOnEngine('entities on the command line', () => {
 
   it('warns that requests charge only the direct parent', async () => {
     const sentence = (entity: string, parent: string, above: string) =>
-      `Requests of "${entity}" charge "${parent}", but not "${above}": only the direct parent is charged`
+      `Requests of "${entity}" charge "${parent}", but not "${above}": only the direct parent is charged. To charge all: zael namespace set default --levels all`
     await cli.tell('entity create company')
     expect(await cli.tell('entity create division --parent company --cascade')).not.toHaveProperty('warnings')
     const created = await cli.run('entity create desk --parent division --cascade --json')
@@ -80,6 +80,37 @@ describeOnEngine('entities on the command line', () => {
     expect((await cli.run('entity show desk')).stdout).toContain('cascade  yes, requests also charge the parent\n')
     const changed = await cli.run('entity update division --cascade --json')
     expect(JSON.parse(changed.stdout).warnings).toEqual([sentence('desk', 'division', 'company')])
+  })
+
+  it('shows which levels requests charge once the namespace charges all', async () => {
+    await namespace.setLimits({level: 'resource', resource: 'gpt-4'}, parseLimits(['rpm=100']))
+    await cli.tell('entity create top')
+    await cli.tell('entity create middle --parent top --cascade')
+    await cli.run('entity create low --parent middle --cascade')
+    const before = await cli.run('limits resolve low gpt-4')
+    expect(before.stdout).toContain('Requests of low do not charge top: the namespace charges only the direct parent.')
+    expect(await cli.tell('namespace set default --levels all')).toMatchObject({name: 'default', levels: 'all'})
+    expect(await cli.tell('namespace show default')).toMatchObject({levels: 'all'})
+    expect(await cli.tell('entity create lowest --parent low --cascade')).not.toHaveProperty('warnings')
+    const {stdout} = await cli.run('entity show lowest')
+    expect(stdout).toContain('cascade  yes, requests also charge low, middle and top\n')
+    const resolved = await cli.tell('limits resolve lowest gpt-4')
+    expect(resolved).toMatchObject({parent: {entity: 'low'}})
+    expect(resolved.parents.map(({entity}: {entity: string}) => entity)).toEqual(['low', 'middle', 'top'])
+    const json = async (command: string) => JSON.parse((await cli.run(`${command} --json`)).stdout)
+    expect(await json('acquire lowest gpt-4 rpm=1')).toMatchObject({parents: ['low', 'middle', 'top']})
+    const charged = await cli.run('acquire lowest gpt-4 rpm=1')
+    expect(charged.stdout).toContain(
+      'lowest was charged 1 rpm of gpt-4; its parent low was charged 1 rpm; its parent middle was charged 1 rpm; its parent top',
+    )
+    const why = await cli.run('why lowest gpt-4 rpm=1')
+    expect(why.stdout).toContain('Requests of lowest also charge low, middle and top.')
+    expect((await json('why lowest gpt-4')).parents).toEqual(['low', 'middle', 'top'])
+    await cli.tell('entity disable top')
+    expect((await cli.run('entity show lowest')).stdout).toContain('Disabled: every request is refused')
+    await cli.tell('entity enable top')
+    expect(await cli.tell('namespace set default --levels parent')).toMatchObject({levels: 'parent'})
+    expect((await cli.run('entity show lowest')).stdout).toContain('also charge the parent, but not middle\n')
   })
 
   it('C-30 entities can be described, changed, listed by parent and deleted', async () => {

@@ -32,6 +32,7 @@ const rpm = {name: 'rpm', capacity: 100, refillAmount: 100, refillPeriodSeconds:
 const overview: EntityOverview = {
   id: 'user',
   record: user,
+  levels: 'parent',
   parents: [plain],
   resources: [
     {

@@ -207,7 +207,7 @@ describe('the limits that apply', () => {
     ],
   }
   const whose = {entity: 'user-1', resource: 'gpt-4', isRegistered: true}
-  const family = {...whose, own: resolution, cascade: undefined, parent: undefined}
+  const family = {...whose, own: resolution, cascade: undefined, parents: [], leftOut: undefined}
 
   it('are shown level by level', async () => {
     expect(await resolveLines(family, 80)).toEqual([
@@ -258,9 +258,9 @@ describe('the limits that apply', () => {
 
   it('are shown for the parent too, even when it has none', async () => {
     const parent = {entity: 'team-1', resolution: {...resolution, source: undefined, limits: []}}
-    const lines = await resolveLines({...family, parent}, 80)
+    const lines = await resolveLines({...family, parents: [parent]}, 80)
     expect(lines).toContain('Limits of its parent team-1, also charged for every request: none, so requests fail')
-    expect(resolveJson({...family, parent})).toMatchObject({
+    expect(resolveJson({...family, parents: [parent]})).toMatchObject({
       source: 'resource',
       parent: {entity: 'team-1', source: null},
     })

@@ -35,6 +35,7 @@ describe('namespaces', () => {
       halfDeleted: false,
       createdAt: '2026-01-01T00:00:00Z',
       deletedAt: null,
+      levels: 'parent',
     })
     expect(Object.keys(namespaceJson(gone))).toEqual(Object.keys(namespaceJson(half)))
     expect(purgeJson(gone, true, {bucket: 2})).toMatchObject({id: 'id-gone', dryRun: true, counts: {total: 2}})
@@ -71,8 +72,10 @@ describe('namespaces', () => {
       '  id       id-acme',
       '  status   active',
       '  created  2026-01-01T00:00:00Z',
+      '  charges  the entity and its direct parent',
     ])
-    expect(showLines(acme, kindCounts({})).slice(4)).toEqual(['', 'Items in the index of the namespace:', '  nothing'])
+    expect(showLines({...acme, levels: 'all'}, undefined).at(-1)).toMatch(/all parents, up to eight levels$/)
+    expect(showLines(acme, kindCounts({})).slice(5)).toEqual(['', 'Items in the index of the namespace:', '  nothing'])
     expect(showLines(gone, kindCounts({bucket: 2})).at(-1)).toBe('  bucket shards  2')
   })
 

@@ -54,6 +54,15 @@ const LIMITER: Steps<RateLimiter> = {
     await limiter.acquire(request('child', {rpm: 90})).catch(() => {})
   },
   tryAcquire: limiter => limiter.tryAcquire(request('child')),
+  delegate: async limiter => {
+    const run = await limiter.delegate({entity: 'child', resource: RESOURCE, amounts: {rpm: 2}, for: '1h'})
+    const sub = await run.delegate({amounts: {rpm: 1}})
+    await sub.acquire({consume: {rpm: 1}})
+    await run.state()
+    await run.end()
+  },
+  tryDelegate: limiter => limiter.tryDelegate({entity: 'child', resource: RESOURCE, amounts: {rpm: 1}, for: '1h'}),
+  run: limiter => limiter.run('nothing').catch(() => {}),
   settled: limiter => limiter.settled(),
   withLease: limiter => limiter.withLease(request('single'), () => {}),
   check: limiter => limiter.check(request('child')),
@@ -115,6 +124,7 @@ const LOOKS: Steps<NamespaceRepository> = {
   'provisioner.get': tenant => tenant.provisioner.get(),
   'applyLock.get': tenant => tenant.applyLock.get(),
   endedCopies: tenant => tenant.endedCopies(),
+  levels: tenant => tenant.levels(),
   bucket: tenant => tenant.bucket({entity: 'child', resource: RESOURCE}),
   usageWindows: async tenant => {
     await tenant.usageWindows({entity: 'child'})
@@ -204,6 +214,7 @@ let laterMs = 0
 const REGISTRY_CHANGES: Steps<Repository> = {
   'namespaces.register': ({namespaces}) => namespaces.register('another'),
   'namespaces.registerMany': ({namespaces}) => namespaces.registerMany(['some', 'more']),
+  'namespaces.setLevels': ({namespaces}) => namespaces.setLevels('another', 'all'),
   'namespaces.delete': ({namespaces}) => namespaces.delete('another'),
   'namespaces.recover': async ({namespaces}) => namespaces.recover((await orphan(namespaces)).id),
   'namespaces.purgeable': async ({namespaces}) => {

@@ -84,6 +84,7 @@ describeOnBoth('an overview of an entity', {}, table => {
       id: 'e',
       record: undefined,
       parents: [],
+      levels: 'parent',
       resources: [
         {resource: 'r', source: undefined, limits: [], shards: 1},
         {resource: undefined, source: undefined, limits: [], shards: 0},

@@ -24,7 +24,7 @@ describeOnBoth('a request that is tried once', {}, table => {
     expect(await tryIt(2)).toMatchObject({
       admitted: true,
       isMetered: true,
-      parent: undefined,
+      parents: [],
       waitedMs: 0,
       retryAfterMs: 0,
       statuses: [{name: 'rpm', requested: 2, available: 3, exceeded: false}],
@@ -61,8 +61,8 @@ describeOnBoth('a request that is tried once', {}, table => {
     const {scene, tryIt, preview} = await stage()
     await scene.entity('team-1')
     await scene.entity('user-1', 'team-1')
-    expect(await preview(1)).toMatchObject({parent: 'team-1'})
-    expect(await tryIt(5)).toMatchObject({parent: 'team-1', statuses: [{level: 'entity'}, {level: 'parent'}]})
+    expect(await preview(1)).toMatchObject({parents: ['team-1']})
+    expect(await tryIt(5)).toMatchObject({parents: ['team-1'], statuses: [{level: 'entity'}, {level: 'parent'}]})
   })
 
   it('is admitted unmetered in an outage, if the policy says so', async () => {

@@ -101,7 +101,7 @@ describeOnBoth('an explanation', {}, table => {
     await scene.configure({level: 'system'}, 'rpm=60/min')
     await scene.configure({level: 'entity', entity: 'user-1', resource: DEFAULT_RESOURCE}, 'rpm=100/min', 'tpm=20k/min')
     const explanation = await ask(scene)
-    expect(explanation).toMatchObject({admitted: true, retryAfterMs: 0, isRegistered: false, parent: undefined})
+    expect(explanation).toMatchObject({admitted: true, retryAfterMs: 0, isRegistered: false, parents: []})
     expect(explanation.limits).toMatchObject([
       {name: 'rpm', source: 'entity_default', requested: 1, available: 100, shards: [{shard: 0, available: 100}]},
       {name: 'tpm', source: 'entity_default', requested: 1, available: 20_000},
@@ -555,7 +555,7 @@ describeOnBoth('an explanation', {}, table => {
     await loner(scene, 'user-4', 'team-1')
     await used(scene, 'user-4', {rpm: 50})
     const explanation = await ask(scene, {consume: {rpm: 1, tpm: 1}})
-    expect(explanation).toMatchObject({admitted: false, parent: 'team-1', isRegistered: true})
+    expect(explanation).toMatchObject({admitted: false, parents: ['team-1'], isRegistered: true})
     expect(explanation.limits.map(({name, level, exceeded}) => [name, level, exceeded])).toEqual([
       ['rpm', 'entity', false],
       ['tpm', 'entity', false],
@@ -613,7 +613,7 @@ describeOnBoth('an explanation', {}, table => {
     await scene.entity('team-1')
     await loner(scene, 'user-1', 'team-1')
     const explanation = await ask(scene)
-    expect(explanation).toMatchObject({isRegistered: true, parent: undefined})
+    expect(explanation).toMatchObject({isRegistered: true, parents: []})
     expect(explanation.limits).toHaveLength(1)
   })
 

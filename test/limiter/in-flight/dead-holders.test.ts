@@ -107,6 +107,16 @@ describeOnBoth('slots of a process', {timeout: 60_000}, table => {
     expect(await free()).toBe(1)
   })
 
+  it('S12 stay while the process is stopped for 15 seconds, even if it had not beaten for some time', async () => {
+    await (await (gateway as RateLimiter).acquire(request({rpm: 1}))).commit()
+    await pass(20)
+    const [lease] = await hold()
+    await ask()
+    isRunning = false
+    await pass(15)
+    expect([await free(), lease?.signal.aborted]).toEqual([0, false])
+  })
+
   it('S12 abort the signal of a lease if only another of its resources has in-flight limits', async () => {
     await scene.configure({level: 'resource', resource: 'search'}, 'rpm=1000/min')
     const both = {entity: 'user-1', resource: 'search', consume: {rpm: 1}, resources: {'gpt-4': {rpm: 1}}}

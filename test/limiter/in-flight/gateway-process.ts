@@ -24,6 +24,7 @@ async function call(port: number, signal: AbortSignal): Promise<void> {
   signal.addEventListener('abort', abandon)
   try {
     await once(socket, 'connect')
+    socket.write(`pid ${process.pid} `)
     await sleep(someDuration())
     socket.write('done')
     await Promise.race([once(socket, 'data'), once(socket, 'close')])

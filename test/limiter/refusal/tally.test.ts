@@ -53,6 +53,13 @@ describe('the tally of refusals', () => {
     return {piggyback, sent, counts: marks[0] as RefusalCounts}
   }
 
+  it('counts a refusal by two parents once for each, and once for the entity', () => {
+    tally.note('user-1', {statuses: [asked('rpm', 1, {entity: 'team'}), asked('rpm', 1, {entity: 'org'})]})
+    expect(take()?.counts).toMatchObject({requests: 0, byParent: 1})
+    for (const entity of ['team', 'org'])
+      expect(take({entity, resource: 'gpt-4'})?.counts).toMatchObject({requests: 1, byParent: 0})
+  })
+
   it('counts a refusal by a provider account once there, and once for the caller', () => {
     const org = {entity: 'org', resource: 'models'}
     const statuses = [asked('rpm', 1, org), asked('tpm', 500, org)]

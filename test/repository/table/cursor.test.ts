@@ -6,6 +6,7 @@ const KEYS: Record<CursorKind, string[]> = {
   entities: ['ns/ENTITY#a', '#META', 'ns', 'ns/ENTITY#a'],
   'entity-configs': ['ns/ENTITY#a', '#CONFIG#r', 'ns/ENTITY_CONFIG#r', 'a'],
   holders: ['ns/HOLDER#h', '#HOLDER', 'ns', 'HOLDER#h'],
+  runs: ['ns/ENTITY#zael.run:r', '#CONFIG#r', 'ns', 'RUN#1#r'],
   configs: ['entity', 'r', ''],
   buckets: ['user-ü "1"'],
   'usage-of-entity': ['2026-01-01', 'r'],

@@ -4,6 +4,7 @@ import {HolderRecords} from '../../../src/lib/repository/buckets/holders.js'
 import {Entities} from '../../../src/lib/repository/entities/entities.js'
 import {Configs} from '../../../src/lib/repository/limits/configs.js'
 import {configPage} from '../../../src/lib/repository/limits/limit-pages.js'
+import {listRuns} from '../../../src/lib/repository/runs/runs.js'
 import {type CursorKind, encodeCursor} from '../../../src/lib/repository/table/cursor.js'
 import {Usage} from '../../../src/lib/repository/usage/usage.js'
 import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
@@ -13,6 +14,7 @@ const LENGTHS: Record<Exclude<CursorKind, 'buckets'>, readonly number[]> = {
   entities: [4],
   'entity-configs': [4],
   holders: [4],
+  runs: [4],
   configs: [2, 3],
   'usage-of-entity': [2],
   'usage-of-resource': [3],
@@ -33,6 +35,7 @@ describeOnBoth('a forged cursor', {}, table => {
       entities: cursor => entities.list({cursor}),
       'entity-configs': cursor => configs.entities('gpt-4', {cursor}),
       holders: cursor => new HolderRecords(tenant).list({cursor}),
+      runs: cursor => listRuns(tenant, {cursor}),
       configs: cursor => configPage(configs, {}, {cursor}),
       'usage-of-entity': cursor => usage.ofEntity('a', {resource: 'gpt-4', cursor}),
       'usage-of-resource': cursor => usage.ofResource('gpt-4', {cursor}),

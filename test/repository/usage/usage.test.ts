@@ -4,6 +4,7 @@ import {batchWrite} from '../../../src/lib/dynamo/batch.js'
 import type {RecordPage} from '../../../src/lib/repository/table/query.js'
 import {Usage} from '../../../src/lib/repository/usage/usage.js'
 import type {Item} from '../../../src/lib/schema/attribute-value.js'
+import {runEntity} from '../../../src/lib/schema/run-record.js'
 import {encodeUsage, type UsageRecord} from '../../../src/lib/schema/usage-record.js'
 import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import {newTenant, put, type TestTenant} from '../namespace-table.js'
@@ -55,6 +56,16 @@ describeOnBoth('usage', {eachIndex: true}, table => {
     } while (cursor !== undefined)
     return pages
   }
+
+  it('S14 of a resource leaves out runs, whose tokens their entity has delegated', async () => {
+    const run = runEntity('3kTq0vBn2aE')
+    await putAll(['user-1', run, 'zael.runner'].map(entity => item(entity, 'llm', 'hourly', MIDNIGHT, {usd: 5})))
+    const usage = new Usage(tenant)
+    expect((await usage.ofResource('llm')).records.map(labelOf).sort()).toEqual(
+      ['user-1', 'zael.runner'].map(entity => `${entity} llm hourly ${windowStart('hourly', MIDNIGHT)}`),
+    )
+    expect((await usage.ofEntity(run)).records).toHaveLength(1)
+  })
 
   describe('around a midnight that begins an hour, a day and a month', () => {
     beforeEach(async () => {

@@ -3,6 +3,7 @@ import type {Lease} from '../../../src/lib/limiter/lease.js'
 import type {RateLimiter} from '../../../src/lib/limiter/rate-limiter.js'
 import {RateLimitExceeded, RequestTooLarge, ResourceDisabled} from '../../../src/lib/limiter/refusal/errors.js'
 import {Claim} from '../oracles/books.js'
+import type {Answer} from '../oracles/families.js'
 import {type LeaseAction, RESOURCE, type ScenarioEvent, type Tokens} from '../scenario.js'
 import {AFTERMATH_MS, DECISION_TIMEOUT_MS, type SimulatedProcess} from '../world/process.js'
 import {bucketId} from '../world/table-writes.js'
@@ -104,8 +105,8 @@ export class LeasePlay {
       if (!lease.isMetered) return undefined
       this.#endsWork = oracles.slots.admitted(this.#process, this.#event, lease, startedMs)
       const asked = this.#asked(startedMs)
-      oracles.families.admitted(asked, lease.parent)
-      const charged = [entity, ...(lease.parent === undefined ? [] : [lease.parent])].map(each => this.#bucket(each))
+      oracles.families.admitted(asked, lease.parents)
+      const charged = [entity, ...lease.parents].map(each => this.#bucket(each))
       const soft = {process: this.#process.number, buckets: charged, startedMs: asked.startedMs}
       if (this.#isClean(startedMs, startedMs)) oracles.soft.admitted(soft, lease.overdrawn)
       for (const bucket of buckets) this.#noteDecided(bucket)
@@ -131,10 +132,11 @@ export class LeasePlay {
 
   /** Makes the claims exact. Claims on a parent that was not charged are refunded. */
   #adopt(lease: Lease, pending: readonly Held[], startedMs: number): void {
-    const [own, parent] = [lease.entity, lease.parent ?? ''].map(entity => this.#bucket(entity)) as [string, string]
+    const own = this.#bucket(lease.entity)
+    const parents = lease.parents.map(entity => this.#bucket(entity))
     this.#stage.oracles.answers.unlimited(own, lease.unlimited, this.#stage.world.time.nowMs)
     const isCharged = ({claim: {bucket, limit}}: Held) =>
-      bucket === own ? !lease.unlimited.includes(limit) : bucket === parent
+      bucket === own ? limit in lease.consumed : parents.includes(bucket)
     this.#held = pending.filter(isCharged).map(({claim, incarnation, period}) => {
       claim.low = claim.high
       // Deleted or restored meanwhile: charged before or after.
@@ -178,7 +180,7 @@ export class LeasePlay {
           error,
           world.time.nowMs,
           isFirst,
-          this.#process.wasDisturbed(startedMs),
+          this.#process.wasDisturbed(startedMs) || this.#stage.forgetsLevels,
         )
       this.#stage.noteRefused(this.#process.number, this.#generation, buckets)
     }
@@ -221,7 +223,8 @@ export class LeasePlay {
     }
     const {families} = oracles
     const isOfParent = () =>
-      !families.isChanging || (families.isKnown && families.parentOf(this.#event.entity) === lease.parent)
+      !families.isChanging ||
+      (families.isKnown && families.parentsOf(this.#event.entity).join() === lease.parents.join())
     const wasOfParent = isOfParent()
     // Until the outcome is known.
     if (action.kind === 'rollback') this.#isEnding = true
@@ -445,10 +448,10 @@ export class LeasePlay {
     return [entity, ...this.#stage.oracles.families.possibleParents(entity)].map(each => this.#bucket(each))
   }
 
-  #asked(startedMs: number): {readonly entity: string; readonly bucket: string; readonly startedMs: number} {
+  #asked(startedMs: number): Answer {
     const {entity} = this.#event
     const {time} = this.#stage.world
-    return {entity, bucket: this.#bucket(entity), startedMs: time.nowMs - time.elapsedMs + startedMs}
+    return {entity, startedMs: time.nowMs - time.elapsedMs + startedMs}
   }
 
   #begin(what: string, boundMs: number): (as?: 'admitted' | 'refused') => void {

@@ -2,7 +2,7 @@ import {RateLimitExceeded, ResourceDisabled} from '../../../src/lib/limiter/refu
 import {Claim} from '../oracles/books.js'
 import {CACHE_PERIOD_MS} from '../oracles/limits-timeline.js'
 import type {Consumption} from '../oracles/oracles.js'
-import {RESOURCE, type ScenarioEvent} from '../scenario.js'
+import {familyAtStart, RESOURCE, type ScenarioEvent} from '../scenario.js'
 import {AFTERMATH_MS, type SimulatedProcess} from '../world/process.js'
 import {bucketId} from '../world/table-writes.js'
 import type {Operation, Stage} from './stage.js'
@@ -25,10 +25,7 @@ type Patient = Extract<ScenarioEvent, {kind: 'patient'}>
 export async function playPatient(stage: Stage, process: SimulatedProcess, {entity, consume}: Patient): Promise<void> {
   const {world, oracles} = stage
   const {generation} = process
-  const parent = world.scenario.children[entity]
-  const buckets = [entity, ...(parent === undefined ? [] : [parent])].map(each =>
-    bucketId(world.namespace, each, RESOURCE),
-  )
+  const buckets = familyAtStart(world.scenario, entity).map(each => bucketId(world.namespace, each, RESOURCE))
   const startedMs = world.time.elapsedMs
   const startedEpochMs = world.time.nowMs
   const operation = stage.begin(process.number, `patient ${entity}`)
@@ -90,12 +87,12 @@ export async function playPatient(stage: Stage, process: SimulatedProcess, {enti
       stage.end(current)
       current.decided = {as: 'admitted', buckets}
       for (const bucket of buckets) stage.noteDecided(process.number, generation, bucket)
-      const [own, shared] = [lease.entity, lease.parent ?? ''].map(each => bucketId(world.namespace, each, RESOURCE))
+      const charged = [lease.entity, ...lease.parents].map(each => bucketId(world.namespace, each, RESOURCE))
+      const [own] = charged
       oracles.answers.unlimited(own as string, lease.unlimited, world.time.nowMs)
       for (const claim of claims) {
-        const isUnlimited = claim.bucket === own && lease.unlimited.includes(claim.limit)
-        if (isUnlimited) claim.high = 0n
-        else if (claim.bucket === own || claim.bucket === shared) claim.low = claim.high
+        if (claim.bucket === own && !(claim.limit in lease.consumed)) claim.high = 0n
+        else if (charged.includes(claim.bucket)) claim.low = claim.high
       }
       world.note(`p${process.number} patient admitted ${entity} ${JSON.stringify(consume)}`)
       return undefined
@@ -120,7 +117,8 @@ export async function playPatient(stage: Stage, process: SimulatedProcess, {enti
       oracles.refusals.noteReported(world.namespace, entity, error)
       world.note(`p${process.number} patient waits ${error.retryAfterMs} ms ${entity} ${JSON.stringify(consume)}`)
       const isFirst = (bucket: string) => unknown.includes(bucket)
-      oracles.answers.refused(buckets, consume, error, world.time.nowMs, isFirst, process.wasDisturbed(beganMs))
+      const isDisturbed = process.wasDisturbed(beganMs) || stage.forgetsLevels
+      oracles.answers.refused(buckets, consume, error, world.time.nowMs, isFirst, isDisturbed)
       stage.noteRefused(process.number, generation, buckets)
       return error
     }

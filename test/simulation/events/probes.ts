@@ -125,6 +125,5 @@ export function storedShards(world: World, bucket: string): StoredShard[] {
 }
 
 function familyOf({world, oracles}: Stage, entity: string): string[] {
-  const parent = oracles.families.parentOf(entity)
-  return [entity, ...(parent === undefined ? [] : [parent])].map(each => bucketId(world.namespace, each, RESOURCE))
+  return [entity, ...oracles.families.parentsOf(entity)].map(each => bucketId(world.namespace, each, RESOURCE))
 }

@@ -2,7 +2,7 @@ import type {RateLimiter} from '../../../src/lib/limiter/rate-limiter.js'
 import {RateLimitExceeded, RequestTooLarge, ResourceDisabled} from '../../../src/lib/limiter/refusal/errors.js'
 import type {Item} from '../../../src/lib/schema/attribute-value.js'
 import {capacityAt, endOf, quotasOf, type StoredQuota, windowOf} from '../quotas/stored-quota.js'
-import {RESOURCE} from '../scenario.js'
+import {familyAtStart, RESOURCE} from '../scenario.js'
 import {bucketId, type Writer} from '../world/table-writes.js'
 import {OTHERS, type World} from '../world/world.js'
 import type {Stage} from './stage.js'
@@ -28,8 +28,7 @@ export async function checkQuotaHealing(stage: Stage): Promise<void> {
 
 async function checkEntity({world, oracles}: Stage, limiter: RateLimiter, entity: string): Promise<void> {
   const {time} = world
-  const parent = world.scenario.children[entity]
-  const family = [entity, ...(parent === undefined ? [] : [parent])]
+  const family = familyAtStart(world.scenario, entity)
   // A first request updates limits that a client changed without updating buckets.
   for (let warmUp = 0; warmUp < 2; warmUp++) await ask(0)
   // Shards unused since the change are not quotas yet: their first period starts at the next reset.

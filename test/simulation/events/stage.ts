@@ -57,6 +57,12 @@ export class Stage {
     if (parent === undefined) this.oracles.refills.noteRefused(number, generation, own)
   }
 
+  /** Whether caches are too small for a chain of parents: a refusal may then miss those above the refusing one. */
+  get forgetsLevels(): boolean {
+    const {isAllCached, scenario} = this.world
+    return scenario.levels === 'all' && !isAllCached
+  }
+
   begin(by: number, what: string): Operation {
     const operation: Operation = {by, what, startedAtMs: this.world.time.elapsedMs, endedAtMs: undefined}
     this.operations.push(operation)

@@ -118,6 +118,7 @@ export const MUTANTS: readonly Mutant[] = [
     ['a holder is dead after half of its period', 'DEAD_AFTER_MS', 'DEAD_AFTER_MS / 2'],
     ['a holder is dead although it has beaten', 'now?.beat === seen?.beat && ', ''],
     ['the time of an earlier answer counts for a later one'],
+    ['a holder without a record is dead at once', '!seen?.isDead', 'seen && !seen.isDead'],
   ]),
   ...inFunction('planLimit', [['charges of a rewrite are not counted', 'countedMilli !== 0n || ', '']]),
   ...inFunction('createUpdate', [['a bucket is created over another']]),
@@ -261,10 +262,10 @@ export const MUTANTS: readonly Mutant[] = [
   ...inFunction('#allOrNothing', [
     ['a refused parent leaves its child charged', 'grants.map(', 'grants.slice(grants.length).map('],
   ]),
-  ...inFunction('#acquireShared', [
-    ['a former parent refuses', 'expected', 'undefined'],
-    ['a former parent stays charged'],
-  ]),
+  ...inFunction('#charge', [['a former parent refuses', 'expected', '[]']]),
+  ...inFunction('#chargedAsStored', [['a former parent stays charged']]),
+  ...inFunction('#nextOf', [['a grandparent is not charged', 'this.levels.most', '2']]),
+  ...inFunction('sameLevel', [['tokens taken later become a level of their own', 'isOf(level', 'false && isOf(level']]),
   ...inFunction('operationPut', [
     ['a top-up is repeated under its key', 'isMissing', '`${isMissing} OR NOT ${isMissing}`'],
   ]),

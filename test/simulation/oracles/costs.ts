@@ -22,8 +22,8 @@ const mostReads = (buckets: number): number => 3 + 4 * buckets
 
 /**
  * L7, S4, L8: costs of isolated decisions and reads, by the table in docs/library.md. A decision takes one write per
- * bucket, after at most one refused write. A refusal takes none; a read-only operation only reads. If one of two
- * buckets refuses, the charge of the other and its refund are two more writes. One exception: if another client changed
+ * bucket, after at most one refused write. A refusal takes none; a read-only operation only reads. If one of several
+ * buckets refuses, the charge of each other and its refund are two more writes. One exception: if another client changed
  * limits without updating the refusing bucket, one more write updates them (decision 25).
  */
 export class Costs {
@@ -83,7 +83,8 @@ export class Costs {
     // With a cache smaller than a decision needs, it reads again.
     const mostTimes = this.#isAllCached ? 1 : 2
     const mayRead = mostTimes * mostReads(buckets.length)
-    const isDear = applied - inLine > buckets.length || refused > buckets.length || reads > mayRead
+    const mostApplied = Math.max(buckets.length, as === 'refused' ? 2 * (buckets.length - 1) : 0)
+    const isDear = applied - inLine > mostApplied || refused > buckets.length || reads > mayRead
     if (isDear) this.#verdicts.report('L7-calls', buckets.join(' + '), spent)
   }
 }

@@ -13,16 +13,15 @@ const INDEX_LAG_MS = 1000
 
 type FamilyEvent = Extract<ScenarioEvent, {kind: 'move' | 'set-cascade'}>
 
-/** The parents reported for a request, with the instant of the request. */
-interface Answer {
+/** A request that was answered. */
+export interface Answer {
   readonly entity: string
-  readonly bucket: string
   /** Epoch ms. */
   readonly startedMs: number
 }
 
 /**
- * S10: which parent is charged together with an entity. After a move or a change of the cascade policy returns, every
+ * S10: which ancestors are charged together with an entity. After a move or a change of the cascade policy returns, every
  * existing bucket follows with its next request; a bucket created around that instant follows within the cache period.
  * Refusals may be cached for a second. After a failed change, nothing is judged.
  */
@@ -32,8 +31,11 @@ export class Families {
   readonly #possible = new Map<string, Set<string>>()
   /** Policies by scope, as `entity resource`; a resource's policy has no entity. */
   readonly #policies = new Map<string, boolean | undefined>()
-  /** When an item of each bucket was last created, in epoch ms. */
+  /** When an item of each entity's bucket was last created, in epoch ms. */
   readonly #createdAtMs = new Map<string, number>()
+  readonly #isDeep: boolean
+  /** Four levels that stay the same: every request is judged. */
+  readonly #isFixed: boolean
   /** Whether parents or policies change in the run. */
   readonly isChanging: boolean
   /** When each change began and returned, in epoch ms; overlapping changes count as one. */
@@ -41,23 +43,34 @@ export class Families {
   #underWay = 0
   #isKnown = true
 
-  constructor({children, steps}: Scenario, verdicts: Verdicts) {
+  constructor({children, levels, steps}: Scenario, verdicts: Verdicts) {
     this.#verdicts = verdicts
+    this.#isDeep = levels === 'all'
     this.#parents = new Map(Object.entries(children))
     for (const [entity, parent] of this.#parents) if (parent) this.#possibleOf(entity).add(parent)
     const changes = steps.flatMap(({event}) => (isFamilyEvent(event) ? [event] : []))
     for (const event of changes)
       if (event.kind === 'move' && event.parent) this.#possibleOf(event.entity).add(event.parent)
     this.isChanging = changes.length > 0
+    const isGone = steps.some(({event}) => event.kind === 'delete-entity' || event.kind === 'purge')
+    this.#isFixed = this.#isDeep && !this.isChanging && !isGone
   }
 
-  /** All parents that an entity may have during the run. */
+  /** All ancestors that an entity's requests may charge during the run. */
   possibleParents(entity: string): string[] {
-    return [...(this.#possible.get(entity) ?? [])]
+    const found = new Set(this.#possible.get(entity))
+    if (this.#isDeep) for (const parent of found) for (const next of this.#possible.get(parent) ?? []) found.add(next)
+    return [...found]
   }
 
-  /** The parent that is charged now; `undefined` also if unknown. */
-  parentOf(entity: string): string | undefined {
+  /** The ancestors that are charged now, nearest first, as far as they are known. No scenario has a cycle. */
+  parentsOf(entity: string): string[] {
+    const parent = this.#parentOf(entity)
+    if (parent === undefined) return []
+    return this.#isDeep ? [parent, ...this.parentsOf(parent)] : [parent]
+  }
+
+  #parentOf(entity: string): string | undefined {
     const parent = this.#parents.get(entity)
     const policy = [`${entity} ${RESOURCE}`, `${entity} ${DEFAULT_RESOURCE}`, ` ${RESOURCE}`]
       .map(scope => this.#policies.get(scope))
@@ -87,31 +100,34 @@ export class Families {
   }
 
   observe({atMs, shards}: TableWrite): void {
-    for (const {bucket, before, after} of shards)
-      if (before?.refilledAt === undefined && after?.refilledAt !== undefined) this.#createdAtMs.set(bucket, atMs)
+    for (const {entity, before, after} of shards)
+      if (before?.refilledAt === undefined && after?.refilledAt !== undefined) this.#createdAtMs.set(entity, atMs)
   }
 
-  /** A request was admitted, and its lease names this parent. */
-  admitted(answer: Answer, parent: string | undefined): void {
-    const expected = this.parentOf(answer.entity)
-    if (!this.#isSettled(answer, 0) || parent === expected) return
-    const message = `a request was charged together with ${parent ?? 'nobody'}, which is ${expected ?? 'nobody'} by now`
+  /** A request was admitted, and its lease names these parents. */
+  admitted(answer: Answer, parents: readonly string[]): void {
+    const [charged, expected] = [parents, this.parentsOf(answer.entity)].map(each => each.join(' and ') || 'nobody')
+    if (!this.#isSettled(answer, 0) || charged === expected) return
+    const message = `a request was charged together with ${charged}, which is ${expected} by now`
     this.#verdicts.report('S10-parent', answer.entity, message)
   }
 
   /** A request was refused by these limits. */
   refused(answer: Answer, statuses: readonly LimitState[]): void {
-    const expected = this.parentOf(answer.entity)
+    const expected = this.parentsOf(answer.entity)
     if (!this.#isSettled(answer, DENY_CACHE_MS)) return
-    const other = statuses.find(({level, entity}) => level === 'parent' && entity !== expected)
+    const other = statuses.find(({level, entity}) => level === 'parent' && !expected.includes(entity))
     if (!other) return
-    const message = `a request was refused by ${other.entity}, but the parent is ${expected ?? 'nobody'} by now`
+    const message = `a request was refused by ${other.entity}, but its parents are ${expected.join(' and ') || 'nobody'} by now`
     this.#verdicts.report('S10-refused', answer.entity, message)
   }
 
-  #isSettled({bucket, startedMs}: Answer, delayMs: number): boolean {
+  #isSettled({entity, startedMs}: Answer, delayMs: number): boolean {
+    if (this.#isFixed) return true
     if (!this.isChanging || !this.isKnown || this.#changes.length === 0) return false
-    const createdMs = this.#createdAtMs.get(bucket) ?? Number.POSITIVE_INFINITY
+    // Each bucket names the next one.
+    const links = [entity, ...(this.#isDeep ? this.parentsOf(entity) : [])]
+    const createdMs = Math.max(...links.map(each => this.#createdAtMs.get(each) ?? Number.POSITIVE_INFINITY))
     return this.#changes.every(({beganMs, endedMs}) => {
       if (createdMs < beganMs - INDEX_LAG_MS) return startedMs > endedMs + delayMs
       return startedMs > Math.max(endedMs, createdMs) + CACHE_PERIOD_MS + INDEX_LAG_MS

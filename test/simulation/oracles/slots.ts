@@ -20,8 +20,8 @@ const RETURNED_MS = 45_000
 /** A shard that missed a change of the limits may admit requests without slots for this long, in ms. */
 const SETTLED_MS = 130_000
 
-/** As the limiter remembers a refusal, in ms. */
-const DENY_CACHE_MS = 1000
+/** As the limiter remembers a refusal, from the answer on, in ms. */
+const DENY_CACHE_MS = 1100
 
 interface StoredSlots {
   readonly limits: ReadonlyMap<string, {readonly capacity: number; readonly free: number}>
@@ -131,7 +131,7 @@ export class Slots {
     const asked: [string, Tokens][] = [[RESOURCE, slots ?? {}], ...Object.entries(resources)]
     for (const [resource, named] of asked) {
       const part = lease.resources(resource)
-      for (const owner of [entity, ...(part.parent === undefined ? [] : [part.parent])]) {
+      for (const owner of [entity, ...part.parents]) {
         const bucket = bucketId(this.#world.namespace, owner, resource)
         buckets.add(bucket)
         if ((this.#bypassedMs.get(bucket) ?? Number.NEGATIVE_INFINITY) >= startedMs - SETTLED_MS) continue
@@ -181,7 +181,9 @@ export class Slots {
       if (!era || era.sinceMs > startedMs - DENY_CACHE_MS) continue
       const at = era.free.findLastIndex(({atMs}) => atMs <= startedMs - DENY_CACHE_MS)
       const isFree = era.free.slice(Math.max(0, at)).every(({free}) => free >= requested)
-      if (isFree && !this.#hasLeftOver(process, bucket, era.sinceMs))
+      // A clock that is set back extends a remembered refusal. After a stop, an answer from before it seems new.
+      const wasStopped = process.pauses.some(({untilMs}) => untilMs >= startedMs - DENY_CACHE_MS)
+      if (isFree && !this.#jumps && !wasStopped && !this.#hasLeftOver(process, bucket, era.sinceMs))
         this.#verdicts.report('L6-in-flight', `${bucket} ${name}`, `${requested} slots were refused and always free`)
       const hasCuts = scenario.steps.some(({event}) => event.kind === 'cut')
       if (hasCuts || scenario.faults.length > 0 || scenario.partitionUnits < 1000) continue

@@ -1,7 +1,7 @@
 import type {Limit} from '../../../src/lib/core/limits/limit.js'
 import {RateLimitExceeded, ResourceDisabled} from '../../../src/lib/limiter/refusal/errors.js'
 import type {Verdicts} from '../oracles/verdicts.js'
-import {RESOURCE, type Scenario} from '../scenario.js'
+import {familyAtStart, RESOURCE, type Scenario} from '../scenario.js'
 import type {TableWrite} from '../world/table-writes.js'
 import {bucketId} from '../world/table-writes.js'
 import type {World} from '../world/world.js'
@@ -86,8 +86,7 @@ export class QuotaOracle {
         if (exceeded && this.#soft.has(name))
           this.#verdicts.report('S1-soft', `${entity} ${name}`, 'a soft limit has refused')
     if ((isDisturbed && !isCalm) || spreadMs > 0) return
-    const parent = this.#world.scenario.children[entity]
-    const family = [entity, ...(parent === undefined ? [] : [parent])].map(each => bucketId(namespace, each, RESOURCE))
+    const family = familyAtStart(this.#world.scenario, entity).map(each => bucketId(namespace, each, RESOURCE))
     if (error instanceof ResourceDisabled)
       this.switches.refused(bucketId(namespace, error.entity, error.resource), startedEpochMs, lagMs)
     if (error instanceof RateLimitExceeded && family.every(bucket => this.#isSettled(bucket, startedEpochMs)))

@@ -118,7 +118,8 @@ export class World {
     const register = async (name: string) => (await repository.namespaces.register(name)).namespace.id
     this.namespace = await this.#now(register(TENANT))
     this.bystander = await this.#now(register(BYSTANDER))
-    const {configs, children, steps, profile} = this.scenario
+    const {configs, children, levels, steps, profile} = this.scenario
+    if (levels) await this.#now(repository.namespaces.setLevels(TENANT, levels))
     if (profile === 'rollups') {
       const since = ['2000-01-01T00:00:00Z']
       const schedule = new RollupSchedule({daily: since, monthly: since})
@@ -138,7 +139,7 @@ export class World {
     for (const [entity, parent] of Object.entries(children)) put(entity, parent)
     // An entity moves only to a parent with a record.
     const moves = steps.flatMap(({event}) => (event.kind === 'move' && event.parent ? [event.parent] : []))
-    for (const parent of new Set(moves)) put(parent, undefined)
+    for (const parent of new Set(moves)) if (!(parent in children)) put(parent, undefined)
     const table = this.#operations.table(STACK)
     table.deferIndexes = follow => {
       this.time.after(this.isCalm ? 0 : 40, follow)

@@ -17,7 +17,10 @@ const SIGNAL_EXIT = 128
 export async function hasInFlight({namespace}: StackContext, entity: string, resource: string): Promise<boolean> {
   const resolving = namespace().then(repository => resolveFamily(repository, entity, resource))
   const family = await resolving.catch(valueIf(isUnavailability, undefined))
-  return !family || [...family.own.limits, ...(family.parent?.resolution.limits ?? [])].some(isInFlight)
+  return (
+    !family ||
+    [family.own, ...family.parents.map(({resolution}) => resolution)].some(({limits}) => limits.some(isInFlight))
+  )
 }
 
 /** Runs a command, ends the lease, and resolves to the exit code. If the lease is lost, stops the command. */

@@ -1,3 +1,4 @@
+import {groupBy} from '../../core/group-by.js'
 import {formatAmount} from '../../core/limits/amount-text.js'
 import type {Consumption} from '../../core/limits/limit.js'
 import {formatList, formatSpan, formatTokens, formatWait, shellWord} from '../../core/text/text.js'
@@ -57,25 +58,30 @@ function titleOf({entity, resource, consume, units, dryRun, attempt}: TriedReque
   return dryRun ? `Would be admitted: ${charge}` : `Admitted${waited}: ${charge}`
 }
 
-/** Entity and parent are each charged only for their own limits. `undefined` if the balances could not be read. */
+/** Every level is charged only for its own limits. `undefined` if the balances could not be read. */
 function chargeText({
   entity,
   resource,
   units,
-  attempt: {parent, statuses, isBypassed},
+  attempt: {statuses, isBypassed},
   was,
 }: Pick<TriedRequest, 'entity' | 'resource' | 'units' | 'attempt'> & {readonly was: string}): string | undefined {
-  const [own, shared] = (['entity', 'parent'] as const).map(level => {
-    const charged = statuses.filter(status => status.level === level).map(({name, requested}) => [name, requested])
-    return charged.length > 0 ? amountWords(Object.fromEntries(charged), units) : undefined
-  })
-  if (own === undefined) return shared && `${parent}, the parent of ${entity}, ${was} charged ${shared} of ${resource}`
+  const charged = [...groupBy(statuses, status => status.entity)].map(([whose, ofLevel]) => ({
+    whose,
+    amounts: amountWords(Object.fromEntries(ofLevel.map(({name, requested}) => [name, requested])), units),
+    isOwn: ofLevel[0]?.level === 'entity',
+  }))
+  const own = charged.find(({isOwn}) => isOwn)?.amounts
+  const shared = charged.filter(({isOwn}) => !isOwn)
+  const [parent] = shared
+  if (own === undefined)
+    return parent && `${parent.whose}, the parent of ${entity}, ${was} charged ${parent.amounts} of ${resource}`
   if (isBypassed) {
-    const others = shared === undefined ? '' : `; its parent ${parent} ${was} charged ${shared}`
-    return `${own} ${was} counted, not charged${others}`
+    const others = shared.map(({whose, amounts}) => `; its parent ${whose} ${was} charged ${amounts}`)
+    return `${own} ${was} counted, not charged${others.join('')}`
   }
-  const others = shared === undefined ? '' : `; its parent ${parent} ${was} charged ${shared}`
-  return `${entity} ${was} charged ${own} of ${resource}${others}`
+  const others = shared.map(({whose, amounts}) => `; its parent ${whose} ${was} charged ${amounts}`)
+  return `${entity} ${was} charged ${own} of ${resource}${others.join('')}`
 }
 
 export function whyCommand({entity, resource, consume, units}: TriedRequest): string {
@@ -98,7 +104,8 @@ export function acquireJson({entity, resource, consume, dryRun, attempt}: TriedR
     admitted: attempt.admitted,
     metered: attempt.isMetered,
     bypassed: attempt.isBypassed,
-    parent: attempt.parent ?? null,
+    parent: attempt.parents[0] ?? null,
+    parents: [...attempt.parents],
     waitedMs: attempt.waitedMs,
     retryAfterMs: waitOf(attempt.retryAfterMs),
     limits: attempt.statuses.map(status => ({

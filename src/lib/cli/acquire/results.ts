@@ -23,6 +23,7 @@ export const acquireResult = strictObject({
   metered: z.boolean().describe('False when the table was unavailable and the policy admitted the request'),
   bypassed: z.boolean().describe('A switch bypasses the limits: the request is counted, not charged'),
   parent: textOrNull.describe('Parent that is also charged, or refuses'),
+  parents: z.array(z.string()).describe('All parents that are also charged, or refuse; nearest first'),
   waitedMs: count,
   retryAfterMs: count.nullable().describe('0 when admitted; null when waiting never helps'),
   limits: listOf({
@@ -55,6 +56,7 @@ const whyOneResult = strictObject({
   known: z.boolean().describe('Whether a record, limits, a bucket or usage of the entity is stored'),
   name: textOrNull.describe('Display name of the entity; null when it equals the id'),
   parent: textOrNull.describe('Parent that every request also charges'),
+  parents: z.array(z.string()).describe('All parents that every request also charges; nearest first'),
   cascade: sharedChargeSchema,
   at: z.string().describe('UTC, ISO 8601'),
   hour: z.string().describe('Start of the hour covered by drainedBy'),

@@ -45,7 +45,7 @@ import {
 } from '../holders/presenter.js'
 import type {InFlightJson} from '../holders/results.js'
 import {kindJson, scopeJson, switchEndJson, switchSetJson, switchSetText} from '../limits/json.js'
-import {cascadeSource, sharedChargeJson} from '../limits/resolve-presenter.js'
+import {cascadeSource, leftOutText, sharedChargeJson} from '../limits/resolve-presenter.js'
 import {type SwitchVerb, switchCommand} from '../limits/switch.js'
 import {pick} from '../output/json-text.js'
 import {factLines, type NextCommand, nextLines} from '../output/text-table.js'
@@ -66,7 +66,7 @@ function opening(disabled: SetSwitch, resource: string, where: string): NextComm
 }
 
 export function whyLines(explanation: Explanation, where = '', next = true): string[] {
-  const {entity, limits, inFlight, cascade, disabled} = explanation
+  const {limits, inFlight, cascade, disabled} = explanation
   if (disabled) {
     return [
       verdict(explanation),
@@ -84,7 +84,7 @@ export function whyLines(explanation: Explanation, where = '', next = true): str
     ...limits.flatMap(limit => ['', ...limitLines(limit, explanation)]),
     ...inFlight.flatMap(each => ['', ...slotLines(each, explanation)]),
     ...bypassLines(explanation, where),
-    ...(cascade ? sharedLines(entity, cascade) : []),
+    ...(cascade ? sharedLines(explanation, cascade) : []),
     ...(pressed.length === 0 && busy(explanation).length === 0 ? [] : remedyLines(pressed, explanation, where)),
   ]
 }
@@ -244,10 +244,14 @@ function refusedText({recent, atMs, limits, changedAtMs}: Explanation): string |
   return `${formatPercent(share)} of requests refused (${counts} ${start}${details})`
 }
 
-function sharedLines(entity: string, cascade: SharedCharge): string[] {
+function sharedLines({entity, parents, leftOut}: Explanation, cascade: SharedCharge): string[] {
   const {charged, level, parent} = cascade
   const source = level === 'record' ? '' : `, by the cascade policy at the ${cascadeSource(cascade)}`
-  if (charged) return ['', `Requests of ${entity} also charge its parent ${parent}${source}.`]
+  if (charged) {
+    const others = parents.length > 1 ? formatList(parents) : `its parent ${parent}`
+    const left = leftOut === undefined ? [] : [leftOutText(entity, parents.length, leftOut)]
+    return ['', `Requests of ${entity} also charge ${others}${source}.`, ...left]
+  }
   return level === 'record' ? [] : ['', `Requests of ${entity} do not charge its parent ${parent}${source}.`]
 }
 
@@ -455,7 +459,7 @@ function remedyLines(pressed: readonly ExplainedLimit[], explanation: Explanatio
 }
 
 export function whyJson(explanation: Explanation, where = ''): WhyOneResult {
-  const {entity, resource, isRegistered, parent, cascade, atMs, hour, admitted, limits, disabled, unsettled} =
+  const {entity, resource, isRegistered, parents, cascade, atMs, hour, admitted, limits, disabled, unsettled} =
     explanation
   const wait = (ms: number) => (ms === Infinity ? null : ms)
   const clears = (ms: number) => (ms === Infinity ? null : new Date(atMs + ms).toISOString())
@@ -465,7 +469,8 @@ export function whyJson(explanation: Explanation, where = ''): WhyOneResult {
     registered: isRegistered,
     known: explanation.unknown === undefined,
     name: explanation.name ?? null,
-    parent: parent ?? null,
+    parent: parents[0] ?? null,
+    parents: [...parents],
     cascade: sharedChargeJson(cascade),
     at: new Date(atMs).toISOString(),
     hour,
@@ -562,9 +567,11 @@ function lowering({heaviest, configured}: ExplainedLimit, atMs: number): Limit |
   return capacity > 0 && paceOf(half) > 0 && paceOf(half) < paceOf(heaviest.limit) ? half : undefined
 }
 
-/** The same limit of the parent, which the requests of the entity are charged to as well. */
-const parentOf = ({level, name}: ExplainedLimit, {limits}: Explanation): ExplainedLimit | undefined =>
-  level === 'entity' ? limits.find(other => other.level === 'parent' && other.name === name) : undefined
+/** The slowest rate of this name among the parents, which the requests of the entity are charged to as well. */
+function parentOf({level, name}: ExplainedLimit, {limits}: Explanation): ExplainedLimit | undefined {
+  const parents = limits.filter(other => other.level === 'parent' && other.name === name && refillPerSecond(other) > 0)
+  return level === 'entity' ? parents.toSorted((a, b) => refillPerSecond(a) - refillPerSecond(b))[0] : undefined
+}
 
 /**
  * Fastest first: return reserved tokens, top up, refill, or raise the limit for this entity and resource only, at most

@@ -20,6 +20,7 @@ import type {SyncResult} from '../../repository/limits/bucket-sync.js'
 import {isoSeconds} from '../../schema/attribute-value.js'
 import type {AccessSwitch, ConfigScope} from '../../schema/config-record.js'
 import type {EntityRecord} from '../../schema/entity-record.js'
+import {MOST_LEVELS} from '../../schema/namespace-record.js'
 import {scopeWords} from '../base/scope.js'
 import {scopeJson, switchEndJson, switchSetJson, switchSetText} from '../limits/json.js'
 import {type KindCounts, kindLines} from '../output/kind-counts.js'
@@ -54,31 +55,51 @@ function entityLines(
   title: string,
   record: EntityRecord,
   chain = record.parent,
-  parents: readonly EntityRecord[] = [],
+  family?: Pick<EntityOverview, 'parents' | 'levels'>,
 ): string[] {
   return factLines(title, {
     name: record.name === record.entity ? undefined : record.name,
     parent: chain,
-    cascade: record.parent === undefined ? undefined : cascadeWords(record, parents),
+    cascade: record.parent === undefined ? undefined : cascadeWords(record, family),
     metadata: formatMetadata(record.metadata),
     created: record.createdAt || undefined,
   })
 }
 
-function cascadeWords({cascade}: EntityRecord, [parent]: readonly EntityRecord[] = []): string {
-  if (!cascade) return 'no'
-  const uncharged = parent && unchargedParent(parent)
-  return `yes, requests also charge the parent${uncharged === undefined ? '' : `, but not ${uncharged}`}`
+function cascadeWords(record: EntityRecord, family: Parameters<typeof chargedBy>[1] | undefined): string {
+  if (!record.cascade) return 'no'
+  const {charged, leftOut} = family ? chargedBy(record, family) : {charged: [], leftOut: undefined}
+  const who = charged.length > 1 ? formatList(charged) : 'the parent'
+  return `yes, requests also charge ${who}${leftOut === undefined ? '' : `, but not ${leftOut}`}`
 }
 
-/** The parent of a charged parent, which users may expect to be charged too. */
-const unchargedParent = ({parent, cascade}: EntityRecord): string | undefined => (cascade ? parent : undefined)
+/** By the records, without cascade policies. `leftOut`: an ancestor that users may expect to be charged too. */
+function chargedBy(
+  record: EntityRecord,
+  {parents, levels}: Pick<EntityOverview, 'parents' | 'levels'>,
+): {readonly charged: readonly string[]; readonly leftOut: string | undefined} {
+  const path = [record.entity]
+  for (const {parent, cascade} of [record, ...parents]) {
+    if (!cascade || parent === undefined || path.includes(parent)) break
+    if (path.length === MOST_LEVELS[levels]) return {charged: path.slice(1), leftOut: parent}
+    path.push(parent)
+  }
+  return {charged: path.slice(1), leftOut: undefined}
+}
 
-/** Warns that requests charge only the direct parent, if `parent` would charge a parent as well. */
-export function unchargedWarning(record: EntityRecord, parent: EntityRecord | undefined): string | undefined {
-  const uncharged = record.cascade && parent && unchargedParent(parent)
-  if (!uncharged || !parent) return undefined
-  return `Requests of "${record.entity}" charge "${parent.entity}", but not "${uncharged}": only the direct parent is charged`
+/** Warns that requests do not charge an ancestor although every link cascades. */
+export function unchargedWarning(
+  record: EntityRecord,
+  family: Pick<EntityOverview, 'parents' | 'levels'>,
+  namespace: string,
+): string | undefined {
+  const {charged, leftOut} = chargedBy(record, family)
+  if (leftOut === undefined) return undefined
+  const why =
+    family.levels === 'all'
+      ? `requests charge at most ${MOST_LEVELS.all} levels`
+      : `only the direct parent is charged. To charge all: zael namespace set ${shellWord(namespace)} --levels all`
+  return `Requests of "${record.entity}" charge ${formatList(charged.map(each => `"${each}"`))}, but not "${leftOut}": ${why}`
 }
 
 const CHANGEABLE = ['name', 'parent', 'cascade', 'metadata'] as const
@@ -259,7 +280,7 @@ export async function entityOverviewLines(overview: EntityOverview, width: numbe
     deletedAt === undefined
       ? `Entity "${id}" has no record; it has limits or buckets`
       : `Entity "${id}" was deleted at ${deletedAt} and is blocked. To lift the block: zael entity enable ${shellWord(id)}`
-  const head = record ? entityLines(`Entity "${id}"`, record, parentChain(overview), overview.parents) : [unregistered]
+  const head = record ? entityLines(`Entity "${id}"`, record, parentChain(overview), overview) : [unregistered]
   const switches = [...accessLines(resources, 'disabled'), ...accessLines(resources, 'bypass')]
   const hasPolicies = resources.some(({cascade}) => cascade && cascade.level !== 'record')
   const rows = resources.flatMap(({resource = OTHERS, source, cascade, access, limits, shards}) =>

@@ -10,7 +10,8 @@ import {accessText, cascadeText, configuredText} from './presenter.js'
 import type {LimitsResolveResult, ResolutionJson} from './results.js'
 
 export function resolveJson(family: FamilyLimits): LimitsResolveResult {
-  const {entity, resource, isRegistered, own, cascade, parent} = family
+  const {entity, resource, isRegistered, own, cascade} = family
+  const parents = family.parents.map(parent => ({entity: parent.entity, ...resolutionJson(parent.resolution)}))
   return {
     entity,
     resource,
@@ -18,7 +19,8 @@ export function resolveJson(family: FamilyLimits): LimitsResolveResult {
     ...resolutionJson(own),
     onUnavailable: own.onUnavailable ?? null,
     cascade: sharedChargeJson(cascade),
-    parent: parent ? {entity: parent.entity, ...resolutionJson(parent.resolution)} : null,
+    parent: parents[0] ?? null,
+    parents,
   }
 }
 
@@ -42,15 +44,24 @@ function resolutionJson({source, limits, trace, access}: Resolution): Resolution
 }
 
 export async function resolveLines(family: FamilyLimits, width: number | undefined): Promise<string[]> {
-  const {entity, resource, isRegistered, own, cascade, parent} = family
+  const {entity, resource, isRegistered, own, cascade, parents, leftOut} = family
   const lines = await resolutionLines(`Limits of ${entity} for ${resource}`, own, width, cascade)
   const hasOwn = own.trace.some(({scope, limits}) => scope.level === 'entity' && limits.length > 0)
   if (!isRegistered && !hasOwn)
     lines.push('', `${entity} has no record, but limits apply anyway. Check the spelling if you expected a record.`)
   if (own.onUnavailable) lines.push('', `When the table is unavailable: ${own.onUnavailable}.`)
-  if (!parent) return lines
-  const title = `Limits of its parent ${parent.entity}, also charged for every request`
-  return [...lines, '', ...(await resolutionLines(title, parent.resolution, width))]
+  for (const parent of parents) {
+    const title = `Limits of its parent ${parent.entity}, also charged for every request`
+    lines.push('', ...(await resolutionLines(title, parent.resolution, width)))
+  }
+  return leftOut === undefined ? lines : [...lines, '', leftOutText(entity, parents.length, leftOut)]
+}
+
+/** An ancestor that users may expect to be charged too. */
+export function leftOutText(entity: string, charged: number, leftOut: string): string {
+  const why =
+    charged > 1 ? `requests charge at most ${charged + 1} levels` : 'the namespace charges only the direct parent'
+  return `Requests of ${entity} do not charge ${leftOut}: ${why}.`
 }
 
 async function resolutionLines(

@@ -207,6 +207,9 @@ export const limitsResolveResult = strictObject({
   parent: strictObject({entity: z.string(), ...resolutionSchema.shape})
     .describe('Null unless every request also charges the parent')
     .nullable(),
+  parents: z
+    .array(strictObject({entity: z.string(), ...resolutionSchema.shape}))
+    .describe('All parents that every request also charges, nearest first'),
 }).meta({title: 'zael limits resolve'})
 export type LimitsResolveResult = ResultOf<typeof limitsResolveResult>
 

@@ -10,8 +10,9 @@ import {withProgress} from '../output/progress.js'
 import {factLines} from '../output/text-table.js'
 import type {NamespaceJson, NamespaceOrphansResult, NamespacePurgeResult} from './results.js'
 
-export function namespaceJson({name, id, status, halfDeleted, createdAt, deletedAt}: Namespace): NamespaceJson {
-  return {name, id, status, halfDeleted, createdAt, deletedAt: deletedAt ?? null}
+export function namespaceJson(namespace: Namespace): NamespaceJson {
+  const {name, id, status, halfDeleted, createdAt, deletedAt, levels = 'parent'} = namespace
+  return {name, id, status, halfDeleted, createdAt, deletedAt: deletedAt ?? null, levels}
 }
 
 export function orphanJson(namespace: Namespace): NamespaceOrphansResult['namespaces'][number] {
@@ -53,8 +54,19 @@ export function showLines(namespace: Namespace, counts: KindCounts | undefined):
     status: statusOf(namespace),
     created: namespace.createdAt,
     deleted: namespace.deletedAt,
+    charges: chargesText(namespace.levels),
   })
   return counts ? [...facts, '', 'Items in the index of the namespace:', ...countLines(counts)] : facts
+}
+
+const chargesText = (levels: Namespace['levels']): string =>
+  levels === 'all' ? 'the entity and all parents, up to eight levels' : 'the entity and its direct parent'
+
+export function namespaceSetLines(namespace: Namespace): string[] {
+  return [
+    `Requests in ${namespaceTitle(namespace)} charge ${chargesText(namespace.levels)}. Limiters follow within 30 seconds.`,
+    ...(namespace.levels === 'all' ? ['Other clients, such as zae-limiter, still charge only the direct parent.'] : []),
+  ]
 }
 
 export function namespaceDeletedLines(namespace: Namespace): string[] {

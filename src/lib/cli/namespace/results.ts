@@ -1,5 +1,6 @@
 import * as z from 'zod'
 import {strictObject} from 'zod'
+import {CHARGED_LEVELS} from '../../schema/namespace-record.js'
 import {itemCountsSchema, type ResultOf, textOrNull} from '../output/results.js'
 
 const namespaceStatusSchema = z.enum(['active', 'deleted', 'purging']).meta({id: 'NamespaceStatus'})
@@ -11,6 +12,7 @@ const namespaceSchema = strictObject({
   halfDeleted: z.boolean().describe('Active by id, but not by name: a client died while deleting it'),
   createdAt: z.string().describe('UTC, ISO 8601'),
   deletedAt: textOrNull.describe('UTC, ISO 8601'),
+  levels: z.enum(CHARGED_LEVELS).describe('Parents that requests charge: the direct one, or all that cascade'),
 }).meta({id: 'Namespace'})
 export type NamespaceJson = ResultOf<typeof namespaceSchema>
 
@@ -52,6 +54,9 @@ export type NamespacePurgeResult = ResultOf<typeof namespacePurgeResult>
 
 export const namespaceRecoverResult = strictObject(namespaceSchema.shape).meta({title: 'zael namespace recover'})
 export type NamespaceRecoverResult = ResultOf<typeof namespaceRecoverResult>
+
+export const namespaceSetResult = strictObject(namespaceSchema.shape).meta({title: 'zael namespace set'})
+export type NamespaceSetResult = ResultOf<typeof namespaceSetResult>
 
 export const namespaceShowResult = namespaceSchema
   .extend({

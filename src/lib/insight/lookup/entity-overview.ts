@@ -11,6 +11,7 @@ import {entityMissing} from '../../repository/entities/lineage.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
 import type {AccessSwitch, ConfigRecord, ConfigScope} from '../../schema/config-record.js'
 import type {EntityRecord} from '../../schema/entity-record.js'
+import {type ChargedLevels, MOST_LEVELS} from '../../schema/namespace-record.js'
 import {type SwitchSet, switchSet} from './audit-search.js'
 import {type SharedCharge, sharedCharge} from './family-limits.js'
 
@@ -22,6 +23,7 @@ export interface EntityOverview {
   readonly deletedAt?: string | undefined
   /** Nearest first, as far as they exist. */
   readonly parents: readonly EntityRecord[]
+  readonly levels: ChargedLevels
   /** Known resources by name, then one entry for all others. */
   readonly resources: readonly ResourceOverview[]
 }
@@ -74,7 +76,13 @@ export async function entityOverview(
   ])
   if (!record && own.length === 0 && live.size === 0) throw entityMissing(id)
 
-  const ofParent = byResource(record?.parent === undefined ? [] : await configs.ofEntity(record.parent))
+  const hasParent = record?.parent !== undefined
+  const [parents, charged] = hasParent
+    ? await Promise.all([entities.parents(id), namespace.levels()])
+    : [[], 'parent' as const]
+  const above = record?.parent === undefined ? [] : [record.parent, ...parents.flatMap(({parent}) => parent ?? [])]
+  const chargeable = above.slice(0, MOST_LEVELS[charged] - 1)
+  const ofParents = await Promise.all(chargeable.map(async parent => byResource(await configs.ofEntity(parent))))
   const ofEntity = byResource(own)
   const ofAll = byResource(ofResources)
   const overview = (resource: string | undefined): ResourceOverview => {
@@ -91,9 +99,16 @@ export async function entityOverview(
     })
     const cascade = sharedCharge(record, policies[0])
     const access = accessOf(LEVELS.map(level => found[level]))
-    const atParent = [ofParent.get(resource ?? ''), ofParent.get(DEFAULT_RESOURCE), found.resource]
-    const parentAccess = cascade?.charged ? accessOf(atParent) : undefined
-    const decisive = access?.access !== 'disabled' && parentAccess?.access === 'disabled' ? parentAccess : access
+    let decisive = access
+    let isCharged = cascade?.charged
+    for (const [at, ofParent] of ofParents.entries()) {
+      if (!isCharged || decisive?.access === 'disabled') break
+      const atParent = [ofParent.get(resource ?? ''), ofParent.get(DEFAULT_RESOURCE), found.resource]
+      const parentAccess = accessOf(atParent)
+      if (parentAccess?.access === 'disabled') decisive = parentAccess
+      const policy = atParent.find(each => each?.cascade !== undefined)?.cascade
+      isCharged = policy ?? parents[at]?.cascade
+    }
     return {
       resource,
       source,
@@ -108,7 +123,8 @@ export async function entityOverview(
     id,
     record,
     deletedAt: record ? undefined : own.find(({deletedAt}) => deletedAt)?.deletedAt,
-    parents: record?.parent === undefined ? [] : await entities.parents(id),
+    parents,
+    levels: charged,
     resources: await withOrigins(namespace, [...[...names].sort(), undefined].map(overview)),
   }
 }

@@ -5,13 +5,13 @@ import type {BucketLevels, LimitLevel} from '../../repository/buckets/view.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
 import {isoMilliseconds, isoSeconds} from '../../schema/attribute-value.js'
 import {bucketOf, bucketsOf} from '../lookup/bucket-search.js'
-import {sharedCharge} from '../lookup/family-limits.js'
+import {chargedAncestors, sharedCharge} from '../lookup/family-limits.js'
 
 const DAY_MS = 86_400_000
 
 /**
- * Quotas that requests of an entity are charged to, its own and those of its parent, if they were used in their current
- * period. By resource and name, the parent last. Read from live buckets.
+ * Quotas that requests of an entity are charged to, its own and those of its parents, if they were used in their current
+ * period. By resource and name, the parents last. Read from live buckets.
  */
 export async function quotaBudgets(
   repository: NamespaceRepository,
@@ -25,14 +25,16 @@ export async function quotaBudgets(
     if (resource !== undefined && bucket.resource !== resource) continue
     const {limits, cascade} = await repository.configs.resolve({entity, resource: bucket.resource})
     budgets.push(...(await budgetsIn(repository, bucket, limits, nowMs)))
-    const shared = sharedCharge(record, cascade)
-    const parent = shared?.charged ? await bucketOf(repository, shared.parent, bucket.resource, nowMs) : undefined
-    if (!parent) continue
-    const ofParent = await repository.configs.resolve({entity: parent.entity, resource: bucket.resource})
-    budgets.push(...(await budgetsIn(repository, parent, ofParent.limits, nowMs)))
+    const name = {entity, resource: bucket.resource}
+    const {parents} = await chargedAncestors(repository, name, sharedCharge(record, cascade))
+    for (const {entity: parent, resolution} of parents) {
+      const above = await bucketOf(repository, parent, bucket.resource, nowMs)
+      if (above) budgets.push(...(await budgetsIn(repository, above, resolution.limits, nowMs)))
+    }
   }
   const order = (budget: QuotaBudget) => `${budget.resource} ${budget.name} ${budget.entity === entity ? 0 : 1}`
-  return budgets.sort((a, b) => (order(a) < order(b) ? -1 : 1))
+  // Stable: nearer parents stay before others.
+  return budgets.sort((a, b) => (order(a) === order(b) ? 0 : order(a) < order(b) ? -1 : 1))
 }
 
 async function budgetsIn(

@@ -11,6 +11,7 @@ import {parseLegacyKey} from '../../schema/legacy-key.js'
 import {decodeNamespace, encodeNamespaceById, encodeNamespaceByName} from '../../schema/namespace-record.js'
 import {decodeProvisioner, encodeProvisioner} from '../../schema/provisioner-record.js'
 import {registryIndexKeys} from '../../schema/registry-records.js'
+import {decodeRun, runIndexKeys} from '../../schema/run-record.js'
 import {decodeUsage, encodeUsage} from '../../schema/usage-record.js'
 import {decodeVersion, encodeVersion} from '../../schema/version-record.js'
 import {checkBucket} from './check-bucket.js'
@@ -132,7 +133,10 @@ function encoded(item: Item, key: ParsedKey): Item {
   switch (key.record) {
     case 'entity':
       return again(item, decodeEntity, encodeEntity)
-    case 'entity-config':
+    case 'entity-config': {
+      const run = decodeRun(item)
+      return run ? runIndexKeys(run) : again(item, decodeConfig, encodeConfig)
+    }
     case 'resource-config':
     case 'system-config':
       return again(item, decodeConfig, encodeConfig)

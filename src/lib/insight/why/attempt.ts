@@ -12,7 +12,8 @@ export interface AcquireAttempt {
   readonly isMetered: boolean
   /** A switch admitted the request: it was counted but not charged. */
   readonly isBypassed: boolean
-  readonly parent: string | undefined
+  /** Charged too, or refusing; nearest first. */
+  readonly parents: readonly string[]
   readonly waitedMs: number
   /** 0: admitted. */
   readonly retryAfterMs: number
@@ -34,15 +35,15 @@ export async function attemptAcquire(
   if (decision.admitted) {
     const {lease} = decision
     await (hold ? hold(lease) : lease.commit())
-    const {isMetered, parent, bypassed: isBypassed} = lease
+    const {isMetered, parents, bypassed: isBypassed} = lease
     const statuses = isMetered && !hold ? await remainingTokens(limiter, request) : []
-    return {admitted: true, isMetered, isBypassed, parent, waitedMs, retryAfterMs: 0, statuses}
+    return {admitted: true, isMetered, isBypassed, parents, waitedMs, retryAfterMs: 0, statuses}
   }
   const {error} = decision
   if (!(error instanceof RateLimitExceeded)) throw error
   const {statuses, retryAfterMs} = error
-  const parent = parentIn(statuses)
-  return {admitted: false, isMetered: true, isBypassed: false, parent, waitedMs, retryAfterMs, statuses}
+  const parents = parentsIn(statuses)
+  return {admitted: false, isMetered: true, isBypassed: false, parents, waitedMs, retryAfterMs, statuses}
 }
 
 /** The charge is made: a failure to read the balances must not hide that. */
@@ -55,10 +56,10 @@ export async function previewAcquire(limiter: RateLimiter, request: AcquireReque
   const {admitted, retryAfterMs, bypassed: isBypassed, statuses} = await limiter.check(request)
   const never = statuses.find(status => status.exceeded && status.requested > status.capacity)
   if (never) throw new RequestTooLarge(never.entity, never.resource, never.name, never.requested, never.capacity)
-  const parent = parentIn(statuses)
-  return {admitted, isMetered: true, isBypassed, parent, waitedMs: 0, retryAfterMs: retryAfterMs ?? 0, statuses}
+  const parents = parentsIn(statuses)
+  return {admitted, isMetered: true, isBypassed, parents, waitedMs: 0, retryAfterMs: retryAfterMs ?? 0, statuses}
 }
 
-function parentIn(statuses: readonly LimitState[]): string | undefined {
-  return statuses.find(({level}) => level === 'parent')?.entity
+function parentsIn(statuses: readonly LimitState[]): readonly string[] {
+  return [...new Set(statuses.flatMap(({level, entity}) => (level === 'parent' ? [entity] : [])))]
 }

@@ -37,7 +37,7 @@ import type {UsageRecord} from '../../schema/usage-record.js'
 import {type InFlightLevel, inFlightLevels, storedSlots} from '../holders/in-flight.js'
 import {type OpenReservations, type ReservedBy, reservationReader, reservedByHolder} from '../holders/reserved-by.js'
 import {limitsChangedSince, type SwitchSet, switchSet} from '../lookup/audit-search.js'
-import {resolveFamily, type SharedCharge, sharedCharge} from '../lookup/family-limits.js'
+import {chargedAncestors, resolveFamily, type SharedCharge, sharedCharge} from '../lookup/family-limits.js'
 import {needEntity, unknownEntity} from '../lookup/known-names.js'
 import {
   isRefusing,
@@ -106,7 +106,7 @@ export interface RefusedCaller extends BucketName {
 }
 
 export interface SetSwitch {
-  /** The caller, or its parent if charges are shared. */
+  /** The caller, or a parent that is charged too. */
   readonly entity: string
   readonly scope: PolicyScope
   /** Epoch ms at which it expires; absent if it stays. */
@@ -123,7 +123,10 @@ export interface Explanation {
   /** Similar ids, nearest first, if nothing of the entity is stored. */
   readonly unknown?: {readonly nearest: readonly string[]} | undefined
   readonly name?: string | undefined
-  readonly parent: string | undefined
+  /** Charged too, nearest first. */
+  readonly parents: readonly string[]
+  /** The next ancestor, which only the setting of the namespace leaves out. */
+  readonly leftOut: string | undefined
   readonly cascade: SharedCharge | undefined
   readonly atMs: number
   /** Start of the hour of `drainedBy`. */
@@ -133,7 +136,7 @@ export interface Explanation {
   readonly retryAfterMs: number
   /** Refuses every request. `limits` is then empty. */
   readonly disabled: SetSwitch | undefined
-  /** Admit every request at their level, the caller's or the parent's. */
+  /** Admit every request at their level, the caller's or a parent's. */
   readonly bypassed: readonly SetSwitch[]
   /**
    * `typical`: the average admitted request. `per-write`: the average write of clients that count no requests.
@@ -146,7 +149,7 @@ export interface Explanation {
   /** Settlements that the entity's processes gave up since the bucket was created: they stay charged as reserved. */
   readonly unsettled?: UnsettledCount | undefined
   readonly limits: readonly ExplainedLimit[]
-  /** In-flight limits of the entity, then of its charged parent. Empty if it is disabled. */
+  /** In-flight limits of the entity, then of its charged parents. Empty if it is disabled. */
   readonly inFlight: readonly ExplainedSlots[]
 }
 
@@ -193,59 +196,49 @@ export async function explain(
   const family = await resolveFamily(namespace, entity, resource)
   const {isRegistered, name, cascade} = family
   const own = withoutSlots(family.own)
-  const parent = family.parent && {...family.parent, resolution: withoutSlots(family.parent.resolution)}
-  const held = [family.own, family.parent?.resolution].flatMap(each => each?.limits.filter(isInFlight) ?? [])
-  const switched = (which: AccessSwitch) =>
-    [switchOf(which, entity, own), parent && switchOf(which, parent.entity, parent.resolution)].flatMap(
-      each => each ?? [],
-    )
+  const charged = [{entity, resolution: family.own}, ...family.parents].map((each, at) => ({
+    entity: each.entity,
+    level: at === 0 ? ('entity' as const) : ('parent' as const),
+    withSlots: each.resolution,
+    resolution: withoutSlots(each.resolution),
+  }))
+  const held = charged.flatMap(({withSlots}) => withSlots.limits.filter(isInFlight))
+  const switched = (which: AccessSwitch) => charged.flatMap(each => switchOf(which, each.entity, each.resolution) ?? [])
   const [disabled] = await Promise.all(switched('disabled').map(each => withOrigin(namespace, each, 'disabled')))
-  if (!disabled && parent && parent.resolution.source === undefined) throw nothingApplies(parent.entity, resource)
-  requireSupportedLimits(own, {entity, resource})
-  if (parent) requireSupportedLimits(parent.resolution, {entity: parent.entity, resource})
+  const limitless = charged.find(({level, resolution}) => level === 'parent' && resolution.source === undefined)
+  if (!disabled && limitless) throw nothingApplies(limitless.entity, resource)
+  for (const each of charged) requireSupportedLimits(each.resolution, {entity: each.entity, resource})
   const atMs = clock()
-  const [state, parentState] = await Promise.all([
-    readLevel(namespace, entity, resource, atMs),
-    parent && readLevel(namespace, parent.entity, resource, atMs),
-  ])
+  const states = await Promise.all(charged.map(each => readLevel(namespace, each.entity, resource, atMs)))
+  const [state, ...statesAbove] = states as [StoredLevel, ...StoredLevel[]]
   const {recent} = state
   const {average, counted} = averageIn(state)
-  // Limits that only the parent has are charged too, and recorded only there.
-  const ofParent = parentState && averageIn(parentState).average
-  const shared = (parent?.resolution.limits ?? []).map(({name}) => [name, ofParent?.get(name) ?? 1] as const)
-  const typical = new Map([...shared, ...own.limits.map(({name}) => [name, average?.get(name) ?? 1] as const)])
-  const uncharged = average ? unchargedIn(state, parentState) : NONE
-  const charged = [...typical].filter(([name]) => !uncharged.has(name) || recent.refused.limits.has(name))
-  const amounts = asked ?? checkConsumption(Object.fromEntries(charged.length > 0 ? charged : typical))
+  // Limits that only a parent has are charged too, and recorded only there: first at the nearest one.
+  const typical = new Map<string, number>()
+  for (const [at, {resolution}] of family.parents.entries()) {
+    const ofParent = averageIn(statesAbove[at] as StoredLevel).average
+    for (const {name} of withoutSlots(resolution).limits)
+      if (!typical.has(name)) typical.set(name, ofParent?.get(name) ?? 1)
+  }
+  for (const {name} of own.limits) typical.set(name, average?.get(name) ?? 1)
+  const uncharged = average ? unchargedIn(states) : NONE
+  const usual = [...typical].filter(([each]) => !uncharged.has(each) || recent.refused.limits.has(each))
+  const amounts = asked ?? checkConsumption(Object.fromEntries(usual.length > 0 ? usual : typical))
   if (own.source !== undefined) {
     checkKnown(entity, resource, amounts, [...typical.keys(), ...held.map(limit => limit.name)])
   }
   const question = {resource, amounts, atMs, reservations}
-  const slots = disabled
-    ? []
-    : await Promise.all([
-        explainSlots(namespace, {...question, entity, resolution: family.own, level: 'entity', state}),
-        ...(family.parent && parentState
-          ? [explainSlots(namespace, {...question, ...family.parent, level: 'parent', state: parentState})]
-          : []),
-      ])
-  const inFlight = slots.flat()
-  const asking = disabled
-    ? []
-    : [
-        explainLevel(namespace, {...question, entity, resolution: own, level: 'entity', state}),
-        ...(parent && parentState
-          ? [explainLevel(namespace, {...question, ...parent, level: 'parent', state: parentState})]
-          : []),
-      ]
+  const asking = disabled ? [] : charged.map((each, at) => ({...each, ...question, state: states[at] as StoredLevel}))
+  const slots = asking.map(each => explainSlots(namespace, {...each, resolution: each.withSlots}))
+  const inFlight = (await Promise.all(slots)).flat()
   const accounts = disabled ? [] : refusingAccounts(recent.refused).slice(0, MOST_ACCOUNTS)
   const levels = await Promise.all([
-    ...asking,
+    ...asking.map(each => explainLevel(namespace, each)),
     ...accounts.map(account => explainAccount(namespace, account, {asked, atMs, reservations})),
   ])
   const limits = levels.flat()
   const admitted = !disabled && [...limits, ...inFlight].every(limit => !limit.exceeded)
-  const scopes = [own, ...(parent ? [parent.resolution] : [])].flatMap(({trace}) => trace.map(({scope}) => scope))
+  const scopes = charged.flatMap(({resolution}) => resolution.trace.map(({scope}) => scope))
   const {lastAtMs} = recent.refused
   const changedAtMs =
     admitted && lastAtMs !== undefined ? await limitsChangedSince(namespace, distinct(scopes), lastAtMs) : undefined
@@ -255,7 +248,8 @@ export async function explain(
     isRegistered,
     unknown: isRegistered || state.bucket ? undefined : await unknownEntity(namespace, entity),
     name,
-    parent: parent?.entity,
+    parents: family.parents.map(parent => parent.entity),
+    leftOut: family.leftOut,
     cascade,
     atMs,
     hour: windowStart('hourly', atMs),
@@ -272,7 +266,7 @@ export async function explain(
   }
 }
 
-/** The entity and its parent share the levels of resource and system. */
+/** The entity and its parents share the levels of resource and system. */
 const distinct = (scopes: readonly ConfigScope[]): ConfigScope[] => [
   ...new Map(scopes.map(scope => [JSON.stringify(scope), scope])).values(),
 ]
@@ -331,10 +325,10 @@ function averageIn({bucket, recent}: LevelRecords) {
 const NONE: ReadonlySet<string> = new Set()
 
 /** Limits that no admitted request charged: a typical request charges none of them. The first level with a limit tells. */
-function unchargedIn(...levels: readonly (LevelRecords | undefined)[]): ReadonlySet<string> {
+function unchargedIn(levels: readonly StoredLevel[]): ReadonlySet<string> {
   const used = new Map<string, boolean>()
-  for (const level of levels) {
-    const states = (level?.bucket?.shards ?? []).flatMap(shard => (shard.kind === 'bucket' ? shard.record.state : []))
+  for (const {bucket} of levels) {
+    const states = (bucket?.shards ?? []).flatMap(shard => (shard.kind === 'bucket' ? shard.record.state : []))
     const here = new Map<string, boolean>()
     for (const {limits} of states)
       for (const [name, {consumedMilli}] of limits) here.set(name, here.get(name) === true || consumedMilli !== 0n)
@@ -342,6 +336,8 @@ function unchargedIn(...levels: readonly (LevelRecords | undefined)[]): Readonly
   }
   return new Set([...used].flatMap(([name, isUsed]) => (isUsed ? [] : [name])))
 }
+
+type StoredLevel = Awaited<ReturnType<typeof readLevel>>
 
 async function readLevel(namespace: NamespaceRepository, entity: string, resource: string, nowMs: number) {
   const [bucket, recent] = await Promise.all([
@@ -605,14 +601,14 @@ export async function explainAll(
   return explanations.sort((a, b) => compareSeverity(a, b) || (a.resource < b.resource ? -1 : 1))
 }
 
-/** The switch that disables every resource without a switch of its own, for the entity or the parent it charges. */
+/** The switch that disables every resource without a switch of its own, for the entity or a parent it charges. */
 export async function blockOf(namespace: NamespaceRepository, entity: string): Promise<SetSwitch | undefined> {
-  const resolve = (whose: string) => namespace.configs.resolve({entity: whose, resource: DEFAULT_RESOURCE})
-  const [own, record] = await Promise.all([resolve(entity), namespace.entities.get(entity)])
-  const shared = sharedCharge(record, own.cascade)
-  const found =
-    switchOf('disabled', entity, own) ??
-    (shared?.charged ? switchOf('disabled', shared.parent, await resolve(shared.parent)) : undefined)
+  const bucket = {entity, resource: DEFAULT_RESOURCE}
+  const [own, record] = await Promise.all([namespace.configs.resolve(bucket), namespace.entities.get(entity)])
+  const {parents} = await chargedAncestors(namespace, bucket, sharedCharge(record, own.cascade))
+  const [found] = [{entity, resolution: own}, ...parents].flatMap(
+    each => switchOf('disabled', each.entity, each.resolution) ?? [],
+  )
   return found && withOrigin(namespace, found, 'disabled')
 }
 

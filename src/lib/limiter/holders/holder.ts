@@ -84,7 +84,10 @@ export class Holder {
 
   /** One more bucket has slots of this holder. */
   hold(): void {
-    if (this.#accounts++ === 0) this.#schedule()
+    if (this.#accounts++ > 0) return
+    this.#schedule()
+    // Otherwise a process that is stopped before the next tick would be lost after a few seconds.
+    if (this.isFresh && this.#ageMs >= BEAT_MS) this.#beatOnce().catch(() => {})
   }
 
   release(): void {

@@ -2,6 +2,7 @@ import {setMaxListeners} from 'node:events'
 import {declareDead, HolderRecords, readHolder, reapSlots} from '../../repository/buckets/holders.js'
 import {openReservations, returnReservation} from '../../repository/buckets/reservations.js'
 import type {BucketAddress} from '../../repository/buckets/writes.js'
+import {endDueRuns} from '../../repository/runs/runs.js'
 import type {NamespaceTable} from '../../repository/table/table.js'
 import {type SteadyTimers, SYSTEM_TIMERS} from '../../repository/table/timers.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
@@ -70,11 +71,15 @@ export class Reaper {
     for (const [holder, {held}] of slots?.accounts ?? []) if (held.size > 0) this.#start(holder, {entity, resource})
   }
 
-  /** Compares the beats of all holders of the namespace once; never rejects. */
+  /** Compares the beats of all holders of the namespace once, and ends the runs whose time is over; never rejects. */
   lookAround(): void {
     const nowMs = this.#timers.now()
     if (nowMs - this.#lookedAroundMs < LOOK_AROUND_MS || this.#stop.signal.aborted) return
     this.#lookedAroundMs = nowMs
+    void endDueRuns(this.#options.table).then(
+      addresses => addresses.forEach(this.#options.onReturned),
+      () => {},
+    )
     if (this.#waiting.length > 0) return
     void new HolderRecords(this.#options.table).ids().then(
       ids => {
@@ -136,6 +141,7 @@ export class Reaper {
     let seen = await readHolder(table, holder)
     // On this process's own clock, from the answer on: the clocks of others may be wrong.
     let seenAtMs = this.#timers.now()
+    // Planted fault: a holder without a record is dead at once
     while (!seen?.isDead) {
       // Planted fault: a holder is dead after half of its period
       const deadAtMs = seenAtMs + DEAD_AFTER_MS

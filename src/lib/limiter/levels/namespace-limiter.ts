@@ -8,12 +8,14 @@ import {ConfigResolver} from '../../repository/limits/resolver.js'
 import type {NamespaceTable} from '../../repository/table/table.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
 import {chargedParent} from '../../schema/family.js'
+import {MOST_LEVELS} from '../../schema/namespace-record.js'
 import {impossibility, topUpsOf} from '../queue/apply-limits.js'
 import {needsLimits} from '../queue/known-bucket.js'
 import {EntityCache} from '../queue/queue-services.js'
 import {explainRefusal, lacksSlots, type Refusal} from '../queue/refuse.js'
 import {RateLimitExceeded, RequestTooLarge, ResourceDisabled, unknownLimit} from '../refusal/errors.js'
 import {type Grant, isCharged} from '../request/grant.js'
+import type {LevelsSetting} from '../request/levels-setting.js'
 import {LimitSource} from '../request/limit-source.js'
 import type {LimiterSettings} from '../request/options.js'
 import type {Deadline, Refused} from '../request/pending-request.js'
@@ -30,6 +32,7 @@ interface NamespaceLimiterOptions {
   readonly reading?: NamespaceTable
   readonly cache: ConfigCache
   readonly settings: LimiterSettings
+  readonly levels: LevelsSetting
   readonly random: () => number
 }
 
@@ -76,10 +79,11 @@ export interface CacheStats {
 
 export type EntityAnswer = readonly Grant[] | RateLimitExceeded
 
-/** Charges an entity and its parent (never a grandparent), or neither: if one refuses, the other is refunded. */
+/** Charges an entity and its ancestors, or none of them: if one refuses, the others are refunded. */
 export class NamespaceLimiter {
   readonly table: NamespaceTable
   readonly settings: LimiterSettings
+  readonly levels: LevelsSetting
   readonly resolver: ConfigResolver
   readonly limits: LimitSource
   readonly queues: BucketQueues
@@ -89,17 +93,19 @@ export class NamespaceLimiter {
   readonly #random: () => number
   #localRefusals = 0
 
-  constructor({table, reading = table, cache, settings, random}: NamespaceLimiterOptions) {
+  constructor({table, reading = table, cache, settings, levels, random}: NamespaceLimiterOptions) {
     const {clock} = table
     const {defaultLimits, configCheckMs, cacheSize} = settings
     this.table = table
     this.settings = settings
+    this.levels = levels
     this.#configs = cache
     this.resolver = new ConfigResolver(reading, cache)
     this.limits = new LimitSource({
       table: reading,
       resolver: this.resolver,
       defaultLimits,
+      levels,
       cacheMs: configCheckMs,
       cacheSize,
     })
@@ -126,12 +132,13 @@ export class NamespaceLimiter {
   }
 
   invalidate(): void {
+    this.levels.expire()
     this.limits.invalidate()
     this.#entities.clear()
     this.queues.invalidate()
   }
 
-  /** Returns the entity's grant and, if shared, the parent's; or the refusal, which is not thrown. */
+  /** Returns the grants of the entity and its charged ancestors, nearest first; or the refusal, which is not thrown. */
   acquire(request: EntityRequest): EntityAnswer | Promise<EntityAnswer> {
     const answer = this.#acquire(request)
     return request.isStrict ? this.#requireCharged(request, answer) : answer
@@ -149,9 +156,9 @@ export class NamespaceLimiter {
   }
 
   #acquire(request: EntityRequest): EntityAnswer | Promise<EntityAnswer> {
-    const expected = this.#expectedParent(request)
-    const own = new KnownRefusals(this.queues, atLevel(request, 'entity', request.entity))
-    if (expected !== undefined) return this.#acquireShared(request, own, expected)
+    const expected = this.#expectedAncestors(request)
+    const own = new KnownRefusals(this.queues, atLevel(request, request.entity))
+    if (expected.length > 0) return this.#acquireShared(request, own, expected)
     const refusal = own.byAll()
     if (!refusal) return this.#acquireOwn(request, own)
     this.#localRefusals++
@@ -164,42 +171,95 @@ export class NamespaceLimiter {
     const answer = await this.queues.ask(first, known.request, known)
     const own = 'holdings' in answer ? answer : await this.#admitElsewhere(known.request, answer, others)
     if ('statuses' in own) return this.#exceeded(request, [own])
-    const parent = chargedParent(this.#entities.familyOf(own.record))
-    return parent === undefined ? [own] : this.#chargeLate(request, own, parent)
+    return this.#isConfirmed([own]) ? [own] : this.#chargedAsStored(request, [own])
   }
 
-  async #acquireShared(request: EntityRequest, own: KnownRefusals, expected: string): Promise<EntityAnswer> {
-    const known = [own, new KnownRefusals(this.queues, atLevel(request, 'parent', expected))]
+  async #acquireShared(request: EntityRequest, own: KnownRefusals, expected: readonly string[]): Promise<EntityAnswer> {
+    const known = [own, ...expected.map(entity => new KnownRefusals(this.queues, atLevel(request, entity)))]
     const refusals = known.flatMap(level => level.byAll() ?? [])
     if (refusals.length > 0) {
       const refusal = await this.#exceeded(request, refusals)
-      if (this.#hasOtherParent(request, expected)) return this.#acquire(request)
+      if (this.#hasOtherAncestors(request, expected)) return this.#acquire(request)
       this.#localRefusals++
       return refusal
     }
-
     const asked = known.map(level => this.#admit(level))
+    return this.#charge(request, asked, expected)
+  }
+
+  /** Charges all levels or none, as far as the charged buckets confirm the expected ancestors. */
+  async #charge(
+    request: EntityRequest,
+    asked: readonly Promise<Grant | Refusal>[],
+    expected: readonly string[],
+  ): Promise<EntityAnswer> {
     const grants = await this.#allOrNothing(request, asked).catch(error => {
-      if (isDecision(error) && this.#hasOtherParent(request, expected)) return undefined
+      if (isDecision(error) && this.#hasOtherAncestors(request, expected)) return undefined
       throw error
     })
     // A parent that the entity left, or that is no longer charged, must not refuse.
     // Planted fault: a former parent refuses
-    if (!grants || (grants instanceof RateLimitExceeded && this.#hasOtherParent(request, expected)))
+    if (!grants || (grants instanceof RateLimitExceeded && this.#hasOtherAncestors(request, expected)))
       return this.#acquire(request)
-    if (grants instanceof RateLimitExceeded) return grants
-    const [entitys, shared] = grants as [Grant, Grant]
-    const actual = chargedParent(this.#entities.familyOf(entitys.record))
-    if (actual === expected) return grants
-    // Planted fault: a former parent stays charged
-    void this.queues.refund(shared.holdings)
-    return actual === undefined ? [entitys] : this.#chargeLate(request, entitys, actual)
+    const isDone = grants instanceof RateLimitExceeded || this.#isConfirmed(grants)
+    return isDone ? grants : this.#chargedAsStored(request, grants)
   }
 
-  /** The charged bucket names another parent than expected, or the first one known. */
-  #chargeLate(request: EntityRequest, own: Grant, parent: string): Promise<EntityAnswer> {
-    const late = new KnownRefusals(this.queues, atLevel(request, 'parent', parent))
-    return this.#allOrNothing(request, [Promise.resolve(own), this.#admit(late)])
+  /** Whether every charged bucket names the next charged level as its parent. */
+  #isConfirmed(grants: readonly Grant[]): boolean {
+    return this.#lastConfirmed(grants) === -1 && !(this.levels.isDue && this.#namesThird(grants))
+  }
+
+  /** Index of the level whose bucket names another parent than the one charged; -1 if there is none. */
+  #lastConfirmed(grants: readonly Grant[]): number {
+    return grants.findIndex((_, at) => this.#nextOf(grants, at) !== grants[at + 1]?.record.entity)
+  }
+
+  /** Refunds levels that the charged buckets no longer name, and charges those learnt from their answers. */
+  async #chargedAsStored(request: EntityRequest, grants: readonly Grant[]): Promise<EntityAnswer> {
+    if (this.levels.isDue) await this.#refreshLevels(request, grants)
+    const last = this.#lastConfirmed(grants)
+    if (last === -1) return grants
+    const kept = grants.slice(0, last + 1)
+    const next = this.#nextOf(grants, last)
+    const path = kept.map(({record}) => record.entity)
+    const late = next === undefined ? [] : [next, ...this.#knownAncestors([...path, next], request.resource)]
+    const again = grants.slice(last + 1)
+    const former = again.filter(({record}) => !late.includes(record.entity))
+    // Planted fault: a former parent stays charged
+    void this.queues.refund(former.flatMap(({holdings}) => holdings))
+    const asked = late.map(entity => {
+      const grant = again.find(({record}) => record.entity === entity)
+      return grant ?? this.#admit(new KnownRefusals(this.queues, atLevel(request, entity)))
+    })
+    if (late.length === 0) return kept
+    return this.#charge(
+      request,
+      [...kept, ...asked].map(each => Promise.resolve(each)),
+      [...path.slice(1), ...late],
+    )
+  }
+
+  /** The parent to charge after the level at this index, as its bucket says. */
+  #nextOf(grants: readonly Grant[], at: number): string | undefined {
+    // Planted fault: a grandparent is not charged
+    if (at + 1 >= this.levels.most) return undefined
+    const parent = chargedParent(this.#entities.familyOf((grants[at] as Grant).record))
+    // Other clients can create cycles.
+    return grants.slice(0, at + 1).some(({record}) => record.entity === parent) ? undefined : parent
+  }
+
+  #namesThird([, parent]: readonly Grant[]): boolean {
+    return parent !== undefined && chargedParent(this.#entities.familyOf(parent.record)) !== undefined
+  }
+
+  async #refreshLevels({deadline}: EntityRequest, grants: readonly Grant[]): Promise<void> {
+    try {
+      await deadline.until(this.levels.refresh())
+    } catch (error) {
+      void this.queues.refund(grants.flatMap(({holdings}) => holdings))
+      throw error
+    }
   }
 
   /** Charges all resources or none: refunds if one refuses or fails, and asks none if one is known to refuse. */
@@ -226,27 +286,45 @@ export class NamespaceLimiter {
   }
 
   #isKnownToRefuse(request: EntityRequest): boolean {
-    return levelsOf(request, this.#expectedParent(request)).some(
-      level => new KnownRefusals(this.queues, level).byAll() !== undefined,
+    return [request.entity, ...this.#expectedAncestors(request)].some(
+      entity => new KnownRefusals(this.queues, atLevel(request, entity)).byAll() !== undefined,
     )
   }
 
   /** The refusal a request would get, without making it; `undefined` if it would be admitted or nothing is known. */
   async #refusalExpected(request: EntityRequest): Promise<RateLimitExceeded | undefined> {
-    const expected = this.#expectedParent(request)
-    const levels = levelsOf(request, expected).map(level => this.#refusalUnlessUnknown(level))
-    const refusals = (await Promise.all(levels)).filter(refusal => refusal !== undefined)
-    if (this.#hasOtherParent(request, expected)) return this.#refusalExpected(request)
+    const refusals = await this.#refusalsOf(request, new Map())
     return refusals.length > 0 ? exceeded(refusals) : undefined
   }
 
-  #expectedParent({entity, resource}: EntityRequest): string | undefined {
-    return chargedParent(this.#entities.family(entity, resource))
+  #expectedAncestors({entity, resource}: EntityRequest): readonly string[] {
+    const parent = chargedParent(this.#entities.family(entity, resource))
+    if (parent === undefined || parent === entity) return NO_ANCESTORS
+    return this.levels.most === MOST_LEVELS.parent
+      ? [parent]
+      : [parent, ...this.#knownAncestors([entity, parent], resource)]
   }
 
-  #hasOtherParent({entity, resource}: EntityRequest, asked: string | undefined): boolean {
-    const family = asked === undefined ? undefined : this.#entities.family(entity, resource)
-    return family !== undefined && chargedParent(family) !== asked
+  /** The charged ancestors of the last entity of a path, nearest first, as far as they are known. */
+  #knownAncestors(path: readonly string[], resource: string): string[] {
+    const known: string[] = []
+    const all = [...path]
+    while (all.length < this.levels.most) {
+      const parent = chargedParent(this.#entities.family(all.at(-1) as string, resource))
+      if (parent === undefined || all.includes(parent)) break
+      all.push(parent)
+      known.push(parent)
+    }
+    return known
+  }
+
+  /** Whether another ancestor is known by now than one of those asked. */
+  #hasOtherAncestors({entity, resource}: EntityRequest, asked: readonly string[]): boolean {
+    const path = [entity, ...asked]
+    return asked.some((ancestor, at) => {
+      const family = this.#entities.family(path[at] as string, resource)
+      return at + 1 >= this.levels.most || (family !== undefined && chargedParent(family) !== ancestor)
+    })
   }
 
   async #admit(known: KnownRefusals): Promise<Grant | Refusal> {
@@ -310,20 +388,36 @@ export class NamespaceLimiter {
     // A caller that retries after the wait, maybe in another process, must not find the charge still there.
     if (refunds.length > 0) await request.deadline.until(Promise.all(refunds)).catch(() => {})
     const refusals = answers.filter(answer => 'statuses' in answer)
-    // A level that was charged and refunded would admit: it adds no wait.
-    return grants.length > 0 ? exceeded(refusals) : this.#exceeded(request, refusals)
+    return this.#exceeded(request, refusals, grants)
   }
 
-  /** Adds the wait of the level not asked. The refusal stands even if that wait is not known in time. */
-  async #exceeded(request: EntityRequest, refusals: readonly Refusal[]): Promise<RateLimitExceeded> {
-    const parent = this.#expectedParent(request)
-    const [asked] = refusals.length === 1 ? (refusals[0] as Refusal).statuses : []
-    if (parent === undefined || !asked) return exceeded(refusals)
-    const isParentMissing = asked.level === 'entity'
-    const other = isParentMissing ? atLevel(request, 'parent', parent) : atLevel(request, 'entity', request.entity)
-    const refusal = await this.#refusalUnlessUnknown(other)
-    if (!refusal) return exceeded(refusals)
-    return exceeded(isParentMissing ? [...refusals, refusal] : [refusal, ...refusals])
+  /** Adds the waits of levels not asked. The refusal stands even if these are not known in time. */
+  async #exceeded(
+    request: EntityRequest,
+    refusals: readonly Refusal[],
+    charged: readonly Grant[] = [],
+  ): Promise<RateLimitExceeded> {
+    // A level that was charged and refunded would admit: it adds no wait.
+    const answered = new Map<string, Refusal | undefined>(charged.map(({record}) => [record.entity, undefined]))
+    for (const refusal of refusals) {
+      const [status] = refusal.statuses
+      if (!status) return exceeded(refusals)
+      answered.set(status.entity, refusal)
+    }
+    const all = await this.#refusalsOf(request, answered)
+    return exceeded(all.length > 0 ? all : refusals)
+  }
+
+  /** The refusals of all levels, nearest first: those answered, and those that the others would give. */
+  async #refusalsOf(request: EntityRequest, answered: Map<string, Refusal | undefined>): Promise<Refusal[]> {
+    for (;;) {
+      const levels = [request.entity, ...this.#expectedAncestors(request)]
+      const others = levels.filter(entity => !answered.has(entity))
+      if (others.length === 0) return levels.flatMap(entity => answered.get(entity) ?? [])
+      const found = await Promise.all(others.map(entity => this.#refusalUnlessUnknown(atLevel(request, entity))))
+      // Reading them may have shown further levels.
+      for (const [at, entity] of others.entries()) answered.set(entity, found[at])
+    }
   }
 
   async #refusalUnlessUnknown(level: BucketRequest): Promise<Refusal | undefined> {
@@ -382,17 +476,14 @@ export class NamespaceLimiter {
 
 const groundsOf = ({record, ...grounds}: Refused) => ({...grounds, records: [record]})
 
-function levelsOf(request: EntityRequest, parent: string | undefined): BucketRequest[] {
-  const own = atLevel(request, 'entity', request.entity)
-  return parent === undefined ? [own] : [own, atLevel(request, 'parent', parent)]
-}
+const NO_ANCESTORS: readonly string[] = []
 
 /** Field by field is faster than spreading; runs for every request. */
 function atLevel(
-  {resource, amounts, requests, isStrict, deadline, without}: EntityRequest,
-  level: BucketRequest['level'],
+  {entity: own, resource, amounts, requests, isStrict, deadline, without}: EntityRequest,
   entity: string,
 ): BucketRequest {
+  const level = entity === own ? 'entity' : 'parent'
   return {entity, resource, amounts, requests, level, isStrict: isStrict && level === 'entity', deadline, without}
 }
 

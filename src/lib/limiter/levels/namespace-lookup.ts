@@ -2,11 +2,13 @@ import {isOutage} from '../../dynamo/errors.js'
 import {ConfigCache} from '../../repository/limits/cache.js'
 import {namespaceMissing} from '../../repository/namespaces/errors.js'
 import {Namespaces} from '../../repository/namespaces/namespaces.js'
-import {openNamespace, readMigrationStage} from '../../repository/namespaces/open-namespace.js'
+import {openNamespace, readChargedLevels, readMigrationStage} from '../../repository/namespaces/open-namespace.js'
 import type {TableSeams} from '../../repository/table/open-table.js'
 import {type Table, untilAborted} from '../../repository/table/table.js'
 import type {Key} from '../../schema/attribute-value.js'
 import {keys} from '../../schema/keys.js'
+import type {ChargedLevels} from '../../schema/namespace-record.js'
+import {LevelsSetting} from '../request/levels-setting.js'
 import type {LimiterSettings, RateLimiterOptions} from '../request/options.js'
 import {NamespaceLimiter} from './namespace-limiter.js'
 
@@ -95,31 +97,37 @@ export class NamespaceLookup {
 
   async #lookUp(before: Promise<NamespaceLimiter> | undefined): Promise<NamespaceLimiter> {
     const known = await before
-    const namespace = await this.#namespaceId(known !== undefined).catch(error => {
-      if (known && isOutage(error)) return known.table.namespace
+    const {id: namespace, levels} = await this.#resolve(known !== undefined).catch(error => {
+      if (known && isOutage(error)) return {id: known.table.namespace, levels: undefined}
       throw error
     })
     // After a failed lookup too: the previous limiter still holds unwritten refusals.
-    if (this.#found?.table.namespace === namespace) return this.#found
+    if (this.#found?.table.namespace === namespace) {
+      if (levels) this.#found.levels.note(levels)
+      return this.#found
+    }
     const {random = Math.random} = this.#options
     const table = {...this.#table, namespace}
     const [settings, reading] = [this.#settings, untilAborted(table, this.#reads)]
-    return new NamespaceLimiter({table, reading, cache: this.#cache, settings, random})
+    const read = this.#options.namespaceId === undefined ? undefined : () => readChargedLevels(reading)
+    const setting = new LevelsSetting({clock: table.clock, ttlMs: settings.configCheckMs, read})
+    if (levels) setting.note(levels)
+    return new NamespaceLimiter({table, reading, cache: this.#cache, settings, levels: setting, random})
   }
 
   /** Checks the table layout once: a migration never reverts it. Whether a migration is running may change. */
-  async #namespaceId(isAgain: boolean): Promise<string> {
+  async #resolve(isAgain: boolean): Promise<{readonly id: string; readonly levels: ChargedLevels | undefined}> {
     const {namespaceId, namespace = 'default'} = this.#options
-    if (namespaceId !== undefined) return namespaceId
+    if (namespaceId !== undefined) return {id: namespaceId, levels: undefined}
     const table = untilAborted(this.#table, this.#reads)
     if (!isAgain) {
-      const {id, isMigrating} = await openNamespace(table, namespace)
-      this.#isMigrating = isMigrating
-      return id
+      const opened = await openNamespace(table, namespace)
+      this.#isMigrating = opened.isMigrating
+      return opened
     }
     const found = await new Namespaces(table).resolve(namespace)
     if (!found) throw namespaceMissing(namespace)
     if (this.#isMigrating) this.#isMigrating = (await readMigrationStage(table)) === 'open'
-    return found.id
+    return {id: found.id, levels: found.levels ?? 'parent'}
   }
 }

@@ -56,8 +56,9 @@ export async function readAvailability(
   return {
     available: () => {
       const left = new Map<string, number>()
-      const [own, parent] = levels.map(leftOf)
-      for (const [name, amount] of own ?? []) left.set(name, Math.min(amount, parent?.get(name) ?? amount))
+      const [own, ...parents] = levels.map(leftOf)
+      for (const [name, amount] of own ?? [])
+        left.set(name, Math.min(amount, ...parents.map(parent => parent.get(name) ?? amount)))
       return Object.fromEntries(left)
     },
     check: (amounts, isStrict) => {
@@ -93,7 +94,7 @@ export async function readAvailability(
   }
 }
 
-/** The entity and the parent it is charged with, as its bucket says: a move shows there first. */
+/** The entity and the ancestors it is charged with, as their buckets say: a move shows there first. */
 async function readLevels(
   limiter: NamespaceLimiter,
   entity: string,
@@ -101,15 +102,22 @@ async function readLevels(
   nowMs: number,
 ): Promise<readonly Level[]> {
   const {limits} = limiter
-  const levelOf = (parent: string | undefined) =>
-    parent === undefined ? [] : [readLevel(limiter, parent, resource, 'parent', nowMs)]
-  const parent = chargedParent((await limits.inForce({entity, resource})).family)
+  const bucket = {entity, resource}
+  const ancestors = async (asked?: {readonly after: number}) =>
+    limits.ancestors(bucket, chargedParent((await limits.inForce(bucket, asked)).family), asked)
+  const charged = await ancestors()
   const seenFromMs = performance.now()
-  const levels = await Promise.all([readLevel(limiter, entity, resource, 'entity', nowMs), ...levelOf(parent)])
-  const [own] = levels
-  if (!own.isStored || own.records.every(record => chargedParent(record) === parent)) return levels
-  const moved = chargedParent((await limits.inForce({entity, resource}, {after: seenFromMs})).family)
-  return moved === parent ? levels : [own, ...(await Promise.all(levelOf(moved)))]
+  const read = (each: string) => readLevel(limiter, each, resource, each === entity ? 'entity' : 'parent', nowMs)
+  const levels = await Promise.all([entity, ...charged].map(read))
+  const isMoved = levels.some(
+    ({isStored, records}, at) =>
+      isStored && at + 1 < limiter.levels.most && records.some(record => chargedParent(record) !== charged[at]),
+  )
+  if (!isMoved) return levels
+  const now = await ancestors({after: seenFromMs})
+  return Promise.all(
+    [entity, ...now].map((each, at) => (each === [entity, ...charged][at] ? (levels[at] as Level) : read(each))),
+  )
 }
 
 async function readLevel(

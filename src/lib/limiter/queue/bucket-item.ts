@@ -303,7 +303,7 @@ export class BucketItem {
     if (after?.exists && isInLine(after.seen, inForce)) bucket.noteLimitsChecked(inForce.applied, clockMs, shared)
   }
 
-  /** The limits of the parent that is charged too, if a strict request names limits that the bucket lacks. */
+  /** The limits of the ancestors that are charged too, if a strict request names limits that the bucket lacks. */
   async #sharedLimits(
     state: KnownState,
     requests: readonly PendingRequest[],
@@ -318,8 +318,9 @@ export class BucketItem {
     const parent = chargedParent(isLater ? state.seen.record : family)
     if (missing.length === 0 || parent === undefined) return new Set()
     const namesSince = async (after?: number) => {
-      const {limits: found} = await limits.limitsOf(parent, this.address.resource, {after})
-      return new Set(found.map(({name}) => name))
+      const ancestors = await limits.ancestors(this.address, parent, {after})
+      const found = await Promise.all(ancestors.map(each => limits.limitsOf(each, this.address.resource, {after})))
+      return new Set(found.flatMap(each => each.limits.map(({name}) => name)))
     }
     try {
       const known = await namesSince()

@@ -125,12 +125,10 @@ export class RefusalTally {
 
   #noteBuckets(entity: string, blamed: readonly AskedLimit[], lastAtMs: number): void {
     const refused = groupBy(blamed, keyOf)
-    for (const ofBucket of refused.values()) {
-      const [bucket] = ofBucket as [AskedLimit]
-      this.#addBucket(bucket, ofBucket, lastAtMs)
-      const own = {entity, resource: bucket.resource}
-      if (bucket.entity !== entity && !refused.has(keyOf(own)))
-        this.#add(own, {requests: 0, byParent: 1, lastAtMs, limits: NO_LIMITS})
+    for (const ofBucket of refused.values()) this.#addBucket(ofBucket[0] as AskedLimit, ofBucket, lastAtMs)
+    for (const resource of new Set(blamed.map(each => each.resource))) {
+      const own = {entity, resource}
+      if (!refused.has(keyOf(own))) this.#add(own, {requests: 0, byParent: 1, lastAtMs, limits: NO_LIMITS})
     }
   }
 

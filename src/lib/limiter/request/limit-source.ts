@@ -4,9 +4,11 @@ import {type ConfigResolver, type Resolution, requireSupportedLimits} from '../.
 import {Lru} from '../../repository/table/lru.js'
 import {getItem, type NamespaceTable} from '../../repository/table/table.js'
 import {decodeEntity, type EntityRecord} from '../../schema/entity-record.js'
-import {type Family, familyOf} from '../../schema/family.js'
+import {chargedParent, type Family, familyOf} from '../../schema/family.js'
 import {keys} from '../../schema/keys.js'
+import {MOST_LEVELS} from '../../schema/namespace-record.js'
 import {NO_SLOTS, type Slots} from '../holders/slot-account.js'
+import type {LevelsSetting} from './levels-setting.js'
 
 export interface AppliedLimits {
   readonly source: Level | 'default'
@@ -47,6 +49,7 @@ interface LimitSourceOptions {
   readonly table: NamespaceTable
   readonly resolver: ConfigResolver
   readonly defaultLimits: readonly Limit[]
+  readonly levels: LevelsSetting
   readonly cacheMs: number
   readonly cacheSize: number
 }
@@ -81,6 +84,21 @@ export class LimitSource {
       this.#entity(entity, asked.after),
     ])
     return {applied, family: familyOf(record, applied.cascade)}
+  }
+
+  /** The ancestors that a request charges by the configuration, nearest first. `parent` is the first. */
+  async ancestors({entity, resource}: EntityAndResource, parent: string | undefined, asked: AskedLimits = {}) {
+    const {levels} = this.#options
+    const chain = [entity]
+    let next = parent
+    while (next !== undefined && !chain.includes(next)) {
+      if (chain.length === MOST_LEVELS.parent) await levels.refresh()
+      if (chain.length >= levels.most) break
+      chain.push(next)
+      const isLast = chain.length >= levels.most && !levels.isDue
+      next = isLast ? undefined : chargedParent((await this.inForce({entity: next, resource}, asked)).family)
+    }
+    return chain.slice(1)
   }
 
   /** Throws if no limits are configured. */

@@ -73,7 +73,7 @@ export function adjustUpdate(
   return markedUpdate(table, address, e, mark)
 }
 
-/** Returns quota tokens of a dead process, in a transaction that happens once. */
+/** Returns tokens of a dead process or of a run, in a transaction that happens once. */
 export function returnUpdate(
   table: NamespaceTable,
   {entity, resource, shard}: BucketAddress,
@@ -85,6 +85,7 @@ export function returnUpdate(
   requirePeriodsAndRoom(e, target)
   for (const [name, milli] of amounts) {
     addConsumption(e, name, -milli)
+    if (!target.periods.has(name)) requireRate(e, name)
     requireLimit(e, name)
   }
   countWrite(e)

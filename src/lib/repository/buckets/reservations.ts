@@ -123,7 +123,7 @@ export async function returnReservation(
   throw new Throttled('TransactWriteItems', new Error('the buckets change faster than they can be read'))
 }
 
-interface ReturnPlan {
+export interface ReturnPlan {
   readonly addresses: readonly BucketAddress[]
   readonly updates: readonly BucketUpdate[]
   /** Positions in the tokens. Tokens of a former period or bucket do not come back. */
@@ -138,7 +138,8 @@ interface ShardReturn {
   readonly highestMilli: Map<string, bigint>
 }
 
-async function planReturns(table: NamespaceTable, tokens: readonly ReservedTokens[]): Promise<ReturnPlan> {
+/** Adds the tokens to the buckets that gave them. Negative amounts are charged. */
+export async function planReturns(table: NamespaceTable, tokens: readonly ReservedTokens[]): Promise<ReturnPlan> {
   const buckets = new Map<string, Promise<ReadonlyMap<number, BucketRecord>>>()
   const returns = new Map<string, ShardReturn>()
   const returned: number[] = []
@@ -162,7 +163,7 @@ async function planReturns(table: NamespaceTable, tokens: readonly ReservedToken
       returns.set(place, change)
       const sum = (change.amounts.get(limit) ?? 0n) + milli
       change.amounts.set(limit, sum)
-      change.periods.set(limit, reserved.period)
+      if (reserved.period) change.periods.set(limit, reserved.period)
       const {state} = each
       const stored = state.limits.get(limit)
       // The room must still be there: another refund may have taken it.
@@ -177,8 +178,8 @@ async function planReturns(table: NamespaceTable, tokens: readonly ReservedToken
   return {addresses, updates, returned}
 }
 
-/** All shards: after a split, a shard may have no room for what it gave. */
-async function readBucket(
+/** All shards of a bucket, of which `shard` is one: after a split, a shard may have no room for what it gave. */
+export async function readBucket(
   table: NamespaceTable,
   entity: string,
   resource: string,
@@ -194,8 +195,10 @@ export function mayReturn({limit, incarnation, period}: ReservedTokens, record: 
   if (record.unsupported) return false
   // Planted fault: reserved tokens go to a bucket that did not give them
   if (record.incarnation !== incarnation) return false
+  const stored = record.state.limits.get(limit)
+  if (!period) return stored !== undefined && !stored.kind?.quota
   // Planted fault: reserved tokens go to a later period
-  return isSamePeriod(period, record.state.limits.get(limit), record.state.refilledAtMs)
+  return isSamePeriod(period, stored, record.state.refilledAtMs)
 }
 
 /** The item that gave the tokens gets what it has room for, the others the rest. */

@@ -124,7 +124,7 @@ function parentCycle(entity: string, path: readonly string[]): ZaelError {
 function tooDeep(entity: string, levels: number): ZaelError {
   const message = `Entity ${JSON.stringify(entity)} would have more than ${levels} ancestors.`
   return new ZaelError('conflict', 'entity.too-deep', message, {
-    hint: 'Requests are charged only to the direct parent. Choose a parent closer to the top.',
+    hint: 'Requests charge at most eight levels. Choose a parent closer to the top.',
     details: {entity, levels},
   })
 }

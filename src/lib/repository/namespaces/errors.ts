@@ -36,6 +36,7 @@ const REMEDIES = {
   delete: 'Delete it first.',
   purge: 'Purge it to delete its data too.',
   'finish purge': 'Finish the purge.',
+  recover: 'Recover it first.',
   none: 'Nothing to recover.',
 } as const
 

@@ -7,6 +7,7 @@ import {keyNames} from '../../schema/attributes.js'
 import {keyOf, keys, partitionOf, wireKey} from '../../schema/keys.js'
 import {splitNamespace} from '../../schema/legacy-key.js'
 import {
+  type ChargedLevels,
   decodeNamespace,
   encodeNamespaceById,
   encodeNamespaceByName,
@@ -29,6 +30,7 @@ import {
   type PurgeOptions,
   purgeNamespace,
   refuseActive,
+  storeLevels,
 } from './purge.js'
 
 export const DEFAULT_NAMESPACE = 'default'
@@ -178,6 +180,14 @@ export class Namespaces {
       throw namespaceState(found, 'is active', 'none')
     }
     return changeState(this.#table, found, 'active', putNew(this.#table, encodeNamespaceByName(found)))
+  }
+
+  /** Sets which ancestors requests charge. Limiters follow when they next look the namespace up: within 30 s by default. */
+  async setLevels(nameOrId: string, levels: ChargedLevels): Promise<Namespace> {
+    const found = await this.show(nameOrId)
+    if (found.status !== 'active' || found.halfDeleted) throw namespaceState(found, 'is deleted', 'recover')
+    await storeLevels(this.#table, found, levels)
+    return {...found, levels}
   }
 
   /** The namespace that `purge` would purge: deleted (by id or old name) or unregistered (by id); else throws. */

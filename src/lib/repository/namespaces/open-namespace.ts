@@ -3,8 +3,9 @@ import {Denied} from '../../dynamo/errors.js'
 import type {Item, Key} from '../../schema/attribute-value.js'
 import {keys} from '../../schema/keys.js'
 import {type MigrationStage, migrationRecordKey, migrationStage} from '../../schema/migration-record.js'
+import {type ChargedLevels, decodeNamespace} from '../../schema/namespace-record.js'
 import {decodeVersion} from '../../schema/version-record.js'
-import {getItem, type Table} from '../table/table.js'
+import {getItem, type NamespaceTable, type Table} from '../table/table.js'
 import {readVersion} from '../table/version.js'
 import {incompatibility} from '../table/version-compatibility.js'
 import {namespaceMissing} from './errors.js'
@@ -12,6 +13,7 @@ import {LOOKUP_TIMEOUT_MS, Namespaces} from './namespaces.js'
 
 export interface OpenedNamespace {
   readonly id: string
+  readonly levels: ChargedLevels
   /** During a migration, absent records may not be copied yet. */
   readonly isMigrating: boolean
 }
@@ -26,7 +28,8 @@ export async function openNamespace(table: Table, name: string): Promise<OpenedN
   // After the name lookup: a migration that registers the name has stored its own record before.
   const stage = await readMigrationStage(table)
   if (stage === 'copying-limits') throw stillCopyingLimits()
-  if (found && (!refusal || stage)) return {id: found.id, isMigrating: stage === 'open'}
+  if (found && (!refusal || stage))
+    return {id: found.id, levels: found.levels ?? 'parent', isMigrating: stage === 'open'}
   throw refusal ?? (await whyMissing(table, name))
 }
 
@@ -40,6 +43,12 @@ export async function readMigrationStage(table: Table): Promise<MigrationStage |
 async function layoutRefusal(table: Table): Promise<ZaelError | undefined> {
   const item = await lookUp(table, keys.version())
   return incompatibility(item && decodeVersion(item), undefined, false)
+}
+
+/** The setting of a namespace known by id. `parent` without a registration, as with literal ids. */
+export async function readChargedLevels(table: NamespaceTable): Promise<ChargedLevels> {
+  const item = await getItem(table, keys.namespaceById(table.namespace), {timeoutMs: LOOKUP_TIMEOUT_MS})
+  return (item && decodeNamespace(item))?.levels ?? 'parent'
 }
 
 /** `undefined` also without permission. */

@@ -8,6 +8,7 @@ import {isoSeconds, type Key, s} from '../../schema/attribute-value.js'
 import {attributes, keyNames} from '../../schema/attributes.js'
 import {isKeyIn, keyOf, keys, namespacePrefix, wireKey} from '../../schema/keys.js'
 import {
+  type ChargedLevels,
   decodeNamespace,
   encodeNamespaceById,
   type NamespaceRecord,
@@ -171,6 +172,21 @@ export async function changeState(
     if (!ofName?.Put || !isRefused(error, 0)) throw namespaceChanged(seen, error)
     const takenBy = error.reasons[0]?.oldItem
     throw namespaceNameTaken(seen, takenBy && decodeNamespace(takenBy)?.id)
+  }
+}
+
+/** In both records: limiters look a namespace up by name or by id. */
+export async function storeLevels(table: Table, seen: Namespace, levels: ChargedLevels): Promise<void> {
+  const {id, name} = seen
+  const update = (key: Key) => {
+    const e = new ExpressionBuilder().require(names.id, id).require(names.status, 'active')
+    e.store(names.levels, levels === 'all' ? s(levels) : undefined)
+    return {Update: {TableName: table.name, Key: wireKey(key), ...e.update()}}
+  }
+  try {
+    await transact(table, [keys.namespaceByName(name), keys.namespaceById(id)].map(update))
+  } catch (error) {
+    throw isRefused(error) ? namespaceChanged(seen, error) : error
   }
 }
 

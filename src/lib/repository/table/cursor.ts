@@ -11,6 +11,7 @@ const KEY_LENGTHS = {
   configs: [2, 3],
   /** Primary key, then the keys of the index. */
   holders: [4],
+  runs: [4],
   /** An entity. */
   buckets: [1],
   /** Window key and resource. */

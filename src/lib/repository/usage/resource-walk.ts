@@ -6,6 +6,7 @@ import {type Item, type Key, s} from '../../schema/attribute-value.js'
 import {type IndexName, keyNames} from '../../schema/attributes.js'
 import {keyId, keyOf, keys, type ParsedKey, parseItemKey} from '../../schema/keys.js'
 import {ranges, startKeyOf, usagePlace, usageSortKey} from '../../schema/ranges.js'
+import {isRunEntity} from '../../schema/run-record.js'
 import {decodeUsage, type UsageRecord} from '../../schema/usage-record.js'
 import {getItems, type NamespaceTable} from '../table/table.js'
 import {AFTER_ALL, endOf, type UsageRange} from './range.js'
@@ -16,7 +17,7 @@ const RECORDS_PER_READ = 100
 
 const CONCURRENT_SUMS = 8
 
-/** Newest first. The index may hold only keys, so records are read by key. Place: index sort key and primary key. */
+/** Newest first, without runs: their tokens are counted for the entities that delegated them. The index may hold only keys, so records are read by key. Place: index sort key and primary key. */
 export async function* usageOfResource(
   table: NamespaceTable,
   resource: string,
@@ -48,7 +49,7 @@ export async function* usageOfResource(
       const records = await recordsOf(table, chunk, items, schedule)
       for (const [at, {place}] of chunk.entries()) {
         const record = records[at]
-        if (record && range.has(record)) yield {record, place, group: place[0] ?? ''}
+        if (record && range.has(record) && !isRunEntity(record.entity)) yield {record, place, group: place[0] ?? ''}
       }
     }
   }

@@ -353,14 +353,20 @@ describe('an explanation', () => {
     ['as the demand needs it if the parent has a quota', 'rpm=1/day@UTC', 'rpm=300/min'],
   ])('raises the rate of a member %s', (_, text, raised) => {
     const parent = limit({...parseLimit(text), configured: parseLimit(text), level: 'parent', entity: 'team-1'})
+    const above = limit({
+      ...parseLimit('rpm=1k/min'),
+      configured: parseLimit('rpm=1k/min'),
+      level: 'parent',
+      entity: 'org',
+    })
     const member = limit({...empty, demandPerSecond: 4.5})
-    const [own] = whyJson(explanation([member, parent], {parents: ['team-1']})).limits
+    const [own] = whyJson(explanation([member, above, parent])).limits
     const raise = own?.remedies.find(({command}) => command.includes('limits set'))
     expect(raise?.command).toBe(raised && `zael limits set --entity user-1 --resource gpt-4 ${raised}`)
     expect(raise?.purpose.includes('to that of its parent team-1')).toBe(raised && raised === text)
     // A larger burst leaves the rate as it is.
     const large = limit({...empty, requested: 500, retryAfterMs: Infinity})
-    const [burst] = whyJson(explanation([large, parent], {parents: ['team-1']})).limits
+    const [burst] = whyJson(explanation([large, above, parent])).limits
     expect(burst?.remedies.at(-1)?.command).toContain('rpm=100/min:500')
   })
 

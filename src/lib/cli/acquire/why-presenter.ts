@@ -567,9 +567,11 @@ function lowering({heaviest, configured}: ExplainedLimit, atMs: number): Limit |
   return capacity > 0 && paceOf(half) > 0 && paceOf(half) < paceOf(heaviest.limit) ? half : undefined
 }
 
-/** The same limit of the parent, which the requests of the entity are charged to as well. */
-const parentOf = ({level, name}: ExplainedLimit, {limits}: Explanation): ExplainedLimit | undefined =>
-  level === 'entity' ? limits.find(other => other.level === 'parent' && other.name === name) : undefined
+/** The slowest rate of this name among the parents, which the requests of the entity are charged to as well. */
+function parentOf({level, name}: ExplainedLimit, {limits}: Explanation): ExplainedLimit | undefined {
+  const parents = limits.filter(other => other.level === 'parent' && other.name === name && refillPerSecond(other) > 0)
+  return level === 'entity' ? parents.toSorted((a, b) => refillPerSecond(a) - refillPerSecond(b))[0] : undefined
+}
 
 /**
  * Fastest first: return reserved tokens, top up, refill, or raise the limit for this entity and resource only, at most

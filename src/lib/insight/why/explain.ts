@@ -210,25 +210,25 @@ export async function explain(
   for (const each of charged) requireSupportedLimits(each.resolution, {entity: each.entity, resource})
   const atMs = clock()
   const states = await Promise.all(charged.map(each => readLevel(namespace, each.entity, resource, atMs)))
-  const [state, ...statesAbove] = states as [LevelRecords, ...LevelRecords[]]
+  const [state, ...statesAbove] = states as [StoredLevel, ...StoredLevel[]]
   const {recent} = state
   const {average, counted} = averageIn(state)
   // Limits that only a parent has are charged too, and recorded only there: first at the nearest one.
   const typical = new Map<string, number>()
   for (const [at, {resolution}] of family.parents.entries()) {
-    const ofParent = averageIn(statesAbove[at] as LevelRecords).average
+    const ofParent = averageIn(statesAbove[at] as StoredLevel).average
     for (const {name} of withoutSlots(resolution).limits)
       if (!typical.has(name)) typical.set(name, ofParent?.get(name) ?? 1)
   }
   for (const {name} of own.limits) typical.set(name, average?.get(name) ?? 1)
-  const uncharged = average ? unchargedIn(...states) : NONE
-  const usual = [...typical].filter(([name]) => !uncharged.has(name) || recent.refused.limits.has(name))
+  const uncharged = average ? unchargedIn(states) : NONE
+  const usual = [...typical].filter(([each]) => !uncharged.has(each) || recent.refused.limits.has(each))
   const amounts = asked ?? checkConsumption(Object.fromEntries(usual.length > 0 ? usual : typical))
   if (own.source !== undefined) {
     checkKnown(entity, resource, amounts, [...typical.keys(), ...held.map(limit => limit.name)])
   }
   const question = {resource, amounts, atMs, reservations}
-  const asking = disabled ? [] : charged.map((each, at) => ({...each, ...question, state: states[at] as LevelRecords}))
+  const asking = disabled ? [] : charged.map((each, at) => ({...each, ...question, state: states[at] as StoredLevel}))
   const slots = asking.map(each => explainSlots(namespace, {...each, resolution: each.withSlots}))
   const inFlight = (await Promise.all(slots)).flat()
   const accounts = disabled ? [] : refusingAccounts(recent.refused).slice(0, MOST_ACCOUNTS)
@@ -325,10 +325,10 @@ function averageIn({bucket, recent}: LevelRecords) {
 const NONE: ReadonlySet<string> = new Set()
 
 /** Limits that no admitted request charged: a typical request charges none of them. The first level with a limit tells. */
-function unchargedIn(...levels: readonly LevelRecords[]): ReadonlySet<string> {
+function unchargedIn(levels: readonly StoredLevel[]): ReadonlySet<string> {
   const used = new Map<string, boolean>()
-  for (const level of levels) {
-    const states = (level.bucket?.shards ?? []).flatMap(shard => (shard.kind === 'bucket' ? shard.record.state : []))
+  for (const {bucket} of levels) {
+    const states = (bucket?.shards ?? []).flatMap(shard => (shard.kind === 'bucket' ? shard.record.state : []))
     const here = new Map<string, boolean>()
     for (const {limits} of states)
       for (const [name, {consumedMilli}] of limits) here.set(name, here.get(name) === true || consumedMilli !== 0n)
@@ -336,6 +336,8 @@ function unchargedIn(...levels: readonly LevelRecords[]): ReadonlySet<string> {
   }
   return new Set([...used].flatMap(([name, isUsed]) => (isUsed ? [] : [name])))
 }
+
+type StoredLevel = Awaited<ReturnType<typeof readLevel>>
 
 async function readLevel(namespace: NamespaceRepository, entity: string, resource: string, nowMs: number) {
   const [bucket, recent] = await Promise.all([

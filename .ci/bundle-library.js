@@ -23,6 +23,8 @@ const library = {
   minifySyntax: true,
   minifyWhitespace: true,
   keepNames: false,
+  // Node prints the line that threw an error that nobody caught. Without this, a line is a whole file.
+  lineLimit: 160,
 }
 
 const {metafile} = await build({

@@ -17,8 +17,6 @@ export const options = {
   // The SDK's CommonJS builds have no default that import() can unpack.
   mainFields: ['module', 'main'],
   minify: true,
-  // Node prints the line that threw an error that nobody caught. Without this, a line is a whole file.
-  lineLimit: 160,
   // Errors are recognised by the name of their class.
   keepNames: true,
   legalComments: 'none',

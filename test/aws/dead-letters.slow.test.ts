@@ -99,7 +99,7 @@ describeWithPython('dead letters', {timeout: 120_000}, () => {
     expect(code).toBe(6)
     expect(stdout).toMatchInlineSnapshot(`
       "1 message lost: the records left the stream after 24 hours
-        Usage windows that lack uncounted consumption:
+        Usage windows that lack consumption:
           hourly 2026-11-16T01:00:00Z
           hourly 2026-11-16T02:00:00Z
           daily 2026-11-16T00:00:00Z

@@ -151,7 +151,7 @@ describeOnEngine('zael bucket', () => {
       usd      $25       $25         $5
       "
     `)
-    const {limits} = JSON.parse((await cli.run('why buyer gpt-4 --json')).stdout)
+    const {limits} = JSON.parse((await cli.run('why buyer gpt-4 burst=1 rpd=1 usd=$1 --json')).stdout)
     expect(limits).toMatchObject([
       {name: 'burst'},
       {name: 'rpd', toppedUp: 5, capacity: 15, available: 5},

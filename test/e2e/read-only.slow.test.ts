@@ -160,6 +160,7 @@ const WRITERS: Readonly<Record<string, string>> = {
   'namespace create': '',
   'namespace delete': '',
   'namespace recover': '',
+  'namespace set': 'namespace set default --levels all',
   'resource bypass': 'resource bypass gpt-4',
   'resource cascade': 'resource cascade gpt-4 on',
   'resource clear': 'resource clear gpt-4',

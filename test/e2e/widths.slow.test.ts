@@ -42,6 +42,7 @@ const LINES = [
   'namespace list',
   'namespace orphans',
   'namespace show default',
+  'namespace set default --levels parent',
   'status',
   `usage show user-1 ${DAY}`,
   `usage export ${DAY}`,

@@ -20,6 +20,7 @@ import {sleepMs} from '../../src/lib/dynamo/retry.js'
 import {startEngine} from '../../src/lib/local/engines/engine.js'
 import {localTransport} from '../../src/lib/local/engines/transport.js'
 import {prepareStack} from '../../src/lib/local/supervisor/prepare.js'
+import {Repository} from '../../src/lib/repository/repository.js'
 import {COMPILER_OPTIONS, examplesOf, PRELUDE, RUNNER} from './examples.js'
 
 interface Outcome {
@@ -221,6 +222,8 @@ describe('the documentation', () => {
     const backoff = {random: Math.random, sleep: sleepMs}
     try {
       await prepareStack({name: 'prod', transport, clock: Date.now, randomBytes, backoff}, '0.0.0')
+      const namespace = await new Repository({stack: 'prod', transport}).namespace()
+      await namespace.setLimits({level: 'resource', resource: 'llm'}, ['usd=$500/month@UTC'])
       const env = {
         PATH: process.env.PATH,
         AWS_ENDPOINT_URL_DYNAMODB: engine.endpoint,

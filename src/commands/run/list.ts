@@ -7,8 +7,8 @@ export default class RunList extends StackCommand<typeof RunList> {
   static override summary = 'List runs: amounts that code has delegated'
 
   static override description =
-    'Lists open runs, first those that end first. "due": the time is over, and the next process that delegates or that a ' +
-    'quota refuses returns what is left; so does `zael run end`. SPENT includes the amounts of open sub-runs. Writes nothing.'
+    'Lists open runs, first those that end first. "due": the time is over, and the next process that looks for dead ' +
+    'processes returns what is left; so does `zael run end`. SPENT includes the amounts of open sub-runs. Writes nothing.'
 
   static override flags = {
     ended: boolean({description: 'List the runs that ended in the last week.'}),

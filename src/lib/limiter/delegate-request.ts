@@ -16,7 +16,7 @@ export interface DelegateRequest<Name extends string = string>
   readonly amounts: {readonly [Limit in Name]?: number | string}
   /** After this time the rest comes back, such as `90s`, `15min` or `1h`. At most 31 days. */
   readonly for: string
-  /** For people; shown by `zael run list`. */
+  /** For people. */
   readonly name?: string | undefined
 }
 

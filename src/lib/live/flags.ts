@@ -36,7 +36,7 @@ export const watchFlags = {
   }),
   once: boolean({
     description:
-      'Poll once, print the result and exit. Reads every bucket in use, then others until about 1,900 are read. Sorting ' +
+      'Poll once, print the result and exit. Reads the buckets in use (for up to 10,000 read units), then others, to about 1,900 in all. Sorting ' +
       'by rate, empty or pressure reads the buckets again after --interval.',
   }),
   all: boolean({

@@ -50,9 +50,9 @@ describeOnEngine('runs', () => {
     expect(await cli.tell(`run show ${sub.id}`)).toMatchObject({entity: `zael.run:${run.id}`, left: {usd: 400_000}})
   })
 
-  it.each(['show', 'end --yes'])('exit with 3 if there is no such run (run %s)', async command => {
+  it.each(['show', 'end --yes'])('exit with 3 if the run does not exist (run %s)', async command => {
     const {code, stderr} = await cli.run(`run ${command} nothing`)
-    expect([code, stderr]).toEqual([3, expect.stringContaining('There is no run "nothing"')])
+    expect([code, stderr]).toEqual([3, expect.stringContaining('Run "nothing" does not exist.')])
   })
 
   it('L8 are not in the way: nothing else lists them, and verify finds nothing', async () => {

@@ -161,19 +161,7 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
    * @internal
    */
   get taken(): readonly ReservedTokens[] {
-    return this.#grants.flatMap(({holdings}) =>
-      holdings.flatMap(({address, incarnation, isBypassed, periods, heldMilli}) =>
-        isBypassed
-          ? []
-          : Array.from(heldMilli, ([limit, milli]) => ({
-              ...address,
-              incarnation,
-              limit,
-              milli,
-              period: periods.get(limit),
-            })),
-      ),
-    )
+    return this.#grants.flatMap(tokensTakenBy)
   }
 
   /** @internal */
@@ -632,18 +620,32 @@ function sameLevel(levels: readonly Grant[], index: number, taken: readonly Gran
 
 /** Quota tokens that the grants hold; of each limit at most `most`. */
 function reservedTokens(grants: readonly Grant[], most: Amounts | undefined): ReservedTokens[] {
-  return grants.flatMap(({holdings}) => {
+  return grants.flatMap(grant => {
     const left = most && new Map(most)
-    return holdings.flatMap(({address, incarnation, isBypassed, periods, heldMilli}) =>
-      [...periods].flatMap(([limit, period]) => {
-        const held = heldMilli.get(limit) ?? 0n
-        const allowed = left ? (left.get(limit) ?? 0n) : held
-        const milli = held < allowed ? held : allowed
-        left?.set(limit, allowed - milli)
-        return isBypassed || milli <= 0n ? [] : [{...address, incarnation, limit, milli, period}]
-      }),
-    )
+    return tokensTakenBy(grant).flatMap(taken => {
+      const {limit, period} = taken
+      if (!period) return []
+      const allowed = left ? (left.get(limit) ?? 0n) : taken.milli
+      const milli = taken.milli < allowed ? taken.milli : allowed
+      left?.set(limit, allowed - milli)
+      return milli > 0n ? [{...taken, milli}] : []
+    })
   })
+}
+
+/** Tokens of balances, by bucket item and limit. A bypassed item gave none. */
+function tokensTakenBy({holdings}: Grant): ReservedTokens[] {
+  return holdings.flatMap(({address, incarnation, isBypassed, periods, heldMilli}) =>
+    isBypassed
+      ? []
+      : Array.from(heldMilli, ([limit, milli]) => ({
+          ...address,
+          incarnation,
+          limit,
+          milli,
+          period: periods.get(limit),
+        })),
+  )
 }
 
 /** Aborts when any of the holders is lost. */

@@ -160,7 +160,7 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
 
   /**
    * Moves an amount from the limits of an entity to a run: a bucket of its own, from which any process can acquire by the
-   * run's id. Refused like a request (see `acquire`). What is left at the end comes back.
+   * run's id. Refused like a request (see `acquire`). The rest comes back at the end.
    */
   async delegate(request: DelegateRequest<Name>): Promise<Run<Name>> {
     return runOf(await this.#runs.tryDelegate(request))

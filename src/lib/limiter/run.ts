@@ -94,7 +94,7 @@ export class Run<Name extends string = string> implements AsyncDisposable {
     return this.#open(() => this.#actions.tryDelegate(this.#subRequest(request), this.#record).then(this.#unlessEnded))
   }
 
-  /** What is spent and left, over all processes. Writes nothing. */
+  /** Spent and remaining amounts, over all processes. Writes nothing. */
   state(): Promise<RunState> {
     return this.#actions.state(this.id)
   }

@@ -1,7 +1,7 @@
 import {InvalidInput} from '../core/errors.js'
 import {checkConsumption} from '../core/limits/limit.js'
 import {isOutage, isUnavailability} from '../dynamo/errors.js'
-import {LONGEST_PAUSE_MS, LONGEST_RETRY_MS, pause} from '../dynamo/retry.js'
+import {LONGEST_PAUSE_MS, LONGEST_RETRY_MS, retrying} from '../dynamo/retry.js'
 import {mayHaveBeenApplied} from '../repository/buckets/marked-write.js'
 import {type RunState, readRunState} from '../repository/runs/run-state.js'
 import {createRun, endRun, type NewRun, neededRun, newRunId, preventRun} from '../repository/runs/runs.js'
@@ -102,17 +102,10 @@ export class Runs<Name extends string> {
 
 /** Nobody knows whether the run was created. Its tokens must not stay charged for nobody. */
 async function undo(table: NamespaceTable, id: string, run: NewRun, lease: Lease): Promise<void> {
-  const startedMs = table.clock()
-  for (let attempt = 0; ; attempt++) {
-    try {
-      if (await preventRun(table, id, run)) await lease.rollback()
-      else await lease.commit()
-      return
-    } catch (error) {
-      if (!isUnavailability(error) || table.clock() - startedMs >= LONGEST_RETRY_MS) throw error
-    }
-    await pause(attempt, {...table.backoff, maxMs: LONGEST_PAUSE_MS})
-  }
+  const giveUpMs = table.clock() + LONGEST_RETRY_MS
+  const retryable = (error: unknown) => isUnavailability(error) && table.clock() < giveUpMs
+  const ending = async () => ((await preventRun(table, id, run)) ? lease.rollback() : lease.commit())
+  await retrying(ending, {...table.backoff, maxMs: LONGEST_PAUSE_MS, attempts: Infinity, retryable})
 }
 
 function requireTokens({limits}: Pick<Lease, 'limits'>, names: Iterable<string>): void {

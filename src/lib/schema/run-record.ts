@@ -70,6 +70,9 @@ export const isRunId = (text: string): boolean => /^[A-Za-z0-9][A-Za-z0-9_.-]{0,
 
 export const subRunId = (parent: string, part: string): string => `${parent}${SEPARATOR}${part}`
 
+export const parentRunId = (id: string): string | undefined =>
+  id.split(SEPARATOR).slice(0, -1).join(SEPARATOR) || undefined
+
 /** 0: it took tokens from an entity, not from a run. */
 export const depthOfRun = (id: string): number => id.split(SEPARATOR).length - 1
 

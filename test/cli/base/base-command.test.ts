@@ -72,7 +72,7 @@ function failing(error: unknown) {
   }
 }
 
-const missing = new ZaelError('notFound', 'table.missing', 'There is no table "x".', {
+const missing = new ZaelError('notFound', 'table.missing', 'Table "x" does not exist.', {
   hint: 'zael deploy',
   details: {table: 'x'},
   cause: new Error('ResourceNotFoundException'),
@@ -128,7 +128,7 @@ describe('errors', () => {
     expect(await runSample([], failing(missing))).toEqual({
       exit: 3,
       stdout: 'working',
-      stderr: 'Error: There is no table "x".\nHint: zael deploy',
+      stderr: 'Error: Table "x" does not exist.\nHint: zael deploy',
     })
     expect(process.exitCode).toBe(3)
   })
@@ -140,7 +140,7 @@ describe('errors', () => {
       error: {
         code: 'table.missing',
         kind: 'notFound',
-        message: 'There is no table "x".',
+        message: 'Table "x" does not exist.',
         hint: 'zael deploy',
         details: {table: 'x'},
       },
@@ -160,7 +160,7 @@ describe('errors', () => {
     vi.stubEnv('ZAEL_DEBUG', '1')
     const {stderr} = await runSample([], failing(missing))
     expect(stderr).toMatch(
-      /^Error: There is no table "x"\.\nHint: zael deploy\nZaelError: [\s\S]* {4}at [\s\S]*ResourceNotFound/,
+      /^Error: Table "x" does not exist\.\nHint: zael deploy\nZaelError: [\s\S]* {4}at [\s\S]*ResourceNotFound/,
     )
     expect((await runSample([], failing(new TypeError('x')))).stderr).toMatch(/\[cause\]: TypeError: x\n +at /)
   })

@@ -4,11 +4,13 @@ import {RateLimiterUnavailable, RequestTooLarge} from '../../../src/lib/index.js
 import type {RateLimiter} from '../../../src/lib/limiter/rate-limiter.js'
 import {RateLimitExceeded} from '../../../src/lib/limiter/refusal/errors.js'
 import type {Run} from '../../../src/lib/limiter/run.js'
+import {Namespaces} from '../../../src/lib/repository/namespaces/namespaces.js'
 import {NamespaceRepository} from '../../../src/lib/repository/repository.js'
 import {endDueRuns, endRun, listRuns, RunEnded, RunMissing, readRun} from '../../../src/lib/repository/runs/runs.js'
 import {runEntity} from '../../../src/lib/schema/run-record.js'
 import {Scene} from '../../helpers/limiter.js'
 import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
+import {scanNamespace} from '../../repository/namespace-items.js'
 import {failure, splitInto} from '../visit.js'
 
 const HOUR_MS = 3_600_000
@@ -392,18 +394,12 @@ describeOnBoth('a run', {timeout: 60_000}, table => {
 
   it('S11 is deleted with its namespace', async () => {
     const run = await delegate({tpd: 400})
-    const repository = new NamespaceRepository(scene.tenant, undefined)
-    expect(repository).toBeDefined()
-    const items = await table.transport.send('Query', {
-      TableName: table.name,
-      IndexName: 'GSI4',
-      KeyConditionExpression: '#k = :k',
-      ExpressionAttributeNames: {'#k': 'GSI4PK'},
-      ExpressionAttributeValues: {':k': {S: scene.namespace}},
-    })
-    const keys = items.Items?.map(({PK}) => (PK && 'S' in PK ? PK.S : ''))
-    expect(keys).toContain(`${scene.namespace}/ENTITY#${runEntity(run.id)}`)
-    expect(keys).toContain(`${scene.namespace}/BUCKET#${runEntity(run.id)}#llm#0`)
+    await run.acquire({consume: {tpd: 1}})
+    await (await run.delegate({amounts: {tpd: 10}})).end()
+    await limiter.close()
+    const {byKind} = await new Namespaces(scene.tenant).purge(scene.namespace)
+    expect(byKind).toMatchObject({bucket: 3})
+    expect(await scanNamespace(scene.tenant, scene.namespace)).toEqual([])
   })
 
   it('is no entity and no configuration of people', async () => {

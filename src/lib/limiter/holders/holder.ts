@@ -2,12 +2,12 @@ import {setMaxListeners} from 'node:events'
 import {hostname} from 'node:os'
 import {Aborted, Unavailable} from '../../dynamo/errors.js'
 import {deleteHolder, sendBeat} from '../../repository/buckets/holders.js'
-import type {NamespaceTable} from '../../repository/table/table.js'
+import {type NamespaceTable, randomId} from '../../repository/table/table.js'
 import {type SteadyTimers, SYSTEM_TIMERS} from '../../repository/table/timers.js'
 import {isoSeconds} from '../../schema/attribute-value.js'
 import {BEAT_MS, HOLDER_MARGIN_MS, HOLDER_PERIOD_MS} from '../../schema/holder-record.js'
 
-/** Bytes of an id: ids are never reused. */
+/** Of an id. */
 const ID_BYTES = 8
 
 /** A copy of this process, such as a cloned machine, must not repeat its beats and accounts. */
@@ -54,8 +54,7 @@ export class Holder {
     this.#timers = table.timers ?? SYSTEM_TIMERS
     // Every lease of the process may listen.
     setMaxListeners(0, this.#lost.signal)
-    // A leading hyphen would look like a flag of a command.
-    this.id = Buffer.from(table.randomBytes(ID_BYTES)).toString('base64url').replace(/^-/, 'A')
+    this.id = randomId(table, ID_BYTES)
   }
 
   /** Aborts when the holder is lost. */

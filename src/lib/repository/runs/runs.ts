@@ -18,6 +18,7 @@ import {
   encodeRun,
   instantKey,
   isRunId,
+  parentRunId,
   type RunEnd,
   type RunRecord,
   type RunReturn,
@@ -41,7 +42,7 @@ import {
   stampUpdate,
 } from '../buckets/writes.js'
 import {decodeRange, type PageRequest, type RecordPage, readAll, readPage} from '../table/query.js'
-import {type NamespaceTable, sendRepeatable} from '../table/table.js'
+import {type NamespaceTable, randomId, sendRepeatable} from '../table/table.js'
 import {isRefused, type TransactItem, transact, updateItem} from '../table/transact.js'
 
 const names = attributes.run
@@ -64,7 +65,7 @@ const FREE_TRIES = 2
 
 export class RunMissing extends ZaelError {
   constructor(id: string) {
-    super('notFound', 'run.missing', `There is no run "${id}".`, {
+    super('notFound', 'run.missing', `Run "${id}" does not exist.`, {
       hint: 'Ended runs are kept for a week. List runs with: zael run list',
       details: {run: id},
     })
@@ -91,13 +92,11 @@ export interface NewRun {
   readonly endsAtMs: number
 }
 
-/** Ids are never reused. A leading hyphen would look like a flag of a command. */
 export function newRunId(table: NamespaceTable, parent: string | undefined): string {
-  const random = (bytes: number) => Buffer.from(table.randomBytes(bytes)).toString('base64url').replace(/^-/, 'A')
-  if (parent === undefined) return random(ID_BYTES).replace(/^_/, 'B')
+  if (parent === undefined) return randomId(table, ID_BYTES)
   if (depthOfRun(parent) + 1 >= MOST_DEPTH)
     throw new ZaelError('usage', 'run.depth', `The run "${parent}" is ${MOST_DEPTH} levels deep, and cannot delegate.`)
-  return subRunId(parent, random(PART_BYTES))
+  return subRunId(parent, randomId(table, PART_BYTES))
 }
 
 /** A quota whose only period is longer than any run. */
@@ -274,7 +273,7 @@ async function planEnd(
   shards: readonly BucketRecord[],
 ): Promise<{readonly items: TransactItem[]; readonly end: RunEnd; readonly addresses: readonly BucketAddress[]}> {
   const {id, granted, sources, resource} = run
-  const parent = parentOf(id)
+  const parent = parentRunId(id)
   const spent = spentOf(run, shards)
   const rest = new Map([...granted].map(([name, milli]) => [name, milli - (spent.get(name) ?? 0n)]))
   const tokens = restOfSources(sources, rest)
@@ -300,11 +299,6 @@ async function planEnd(
     ...plan.updates.map(updateItem),
   ]
   return {items, end, addresses: [...shards, ...plan.addresses]}
-}
-
-function parentOf(id: string): string | undefined {
-  const at = id.lastIndexOf('.')
-  return at < 0 ? undefined : id.slice(0, at)
 }
 
 function withoutSubRun(table: NamespaceTable, parent: string, resource: string, id: string): TransactItem {

@@ -24,6 +24,11 @@ export interface NamespaceTable extends Table {
   readonly namespace: string
 }
 
+/** For ids that are never reused. They begin with a letter or digit: a hyphen would look like a flag of a command. */
+export function randomId({randomBytes}: Pick<Table, 'randomBytes'>, bytes: number): string {
+  return Buffer.from(randomBytes(bytes)).toString('base64url').replace(/^[-_]/, 'A')
+}
+
 /** The signal aborts requests and pauses, including those with their own signal. */
 export function untilAborted<T extends Table>(table: T, signal: AbortSignal): T {
   const {transport, backoff} = table

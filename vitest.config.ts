@@ -33,8 +33,9 @@ export default defineConfig({
       // npm, which slow suites start, would leave out the packages of development.
       ...(isSlowRun ? {} : {NODE_ENV: 'production'}),
     },
-    // Tests wait for the engine and for timeouts: on two cores, a third file at once uses the time that two leave.
-    maxWorkers: 3,
+    // Tests wait for the engine and for timeouts: on two cores, a third file at once uses the time that two leave. Slow
+    // suites also wait for processes and for real seconds, and left a quarter of the time to a fourth.
+    maxWorkers: isSlowRun ? 4 : 3,
     // A process per file costs 40 % more CPU time, for loading the same modules again. Processes and not threads, since
     // commands are run in folders of their own, and `leave-no-trace.ts` fails a file that leaves something to the next.
     pool: 'forks',

@@ -1,4 +1,5 @@
 import {beforeEach, expect, it} from 'vitest'
+import {Unavailable} from '../../../src/lib/dynamo/errors.js'
 import {splitBucket} from '../../../src/lib/repository/buckets/split.js'
 import {NamespaceRepository} from '../../../src/lib/repository/repository.js'
 import type {Item} from '../../../src/lib/schema/attribute-value.js'
@@ -244,6 +245,34 @@ describeOnEngine('refusals in buckets', () => {
     await limiter.close()
     expect((await counts()).requests).toBe(1)
     expect(limiter.uncountedRefusals).toBe(1)
+  })
+
+  it('L6 are lost, not doubled, if another process overwrites the mark of their write to an unread bucket', async () => {
+    const sameSlot = (stem: number) => (count: number) => new Uint8Array(count).fill(count === 1 ? 0 : stem)
+    const [limiter, other] = [1, 2].map(stem => scene.limiter({randomBytes: sameSlot(stem)}))
+    await other?.acquire(of({rpm: 90}))
+    for (let count = 0; count < 3; count++) await limiter?.tryAcquire(of({rpm: 20}))
+    const {transport} = scene
+    const meddle = (write: (...call: Parameters<typeof transport.send>) => Promise<never>) => {
+      const send = (...call: Parameters<typeof transport.send>) =>
+        call[0] === 'UpdateItem' ? write(...call) : transport.send(...call)
+      scene.transport = {send: send as typeof transport.send}
+    }
+    // After a write that fails, the bucket counts as unread.
+    meddle(async operation => {
+      throw new Unavailable(operation, false)
+    })
+    await expect(limiter?.acquire(of({rpm: 1}))).rejects.toMatchObject({code: 'limiter.unavailable'})
+    meddle(async (...call) => {
+      scene.transport = transport
+      await transport.send(...call)
+      await other?.acquire(of({rpm: 1}))
+      throw new Unavailable(call[0], true)
+    })
+    await limiter?.acquire(of({rpm: 1}))
+    await limiter?.close()
+    expect((await counts()).requests).toBe(3)
+    expect(limiter?.uncountedRefusals).toBe(3)
   })
 
   it('keep a bucket of five limits within a kilobyte, so that a write costs one unit', async () => {

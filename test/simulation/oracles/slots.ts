@@ -66,6 +66,7 @@ export class Slots {
   /** The life of the process that has the account, as `process.kills`. */
   readonly #owners = new Map<string, {readonly process: number; readonly kills: number}>()
   readonly #bypassedMs = new Map<string, number>()
+  readonly #deletedMs = new Map<string, number>()
   readonly #beats = new Beats()
   /** Lives of processes that lost a holder while a lease was running. */
   readonly #lost = new Set<string>()
@@ -96,6 +97,7 @@ export class Slots {
       if (before?.bypass || after?.bypass) this.#bypassedMs.set(bucket, elapsedMs)
       if (shard !== '0') continue
       this.#note(bucket, after)
+      if (!after) this.#deletedMs.set(bucket, elapsedMs)
       const was = this.#buckets.get(bucket) ?? NO_SLOTS
       const is = after ? storedSlots(after) : NO_SLOTS
       this.#buckets.set(bucket, is)
@@ -282,9 +284,11 @@ export class Slots {
     return [...holders]
   }
 
-  /** Work does not go on without beats. */
+  /** Work does not go on without beats. The slots of a deleted bucket are gone: its leases need none. */
   #judgeBeats(running: Running): void {
-    if (this.#mayBeLost(running)) return
+    const {startedMs, slots} = running
+    const isHeld = slots.some(({bucket}) => (this.#deletedMs.get(bucket) ?? Number.NEGATIVE_INFINITY) < startedMs)
+    if (!isHeld || this.#mayBeLost(running)) return
     const {elapsedMs} = this.#world.time
     const beatMs = this.#lastBeatMs(running.holders)
     if (running.holders.length === 0 || elapsedMs - beatMs <= OVERDUE_MS) return

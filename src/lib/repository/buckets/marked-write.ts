@@ -164,7 +164,7 @@ export async function ruleOut(
     const stored = current && decodeBucket(current)
     const inSlot = markIn(current, mark.slot)
     if (stored?.kind !== 'bucket') return {applied: false, item: current, isInDoubt: true}
-    const isInDoubt = basis.kind !== 'refill' && inSlot !== slotMark
+    const isInDoubt = inSlot !== slotMark && (basis.kind !== 'refill' || isOfOther(inSlot, mark))
     if (hasMoved(basis, stored.record)) return {applied: false, item: current, isInDoubt}
     const latestMs = basis.kind === 'refill' ? basis.latestMs : 0
     // Planted fault: the refill instant of an unread bucket is not moved past a first try
@@ -179,6 +179,10 @@ export async function ruleOut(
   }
   throw new Unavailable('UpdateItem', true, new Error('the bucket changes faster than it can be read'))
 }
+
+/** Of another process with the same slot. */
+const isOfOther = (inSlot: string | undefined, {upTo = ''}: WriteMark): boolean =>
+  inSlot !== undefined && !inSlot.startsWith(upTo.slice(0, -1))
 
 function hasMoved(basis: WriteBasis, {limitsRevision, state}: BucketRecord): boolean {
   if (basis.kind === 'revision') return limitsRevision !== basis.revision

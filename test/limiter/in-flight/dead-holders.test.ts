@@ -54,7 +54,7 @@ describeOnBoth('slots of a process', {timeout: 60_000}, table => {
     await (gateway as RateLimiter).acquire(request({rpm: 1})),
     await (gateway as RateLimiter).acquire(request({rpm: 1})),
   ]
-  const free = async () => (await slotsIn(scene, 'user-1', 'gpt-4'))?.limits.get('parallel')?.free
+  const free = async (entity = 'user-1') => (await slotsIn(scene, entity, 'gpt-4'))?.limits.get('parallel')?.free
 
   it('L9 come back within 45 seconds of the first refusal after the process died', async () => {
     await hold()
@@ -84,6 +84,29 @@ describeOnBoth('slots of a process', {timeout: 60_000}, table => {
     await ask()
     await pass(45)
     expect(await free()).toBe(2)
+  })
+
+  it('L9 come back too if a request is refused in another bucket while the first ones come back', async () => {
+    await hold()
+    const {transport} = scene
+    let refused: Promise<{readonly admitted: boolean}> | undefined
+    const late: RateLimiter = scene.limiter({
+      transport: {
+        send: async (...call) => {
+          const answer = await transport.send(...call)
+          const isOfReservations = call[0] === 'Query' && JSON.stringify(call[1]).includes('#RESERVED#')
+          if (!isOfReservations) return answer
+          refused ??= late.tryAcquire(request({rpm: 1}, 'user-2'))
+          await refused
+          return answer
+        },
+      },
+    })
+    await (gateway as RateLimiter).acquire(request({rpm: 1, parallel: 2}, 'user-2'))
+    isRunning = false
+    await late.tryAcquire(request({rpm: 1}))
+    await pass(45)
+    expect([(await refused)?.admitted, await free(), await free('user-2')]).toEqual([false, 2, 2])
   })
 
   it('S12 stay while leases are open after their limiter was closed', async () => {

@@ -107,12 +107,7 @@ export class Reaper {
     if (known) known.isWanted ||= bucket !== undefined
     else {
       this.#watched.set(holder, watch)
-      void this.#watch(holder, watch)
-        .catch(() => {})
-        .finally(() => {
-          this.#watched.delete(holder)
-          this.#startWaiting()
-        })
+      void this.#watch(holder, watch).catch(() => {})
     }
   }
 
@@ -121,18 +116,30 @@ export class Reaper {
   }
 
   async #watch(holder: string, watch: Watch): Promise<void> {
+    try {
+      if (await this.#isDead(holder, watch)) await this.#returnAll(holder, watch)
+    } finally {
+      this.#watched.delete(holder)
+      this.#startWaiting()
+    }
+  }
+
+  async #returnAll(holder: string, {buckets}: Watch): Promise<void> {
     const {table, onReturned} = this.#options
-    if (!(await this.#isDead(holder, watch))) return
-    for (const bucket of watch.buckets.values()) {
+    const returnSlots = async (key: string, bucket: BucketOf) => {
+      buckets.delete(key)
       const returned = await reapSlots(table, bucket, holder)
       if (returned.size > 0) onReturned({...bucket, shard: 0})
     }
+    for (const [key, bucket] of buckets) await returnSlots(key, bucket)
     for (const reservation of await openReservations(table, holder)) {
       const returned = await returnReservation(table, reservation)
       for (const address of returned?.addresses ?? []) onReturned(address)
     }
     if (this.#emptied.size >= MOST_EMPTIED) this.#emptied.clear()
     this.#emptied.add(holder)
+    // Of requests that were refused meanwhile.
+    for (const [key, bucket] of buckets) await returnSlots(key, bucket)
   }
 
   /** False if it beats and nobody is refused, or if the limiter is closed first. */

@@ -207,6 +207,17 @@ describeOnBoth('reservations of quotas', {timeout: 60_000}, table => {
     expect(await totals()).toEqual({tokens: 1000, consumed: 0})
   })
 
+  it('S13 come back if they were stored after their limiter was closed', async () => {
+    const first = await reserve(100)
+    await gateway.pass(2)
+    await first.commit()
+    await reserve()
+    await gateway.limiter.close()
+    await gateway.pass(12)
+    await die()
+    expect(await totals()).toEqual({tokens: 900, consumed: 100})
+  })
+
   it('leave a process alone that holds nothing and does not beat', async () => {
     await reserve(100)
     await gateway.pass(2)

@@ -93,10 +93,13 @@ export class Holder {
     if (--this.#accounts === 0) this.#cancel?.()
   }
 
-  /** Best effort: without a record, nobody has to compare beats. While leases are open, it goes on beating. */
+  get isIdle(): boolean {
+    return this.#accounts === 0
+  }
+
+  /** Best effort: without a record, nobody has to compare beats. */
   async end(): Promise<void> {
-    if (this.isLost || this.#accounts > 0 || this.#beat === undefined) return
-    await deleteHolder(this.#table, this.id, this.#beat).catch(() => {})
+    if (this.#beat !== undefined) await deleteHolder(this.#table, this.id, this.#beat).catch(() => {})
   }
 
   get #isOverdue(): boolean {
@@ -188,7 +191,11 @@ export class Holders {
     return this.#current?.id === id
   }
 
+  /** While leases hold slots or reservations, it goes on beating. What is stored later needs a record: a new holder. */
   async end(): Promise<void> {
-    await this.#current?.end()
+    const current = this.#current
+    if (!current?.isIdle || current.isLost) return
+    this.#current = undefined
+    await current.end()
   }
 }

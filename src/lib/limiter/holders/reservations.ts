@@ -104,9 +104,12 @@ export class OpenReservation {
   /** Repeatable if it fails. */
   async store(): Promise<void> {
     if (!this.#stored) {
-      const holder = this.#holders.current
+      let holder: Holder
       // Others must have a beat to compare.
-      await holder.ready()
+      do {
+        holder = this.#holders.current
+        await holder.ready()
+      } while (holder !== this.#holders.current)
       const tokens = this.#isOver ? [] : this.#tokens()
       if (tokens.length === 0) return
       const {number, nonce} = holder.nextNumber()

@@ -59,14 +59,52 @@ export function planReservations(draws: Draws): Planned {
     const event = kind === 'heat' ? ({kind, entity, writes: 5000} as const) : ({kind, entity} as const)
     steps.push({atMs: changeMs, by: OTHERS, event})
   }
-  return {
-    ...plain(processes, limits),
-    children: CHILDREN,
-    skewsMs: Array.from({length: processes}, () => (draws.chance(0.2) ? draws.int(-10_000, 10_000) : 0)),
-    steps,
-    faults: draws.chance(0.5) ? someFaults(draws, processes, draws.pick([0.03, 0.08, 0.2])) : [],
-    sharedSlots: draws.chance(0.1),
+  const skewsMs = Array.from({length: processes}, () => (draws.chance(0.2) ? draws.int(-10_000, 10_000) : 0))
+  const faults = draws.chance(0.5) ? someFaults(draws, processes, draws.pick([0.03, 0.08, 0.2])) : []
+  const sharedSlots = draws.chance(0.1)
+  if (draws.chance(0.6)) steps.push(...orphans(draws, quota, processes, untilMs, draws.pick(entities)))
+  if (draws.chance(0.3)) steps.push(...lateStore(draws, processes, untilMs, draws.pick(entities)))
+  return {...plain(processes, limits), children: CHILDREN, skewsMs, steps, faults, sharedSlots}
+}
+
+const reserved = (entity: string, q: number, end: LeaseAction): ScenarioEvent => ({
+  ...{kind: 'acquire', entity, consume: {q}, actions: [end], reserve: true},
+})
+
+/** A process dies or stops with reserved tokens, and two others that just started look for it at the same time. */
+function orphans(draws: Draws, quota: Limit, processes: number, untilMs: number, entity: string): Step[] {
+  const by = draws.int(0, processes - 1)
+  // Near the end of a period of five minutes, or anywhere.
+  const atMs = draws.chance(0.4) ? draws.pick([100_000, 400_000]) - draws.int(3000, 30_000) : draws.int(1000, untilMs)
+  const stops = draws.chance(0.4)
+  const event: ScenarioEvent = stops ? {kind: 'pause', ms: 70_000, isSuspended: false} : {kind: 'kill'}
+  const end = {kind: draws.pick(['commit', 'rollback'] as const), afterMs: 60_000}
+  const steps: Step[] = [
+    {atMs, by, event: reserved(entity, Math.ceil(quota.capacity / 2), end)},
+    {atMs: atMs + 2500, by, event},
+  ]
+  if (draws.chance(0.2)) steps.push({atMs: atMs + 5000, by: OTHERS, event: {kind: 'delete-entity', entity}})
+  for (const asker of [1, 2]) {
+    if (asker >= processes) continue
+    const other = (by + asker) % processes
+    steps.push({atMs: atMs + 3000, by: other, event: {kind: 'recycle'}})
+    const actions: LeaseAction[] = [{kind: 'rollback', afterMs: 0}]
+    const ask: ScenarioEvent = {kind: 'acquire', entity, consume: {q: quota.capacity}, actions}
+    for (const askMs of [4000, 30_000, 55_000]) steps.push({atMs: atMs + askMs, by: other, event: ask})
   }
+  return steps
+}
+
+/** A reservation is stored late: its lease has ended by then. */
+function lateStore(draws: Draws, processes: number, untilMs: number, entity: string): Step[] {
+  const [by, atMs] = [draws.int(0, processes - 1), draws.int(5000, untilMs)]
+  const late = {kind: 'cut', ms: 600, answers: true, beats: false, lateMs: draws.int(1200, 4000)} as const
+  return [
+    // So that the process need not beat first.
+    {atMs: atMs - 4000, by, event: reserved(entity, 1, {kind: 'commit', afterMs: 2500})},
+    {atMs, by, event: reserved(entity, 1, {kind: draws.pick(['commit', 'rollback'] as const), afterMs: 2000})},
+    {atMs: atMs + 900, by, event: late},
+  ]
 }
 
 /** Periods that end once or never while the scenario runs. */

@@ -66,8 +66,17 @@ export type ScenarioEvent =
   | {readonly kind: 'restart'}
   /** Stops for a time and continues, as with SIGSTOP. `isSuspended`: its machine, with the monotonic clock. */
   | {readonly kind: 'pause'; readonly ms: number; readonly isSuspended: boolean}
-  /** Its calls fail for a time. `answers`: they are applied, and the answers lost. `beats`: only those of holders. */
-  | {readonly kind: 'cut'; readonly ms: number; readonly answers: boolean; readonly beats: boolean}
+  /**
+   * Its calls fail for a time. `answers`: they are applied, after `lateMs` if given, and the answers lost. `beats`: only
+   * those of holders.
+   */
+  | {
+      readonly kind: 'cut'
+      readonly ms: number
+      readonly answers: boolean
+      readonly beats: boolean
+      readonly lateMs?: number
+    }
   /** Sets the process's clock ahead of the true time, or behind it. */
   | {readonly kind: 'skew'; readonly ms: number}
   /** Closes the limiter and starts a new one, like a short-lived process. */

@@ -1,3 +1,4 @@
+import {onAbort} from '../../../src/lib/dynamo/abort.js'
 import {classifyError} from '../../../src/lib/dynamo/classify.js'
 import {
   isRead,
@@ -96,20 +97,19 @@ export class SimulatedTransport implements Transport {
     const fault = kindFor(faultAt(call, operation, input), operation, input)
     onCall(operation, call, fault)
     let isSent = false
-    let stop: (() => void) | undefined
+    let unwatch: (() => void) | undefined
     try {
       signal?.throwIfAborted()
       const exchange = new Exchange('', performance.now() + (timeoutMs ?? LONGEST_EXCHANGE_MS))
       exchange.failAfter(REQUEST_TIMEOUT_MS, 'no answer')
       isSent = true
-      stop = () => exchange.fail(signal?.reason)
-      signal?.addEventListener('abort', stop, {once: true})
+      unwatch = signal && onAbort(signal, () => exchange.fail(signal.reason))
       this.#start(exchange, operation, input, call, fault)
       return (await exchange.answer) as never
     } catch (error) {
       throw classifyError(error, operation, {signal, sent: isSent})
     } finally {
-      if (stop) signal?.removeEventListener('abort', stop)
+      unwatch?.()
     }
   }
 

@@ -1,5 +1,5 @@
 import {RateLimiter} from '../../../src/lib/limiter/rate-limiter.js'
-import type {ScenarioEvent} from '../scenario.js'
+import type {Fault, ScenarioEvent} from '../scenario.js'
 import {Draws} from './draws.js'
 import type {MarkSlots} from './mark-slots.js'
 import {type NetworkOptions, SimulatedTransport} from './network.js'
@@ -74,11 +74,12 @@ export class SimulatedProcess {
   }
 
   /** The fault of a call now, if the process is cut off. */
-  cutOff(input: object): 'lost-after' | 'lost-before' | undefined {
+  cutOff(input: object): Pick<Fault, 'kind' | 'delayMs'> | undefined {
     const {elapsedMs} = this.#options.time
     const isBeat = () => JSON.stringify(input).includes('/HOLDER#')
     const cut = this.#cuts.find(({untilMs, beats}) => elapsedMs < untilMs && (!beats || isBeat()))
-    return cut && (cut.answers ? 'lost-after' : 'lost-before')
+    if (cut?.lateMs !== undefined) return {kind: 'late', delayMs: cut.lateMs}
+    return cut && {kind: cut.answers ? 'lost-after' : 'lost-before', delayMs: 0}
   }
 
   /** Calls that were under way may time out when it continues. Nothing happens while it is paused already. */

@@ -1,6 +1,7 @@
 import {AsyncLocalStorage} from 'node:async_hooks'
 import {syncBuiltinESMExports} from 'node:module'
 import timersPromises from 'node:timers/promises'
+import {onAbort} from '../../../src/lib/dynamo/abort.js'
 
 interface Event {
   atMs: number
@@ -83,13 +84,20 @@ export class VirtualTime {
 
   readonly sleep = (ms: number, signal?: AbortSignal): Promise<void> =>
     new Promise(resolve => {
-      const timer = this.after(ms, resolve, this.owner)
-      const stop = () => {
-        timer.cancel()
-        resolve()
-      }
-      if (signal?.aborted) stop()
-      else signal?.addEventListener('abort', stop, {once: true})
+      const timer = this.after(
+        ms,
+        () => {
+          unwatch?.()
+          resolve()
+        },
+        this.owner,
+      )
+      const unwatch =
+        signal &&
+        onAbort(signal, () => {
+          timer.cancel()
+          resolve()
+        })
     })
 
   /** Runs until an instant or until no events remain; the clock then shows the instant. */

@@ -297,8 +297,8 @@ export class World {
     const ofOperation = (this.#operationCalls.get(key) ?? 0) + 1
     this.#operationCalls.set(key, ofOperation)
     if (this.isCalm) return undefined
-    const kind = this.processes[process]?.cutOff(input)
-    if (kind) return {by: process, call, kind, delayMs: 0}
+    const cutOff = this.processes[process]?.cutOff(input)
+    if (cutOff) return {by: process, call, ...cutOff}
     return this.#faults.get(faultKey(process, call)) ?? this.#faults.get(faultKey(process, ofOperation, operation))
   }
 

@@ -88,7 +88,14 @@ export const MUTANTS: readonly Mutant[] = [
     ],
   ]),
   ...inFunction('storeReservation', [['a reservation is stored again after its end']]),
-  ...inFunction('returnReservation', [['reserved tokens are returned twice']]),
+  ...inFunction('returnReservation', [
+    ['reserved tokens are returned twice'],
+    [
+      'reserved tokens that do not come back count as returned',
+      'spellReturned(returned)',
+      'spellReturned([...tokens.keys()])',
+    ],
+  ]),
   ...inFunction('mayReturn', [
     ['reserved tokens go to a bucket that did not give them'],
     ['reserved tokens go to a later period', 'return isSamePeriod(', 'return true || isSamePeriod('],

@@ -110,6 +110,7 @@ export async function returnReservation(
     e.condition(`attribute_exists(${e.name(names.tokens)})`)
     // Planted fault: reserved tokens are returned twice
     e.condition(`attribute_not_exists(${e.name(names.returned)})`)
+    // Planted fault: reserved tokens that do not come back count as returned
     e.set(names.returned, s(spellReturned(returned)))
     const taken = updateItem({...addressOf(table, {holder, id}), ...e.update()})
     try {

@@ -1,8 +1,10 @@
+import {getEventListeners} from 'node:events'
 import {describe, expect, it} from 'vitest'
 import {explore, SITUATIONS} from './explore.js'
 import {scenarioOf} from './profiles.js'
 import {run} from './run.js'
 import {PROFILES} from './scenario.js'
+import {VirtualTime} from './world/virtual-time.js'
 
 describe('the simulator', () => {
   // The slow suites play more seeds.
@@ -23,6 +25,18 @@ describe('the simulator', () => {
   it('plays different seeds differently', async () => {
     const traces = await Promise.all([1, 2, 3].map(seed => scenarioOf('mixed', seed)).map(each => JSON.stringify(each)))
     expect(new Set(traces).size).toBe(3)
+  })
+
+  it('leaves no listener on a signal after many waits, and ends them when it aborts', async () => {
+    const [time, source] = [new VirtualTime(), new AbortController()]
+    for (let wait = 0; wait < 20; wait++) void time.sleep(10, source.signal)
+    expect(getEventListeners(source.signal, 'abort')).toHaveLength(1)
+    await time.runUntil(time.nowMs + 10)
+    expect(getEventListeners(source.signal, 'abort')).toEqual([])
+    const waiting = time.sleep(10, source.signal)
+    source.abort()
+    await waiting
+    expect(time.elapsedMs).toBe(10)
   })
 
   it('restores timers and clocks', async () => {

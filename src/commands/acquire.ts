@@ -2,7 +2,7 @@ import {string} from '@oclif/core/args'
 import {boolean, option, string as stringFlag} from '@oclif/core/flags'
 import {acquireJson, acquireLines, retryText, type TriedRequest, whyCommand} from '../lib/cli/acquire/presenter.js'
 import type {AcquireResult} from '../lib/cli/acquire/results.js'
-import {checkCommand, inMoney, readableUnits, tryRequest, withDefaultWait} from '../lib/cli/acquire/run.js'
+import {checkCommand, checkWait, inMoney, readableUnits, tryRequest, withDefaultWait} from '../lib/cli/acquire/run.js'
 import {typedFlags} from '../lib/cli/base/settings.js'
 import {StackCommand} from '../lib/cli/base/stack-command.js'
 import {EXIT} from '../lib/cli/output/exit.js'
@@ -60,8 +60,10 @@ export default class Acquire extends StackCommand<typeof Acquire> {
   protected override async init(): Promise<void> {
     const end = this.argv.indexOf('--')
     if (end >= 0) this.#command = this.argv.slice(end + 1)
-    this.argv = withDefaultWait(end >= 0 ? this.argv.slice(0, end) : this.argv)
+    const words = end >= 0 ? this.argv.slice(0, end) : this.argv
+    this.argv = withDefaultWait(words)
     await super.init()
+    checkWait(words, this.args.amounts)
     checkCommand(this.#command, this.args.amounts, this.flags['dry-run'])
   }
 

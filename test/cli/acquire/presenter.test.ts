@@ -1,6 +1,6 @@
 import {describe, expect, it} from 'vitest'
 import {acquireJson, acquireLines, amountWords, retryText, whyCommand} from '../../../src/lib/cli/acquire/presenter.js'
-import {withDefaultWait} from '../../../src/lib/cli/acquire/run.js'
+import {checkWait, withDefaultWait} from '../../../src/lib/cli/acquire/run.js'
 import type {LimitState} from '../../../src/lib/core/limits/limit-state.js'
 import type {AcquireAttempt} from '../../../src/lib/insight/why/attempt.js'
 
@@ -49,6 +49,15 @@ describe('--wait', () => {
     ['a b rpm=1', 'a b rpm=1'],
   ])('reads "%s" as "%s"', (typed, understood) => {
     expect(withDefaultWait(typed.split(' ')).join(' ')).toBe(understood)
+  })
+
+  it('rejects a value that is not a duration, and names valid ones', () => {
+    const hint = 'Write a whole number and a unit: 500ms, 2s, 15min, 24h, 7d.'
+    const check = (typed: string) => checkWait(typed.split(' '), typed.split(' ').slice(2))
+    expect(() => check('a b rpm=1 --wait 60')).toThrow(
+      expect.objectContaining({message: '"60" is not a duration.', hint}),
+    )
+    for (const typed of ['a b rpm=1 --wait', 'a b --wait rpm=1', 'a b rpm=1 --wait 5s', 'a b 60']) check(typed)
   })
 })
 

@@ -1,5 +1,5 @@
 import {changedError, InvalidInput, valueIf, ZaelError} from '../../core/errors.js'
-import {durationMs} from '../../core/text/duration.js'
+import {durationMs, parseDuration} from '../../core/text/duration.js'
 import {formatTokens} from '../../core/text/text.js'
 import {isUnavailability} from '../../dynamo/errors.js'
 import type {AcquireAttempt} from '../../insight/why/attempt.js'
@@ -18,6 +18,12 @@ export function withDefaultWait(argv: readonly string[]): string[] {
     const isBare = word === '--wait' && at < end && durationMs(argv[at + 1] ?? '') === undefined
     return isBare ? [`--wait=${DEFAULT_WAIT}`] : [word]
   })
+}
+
+/** Throws for `--wait banana`: the flag then has its default, and the next word counts as an amount. */
+export function checkWait(argv: readonly string[], amounts: readonly string[] = []): void {
+  const next = argv.includes('--wait') ? argv[argv.indexOf('--wait') + 1] : undefined
+  if (next !== undefined && !/[=:]/.test(next) && amounts.includes(next)) parseDuration(next)
 }
 
 export function checkCommand(

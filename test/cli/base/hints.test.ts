@@ -31,14 +31,14 @@ describe('an error of AWS', () => {
     })
     const none = {...settings, region: setting(), profile: setting()}
     expect(withWhere(new RegionMissing(), none, {AWS_PROFILE: 'nope'})).toMatchObject({
-      message: 'No AWS region is configured (stack "prod", profile "nope")',
+      message: 'No usable AWS region is configured (stack "prod", profile "nope")',
     })
   })
 
   it('names the flag or variable whose region is empty', async () => {
     const found = await findSettings({flags: {region: ''}, env: {AWS_REGION: ''}, folder: '/', configDir: '/nowhere'})
     expect(withWhere(new RegionMissing(), found.settings, {AWS_REGION: ''})).toMatchObject({
-      message: 'No AWS region is configured (stack "zae-limiter")',
+      message: 'No usable AWS region is configured (stack "zae-limiter")',
       hint: '--region is empty. Pass --region, set AWS_REGION, or choose a profile that has a region.',
     })
   })

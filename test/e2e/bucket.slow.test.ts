@@ -196,7 +196,9 @@ describeOnEngine('zael bucket', () => {
   })
 
   it('top-up warns of an entity that nothing has used, before it asks', async () => {
-    const notice = expect.stringMatching(/^Warning: Unknown entity "user-l": nothing has used it yet\. Did you mean "user-1"/)
+    const notice = expect.stringMatching(
+      /^Warning: Unknown entity "user-l": nothing has used it yet\. Did you mean "user-1"/,
+    )
     const asked = await cli.run('bucket top-up user-l gpt-4 tpm=5')
     expect([asked.code, asked.stderr]).toEqual([2, notice])
     expect(asked.stderr).toContain('\nError: This adds tpm=5 to the bucket of user-l')

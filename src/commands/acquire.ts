@@ -2,7 +2,14 @@ import {string} from '@oclif/core/args'
 import {boolean, option, string as stringFlag} from '@oclif/core/flags'
 import {acquireJson, acquireLines, retryText, type TriedRequest, whyCommand} from '../lib/cli/acquire/presenter.js'
 import type {AcquireResult} from '../lib/cli/acquire/results.js'
-import {checkCommand, checkWait, inMoney, readableUnits, tryRequest, withDefaultWait} from '../lib/cli/acquire/run.js'
+import {
+  checkCommand,
+  checkWait,
+  readableUnits,
+  tryRequest,
+  withDefaultWait,
+  withReadableAmounts,
+} from '../lib/cli/acquire/run.js'
 import {typedFlags} from '../lib/cli/base/settings.js'
 import {StackCommand} from '../lib/cli/base/stack-command.js'
 import {EXIT} from '../lib/cli/output/exit.js'
@@ -88,7 +95,7 @@ export default class Acquire extends StackCommand<typeof Acquire> {
     }
     const hold = this.#command && (await this.#holder(this.#command, request))
     const attempt = await tryRequest(this.stack, namespace, request, {dryRun, hold}).catch(error => {
-      throw inMoney(error, units)
+      throw withReadableAmounts(error, units)
     })
     // The output is the command's.
     if (this.isStream) return acquireJson({entity, resource, consume, dryRun, attempt})

@@ -43,14 +43,13 @@ export function readableUnits(stack: StackContext): Promise<UnitsByLimit | undef
   return reading.catch(valueIf(isUnavailability, undefined))
 }
 
-export function inMoney(error: unknown, units: UnitsByLimit | undefined): unknown {
+export function withReadableAmounts(error: unknown, units: UnitsByLimit | undefined): unknown {
   if (!(error instanceof ZaelError) || error.code !== 'request.too-large') return error
   const {entity, resource, limit, requested, capacity} = error.details
   const unit = units?.get(String(limit))
-  if (unit === undefined) return error
   const [asked, most] = [requested, capacity].map(tokens => formatTokens(Number(tokens), unit))
   const message = `A request of ${asked} ${limit} can never be admitted: ${entity} is limited to ${most} for ${resource}.`
-  return changedError(error, {message, details: {...error.details, unit}})
+  return changedError(error, {message, details: {...error.details, ...(unit !== undefined && {unit})}})
 }
 
 /** Longer than in a service: the first request may resolve credentials. */

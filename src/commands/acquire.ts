@@ -2,7 +2,14 @@ import {string} from '@oclif/core/args'
 import {boolean, option, string as stringFlag} from '@oclif/core/flags'
 import {acquireJson, acquireLines, retryText, type TriedRequest, whyCommand} from '../lib/cli/acquire/presenter.js'
 import type {AcquireResult} from '../lib/cli/acquire/results.js'
-import {checkCommand, inMoney, readableUnits, tryRequest, withDefaultWait} from '../lib/cli/acquire/run.js'
+import {
+  checkCommand,
+  checkWait,
+  readableUnits,
+  tryRequest,
+  withDefaultWait,
+  withReadableAmounts,
+} from '../lib/cli/acquire/run.js'
 import {typedFlags} from '../lib/cli/base/settings.js'
 import {StackCommand} from '../lib/cli/base/stack-command.js'
 import {EXIT} from '../lib/cli/output/exit.js'
@@ -60,8 +67,10 @@ export default class Acquire extends StackCommand<typeof Acquire> {
   protected override async init(): Promise<void> {
     const end = this.argv.indexOf('--')
     if (end >= 0) this.#command = this.argv.slice(end + 1)
-    this.argv = withDefaultWait(end >= 0 ? this.argv.slice(0, end) : this.argv)
+    const words = end >= 0 ? this.argv.slice(0, end) : this.argv
+    this.argv = withDefaultWait(words)
     await super.init()
+    checkWait(words, this.args.amounts)
     checkCommand(this.#command, this.args.amounts, this.flags['dry-run'])
   }
 
@@ -86,7 +95,7 @@ export default class Acquire extends StackCommand<typeof Acquire> {
     }
     const hold = this.#command && (await this.#holder(this.#command, request))
     const attempt = await tryRequest(this.stack, namespace, request, {dryRun, hold}).catch(error => {
-      throw inMoney(error, units)
+      throw withReadableAmounts(error, units)
     })
     // The output is the command's.
     if (this.isStream) return acquireJson({entity, resource, consume, dryRun, attempt})

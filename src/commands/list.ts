@@ -1,5 +1,6 @@
 import {boolean} from '@oclif/core/flags'
 import {BaseCommand} from '../lib/cli/base/base-command.js'
+import {withEmptyRegion} from '../lib/cli/base/hints.js'
 import {wholeStackFlags, withKnownProfiles} from '../lib/cli/base/stack-command.js'
 import {listFlags} from '../lib/cli/output/listing.js'
 import {findStacks, refusedLines, stackListing} from '../lib/cli/stack/list.js'
@@ -32,7 +33,7 @@ export default class List extends BaseCommand<typeof List> {
     const {region, profile, 'endpoint-url': endpointUrl} = this.flags
     const allRegions = this.flags['all-regions']
     const found = findStacks({region, profile, endpointUrl}, {allRegions}).catch(async error => {
-      throw await withKnownProfiles(error, settings.profile, process.env)
+      throw withEmptyRegion(await withKnownProfiles(error, settings.profile, process.env), settings.region)
     })
     const {stacks, refused, notEnabled} = await found
     await this.list(stackListing(stacks, {allRegions}))

@@ -46,6 +46,7 @@ describe('the classification of failures', () => {
     [coded('EPIPE'), Unavailable, 1],
     [coded('HPE_INVALID_CONSTANT'), Unavailable, 1],
     [new Error('Region is missing'), RegionMissing, 1],
+    [new Error('Region not accepted: region="" is not a valid hostname component.'), RegionMissing, 1],
     [coded('SELF_SIGNED_CERT_IN_CHAIN'), CertificateRefused, 1],
     [new TypeError('a bug'), RequestFailed, 1],
     ['thrown by someone rude', RequestFailed, 1],

@@ -195,6 +195,18 @@ describeOnEngine('zael bucket', () => {
     expect(await cli.fail(command)).toMatchObject({code: 2, error: {code}})
   })
 
+  it('top-up warns of an entity that nothing has used, before it asks', async () => {
+    const notice = expect.stringMatching(
+      /^Warning: Unknown entity "user-l": nothing has used it yet\. Did you mean "user-1"/,
+    )
+    const asked = await cli.run('bucket top-up user-l gpt-4 tpm=5')
+    expect([asked.code, asked.stderr]).toEqual([2, notice])
+    expect(asked.stderr).toContain('\nError: This adds tpm=5 to the bucket of user-l')
+    const confirmed = await cli.run('bucket top-up user-l gpt-4 tpm=5 --yes')
+    expect([confirmed.code, confirmed.stderr]).toEqual([0, notice])
+    expect((await cli.run('bucket top-up user-2 gpt-4 tpm=5 --yes')).stderr).toBe('')
+  })
+
   it('top-up by several processes with one key happens once', async () => {
     const command = 'bucket top-up buyer gpt-4 rpd=3 --idempotency-key race --yes'
     const results = await Promise.all([cli.tell(command), cli.tell(command), cli.tell(command)])

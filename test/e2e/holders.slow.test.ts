@@ -145,6 +145,10 @@ describeOnEngine('holders of slots', () => {
     expect(await cli.fail('holders list --cursor x')).toMatchObject({code: 2, error: {code: 'page.cursor'}})
   })
 
+  it('are listed with their state, however narrow the terminal is', async () => {
+    expect(await cli.show('holders list', 40)).toMatch(/ STATE\n.* not compared\n/)
+  })
+
   it('are released by force only after confirmation, and audited', async () => {
     const id = await idOf(1)
     expect(await cli.fail(`holders release ${id} --force`)).toMatchObject({

@@ -44,11 +44,14 @@ export default class BucketTopUp extends StackCommand<typeof BucketTopUp> {
     const repository = await this.stack.namespace()
     const units = await repository.configs.units()
     const asked = tokensIn(parsed, units)
-    if (!yes) {
-      const {topUpEffects} = await import('../../lib/insight/lookup/bucket-search.js')
-      const effects = await topUpEffects(repository, {entity, resource}, asked, this.stack.table.clock())
-      await confirm(topUpQuestion({entity, resource, units}, amounts, effects), {yes})
-    }
+    const [{topUpEffects}, {newNameNotice}] = await Promise.all([
+      import('../../lib/insight/lookup/bucket-search.js'),
+      import('../../lib/insight/lookup/known-names.js'),
+    ])
+    const effects = yes ? [] : await topUpEffects(repository, {entity, resource}, asked, this.stack.table.clock())
+    const notice = await newNameNotice(repository, {level: 'entity', entity, resource})
+    if (notice !== undefined) this.warn(notice)
+    await confirm(topUpQuestion({entity, resource, units}, amounts, effects), {yes})
     const result = await repository.topUpBucket({entity, resource}, asked, {idempotencyKey: key})
     this.print(topUpLines({entity, resource, result, units}, asked))
     return topUpJson({entity, resource, result}, asked)

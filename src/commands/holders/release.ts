@@ -12,8 +12,8 @@ export default class HoldersRelease extends StackCommand<typeof HoldersRelease> 
 
   static override description =
     'Compares beats for 35 seconds. If the process is dead, returns its slots and reserved quota tokens in all ' +
-    'buckets of the namespace, and writes an audit event. If it is alive, changes nothing and exits with 6. On a ' +
-    'refusal, zael returns the slots and tokens of dead processes itself: you need this for buckets that nobody uses. ' +
+    'buckets of the namespace, and writes an audit event. If it is alive, changes nothing and exits with 6. ' +
+    'After a refusal, other processes return them automatically: this command is for buckets that no process uses. ' +
     '--force skips the comparison. A living process then loses its slots while its work continues, and charges its ' +
     'reserved tokens again when it settles them.'
 

@@ -7,8 +7,8 @@ export default class RunEnd extends StackCommand<typeof RunEnd> {
   static override summary = 'End a run and return what is left'
 
   static override description =
-    'Refuses further requests to the run in all processes, ends its sub-runs, and returns what is left to the limits that it ' +
-    'came from. Tokens of an ended quota period do not come back. Writes an audit event. A run that has ended stays as it is.'
+    'Refuses further requests to the run in all processes, ends its sub-runs, and returns the rest to the limits that it ' +
+    'came from. Tokens of an ended quota period do not come back. Writes an audit event. Does nothing if the run has already ended.'
 
   static override args = {
     run: string({description: 'Run id, from `zael run list`.', required: true, ignoreStdin: true}),

@@ -7,8 +7,9 @@ export default class RunList extends StackCommand<typeof RunList> {
   static override summary = 'List runs: amounts that code has delegated'
 
   static override description =
-    'Lists open runs, first those that end first. "due": the time is over, and the next process that looks for dead ' +
-    'processes returns what is left; so does `zael run end`. SPENT includes the amounts of open sub-runs. Writes nothing.'
+    'Lists open runs, the earliest end first. "due" means that the time of the run is over: the next process that ' +
+    'looks for dead processes, or `zael run end`, returns the rest. SPENT includes the amounts of open sub-runs. Writes ' +
+    'nothing.'
 
   static override flags = {
     ended: boolean({description: 'List the runs that ended in the last week.'}),

@@ -23,13 +23,13 @@ export interface DecisionOptions {
   readonly waitMs?: number
   /** `false` is shadow mode: requests that would be refused are admitted, uncharged, as `would-refuse`. @default true */
   readonly enforce?: boolean
-  /** Overrides the limiter's setting: allow or block requests while the table is unavailable. */
+  /** Allow or block requests while the table is unavailable. @default the limiter's */
   readonly onUnavailable?: OnUnavailable
-  /** Overrides the limiter's setting: settle `now`, while the caller waits, or `soon`, batched. */
+  /** Settle `now`, while the caller waits, or `soon`, batched. @default the limiter's */
   readonly settle?: Settle
   /** Header fields that report the balance. Refusals carry `Retry-After` with every style. @default 'ietf' */
   readonly headers?: HeaderStyle
-  /** Limits that the `openai` and `anthropic` fields report. */
+  /** Limits that the `openai` and `anthropic` fields report. @default `{requests: 'rpm', tokens: 'tpm'}` */
   readonly limits?: LimitNames
 }
 

@@ -81,7 +81,7 @@ export function classifyError(error: unknown, operation: Operation, context: Cla
   if (name === 'TransactionCanceledException') return cancelled(evidence, operation, error)
   const Known = BY_NAME.get(name)
   if (Known !== undefined) return new Known(operation, error)
-  if (evidence.message === 'Region is missing') return new RegionMissing(error)
+  if (/^Region (is missing|not accepted)/.test(evidence.message ?? '')) return new RegionMissing(error)
   if (isCertificateCode(evidence.code)) return new CertificateRefused(operation, error)
 
   const maybeApplied = !isRead(operation) && context.sent !== false && !neverConnected(evidence)

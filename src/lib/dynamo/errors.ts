@@ -233,10 +233,10 @@ export class Aborted extends ZaelError {
   }
 }
 
-/** No region is configured anywhere. */
+/** No region is configured, or not a valid one. */
 export class RegionMissing extends ZaelError {
   constructor(cause?: unknown) {
-    super('failed', 'aws.region', 'No AWS region is configured', {
+    super('failed', 'aws.region', 'No usable AWS region is configured', {
       hint: 'Pass --region, set AWS_REGION, or choose a profile that has a region.',
       cause,
     })

@@ -45,7 +45,7 @@ import {type LimitUsage, Usage, usageSubjectMissing} from './usage/usage.js'
 export interface RepositoryOptions extends ConnectionOptions {
   /** The author of changes in the audit trail. @default ZAEL_PRINCIPAL */
   readonly principal?: Principal
-  /** Timeout of one request to the table, in ms. */
+  /** Timeout of one request to the table, in ms. @default 10,000 */
   readonly requestTimeoutMs?: number
 }
 

@@ -1,8 +1,9 @@
 import {describe, expect, it} from 'vitest'
 import {acquireJson, acquireLines, amountWords, retryText, whyCommand} from '../../../src/lib/cli/acquire/presenter.js'
-import {withDefaultWait} from '../../../src/lib/cli/acquire/run.js'
+import {checkWait, withDefaultWait, withReadableAmounts} from '../../../src/lib/cli/acquire/run.js'
 import type {LimitState} from '../../../src/lib/core/limits/limit-state.js'
 import type {AcquireAttempt} from '../../../src/lib/insight/why/attempt.js'
+import {RequestTooLarge} from '../../../src/lib/limiter/refusal/errors.js'
 
 const status = (change: Partial<LimitState>): LimitState => ({
   name: 'rpm',
@@ -50,6 +51,21 @@ describe('--wait', () => {
   ])('reads "%s" as "%s"', (typed, understood) => {
     expect(withDefaultWait(typed.split(' ')).join(' ')).toBe(understood)
   })
+
+  it('rejects a value that is not a duration, and names valid ones', () => {
+    const hint = 'Write a whole number and a unit: 500ms, 2s, 15min, 24h, 7d.'
+    const check = (typed: string) => checkWait(typed.split(' '), typed.split(' ').slice(2))
+    expect(() => check('a b rpm=1 --wait 60')).toThrow(
+      expect.objectContaining({message: '"60" is not a duration.', hint}),
+    )
+    for (const typed of ['a b rpm=1 --wait', 'a b --wait rpm=1', 'a b rpm=1 --wait 5s', 'a b 60']) check(typed)
+  })
+})
+
+it('groups the digits of a request that is too large', () => {
+  const error = withReadableAmounts(new RequestTooLarge('user-1', 'gpt-4', 'tpm', 500_000, 50_000), undefined)
+  const message = 'A request of 500,000 tpm can never be admitted: user-1 is limited to 50,000 for gpt-4.'
+  expect(error).toMatchObject({message, details: {requested: 500_000, capacity: 50_000}})
 })
 
 it('never rounds a wait down', () => {

@@ -398,6 +398,7 @@ describe('an explanation', () => {
     const lines = whyLines(explanation([never], {isRegistered: false, unknown: {nearest: ['user-2']}}))
     expect(lines[0]).toBe('user-1, gpt-4: a request for 500 rpm is refused, and waiting does not help.')
     expect(lines).toContain('rpm of user-1 refuses, waiting does not help')
+    expect(lines).toContain('To admit it:')
     expect(lines[1]).toMatch(/^user-1 is unknown: it has no record, limits, bucket or usage\. .*user-2/)
     expect(whyLines(explanation([never], {isRegistered: false})).join()).not.toContain('unknown')
     expect(whyJson(explanation([never], {unknown: {nearest: []}})).known).toBe(false)

@@ -1,6 +1,7 @@
 import {describe, expect, inject, it} from 'vitest'
 import {openStack} from '../../../src/lib/cli/base/context.js'
 import {withCommandHint, withNearestNames, withWhere} from '../../../src/lib/cli/base/hints.js'
+import {findSettings} from '../../../src/lib/cli/base/settings.js'
 import {calendarCheck} from '../../../src/lib/core/calendar/schedule.js'
 import {ZaelError} from '../../../src/lib/core/errors.js'
 import {parseLimits} from '../../../src/lib/core/limits/limit-text.js'
@@ -30,7 +31,15 @@ describe('an error of AWS', () => {
     })
     const none = {...settings, region: setting(), profile: setting()}
     expect(withWhere(new RegionMissing(), none, {AWS_PROFILE: 'nope'})).toMatchObject({
-      message: 'No AWS region is configured (stack "prod", profile "nope")',
+      message: 'No usable AWS region is configured (stack "prod", profile "nope")',
+    })
+  })
+
+  it('names the flag or variable whose region is empty', async () => {
+    const found = await findSettings({flags: {region: ''}, env: {AWS_REGION: ''}, folder: '/', configDir: '/nowhere'})
+    expect(withWhere(new RegionMissing(), found.settings, {AWS_REGION: ''})).toMatchObject({
+      message: 'No usable AWS region is configured (stack "zae-limiter")',
+      hint: '--region is empty. Pass --region, set AWS_REGION, or choose a profile that has a region.',
     })
   })
 

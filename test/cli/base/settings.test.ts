@@ -50,7 +50,9 @@ describe('a setting', () => {
     await user('{"region": ""}')
     expect((await find({}, noVariable)).region).toMatchObject({value: 'aws-1', source: 'aws', from: 'AWS_REGION'})
     expect((await find({}, {AWS_DEFAULT_REGION: 'aws-2'})).region).toMatchObject({value: 'aws-2', source: 'aws'})
+    await user('{}')
     expect((await find()).region).toEqual({key: 'region', value: undefined, source: 'default', from: undefined})
+    expect((await find({}, {AWS_REGION: ''})).region).toMatchObject({source: 'default', empty: 'AWS_REGION'})
   })
 
   it('has its own flag and variable', async () => {

@@ -1,5 +1,5 @@
 import {changedError, InvalidInput, valueIf, ZaelError} from '../../core/errors.js'
-import {durationMs} from '../../core/text/duration.js'
+import {durationMs, parseDuration} from '../../core/text/duration.js'
 import {formatTokens} from '../../core/text/text.js'
 import {isUnavailability} from '../../dynamo/errors.js'
 import type {AcquireAttempt} from '../../insight/why/attempt.js'
@@ -20,6 +20,12 @@ export function withDefaultWait(argv: readonly string[]): string[] {
   })
 }
 
+/** Throws for `--wait banana`: the flag then has its default, and the next word counts as an amount. */
+export function checkWait(argv: readonly string[], amounts: readonly string[] = []): void {
+  const next = argv.includes('--wait') ? argv[argv.indexOf('--wait') + 1] : undefined
+  if (next !== undefined && !/[=:]/.test(next) && amounts.includes(next)) parseDuration(next)
+}
+
 export function checkCommand(
   command: readonly string[] | undefined,
   amounts: readonly string[] | undefined,
@@ -37,14 +43,13 @@ export function readableUnits(stack: StackContext): Promise<UnitsByLimit | undef
   return reading.catch(valueIf(isUnavailability, undefined))
 }
 
-export function inMoney(error: unknown, units: UnitsByLimit | undefined): unknown {
+export function withReadableAmounts(error: unknown, units: UnitsByLimit | undefined): unknown {
   if (!(error instanceof ZaelError) || error.code !== 'request.too-large') return error
   const {entity, resource, limit, requested, capacity} = error.details
   const unit = units?.get(String(limit))
-  if (unit === undefined) return error
   const [asked, most] = [requested, capacity].map(tokens => formatTokens(Number(tokens), unit))
   const message = `A request of ${asked} ${limit} can never be admitted: ${entity} is limited to ${most} for ${resource}.`
-  return changedError(error, {message, details: {...error.details, unit}})
+  return changedError(error, {message, details: {...error.details, ...(unit !== undefined && {unit})}})
 }
 
 /** Longer than in a service: the first request may resolve credentials. */

@@ -8,7 +8,7 @@ import type {ConfigScope} from '../../schema/config-record.js'
 import type {StackContext} from './context.js'
 import {scopeArguments, topUpCommand} from './scope.js'
 import {SETTING_RULES, type SettingKey} from './setting-rules.js'
-import {type Settings, typedSettings} from './settings.js'
+import {type Setting, type Settings, typedSettings} from './settings.js'
 
 export async function withNearestNames(error: unknown, context: StackContext): Promise<unknown> {
   if (!(error instanceof ZaelError)) return error
@@ -131,16 +131,22 @@ export function withWhere(
   const usedProfile = profile.value ?? env.AWS_PROFILE
   const parts = {
     stack: stack.value,
-    region: region.value ?? env.AWS_REGION,
+    region: region.value ?? (env.AWS_REGION || undefined),
     profile: usedProfile,
     endpoint: endpointUrl.value,
   }
   const named = Object.entries(parts).flatMap(([name, value]) => (value === undefined ? [] : [`${name} "${value}"`]))
   return changedError(error, {
     message: `${error.message} (${named.join(', ')})`,
-    hint: isLoginError(error.message) ? loginHint(usedProfile, env) : withProxy(error, env),
+    hint: isLoginError(error.message) ? loginHint(usedProfile, env) : withProxy(withEmptyRegion(error, region), env),
     details: {...error.details, ...parts},
   })
+}
+
+/** An unset variable of the shell, as in `--region "$REGION"`, is a usual cause. */
+export function withEmptyRegion<Failure>(error: Failure, {empty}: Setting): Failure | ZaelError {
+  if (!(error instanceof ZaelError) || error.code !== 'aws.region' || empty === undefined) return error
+  return withHint(error, `${empty} is empty. ${error.hint}`)
 }
 
 const isLoginError = (message: string): boolean =>

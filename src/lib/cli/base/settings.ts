@@ -23,6 +23,8 @@ export interface Setting {
   readonly source: SettingSource
   /** The flag, the variable, or the file with its line. */
   readonly from: string | undefined
+  /** The first source with an empty value, when no source sets it. */
+  readonly empty?: string | undefined
 }
 
 export type Settings = Readonly<Record<SettingKey, Setting>>
@@ -85,7 +87,9 @@ function resolve(flags: SettingsSearch['flags'], env: NodeJS.ProcessEnv, files: 
 function candidates(key: SettingKey, flags: SettingsSearch['flags'], env: NodeJS.ProcessEnv, files: SettingsFiles) {
   const rule: SettingRule = SETTING_RULES[key]
   const found: Setting[] = []
+  let empty: string | undefined
   const offer = (source: SettingSource, value: unknown, from: string, line?: number) => {
+    if (value === '') empty ??= from
     if (typeof value !== 'string' || value === '') return
     // oclif checks typed values, the settings schema checks files, and the transport checks AWS variables.
     if (source === 'environment') checkVariable(key, value, from)
@@ -98,7 +102,7 @@ function candidates(key: SettingKey, flags: SettingsSearch['flags'], env: NodeJS
     if (entry) offer(source, entry.value, files[source]?.path ?? '', entry.line)
   }
   for (const name of rule.aws ?? []) offer('aws', env[name], name)
-  return [...found, {...nothing(key), value: rule.fallback}]
+  return [...found, {...nothing(key), value: rule.fallback, empty}]
 }
 
 const nothing = (key: SettingKey): Setting => ({key, value: undefined, source: 'default', from: undefined})

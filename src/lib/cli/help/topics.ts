@@ -42,6 +42,7 @@ const environment: HelpTopic = {
     {term: 'ZAEL_PROFILE', meaning: 'Default for --profile.'},
     {term: 'ZAEL_ENDPOINT_URL', meaning: 'Default for --endpoint-url.'},
     {term: 'ZAEL_OUTPUT', meaning: 'Default for --output: table, json, jsonl, csv or yaml.'},
+    {term: 'ZAEL_PRINCIPAL', meaning: 'Author of changes in the audit log. Default: your AWS identity, or user@host.'},
     {
       term: 'XDG_CONFIG_HOME',
       meaning: 'Base folder for settings. zael reads zael/config.json in it. Default: ~/.config.',

@@ -105,7 +105,7 @@ export function holderListing(rows: readonly HolderRow[], nowMs: number): Listin
         value: ({record}) => beatAgeText(record, nowMs),
         raw: ({record}) => (record?.beatAtMs === undefined ? undefined : isoSeconds(record.beatAtMs)),
       },
-      {name: 'state', value: ({state}) => STATE_WORDS[state]},
+      {name: 'state', fit: 'key', value: ({state}) => STATE_WORDS[state]},
       {
         name: 'slots',
         fit: 'text',

@@ -167,8 +167,8 @@ function exceptionText({scope: {level}}: LimitsChange, {scope, access}: SwitchEx
 function lookedText({scope}: LimitsChange, {found, looked, isComplete}: SwitchExceptions): string | undefined {
   if (scope.level !== 'resource' || (looked === 0 && isComplete)) return undefined
   const configurations = formatPlural(looked, 'entity configuration', 'entity configurations')
-  const what = found.length === 0 ? `none in ${configurations}` : configurations
-  if (isComplete) return `${what} (all)`
+  if (isComplete) return found.length === 0 ? `none, searched ${configurations}` : `${configurations} (all)`
+  const what = found.length === 0 ? `none in the first ${configurations}` : configurations
   return `${what}; for all: zael limits list --resource ${shellWord(scope.resource)} --all`
 }
 

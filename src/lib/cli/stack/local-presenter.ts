@@ -1,4 +1,4 @@
-import {formatCount, formatSpan} from '../../core/text/text.js'
+import {formatCount, formatPlural, formatSpan} from '../../core/text/text.js'
 import type {DownResult} from '../../local/down.js'
 import type {StackStatus} from '../../local/find.js'
 import type {LogEntry} from '../../local/state-dir/log.js'
@@ -82,7 +82,7 @@ export function localStatusLines(
 }
 
 function streamLine({streamLength, lagMs}: AggregatorStatus): string {
-  const kept = streamLength === null ? 'records pending' : `${formatCount(streamLength)} records kept`
+  const kept = streamLength === null ? 'records pending' : `${formatPlural(streamLength, 'record')} kept`
   return lagMs === 0 && streamLength === null ? 'not read yet' : `${kept}, lag ${formatSpan(lagMs)}`
 }
 

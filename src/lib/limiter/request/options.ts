@@ -31,7 +31,7 @@ export interface RateLimiterOptions<Name extends string = string> extends Connec
   readonly strict?: boolean
   /** When settlements of leases are written. @default `now` */
   readonly settle?: Settle
-  /** Limits to use if none are configured at any level. */
+  /** Limits to use if none are configured at any level. @default none: such a request throws */
   readonly defaultLimits?: LimitTexts<Name>
   /** Idle expiry, in multiples of the fill time, at least seven days. 0: never. @default 7 */
   readonly bucketTtlMultiplier?: number
@@ -79,11 +79,11 @@ export interface AcquireRequest<Name extends string = string> extends BucketName
    * the refusal also counts for the caller.
    */
   readonly caller?: BucketName | undefined
-  /** Overrides the limiter's option. */
+  /** As in the limiter's options. @default the limiter's */
   readonly onUnavailable?: OnUnavailable
-  /** Overrides the limiter's option. */
+  /** As in the limiter's options. @default the limiter's */
   readonly strict?: boolean
-  /** Overrides the limiter's option. */
+  /** As in the limiter's options. @default the limiter's */
   readonly settle?: Settle
   /**
    * `false` is shadow mode: a request that would be refused is admitted at once, charges nothing, and is reported as
@@ -96,7 +96,7 @@ export interface AcquireRequest<Name extends string = string> extends BucketName
    * otherwise its tokens come back when the process ends. @default false; true in `withLease`
    */
   readonly reserve?: boolean | Consumption<Name>
-  /** Time limit per decision, in ms. Overrides the limiter's option. */
+  /** Time limit per decision, in ms. @default the limiter's */
   readonly timeoutMs?: number
   /** How long to wait for admission, in ms. A longer known wait is refused at once. @default 0 */
   readonly waitMs?: number

@@ -38,10 +38,10 @@ const ATTEMPTS = 10
 /** An entity to create. */
 export interface NewEntity {
   readonly id: string
-  /** Display name. @default the id */
+  /** Display name. @default the id, for a new entity */
   readonly name?: string | undefined
   readonly parent?: string | undefined
-  /** Charge every admitted request to the parent too. */
+  /** Charge every admitted request to the parent too. @default false, for a new entity */
   readonly cascade?: boolean | undefined
   readonly metadata?: {readonly [key: string]: Json} | undefined
 }

@@ -9,7 +9,10 @@ import type {UnitsByLimit} from './units.js'
 export interface SetOptions extends SystemSettings {
   /** Remove the scope's other limits. If false, they are kept, and an empty scope starts with a copy. @default false */
   readonly replace?: boolean | undefined
-  /** When the values expire, rounded up to the minute, at most 300 days ahead. Only for limits that already apply. */
+  /**
+   * When the values expire, rounded up to the minute, at most 300 days ahead. Only for limits that already apply.
+   * @default never
+   */
   readonly until?: Date | undefined
   /** @internal The given limits exclude boosts; current boosts continue. */
   readonly keepsBoosts?: boolean | undefined

@@ -6,7 +6,7 @@ import {formatList} from '../../core/text/text.js'
 import {configAttributeCount} from '../../schema/config-limits.js'
 import type {ConfigScope, OnUnavailable, Policies} from '../../schema/config-record.js'
 
-/** System-level settings besides limits. */
+/** Settings of the system level; absent settings are kept. */
 export interface SystemSettings {
   readonly onUnavailable?: OnUnavailable | undefined
   readonly auditRetentionDays?: number | undefined

@@ -20,7 +20,7 @@ export interface RunState {
   readonly endsAtMs: number
   readonly endedAtMs: number | undefined
   readonly granted: RunAmounts
-  /** With what open sub-runs have. */
+  /** Includes the amounts of open sub-runs. */
   readonly spent: RunAmounts
   /** Of the entity, as of its ancestors: spent + left + returned + lapsed = granted. 0 after the end. */
   readonly left: RunAmounts
@@ -28,13 +28,13 @@ export interface RunState {
   readonly returned: RunAmounts
   /** Not returned: the period of the quota has ended, or its bucket was deleted or reset. */
   readonly lapsed: RunAmounts
-  /** What the ancestors of the entity got back, which were charged too. */
+  /** Returned to the ancestors of the entity that were charged too. */
   readonly ancestors: ReadonlyArray<{
     readonly entity: string
     readonly returned: RunAmounts
     readonly lapsed: RunAmounts
   }>
-  /** Open ones. */
+  /** Ids of open sub-runs. */
   readonly subRuns: readonly string[]
 }
 

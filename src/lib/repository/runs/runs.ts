@@ -63,6 +63,7 @@ const MOST_TRIES = 20
 /** After so many attempts to end a busy run, its requests are refused first. */
 const FREE_TRIES = 2
 
+/** No run has this id. Ended runs are kept for a week. */
 export class RunMissing extends ZaelError {
   constructor(id: string) {
     super('notFound', 'run.missing', `Run "${id}" does not exist.`, {

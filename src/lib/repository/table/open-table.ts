@@ -16,8 +16,9 @@ export interface ConnectionOptions {
   readonly stack?: string
   /** AWS region. @default AWS_REGION, AWS_DEFAULT_REGION or the profile's */
   readonly region?: string
+  /** AWS profile. @default AWS_PROFILE */
   readonly profile?: string
-  /** Address of the service, such as a local engine. */
+  /** Address of the service, such as a local engine. @default AWS_ENDPOINT_URL_DYNAMODB, AWS_ENDPOINT_URL or AWS */
   readonly endpoint?: string
   /** Provides identity, region and endpoint; sends requests only if it has other settings. Never changed or closed. */
   readonly client?: DynamoDBClient

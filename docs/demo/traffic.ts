@@ -69,6 +69,6 @@ async function request(limiter: RateLimiter, tally: Tally): Promise<void> {
     const reason = why ? `${why.name} of ${why.entity}` : 'unknown'
     tally.reasons.set(reason, (tally.reasons.get(reason) ?? 0) + 1)
     // Retry sooner than retryAfterMs, to keep up the pressure, but without a busy loop.
-    await sleep(Math.min(error.retryAfterMs, 100))
+    await sleep(Math.min(error.retryAfterMs ?? 100, 100))
   }
 }

@@ -2,6 +2,7 @@ import {afterEach, beforeEach, describe, expect, it} from 'vitest'
 import {onAbort} from '../../src/lib/dynamo/abort.js'
 import type {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
 import {NamespaceRepository} from '../../src/lib/repository/repository.js'
+import {runEntity} from '../../src/lib/schema/run-record.js'
 import {FaultTransport} from '../helpers/fault-transport.js'
 import {Scene} from '../helpers/limiter.js'
 import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
@@ -140,6 +141,18 @@ describeOnBoth('adapters of HTTP servers', {}, table => {
         detail: 'The request needs 8 rpm, but the limit is 7.',
         'violated-policies': ['rpm'],
       })
+    })
+
+    it('L2 refuses what a run lacks without a retry time', async () => {
+      await scene.configure({level: 'resource', resource: 'api'}, 'rpd=100/day@UTC')
+      const run = await limiter.delegate({entity: 'user-1', resource: 'api', amounts: {rpd: 5}, for: '1h'})
+      await open({consume: {rpd: 3}, entityOf: () => runEntity(run.id)})
+      expect((await get()).status).toBe(200)
+      const {status, headers, body} = await get()
+      expect(status).toBe(429)
+      expect(headers).toMatchObject({ratelimit: '"rpd";r=2'})
+      expect(headers).not.toHaveProperty('retry-after')
+      expect(JSON.parse(body).detail).toBe('Rate limit exceeded. Waiting does not help.')
     })
 
     it('refuses disabled resources with 403', async () => {

@@ -50,6 +50,16 @@ describeOnEngine('runs', () => {
     expect(await cli.tell(`run show ${sub.id}`)).toMatchObject({entity: `zael.run:${run.id}`, left: {usd: 400_000}})
   })
 
+  it('L2 refuse what they lack without a time to wait', async () => {
+    const asked = `zael.run:${run.id} llm usd=$1.5`
+    const acquired = await cli.run(`acquire ${asked} --dry-run --json`)
+    expect(acquired.code).toBe(6)
+    expect(JSON.parse(acquired.stdout)).toMatchObject({retryAfterMs: null, limits: [{retryAfterMs: null}]})
+    const why = {retryAfterMs: null, clearsAt: null}
+    expect(JSON.parse((await cli.run(`why ${asked} --json`)).stdout)).toMatchObject({...why, limits: [why]})
+    expect(await cli.show(`bucket show zael.run:${run.id}`, 160)).toMatch(/\n +0 +usd +\$1\.25 .* never +0 %/)
+  })
+
   it.each(['show', 'end --yes'])('exit with 3 if the run does not exist (run %s)', async command => {
     const {code, stderr} = await cli.run(`run ${command} nothing`)
     expect([code, stderr]).toEqual([3, expect.stringContaining('Run "nothing" does not exist.')])

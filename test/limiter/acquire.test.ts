@@ -1,8 +1,8 @@
 import {beforeEach, describe, expect, it, vi} from 'vitest'
 import {BucketQueue} from '../../src/lib/limiter/queue/bucket-queue.js'
-import {RateLimitExceeded} from '../../src/lib/limiter/refusal/errors.js'
 import {Scene} from '../helpers/limiter.js'
 import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
+import {refusal} from './visit.js'
 
 const request = (consume: Record<string, number>, entity = 'user-1') => ({entity, resource: 'gpt-4', consume})
 
@@ -12,15 +12,6 @@ describeOnBoth('acquire', {}, table => {
     scene = new Scene(table)
     await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=60/min', 'tpm=10k/min')
   })
-
-  async function refusal(attempt: Promise<unknown>): Promise<RateLimitExceeded> {
-    const error = await attempt.then(
-      () => undefined,
-      (caught: unknown) => caught,
-    )
-    if (error instanceof RateLimitExceeded) return error
-    throw error ?? new Error('expected a refusal')
-  }
 
   describe('L7 calls', () => {
     it('makes one failed update, reads limits and entity, and writes once for the first request', async () => {

@@ -11,10 +11,16 @@ export const request = (consume: Record<string, number>, entity = 'user-1'): Acq
   consume,
 })
 
+type TemporaryRefusal = RateLimitExceeded & {readonly retryAfterMs: number}
+
+/** Waiting helps. */
+export const isTemporary = (error: unknown): error is TemporaryRefusal =>
+  error instanceof RateLimitExceeded && error.retryAfterMs !== null
+
 /** The refusal that an attempt must end in. */
-export async function refusal(attempt: Promise<unknown>): Promise<RateLimitExceeded> {
+export async function refusal(attempt: Promise<unknown>): Promise<TemporaryRefusal> {
   const error = await failure(attempt)
-  if (error instanceof RateLimitExceeded) return error
+  if (isTemporary(error)) return error
   throw error
 }
 

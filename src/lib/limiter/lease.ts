@@ -161,7 +161,16 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
    * @internal
    */
   get taken(): readonly ReservedTokens[] {
-    return this.#grants.flatMap(tokensTakenBy)
+    return this.#grants.flatMap(grant => tokensTakenBy(grant))
+  }
+
+  /**
+   * Those of bypassed items too.
+   *
+   * @internal
+   */
+  get counted(): readonly ReservedTokens[] {
+    return this.#grants.flatMap(grant => tokensTakenBy(grant, true))
   }
 
   /** @internal */
@@ -634,9 +643,9 @@ function reservedTokens(grants: readonly Grant[], most: Amounts | undefined): Re
 }
 
 /** Tokens of balances, by bucket item and limit. A bypassed item gave none. */
-function tokensTakenBy({holdings}: Grant): ReservedTokens[] {
+function tokensTakenBy({holdings}: Grant, withBypassed = false): ReservedTokens[] {
   return holdings.flatMap(({address, incarnation, isBypassed, periods, heldMilli}) =>
-    isBypassed
+    isBypassed && !withBypassed
       ? []
       : Array.from(heldMilli, ([limit, milli]) => ({
           ...address,

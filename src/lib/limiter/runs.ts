@@ -4,7 +4,15 @@ import {isOutage, isUnavailability} from '../dynamo/errors.js'
 import {LONGEST_PAUSE_MS, LONGEST_RETRY_MS, retrying} from '../dynamo/retry.js'
 import {mayHaveBeenApplied} from '../repository/buckets/marked-write.js'
 import {type RunState, readRunState} from '../repository/runs/run-state.js'
-import {createRun, endRun, type NewRun, neededRun, newRunId, preventRun} from '../repository/runs/runs.js'
+import {
+  createRun,
+  endRun,
+  type NewRun,
+  neededRun,
+  newRunId,
+  noteDelegated,
+  preventRun,
+} from '../repository/runs/runs.js'
 import type {NamespaceTable} from '../repository/table/table.js'
 import type {RunRecord} from '../schema/run-record.js'
 import {checkedDuration, checkRunName, type DelegateRequest, tokensAsked} from './delegate-request.js'
@@ -65,6 +73,7 @@ export class Runs<Name extends string> {
           isInDoubt = true
         },
       })
+      void queues.background.run(noteDelegated(table, lease.counted))
       // Returns the slots of in-flight limits; the run has the tokens now.
       await lease.commit()
       queues.services.reaper.lookAround()

@@ -36,8 +36,8 @@ export class AdmissionWait {
   after(outcome: AcquireOutcome): number | undefined {
     const {clock, waitMs} = this.#options
     this.#passedMs = clock() - this.#startMs
-    const retryAfterMs = 'retryAfterMs' in outcome ? outcome.retryAfterMs : undefined
-    return retryAfterMs === undefined || this.#passedMs + retryAfterMs > waitMs ? undefined : retryAfterMs
+    const retryAfterMs = 'retryAfterMs' in outcome ? outcome.retryAfterMs : null
+    return retryAfterMs === null || this.#passedMs + retryAfterMs > waitMs ? undefined : retryAfterMs
   }
 
   async pause(retryAfterMs: number): Promise<void> {

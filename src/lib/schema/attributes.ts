@@ -82,6 +82,8 @@ export const attributes = {
     unsettled: 'xu',
     /** Epoch ms. */
     unsettledAt: 'xv',
+    /** `{delegated}_{limit}`: consumed millitokens that runs got, net of returns. The runs count what they spend. */
+    delegated: 'xd',
   },
 
   /** In buckets, `{told}_{limit}`: provider feedback that lowered the balance. Text, so other clients ignore it. */

@@ -47,6 +47,9 @@ interface Spelling {
   readonly callers: string
 }
 
+/** Of consumed tokens that were delegated to runs. */
+export const delegatedAttribute = (limit: string): string => `${names.delegated}_${limit}`
+
 /** Parts of the counts that are named after other buckets; both name their prefix in {@link Spelling}. */
 const LINKS = ['accounts', 'callers'] as const
 
@@ -77,6 +80,7 @@ export const isRefusalAttribute = (attribute: string): boolean =>
   attribute.startsWith(BUCKET.requestsPrefix) ||
   attribute.startsWith(BUCKET.tokensPrefix) ||
   LINKS.some(link => attribute.startsWith(BUCKET[link])) ||
+  attribute.startsWith(delegatedAttribute('')) ||
   attribute === BUCKET.requests ||
   attribute === BUCKET.byParent ||
   attribute === BUCKET.blocked ||
@@ -207,11 +211,14 @@ export interface BucketCounts {
   /** Epoch ms; 0 if there was none. */
   readonly lastRefusedAtMs: number
   readonly unsettled?: UnsettledCount | undefined
+  /** By limit, in millitokens: see `delegatedAttribute`. Absent if there are none. */
+  readonly delegated?: ReadonlyMap<string, bigint> | undefined
 }
 
 export function readBucketCounts(item: Item): BucketCounts {
   const refusedByParent = readNumber(item, names.byParent) ?? 0
   const settlements = readNumber(item, names.unsettled) ?? 0
+  const delegated = readDelegated(item)
   return {
     requests: readNumber(item, attributes.bucket.requests) ?? 0,
     refused: readNumber(item, names.requests) ?? 0,
@@ -219,5 +226,12 @@ export function readBucketCounts(item: Item): BucketCounts {
     ...(refusedByParent > 0 && readLink(item, BUCKET, 'accounts')),
     lastRefusedAtMs: readNumber(item, names.lastAt) ?? 0,
     ...(settlements > 0 && {unsettled: {settlements, lastAtMs: readNumber(item, names.unsettledAt) ?? 0}}),
+    ...(delegated.size > 0 && {delegated}),
   }
+}
+
+function readDelegated(item: Item): Map<string, bigint> {
+  const prefix = delegatedAttribute('')
+  const found = Object.keys(item).filter(name => name.startsWith(prefix))
+  return new Map(found.map(name => [name.slice(prefix.length), readBigInt(item, name) ?? 0n]))
 }

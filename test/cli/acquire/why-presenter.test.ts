@@ -9,6 +9,7 @@ import {
 } from '../../../src/lib/cli/acquire/why-presenter.js'
 import {typedFlags} from '../../../src/lib/cli/base/settings.js'
 import {type Limit, MAX_TOKENS} from '../../../src/lib/core/limits/limit.js'
+import {longestOf} from '../../../src/lib/core/limits/limit-state.js'
 import {parseLimit} from '../../../src/lib/core/limits/limit-text.js'
 import {DEFAULT_RESOURCE} from '../../../src/lib/core/names.js'
 import {NOT_REFUSED, type RecentUsage} from '../../../src/lib/insight/usage/refused.js'
@@ -75,7 +76,7 @@ const explanation = (limits: ExplainedLimit[], change: Partial<Explanation> = {}
   atMs: AT_MS,
   hour: '2026-01-02T03:00:00Z',
   admitted: limits.every(each => !each.exceeded),
-  retryAfterMs: Math.max(...limits.map(each => each.retryAfterMs)),
+  retryAfterMs: longestOf(limits.map(each => each.retryAfterMs)),
   disabled: undefined,
   bypassed: [],
   basis: 'asked',
@@ -365,7 +366,7 @@ describe('an explanation', () => {
     expect(raise?.command).toBe(raised && `zael limits set --entity user-1 --resource gpt-4 ${raised}`)
     expect(raise?.purpose.includes('to that of its parent team-1')).toBe(raised && raised === text)
     // A larger burst leaves the rate as it is.
-    const large = limit({...empty, requested: 500, retryAfterMs: Infinity})
+    const large = limit({...empty, requested: 500, retryAfterMs: null})
     const [burst] = whyJson(explanation([large, above, parent])).limits
     expect(burst?.remedies.at(-1)?.command).toContain('rpm=100/min:500')
   })
@@ -394,7 +395,7 @@ describe('an explanation', () => {
   })
 
   it('says when waiting does not help, and warns about an unknown entity', () => {
-    const never = limit({...empty, requested: 500, retryAfterMs: Infinity})
+    const never = limit({...empty, requested: 500, retryAfterMs: null})
     const lines = whyLines(explanation([never], {isRegistered: false, unknown: {nearest: ['user-2']}}))
     expect(lines[0]).toBe('user-1, gpt-4: a request for 500 rpm is refused, and waiting does not help.')
     expect(lines).toContain('rpm of user-1 refuses, waiting does not help')
@@ -445,7 +446,7 @@ describe('a remedy', () => {
 })
 
 it('has the same JSON keys for every limit, and null where waiting never helps', () => {
-  const result = whyJson(explanation([limit(), limit({...empty, retryAfterMs: Infinity})]))
+  const result = whyJson(explanation([limit(), limit({...empty, retryAfterMs: null})]))
   expect(result).toMatchObject({retryAfterMs: null, clearsAt: null, parent: null})
   expect(Object.keys(result.limits[0] ?? {})).toEqual(Object.keys(result.limits[1] ?? {}))
   expect(result.limits[0]).toMatchObject({retryAfterMs: 0, clearsAt: '2026-01-02T03:04:05.000Z', remedies: []})
@@ -543,7 +544,7 @@ describe('all resources of an entity', () => {
         '7 % of requests refused (7 of 100 since 2026-01-02T02:00:00Z, 7 only by the parent, last 4 s ago)',
       '2026-01-02T03:04:05Z  user-1 search  fits: rpm 40 of 100 left, 3 requested',
     ])
-    const never = explanation([limit({...empty, requested: 200, retryAfterMs: Infinity})])
+    const never = explanation([limit({...empty, requested: 200, retryAfterMs: null})])
     expect(whyShortLines({...report, explanations: [never]})[0]).toContain(', waiting does not help')
     const scope = {level: 'resource', resource: 'gpt-4'} as const
     const disabled = {...fine, disabled: {entity: 'user-1', scope}}
@@ -610,7 +611,7 @@ it('says when, by whom and why a switch was set, or that no event tells it', () 
   expect(lines({...disabled, set: undefined})[1]).toBe(
     '  set at   unknown: its audit event has expired, or another client set it',
   )
-  const json = whyJson(explanation([], {disabled, admitted: false, retryAfterMs: Infinity}))
+  const json = whyJson(explanation([], {disabled, admitted: false, retryAfterMs: null}))
   expect(json.disabled).toMatchObject({setAt: '2026-01-02T02:42:10Z', setBy: 'ada@ops', reason: 'leaked'})
 })
 

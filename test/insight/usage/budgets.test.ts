@@ -7,6 +7,7 @@ import {quotaBudgets} from '../../../src/lib/insight/usage/budgets.js'
 import {reportUsage} from '../../../src/lib/insight/usage/usage-report.js'
 import {NamespaceRepository} from '../../../src/lib/repository/repository.js'
 import {s} from '../../../src/lib/schema/attribute-value.js'
+import {runEntity} from '../../../src/lib/schema/run-record.js'
 import {encodeUsage} from '../../../src/lib/schema/usage-record.js'
 import {Scene} from '../../helpers/limiter.js'
 import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
@@ -54,6 +55,16 @@ describeOnBoth('budgets of quotas', {}, table => {
     expect(await budgets('e', 'other')).toEqual([])
     scene.nowMs = Date.UTC(2026, 11, 1)
     expect(await budgets()).toMatchObject([{used: 0, left: 20_000_000, share: 0, exhaustsAt: null}])
+  })
+
+  it('of a run never reset', async () => {
+    const run = await scene.limiter().delegate({entity: 'e', resource: 'gpt-4', amounts: {usd: '$2'}, for: '1h'})
+    await run.acquire({consume: {usd: 500_000}})
+    const entity = runEntity(run.id)
+    expect(budgetLines(await budgets(entity), entity, units, scene.nowMs)).toEqual([
+      '',
+      'Quota usd of gpt-4 now: $0.50 of $2 used (25 %), $1.50 left',
+    ])
   })
 
   it('round the time to the reset up, as why does', async () => {

@@ -40,7 +40,7 @@ describeOnBoth('a request that is tried once', {}, table => {
     const refused = await tryIt(1)
     expect(refused).toMatchObject({admitted: false, waitedMs: 0, statuses: [{exceeded: true}]})
     const {retryAfterMs} = refused
-    expect(await tryIt(1, retryAfterMs)).toMatchObject({admitted: true, waitedMs: retryAfterMs})
+    expect(await tryIt(1, retryAfterMs ?? 0)).toMatchObject({admitted: true, waitedMs: retryAfterMs})
   })
 
   it('charges nothing in a dry run, and names amounts that never fit', async () => {

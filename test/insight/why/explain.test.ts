@@ -10,6 +10,7 @@ import {attributes} from '../../../src/lib/schema/attributes.js'
 import {encodeAudit} from '../../../src/lib/schema/audit-record.js'
 import {encodeEntity} from '../../../src/lib/schema/entity-record.js'
 import type {RefusalCounts} from '../../../src/lib/schema/refusal-counts.js'
+import {runEntity} from '../../../src/lib/schema/run-record.js'
 import {encodeUsage} from '../../../src/lib/schema/usage-record.js'
 import {Scene} from '../../helpers/limiter.js'
 import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
@@ -55,6 +56,23 @@ describeOnBoth('an explanation', {}, table => {
     const record = {namespace, entity, name: entity, parent, cascade: false, metadata: {}, createdAt: '', version: 1}
     await table.transport.send('PutItem', {TableName: table.name, Item: encodeEntity(record)})
   }
+
+  it('L2 of a run names no time and no command that adds tokens', async () => {
+    const scene = new Scene(table)
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'tpd=1k/day@UTC')
+    const run = await scene.limiter().delegate({entity: 'user-1', resource: 'gpt-4', amounts: {tpd: 50}, for: '1h'})
+    await run.acquire({consume: {tpd: 40}})
+    const entity = runEntity(run.id)
+    const found = await ask(scene, {entity, consume: {tpd: 20}})
+    expect(found).toMatchObject({admitted: false, retryAfterMs: null, limits: [{retryAfterMs: null}]})
+    expect(whyLines(found)).toEqual([
+      `${entity}, gpt-4: a request for 20 tpd is refused, and waiting does not help.`,
+      '',
+      `tpd of ${entity} refuses, waiting does not help`,
+      '  level    10 of 50 left, 20 requested',
+      `  set for  entity ${entity} for gpt-4: 50/1000000000sec!`,
+    ])
+  })
 
   it('S13 L8 tells who has reserved tokens of a quota that refuses, and when they come back', async () => {
     const scene = new Scene(table)
@@ -134,7 +152,7 @@ describeOnBoth('an explanation', {}, table => {
     expect(two.limits).toMatchObject([{name: 'rpm', requested: 1}])
     expect(two.inFlight).toMatchObject([{exceeded: false}, {exceeded: true, retryAfterMs: 1000}])
     expect([two.admitted, two.retryAfterMs]).toEqual([false, 1000])
-    expect((await ask(scene, {consume: {parallel: 3}})).retryAfterMs).toBe(Infinity)
+    expect((await ask(scene, {consume: {parallel: 3}})).retryAfterMs).toBe(null)
     await lease.commit()
     expect((await ask(scene, {consume: {parallel: 2}})).admitted).toBe(true)
   })
@@ -452,7 +470,7 @@ describeOnBoth('an explanation', {}, table => {
     await repository.entities.create({id: 'user-1', parent: 'org', cascade: true})
     const scope = {level: 'entity', entity: 'org', resource: DEFAULT_RESOURCE} as const
     await repository.setAccess(scope, 'disabled')
-    expect(await ask(scene)).toMatchObject({admitted: false, retryAfterMs: Infinity, limits: []})
+    expect(await ask(scene)).toMatchObject({admitted: false, retryAfterMs: null, limits: []})
     expect((await ask(scene)).disabled).toEqual({entity: 'org', scope, set})
     const own = {level: 'resource', resource: 'gpt-4'} as const
     await repository.setAccess(own, 'disabled')
@@ -634,7 +652,7 @@ describeOnBoth('an explanation', {}, table => {
   it('never clears for a request that is too large', async () => {
     const scene = new Scene(table)
     await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=5/min')
-    expect(await ask(scene, {consume: {rpm: 6}})).toMatchObject({admitted: false, retryAfterMs: Infinity})
+    expect(await ask(scene, {consume: {rpm: 6}})).toMatchObject({admitted: false, retryAfterMs: null})
   })
 
   it('is refused for limits that do not apply, and without limits', async () => {

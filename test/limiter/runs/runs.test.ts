@@ -73,6 +73,24 @@ describeOnBoth('a run', {timeout: 60_000}, table => {
     for (const missing of ['nothing', 'a/b', '']) expect(await failure(other.run(missing))).toBeInstanceOf(RunMissing)
   })
 
+  it('L2 S14 lacks tokens without a wait: they do not refill', async () => {
+    const run = await delegate()
+    await run.acquire({consume: {tpd: 300}})
+    const request = {entity: runEntity(run.id), resource: 'llm', consume: {tpd: 200}}
+    // By the response of a write, by what the process knows, and by a read.
+    const refused = [await run.tryAcquire({consume: {tpd: 200}}), await run.tryAcquire({consume: {tpd: 200}})]
+    for (const decision of refused) {
+      expect(decision).toMatchObject({admitted: false, reason: 'exceeded', retryAfterMs: null})
+      expect(decision.limits.tpd).toMatchObject({available: 100, retryAfterMs: null, fullAfterMs: null})
+      expect(decision.headers()).toEqual({RateLimit: '"tpd";r=100', 'RateLimit-Policy': '"tpd";q=400'})
+    }
+    expect(await other.check(request)).toMatchObject({admitted: false, retryAfterMs: null})
+    expect(await other.timeUntilAvailable(request)).toBe(null)
+    // Refused at once, although the caller would wait.
+    const waiting = await run.tryAcquire({consume: {tpd: 200}, waitMs: 60_000})
+    expect(waiting).toMatchObject({admitted: false, waitedMs: 0})
+  })
+
   it('S4 is refused like a request, and then changes nothing', async () => {
     await delegate({tpd: 700})
     expect(await failure(delegate({tpd: 400}))).toBeInstanceOf(RateLimitExceeded)

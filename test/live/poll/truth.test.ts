@@ -7,7 +7,9 @@ import {rowAt} from '../../../src/lib/live/model/status.js'
 import {resourcesAt, totalsAt} from '../../../src/lib/live/model/totals.js'
 import {BucketPoller} from '../../../src/lib/live/poll/poller.js'
 import {type BucketLevels, viewBucket} from '../../../src/lib/repository/buckets/view.js'
-import {Repository} from '../../../src/lib/repository/repository.js'
+import {NamespaceRepository, Repository} from '../../../src/lib/repository/repository.js'
+import {runEntity} from '../../../src/lib/schema/run-record.js'
+import {Scene} from '../../helpers/limiter.js'
 import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import {PATIENT_MS} from '../../helpers/table.js'
 import {newTenant, putBucket} from '../../repository/namespace-table.js'
@@ -110,5 +112,43 @@ describeOnBoth('L6 the data of a watch after real traffic', {}, table => {
     expect(totalsAt(readings.values(), tenant.nowMs).ratePerSecond.get('tpm')).toBe(1500)
     expect(resourcesAt(readings.values(), tenant.nowMs)[0]?.ratePerSecond.get('tpm')).toBe(1500)
     await limiter.close()
+  })
+})
+
+describeOnBoth('L6 S14 rates of delegated tokens', {}, table => {
+  it('count them once, where runs spend them, and returned ones not at all', async () => {
+    const scene = new Scene(table)
+    await scene.configure({level: 'system'}, 'tpd=10k/day@UTC', 'tpm=10k/min')
+    await scene.entity('team')
+    await scene.entity('ada', 'team')
+    await scene.entity('eve')
+    const namespace = new NamespaceRepository(scene.tenant, undefined)
+    await namespace.setAccess({level: 'entity', entity: 'eve', resource: 'llm'}, 'bypass')
+    const limiter = scene.limiter()
+    const poller = new BucketPoller(scene.tenant, {kind: 'namespace'})
+    const ratesOf = async () => {
+      await limiter.settled()
+      scene.nowMs += 2000
+      const {readings} = await poller.poll(new Set(), new AbortController().signal)
+      const found = [...readings.values()].map(({bucket, ratePerSecond}) => [bucket.entity, ratePerSecond.get('tpd')])
+      return {...Object.fromEntries(found), total: totalsAt(readings.values(), scene.nowMs).ratePerSecond.get('tpd')}
+    }
+    const delegate = (entity: string, tpd: number) =>
+      limiter.delegate({entity, resource: 'llm', amounts: {tpd, tpm: 10}, for: '1h'})
+    const [run, other] = [await delegate('ada', 1000), await delegate('eve', 500)]
+    const [one, two] = [runEntity(run.id), runEntity(other.id)]
+    await ratesOf()
+    // A delegation, a sub-run, a request of the entity, and what the runs spend.
+    const last = await delegate('ada', 2000)
+    const sub = await run.delegate({amounts: {tpd: 300}})
+    await limiter.acquire({entity: 'ada', resource: 'llm', consume: {tpd: 40}})
+    await run.acquire({consume: {tpd: 20}})
+    await other.acquire({consume: {tpd: 6}})
+    const idle = {ada: 0, team: 0, eve: 0, [one]: 0, [two]: 0}
+    expect(await ratesOf()).toMatchObject({...idle, ada: 20, team: 20, [one]: 10, [two]: 3, total: 33})
+    await sub.acquire({consume: {tpd: 8}})
+    expect(await ratesOf()).toMatchObject({...idle, [runEntity(sub.id)]: 4, total: 4})
+    for (const each of [run, other, last]) await each.end()
+    expect(await ratesOf()).toMatchObject({...idle, total: 0})
   })
 })

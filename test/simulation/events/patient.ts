@@ -31,9 +31,10 @@ export async function playPatient(stage: Stage, process: SimulatedProcess, {enti
   const operation = stage.begin(process.number, `patient ${entity}`)
   const refusal = await ask(operation)
   const longestMs = world.scenario.profile === 'quotas' ? LONGEST_WAIT_FOR_QUOTA_MS : LONGEST_WAIT_MS
-  if (!refusal || refusal.retryAfterMs > longestMs) return
+  const {retryAfterMs = null} = refusal ?? {}
+  if (retryAfterMs === null || retryAfterMs > longestMs) return
   const refusedAtMs = world.time.nowMs
-  await world.time.sleep(refusal.retryAfterMs)
+  await world.time.sleep(retryAfterMs)
   const againAtMs = world.time.nowMs
   if (process.generation !== generation || !process.isAlive) return
   const second = stage.begin(process.number, `patient ${entity} again`)
@@ -50,7 +51,7 @@ export async function playPatient(stage: Stage, process: SimulatedProcess, {enti
   const writtenUntilMs = world.time.nowMs + AFTERMATH_MS
   // An earlier charge may not have reached the table yet.
   stage.atEnd.push(() => {
-    if (!isOvertaken(writtenUntilMs)) oracles.answers.tooShort(subject, refusal.retryAfterMs, again.retryAfterMs)
+    if (!isOvertaken(writtenUntilMs)) oracles.answers.tooShort(subject, retryAfterMs, again.retryAfterMs)
   })
 
   function hasActivity(bucket: string): boolean {

@@ -70,8 +70,9 @@ export async function checkHealing(stage: Stage): Promise<void> {
     // One exception, S8: an expired shard loses its tokens and is recreated from another shard's. Both then refill:
     // this takes as long as the reported wait, at most the fill time of an empty bucket.
     const fillMs = Math.max(...family.map(bucket => oracles.rates.fillTimeMs(bucket, time.nowMs) ?? 0))
-    if (lacksShards && refusal instanceof RateLimitExceeded && refusal.retryAfterMs <= fillMs + ROUNDING_MS) {
-      await time.runUntil(time.nowMs + refusal.retryAfterMs)
+    const waitMs = refusal instanceof RateLimitExceeded ? refusal.retryAfterMs : null
+    if (lacksShards && waitMs !== null && waitMs <= fillMs + ROUNDING_MS) {
+      await time.runUntil(time.nowMs + waitMs)
       refusal = await ask()
     }
     if (refusal) oracles.answers.neverHeals(family[0] as string, refusal.message)

@@ -287,7 +287,7 @@ export const MUTANTS: readonly Mutant[] = [
     ['delayed settlements are lost when others are written'],
   ]),
   ...inFunction('explainRefusal', [
-    ['every refusal reports a wait of 1 ms', '...statuses.map(status => status.retryAfterMs)', '...[]'],
+    ['every refusal reports a wait of 1 ms', '...statuses.map(status => status.retryAfterMs)', ''],
   ]),
   ...inFunction('isFresh', [['refusals are remembered for a minute', '<= denyCacheMs', '<= 60 * denyCacheMs']]),
   ...inFunction('writeGroup', [

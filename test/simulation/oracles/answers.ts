@@ -81,8 +81,9 @@ export class Answers {
         subject,
         `is above the capacity, but was refused with a wait of ${error.retryAfterMs} ms`,
       )
-    } else if (tooLarge.length === 0 && !Number.isFinite(error.retryAfterMs)) {
-      this.#verdicts.report('L2-infinite', subject, 'is below the capacity, but was refused with an infinite wait')
+    } else if (error.retryAfterMs === null) {
+      if (tooLarge.length > 0) return
+      this.#verdicts.report('L2-infinite', subject, 'is below the capacity, but was refused without a wait')
     } else if (!(error.retryAfterMs > 0)) {
       this.#verdicts.report('L2-not-positive', subject, `was refused with a wait of ${error.retryAfterMs} ms`)
     }
@@ -108,7 +109,7 @@ export class Answers {
     this.#verdicts.report('L6-contended', subject, 'was refused although no limit was exceeded')
   }
 
-  tooShort(subject: string, waitMs: number, againMs: number): void {
+  tooShort(subject: string, waitMs: number, againMs: number | null): void {
     this.#verdicts.report(
       'L2-too-short',
       subject,

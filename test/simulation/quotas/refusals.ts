@@ -95,6 +95,10 @@ export class QuotaRefusals {
       const [dueMs, latestMs] = [whenLeft(shards, needed, endedMs), whenLeft(cut, needed, endedMs)]
       if (dueMs === undefined || latestMs === undefined || first >= needed || last >= needed) continue
       const {retryAfterMs} = status
+      if (retryAfterMs === null) {
+        find('L2-infinite', 'reported no wait')
+        continue
+      }
       const message = `reported a wait of ${retryAfterMs} ms, ${dueMs - endedMs} to ${latestMs - startedMs} are right`
       if (endedMs + retryAfterMs < dueMs) find('L2-too-short', message)
       if (startedMs + retryAfterMs > latestMs + 2) find('L2-too-long', message)

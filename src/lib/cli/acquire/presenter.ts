@@ -49,7 +49,8 @@ function titleOf({entity, resource, consume, units, dryRun, attempt}: TriedReque
   const waited = waitedMs > 0 ? ` after ${formatSpan(waitedMs)}` : ''
   if (!admitted) {
     const what = asked === '' ? 'take a slot' : `consume ${asked}`
-    return `Refused${waited}: ${entity} cannot ${what} of ${resource} now. Retry in ${formatWait(retryAfterMs)}.`
+    const when = retryAfterMs === null ? 'Waiting does not help' : `Retry in ${formatWait(retryAfterMs)}`
+    return `Refused${waited}: ${entity} cannot ${what} of ${resource} now. ${when}.`
   }
   if (!isMetered) return 'Admitted without a charge, because the table is unavailable'
   const was = dryRun ? 'would be' : 'was'
@@ -92,9 +93,6 @@ export function whyCommand({entity, resource, consume, units}: TriedRequest): st
   return ['zael why', ...[entity, resource, ...amounts].map(shellWord)].join(' ')
 }
 
-/** JSON has no infinite number. */
-const waitOf = (ms: number): number | null => (Number.isFinite(ms) ? ms : null)
-
 export function acquireJson({entity, resource, consume, dryRun, attempt}: TriedRequest): AcquireResult {
   return {
     entity,
@@ -107,10 +105,9 @@ export function acquireJson({entity, resource, consume, dryRun, attempt}: TriedR
     parent: attempt.parents[0] ?? null,
     parents: [...attempt.parents],
     waitedMs: attempt.waitedMs,
-    retryAfterMs: waitOf(attempt.retryAfterMs),
-    limits: attempt.statuses.map(status => ({
-      ...pick(status, 'name', 'level', 'entity', 'requested', 'available', 'capacity', 'exceeded'),
-      retryAfterMs: waitOf(status.retryAfterMs),
-    })),
+    retryAfterMs: attempt.retryAfterMs,
+    limits: attempt.statuses.map(status =>
+      pick(status, 'name', 'level', 'entity', 'requested', 'available', 'capacity', 'exceeded', 'retryAfterMs'),
+    ),
   }
 }

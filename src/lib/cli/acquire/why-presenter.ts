@@ -34,6 +34,7 @@ import type {ExplainedLimit, ExplainedSlots, Explanation, SetSwitch} from '../..
 import {isoMilliseconds, isoSeconds} from '../../schema/attribute-value.js'
 import {seemsDead} from '../../schema/holder-record.js'
 import type {StoredFeedback} from '../../schema/kind-attributes.js'
+import {isRunEntity} from '../../schema/run-record.js'
 import {scopeArguments, scopeWords} from '../base/scope.js'
 import {
   inFlightJson,
@@ -276,7 +277,7 @@ function verdict(explanation: Explanation): string {
   const request = amounts === '' ? 'a request' : BASES[basis](amounts)
   if (isOverrun(explanation)) {
     const wait =
-      retryAfterMs === Infinity
+      retryAfterMs === null
         ? 'waiting does not help'
         : busy(explanation).length > 0
           ? 'it needs a free slot'
@@ -291,9 +292,9 @@ function verdict(explanation: Explanation): string {
     return `${subject} is admitted now, although ${which} overdrawn (soft).`
   }
   if (admitted) return `${subject} is admitted now.`
-  if (retryAfterMs === Infinity) return `${subject} is refused, and waiting does not help.`
+  if (retryAfterMs === null) return `${subject} is refused, and waiting does not help.`
   if (busy(explanation).length > 0) {
-    const waitMs = Math.max(0, ...limits.map(limit => limit.retryAfterMs))
+    const waitMs = Math.max(0, ...limits.map(limit => limit.retryAfterMs ?? 0))
     const earliest = waitMs > 0 ? `, in ${formatWait(waitMs)} at the earliest` : ''
     return `${subject} is refused: ${busyText(explanation)}. It will be admitted when requests in flight end${earliest}.`
   }
@@ -317,7 +318,7 @@ function limitLines(limit: ExplainedLimit, explanation: Explanation): string[] {
   const whose = level === 'parent' ? `the parent ${entity}` : level === 'provider' ? accountOf(limit) : entity
   const alone = isOverrun(explanation) ? ' without other requests' : ''
   const clears =
-    limit.retryAfterMs === Infinity ? 'waiting does not help' : `clears in ${formatWait(limit.retryAfterMs)}${alone}`
+    limit.retryAfterMs === null ? 'waiting does not help' : `clears in ${formatWait(limit.retryAfterMs)}${alone}`
   const state = exceeded
     ? `refuses, ${clears}`
     : isBypassed
@@ -430,9 +431,11 @@ function accountAdvice(limit: ExplainedLimit): string {
   )
 }
 
-function resetsText({configured: {reset}, resetsAtMs}: ExplainedLimit, atMs: number): string | undefined {
+function resetsText({entity, configured: {reset}, resetsAtMs}: ExplainedLimit, atMs: number): string | undefined {
   if (resetsAtMs !== undefined) return `${isoSeconds(resetsAtMs)}, in ${formatWait(resetsAtMs - atMs)}`
-  return isSessionReset(reset) ? `${formatSpan(reset.afterSeconds * 1000)} after its first use` : undefined
+  return isSessionReset(reset) && !isRunEntity(entity)
+    ? `${formatSpan(reset.afterSeconds * 1000)} after its first use`
+    : undefined
 }
 
 function shardsText({shards, configured: {unit}}: ExplainedLimit): string {
@@ -462,8 +465,7 @@ function remedyLines(pressed: readonly ExplainedLimit[], explanation: Explanatio
 export function whyJson(explanation: Explanation, where = ''): WhyOneResult {
   const {entity, resource, isRegistered, parents, cascade, atMs, hour, admitted, limits, disabled, unsettled} =
     explanation
-  const wait = (ms: number) => (ms === Infinity ? null : ms)
-  const clears = (ms: number) => (ms === Infinity ? null : new Date(atMs + ms).toISOString())
+  const clears = (ms: number | null) => (ms === null ? null : new Date(atMs + ms).toISOString())
   return {
     entity,
     resource,
@@ -476,7 +478,7 @@ export function whyJson(explanation: Explanation, where = ''): WhyOneResult {
     at: new Date(atMs).toISOString(),
     hour,
     admitted,
-    retryAfterMs: wait(explanation.retryAfterMs),
+    retryAfterMs: explanation.retryAfterMs,
     clearsAt: clears(explanation.retryAfterMs),
     disabled: disabled ? switchJson(disabled, opening(disabled, explanation.resource, where)) : null,
     bypassed: explanation.bypassed.map(each => switchJson(each, [lifting(each, 'clear', where)])),
@@ -502,7 +504,7 @@ export function whyJson(explanation: Explanation, where = ''): WhyOneResult {
       ...pick(limit, 'available', 'requested'),
       deficit: missing(limit),
       exceeded: limit.exceeded,
-      retryAfterMs: wait(limit.retryAfterMs),
+      retryAfterMs: limit.retryAfterMs,
       clearsAt: clears(limit.retryAfterMs),
       ...pick(limit, 'refused', 'refusedSince', 'shards', 'drainedBy', 'drainedByOthers'),
       reservedBy: reservedByJson(limit.reservedBy),
@@ -515,7 +517,7 @@ export function whyJson(explanation: Explanation, where = ''): WhyOneResult {
       setFor: scopeJson(limit.scope),
       text: formatLimit(limit.configured),
       ...pick(limit, 'requested', 'exceeded'),
-      retryAfterMs: wait(limit.retryAfterMs),
+      retryAfterMs: limit.retryAfterMs,
       remedies: slotRemedies(limit, atMs, where).map(remedyJson),
     })),
   }
@@ -579,8 +581,9 @@ function parentOf({level, name}: ExplainedLimit, {limits}: Explanation): Explain
  * to the rate of its parent. `where`: flags to append.
  */
 export function remedies(limit: ExplainedLimit, atMs: number, where = '', parent?: ExplainedLimit): NextCommand[] {
-  if (!limit.isPressed || isAccount(limit) || isFeedbackInForce(limit, atMs)) return []
   const {configured, requested, entity, resource, capacity, exceeded} = limit
+  // More tokens than were delegated would be charged to nobody until the run ends.
+  if (!limit.isPressed || isRunEntity(entity) || isAccount(limit) || isFeedbackInForce(limit, atMs)) return []
   const refill: NextCommand = [
     `zael bucket reset ${shellWord(entity)} --resource ${shellWord(resource)}${where}`,
     `refill the bucket of ${entity} now${lastingText(limit, capacity)}`,
@@ -704,7 +707,7 @@ const hasValues = (limit: Limit, values: BoostValues): boolean =>
 /** When the doubled limit admits the request: doubling adds no tokens. */
 function raisedFrom({configured: {reset, schedule}, retryAfterMs}: ExplainedLimit): string {
   if (reset) return ', from its next reset'
-  const isPlain = schedule === undefined && Number.isFinite(retryAfterMs) && retryAfterMs > 0
+  const isPlain = schedule === undefined && retryAfterMs !== null && retryAfterMs > 0
   return isPlain ? `; then clears in ${formatWait(Math.ceil(retryAfterMs / 2))}` : ''
 }
 
@@ -805,7 +808,7 @@ function stateText(explanation: Explanation): string {
   const tightest = decisive.toSorted((a, b) => roomOf(a) - roomOf(b))[0]
   const detail = tightest ? `: ${limitText(tightest)}` : ''
   if (admitted) return `fits${detail}`
-  return `refused${detail}, ${retryAfterMs === Infinity ? 'waiting does not help' : `clears in ${formatWait(retryAfterMs)}`}`
+  return `refused${detail}, ${retryAfterMs === null ? 'waiting does not help' : `clears in ${formatWait(retryAfterMs)}`}`
 }
 
 const roomOf = ({available, requested, capacity}: ExplainedLimit): number =>

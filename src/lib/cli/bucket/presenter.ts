@@ -1,6 +1,7 @@
 import {formatCount, formatSpan, formatTokens, formatWait} from '../../core/text/text.js'
 import type {BucketWithSlots} from '../../insight/lookup/bucket-search.js'
 import {type BucketLevels, type LimitLevel, type ShardLevels, switchWord} from '../../repository/buckets/view.js'
+import {isRunEntity} from '../../schema/run-record.js'
 import {inFlightText, slotHoldersText} from '../holders/presenter.js'
 import type {Listing, ListingColumn} from '../output/listing.js'
 import {percentCell, plainTable} from '../output/text-table.js'
@@ -148,8 +149,9 @@ function rowOf(bucket: BucketLevels, view: ShardLevels | undefined, limit?: Limi
 }
 
 function resetsColumn(buckets: readonly BucketLevels[], nowMs: number) {
-  const value = ({quota, resetsAt}: LevelRow) => {
+  const value = ({entity, quota, resetsAt}: LevelRow) => {
     if (!quota) return undefined
+    if (isRunEntity(entity)) return 'never'
     const when = resetsAt === undefined ? 'with next use' : `in ${formatWait(Date.parse(resetsAt) - nowMs)}`
     return quota === 'session' ? `session, ${when}` : when
   }

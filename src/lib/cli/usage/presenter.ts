@@ -20,6 +20,7 @@ import {
   refusedElsewhere,
 } from '../../insight/usage/refused.js'
 import type {LimitShare, LimitTotal, UsageTotals, UsageWindow} from '../../insight/usage/usage-report.js'
+import {isRunEntity} from '../../schema/run-record.js'
 import type {TimeRange} from '../flags/time-range.js'
 import {nothingChanged} from '../output/interrupt.js'
 import type {Listing, ListingColumn} from '../output/listing.js'
@@ -197,6 +198,7 @@ export function budgetLines(
       used === null || share === null
         ? `${amount(left)} of ${amount(allowance)} left; its use is unknown, because the limit changed its kind in this period or has time windows`
         : `${amount(used)} of ${amount(allowance)} used (${formatPercent(share)}), ${amount(left)} left`
+    if (isRunEntity(budget.entity)) return ['', `Quota ${name} of ${resource} now: ${use}`]
     const earlier = budgets.find(other => endsBefore(other, budget))
     return [
       '',

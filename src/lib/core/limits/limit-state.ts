@@ -22,8 +22,8 @@ export interface LimitState {
   readonly requested: number
   /** Whether the limit refused the request. */
   readonly exceeded: boolean
-  /** Until the request fits, in ms; 0 if not exceeded. */
-  readonly retryAfterMs: number
+  /** Until the request fits, in ms; 0 if not exceeded, `null` if waiting does not help. */
+  readonly retryAfterMs: number | null
   /** Where the limit is configured. Absent if no configuration was read. */
   readonly source?: Level | 'default' | undefined
   /** Set for soft limits, which meter but never refuse. */
@@ -39,6 +39,13 @@ export interface LimitState {
   /** Tokens used of a quota in its period. Absent for rates and closed sessions, and if the balance does not show it. */
   readonly used?: number | undefined
 }
+
+/** `null` for a wait without end, as in `LimitState`. */
+export const finiteWait = (ms: number): number | null => (Number.isFinite(ms) ? ms : null)
+
+/** The longest of several waits; `null` if one of them has no end. */
+export const longestOf = (waits: readonly (number | null)[]): number | null =>
+  finiteWait(Math.max(...waits.map(ms => ms ?? Number.POSITIVE_INFINITY)))
 
 /** Used ÷ capacity of the tightest limit: 1 if nothing is left, more in debt. `undefined` without limits. */
 export function shareUsed(states: Iterable<LimitState>): number | undefined {

@@ -99,9 +99,9 @@ export function formatSpan(ms: number): string {
   return parts.length === 0 ? `${Math.round(ms)} ms` : parts.slice(0, 2).join(' ')
 }
 
-/** Rounded up in the last unit shown, so that the wait is never too short; `never` for Infinity. */
-export function formatWait(ms: number): string {
-  if (ms === Number.POSITIVE_INFINITY) return 'never'
+/** Rounded up in the last unit shown, so that the wait is never too short; `never` for `null`. */
+export function formatWait(ms: number | null): string {
+  if (ms === null) return 'never'
   const unit = ms >= DAY_MS ? HOUR_MS : ms >= HOUR_MS ? MINUTE_MS : ms >= SECOND_MS ? SECOND_MS : 1
   return formatSpan(Math.ceil(ms / unit) * unit)
 }

@@ -15,8 +15,8 @@ export interface AcquireAttempt {
   /** Charged too, or refusing; nearest first. */
   readonly parents: readonly string[]
   readonly waitedMs: number
-  /** 0: admitted. */
-  readonly retryAfterMs: number
+  /** 0: admitted. `null`: never. */
+  readonly retryAfterMs: number | null
   /** Every requested limit: the balance after admission, or the reason of the refusal. */
   readonly statuses: readonly LimitState[]
 }
@@ -57,7 +57,7 @@ export async function previewAcquire(limiter: RateLimiter, request: AcquireReque
   const never = statuses.find(status => status.exceeded && status.requested > status.capacity)
   if (never) throw new RequestTooLarge(never.entity, never.resource, never.name, never.requested, never.capacity)
   const parents = parentsIn(statuses)
-  return {admitted, isMetered: true, isBypassed, parents, waitedMs: 0, retryAfterMs: retryAfterMs ?? 0, statuses}
+  return {admitted, isMetered: true, isBypassed, parents, waitedMs: 0, retryAfterMs, statuses}
 }
 
 function parentsIn(statuses: readonly LimitState[]): readonly string[] {

@@ -12,7 +12,7 @@ import {
   tokenLimits,
 } from '../../core/limits/limit.js'
 import {isBypassedAt, sessionEndMs, tellsUse} from '../../core/limits/limit-kind.js'
-import type {LimitState} from '../../core/limits/limit-state.js'
+import {type LimitState, longestOf} from '../../core/limits/limit-state.js'
 import {type BucketName, DEFAULT_RESOURCE} from '../../core/names.js'
 import {toTokens} from '../../core/token-math.js'
 import {windowStart} from '../../core/window.js'
@@ -33,6 +33,7 @@ import type {AccessSwitch, ConfigScope} from '../../schema/config-record.js'
 import type {EntityRecord} from '../../schema/entity-record.js'
 import type {StoredFeedback} from '../../schema/kind-attributes.js'
 import type {UnsettledCount} from '../../schema/refusal-counts.js'
+import {isRunEntity} from '../../schema/run-record.js'
 import type {UsageRecord} from '../../schema/usage-record.js'
 import {type InFlightLevel, inFlightLevels, storedSlots} from '../holders/in-flight.js'
 import {type OpenReservations, type ReservedBy, reservationReader, reservedByHolder} from '../holders/reserved-by.js'
@@ -132,8 +133,8 @@ export interface Explanation {
   /** Start of the hour of `drainedBy`. */
   readonly hour: string
   readonly admitted: boolean
-  /** 0: admitted. `Infinity`: never. */
-  readonly retryAfterMs: number
+  /** 0: admitted. `null`: never. */
+  readonly retryAfterMs: number | null
   /** Refuses every request. `limits` is then empty. */
   readonly disabled: SetSwitch | undefined
   /** Admit every request at their level, the caller's or a parent's. */
@@ -162,8 +163,8 @@ export interface ExplainedSlots extends InFlightLevel {
   readonly configured: Limit
   readonly requested: number
   readonly exceeded: boolean
-  /** An estimate: nobody knows when requests in flight end. `Infinity`: more than all slots are requested. */
-  readonly retryAfterMs: number
+  /** An estimate: nobody knows when requests in flight end. `null`: more than all slots are requested. */
+  readonly retryAfterMs: number | null
   readonly isBypassed: boolean
 }
 
@@ -254,7 +255,7 @@ export async function explain(
     atMs,
     hour: windowStart('hourly', atMs),
     admitted,
-    retryAfterMs: disabled ? Infinity : Math.max(0, ...[...limits, ...inFlight].map(limit => limit.retryAfterMs)),
+    retryAfterMs: disabled ? null : longestOf([0, ...[...limits, ...inFlight].map(limit => limit.retryAfterMs)]),
     disabled,
     bypassed: disabled ? [] : await Promise.all(switched('bypass').map(each => withOrigin(namespace, each, 'bypass'))),
     basis: asked ? 'asked' : !average ? 'one-token' : counted > 0 ? 'typical' : 'per-write',
@@ -389,6 +390,8 @@ async function explainLevel(namespace: NamespaceRepository, question: LevelQuest
     scope,
     copiedUntilMs,
     ...configuredIn(resolution, status.name, bucket, nowMs),
+    // Its only session outlasts it.
+    ...(isRunEntity(entity) && {resetsAtMs: undefined}),
     tellsUse: records.every(({state}) => {
       const held = state.limits.get(status.name)
       return held !== undefined && tellsUse(held, nowMs)
@@ -433,7 +436,7 @@ async function explainSlots(
     const isNever = requested > each.capacity
     return {
       ...{...each, entity, resource, level, scope, configured: limit, requested, exceeded},
-      retryAfterMs: exceeded && isNever ? Infinity : retryAfterMs,
+      retryAfterMs: exceeded && isNever ? null : retryAfterMs,
       isBypassed: isBypassedAt(record, nowMs),
     }
   })

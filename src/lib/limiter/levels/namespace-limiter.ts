@@ -1,5 +1,6 @@
 import type {Amounts} from '../../core/buckets/bucket.js'
 import {withoutStack} from '../../core/errors.js'
+import {longestOf} from '../../core/limits/limit-state.js'
 import {Aborted} from '../../dynamo/errors.js'
 import {visibleLimits} from '../../repository/buckets/buckets.js'
 import {readRealShards} from '../../repository/buckets/split.js'
@@ -490,7 +491,7 @@ function atLevel(
 function exceeded(refusals: readonly Refusal[]): RateLimitExceeded {
   const [first, ...others] = refusals as readonly [Refusal, ...Refusal[]]
   const statuses = others.length === 0 ? first.statuses : refusals.flatMap(refusal => refusal.statuses)
-  const retryAfterMs = Math.max(first.retryAfterMs, ...others.map(refusal => refusal.retryAfterMs))
+  const retryAfterMs = longestOf(refusals.map(refusal => refusal.retryAfterMs))
   return withoutStack(() => new RateLimitExceeded(statuses, retryAfterMs))
 }
 

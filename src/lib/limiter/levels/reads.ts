@@ -3,7 +3,7 @@ import {availableTogether} from '../../core/buckets/shards.js'
 import {kindedRateOf} from '../../core/calendar/kind-definition.js'
 import type {Limit} from '../../core/limits/limit.js'
 import {isBypassedAt, STAMP_MS} from '../../core/limits/limit-kind.js'
-import type {LimitState} from '../../core/limits/limit-state.js'
+import {type LimitState, longestOf} from '../../core/limits/limit-state.js'
 import {toTokens} from '../../core/token-math.js'
 import {Buckets, visibleLimits} from '../../repository/buckets/buckets.js'
 import {planBucket, type SeenBucket, startingLimit} from '../../repository/buckets/plan.js'
@@ -82,10 +82,9 @@ export async function readAvailability(
       const statuses = answers.flatMap(answer => answer.statuses)
       const refusing = answers.filter(answer => answer.statuses.some(status => status.exceeded))
       const admitted = refusing.length === 0
-      const waitMs = admitted ? 0 : Math.max(...refusing.map(answer => answer.retryAfterMs))
       return {
         admitted,
-        retryAfterMs: Number.isFinite(waitMs) ? waitMs : null,
+        retryAfterMs: admitted ? 0 : longestOf(refusing.map(answer => answer.retryAfterMs)),
         bypassed: levels[0]?.records.some(record => isBypassedAt(record, nowMs)) ?? false,
         statuses,
         unlimited: [...amounts.keys()].filter(name => !known.some(names => names.has(name))),

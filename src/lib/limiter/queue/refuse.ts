@@ -16,9 +16,10 @@ import {
   withoutExcess,
 } from '../../core/buckets/shards.js'
 import {isBypassedAt, wholeRateAt} from '../../core/limits/limit-kind.js'
-import type {LimitState} from '../../core/limits/limit-state.js'
+import {finiteWait, type LimitState, longestOf} from '../../core/limits/limit-state.js'
 import {LONGEST_WAIT_MS, type Rate, toTokens} from '../../core/token-math.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
+import {isRunEntity} from '../../schema/run-record.js'
 import {NO_SLOTS, type Slots} from '../holders/slot-account.js'
 import type {AppliedLimits} from '../request/limit-source.js'
 import type {Refused} from '../request/pending-request.js'
@@ -26,7 +27,7 @@ import type {Refused} from '../request/pending-request.js'
 export interface Refusal {
   readonly statuses: readonly LimitState[]
   /** Until all limits hold enough at once: longer than any status's wait if a schedule lowers a limit meanwhile. */
-  readonly retryAfterMs: number
+  readonly retryAfterMs: number | null
 }
 
 interface RefusalGrounds {
@@ -54,6 +55,9 @@ export function explainRefusal(
   const first = records[0] as BucketRecord
   const isBypassed = records.some(record => isBypassedAt(record, nowMs))
   const isPlain = !shares.some(hasKinds)
+  const waitMs = (name: string, milli: bigint, rate: Rate | undefined) =>
+    // A run is only given tokens once, when it begins.
+    isRunEntity(first.entity) ? null : finiteWait(waitFor({shares, refilled, isPlain}, name, milli, rate, nowMs))
   const tokens = [...amounts].map(([name, milli]): LimitState => {
     const availableMilli = availableTogether(refilled, name)
     const limit = first.state.limits.get(name)
@@ -74,18 +78,17 @@ export function explainRefusal(
       fullAfterMs: timeUntilFull(refilled, name, nowMs),
       requested,
       exceeded,
-      retryAfterMs: exceeded ? waitFor({shares, refilled, isPlain}, name, milli, rate, nowMs) : 0,
+      retryAfterMs: exceeded ? waitMs(name, milli, rate) : 0,
     }
   })
   const statuses = slots.size === 0 ? tokens : [...tokens, ...slotStatuses(first, slots, {level, source, isBypassed})]
   // Planted fault: every refusal reports a wait of 1 ms
-  const longestMs = Math.max(1, ...statuses.map(status => status.retryAfterMs))
+  const longestMs = longestOf([1, ...statuses.map(status => status.retryAfterMs)])
   if (!statuses.some(status => status.exceeded)) return {statuses, retryAfterMs: CONTENDED_WAIT_MS}
   // Rates of plain limits only grow, so the longest wait is exact; most refusals end here.
-  if (isPlain) return {statuses, retryAfterMs: longestMs}
+  if (isPlain || longestMs === null) return {statuses, retryAfterMs: longestMs}
   const hard = new Map([...amounts].filter(([name]) => first.state.limits.get(name)?.kind?.softUntilMs === undefined))
-  const isAlone = hard.size <= 1
-  const togetherMs = isAlone || !Number.isFinite(longestMs) ? 0 : timeUntilTogether(shares, hard, nowMs, longestMs)
+  const togetherMs = hard.size <= 1 ? 0 : timeUntilTogether(shares, hard, nowMs, longestMs)
   return {statuses, retryAfterMs: Number.isFinite(togetherMs) ? Math.max(longestMs, togetherMs) : longestMs}
 }
 

@@ -20,20 +20,14 @@ function tooManyRequests(names: Iterable<string>, detail: string): ProblemDetail
   return {type: QUOTA_EXCEEDED, title: 'Quota exceeded', status: 429, detail, 'violated-policies': [...names]}
 }
 
-/** Stated if no wait can be computed: neither headers nor JSON have infinity. */
-const LONGEST_STATED_WAIT_MS = 86_400_000
+const comparable = ({retryAfterMs}: LimitState): number => retryAfterMs ?? Number.POSITIVE_INFINITY
 
-const finiteWait = (ms: number): number => (Number.isFinite(ms) ? ms : LONGEST_STATED_WAIT_MS)
-
-function stated(status: LimitState): LimitState {
-  const {retryAfterMs} = status
-  return Number.isFinite(retryAfterMs) ? status : {...status, retryAfterMs: finiteWait(retryAfterMs)}
-}
+const inSeconds = (ms: number | null): number | null => ms && ms / 1000
 
 export function longestWait(statuses: readonly LimitState[]): LimitState | undefined {
   let worst: LimitState | undefined
   for (const status of statuses)
-    if (status.exceeded && (!worst || status.retryAfterMs > worst.retryAfterMs)) worst = status
+    if (status.exceeded && (!worst || comparable(status) > comparable(worst))) worst = status
   return worst
 }
 
@@ -52,22 +46,25 @@ export abstract class RequestRefused extends ZaelError {
 export class RateLimitExceeded extends RequestRefused {
   /** Every requested limit, of the entity and of its parent. */
   readonly statuses: readonly LimitState[]
-  /** Without contention, waiting this long guarantees admission, unless `inFlight`. Positive and finite. */
-  readonly retryAfterMs: number
+  /**
+   * Without contention, waiting this long guarantees admission, unless `inFlight`. Positive and finite, or `null`: waiting
+   * does not help, because a run lacks tokens.
+   */
+  readonly retryAfterMs: number | null
   /** No limit was exceeded: other processes changed the bucket faster than this one could charge it. */
   readonly contended: boolean
   /** Only in-flight limits were exceeded, so `retryAfterMs` is an estimate. */
   readonly inFlight: boolean
 
-  constructor(asked: readonly LimitState[], waitMs: number) {
-    const statuses = asked.map(stated)
-    const retryAfterMs = finiteWait(waitMs)
+  constructor(statuses: readonly LimitState[], retryAfterMs: number | null) {
     const worst = longestWait(statuses)
     const what = worst
       ? `Rate limit exceeded (${worst.name} of ${worst.entity} for ${worst.resource}: ${worst.available} left, ${worst.requested} requested)`
       : 'The bucket is contended: other processes changed it before this request could be charged'
-    super('negative', 'limit.exceeded', `${what}; try again in ${Math.ceil(retryAfterMs)} ms`, {
-      hint: 'Wait for retryAfterMs, then try again.',
+    const isFinal = retryAfterMs === null
+    const when = isFinal ? 'waiting does not help' : `try again in ${Math.ceil(retryAfterMs)} ms`
+    super('negative', 'limit.exceeded', `${what}; ${when}`, {
+      hint: isFinal ? 'Ask for less.' : 'Wait for retryAfterMs, then try again.',
       details: {retryAfterMs, limits: statuses},
     })
     this.statuses = statuses
@@ -80,7 +77,9 @@ export class RateLimitExceeded extends RequestRefused {
   toProblem(): ProblemDetails {
     const names = new Set(this.statuses.filter(status => status.exceeded).map(status => status.name))
     const seconds = this.#retryAfterSeconds
-    return tooManyRequests(names, `Rate limit exceeded. Try again in ${seconds} second${seconds === 1 ? '' : 's'}.`)
+    const when =
+      seconds === undefined ? 'Waiting does not help' : `Try again in ${seconds} second${seconds === 1 ? '' : 's'}`
+    return tooManyRequests(names, `Rate limit exceeded. ${when}.`)
   }
 
   /** The body that zae-limiter sends. It has the ids and capacities of entity and parent: not for tenants. */
@@ -88,7 +87,7 @@ export class RateLimitExceeded extends RequestRefused {
     return {
       error: 'rate_limit_exceeded',
       message: this.message,
-      retry_after_seconds: this.retryAfterMs / 1000,
+      retry_after_seconds: inSeconds(this.retryAfterMs),
       retry_after_ms: this.retryAfterMs,
       contended: this.contended,
       limits: this.statuses.map(status => ({
@@ -103,13 +102,13 @@ export class RateLimitExceeded extends RequestRefused {
         available: status.available,
         requested: status.requested,
         exceeded: status.exceeded,
-        retry_after_seconds: status.retryAfterMs / 1000,
+        retry_after_seconds: inSeconds(status.retryAfterMs),
       })),
     }
   }
 
-  get #retryAfterSeconds(): number {
-    return Math.max(1, Math.ceil(this.retryAfterMs / 1000))
+  get #retryAfterSeconds(): number | undefined {
+    return this.retryAfterMs === null ? undefined : Math.max(1, Math.ceil(this.retryAfterMs / 1000))
   }
 
   /** Every requested limit by name: of the entity or its parent, whichever waits longer. */
@@ -122,11 +121,12 @@ export class RateLimitExceeded extends RequestRefused {
     return shareUsed(this.statuses)
   }
 
-  /** HTTP 429 headers: `Retry-After` (whole seconds, rounded up), and the IETF `RateLimit` and `RateLimit-Policy`. */
+  /** HTTP 429 headers: `Retry-After` (whole seconds, rounded up) if waiting helps, and the IETF `RateLimit` and `RateLimit-Policy`. */
   headers(): HeaderFields {
     const asked = tighterStatuses(this.statuses.filter(status => status.requested > 0))
+    const seconds = this.#retryAfterSeconds
     return {
-      'Retry-After': String(this.#retryAfterSeconds),
+      ...(seconds !== undefined && {'Retry-After': String(seconds)}),
       ...quotaHeaders(
         asked.map(status => ({...status, resetMs: status.exceeded ? status.retryAfterMs : status.fullAfterMs})),
       ),
@@ -144,7 +144,7 @@ function tighterStatuses(statuses: readonly LimitState[]): LimitState[] {
 }
 
 function isTighter(a: LimitState, b: LimitState): boolean {
-  return a.retryAfterMs === b.retryAfterMs ? a.available < b.available : a.retryAfterMs > b.retryAfterMs
+  return comparable(a) === comparable(b) ? a.available < b.available : comparable(a) > comparable(b)
 }
 
 /** The request asks for more than the limit can ever hold: waiting never helps. */

@@ -2,6 +2,7 @@ import {type BucketLimit, hasKinds} from '../../core/buckets/bucket.js'
 import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
 import type {Rate} from '../../core/token-math.js'
 import {addressOf, type ShardedBucket} from '../../repository/buckets/buckets.js'
+import type {CountedShard} from '../../repository/buckets/pages.js'
 import {averageRequest} from '../../repository/buckets/view.js'
 import {type BucketRecord, type Residue, type StoredBucket, WRITE_PRESSURE_RATE} from '../../schema/bucket-record.js'
 import {writeUnitsOf} from '../../schema/item-size.js'
@@ -46,7 +47,8 @@ export function nextReading(
   form: (bucket: ShardedBucket) => ShardedBucket = compactRecord,
 ): Reading {
   const before = previous && recordsByShard(previous.bucket)
-  const bucket = form(before ? {...current, shards: current.shards.map(shard => newer(before, shard))} : current)
+  const shards = current.shards.map(withoutDelegated)
+  const bucket = form({...current, shards: before ? shards.map(shard => newer(before, shard)) : shards})
   const id = previous?.id ?? bucketId(bucket)
   const rates = ratesSince(previous, bucket, readAtMs)
   const requests = nextRequestCounts(previous?.requests, current.shards, readAtMs)
@@ -87,6 +89,19 @@ function chargedTo(bucket: ShardedBucket): string | undefined {
   if (!first?.cascade || first.parent === undefined) return undefined
   const id = bucketId({entity: first.parent, resource: bucket.resource})
   return once(parentIds, id, id)
+}
+
+/** Runs count what they spend of the tokens that they got: their rate must not appear twice. */
+function withoutDelegated(shard: CountedShard): CountedShard {
+  const {kind, counts} = shard
+  if (kind === 'ghost' || !counts?.delegated) return shard
+  const {record} = shard
+  const limits = new Map(record.state.limits)
+  for (const [name, milli] of counts.delegated) {
+    const limit = limits.get(name)
+    if (limit) limits.set(name, {...limit, consumedMilli: limit.consumedMilli - milli})
+  }
+  return {...shard, record: {...record, state: {...record.state, limits}}}
 }
 
 type Records = ReadonlyMap<number, BucketRecord>

@@ -6,6 +6,7 @@ import {attributes} from '../../schema/attributes.js'
 import {limitAttribute, markAttribute} from '../../schema/bucket-record.js'
 import {keys, wireKey} from '../../schema/keys.js'
 import {kindAttribute} from '../../schema/kind-attributes.js'
+import {delegatedAttribute} from '../../schema/refusal-counts.js'
 import type {NamespaceTable} from '../table/table.js'
 import {
   addConsumption,
@@ -78,13 +79,14 @@ export function returnUpdate(
   table: NamespaceTable,
   {entity, resource, shard}: BucketAddress,
   amounts: Amounts,
-  target: Omit<ReturnTarget, 'slotMark'>,
+  {isDelegated, ...target}: Omit<ReturnTarget, 'slotMark'> & {readonly isDelegated: boolean},
 ): BucketUpdate {
   const e = new ExpressionBuilder()
   e.require(names.incarnation, target.incarnation)
   requirePeriodsAndRoom(e, target)
   for (const [name, milli] of amounts) {
     addConsumption(e, name, -milli)
+    if (isDelegated) e.add(delegatedAttribute(name), n(-milli))
     if (!target.periods.has(name)) requireRate(e, name)
     requireLimit(e, name)
   }

@@ -140,7 +140,11 @@ interface ShardReturn {
 }
 
 /** Adds the tokens to the buckets that gave them. Negative amounts are charged. */
-export async function planReturns(table: NamespaceTable, tokens: readonly ReservedTokens[]): Promise<ReturnPlan> {
+export async function planReturns(
+  table: NamespaceTable,
+  tokens: readonly ReservedTokens[],
+  isDelegated = false,
+): Promise<ReturnPlan> {
   const buckets = new Map<string, Promise<ReadonlyMap<number, BucketRecord>>>()
   const returns = new Map<string, ShardReturn>()
   const returned: number[] = []
@@ -173,7 +177,7 @@ export async function planReturns(table: NamespaceTable, tokens: readonly Reserv
   }
   const updates = Array.from(returns.values(), ({record, amounts, periods, highestMilli}) => {
     const {incarnation, validUntilMs} = record
-    return returnUpdate(table, record, amounts, {incarnation, validUntilMs, periods, highestMilli})
+    return returnUpdate(table, record, amounts, {incarnation, validUntilMs, periods, highestMilli, isDelegated})
   })
   const addresses = Array.from(returns.values(), ({record: {entity, resource, shard}}) => ({entity, resource, shard}))
   return {addresses, updates, returned}

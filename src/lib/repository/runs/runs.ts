@@ -1,16 +1,18 @@
 import type {Amounts, BucketLimit} from '../../core/buckets/bucket.js'
 import {kindedRateOf} from '../../core/calendar/kind-definition.js'
 import {valueFor, ZaelError} from '../../core/errors.js'
+import {groupBy} from '../../core/group-by.js'
 import {type Limit, MAX_PERIOD_SECONDS, makeLimit} from '../../core/limits/limit.js'
 import {toTokens} from '../../core/token-math.js'
 import {ConditionFailed, Throttled, TransactionCancelled} from '../../dynamo/errors.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
-import {pause} from '../../dynamo/retry.js'
+import {pause, retrying} from '../../dynamo/retry.js'
 import {bool, n, s} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
 import {type BucketRecord, limitAttribute} from '../../schema/bucket-record.js'
-import {wireKey, withoutKey} from '../../schema/keys.js'
+import {keys, wireKey, withoutKey} from '../../schema/keys.js'
 import {ranges} from '../../schema/ranges.js'
+import {delegatedAttribute} from '../../schema/refusal-counts.js'
 import type {ReservedTokens} from '../../schema/reservation-record.js'
 import {
   decodeRun,
@@ -184,6 +186,25 @@ async function whyNoSubRun(table: NamespaceTable, id: string, resource: string):
 }
 
 /**
+ * Counts the amount where it came from, so that rates of consumption leave it out: the run's bucket counts what is spent.
+ * Not repeated if it may have been applied; an end subtracts what comes back.
+ */
+export async function noteDelegated(table: NamespaceTable, sources: readonly ReservedTokens[]): Promise<void> {
+  const byItem = groupBy(sources, ({entity, resource, shard}) => JSON.stringify([entity, resource, shard]))
+  await Promise.all(
+    Array.from(byItem.values(), async taken => {
+      const [{entity, resource, shard, incarnation}] = taken as [ReservedTokens]
+      const e = new ExpressionBuilder().exists(attributes.bucket.refilledAt)
+      e.require(attributes.bucket.incarnation, incarnation)
+      for (const {limit, milli} of taken) e.add(delegatedAttribute(limit), n(milli))
+      const Key = wireKey(keys.bucket(table.namespace, entity, resource, shard))
+      const update = {TableName: table.name, Key, ...e.update()}
+      await retrying(() => table.transport.send('UpdateItem', update), table.backoff)
+    }),
+  )
+}
+
+/**
  * For a run of which nobody knows whether it was created: it never will be, or it is ended. Resolves to whether its tokens
  * are still charged without a run.
  */
@@ -278,7 +299,7 @@ async function planEnd(
   const spent = spentOf(run, shards)
   const rest = new Map([...granted].map(([name, milli]) => [name, milli - (spent.get(name) ?? 0n)]))
   const tokens = restOfSources(sources, rest)
-  const plan = await planReturns(table, tokens)
+  const plan = await planReturns(table, tokens, true)
   const back = new Set(plan.returned)
   const end = {
     atMs: table.clock(),

@@ -143,7 +143,7 @@ describe('other panels', () => {
       resource:gpt-4 or entity:ada exact match
 
       ● ok  ▲ below 20 %, or empty within a minute  ✖ refusing
-      ↑ parent its parent refuses  ↑ provider a provider account refuses
+      ↑ parent its parent refuses  ↑ provider a shared scope refuses
       ◆ soft and empty  ⊘ disabled  ○ gone
       ◂ in debt  ▸ above its capacity  ↓ empty in  ↑ full in
       4±30% shards and their imbalance

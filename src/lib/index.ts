@@ -42,7 +42,13 @@ export {
   ResourceDisabled,
 } from './limiter/refusal/errors.js'
 export type {HeaderFields} from './limiter/refusal/headers.js'
-export type {DecisionEvent, DecisionReason, RefusingLimit} from './limiter/request/decision-event.js'
+export type {
+  DecisionEvent,
+  DecisionReason,
+  FurtherResources,
+  RefusingLimit,
+  SharedScope,
+} from './limiter/request/decision-event.js'
 export type {AcquireRequest, RateLimiterOptions, Settle, SettledEvent} from './limiter/request/options.js'
 export type {DelegateDecision, DelegatedDecision, Run, RunAcquireRequest} from './limiter/run.js'
 export type {BucketView, ShardView} from './repository/buckets/view.js'

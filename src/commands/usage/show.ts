@@ -21,7 +21,7 @@ export default class UsageShow extends StackCommand<typeof UsageShow> {
     'Shows usage of an entity, a resource, or an entity for one resource. On AWS, usage appears within 30 seconds ' +
     'by default, most refusals up to 10 seconds later. For an entity, also shows the rest of each quota, including ' +
     'quotas of its parent, and when it runs out. REFUSED counts requests that exceeded the limit of the row. Other ' +
-    'refusals have their own rows: (blocked), (parent) or a provider account. Totals count a request once, even if ' +
+    'refusals have their own rows: (blocked), (parent) or a shared scope. Totals count a request once, even if ' +
     'it also charges the current parent. If both may have refused requests, the total of refusals is a range.'
 
   static override args = {entity: string({description: 'Show only usage of this entity.', ignoreStdin: true})}

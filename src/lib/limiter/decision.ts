@@ -1,4 +1,5 @@
 import type {LimitStates} from '../core/limits/limit-state.js'
+import type {BucketName} from '../core/names.js'
 import {Aborted} from '../dynamo/errors.js'
 import {Lease} from './lease.js'
 import {
@@ -134,11 +135,11 @@ function refusalReason(error: RefusalError): RefusedDecision['reason'] {
   return error instanceof RequestTooLarge ? 'too-large' : 'disabled'
 }
 
-export function summaryOf(outcome: AcquireOutcome, entity: string): DecisionSummary {
+export function summaryOf(outcome: AcquireOutcome, parts: readonly BucketName[]): DecisionSummary {
   const refusal = outcome instanceof Lease ? outcome.wouldRefuse : outcome
   if (refusal) {
     const retryAfterMs = refusal instanceof RateLimitExceeded ? refusal.retryAfterMs : null
-    const refusedBy = Object.freeze(refusingLimit(refusal, entity))
+    const refusedBy = Object.freeze(refusingLimit(refusal, parts))
     const how = refusal === outcome ? 'refused' : 'would-refuse'
     return {outcome: how, reason: refusalReason(refusal), refusedBy, retryAfterMs, error: refusal}
   }
@@ -174,19 +175,20 @@ const ADMITTED = admittedFor(undefined)
 const ADMITTED_UNMETERED = admittedFor('unavailable')
 const BYPASSED = admittedFor('bypassed')
 
-function refusingLimit(refusal: RefusalError, entity: string): RefusingLimit | undefined {
+function refusingLimit(refusal: RefusalError, parts: readonly BucketName[]): RefusingLimit | undefined {
   if (refusal instanceof RateLimitExceeded) {
     const worst = longestWait(refusal.statuses)
     if (!worst) return undefined
-    const {resource, name: limit, level, source} = worst
-    return {resource, limit, level, source}
+    const {entity, resource, name: limit, level, source} = worst
+    return {entity, resource, limit, level, source}
   }
   if (refusal instanceof RateLimiterUnavailable) return undefined
-  const {resource} = refusal
-  const level = refusal.entity === entity ? 'entity' : 'parent'
+  const {entity, resource} = refusal
+  const isNamed = parts.some(part => part.entity === entity && part.resource === resource)
+  const level = isNamed ? 'entity' : 'parent'
   return refusal instanceof RequestTooLarge
-    ? {resource, limit: refusal.limit, level, source: undefined}
-    : {resource, limit: undefined, level, source: refusal.level}
+    ? {entity, resource, limit: refusal.limit, level, source: undefined}
+    : {entity, resource, limit: undefined, level, source: refusal.level}
 }
 
 function failureReason(error: unknown): DecisionReason {

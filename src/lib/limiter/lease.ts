@@ -2,6 +2,7 @@ import {type Amounts, negateAmounts, sumAmounts} from '../core/buckets/bucket.js
 import {InvalidInput} from '../core/errors.js'
 import {type Consumption, checkConsumption, signedAmountsOf} from '../core/limits/limit.js'
 import type {LimitStates} from '../core/limits/limit-state.js'
+import type {BucketName} from '../core/names.js'
 import {toTokens} from '../core/token-math.js'
 import {isUnavailability} from '../dynamo/errors.js'
 import {visibleLimits} from '../repository/buckets/buckets.js'
@@ -178,13 +179,15 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
     await Promise.all(this.#underway)
   }
 
-  /** The part for one of the request's `resources`, or for its `resource`. Throws for any other name. */
-  resources(name: string): LeasePart<Name> {
+  /** The part for one of the request's `resources`, or for its `resource`: by name, or by bucket. Throws for others. */
+  resources(of: string | BucketName): LeasePart<Name> {
     const parts = [this, ...this.#others]
-    const part = parts.find(({resource}) => resource === name)
+    const asked = typeof of === 'string' ? {entity: this.entity, resource: of} : of
+    const part = parts.find(({entity, resource}) => entity === asked.entity && resource === asked.resource)
     if (part) return part
-    const names = parts.map(({resource}) => resource)
-    throw new InvalidInput('lease.resource', `The lease has no resource "${name}", only ${names.join(', ')}.`)
+    const nameOf = ({entity, resource}: BucketName) => (entity === this.entity ? resource : `${resource} of ${entity}`)
+    const names = parts.map(nameOf).join(', ')
+    throw new InvalidInput('lease.resource', `The lease has no resource "${nameOf(asked)}", only ${names}.`)
   }
 
   /** Whether a switch bypassed the entity's limits: counted, nothing taken. Parents may still have been charged. */

@@ -2,13 +2,13 @@ import type {Consumption} from '../core/limits/limit.js'
 import type {Circuit} from './circuit.js'
 import {balancesOfDecision} from './decision.js'
 import type {Lease} from './lease.js'
-import type {DecisionEvent, DecisionSummary} from './request/decision-event.js'
+import type {DecisionEvent, DecisionSummary, FurtherResources} from './request/decision-event.js'
 
 interface ObservedRequest<Name extends string> {
   readonly entity: string
   readonly resource: string
   readonly consume: Consumption<Name>
-  readonly resources?: Readonly<Record<string, Consumption<Name>>>
+  readonly resources?: FurtherResources<Name>
 }
 
 export class DecisionObserver {

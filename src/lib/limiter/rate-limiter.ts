@@ -340,17 +340,28 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
       } else {
         if (isShadow && !(outcome instanceof Lease)) outcome = unmetered(parts, outcome)
         const lease = outcome instanceof Lease ? outcome : undefined
-        if (!lease) this.#noteRefusal(request, outcome)
-        this.#observer?.report(request, summaryOf(outcome, request.entity), lease, wait?.waitedMs ?? 0, startedMs)
+        if (!lease) this.#noteRefusal(request, outcome, parts)
+        this.#observer?.report(request, summaryOf(outcome, parts), lease, wait?.waitedMs ?? 0, startedMs)
         return answer(outcome, wait?.waitedMs ?? 0)
       }
     }
   }
 
-  #noteRefusal({entity, caller}: Pick<AcquireRequest, 'entity' | 'caller'>, outcome: unknown): void {
-    const refusals = this.#lookup.found?.queues.refusals
-    if (outcome instanceof RateLimitExceeded) refusals?.note(entity, outcome, caller)
-    else if (outcome instanceof ResourceDisabled && outcome.hasBucket) refusals?.noteDisabled(entity, outcome, caller)
+  #noteRefusal({entity, resource, caller}: RequestRules, outcome: unknown, parts: readonly BucketName[]): void {
+    const limiter = this.#lookup.found
+    const isExceeded = outcome instanceof RateLimitExceeded
+    if (!limiter || !(isExceeded || (outcome instanceof ResourceDisabled && outcome.hasBucket))) return
+    let refused = parts
+    if (parts.length > 1) {
+      const refusing = isExceeded ? outcome.statuses.filter(({exceeded}) => exceeded) : [outcome]
+      const isOwn = (part: BucketName) => part.entity === entity
+      refused = limiter.partsThatCharge(refusing, parts).sort((a, b) => Number(isOwn(a)) - Number(isOwn(b)))
+    }
+    const isShared = refused[0] && refused[0].entity !== entity
+    const whose = caller ?? (isShared ? {entity, resource} : undefined)
+    const {refusals} = limiter.queues
+    if (isExceeded) refusals.note(refused, outcome, whose)
+    else refusals.noteDisabled(refused, outcome, whose)
   }
 
   #startWait({onWait, signal}: AcquireRequest<Name>, waitMs: number): AdmissionWait {
@@ -404,7 +415,7 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
           deadline.check()
           this.#circuit.check()
           const grants = await limiter.acquire({entity, resource, amounts, requests: 0, isStrict, deadline})
-          if (!isShadow) this.#noteRefusal({entity, caller: request.caller}, grants)
+          if (!isShadow) this.#noteRefusal(request, grants, [{entity, resource}])
           if (grants instanceof RateLimitExceeded) throw grants
           return grants
         } finally {
@@ -458,5 +469,5 @@ function leaseOf<Name extends string>(outcome: AcquireOutcome): Lease<Name> {
 
 type RequestRules = Pick<
   AcquireRequest,
-  'caller' | 'enforce' | 'onUnavailable' | 'strict' | 'settle' | 'timeoutMs' | 'signal'
+  'entity' | 'resource' | 'caller' | 'enforce' | 'onUnavailable' | 'strict' | 'settle' | 'timeoutMs' | 'signal'
 > & {readonly reserve?: boolean | object}

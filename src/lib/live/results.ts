@@ -11,16 +11,14 @@ const watchedBucketSchema = strictObject({
   refusedBy: z
     .enum(['entity', 'parent', 'provider'])
     .nullable()
-    .describe(
-      'If the status is over: whether its own limits refuse requests, or only its parent or a provider account',
-    ),
+    .describe('If the status is over: whether its own limits refuse requests, or only its parent or a shared scope'),
   limit: textOrNull.describe('The tightest limit; rate and times refer to it'),
   ratePerSecond: z.number().nullable().describe('Tokens consumed per second, net; null until the second reading'),
   refusedPerSecond: z
     .number()
     .nullable()
     .describe(
-      'Requests refused per second in the last ten seconds, by its own limits, its parent or a provider account; null until the second reading',
+      'Requests refused per second in the last ten seconds, by its own limits, its parent or a shared scope; null until the second reading',
     ),
   refused: strictObject({
     requests: z
@@ -35,7 +33,7 @@ const watchedBucketSchema = strictObject({
       requests: z.number(),
     })
       .optional()
-      .describe('Refused only by provider accounts, most first; absent without any'),
+      .describe('Refused only by shared scopes, most first; absent without any'),
     lastAt: textOrNull.describe('Last refusal: UTC, ISO 8601; null if there was none'),
   }).describe('Requests that zael refused'),
   emptyInMs: z.number().nullable(),
@@ -117,7 +115,7 @@ export const watchResult = strictObject({
     disabled: z.int().describe('Buckets for which a switch refuses every request'),
     inDebt: z.int(),
     shards: z.int(),
-    refusedPerSecond: z.number().describe('Requests; one that a parent or a provider account refused counts once'),
+    refusedPerSecond: z.number().describe('Requests; one that a parent or a shared scope refused counts once'),
     ratePerSecond: z
       .record(z.string(), z.number())
       .describe('Tokens per second by limit name; includes the charges of parents'),

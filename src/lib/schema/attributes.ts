@@ -72,9 +72,9 @@ export const attributes = {
     tokens: 'xt',
     byParent: 'xp',
     blocked: 'xb',
-    /** `{accounts}_{entity}#{resource}`: provider accounts that refused requests of this bucket. */
+    /** `{accounts}_{entity}#{resource}`: shared scopes that refused requests of this bucket. */
     accounts: 'xo',
-    /** `{callers}_{resource}`: in a provider account's bucket, whose requests it refused. */
+    /** `{callers}_{resource}`: in a shared scope's bucket, whose requests it refused. */
     callers: 'xc',
     /** Epoch ms. */
     lastAt: 'xl',

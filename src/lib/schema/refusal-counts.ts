@@ -16,13 +16,13 @@ export interface UnsettledCount {
 export interface RefusalCounts {
   /** Counts a request once, however many limits refused it. */
   readonly requests: number
-  /** Requests that this bucket would have admitted, and that the parent or a provider account refused. */
+  /** Requests that this bucket would have admitted, and that a parent or a shared scope (a provider account) refused. */
   readonly byParent: number
   /** Of `requests`, refused by a switch: no limit counts them. Absent if there were none. */
   readonly blocked?: number | undefined
-  /** Of `byParent`, by the provider account that refused: `entity#resource`. Absent if there were none. */
+  /** Of `byParent`, by the shared scope that refused: `entity#resource`. Absent if there were none. */
   readonly accounts?: ReadonlyMap<string, number> | undefined
-  /** In a provider account: refused requests of callers, by their resource. Absent if there were none. */
+  /** In a shared scope: refused requests of callers, by their resource. Absent if there were none. */
   readonly callers?: ReadonlyMap<string, number> | undefined
   readonly lastAtMs: number
   /** Only in buckets: settlements that were given up. Absent if there were none. */

@@ -127,7 +127,7 @@ describe('an explanation', () => {
     )
   })
 
-  it('names the provider account that refused, its limits and its callers, and when the refusals began', () => {
+  it('names the shared scope that refused, its limits and its callers, and when the refusals began', () => {
     const account = {entity: 'provider-x', resource: 'models', level: 'provider', ...empty} as const
     const callers = [
       {entity: 'user-2', resource: 'gpt-4', requests: 3, tokens: 1200},
@@ -144,19 +144,17 @@ describe('an explanation', () => {
         '40 by provider-x · models (rpm), 2 only by the parent, last 4 s ago). Refusals began at 2026-01-02 02:42 UTC. ' +
         'A request for 1 rpm is refused now; without other requests, it would be admitted in 2 s.',
     )
-    expect(lines).toContain(
-      'rpm of the provider account provider-x · models refuses, clears in 2 s without other requests',
-    )
+    expect(lines).toContain('rpm of the shared scope provider-x · models refuses, clears in 2 s without other requests')
     expect(lines).toContain(
       '  callers  user-2 · gpt-4 1,200 used, 3 refused; user-1 · gpt-4 60 used, 40 refused (since 2026-01-02T02:00:00Z)',
     )
     expect(lines.join('\n')).not.toMatch(/zael (bucket|limits)/)
     expect(lines.at(-1)).toBe(
-      'To admit more through the provider account provider-x · models, limit the caller that uses most of its rpm ' +
-        '(user-2 · gpt-4), or raise the quota at the provider and then here.',
+      'To admit more through the shared scope provider-x · models, limit the caller that uses most of its rpm ' +
+        '(user-2 · gpt-4), or raise its limits: those of a provider account at the provider first.',
     )
     expect(whyLines(explanation([limit(account)])).at(-1)).toContain('that use most of its rpm, or raise')
-    expect(whyLines(explanation([limit({...empty, callers})])).at(-1)).toContain('through the provider account user-1')
+    expect(whyLines(explanation([limit({...empty, callers})])).at(-1)).toContain('through the shared scope user-1')
     expect(whyJson(result).limits[1]?.remedies).toEqual([])
     expect(whyJson(result)).toMatchObject({
       refused: {

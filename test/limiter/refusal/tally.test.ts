@@ -54,7 +54,7 @@ describe('the tally of refusals', () => {
   }
 
   it('counts a refusal by two parents once for each, and once for the entity', () => {
-    tally.note('user-1', {statuses: [asked('rpm', 1, {entity: 'team'}), asked('rpm', 1, {entity: 'org'})]})
+    tally.note([BUCKET], {statuses: [asked('rpm', 1, {entity: 'team'}), asked('rpm', 1, {entity: 'org'})]})
     expect(take()?.counts).toMatchObject({requests: 0, byParent: 1})
     for (const entity of ['team', 'org'])
       expect(take({entity, resource: 'gpt-4'})?.counts).toMatchObject({requests: 1, byParent: 0})
@@ -63,8 +63,8 @@ describe('the tally of refusals', () => {
   it('counts a refusal by a provider account once there, and once for the caller', () => {
     const org = {entity: 'org', resource: 'models'}
     const statuses = [asked('rpm', 1, org), asked('tpm', 500, org)]
-    tally.note('org', {statuses}, BUCKET)
-    tally.noteDisabled('org', org, BUCKET)
+    tally.note([org], {statuses}, BUCKET)
+    tally.noteDisabled([org], org, BUCKET)
     expect(take(org)?.counts).toMatchObject({requests: 2, byParent: 0, blocked: 1, callers: new Map([['gpt-4', 2]])})
     const accounts = new Map([['org#models', 2]])
     expect(take()?.counts).toMatchObject({requests: 0, byParent: 2, accounts, limits: new Map()})
@@ -72,15 +72,15 @@ describe('the tally of refusals', () => {
 
   it('restores the accounts of an uncounted write', () => {
     const org = {entity: 'org', resource: 'models'}
-    tally.note('org', {statuses: [asked('rpm', 1, org)]}, BUCKET)
+    tally.note([org], {statuses: [asked('rpm', 1, org)]}, BUCKET)
     take()?.piggyback.settle(refused(false))
-    tally.note('org', {statuses: [asked('rpm', 1, org)]}, BUCKET)
+    tally.note([org], {statuses: [asked('rpm', 1, org)]}, BUCKET)
     expect(take()?.counts).toMatchObject({byParent: 2, accounts: new Map([['org#models', 2]])})
   })
 
   it('counts a request once, and each exceeded limit with its requested tokens', () => {
-    tally.note('user-1', {statuses: [asked('rpm', 1), asked('tpm', 500), asked('tpd', 500, {exceeded: false})]})
-    tally.note('user-1', {statuses: [asked('rpm', 1, {exceeded: false}), asked('tpm', 700)]})
+    tally.note([BUCKET], {statuses: [asked('rpm', 1), asked('tpm', 500), asked('tpd', 500, {exceeded: false})]})
+    tally.note([BUCKET], {statuses: [asked('rpm', 1, {exceeded: false}), asked('tpm', 700)]})
     const limits = new Map([
       ['rpm', {requests: 1, tokens: 1n}],
       ['tpm', {requests: 2, tokens: 1200n}],
@@ -90,9 +90,9 @@ describe('the tally of refusals', () => {
 
   it('counts refusals after a piggybacked write with the next write', () => {
     const many = Array.from({length: 9}, (_, at) => asked(`limit${at}`, 3))
-    tally.note('user-1', {statuses: many})
+    tally.note([BUCKET], {statuses: many})
     const first = take()
-    tally.note('user-1', {statuses: many})
+    tally.note([BUCKET], {statuses: many})
     expect(first?.counts).toMatchObject({requests: 1, limits: {size: 8}})
     expect(
       [...(first?.counts.limits.values() ?? [])].every(({requests, tokens}) => requests === 1 && tokens === 3n),
@@ -105,20 +105,20 @@ describe('the tally of refusals', () => {
   })
 
   it('L6 does not count a contended request, which no limit refused', () => {
-    tally.note('user-1', {statuses: [asked('rpm', 1, {exceeded: false})]})
+    tally.note([BUCKET], {statuses: [asked('rpm', 1, {exceeded: false})]})
     expect(take()).toBeUndefined()
   })
 
   it("counts a parent's refusal at the parent, and notes it at the child unless the child refused too", () => {
     const team = {...BUCKET, entity: 'team'}
-    tally.note('user-1', {statuses: [asked('tpm', 5, {exceeded: false}), asked('tpm', 5, {entity: 'team'})]})
-    tally.note('user-1', {statuses: [asked('tpm', 5), asked('tpm', 5, {entity: 'team'})]})
+    tally.note([BUCKET], {statuses: [asked('tpm', 5, {exceeded: false}), asked('tpm', 5, {entity: 'team'})]})
+    tally.note([BUCKET], {statuses: [asked('tpm', 5), asked('tpm', 5, {entity: 'team'})]})
     expect(take(team)?.counts).toMatchObject({requests: 2, byParent: 0})
     expect(take()?.counts).toMatchObject({requests: 1, byParent: 1})
   })
 
   it('flushes after a second, then at most every ten', async () => {
-    const refuse = () => tally.note('user-1', {statuses: [asked('rpm', 1)]})
+    const refuse = () => tally.note([BUCKET], {statuses: [asked('rpm', 1)]})
     refuse()
     await vi.advanceTimersByTimeAsync(999)
     expect(flushed).toHaveLength(0)
@@ -143,7 +143,8 @@ describe('the tally of refusals', () => {
           take(bucket)?.piggyback.settle(APPLIED)
         }),
     })
-    for (let at = 0; at < 50; at++) tally.note(`user-${at}`, {statuses: [asked('rpm', 1, {entity: `user-${at}`})]})
+    for (let at = 0; at < 50; at++)
+      tally.note([{...BUCKET, entity: `user-${at}`}], {statuses: [asked('rpm', 1, {entity: `user-${at}`})]})
     await vi.advanceTimersByTimeAsync(1000)
     const inFlight: number[] = []
     while (going.length > 0) {
@@ -156,14 +157,14 @@ describe('the tally of refusals', () => {
   })
 
   it('does not flush if another write comes first', async () => {
-    tally.note('user-1', {statuses: [asked('rpm', 1)]})
+    tally.note([BUCKET], {statuses: [asked('rpm', 1)]})
     take()?.piggyback.settle(APPLIED)
     await vi.advanceTimersByTimeAsync(600_000)
     expect([flushed, tally.uncounted]).toEqual([[], 0])
   })
 
   it("flushes a child's refusals by its parent after a minute, or sooner if they are many", async () => {
-    const refuse = () => tally.note('user-1', {statuses: [asked('tpm', 5, {entity: 'team'})]})
+    const refuse = () => tally.note([BUCKET], {statuses: [asked('tpm', 5, {entity: 'team'})]})
     for (let count = 0; count < 9; count++) refuse()
     await vi.advanceTimersByTimeAsync(59_000)
     expect(flushed).toEqual(['team gpt-4'])
@@ -181,7 +182,7 @@ describe('the tally of refusals', () => {
     ['a write that was not applied', refused(false), 1],
     ['a write that may have been applied', refused(true), 0],
   ])('handles refusals of %s', (_, outcome, waiting) => {
-    tally.note('user-1', {statuses: [asked('rpm', 1)]})
+    tally.note([BUCKET], {statuses: [asked('rpm', 1)]})
     take()?.piggyback.settle(outcome)
     expect(tally.uncounted).toBe(1)
     expect(take()?.counts.requests ?? 0).toBe(waiting)
@@ -191,7 +192,7 @@ describe('the tally of refusals', () => {
     ['certainly was not applied', new Throttled('UpdateItem', new Error('slow down')), 1],
     ['may have been applied', new Unavailable('UpdateItem', true, new Error('no answer')), 0],
   ])('handles refusals of a write that failed and %s', (_, error, waiting) => {
-    tally.note('user-1', {statuses: [asked('rpm', 1)]})
+    tally.note([BUCKET], {statuses: [asked('rpm', 1)]})
     take()?.piggyback.fail(error)
     expect(tally.uncounted).toBe(1)
     expect(take()?.counts.requests ?? 0).toBe(waiting)
@@ -199,7 +200,7 @@ describe('the tally of refusals', () => {
 
   it('leaves refusals out of a write without room, and takes eight limits at a time', () => {
     const names = Array.from({length: 20}, (_, at) => `limit${at}`)
-    tally.note('user-1', {statuses: names.map(name => asked(name, 3))})
+    tally.note([BUCKET], {statuses: names.map(name => asked(name, 3))})
     const taken = take(BUCKET, 'x'.repeat(3501))
     expect(taken?.sent.UpdateExpression).toBe('SET a = b')
     taken?.piggyback.settle(APPLIED)
@@ -213,7 +214,7 @@ describe('the tally of refusals', () => {
     ])
   })
 
-  const refuse = (entity: string) => tally.note(entity, {statuses: [asked('rpm', 1, {entity})]})
+  const refuse = (entity: string) => tally.note([{...BUCKET, entity}], {statuses: [asked('rpm', 1, {entity})]})
 
   it('drops refusals of a deleted bucket', () => {
     refuse('user-1')
@@ -229,7 +230,7 @@ describe('the tally of refusals', () => {
     expect(flushed).toEqual(['user-0 gpt-4'])
     // Refusals by a parent alone wait longer, and are not lost either.
     for (let count = 101; count < 300; count++)
-      tally.note(`user-${count}`, {statuses: [asked('rpm', 1, {entity: 'team'})]})
+      tally.note([{...BUCKET, entity: `user-${count}`}], {statuses: [asked('rpm', 1, {entity: 'team'})]})
     await vi.advanceTimersByTimeAsync(0)
     expect([tally.waiting, counted + tally.uncounted]).toEqual([100, 102 + 2 * 199])
     await tally.flush()

@@ -143,8 +143,8 @@ describe('other panels', () => {
       resource:gpt-4 or entity:ada exact match
 
       ● ok  ▲ below 20 %, or empty within a minute  ✖ refusing
-      ↑ parent its parent refuses  ↑ provider a provider account refuses
-      ◆ soft and empty  ⊘ disabled  ○ gone
+      ↑ parent its parent refuses  ↑ provider a shared scope refuses  ◆ soft and empty
+      ⊘ disabled  ○ gone
       ◂ in debt  ▸ above its capacity  ↓ empty in  ↑ full in
       4±30% shards and their imbalance
       5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · used rps 14/s · used tpm 2.5k/s

@@ -193,6 +193,9 @@ function decisionSpans(tracer: Tracer, showsEntity: boolean): (event: DecisionEv
   }
 }
 
+const namesOf = (resources: NonNullable<DecisionEvent['resources']>): string[] =>
+  Array.isArray(resources) ? [...new Set(resources.map(({resource}) => resource))] : Object.keys(resources)
+
 function attributesOf(event: DecisionEvent, showsEntity: boolean): Attributes {
   const {namespace, entity, resource, resources, outcome, reason, refusedBy, retryAfterMs, waitedMs, circuit} = event
   const slots = slotLevels(event).flatMap(({name, capacity, used}) => [
@@ -204,7 +207,7 @@ function attributesOf(event: DecisionEvent, showsEntity: boolean): Attributes {
     'zael.resource': resource,
     'zael.outcome': outcome,
     ...(showsEntity && {'zael.entity': entity}),
-    ...(resources && {'zael.resources': Object.keys(resources)}),
+    ...(resources && {'zael.resources': namesOf(resources)}),
     ...(reason && {'zael.reason': reason}),
     ...(refusedBy && {'zael.level': refusedBy.level, 'zael.refused_resource': refusedBy.resource}),
     ...(refusedBy?.limit !== undefined && {'zael.limit': refusedBy.limit}),

@@ -78,7 +78,7 @@ const whyOneResult = strictObject({
       entity: z.string(),
       resource: z.string(),
       requests: z.number(),
-    }).describe('Refused only by provider accounts, most first; also counted there'),
+    }).describe('Refused only by shared scopes, such as provider accounts, most first; also counted there'),
     beganAt: textOrNull.describe('When the refusals began, some seconds late at most; null if only the hour is known'),
     beganInHour: textOrNull.describe('Start of that hour, UTC; null without refusals'),
     since: z.string().describe('When the refusals began, else start of the first counted hour, UTC'),
@@ -93,7 +93,7 @@ const whyOneResult = strictObject({
   recent: strictObject({
     since: z.string().describe('Start of the first counted hour, UTC'),
     admitted: z.number().describe('Recorded requests; writes of clients that count no requests'),
-    refused: z.number().describe('By its own limits, its parent or a provider account'),
+    refused: z.number().describe('By its own limits, its parent or a shared scope'),
     share: z
       .number()
       .nullable()
@@ -104,7 +104,7 @@ const whyOneResult = strictObject({
     name: z.string(),
     level: z
       .enum(['entity', 'parent', 'provider'])
-      .describe('provider: a provider account that recently refused requests of the entity'),
+      .describe('provider: a shared scope, such as a provider account, that recently refused requests of the entity'),
     entity: z.string(),
     resource: z.string(),
     setFor: scopeSchema,
@@ -155,10 +155,10 @@ const whyOneResult = strictObject({
       tokens: z.number().describe('Charged to the caller for the limit of this name, through any account'),
     })
       .optional()
-      .describe('Callers that a provider account refused, most tokens first; only if this limit refused'),
+      .describe('Callers that a shared scope refused, most tokens first; only if this limit refused'),
     remedies: z
       .array(remedySchema)
-      .describe('Empty for a provider account and while provider feedback is in force: wait, or ask the provider'),
+      .describe('Empty for a shared scope and while provider feedback is in force: wait, or ask the provider'),
   }),
   inFlight: listOf({
     ...inFlightShape,

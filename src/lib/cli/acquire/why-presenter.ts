@@ -356,7 +356,7 @@ function limitLines(limit: ExplainedLimit, explanation: Explanation): string[] {
   })
 }
 
-const accountOf = ({entity, resource}: BucketName): string => `the provider account ${entity} · ${resource}`
+const accountOf = ({entity, resource}: BucketName): string => `the shared scope ${entity} · ${resource}`
 
 const callersText = ({callers = [], configured: {unit}}: ExplainedLimit): string =>
   callers
@@ -418,7 +418,7 @@ function providerAdvice(limit: ExplainedLimit, nowMs: number): string {
   )
 }
 
-/** Its limits mirror the quota at the provider. */
+/** The limits of a provider account mirror its quota there. */
 const isAccount = ({level, callers}: ExplainedLimit): boolean => level === 'provider' || callers !== undefined
 
 function accountAdvice(limit: ExplainedLimit): string {
@@ -427,7 +427,7 @@ function accountAdvice(limit: ExplainedLimit): string {
   const named = most.length === 0 ? '' : ` (${most.map(({entity, resource}) => `${entity} · ${resource}`).join(', ')})`
   return (
     `To admit more through ${accountOf(limit)}, limit ${most.length === 1 ? 'the caller that uses' : 'the callers that use'} most of its ${limit.name}${named}, ` +
-    'or raise the quota at the provider and then here.'
+    'or raise its limits: those of a provider account at the provider first.'
   )
 }
 

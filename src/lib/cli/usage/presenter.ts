@@ -115,7 +115,7 @@ function refusedColumns(scope: Pick<UsageScope, 'units'>, isShown: boolean): Lis
 }
 
 /**
- * The requests that the parent or a provider account refused are counted there too: `requests` of all entities includes
+ * The requests that the parent or a shared scope refused are counted there too: `requests` of all entities includes
  * them, unless the account belongs to another resource.
  */
 function refusedText(

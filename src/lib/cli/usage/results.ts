@@ -13,7 +13,7 @@ const refusedRequestsSchema = strictObject({
     requests: z.number(),
   })
     .optional()
-    .describe('Refused only by provider accounts, most first; also counted there. Absent without any.'),
+    .describe('Refused only by shared scopes, most first; also counted there. Absent without any.'),
   blocked: z.number().describe('Part of requests: refused because the entity or resource was disabled'),
 }).meta({id: 'RefusedRequests'})
 
@@ -175,7 +175,7 @@ export const usageExportResult = strictObject({
     requestsBlocked: z
       .number()
       .describe('Part of requestsRefused: the entity or resource was disabled, so no limit counts them'),
-    requestsRefusedByProvider: z.number().describe('Refused only by provider accounts, each request once'),
+    requestsRefusedByProvider: z.number().describe('Refused only by shared scopes, each request once'),
     kind: z
       .enum(['own', 'shared'])
       .describe('shared: the entity is a parent that is charged too, so the row includes requests of other entities'),

@@ -11,7 +11,7 @@ const RECENT_MS = 600_000
 export interface RefusedUsage {
   /** By the entity's own limits, each request once. */
   readonly requests: number
-  /** Only by the parent or a provider account; also counted there. */
+  /** Only by the parent or a shared scope; also counted there. */
   readonly byParent: number
   /** Of `byParent`, as in {@link RefusalCounts}. */
   readonly accounts?: RefusalCounts['accounts']
@@ -29,7 +29,7 @@ export interface LimitRefused {
   readonly tokens: number
 }
 
-/** Requests of an entity that were refused, by its own limits, or only by its parent or a provider account. Every screen counts so. */
+/** Requests of an entity that were refused, by its own limits, or only by its parent or a shared scope. Every screen counts so. */
 export const refusedTotal = ({requests, byParent}: Pick<RefusedUsage, 'requests' | 'byParent'>): number =>
   requests + byParent
 
@@ -75,7 +75,7 @@ export interface RefusingAccount extends BucketName {
   readonly requests: number
 }
 
-/** The provider accounts that refused most requests come first. */
+/** The shared scopes that refused most requests come first. */
 export function refusingAccounts({accounts = new Map()}: Pick<RefusalCounts, 'accounts'>): RefusingAccount[] {
   return Array.from(accounts, ([name, requests]) => {
     const [entity = '', resource = ''] = name.split('#')
@@ -87,7 +87,7 @@ export function refusingAccounts({accounts = new Map()}: Pick<RefusalCounts, 'ac
 export interface RefusedByOthers {
   /** Only by the parent. */
   readonly byParent: number
-  /** Only by provider accounts. Absent if there were none. */
+  /** Only by shared scopes. Absent if there were none. */
   readonly byProvider?: readonly RefusingAccount[] | undefined
 }
 
@@ -106,7 +106,7 @@ export const requestsOf = ({requests, blocked, ...others}: RefusedUsage): Refuse
   ...{requests, blocked, ...refusedByOthers(others)},
 })
 
-/** Requests that a provider account refused, and that none of these resources counts in the account's own usage. */
+/** Requests that a shared scope refused, and that none of these resources counts in the account's own usage. */
 export const refusedElsewhere = (accounts: readonly RefusingAccount[], resources: readonly string[]): number =>
   accounts.reduce((sum, {resource, requests}) => sum + (resources.includes(resource) ? 0 : requests), 0)
 

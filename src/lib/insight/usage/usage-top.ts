@@ -91,7 +91,7 @@ export async function topConsumers(
     })
     const take = (record: UsageRecord) => {
       tallies.add(record)
-      // A request that a parent or a provider account refused counts there.
+      // A request that a parent or a shared scope refused counts there.
       const refusing = refusingAccounts(record.refused ?? {})
       if (by === 'refused') whole += (record.refused?.requests ?? 0) + refusedElsewhere(refusing, found.resources)
       windows++

@@ -55,11 +55,11 @@ const MOST_CONSUMERS = 5
 
 const CONCURRENT_READS = 8
 
-/** Provider accounts that are explained, those that refused most. */
+/** Shared scopes that are explained, those that refused most. */
 const MOST_ACCOUNTS = 3
 
 export interface ExplainedLimit extends Omit<LimitState, 'level'> {
-  /** `provider`: of a provider account that refused requests of the entity recently. */
+  /** `provider`: of a shared scope that refused requests of the entity recently. */
   readonly level: LimitState['level'] | 'provider'
   readonly scope: ConfigScope
   readonly configured: Limit
@@ -95,7 +95,7 @@ export interface ExplainedLimit extends Omit<LimitState, 'level'> {
   readonly heaviest?: {readonly entity: string; readonly share: number; readonly limit: Limit} | undefined
   /** Processes that have reserved tokens of this quota, most first. Empty unless `isPressed`. */
   readonly reservedBy: readonly ReservedBy[]
-  /** Of a provider account: callers that it refused since `Explanation.recent.since`, most tokens first. */
+  /** Of a shared scope: callers that it refused since `Explanation.recent.since`, most tokens first. */
   readonly callers?: readonly RefusedCaller[]
 }
 
@@ -526,7 +526,7 @@ async function consumers(
   }
 }
 
-/** Callers of a provider account that it refused. Usage does not show which account an admitted request used. */
+/** Callers of a shared scope that it refused. Usage does not show which account an admitted request used. */
 async function refusedCallers(
   {usage}: NamespaceRepository,
   {entity, resource}: BucketName,

@@ -1,6 +1,8 @@
-import type {Amounts} from '../../core/buckets/bucket.js'
+import {type Amounts, sumAmounts} from '../../core/buckets/bucket.js'
 import {withoutStack} from '../../core/errors.js'
+import {groupBy} from '../../core/group-by.js'
 import {longestOf} from '../../core/limits/limit-state.js'
+import type {BucketName} from '../../core/names.js'
 import {Aborted} from '../../dynamo/errors.js'
 import {visibleLimits} from '../../repository/buckets/buckets.js'
 import {readRealShards} from '../../repository/buckets/split.js'
@@ -10,7 +12,8 @@ import type {NamespaceTable} from '../../repository/table/table.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
 import {chargedParent} from '../../schema/family.js'
 import {MOST_LEVELS} from '../../schema/namespace-record.js'
-import {impossibility, topUpsOf} from '../queue/apply-limits.js'
+import {exceedsCapacity, NO_SLOTS, type Slots, slotsWanted, sumSlots} from '../holders/slot-account.js'
+import {impossibility, tooManySlots, topUpsOf} from '../queue/apply-limits.js'
 import {needsLimits} from '../queue/known-bucket.js'
 import {EntityCache} from '../queue/queue-services.js'
 import {explainRefusal, lacksSlots, type Refusal} from '../queue/refuse.js'
@@ -263,33 +266,99 @@ export class NamespaceLimiter {
     }
   }
 
-  /** Charges all resources or none: refunds if one refuses or fails, and asks none if one is known to refuse. */
+  /** Charges all parts or none: refunds if one refuses or fails, and asks none if one is known to refuse. */
   async acquireTogether(
     requests: readonly EntityRequest[],
     deadline: Deadline,
   ): Promise<readonly (readonly Grant[])[] | RateLimitExceeded> {
-    if (requests.some(request => this.#isKnownToRefuse(request))) {
+    if (this.#areKnownToRefuse(requests)) {
       const expected = await Promise.all(requests.map(request => this.#refusalExpected(request)))
-      const refusals = expected.filter(refusal => refusal !== undefined)
+      const refusals = await this.#refusalsTogether(
+        requests,
+        expected.filter(refusal => refusal !== undefined),
+      )
       if (refusals.length > 0) return exceeded(refusals)
     }
     const outcomes = await Promise.allSettled(requests.map(request => this.acquire(request)))
     const answers = outcomes.flatMap(outcome => (outcome.status === 'fulfilled' ? [outcome.value] : []))
     const refusals = answers.filter(answer => answer instanceof RateLimitExceeded)
     const charged = answers.flatMap(answer => (answer instanceof RateLimitExceeded ? [] : [answer]))
-    if (charged.length === requests.length) return charged
+    const isCharged = charged.length === requests.length
+    const tooLarge = isCharged ? await this.#tooLargeTogether(requests, charged) : undefined
+    if (isCharged && !tooLarge) {
+      showLatest(charged.flat())
+      return charged
+    }
     const refunds = charged.map(grants => this.queues.refund(grants.flatMap(grant => grant.holdings)))
     const failure = outcomes.find(outcome => outcome.status === 'rejected')
-    if (failure) throw failure.reason
+    if (tooLarge || failure) throw tooLarge ?? failure?.reason
     // A caller that retries after the wait must not find the charges still there.
     await deadline.until(Promise.all(refunds)).catch(() => {})
-    return exceeded(refusals)
+    return exceeded(await this.#refusalsTogether(requests, refusals))
   }
 
-  #isKnownToRefuse(request: EntityRequest): boolean {
-    return [request.entity, ...this.#expectedAncestors(request)].some(
-      entity => new KnownRefusals(this.queues, atLevel(request, entity)).byAll() !== undefined,
+  /** The parts of a request that charge one of these buckets, as far as their ancestors are known. */
+  partsThatCharge<Part extends BucketName>(buckets: readonly BucketName[], parts: readonly Part[]): Part[] {
+    const keys = new Set(buckets.map(bucketKey))
+    return parts.filter(part => this.#levelsOf(part).some(level => keys.has(bucketKey(level))))
+  }
+
+  #levelsOf({entity, resource}: BucketName): BucketName[] {
+    return [entity, ...this.#expectedAncestors({entity, resource})].map(each => ({entity: each, resource}))
+  }
+
+  #areKnownToRefuse(requests: readonly EntityRequest[]): boolean {
+    const levels = this.#allLevels(requests)
+    return [...levels, ...chargedTwice(levels).map(sumOf)].some(
+      level => new KnownRefusals(this.queues, level).byAll() !== undefined,
     )
+  }
+
+  #allLevels(requests: readonly EntityRequest[]): BucketRequest[] {
+    return requests.flatMap(request => this.#levelsOf(request).map(({entity}) => atLevel(request, entity)))
+  }
+
+  /** For a bucket that several parts charge, the refusal of their sum: its wait is longer. */
+  async #refusalsTogether(
+    requests: readonly EntityRequest[],
+    refusals: readonly Refusal[],
+  ): Promise<readonly Refusal[]> {
+    const shared = chargedTwice(this.#allLevels(requests))
+    if (shared.length === 0) return refusals
+    const sums = (await Promise.all(shared.map(levels => this.#refusalOfSum(levels)))).flatMap(sum => sum ?? [])
+    const summed = new Set(sums.flatMap(({statuses}) => statuses.map(bucketKey)))
+    const others = refusals.map(({statuses, retryAfterMs}) => ({
+      statuses: statuses.filter(status => !summed.has(bucketKey(status))),
+      retryAfterMs,
+    }))
+    return [...others, ...sums]
+  }
+
+  #refusalOfSum(levels: readonly BucketRequest[]): Promise<Refusal | undefined> {
+    const demands = levels.map(({amounts: asked, without}) => ({asked, without, takesSlots: true}))
+    const slots = (record: BucketRecord) => sumSlots(demands.map(demand => ({slots: slotsWanted(demand, record)})))
+    return this.#refusalUnlessUnknown(sumOf(levels), slots)
+  }
+
+  /** Not even a full bucket holds the sum: it was admitted only because the bucket refilled between two charges. */
+  async #tooLargeTogether(
+    requests: readonly EntityRequest[],
+    charged: readonly (readonly Grant[])[],
+  ): Promise<unknown> {
+    const all = charged.flatMap((grants, at) =>
+      grants.map(({record}) => ({...atLevel(requests[at] as EntityRequest, record.entity), record})),
+    )
+    for (const levels of chargedTwice(all)) {
+      const [{record}] = levels as [(typeof all)[0]]
+      const known = [...sumAmounts(levels)].filter(([name]) => record.state.limits.has(name))
+      if (!needsLimits(record, new Map(known), this.table.clock())) continue
+      try {
+        await this.#refusalOfSum(levels)
+      } catch (error) {
+        return error
+      }
+    }
+    return undefined
   }
 
   /** The refusal a request would get, without making it; `undefined` if it would be admitted or nothing is known. */
@@ -298,7 +367,7 @@ export class NamespaceLimiter {
     return refusals.length > 0 ? exceeded(refusals) : undefined
   }
 
-  #expectedAncestors({entity, resource}: EntityRequest): readonly string[] {
+  #expectedAncestors({entity, resource}: BucketName): readonly string[] {
     const parent = chargedParent(this.#entities.family(entity, resource))
     if (parent === undefined || parent === entity) return NO_ANCESTORS
     return this.levels.most === MOST_LEVELS.parent
@@ -421,22 +490,30 @@ export class NamespaceLimiter {
     }
   }
 
-  async #refusalUnlessUnknown(level: BucketRequest): Promise<Refusal | undefined> {
-    return level.deadline.until(this.#expectedRefusal(level)).catch(error => {
+  async #refusalUnlessUnknown(
+    level: BucketRequest,
+    slots?: (record: BucketRecord) => Slots,
+  ): Promise<Refusal | undefined> {
+    return level.deadline.until(this.#expectedRefusal(level, slots)).catch(error => {
       if (isDecision(error) || error instanceof Aborted) throw error
       return undefined
     })
   }
 
   /** The refusal of a level not asked; `undefined` if it would admit. Throws `RequestTooLarge` if it never could. */
-  async #expectedRefusal({entity, resource, amounts, level}: BucketRequest): Promise<Refusal | undefined> {
+  async #expectedRefusal(
+    {entity, resource, amounts, level}: BucketRequest,
+    slotsOf: (record: BucketRecord) => Slots = () => NO_SLOTS,
+  ): Promise<Refusal | undefined> {
     const records = this.#seenRecords(entity, resource) ?? (await this.#readRecords(entity, resource))
     const [first] = records
-    if (!first || needsLimits(first, amounts, this.table.clock()))
-      await this.#checkCapacity(entity, resource, amounts, records)
+    const slots = first ? slotsOf(first) : NO_SLOTS
+    if (!first || needsLimits(first, amounts, this.table.clock()) || exceedsCapacity(slots, first.slots))
+      await this.#checkCapacity(entity, resource, amounts, records, slots)
     if (!first) return undefined
     const asked = new Map([...amounts].filter(([name]) => first.state.limits.has(name)))
-    const refusal = explainRefusal({records, amounts: asked, nowMs: this.table.clock(), source: undefined}, level)
+    const nowMs = this.table.clock()
+    const refusal = explainRefusal({records, amounts: asked, slots, nowMs, source: undefined}, level)
     return refusal.statuses.some(status => status.exceeded) ? refusal : undefined
   }
 
@@ -445,10 +522,13 @@ export class NamespaceLimiter {
     resource: string,
     amounts: Amounts,
     records: readonly BucketRecord[],
+    slots: Slots,
   ): Promise<void> {
     const applied = await this.limits.limitsOf(entity, resource)
     const known = new Map([...amounts].filter(([name]) => applied.limits.some(limit => limit.name === name)))
-    const reason = impossibility({entity, resource}, known, applied, topUpsOf(records, this.table.clock()))
+    const reason =
+      impossibility({entity, resource}, known, applied, topUpsOf(records, this.table.clock())) ??
+      tooManySlots({entity, resource}, slots, applied)
     if (reason) throw reason
   }
 
@@ -478,6 +558,27 @@ export class NamespaceLimiter {
 const groundsOf = ({record, ...grounds}: Refused) => ({...grounds, records: [record]})
 
 const NO_ANCESTORS: readonly string[] = []
+
+const bucketKey = ({entity, resource}: BucketName): string => `${entity}#${resource}`
+
+/** The levels of each bucket that several parts charge: themselves, or as the parent of others. */
+const chargedTwice = <Level extends BucketRequest>(levels: readonly Level[]): Level[][] =>
+  [...groupBy(levels, bucketKey).values()].filter(same => same.length > 1)
+
+const sumOf = (levels: readonly BucketRequest[]): BucketRequest => ({
+  ...((levels.find(({level}) => level === 'entity') ?? levels[0]) as BucketRequest),
+  amounts: sumAmounts(levels),
+})
+
+/** Grants of the same item show its balance after the later charge (L6). */
+function showLatest(grants: readonly Grant[]): void {
+  const used = ({record: {state}}: Grant) =>
+    [...state.limits.values()].reduce((sum, each) => sum + each.consumedMilli, 0n)
+  for (const same of groupBy(grants, ({record}) => `${bucketKey(record)}#${record.shard}`).values()) {
+    const latest = same.reduce((one, other) => (used(other) > used(one) ? other : one))
+    for (const grant of same) grant.record = latest.record
+  }
+}
 
 /** Field by field is faster than spreading; runs for every request. */
 function atLevel(

@@ -92,7 +92,7 @@ export function impossibility(
   return undefined
 }
 
-function tooManySlots(
+export function tooManySlots(
   {entity, resource}: Pick<BucketAddress, 'entity' | 'resource'>,
   slots: Slots,
   {inFlight}: AppliedLimits,

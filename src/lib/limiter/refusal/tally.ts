@@ -110,38 +110,50 @@ export class RefusalTally {
     return this.#waiting.size
   }
 
-  /** `caller`: whose request `entity`, a provider account, was asked for. */
-  note(entity: string, {statuses}: {readonly statuses: readonly AskedLimit[]}, caller?: BucketName): void {
+  /**
+   * `parts`: the buckets of the request that refuse, by their own limits or those of parents. `caller`: whose request the
+   * first of them, a shared account or scope, refused.
+   */
+  note(
+    parts: readonly BucketName[],
+    {statuses}: {readonly statuses: readonly AskedLimit[]},
+    caller?: BucketName,
+  ): void {
     const lastAtMs = this.#options.clock()
     const blamed = statuses.filter(({exceeded}) => exceeded)
     const [first] = blamed
     // Contended: no limit refused it, so no bucket counts it.
     if (!first) return
-    if (blamed.length === 1 && first.entity === entity) this.#addBucket(first, blamed, lastAtMs)
-    else this.#noteBuckets(entity, blamed, lastAtMs)
-    if (caller) this.#noteCaller(caller, new Set(blamed.map(({resource}) => keyOf({entity, resource}))), lastAtMs)
+    if (blamed.length === 1 && !caller && parts.length === 1 && first.entity === parts[0]?.entity)
+      this.#addBucket(first, blamed, lastAtMs)
+    else {
+      const refused = groupBy(blamed, keyOf)
+      for (const ofBucket of refused.values()) {
+        // Several parts of a request may ask for the same limit.
+        const limits = new Map(ofBucket.map(limit => [limit.name, limit]))
+        this.#addBucket(ofBucket[0] as AskedLimit, [...limits.values()], lastAtMs)
+      }
+      this.#noteOthers(parts, new Set(refused.keys()), caller, lastAtMs)
+    }
     this.#hasten()
   }
 
-  #noteBuckets(entity: string, blamed: readonly AskedLimit[], lastAtMs: number): void {
-    const refused = groupBy(blamed, keyOf)
-    for (const ofBucket of refused.values()) this.#addBucket(ofBucket[0] as AskedLimit, ofBucket, lastAtMs)
-    for (const resource of new Set(blamed.map(each => each.resource))) {
-      const own = {entity, resource}
-      if (!refused.has(keyOf(own))) this.#add(own, {requests: 0, byParent: 1, lastAtMs, limits: NO_LIMITS})
-    }
-  }
-
-  /** The caller counts the request as refused by others, and the accounts for whom they refused it. */
-  #noteCaller(caller: BucketName, accounts: Iterable<string>, lastAtMs: number): void {
-    const none = {requests: 0, byParent: 0, lastAtMs, limits: NO_LIMITS}
-    const refusing = new Map<string, number>()
-    for (const account of accounts) {
-      refusing.set(account, 1)
-      const [entity = '', resource = ''] = account.split('#')
-      this.#add({entity, resource}, {...none, callers: new Map([[caller.resource, 1]])})
-    }
-    this.#add(caller, {...none, byParent: 1, accounts: refusing})
+  /**
+   * Buckets that would have admitted the request count it as refused by others, each once. The caller counts the account
+   * too: only one, so that the sum over its accounts is true.
+   */
+  #noteOthers(
+    parts: readonly BucketName[],
+    counted: Set<string>,
+    caller: BucketName | undefined,
+    lastAtMs: number,
+  ): void {
+    const byOthers = {requests: 0, byParent: 1, lastAtMs, limits: NO_LIMITS}
+    for (const part of parts) if (!counted.has(keyOf(part))) this.#add(part, byOthers)
+    const [account] = parts
+    if (!caller || !account || counted.has(keyOf(caller)) || parts.some(part => keyOf(part) === keyOf(caller))) return
+    this.#add(account, {...byOthers, byParent: 0, callers: new Map([[caller.resource, 1]])})
+    this.#add(caller, {...byOthers, accounts: new Map([[keyOf(account), 1]])})
   }
 
   #addBucket(bucket: BucketName, asked: readonly AskedLimit[], lastAtMs: number): void {
@@ -154,12 +166,10 @@ export class RefusalTally {
     this.#wakeAt(dueAtMs(waiting))
   }
 
-  noteDisabled(entity: string, refusing: BucketName, caller?: BucketName): void {
-    const {resource} = refusing
-    const counts = {requests: 1, byParent: 0, lastAtMs: this.#options.clock(), limits: NO_LIMITS}
-    this.#add(refusing, {...counts, blocked: 1})
-    if (refusing.entity !== entity) this.#add({entity, resource}, {...counts, requests: 0, byParent: 1})
-    if (caller) this.#noteCaller(caller, [keyOf({entity, resource})], counts.lastAtMs)
+  noteDisabled(parts: readonly BucketName[], refusing: BucketName, caller?: BucketName): void {
+    const lastAtMs = this.#options.clock()
+    this.#add(refusing, {requests: 1, byParent: 0, blocked: 1, lastAtMs, limits: NO_LIMITS})
+    this.#noteOthers(parts, new Set([keyOf(refusing)]), caller, lastAtMs)
     this.#hasten()
   }
 

@@ -1,13 +1,26 @@
 import type {Consumption, Level} from '../../core/limits/limit.js'
 import type {LimitStates} from '../../core/limits/limit-state.js'
+import type {BucketName} from '../../core/names.js'
+
+/** A bucket that is charged together with a request, such as that of a pool of models or of a region. */
+export interface SharedScope<Name extends string = string> extends BucketName {
+  readonly consume: Consumption<Name>
+}
+
+/** Further parts of a request: other resources of its entity by name, or buckets of any entity. */
+export type FurtherResources<Name extends string = string> =
+  | Readonly<Record<string, Consumption<Name>>>
+  | readonly SharedScope<Name>[]
 
 /** The limit that refused a request; if several did, the one with the longest wait. */
 export interface RefusingLimit {
+  /** Who has the limit: the entity, a shared scope, or a parent. If a switch refused: who is disabled. */
+  readonly entity: string
   /** The request's resource, or one of `resources`. */
   readonly resource: string
   /** `undefined` if a switch refuses all requests. */
   readonly limit: string | undefined
-  /** Whether the limit is the entity's own or its parent's. */
+  /** Whether the limit is that of the request's entity or scope, or of a parent. */
   readonly level: 'entity' | 'parent'
   /** Where the limit or switch is configured; `undefined` if the refusal needed no configuration read. */
   readonly source: Level | 'default' | undefined
@@ -60,7 +73,7 @@ export interface DecisionEvent {
   /** As in the request. */
   readonly consume: Consumption
   /** As in the request. */
-  readonly resources: Readonly<Record<string, Consumption>> | undefined
+  readonly resources: FurtherResources | undefined
   /** Time spent waiting for admission, in ms; 0 without `waitMs`. */
   readonly waitedMs: number
   /** From the call to the decision, in ms, waits included. */

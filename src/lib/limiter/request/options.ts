@@ -7,7 +7,7 @@ import {checkMs} from '../../core/text/duration.js'
 import {tooManyLimits} from '../../repository/limits/checks.js'
 import type {ConnectionOptions} from '../../repository/table/open-table.js'
 import type {OnUnavailable} from '../../schema/config-record.js'
-import type {DecisionEvent} from './decision-event.js'
+import type {DecisionEvent, FurtherResources, SharedScope} from './decision-event.js'
 
 /** `now`: settle while the caller waits. `soon`: batched within 50 ms; a crash loses unwritten settlements. */
 export type Settle = 'now' | 'soon'
@@ -72,8 +72,11 @@ export interface SettledEvent {
 export interface AcquireRequest<Name extends string = string> extends BucketName {
   /** Whole tokens per limit, such as `{rpm: 1, tpm: 500}`. */
   readonly consume: Consumption<Name>
-  /** Further resources, charged together with the first or not at all, such as `{embeddings: {rpm: 1}}`. At most 15. */
-  readonly resources?: Readonly<Record<string, Consumption<Name>>>
+  /**
+   * Charged together with the request or not at all, at most 15: further resources of the entity, such as `{embeddings:
+   * {rpm: 1}}`, or a list of buckets of any entity, such as `[{entity: 'pool-eu', resource: 'gpt-4', consume: {tpm: 500}}]`.
+   */
+  readonly resources?: FurtherResources<Name>
   /**
    * Whose request this is, if `entity` is an account that callers share, such as a provider's. If the account refuses it,
    * the refusal also counts for the caller.
@@ -165,13 +168,7 @@ export function partsOfRequest<Name extends string>(request: AcquireRequest<Name
     checkResourceName(request.caller.resource)
   }
   const main = {entity, resource, ...chargeOf(request.consume as Consumption)}
-  const others = request.resources === undefined ? [] : Object.entries(request.resources)
-  if (others.length >= MOST_RESOURCES)
-    throw refuse(`at most ${MOST_RESOURCES} resources can be in one request, not ${others.length + 1}`)
-  if (others.some(([name]) => name === resource)) throw refuse(`"${resource}" is named twice`)
-  const parts = others.map(([name, consume]) => {
-    return {entity, resource: checkResourceName(name), ...chargeOf(consume as Consumption)}
-  })
+  const parts = request.resources === undefined ? [] : furtherParts(main, request.resources as FurtherResources)
   const {timeoutMs, waitMs, enforce, settle, reserve} = request
   checkMs('timeoutMs', timeoutMs)
   checkMs('waitMs', waitMs)
@@ -184,6 +181,31 @@ export function partsOfRequest<Name extends string>(request: AcquireRequest<Name
     throw invalidOption('reserve', `must be true, false or amounts, not ${JSON.stringify(reserve)}`)
   return [main, ...parts]
 }
+
+function furtherParts({entity, resource}: BucketName, resources: FurtherResources): ResourcePart[] {
+  const others = listOf(entity, resources)
+  if (others.length >= MOST_RESOURCES)
+    throw refuse(`at most ${MOST_RESOURCES} resources can be in one request, not ${others.length + 1}`)
+  const named = new Set([`${entity}#${resource}`])
+  return others.map(each => {
+    if (!isObject(each)) throw refuse(`${JSON.stringify(each)} is not an entity with a resource`)
+    const part = {entity: checkEntityId(each.entity), resource: checkResourceName(each.resource)}
+    const key = `${part.entity}#${part.resource}`
+    if (named.has(key))
+      throw refuse(`"${part.resource}"${part.entity === entity ? '' : ` of ${part.entity}`} is named twice`)
+    named.add(key)
+    return {...part, ...chargeOf(each.consume)}
+  })
+}
+
+function listOf(entity: string, resources: FurtherResources): readonly SharedScope[] {
+  if (Array.isArray(resources)) return resources
+  if (!isObject(resources)) throw refuse(`resources must be a mapping or a list, not ${JSON.stringify(resources)}`)
+  return Object.entries(resources).map(([resource, consume]) => ({entity, resource, consume}))
+}
+
+// JavaScript callers can pass anything.
+const isObject = (value: unknown): boolean => typeof value === 'object' && value !== null
 
 function chargeOf(consume: Consumption): Pick<ResourcePart, 'amounts' | 'without'> {
   const amounts = checkConsumption(consume)

@@ -33,9 +33,9 @@ export interface RequestCounts {
   readonly admitted: number
   /** By its own limits; at a parent, including its children's requests. */
   readonly refused: number
-  /** Refused by the parent or a provider account; its own limits would have admitted these requests. */
+  /** Refused by the parent or a shared scope; its own limits would have admitted these requests. */
   readonly refusedByParent: number
-  /** Provider accounts among them, by the id of their bucket. Absent without any. */
+  /** Shared scopes among them, by the id of their bucket. Absent without any. */
   readonly accounts?: ReadonlyMap<string, number>
   /** Epoch ms; 0: never. */
   readonly lastRefusedAtMs: number

@@ -17,7 +17,7 @@ const SEVERITY: Readonly<Record<RowStatus, number>> = {
 }
 
 /** A refusal that its own limits did not make. */
-export const REFUSED_BY = {parent: 'its parent', provider: 'a provider account'} as const
+export const REFUSED_BY = {parent: 'its parent', provider: 'a shared scope'} as const
 
 export const isByOther = (refusedBy: RefusedBy | null | undefined): refusedBy is keyof typeof REFUSED_BY =>
   refusedBy === 'parent' || refusedBy === 'provider'

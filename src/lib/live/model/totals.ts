@@ -41,7 +41,7 @@ export function totalsAt(readings: Iterable<Reading>, nowMs: number, find?: Find
     ...count,
     /** By limit, over buckets with a known rate. A request that is also charged to a parent counts once. */
     ratePerSecond: totalConsumption(rated),
-    /** Requests, over buckets read twice; one that a parent or a provider account refused counts once. */
+    /** Requests, over buckets read twice; one that a parent or a shared scope refused counts once. */
     refusedPerSecond,
     worst: worst?.reading,
     /** Of all readings, including deleted buckets; `null` without readings. */
@@ -82,7 +82,7 @@ export function totalConsumption(readings: Iterable<BucketConsumption>): Map<str
   return sums
 }
 
-/** A watched parent or provider account already counts the requests that it refused its children or callers. */
+/** A watched parent or shared scope already counts the requests that it refused its children or callers. */
 function refusedOf({requests, chargedTo}: Reading, find: FindReading | undefined): number {
   const {own = 0, byParent = 0} = requests.refusedPerSecond ?? {}
   const others = [...(chargedTo === undefined ? [] : [chargedTo]), ...(requests.accounts?.keys() ?? [])]
@@ -109,7 +109,7 @@ export type ResourceRow = Readonly<ReturnType<typeof resourceRow>>
 
 function resourceRow(resource: string, readings: readonly Reading[], nowMs: number, find: FindReading | undefined) {
   const ratePerSecond = totalConsumption(readings)
-  // The row of a provider account may be another resource's.
+  // The row of a shared scope may be another resource's.
   const findHere: FindReading = id => (id.endsWith(`#${resource}`) ? find?.(id) : undefined)
   const limits = new Map<string, LiveLevel>()
   let [over, near] = [0, 0]

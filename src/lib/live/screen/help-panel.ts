@@ -40,7 +40,7 @@ function legend(glyphs: Frame['settings']['glyphs']): Line[][] {
       [seg(`${status.near} below 20 %, or empty within a minute`, 'near')],
       [seg(`${status.over} refusing`, 'over')],
       [seg(`${fills} parent its parent refuses`, 'over')],
-      [seg(`${fills} provider a provider account refuses`, 'over')],
+      [seg(`${fills} provider a shared scope refuses`, 'over')],
       [seg(`${status.overdrawn} soft and empty`, 'near')],
       [seg(`${status.disabled} disabled`, 'disabled')],
       [seg(`${status.gone} gone`, 'dim')],

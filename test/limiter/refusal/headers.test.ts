@@ -40,8 +40,6 @@ function readFields(headers: Readonly<Record<string, string>>): Record<string, I
   )
 }
 
-const DAY_S = 86_400
-
 /** 22:13:20 UTC: 6,400 seconds before midnight. */
 const START_MS = 1_700_000_000_000
 
@@ -135,10 +133,10 @@ describe('quotaHeaders', () => {
     expect(quotaHeaders([])).toEqual({})
   })
 
-  it('has no infinity for a limit that never admits', () => {
+  it('states no time for a limit that never admits', () => {
     const state = {name: 'x', entity: 'e', resource: 'r', level: 'entity', capacity: 1, available: 0} as const
     const rate = {refillAmount: 0, refillPeriodSeconds: 1, fullAfterMs: null, requested: 1, exceeded: true}
-    const error = new RateLimitExceeded([{...state, ...rate, retryAfterMs: Infinity}], Infinity)
-    expect(readFields(error.headers())).toEqual({x: {name: 'x', q: 1, r: 0, t: DAY_S, w: DAY_S}})
+    const error = new RateLimitExceeded([{...state, ...rate, retryAfterMs: null}], null)
+    expect(error.headers()).toEqual({RateLimit: '"x";r=0', 'RateLimit-Policy': '"x";q=1'})
   })
 })

@@ -208,7 +208,8 @@ function pauses(
     }
     // It decides when it is stopped, and goes on with an answer from before.
     const decides = {atMs: Math.max(0, atMs - draws.int(1, 25)), by, event: ask([{kind: 'commit', afterMs: 1000}])}
-    const continues = {atMs: atMs + event.ms + 5, by, event: ask([{kind: 'commit', afterMs: 30_000}])}
+    // Its former lease ends while it holds new slots.
+    const continues = {atMs: atMs + event.ms + 5, by, event: ask([{kind: 'commit', afterMs: 120_000}])}
     const others = draws.chance(0.5) ? asks(draws, [(by + 1) % processes], entity, atMs) : []
     return [pause, works, decides, continues, ...others]
   })

@@ -62,22 +62,28 @@ export function planHolders(draws: Draws): Planned {
   const faults = draws.chance(0.5) ? someFaults(draws, processes, draws.pick([0.03, 0.08, 0.2])) : []
   const partitionUnits = draws.pick([4, 1000, 1000, 1000])
   const sharedSlots = draws.chance(0.1)
-  if (draws.chance(0.3)) steps.push(...lateReturns(draws, processes, untilMs, draws.pick(entities)))
+  if (draws.chance(0.4)) steps.push(...orphans(draws, processes, untilMs, draws.pick(entities)))
   return {...planned, configs, children: CHILDREN, skewsMs, steps, faults, partitionUnits, sharedSlots}
 }
 
-/** A process returns slots and dies, or is cut off. Its write arrives after others have returned them. */
-function lateReturns(draws: Draws, processes: number, untilMs: number, entity: string): Step[] {
+/**
+ * A process dies or is cut off, with slots or while it returns them: that write arrives after others have returned them.
+ * Two others that just started look for it at the same time.
+ */
+function orphans(draws: Draws, processes: number, untilMs: number, entity: string): Step[] {
   const [by, atMs] = [draws.int(0, processes - 1), draws.int(1000, untilMs)]
-  const actions: LeaseAction[] = [{kind: 'commit', afterMs: 1000}]
+  const returns = draws.chance(0.5)
+  const actions: LeaseAction[] = [{kind: 'commit', afterMs: returns ? 1000 : 60_000}]
   const late = {kind: 'cut', ms: 900, answers: true, beats: false, lateMs: draws.int(45_000, 58_000)} as const
   const off = {kind: 'cut', ms: 70_000, answers: false, beats: false} as const
-  return [
+  const steps: Step[] = [
     {atMs, by, event: {kind: 'acquire', entity, consume: {}, slots: {parallel: draws.pick([1, 1, 2])}, actions}},
-    {atMs: atMs + 800, by, event: late},
     {atMs: atMs + 1700, by, event: draws.chance(0.7) ? {kind: 'kill'} : off},
-    ...asks(draws, [(by + 1) % processes], entity, atMs),
   ]
+  if (returns) steps.push({atMs: atMs + 800, by, event: late})
+  const others = [1, 2].filter(other => other < processes).map(other => (by + other) % processes)
+  for (const other of others) steps.push({atMs: atMs + 1800, by: other, event: {kind: 'recycle'}})
+  return [...steps, ...asks(draws, others, entity, atMs + 1800)]
 }
 
 /** A process takes all slots before it has beaten: others, which are refused, find an account without a record. */
@@ -202,7 +208,8 @@ function pauses(
     }
     // It decides when it is stopped, and goes on with an answer from before.
     const decides = {atMs: Math.max(0, atMs - draws.int(1, 25)), by, event: ask([{kind: 'commit', afterMs: 1000}])}
-    const continues = {atMs: atMs + event.ms + 5, by, event: ask([{kind: 'commit', afterMs: 30_000}])}
+    // Its former lease ends while it holds new slots.
+    const continues = {atMs: atMs + event.ms + 5, by, event: ask([{kind: 'commit', afterMs: 120_000}])}
     const others = draws.chance(0.5) ? asks(draws, [(by + 1) % processes], entity, atMs) : []
     return [pause, works, decides, continues, ...others]
   })

@@ -62,7 +62,7 @@ describeWithPython('C-42 zael doctor', {timeout: 300_000}, () => {
     expect(checks.filter(({state}) => state !== 'ok')).toEqual([])
     expect(checks.map(({name}) => name)).toEqual([
       ...['node', 'local engine', 'clock', 'region', 'credentials', 'endpoint'],
-      ...['may look', 'may operate', 'may deploy'],
+      ...['may read', 'may operate', 'may deploy'],
       ...['deployed', 'table', 'stream', 'aggregator', 'mapping', 'filters', 'dead letters', 'layout'],
     ])
     expect(code).toBe(0)
@@ -98,7 +98,7 @@ describeWithPython('C-42 zael doctor', {timeout: 300_000}, () => {
     )
     expect(code).toBe(0)
     expect(checks.filter(({state}) => state !== 'ok')).toMatchObject([
-      {name: 'may look', state: 'warn', message: 'unknown, depends on dynamodb:LeadingKeys: dynamodb:Query'},
+      {name: 'may read', state: 'warn', message: 'unknown, depends on dynamodb:LeadingKeys: dynamodb:Query'},
       {name: 'may operate', state: 'warn', message: 'unknown, depends on dynamodb:LeadingKeys: dynamodb:PutItem'},
       // A condition key of another service does not apply to it.
       {name: 'may deploy', state: 'warn', message: 'refused by simulation: lambda:UpdateFunctionCode'},
@@ -167,9 +167,9 @@ describeWithPython('C-42 zael doctor', {timeout: 300_000}, () => {
       /^iam:|^cloudwatch:/.test(action) ? denial(request) : undefined,
     )
     expect(code).toBe(6)
-    expect(states).toMatchObject({permissions: 'warn', 'may look': 'fail'})
+    expect(states).toMatchObject({permissions: 'warn', 'may read': 'fail'})
     expect(checks.find(({name}) => name === 'permissions')?.message).toContain('only reads were checked')
-    expect(checks.find(({name}) => name === 'may look')?.message).toContain('cloudwatch:')
+    expect(checks.find(({name}) => name === 'may read')?.message).toContain('cloudwatch:')
   })
 
   it('works without a stack, and fails for a named one that does not exist', async () => {

@@ -96,6 +96,9 @@ describe('a mistake', () => {
     expect(stderr).toContain('\nHint: zael version --no-color\n')
     const valued = await zael(['-n', 'acme', 'entity', 'list'])
     expect(valued.stderr).toContain('\nHint: zael entity list -n acme\n')
+    const spaced = await zael(['--stack', 'my stack', 'entity', 'list'])
+    expect(spaced.stderr).toContain("\nHint: zael entity list --stack 'my stack'\n")
+    expect((await zael(['--stack', 'prod'])).stderr).toContain('\nHint: zael --help\n')
   })
 
   it('prints one line and a hint for an unknown flag, without oclif internals', async () => {

@@ -20,7 +20,7 @@ export class ConditionFailed extends ZaelError {
   /** @internal */
   constructor(operation: string, oldItem?: Item, cause?: unknown) {
     super('conflict', 'dynamo.condition', `${operation} was not applied: the stored item does not meet its condition`, {
-      hint: 'Read the item again and retry; someone else may have changed it.',
+      hint: 'Read the item again and retry; another client may have changed it.',
       details: {operation},
       cause,
     })
@@ -45,7 +45,7 @@ export class TransactionCancelled extends ZaelError {
   constructor(operation: string, reasons: readonly CancellationReason[], cause?: unknown) {
     const codes = reasons.map(reason => reason.code)
     super('conflict', 'dynamo.cancelled', `${operation} was cancelled, nothing was applied (${codes.join(', ')})`, {
-      hint: 'Read the items again and retry; someone else may have changed them.',
+      hint: 'Read the items again and retry; another client may have changed them.',
       details: {operation, reasons: codes},
       cause,
     })

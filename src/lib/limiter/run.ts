@@ -17,7 +17,7 @@ export interface DelegatedDecision<Name extends string = string> {
 /** The decision about one delegation; refused like a request. */
 export type DelegateDecision<Name extends string = string> = DelegatedDecision<Name> | RefusedDecision<Name>
 
-/** What a run needs of its limiter. */
+/** The parts of a limiter that a run uses. */
 export interface RunActions<Name extends string> {
   tryAcquire(request: AcquireRequest<Name>): Promise<AcquireDecision<Name>>
   acquire(request: AcquireRequest<Name>): Promise<Lease<Name>>

@@ -22,7 +22,7 @@ import {RateLimiterUnavailable} from './refusal/errors.js'
 import type {AcquireRequest} from './request/options.js'
 import {type DelegateDecision, Run, type RunActions} from './run.js'
 
-/** What runs need of their limiter. */
+/** The parts of a limiter that runs use. */
 export interface RunServices<Name extends string>
   extends Pick<RunActions<Name>, 'tryAcquire' | 'acquire' | 'withLease' | 'clock'> {
   open(): Promise<NamespaceLimiter>

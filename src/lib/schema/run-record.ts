@@ -39,7 +39,7 @@ export interface RunEnd {
 }
 
 /**
- * What happened to the rest of one limit, at the entity or an ancestor. For each of them, spent + returned + lapsed =
+ * The rest of one limit after the end, at the entity or an ancestor. For each of them, spent + returned + lapsed =
  * granted. Negative if the run spent more than it had: the excess is charged.
  */
 export interface RunReturn {

@@ -9,7 +9,7 @@ describe('a command that holds slots', () => {
   const leaseWith = (change: object) =>
     ({commit: async () => {}, rollback: async () => {}, ...change}) as unknown as Lease
 
-  it('is told to stop when its slots may have been given to others', async () => {
+  it('is stopped when its slots may have been given to others', async () => {
     const lost = new AbortController()
     const warn = vi.fn()
     const ended = runHolding(leaseWith({signal: lost.signal}), node('setInterval(() => {}, 1000)'), warn)

@@ -597,7 +597,7 @@ it('advises to wait or to ask the provider while its feedback is in force, and t
     expect(lines(old).join('\n')).toContain('zael bucket reset user-1')
 })
 
-it('says when, by whom and why a switch was set, or that no event tells it', () => {
+it('says when, by whom and why a switch was set, or that no event states it', () => {
   const scope = {level: 'entity', entity: 'user-1', resource: DEFAULT_RESOURCE} as const
   const disabled = {entity: 'user-1', scope, reason: 'leaked', set: {at: '2026-01-02T02:42:10Z', by: 'ada@ops'}}
   const lines = (of: Explanation['disabled']) => whyLines(explanation([], {disabled: of, admitted: false})).slice(1, 4)

@@ -14,14 +14,14 @@ export const RENAMED: readonly (readonly [python: string, here: string])[] = [
   ['upgrade', 'deploy'],
   ['resource set-defaults', 'limits set --resource NAME'],
   ['resource get-defaults', 'limits get --resource NAME'],
-  ['resource delete-defaults', 'limits unset --resource NAME'],
+  ['resource delete-defaults', 'limits unset --all --resource NAME'],
   ['resource list', 'limits list'],
   ['system set-defaults', 'limits set --system'],
   ['system get-defaults', 'limits get --system'],
-  ['system delete-defaults', 'limits unset --system'],
+  ['system delete-defaults', 'limits unset --all --system'],
   ['entity set-limits', 'limits set --entity ID'],
   ['entity get-limits', 'limits get --entity ID'],
-  ['entity delete-limits', 'limits unset --entity ID'],
+  ['entity delete-limits', 'limits unset --all --entity ID'],
   ['entity list-resources', 'limits list'],
   ['namespace register', 'namespace create'],
   ['usage list', 'usage show'],
@@ -125,7 +125,8 @@ function commandWords(config: Config): string[][] {
 /** oclif calls the same hook for a flag typed before the command. */
 function flagBeforeCommand(config: Config, flag: string, rest: readonly string[]): InvalidInput {
   const moved = takesValue(config, flag) ? [...rest.slice(1), flag, ...rest.slice(0, 1)] : [...rest, flag]
-  const hint = rest.length === 0 ? `${config.bin} --help` : [config.bin, ...moved].join(' ')
+  const hasCommand = moved[0]?.startsWith('-') === false
+  const hint = hasCommand ? [config.bin, ...moved.map(shellWord)].join(' ') : `${config.bin} --help`
   return new InvalidInput('command.missing', `"${flag}" must come after the command.`, {hint})
 }
 

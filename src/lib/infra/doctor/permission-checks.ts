@@ -15,7 +15,7 @@ import {likelyBucketName} from '../stack/option-rules.js'
 import {type Check, failedCheck, passedCheck, warningCheck} from './machine-checks.js'
 
 const NAMES: Readonly<Record<Purpose, string>> = {
-  look: 'may look',
+  look: 'may read',
   operate: 'may operate',
   deploy: 'may deploy',
   role: 'role may deploy',

@@ -325,7 +325,7 @@ function averageIn({bucket, recent}: LevelRecords) {
 
 const NONE: ReadonlySet<string> = new Set()
 
-/** Limits that no admitted request charged: a typical request charges none of them. The first level with a limit tells. */
+/** Limits that no admitted request charged, nor will a typical one. The first level with a limit decides. */
 function unchargedIn(levels: readonly StoredLevel[]): ReadonlySet<string> {
   const used = new Map<string, boolean>()
   for (const {bucket} of levels) {

@@ -44,7 +44,7 @@ describeOnEngine('zael entity', () => {
       await cli.show('entity create user --parent team --cascade -m tier=gold -m note=a=b', 80),
     ).toMatchInlineSnapshot(`
       "Created entity "user"
-        parent    team
+        parent    team → org
         cascade   yes, requests also charge the parent
         metadata  note=a=b, tier=gold
         created   2026-01-01T00:00:00Z

@@ -28,7 +28,7 @@ describeOnEngine('on a terminal with colours', () => {
     await putBucket({...newTenant(table), namespace: namespace.id}, {entity: 'ada', resource: 'r', limits, consumed: 5})
     const {signal} = new AbortController()
     const {settings} = await findSettings({flags, env: {}, folder: '/', configDir: '/nowhere'})
-    const target = {entity: 'ada', resource: 'r', limit: 'rpm', isDisabled: false, refusingParent: undefined}
+    const target = {entity: 'ada', resource: 'r', limit: 'rpm', isDisabled: false, refusingParents: []}
     const {lines, perform} = await bucketActions(stack, settings, signal).ask('boost', target, 'rpm=200 --for 1h')
     const why = await whySource(namespace, stack.table, '')(target, signal)
     const texts = [...why, ...lines, ...(await perform())]

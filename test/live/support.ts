@@ -118,6 +118,7 @@ export function readingOf(bucket: ShardedBucket, rest: Partial<Reading> = {}): R
     bucket,
     readAtMs: READ_AT_MS,
     chargedTo: undefined,
+    mostLevels: 2,
     ratePerSecond: new Map(),
     requests: NO_REQUESTS,
     typical: [],

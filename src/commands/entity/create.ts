@@ -1,7 +1,13 @@
 import {string as stringArg} from '@oclif/core/args'
 import {boolean, string} from '@oclif/core/flags'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
-import {entityCreatedLines, entityJson, parseMetadata, unchargedWarning} from '../../lib/cli/entity/presenter.js'
+import {
+  entityCreatedLines,
+  entityJson,
+  lineageOf,
+  parseMetadata,
+  unchargedWarning,
+} from '../../lib/cli/entity/presenter.js'
 import type {EntityCreateResult} from '../../lib/cli/entity/results.js'
 import {restoreQuestion} from '../../lib/cli/limits/switch-command.js'
 import {confirm, yesFlag} from '../../lib/cli/output/confirm.js'
@@ -52,12 +58,10 @@ export default class EntityCreate extends StackCommand<typeof EntityCreate> {
     if (block) await confirm(restoreQuestion(entity.id, block), this.flags)
     const record = await entities.create(entity)
     for (const {scope} of blocks) await namespace.setAccess(scope as PolicyScope, undefined, {from: 'disabled'})
-    this.print([...entityCreatedLines(record), ...(block ? ['Its block is lifted.'] : [])])
-    if (cascade) {
-      const [parents, levels] = await Promise.all([entities.parents(record.entity), namespace.levels()])
-      const warning = unchargedWarning(record, {parents, levels}, this.settings.namespace.value ?? 'default')
-      if (warning !== undefined) this.warn(warning)
-    }
+    const family = cascade ? await lineageOf(namespace, record) : undefined
+    this.print([...entityCreatedLines(record, family), ...(block ? ['Its block is lifted.'] : [])])
+    const warning = family && unchargedWarning(record, family, this.settings.namespace.value ?? 'default')
+    if (warning !== undefined) this.warn(warning)
     return entityJson(record)
   }
 }

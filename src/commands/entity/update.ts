@@ -5,6 +5,7 @@ import {
   changesOf,
   entityJson,
   entityUpdatedLines,
+  lineageOf,
   parseMetadata,
   unchargedWarning,
 } from '../../lib/cli/entity/presenter.js'
@@ -66,16 +67,16 @@ export default class EntityUpdate extends StackCommand<typeof EntityUpdate> {
     const question = moves.length === 0 ? undefined : formatSome(moves, MOST_NAMED)
     if (question !== undefined) await confirm(question, {yes})
     const {before, after, buckets} = await entities.change(this.args.id, change)
-    this.print([...entityUpdatedLines(before, after, buckets), ...(yes && question ? ['', `${question}.`] : [])])
-    if (after.parent !== undefined && (parent !== undefined || cascade)) {
-      const [parents, children, levels] = await Promise.all([
-        entities.parents(after.entity),
-        entities.children(after.entity),
-        namespace.levels(),
-      ])
+    const isLinked = after.parent !== undefined && (parent !== undefined || cascade === true)
+    const family = isLinked ? await lineageOf(namespace, after) : undefined
+    const lines = entityUpdatedLines(before, after, buckets, family)
+    this.print([...lines, ...(yes && question ? ['', `${question}.`] : [])])
+    if (family) {
+      const {parents, levels} = family
+      const children = await entities.children(after.entity)
       const name = this.settings.namespace.value ?? 'default'
       const warnings = [
-        unchargedWarning(after, {parents, levels}, name),
+        unchargedWarning(after, family, name),
         ...children.map(child => unchargedWarning(child, {parents: [after, ...parents], levels}, name)),
       ]
       for (const warning of warnings.filter(each => each !== undefined).slice(0, MOST_NAMED)) this.warn(warning)

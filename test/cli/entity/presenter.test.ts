@@ -2,6 +2,7 @@ import {describe, expect, it} from 'vitest'
 import {
   changesOf,
   deletedUsage,
+  entityCreatedLines,
   entityDeletionLines,
   entityDeletionPhrase,
   entityJson,
@@ -96,6 +97,22 @@ describe('entities', () => {
       'team,false,,2',
     ])
     expect(await listed(entityListing([], 'none'), flags, 80)).toEqual(['none'])
+  })
+
+  it('name every parent that requests charge, when they are created and updated', () => {
+    const org = {...plain, entity: 'org'}
+    const team = {...user, entity: 'team', parent: 'org'}
+    const family = (levels: 'all' | 'parent') => ({parents: [team, org], levels})
+    expect(entityCreatedLines(user, family('all'))).toEqual(
+      expect.arrayContaining(['  parent    team → org', '  cascade   yes, requests also charge team and org']),
+    )
+    expect(entityCreatedLines(user, family('parent'))).toContain(
+      '  cascade   yes, requests also charge the parent, but not org',
+    )
+    const moved = (levels: 'all' | 'parent') =>
+      entityUpdatedLines({...user, parent: 'old'}, user, {checked: 0, updated: 0, failed: 0}, family(levels))
+    expect(moved('all')).toContain('  also charged  team → org')
+    expect(moved('parent')).toContain('  also charged  team')
   })
 
   it('show each field before and after an update', () => {

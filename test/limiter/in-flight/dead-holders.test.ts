@@ -1,7 +1,11 @@
 import {afterEach, beforeEach, expect, it, vi} from 'vitest'
+import {ExpressionBuilder} from '../../../src/lib/dynamo/expression.js'
 import type {Transport} from '../../../src/lib/dynamo/transport.js'
 import type {Lease} from '../../../src/lib/limiter/lease.js'
 import type {RateLimiter} from '../../../src/lib/limiter/rate-limiter.js'
+import {n} from '../../../src/lib/schema/attribute-value.js'
+import {attributes} from '../../../src/lib/schema/attributes.js'
+import {keys, wireKey} from '../../../src/lib/schema/keys.js'
 import {Scene} from '../../helpers/limiter.js'
 import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import {request} from '../visit.js'
@@ -14,6 +18,7 @@ describeOnBoth('slots of a process', {timeout: 60_000}, table => {
   let isRunning = true
   /** Calls without an answer. */
   let underway = 0
+  let bucketWrites = 0
   beforeEach(async () => {
     scene = new Scene(table)
     isRunning = true
@@ -21,6 +26,7 @@ describeOnBoth('slots of a process', {timeout: 60_000}, table => {
     scene.transport = {
       send: (...call) => {
         underway++
+        if (call[0] === 'UpdateItem' && JSON.stringify(call[1]).includes('/BUCKET#')) bucketWrites++
         return inner.send(...call).finally(() => underway--)
       },
     }
@@ -55,6 +61,43 @@ describeOnBoth('slots of a process', {timeout: 60_000}, table => {
     await (gateway as RateLimiter).acquire(request({rpm: 1})),
   ]
   const free = async (entity = 'user-1') => (await slotsIn(scene, entity, 'gpt-4'))?.limits.get('parallel')?.free
+
+  it('S12 L7 keep their buckets from expiring, at every level, with one write when half of the time is left', async () => {
+    await scene.entity('team')
+    await scene.entity('user-1', 'team')
+    const levels = ['user-1', 'team']
+    // A charge of a full bucket renews its expiry.
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=1000/day', 'parallel=2/inflight')
+    const expiries = async () =>
+      (await Promise.all(levels.map(entity => scene.shards(entity, 'gpt-4')))).map(
+        ([bucket]) => (bucket?.ttlSeconds ?? Number.NaN) - scene.nowMs / 1000,
+      )
+    const expireIn = async (seconds: number, shown: () => Promise<unknown>) => {
+      for (const entity of levels) {
+        const Key = wireKey(keys.bucket(scene.namespace, entity, 'gpt-4', 0))
+        const until = n(Math.floor(scene.nowMs / 1000) + seconds)
+        const update = new ExpressionBuilder().set(attributes.bucket.expiresAt, until).update()
+        await table.transport.send('UpdateItem', {TableName: table.name, Key, ...update})
+      }
+      await shown()
+      bucketWrites = 0
+    }
+    // Its response shows the expiry.
+    const used = () => (gateway as RateLimiter).withLease(request({rpm: 1}), () => {})
+    const [lease] = await hold().then(([first, second]) => second?.commit().then(() => [first]) ?? [])
+    // More than half is left: only beats.
+    await expireIn(4 * 86_400, used)
+    await pass(25)
+    expect(bucketWrites).toBe(0)
+    await expireIn(3 * 86_400, used)
+    await pass(45)
+    expect(bucketWrites).toBe(levels.length)
+    for (const seconds of await expiries()) expect(seconds).toBeGreaterThan(7 * 86_400 - 60)
+    // Not after the slots are back.
+    await expireIn(3 * 86_400, async () => lease?.commit())
+    await pass(25)
+    expect(bucketWrites).toBe(0)
+  })
 
   it('L9 come back within 45 seconds of the first refusal after the process died', async () => {
     await hold()

@@ -23,7 +23,7 @@ const rowOf = (entity: string, rest: Partial<ActionTarget> = {}): ActionTarget =
   resource: 'gpt-4',
   limit: 'tpm',
   isDisabled: false,
-  refusingParent: undefined,
+  refusingParents: [],
   ...rest,
 })
 
@@ -285,7 +285,7 @@ describeOnEngine('actions of the live view', () => {
   })
 
   it('names the switch and the parent that still refuse after a reset', async () => {
-    const {lines} = await actions.ask('reset', rowOf(id, {isDisabled: true, refusingParent: 'team-1'}), undefined)
+    const {lines} = await actions.ask('reset', rowOf(id, {isDisabled: true, refusingParents: ['team-1']}), undefined)
     expect(lines.slice(-2)).toEqual([
       `${id} is disabled. Its requests are refused until you unblock it with X.`,
       'The parent team-1 refuses its requests now. This action does not change the parent.',

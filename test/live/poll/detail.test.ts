@@ -61,15 +61,15 @@ describeOnBoth('the detail of a bucket', {}, table => {
     expect(detail).toMatchObject({
       id: 'ada#gpt-4',
       loadedAtMs: tenant.nowMs,
-      parent: {id: 'team#gpt-4'},
+      parents: [{id: 'team#gpt-4'}],
       limits: [
         {name: 'rpm', text: '100/min:200', source: 'entity'},
         {name: 'tpm', text: '10k/min', source: 'entity'},
       ],
       problems: [],
     })
-    if (!detail.parent || !parent) throw new Error('no parent')
-    expect(viewBucket(detail.parent.bucket, tenant.nowMs)).toEqual(viewBucket(parent, tenant.nowMs))
+    if (!detail.parents[0] || !parent) throw new Error('no parent')
+    expect(viewBucket(detail.parents[0].bucket, tenant.nowMs)).toEqual(viewBucket(parent, tenant.nowMs))
     expect(detail.usage.map(({start, counters, requests}) => [start, counters.rpm, requests])).toEqual(
       [8, 7, 6, 5, 4, 3, 2, 1].map(hour => [`2026-11-01T0${hour}:00:00Z`, hour, hour]),
     )
@@ -112,7 +112,7 @@ describeOnBoth('the detail of a bucket', {}, table => {
   it('has no parent for an entity without one', async () => {
     const {tenant, names} = await populated()
     expect(await detailOf(tenant, names, 'team')).toMatchObject({
-      parent: undefined,
+      parents: [],
       limits: [{source: 'system'}],
       usage: [],
     })
@@ -127,7 +127,7 @@ describeOnBoth('the detail of a bucket', {}, table => {
       if (operation === 'Query' && JSON.stringify(input).includes('AUDIT#')) throw new Error('not allowed')
     }
     const detail = await loadDetail({table: tenant, known: () => undefined}, reading, never)
-    expect(detail).toMatchObject({audit: [], problems: ['audit: not allowed'], parent: {id: 'team#gpt-4'}})
+    expect(detail).toMatchObject({audit: [], problems: ['audit: not allowed'], parents: [{id: 'team#gpt-4'}]})
     expect(detail.usage).toHaveLength(8)
   })
 })

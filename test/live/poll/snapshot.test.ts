@@ -16,7 +16,7 @@ import {putUsers} from '../support.js'
 
 const limits = parseLimits(['rpm=100'])
 /** Currencies and boosts of the namespace, read once. */
-const FACT_UNITS = 2
+const FACT_UNITS = 3
 
 describeOnBoth('a snapshot', {}, table => {
   let tenant: TestTenant

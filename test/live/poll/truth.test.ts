@@ -3,8 +3,10 @@ import {parseLimits} from '../../../src/lib/core/limits/limit-text.js'
 import {RateLimiter} from '../../../src/lib/limiter/rate-limiter.js'
 import {watchDocument} from '../../../src/lib/live/document.js'
 import {pollLine} from '../../../src/lib/live/lines.js'
-import {rowAt} from '../../../src/lib/live/model/status.js'
+import type {Reading} from '../../../src/lib/live/model/model.js'
+import {chargedTo, rowAt} from '../../../src/lib/live/model/status.js'
 import {resourcesAt, totalsAt} from '../../../src/lib/live/model/totals.js'
+import {loadDetail} from '../../../src/lib/live/poll/detail.js'
 import {BucketPoller} from '../../../src/lib/live/poll/poller.js'
 import {type BucketLevels, viewBucket} from '../../../src/lib/repository/buckets/view.js'
 import {NamespaceRepository, Repository} from '../../../src/lib/repository/repository.js'
@@ -150,5 +152,54 @@ describeOnBoth('L6 S14 rates of delegated tokens', {}, table => {
     expect(await ratesOf()).toMatchObject({...idle, [runEntity(sub.id)]: 4, total: 4})
     for (const each of [run, other, last]) await each.end()
     expect(await ratesOf()).toMatchObject({...idle, total: 0})
+  })
+})
+
+describeOnBoth('L6 S10 a hierarchy of three levels', {}, table => {
+  const never = new AbortController().signal
+
+  it.each([
+    {levels: 'all', above: ['team', 'org'], rates: {key: 5, team: 10, org: 15}},
+    {levels: 'parent', above: ['team'], rates: {key: 5, team: 10, org: 10}},
+  ] as const)('counts each request once, and shows the charged ancestors (levels $levels)', async expected => {
+    const {levels, above, rates} = expected
+    const scene = new Scene(table)
+    await scene.levels(levels)
+    await scene.configure({level: 'system'}, 'rpm=1k/min', 'tpm=100k/min')
+    // It lacks a limit that the others have.
+    await scene.configure({level: 'entity', entity: 'team', resource: 'llm'}, 'rpm=1k/min')
+    await scene.entity('org')
+    await scene.entity('team', 'org')
+    await scene.entity('key', 'team')
+    const limiter = scene.limiter()
+    const poller = new BucketPoller(scene.tenant, {kind: 'namespace'})
+    await poller.loadFacts(never)
+    const use = async (rpm: number) => {
+      for (const entity of ['key', 'team', 'org'])
+        await limiter.acquire({entity, resource: 'llm', consume: {rpm, tpm: rpm}})
+      scene.nowMs += 2000
+      return (await poller.poll(new Set(), never)).readings
+    }
+    await use(10)
+    const readings = await use(10)
+    const find = (id: string) => readings.get(id)
+    const rpm = Object.fromEntries(
+      [...readings.values()].map(({bucket, ratePerSecond}) => [bucket.entity, ratePerSecond.get('rpm')]),
+    )
+    expect(rpm).toEqual(rates)
+    expect(Object.fromEntries(totalsAt(readings.values(), scene.nowMs, find).ratePerSecond)).toEqual({rpm: 15, tpm: 15})
+    const key = find('key#llm')
+    if (!key) throw new Error('no reading')
+    expect(chargedTo(key, find).map(({entity}) => entity)).toEqual(above)
+    const {parents} = await loadDetail({table: scene.tenant, known: find}, key, never)
+    expect(parents.map(({id}) => id)).toEqual(above.map(entity => `${entity}#llm`))
+    // The top level refuses.
+    await scene.configure({level: 'entity', entity: 'org', resource: 'llm'}, 'rpm=15/min')
+    scene.nowMs += 120_000
+    await limiter.acquire({entity: 'org', resource: 'llm', consume: {rpm: 15}})
+    const {readings: later} = await poller.poll(new Set(), never)
+    const row = rowAt(later.get('key#llm') as Reading, scene.nowMs, id => later.get(id))
+    const refused = {status: 'over', refusedBy: 'parent', refusingParents: ['org']}
+    expect(row).toMatchObject(levels === 'all' ? refused : {status: 'ok', refusingParents: []})
   })
 })

@@ -74,7 +74,7 @@ describe('the drill-in', () => {
       {id: 'h3', slots: 1, record: undefined},
     ]
     const inFlight = [{limit: 'parallel', capacity: 20, free: 13, inUse: 7, holders}]
-    const detail = {...DETAIL, id: 'ada#r', parent: undefined, inFlight}
+    const detail = {...DETAIL, id: 'ada#r', parents: [], inFlight}
     const lines = linesOf({readings, state: inDetail('ada#r'), data: {detail}})
     expect(lines).toContainEqual(expect.stringMatching(/^ {2}parallel {5}█+▏? *░+ 13 of 20 {2}slots free$/))
     const from = lines.findIndex(line => line.startsWith('Slots'))
@@ -116,6 +116,22 @@ describe('the drill-in', () => {
     for (const columns of [100, 120, 200]) expect(drawn(columns).join('\n')).toContain(`  ${name} `)
     for (const columns of [60, 80, 100, 200])
       for (const line of drawn(columns)) expect(line.length).toBeLessThanOrEqual(columns)
+  })
+
+  it('names and shows every charged ancestor', () => {
+    const limits = {rpm: {capacity: 60}}
+    const chain = [
+      readingOf(bucketOf('key#r', {limits, parent: 'team'}), {chargedTo: 'team#r', mostLevels: 8}),
+      readingOf(bucketOf('team#r', {limits, parent: 'org'}), {chargedTo: 'org#r', mostLevels: 8}),
+      readingOf(bucketOf('org#r', {limits: {rpm: {capacity: 500, left: 490}}}), {mostLevels: 8}),
+    ]
+    const detail = {...DETAIL, id: 'key#r', parents: chain.slice(1)}
+    // Polls of one entity read only its own buckets.
+    for (const readings of [chain, chain.slice(0, 1)]) {
+      const text = draw({columns: 100, rows: 40, readings, state: inDetail('key#r'), data: {detail}})
+      expect(text).toContain('also charged to team and org')
+      expect(text).toMatch(/Parent team\n {2}rpm [^\n]* of 60\n\nParent org\n {2}rpm [^\n]* of 500\n/)
+    }
   })
 
   it('keeps counting ages while it is paused', () => {

@@ -10,7 +10,7 @@ export const SAMPLE: readonly Reading[] = [
       limits: {tpm: {capacity: 100_000, left: 12_345, refillPerSecond: 1000}, rpm: {capacity: 60, left: 30}},
       parent: 'org-1',
     }),
-    {ratePerSecond: new Map([['tpm', 2500]]), writePressures: new Map([[0, 0]]), used},
+    {chargedTo: 'org-1#gpt-4', ratePerSecond: new Map([['tpm', 2500]]), writePressures: new Map([[0, 0]]), used},
   ),
   readingOf(bucketOf('user-debt#gpt-4', {limits: {tpm: {capacity: 100_000, left: -25_000, refillPerSecond: 100}}}), {
     ratePerSecond: new Map([['tpm', 0]]),
@@ -51,7 +51,9 @@ export const HEALTH: readonly HealthLine[] = [
 export const DETAIL = {
   id: 'team-research#gpt-4',
   loadedAtMs: READ_AT_MS,
-  parent: readingOf(bucketOf('org-1#gpt-4', {limits: {tpm: {capacity: 1_000_000, left: 400_000, refillPerSecond: 1}}})),
+  parents: [
+    readingOf(bucketOf('org-1#gpt-4', {limits: {tpm: {capacity: 1_000_000, left: 400_000, refillPerSecond: 1}}})),
+  ],
   limits: [
     {name: 'rpm', text: '60/min', source: 'system'},
     {name: 'tpm', text: '100000/min', source: 'entity'},

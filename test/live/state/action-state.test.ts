@@ -63,9 +63,9 @@ describe('an action opens', () => {
   })
 
   it('and carries the parent that refuses', () => {
-    const rowOf = () => row({isDisabled: false, parent: 'team-1'}, {refusedBy: 'parent'})
-    expect(press(FIRST, 'R', {}, {...EXTENT, rowOf}).action?.target).toMatchObject({refusingParent: 'team-1'})
-    expect(looking.action?.target.refusingParent).toBeUndefined()
+    const rowOf = () => row({isDisabled: false, parent: 'team-1'}, {refusedBy: 'parent', refusingParents: ['team-1']})
+    expect(press(FIRST, 'R', {}, {...EXTENT, rowOf}).action?.target).toMatchObject({refusingParents: ['team-1']})
+    expect(looking.action?.target.refusingParents).toEqual([])
   })
 
   it('never without a row, in other tabs, in the help, or while a filter is typed', () => {

@@ -19,6 +19,7 @@ import type {EntityOverview} from '../../insight/lookup/entity-overview.js'
 import type {DeletedEntity, EntityFilter, SearchOptions, SearchProgress} from '../../repository/entities/search.js'
 import type {SyncResult} from '../../repository/limits/bucket-sync.js'
 import type {UnitsByLimit} from '../../repository/limits/units.js'
+import type {NamespaceRepository} from '../../repository/repository.js'
 import type {UsageSummary} from '../../repository/usage/usage.js'
 import {isoSeconds} from '../../schema/attribute-value.js'
 import type {AccessSwitch, ConfigScope} from '../../schema/config-record.js'
@@ -50,16 +51,23 @@ export function entityListing(rows: readonly EntityRecord[], empty: string): Lis
   return {rows, columns: COLUMNS, empty}
 }
 
-export function entityCreatedLines(record: EntityRecord): string[] {
-  return entityLines(`Created entity "${record.entity}"`, record)
+type Family = Pick<EntityOverview, 'parents' | 'levels'>
+
+/** To state who is charged too. */
+export async function lineageOf(
+  namespace: Pick<NamespaceRepository, 'entities' | 'levels'>,
+  {entity}: EntityRecord,
+): Promise<Family> {
+  const [parents, levels] = await Promise.all([namespace.entities.parents(entity), namespace.levels()])
+  return {parents, levels}
 }
 
-function entityLines(
-  title: string,
-  record: EntityRecord,
-  chain = record.parent,
-  family?: Pick<EntityOverview, 'parents' | 'levels'>,
-): string[] {
+export function entityCreatedLines(record: EntityRecord, family: Family | undefined): string[] {
+  const chain = family && parentChain({id: record.entity, record, parents: family.parents})
+  return entityLines(`Created entity "${record.entity}"`, record, chain, family)
+}
+
+function entityLines(title: string, record: EntityRecord, chain = record.parent, family?: Family): string[] {
   return factLines(title, {
     name: record.name === record.entity ? undefined : record.name,
     parent: chain,
@@ -69,7 +77,7 @@ function entityLines(
   })
 }
 
-function cascadeWords(record: EntityRecord, family: Parameters<typeof chargedBy>[1] | undefined): string {
+function cascadeWords(record: EntityRecord, family: Family | undefined): string {
   if (!record.cascade) return 'no'
   const {charged, leftOut} = family ? chargedBy(record, family) : {charged: [], leftOut: undefined}
   const who = charged.length > 1 ? formatList(charged) : 'the parent'
@@ -79,7 +87,7 @@ function cascadeWords(record: EntityRecord, family: Parameters<typeof chargedBy>
 /** By the records, without cascade policies. `leftOut`: an ancestor that users may expect to be charged too. */
 function chargedBy(
   record: EntityRecord,
-  {parents, levels}: Pick<EntityOverview, 'parents' | 'levels'>,
+  {parents, levels}: Family,
 ): {readonly charged: readonly string[]; readonly leftOut: string | undefined} {
   const path = [record.entity]
   for (const {parent, cascade} of [record, ...parents]) {
@@ -91,11 +99,7 @@ function chargedBy(
 }
 
 /** Warns that requests do not charge an ancestor although every link cascades. */
-export function unchargedWarning(
-  record: EntityRecord,
-  family: Pick<EntityOverview, 'parents' | 'levels'>,
-  namespace: string,
-): string | undefined {
+export function unchargedWarning(record: EntityRecord, family: Family, namespace: string): string | undefined {
   const {charged, leftOut} = chargedBy(record, family)
   if (leftOut === undefined) return undefined
   const why =
@@ -111,7 +115,12 @@ export function changesOf(before: EntityRecord, after: EntityRecord): (typeof CH
   return CHANGEABLE.filter(key => !isDeepStrictEqual(before[key], after[key]))
 }
 
-export function entityUpdatedLines(before: EntityRecord, after: EntityRecord, buckets: SyncResult): string[] {
+export function entityUpdatedLines(
+  before: EntityRecord,
+  after: EntityRecord,
+  buckets: SyncResult,
+  family?: Family,
+): string[] {
   const changes = changesOf(before, after)
   const stamped = buckets.updated + buckets.failed === 0 ? undefined : updatedText(buckets)
   if (changes.length === 0) {
@@ -126,8 +135,10 @@ export function entityUpdatedLines(before: EntityRecord, after: EntityRecord, bu
   })
   const was = words(before)
   const is = words(after)
+  const {charged} = family ? chargedBy(after, family) : {charged: []}
   return factLines(`Changed entity "${after.entity}"`, {
     ...Object.fromEntries(changes.map(key => [key, `${was[key]} → ${is[key]}`])),
+    'also charged': charged.length > 0 ? charged.join(' → ') : undefined,
     'live buckets': stamped,
   })
 }
@@ -374,7 +385,7 @@ function accessLines(resources: EntityOverview['resources'], which: keyof typeof
 }
 
 /** Nearest first. Other clients do not check parents: one may be missing, or be its own descendant. */
-function parentChain({id, record, parents}: EntityOverview): string | undefined {
+function parentChain({id, record, parents}: Pick<EntityOverview, 'id' | 'record' | 'parents'>): string | undefined {
   if (record?.parent === undefined) return undefined
   const names = parents.map(parent => parent.entity)
   const end = (parents.at(-1) ?? record).parent

@@ -38,6 +38,7 @@ export class Holder {
   readonly id: string
   readonly #table: NamespaceTable
   readonly #timeoutMs: number
+  readonly #onBeat: () => void
   readonly #timers: SteadyTimers
   readonly #lost = new AbortController()
   #beat: string | undefined
@@ -48,9 +49,10 @@ export class Holder {
   #beating: Promise<void> | undefined
   #cancel: (() => void) | undefined
 
-  constructor(table: NamespaceTable, timeoutMs: number) {
+  constructor(table: NamespaceTable, timeoutMs: number, onBeat: () => void) {
     this.#table = table
     this.#timeoutMs = timeoutMs
+    this.#onBeat = onBeat
     this.#timers = table.timers ?? SYSTEM_TIMERS
     // Every lease of the process may listen.
     setMaxListeners(0, this.#lost.signal)
@@ -168,6 +170,7 @@ export class Holder {
     this.#beat = next
     // Planted fault: a beat counts from its answer
     this.#sentAt = sentAt
+    this.#onBeat()
   }
 }
 
@@ -175,15 +178,17 @@ export class Holder {
 export class Holders {
   readonly #table: NamespaceTable
   readonly #timeoutMs: number
+  readonly #onBeat: () => void
   #current: Holder | undefined
 
-  constructor(table: NamespaceTable, timeoutMs: number) {
+  constructor(table: NamespaceTable, timeoutMs: number, onBeat: () => void) {
     this.#table = table
     this.#timeoutMs = timeoutMs
+    this.#onBeat = onBeat
   }
 
   get current(): Holder {
-    if (!this.#current || this.#current.isLost) this.#current = new Holder(this.#table, this.#timeoutMs)
+    if (!this.#current || this.#current.isLost) this.#current = new Holder(this.#table, this.#timeoutMs, this.#onBeat)
     return this.#current
   }
 

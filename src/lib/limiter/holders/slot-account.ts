@@ -61,6 +61,12 @@ export class SlotAccount {
     return this.#holder ?? this.#holders.current
   }
 
+  /** The id of the holder, while it holds slots. */
+  get holdingId(): string | undefined {
+    this.#dropLost()
+    return this.#holder?.id
+  }
+
   /** Slots were returned, or a write of unknown outcome may have taken some. */
   get isPending(): boolean {
     return this.#hasReturned || this.#isUnsure || this.#writing.length > 0

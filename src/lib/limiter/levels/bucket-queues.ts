@@ -73,7 +73,13 @@ export class BucketQueues {
       cacheSize: settings.cacheSize,
       flush: bucket => this.at({...bucket, shard: 0}).writeRefusals(),
     })
-    const holders = new Holders(table, settings.writeTimeoutMs)
+    const keepAlive = () => {
+      for (const queue of this.#queues.values()) {
+        const kept = queue.keepAlive()
+        if (kept) void this.background.run(kept)
+      }
+    }
+    const holders = new Holders(table, settings.writeTimeoutMs, keepAlive)
     const onReturned = (address: BucketAddress) => this.find(address)?.bucket.forget()
     const reaper = new Reaper({table, isOwn: id => holders.isOwn(id), onReturned})
     this.services = {

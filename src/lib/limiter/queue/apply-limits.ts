@@ -284,7 +284,7 @@ export function expiryOf(
 }
 
 /** Whether the expiry is present if wanted, with at least half its time left. */
-function isExpiryFarOff(ttlSeconds: number | undefined, wanted: number | null, nowMs: number): boolean {
+export function isExpiryFarOff(ttlSeconds: number | undefined, wanted: number | null, nowMs: number): boolean {
   if (wanted === null || ttlSeconds === undefined) return (wanted === null) === (ttlSeconds === undefined)
   const nowSeconds = nowMs / 1000
   return (ttlSeconds - nowSeconds) * 2 >= wanted - nowSeconds

@@ -1,9 +1,10 @@
-import {periodsOf} from '../../core/buckets/bucket.js'
+import {expiresAtSeconds, periodsOf} from '../../core/buckets/bucket.js'
 import {ZaelError} from '../../core/errors.js'
 import {STAMP_MS} from '../../core/limits/limit-kind.js'
 import {isRetryable, Throttled, Unavailable} from '../../dynamo/errors.js'
 import {pause, retrying} from '../../dynamo/retry.js'
 import type {OperationOutput} from '../../dynamo/transport.js'
+import {keepBucket} from '../../repository/buckets/holders.js'
 import {
   type GuardedWrite,
   mayHaveBeenApplied,
@@ -35,8 +36,16 @@ import {ResourceDisabled} from '../refusal/errors.js'
 import type {Holding} from '../request/grant.js'
 import type {AppliedLimits, LimitsInForce} from '../request/limit-source.js'
 import {leaveOutMissing, type PendingRequest, ShardGone} from '../request/pending-request.js'
-import {differsFrom, hasLimits, isInLine, isUpToDate, type LimitStepInput, planWithLimits} from './apply-limits.js'
-import {asCharged, KnownBucket, type KnownState} from './known-bucket.js'
+import {
+  differsFrom,
+  hasLimits,
+  isExpiryFarOff,
+  isInLine,
+  isUpToDate,
+  type LimitStepInput,
+  planWithLimits,
+} from './apply-limits.js'
+import {asCharged, KnownBucket, type KnownState, shareOfRecord} from './known-bucket.js'
 import {
   basisOf,
   nextStep,
@@ -116,6 +125,7 @@ export class BucketItem {
   slots: SlotAccount | undefined
   #unanswered: UnansweredWrite | undefined
   #contendedUntilMs = 0
+  #keptUntilSeconds = 0
   #roundTripMs = SHORTEST_TRIP_MS
 
   constructor(services: QueueServices, address: BucketAddress) {
@@ -447,6 +457,19 @@ export class BucketItem {
     const account = this.#account()
     const write = account.change(state.seen.record, taken)
     return write && {account, write, taken, holder: account.holder}
+  }
+
+  /** Renews the expiry while slots are held, without a change of tokens or marks. After a failure, the next beat tries. */
+  async keepAlive(): Promise<void> {
+    const {table, address, bucket, services} = this
+    const [holder, record] = [this.slots?.holdingId, bucket.lastRecord]
+    if (holder === undefined || record?.ttlSeconds === undefined) return
+    const nowMs = table.clock()
+    const {limits} = shareOfRecord(record)
+    const wanted = expiresAtSeconds(limits.values(), services.settings.bucketTtlMultiplier, nowMs)
+    if (isExpiryFarOff(Math.max(record.ttlSeconds, this.#keptUntilSeconds), wanted, nowMs)) return
+    await keepBucket(table, address, holder, wanted)
+    this.#keptUntilSeconds = wanted
   }
 
   #account(): SlotAccount {

@@ -109,6 +109,11 @@ export class BucketQueue {
     return returned
   }
 
+  /** If it holds slots: without the bucket, nobody could count them. */
+  keepAlive(): Promise<void> | undefined {
+    return this.#item.slots?.holdingId === undefined ? undefined : this.#item.keepAlive()
+  }
+
   refund(amounts: Amounts, requests: number, charged: ChargedItem): Promise<void> {
     // Planted fault: the first limit of an abandoned request stays charged
     return this.settle(negateAmounts(amounts), -requests, charged)

@@ -73,17 +73,16 @@ export function bucketActions(stack: StackContext, settings: Settings, signal: A
   }
 }
 
-function otherReasons(kind: string, {entity, isDisabled, refusingParent}: ActionTarget): string[] {
+function otherReasons(kind: string, {entity, isDisabled, refusingParents}: ActionTarget): string[] {
   if (kind === 'block') return []
   const disabled =
     isDisabled && kind !== 'unblock'
       ? [`${entity} is disabled. Its requests are refused until you unblock it with X.`]
       : []
-  const parent =
-    refusingParent === undefined
-      ? []
-      : [`The parent ${refusingParent} refuses its requests now. This action does not change the parent.`]
-  const reasons = [...disabled, ...parent]
+  const above = refusingParents.map(
+    parent => `The parent ${parent} refuses its requests now. This action does not change the parent.`,
+  )
+  const reasons = [...disabled, ...above]
   return reasons.length === 0 ? [] : ['', ...reasons]
 }
 

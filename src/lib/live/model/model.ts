@@ -29,6 +29,8 @@ export interface Reading {
   readonly countedFrom: Pick<Reading, 'bucket' | 'readAtMs'> | undefined
   /** Id of the parent's bucket that is charged for the same requests. */
   readonly chargedTo: string | undefined
+  /** Buckets that a request charges at most, with this one: by the setting of the namespace. */
+  readonly mostLevels: number
   /** Fraction of the 1,000 write units per second that an item allows; of the busiest shard. */
   readonly writePressure: number
   /** By shard, without shards that were read only once. */
@@ -93,8 +95,8 @@ export type HealthSource = (signal: AbortSignal) => Promise<readonly HealthLine[
 export interface Detail {
   readonly id: string
   readonly loadedAtMs: number
-  /** `undefined` without a parent, or if the parent has no bucket for the resource. */
-  readonly parent: Reading | undefined
+  /** Charged ancestors, nearest first, up to one without a bucket for the resource; a parent that is not charged too. */
+  readonly parents: readonly Reading[]
   readonly limits: readonly {readonly name: string; readonly text: string; readonly source: string}[]
   readonly inFlight: readonly InFlightLevel[]
   readonly units: ReadonlyMap<string, string>

@@ -55,8 +55,8 @@ export function ranking(readings: Iterable<Reading>, nowMs: number, selection: S
     if (!reading.isGone) live++
     const status = statusAt(reading, nowMs, find)
     if (!matches(reading, status.status)) continue
-    const {id, chargedTo, ratePerSecond, isGone} = reading
-    if (sort === 'rate') ranked.push({id, value: undefined, rated: {id, chargedTo, ratePerSecond, isGone}})
+    const {id, chargedTo, mostLevels, ratePerSecond, isGone} = reading
+    if (sort === 'rate') ranked.push({id, value: undefined, rated: {id, chargedTo, mostLevels, ratePerSecond, isGone}})
     else ranked.push({id, value: SORT_VALUES[sort]({reading, ...status}), rated: undefined})
   }
   // Rates of different limits are not comparable: sorts by the limit with the highest total rate.

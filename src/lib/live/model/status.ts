@@ -36,28 +36,53 @@ export interface LimitSummary {
 export interface BucketStatus {
   readonly status: RowStatus
   readonly refusedBy: RefusedBy | undefined
+  /** The ancestors that refuse, if `refusedBy` is `parent`. */
+  readonly refusingParents: readonly string[]
   readonly worst: LimitSummary | undefined
 }
 
 export function statusAt(reading: Reading, nowMs: number, find: FindReading = NO_PARENTS): BucketStatus {
   const worst = worstLimitAt(reading, nowMs)
-  if (reading.isGone) return {status: 'gone', refusedBy: undefined, worst}
-  if (reading.isDisabled) return {status: 'disabled', refusedBy: undefined, worst}
-  const refusedBy = refusedByAt(reading, worst, nowMs, find)
-  return {status: refusedBy ? 'over' : (worst?.status ?? 'ok'), refusedBy, worst}
+  const undecided = {refusedBy: undefined, refusingParents: [], worst}
+  if (reading.isGone) return {status: 'gone', ...undecided}
+  if (reading.isDisabled) return {status: 'disabled', ...undecided}
+  const above = chargedTo(reading, find)
+  const refusing = above.filter(({reading: parent}) => {
+    return parent && !parent.isGone && (parent.isDisabled || !fitsInto(parent, reading, nowMs))
+  })
+  const refusedBy = refusedByAt(reading, worst, nowMs, refusing.length > 0)
+  // By the counts, it could be any of several.
+  const known = refusing.length === 0 && above.length === 1 ? above : refusing
+  const refusingParents = refusedBy === 'parent' ? known.map(({entity}) => entity) : []
+  return {status: refusedBy ? 'over' : (worst?.status ?? 'ok'), refusedBy, refusingParents, worst}
+}
+
+/** The charged ancestors, nearest first, as far as they are known. The last one may have no reading. */
+export function chargedTo(
+  reading: Reading,
+  find: FindReading,
+): {readonly entity: string; readonly reading: Reading | undefined}[] {
+  const path = [reading.id]
+  const ancestors: {readonly entity: string; readonly reading: Reading | undefined}[] = []
+  for (let at: Reading | undefined = reading; at && path.length < reading.mostLevels; ) {
+    const id: string | undefined = at.chargedTo
+    if (id === undefined || path.includes(id)) break
+    path.push(id)
+    at = find(id)
+    ancestors.push({entity: id.slice(0, id.indexOf('#')), reading: at})
+  }
+  return ancestors
 }
 
 function refusedByAt(
   reading: Reading,
   worst: LimitSummary | undefined,
   nowMs: number,
-  find: FindReading,
+  isRefusedAbove: boolean,
 ): RefusedBy | undefined {
   if (worst?.status === 'over') return 'entity'
-  const {chargedTo, requests, readAtMs} = reading
-  const parent = chargedTo === undefined ? undefined : find(chargedTo)
-  const isRefusing = parent && !parent.isGone && (parent.isDisabled || !fitsInto(parent, reading, nowMs))
-  if (isRefusing) return 'parent'
+  const {requests, readAtMs} = reading
+  if (isRefusedAbove) return 'parent'
   // The level may already admit the next request, but not the current request rate.
   if (!isBeingRefused(requests, readAtMs)) return undefined
   const {own, byParent} = requests.refusedPerSecond ?? {own: 0, byParent: 0}
@@ -140,7 +165,7 @@ export type Row = Readonly<ReturnType<typeof rowAt>>
 export function rowAt(reading: Reading, nowMs: number, find?: FindReading) {
   const {id, bucket, used, writePressure, readAtMs, requests} = reading
   const view = viewLevels(bucket, nowMs)
-  const {status, refusedBy, worst} = statusAt(reading, nowMs, find)
+  const {status, refusedBy, refusingParents, worst} = statusAt(reading, nowMs, find)
   const tightest = view.limits.find(({name}) => name === worst?.name)
   return {
     id,
@@ -158,6 +183,7 @@ export function rowAt(reading: Reading, nowMs: number, find?: FindReading) {
     writePressure,
     status,
     refusedBy,
+    refusingParents,
     requests,
     typical: typicalByName(reading, nowMs),
     /** Of the tightest limit, at the current rate; `null`: never or unknown. */

@@ -1,4 +1,5 @@
 import {groupBy} from '../../core/group-by.js'
+import {MOST_LEVELS} from '../../schema/namespace-record.js'
 import {type LiveLevel, levelsAt, visitLevels} from './levels.js'
 import type {FindReading, Reading} from './model.js'
 import {bySeverity, type LimitSummary, statusAt} from './status.js'
@@ -8,7 +9,7 @@ const MAX_PARENT_LEVELS = 8
 
 const TOP_CONSUMERS = 3
 
-export type BucketConsumption = Pick<Reading, 'id' | 'chargedTo' | 'ratePerSecond'>
+export type BucketConsumption = Pick<Reading, 'id' | 'chargedTo' | 'mostLevels' | 'ratePerSecond'>
 
 export type Totals = Readonly<ReturnType<typeof totalsAt>>
 
@@ -34,8 +35,8 @@ export function totalsAt(readings: Iterable<Reading>, nowMs: number, find?: Find
     if (status === 'disabled') count.disabled++
     if (isInDebt(reading, nowMs)) count.inDebt++
     refusedPerSecond += refusedOf(reading, find)
-    const {id, chargedTo, ratePerSecond} = reading
-    if (ratePerSecond.size > 0) rated.push({id, chargedTo, ratePerSecond})
+    const {id, chargedTo, mostLevels, ratePerSecond} = reading
+    if (ratePerSecond.size > 0) rated.push({id, chargedTo, mostLevels, ratePerSecond})
   }
   return {
     ...count,
@@ -70,12 +71,26 @@ export function totalConsumption(readings: Iterable<BucketConsumption>): Map<str
     }
     return sum
   }
+  /** The ancestors that count its requests, as far as they are rated; in a cycle, all count them: the first one does. */
+  const countedAt = ({id, chargedTo, mostLevels}: BucketConsumption): readonly BucketConsumption[] => {
+    const above: BucketConsumption[] = []
+    let next = chargedTo
+    for (let at = 1; at < mostLevels && next !== undefined && next !== id; at++) {
+      const ancestor = parents.get(next)
+      if (!ancestor || above.includes(ancestor)) break
+      above.push(ancestor)
+      next = ancestor.chargedTo
+    }
+    return next === id && mostLevels > MOST_LEVELS.parent ? above.filter(each => each.id < id) : above
+  }
   const sums = new Map<string, number>()
-  for (const {id, chargedTo, ratePerSecond} of rated) {
-    const parent = chargedTo === undefined ? undefined : parents.get(chargedTo)
-    for (const [name, rate] of ratePerSecond) {
-      // A parent is charged for its child's own requests, not for those charged to the child.
-      const counted = parent?.ratePerSecond.has(name) ? ofChildren(id, name, MAX_PARENT_LEVELS) : rate
+  for (const reading of rated) {
+    const above = countedAt(reading)
+    for (const [name, rate] of reading.ratePerSecond) {
+      // With two levels, a parent is charged for its child's own requests, not for those charged to the child.
+      const elsewhere = reading.mostLevels > MOST_LEVELS.parent ? 0 : ofChildren(reading.id, name, MAX_PARENT_LEVELS)
+      const isCounted = above.some(ancestor => ancestor.ratePerSecond.has(name))
+      const counted = isCounted ? elsewhere : rate
       sums.set(name, (sums.get(name) ?? 0) + counted)
     }
   }

@@ -2,6 +2,7 @@ import {groupBy} from '../../core/group-by.js'
 import {addressOf, MAX_SHARDS, type ShardedBucket, shardCountOf} from '../../repository/buckets/buckets.js'
 import type {CountedShard, ShardAddress} from '../../repository/buckets/pages.js'
 import type {StoredBucket} from '../../schema/bucket-record.js'
+import {MOST_LEVELS} from '../../schema/namespace-record.js'
 import type {Reading, Readings} from '../model/model.js'
 import type {PollCandidate} from './poll-plan.js'
 import {bucketId, compactRecord, nextReading} from './reading.js'
@@ -46,9 +47,11 @@ export class Catalogue {
   readonly #gone = new Map<string, Reading>()
 
   readonly #form: typeof compactRecord
+  mostLevels: number
 
-  constructor(readings: Iterable<Reading> = [], form = compactRecord) {
+  constructor(readings: Iterable<Reading> = [], form = compactRecord, mostLevels: number = MOST_LEVELS.parent) {
     this.#form = form
+    this.mostLevels = mostLevels
     for (const reading of readings) {
       const entry = new CatalogueEntry(reading.id, reading.bucket)
       entry.reading = reading
@@ -123,7 +126,7 @@ export class Catalogue {
       shards.sort((a, b) => addressOf(a).shard - addressOf(b).shard)
       const {entity, resource} = entry
       const bucket = {entity, resource, shardCount: shardCountOf(shards), shards}
-      entry.reading = nextReading(entry.reading, bucket, readAtMs, this.#form)
+      entry.reading = nextReading(entry.reading, bucket, readAtMs, this.#form, this.mostLevels)
       rememberShards(entry, bucket)
     }
     return existing

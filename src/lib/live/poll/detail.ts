@@ -44,22 +44,30 @@ export async function loadDetail(source: DetailSource, reading: Reading, signal:
   }
   const noUnits: UnitsByLimit = new Map()
   const unitsRead = part('units', () => readLimitUnits(table), noUnits)
-  const [units, parent, limits, inFlight, usage, audit] = await Promise.all([
+  const [units, parents, limits, inFlight, usage, audit] = await Promise.all([
     unitsRead,
-    part('parent', () => loadParent({...source, table}, reading), undefined),
+    part('parent', () => loadParents({...source, table}, reading), []),
     part('limits', () => loadLimits(table, entity, resource, unitsRead), []),
     part('slots', () => loadSlots(table, reading), []),
     part('usage', () => loadUsage(table, entity, resource), []),
     part('audit', async () => (await new Audit(table).list({entity, limit: EVENTS})).records, []),
   ])
-  return {id: reading.id, loadedAtMs: table.clock(), parent, limits, inFlight, units, usage, audit, problems}
+  return {id: reading.id, loadedAtMs: table.clock(), parents, limits, inFlight, units, usage, audit, problems}
 }
 
-async function loadParent({table, known}: DetailSource, {bucket}: Reading): Promise<Reading | undefined> {
-  const [parent] = recordsOf(bucket).flatMap(record => record.parent ?? [])
-  if (parent === undefined) return undefined
-  const found = await new Buckets(table).find(parent, bucket.resource)
-  return found && nextReading(known(bucketId(found)), found, table.clock())
+async function loadParents({table, known}: DetailSource, reading: Reading): Promise<Reading[]> {
+  const {resource} = reading.bucket
+  const path = [reading]
+  for (let at: Reading | undefined = reading; at; ) {
+    const [record] = recordsOf(at.bucket)
+    const parent = record?.parent
+    const isShown = path.length < 2 || (at.chargedTo !== undefined && path.length < reading.mostLevels)
+    if (parent === undefined || !isShown || path.some(({bucket}) => bucket.entity === parent)) break
+    const found = await new Buckets(table).find(parent, resource)
+    at = found && nextReading(known(bucketId(found)), found, table.clock(), undefined, reading.mostLevels)
+    if (at) path.push(at)
+  }
+  return path.slice(1)
 }
 
 /** Readings omit who holds slots. */

@@ -6,11 +6,13 @@ import {recentStart} from '../../insight/usage/refused.js'
 import {readAddressPage, readShardsAt, usedBuckets} from '../../repository/buckets/pages.js'
 import {EndedCopies} from '../../repository/limits/ended-copies.js'
 import {readLimitUnits, type UnitsByLimit} from '../../repository/limits/units.js'
+import {readChargedLevels} from '../../repository/namespaces/open-namespace.js'
 import {NamespaceRepository} from '../../repository/repository.js'
 import {type NamespaceTable, type Table, untilAborted} from '../../repository/table/table.js'
 import {type Item, readString} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
 import {keys} from '../../schema/keys.js'
+import {MOST_LEVELS} from '../../schema/namespace-record.js'
 import type {PollFacts, WatchData, WatchScope} from '../model/model.js'
 import {Catalogue} from './catalogue.js'
 import {PackedReadings} from './packed-readings.js'
@@ -76,8 +78,9 @@ export class BucketPoller {
     return this.#facts.units
   }
 
-  loadFacts(signal: AbortSignal): Promise<void> {
-    return this.#facts.load(signal)
+  async loadFacts(signal: AbortSignal): Promise<void> {
+    await this.#facts.load(signal)
+    this.#catalogue.mostLevels = this.#facts.mostLevels
   }
 
   async poll(focus: ReadonlySet<string>, signal: AbortSignal): Promise<PollResult> {
@@ -146,7 +149,7 @@ export class BucketPoller {
       const others = new Set<string>()
       let unreadable = 0
       do {
-        const page = new Catalogue([], trimmedRecord)
+        const page = new Catalogue([], trimmedRecord, this.#facts.mostLevels)
         const ids = new Set(await this.#list(page, signal))
         for (const id of ids) if (readings.has(id) || others.has(id)) ids.delete(id)
         await this.#read(page, [...ids], signal, Number.POSITIVE_INFINITY)
@@ -163,7 +166,7 @@ export class BucketPoller {
       const readings = new PackedReadings()
       let {unreadable} = known
       for await (const some of chunksOf(before.values(), MAX_PAGE)) {
-        const page = new Catalogue(some, trimmedRecord)
+        const page = new Catalogue(some, trimmedRecord, this.#facts.mostLevels)
         const ids = some.map(({id}) => id)
         await this.#read(page, ids, signal, Number.POSITIVE_INFINITY)
         for (const reading of page.readings().values()) if (!reading.isGone) readings.add(reading)
@@ -268,13 +271,14 @@ export async function takeReadings(
   return {...result, units: poller.currencies, lastPoll}
 }
 
-/** The facts rarely change, and cost two reads. */
+/** The facts rarely change, and cost three reads. */
 const INTERVAL_MS = 30_000
 
 class NamespaceFacts {
   readonly #table: NamespaceTable
   #loadedAtMs = Number.NEGATIVE_INFINITY
   units: UnitsByLimit = new Map()
+  mostLevels: number = MOST_LEVELS.parent
   /** Shows buckets of ended boosts under the limits in force; `undefined` before the first load. */
   copies: EndedCopies | undefined
 
@@ -286,7 +290,8 @@ class NamespaceFacts {
     const nowMs = this.#table.clock()
     if (nowMs - this.#loadedAtMs < INTERVAL_MS) return
     const table = untilAborted(this.#table, signal)
-    const units = await readLimitUnits(table)
+    const [units, levels] = await Promise.all([readLimitUnits(table), readChargedLevels(table)])
+    this.mostLevels = MOST_LEVELS[levels]
     const isSame = units.size === this.units.size && [...units].every(([name, unit]) => this.units.get(name) === unit)
     if (!isSame) this.units = units
     this.copies = await EndedCopies.read(table)

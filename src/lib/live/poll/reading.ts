@@ -6,6 +6,7 @@ import type {CountedShard} from '../../repository/buckets/pages.js'
 import {averageRequest} from '../../repository/buckets/view.js'
 import {type BucketRecord, type Residue, type StoredBucket, WRITE_PRESSURE_RATE} from '../../schema/bucket-record.js'
 import {writeUnitsOf} from '../../schema/item-size.js'
+import {MOST_LEVELS} from '../../schema/namespace-record.js'
 import type {BucketSlots} from '../../schema/slot-attributes.js'
 import {recordsOf} from '../model/levels.js'
 import {type Reading, SAMPLES} from '../model/model.js'
@@ -45,6 +46,7 @@ export function nextReading(
   current: ShardedBucket,
   readAtMs: number,
   form: (bucket: ShardedBucket) => ShardedBucket = compactRecord,
+  mostLevels: number = MOST_LEVELS.parent,
 ): Reading {
   const before = previous && recordsByShard(previous.bucket)
   const shards = current.shards.map(withoutDelegated)
@@ -72,6 +74,7 @@ export function nextReading(
     isDisabled: recordsOf(current)[0]?.isDisabled === true,
     countedFrom,
     chargedTo: chargedTo(bucket),
+    mostLevels,
     writePressure,
     writePressures,
     used,

@@ -3,6 +3,7 @@ import {gauge, sparkline} from '../../core/text/gauge.js'
 import {
   firstItems,
   formatCount,
+  formatList,
   formatNumber,
   formatPlural,
   formatRate,
@@ -14,7 +15,7 @@ import {textStart, textWidth} from '../../core/text/text-width.js'
 import {switchWord} from '../../repository/buckets/view.js'
 import {type LiveLevel, type LiveView, recordsOf} from '../model/levels.js'
 import {type Detail, type Reading, USAGE_HOURS, type WatchData} from '../model/model.js'
-import {isByOther, REFUSED_BY, type Row, rowAt} from '../model/status.js'
+import {chargedTo, isByOther, REFUSED_BY, type Row, rowAt} from '../model/status.js'
 import type {Frame} from './frame.js'
 import type {GlyphSet} from './glyphs.js'
 import {amountText, cell, columnsOf, foldedPieces, type Line, linesOf, seg, type Tone, wrapPieces} from './line.js'
@@ -29,13 +30,22 @@ export function detailLines(frame: Frame): Line[] {
   const {state, data, levelsAtMs, nowMs, settings, size} = frame
   const reading = state.detailId === undefined ? undefined : data.readings.get(state.detailId)
   if (!reading) return [[seg('This bucket no longer exists. Esc goes back.', 'near')]]
-  const row = rowAt(reading, levelsAtMs, id => data.readings.get(id))
+  const detail = data.detail?.id === reading.id ? data.detail : undefined
+  const parents = detail ? latestParents(detail, data) : []
+  const find = (id: string) => data.readings.get(id) ?? parents.find(parent => parent.id === id)
+  const row = rowAt(reading, levelsAtMs, find)
   const {glyphs} = settings
-  const detail = data.detail?.id === row.id ? data.detail : undefined
   const drawn = {glyphs, units: detail?.units ?? data.units}
   const space = {...limitWidths(row.view.limits, size.columns), ...drawn}
   return [
-    ...titleLines(row, data.names.get(row.entity), agoText(reading.readAtMs, nowMs), size.columns, glyphs),
+    ...titleLines(
+      row,
+      chargedTo(reading, find),
+      data.names.get(row.entity),
+      agoText(reading.readAtMs, nowMs),
+      size.columns,
+      glyphs,
+    ),
     ...section('Limits', limitLines(row, reading, levelsAtMs, size.columns, space)),
     [
       seg('  in use, last polls  ', 'dim'),
@@ -44,16 +54,17 @@ export function detailLines(frame: Frame): Line[] {
     ...drainLines(row, data, glyphs),
     ...section('Shards', shardLines(row.view.shards, reading.writePressures, size.columns, space)),
     ...(detail
-      ? [...parentLines(withLatestParent(detail, data), levelsAtMs, size.columns, drawn), ...loadedLines(detail, frame)]
+      ? [...parents.flatMap(each => parentLines(each, levelsAtMs, size.columns, drawn)), ...loadedLines(detail, frame)]
       : [[], [seg('Loading details.', 'dim')]]),
   ]
 }
 
-/** Polls may have read the parent since the detail was loaded. */
-function withLatestParent(detail: Detail, {readings}: WatchData): Detail {
-  const polled = detail.parent && readings.get(detail.parent.id)
-  return polled && polled.readAtMs > (detail.parent?.readAtMs ?? 0) ? {...detail, parent: polled} : detail
-}
+/** Polls may have read the parents since the detail was loaded. */
+const latestParents = ({parents}: Detail, {readings}: WatchData): Reading[] =>
+  parents.map(parent => {
+    const polled = readings.get(parent.id)
+    return polled && polled.readAtMs > parent.readAtMs ? polled : parent
+  })
 
 function limitWidths(limits: readonly LiveLevel[], columns: number): Pick<LimitSpace, 'nameWidth' | 'gaugeWidth'> {
   const spare = Math.max(0, columns - 72 - LEAST_GAUGE_WIDTH)
@@ -73,13 +84,20 @@ function section(title: string, lines: readonly Line[], age?: string): Line[] {
   return [[], [seg(title, 'title'), ...(age === undefined ? [] : [seg(`  ${age}`, 'dim')])], ...lines]
 }
 
-function titleLines(row: Row, name: string | undefined, age: string, columns: number, glyphs: GlyphSet): Line[] {
+function titleLines(
+  row: Row,
+  charged: ReturnType<typeof chargedTo>,
+  name: string | undefined,
+  age: string,
+  columns: number,
+  glyphs: GlyphSet,
+): Line[] {
   const {view, status, shardCount, refusedBy} = row
   const [account] = row.requests.accounts?.keys() ?? []
   const by = refusedBy === 'provider' && account !== undefined ? account.replace('#', ` ${glyphs.dot} `) : undefined
   const facts = [
     formatPlural(shardCount, 'shard'),
-    view.cascade && view.parent !== null ? `also charged to ${view.parent}` : undefined,
+    charged.length > 0 ? `also charged to ${formatList(charged.map(({entity}) => entity))}` : undefined,
     isByOther(refusedBy) ? `refused by ${by ?? REFUSED_BY[refusedBy]}` : undefined,
     switchWord(view),
     age,
@@ -147,8 +165,7 @@ function levelPieces({name, level, capacity, debt, soft}: LiveLevel, space: Limi
   ]
 }
 
-function parentLines({parent}: Detail, atMs: number, columns: number, drawn: Drawn): Line[] {
-  if (!parent) return []
+function parentLines(parent: Reading, atMs: number, columns: number, drawn: Drawn): Line[] {
   const {entity, view} = rowAt(parent, atMs)
   const space = {...limitWidths(view.limits, columns), ...drawn}
   return section(

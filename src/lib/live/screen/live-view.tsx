@@ -137,9 +137,8 @@ function useRedraw({columns, rows}: ReturnType<typeof useWindowSize>, clear: () 
 
 function useWatchedState(watch: Watch, {state, rows, data}: Frame): void {
   const {detailId, whyId, tab, pausedAtMs, intervalMs, refreshes} = state
-  const parent = data.detail?.parent
   const open = whyId ?? detailId
-  const ids = open === undefined ? rows.map(({id}) => id) : [open, ...(parent ? [parent.id] : [])]
+  const ids = open === undefined ? rows.map(({id}) => id) : [open, ...(data.detail?.parents ?? []).map(({id}) => id)]
   useChange(detailId, () => watch.setDetail(detailId))
   useChange(whyId, () => watch.setWhy(whyId))
   useChange(tab === 'health', isHealth => watch.watchHealth(isHealth))

@@ -20,10 +20,10 @@ export function openAction(
   const [entity = '', resource = ''] = id.split('#')
   const row = context.rowOf(id)
   const isDisabled = row?.view.isDisabled ?? false
-  const refusingParent = row?.refusedBy === 'parent' ? (row.view.parent ?? undefined) : undefined
+  const refusingParents = row?.refusingParents ?? []
   const action: OpenAction = {
     kind: kind === 'switch' ? (isDisabled ? 'unblock' : 'block') : kind,
-    target: {entity, resource, limit: row?.tightest?.name, isDisabled, refusingParent},
+    target: {entity, resource, limit: row?.tightest?.name, isDisabled, refusingParents},
     over: state.mode === 'detail' || state.mode === 'why' ? state.mode : 'list',
     top: 0,
     input: undefined,

@@ -6,7 +6,7 @@ export interface ActionTarget {
   readonly resource: string
   readonly limit: string | undefined
   readonly isDisabled: boolean
-  readonly refusingParent: string | undefined
+  readonly refusingParents: readonly string[]
 }
 
 export interface ActionQuestion {

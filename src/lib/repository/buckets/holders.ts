@@ -1,3 +1,4 @@
+import type {BucketName} from '../../core/names.js'
 import {chunksOf, forEachConcurrently} from '../../dynamo/concurrency.js'
 import {ConditionFailed, isUnavailability} from '../../dynamo/errors.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
@@ -84,6 +85,22 @@ export async function deleteHolder(table: NamespaceTable, id: string, beat: stri
   const e = new ExpressionBuilder().require(names.beat, beat)
   const Key = wireKey(keys.holder(table.namespace, id))
   await table.transport.send('DeleteItem', {TableName: table.name, Key, ...e.write()})
+}
+
+/** Extends the expiry of a bucket in which the holder has slots. Repeating it changes nothing. */
+export async function keepBucket(
+  table: NamespaceTable,
+  {entity, resource}: BucketName,
+  holder: string,
+  untilSeconds: number,
+): Promise<void> {
+  const {expiresAt} = attributes.bucket
+  const e = new ExpressionBuilder().exists(slotAttribute.account(holder))
+  e.condition(`${e.name(expiresAt)} < ${e.value(n(untilSeconds))}`).set(expiresAt, n(untilSeconds))
+  const Key = wireKey(keys.bucket(table.namespace, entity, resource, 0))
+  await sendRepeatable(table, 'UpdateItem', {TableName: table.name, Key, ...e.update()}).catch(error => {
+    if (!(error instanceof ConditionFailed)) throw error
+  })
 }
 
 const MOST_TRIES = 20

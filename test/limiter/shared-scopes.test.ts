@@ -9,6 +9,7 @@ import {type RefusalCounts, readRefusals} from '../../src/lib/schema/refusal-cou
 import {FaultTransport} from '../helpers/fault-transport.js'
 import {Scene} from '../helpers/limiter.js'
 import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
+import {seededRandom} from './fixtures/seeded-random.js'
 import {StoppableProcess} from './fixtures/stoppable-process.js'
 import {slotsIn} from './in-flight/slots.js'
 import {failure, isAdmitted, refusal, splitInto} from './visit.js'
@@ -413,6 +414,56 @@ describeOnBoth('shared scopes', {timeout: 60_000}, table => {
         }
       },
     )
+
+    it('S2 S5 S10 charges every bucket exactly what was admitted below it, while calls fail and leases settle', async () => {
+      const above = {'user-0': 'org', 'user-1': 'org', 'pool-eu': 'fleet', 'pool-us': 'fleet'}
+      for (const [entity, parent] of Object.entries(above)) await scene.entity(entity, parent)
+      await limits('org', 'tpm=400/min')
+      for (const {entity} of [POOL, OTHER]) await limits(entity, 'tpm=300/min')
+      await limits('fleet', 'tpm=500/min')
+      const random = seededRandom(7)
+      const pick = <T>(all: readonly T[]): T => all[Math.floor(random() * all.length)] as T
+      const {transport} = scene
+      scene.transport = {
+        send: (operation, input, options) =>
+          random() < 0.1
+            ? Promise.reject(new Unavailable(operation, false, new Error('cut off')))
+            : transport.send(operation, input, options),
+      }
+      const processes = Array.from({length: 3}, () => scene.limiter({sleep: async () => {}, random}))
+      const expected = new Map<string, number>()
+      let admitted = 0
+      const play = async (): Promise<void> => {
+        const user = pick(['user-0', 'user-1', 'user-2'])
+        const scopes = pick([[POOL], [OTHER], [POOL, OTHER], [POOL, {entity: 'fleet', resource: 'gpt-4'}]])
+        const resources = scopes.map(scope => ({...scope, consume: {tpm: pick([1, 5, 20])}}))
+        const request = {...of(pick([1, 5, 20])), entity: user, resources}
+        const lease = await pick(processes)
+          .acquire(request)
+          .catch(() => undefined)
+        if (!lease) return
+        admitted++
+        const parts = [lease, ...scopes.map(scope => lease.resources(scope))]
+        if (random() < 0.5) await pick(parts).adjust({tpm: pick([-1, 3, 9])})
+        if (random() < 0.3) return lease.rollback()
+        await lease.commit()
+        for (const {entity, consumed: used, parents} of parts)
+          for (const each of [entity, ...parents]) expected.set(each, (expected.get(each) ?? 0) + (used.tpm ?? 0))
+      }
+      for (let round = 0; round < 12; round++) {
+        await Promise.all(Array.from({length: 10}, play))
+        scene.nowMs += pick([0, 100, 5000])
+      }
+      scene.transport = {send: transport.send}
+      for (const each of processes) await each.close()
+      const all = [...expected.keys()].sort()
+      expect(await consumed(...all)).toEqual(all.map(entity => expected.get(entity)))
+      expect([admitted > 20, admitted < 120, all]).toEqual([
+        true,
+        true,
+        ['fleet', 'org', 'pool-eu', 'pool-us', 'user-0', 'user-1', 'user-2'],
+      ])
+    })
 
     it('S13 returns the quota tokens of all buckets that a dead process has reserved', async () => {
       for (const entity of ['user-1', 'pool-eu']) await limits(entity, 'tpm=1000/day@UTC')

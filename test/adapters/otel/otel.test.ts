@@ -372,6 +372,16 @@ describeOnBoth('decisions as spans', {}, table => {
     expect(span).toMatchObject({status: {code: 2}, events: [{name: 'exception'}]})
   })
 
+  it('name the further resources of a request, each once', async () => {
+    const resources = ['eu', 'us'].map(entity => ({entity, resource: 'pool', consume: {rpm: 1}}))
+    await traced(async () => {
+      observe()({...EVENT, resources: {search: {rpm: 1}, tools: {rpm: 1}}})
+      observe()({...EVENT, resources})
+    })
+    const named = spans.getFinishedSpans().map(({attributes}) => attributes['zael.resources'])
+    expect(named).toEqual([['search', 'tools'], ['pool']])
+  })
+
   it('last as long as the decision', async () => {
     await traced(async () => observe()({...EVENT, durationMs: 1234.5}))
     const [seconds = 0, nanos = 0] = spans.getFinishedSpans()[0]?.duration ?? []

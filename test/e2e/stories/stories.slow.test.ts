@@ -24,7 +24,7 @@ interface Poll {
   readonly buckets: {entity: string; resource: string; status: string; refusedPerSecond: number | null}[]
 }
 
-describe.skipIf(inject('engineEndpoint') === '')('the stories of an operator', {timeout: 120_000}, () => {
+describe.skipIf(inject('engineEndpoint') === '')('the stories of an operator', {timeout: 240_000}, () => {
   const startedMs = Date.now()
   const stories: Story[] = []
   let stack: StoryStack
@@ -32,6 +32,7 @@ describe.skipIf(inject('engineEndpoint') === '')('the stories of an operator', {
   beforeAll(async () => {
     stack = await StoryStack.create()
     const {namespace, endpoint} = stack
+    expect((await stack.run('zael namespace set default --levels all')).code).toBe(0)
     await namespace.setLimits({level: 'resource', resource: 'gpt-4'}, defineLimits(['rpm=600/min', 'tpm=100k/min']))
     await namespace.setLimits({level: 'resource', resource: 'batch'}, defineLimits(['rpm=6k/min', 'tpd=200k/day']))
     await Promise.all(CUSTOMERS.map(id => namespace.entities.create({id, name: `Customer ${id.slice(5)}`})))
@@ -388,6 +389,74 @@ describe.skipIf(inject('engineEndpoint') === '')('the stories of an operator', {
       expect(await stack.type('zael holders list --slots')).toMatch(/ cust-05 · streams parallel 3 {2}/m)
       await stack.until('cust-05 streams', ({admitted}) => admitted > 2)
       expect(await stack.type('zael bucket show cust-05 --resource streams')).toMatch(/^parallel +[01] of 3 in flight/m)
+    },
+  )
+
+  story(
+    'An organization runs out of its budget',
+    'A key gets 429 errors, although it has spent little. The namespace charges every level (`zael namespace set default --levels all`): key, user, team and organization. `zael why` names the level that refuses. `zael usage top` shows who spent its budget, level by level.',
+    async () => {
+      const {namespace} = stack
+      await namespace.setLimits({level: 'resource', resource: 'llm'}, defineLimits(['usd=$50/30day!']))
+      await namespace.entities.create({id: 'acme', name: 'Acme'})
+      await namespace.setLimits({level: 'entity', entity: 'acme', resource: 'llm'}, defineLimits(['usd=$10/30day!']))
+      const parents = {
+        ...{'acme-search': 'acme', 'acme-research': 'acme'},
+        ...{ada: 'acme-search', ben: 'acme-search', eve: 'acme-research'},
+        ...{'ada-laptop': 'ada', 'ben-laptop': 'ben', 'eve-laptop': 'eve', 'eve-batch': 'eve'},
+      }
+      for (const [id, parent] of Object.entries(parents)) await namespace.entities.create({id, parent, cascade: true})
+      const played = async (entity: string, usd: number, most: number) => {
+        stack.send({entity, resource: 'llm', consume: {usd}, pauseMs: 10, most})
+        const tally = await stack.until(`${entity} llm`, ({admitted, refused}) => admitted + refused === most)
+        return {entity, usd: tally.admitted * usd, refused: tally.refused}
+      }
+      const keys = [
+        ...(await Promise.all([played('ada-laptop', 500_000, 4), played('ben-laptop', 250_000, 4)])),
+        ...[await played('eve-laptop', 100_000, 5), await played('eve-batch', 200_000, 42)],
+        await played('ada-laptop', 500_000, 10),
+      ]
+      expect(keys.map(({usd, refused}) => [usd / 1e6, refused])).toEqual([
+        [2, 0],
+        [1, 0],
+        [0.5, 0],
+        [6.4, 10],
+        [0, 10],
+      ])
+
+      const pathOf = (entity: string): string[] => {
+        const parent = parents[entity as keyof typeof parents]
+        return parent === undefined ? [entity] : [entity, ...pathOf(parent)]
+      }
+      /** Of the keys below an entity. */
+      const sum = (entity: string, figure: 'usd' | 'refused') =>
+        keys.reduce((total, key) => total + (pathOf(key.entity).includes(entity) ? key[figure] : 0), 0)
+      const top = async (parent: string, refused: (entity: string) => number) => {
+        const command = `zael usage top ${parent} --by entity,usd --resource llm`
+        const members = Object.entries(parents).flatMap(([entity, of]) =>
+          of === parent ? [{entity, byParent: refused(entity), tokens: sum(entity, 'usd')}] : [],
+        )
+        await stack.untilShown(command, ({consumers}) => {
+          const shown = consumers.map(({entity, refused: {byParent}, limits: [{tokens}]}: JsonOutput) => {
+            return {entity, byParent, tokens}
+          })
+          return members.every(member => shown.some((each: JsonOutput) => isDeepStrictEqual(each, member)))
+        })
+        return stack.type(command)
+      }
+
+      await stack.untilShown('zael why ada-laptop llm', ({refused}) => refused.byParent === 10)
+      const why = await stack.type('zael why ada-laptop llm')
+      expect(why).toMatch(/^usd of the parent acme refuses, [\s\S]* level +\$0\.10 of \$10 left, \$0\.50 requested/m)
+      expect(why).toContain('consumed by  acme-research $6.90, acme-search $3 (')
+      expect(why).toContain('Requests of ada-laptop also charge ada, acme-search and acme.')
+      expect(await top('acme', () => 0)).toMatch(/acme-research +70 % .* 37 {2}usd \$6\.90\n/)
+      await top('acme-research', () => 0)
+      expect(await top('eve', key => sum(key, 'refused'))).toMatch(/eve-batch +93 % .* 32 {2}usd \$6\.40 +10 /)
+      expect(sum('acme', 'usd') / 1e6).toBe(9.9)
+      await stack.type("zael bucket top-up acme llm 'usd=$5' --yes")
+      stack.send({entity: 'ada-laptop', resource: 'llm', consume: {usd: 500_000}, pauseMs: 10, most: 20})
+      await stack.until('ada-laptop llm', ({admitted}) => admitted > 0)
     },
   )
 

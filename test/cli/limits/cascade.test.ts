@@ -61,7 +61,7 @@ describeOnEngine('cascade policies and moves on the command line', () => {
 
   it('count the live buckets with the new parent of a move, and change nothing when repeated', async () => {
     expect(await cli.show('entity update user-1 --parent team-2', 100)).toMatch(
-      /parent +team-1 → team-2\n +live buckets +1 updated/,
+      /parent +team-1 → team-2\n +also charged +team-2\n +live buckets +1 updated/,
     )
     const again = await cli.tell('entity update user-1 --parent team-2')
     expect(again).toMatchObject({changed: [], parent: 'team-2', buckets: {checked: 1, updated: 0, failed: 0}})

@@ -176,8 +176,8 @@ describe('time spans', () => {
     [60_001, '1 min 1 s'],
     [3_600_001, '1 h 1 min'],
     [86_400_001, '1 d 1 h'],
-    [Number.POSITIVE_INFINITY, 'never'],
-  ])('formats a wait of %d ms as %s: never too short', (ms, text) => {
+    [null, 'never'],
+  ])('formats a wait of %s ms as %s: never too short', (ms, text) => {
     expect(formatWait(ms)).toBe(text)
   })
 

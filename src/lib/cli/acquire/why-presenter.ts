@@ -457,7 +457,7 @@ function remedyLines(pressed: readonly ExplainedLimit[], explanation: Explanatio
   })
   const [, , ...lines] = nextLines([...commands])
   const each = pressed.length > 1 ? ' (one command per limit)' : ''
-  const sooner = explanation.retryAfterMs === Infinity ? '' : ' sooner'
+  const sooner = explanation.retryAfterMs === null ? '' : ' sooner'
   const aim = explanation.admitted ? 'To refuse fewer requests:' : `To admit it${sooner}${each}:`
   return commands.size === 0 ? advice : [...advice, '', aim, ...lines]
 }

@@ -64,7 +64,7 @@ describeOnEngine('zael watch', () => {
       ok      user-2  gpt-4     rpm       60       100   60%        0             -
       ok      user-2  search    rpm       60        60  100%        0             -
 
-      3 buckets, 1 over, 0 near, 1 in debt; 4.5 read units
+      3 buckets, 1 over, 0 near, 1 in debt; 5.5 read units
       "
     `)
     expect(await cli.show('watch --once --resource gpt-4 --sort entity --top 1', 120)).toMatchInlineSnapshot(`
@@ -86,7 +86,7 @@ describeOnEngine('zael watch', () => {
     const [titles, ...rows] = stdout.split('\n')
     expect(titles).toMatch(/ REFILL\/S +rpm\/S +EMPTY IN +WRITES +REFUSED /)
     expect(rows[0]).toMatch(/^over +user-1 +gpt-4 +rpm .* 1\.67 +0 +<1s +0% +0 /)
-    expect(stdout).toContain('; 6.5 read units\n')
+    expect(stdout).toContain('; 7.5 read units\n')
   })
 
   it('prints a row per bucket as CSV, with plain numbers in columns for each limit', async () => {

@@ -352,6 +352,17 @@ describeOnBoth('shared scopes', {timeout: 60_000}, table => {
       expect(readRefusals(Item)).toMatchObject({byParent: 2, accounts: new Map([['pool-eu#gpt-4', 2]])})
     })
 
+    it('L6 count at the own bucket, although the cache no longer holds the parents that refused', async () => {
+      await scene.entity('team-1')
+      await scene.entity('user-1', 'team-1')
+      await limits('team-1', 'tpm=100/min')
+      const limiter = scene.limiter({cacheSize: 1})
+      for (let count = 0; count < 3; count++) await limiter.tryAcquire(of(60, 1))
+      await limiter.close()
+      expect(await counts('team-1')).toMatchObject({requests: 2, byParent: 0})
+      expect(await counts('user-1')).toMatchObject({requests: 0, byParent: 2})
+    })
+
     it('L6 count a request once at a bucket, if it and two pools refuse', async () => {
       for (const {entity} of [POOL, OTHER]) await limits(entity, 'tpm=100/min')
       const limiter = scene.limiter()

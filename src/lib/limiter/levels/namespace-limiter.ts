@@ -297,10 +297,15 @@ export class NamespaceLimiter {
     return exceeded(await this.#refusalsTogether(requests, refusals))
   }
 
-  /** The parts of a request that charge one of these buckets, as far as their ancestors are known. */
+  /** The parts of a request that charge one of these buckets; the first of its resource if no ancestors are known. */
   partsThatCharge<Part extends BucketName>(buckets: readonly BucketName[], parts: readonly Part[]): Part[] {
-    const keys = new Set(buckets.map(bucketKey))
-    return parts.filter(part => this.#levelsOf(part).some(level => keys.has(bucketKey(level))))
+    const charging = new Set<Part>()
+    for (const bucket of buckets) {
+      const candidates = parts.filter(({resource}) => resource === bucket.resource)
+      const known = candidates.filter(part => this.#levelsOf(part).some(({entity}) => entity === bucket.entity))
+      for (const part of known.length > 0 ? known : candidates.slice(0, 1)) charging.add(part)
+    }
+    return parts.filter(part => charging.has(part))
   }
 
   #levelsOf({entity, resource}: BucketName): BucketName[] {

@@ -71,7 +71,7 @@ describeOnEngine('zael watch', () => {
       "STATUS  ENTITY  RESOURCE  LIMIT  LEVEL  CAPACITY  LEFT  DEBT  REFILL/S  REFUSED  LAST REFUSED  SHARDS
       over    user-1  gpt-4     rpm      -20       100    0%    20      1.67        0             -       2
 
-      1 of 2 buckets, 1 over, 0 near, 1 in debt; 4 read units
+      1 of 2 buckets, 1 over, 0 near, 1 in debt; 5 read units
       "
     `)
     expect(await cli.show('watch --once --entity idle', 80)).toMatchInlineSnapshot(`

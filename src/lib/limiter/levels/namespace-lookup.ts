@@ -1,8 +1,12 @@
 import {isOutage} from '../../dynamo/errors.js'
 import {ConfigCache} from '../../repository/limits/cache.js'
 import {namespaceMissing} from '../../repository/namespaces/errors.js'
-import {Namespaces} from '../../repository/namespaces/namespaces.js'
-import {openNamespace, readChargedLevels, readMigrationStage} from '../../repository/namespaces/open-namespace.js'
+import {
+  activeNamespace,
+  openNamespace,
+  readChargedLevels,
+  readMigrationStage,
+} from '../../repository/namespaces/open-namespace.js'
 import type {TableSeams} from '../../repository/table/open-table.js'
 import {type Table, untilAborted} from '../../repository/table/table.js'
 import type {Key} from '../../schema/attribute-value.js'
@@ -125,7 +129,7 @@ export class NamespaceLookup {
       this.#isMigrating = opened.isMigrating
       return opened
     }
-    const found = await new Namespaces(table).resolve(namespace)
+    const found = await activeNamespace(table, namespace)
     if (!found) throw namespaceMissing(namespace)
     if (this.#isMigrating) this.#isMigrating = (await readMigrationStage(table)) === 'open'
     return {id: found.id, levels: found.levels ?? 'parent'}

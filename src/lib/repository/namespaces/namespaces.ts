@@ -19,6 +19,7 @@ import {decodeRange, scanTable} from '../table/query.js'
 import {getItem, sendRepeatable, type Table} from '../table/table.js'
 import {checkMissing, isRefused, putNew, transact} from '../table/transact.js'
 import {nameIsId, namespaceAmbiguous, namespaceMissing, namespaceProtected, namespaceState} from './errors.js'
+import {activeNamespace} from './open-namespace.js'
 import {
   changeState,
   countIndexed,
@@ -37,8 +38,6 @@ export const DEFAULT_NAMESPACE = 'default'
 
 const CONCURRENT_REGISTRATIONS = 4
 const REGISTER_ATTEMPTS = 5
-// All requests of a process share one lookup, so one that hangs must end soon.
-export const LOOKUP_TIMEOUT_MS = 2_000
 /** Index of the check in the transaction. */
 const NAME_AS_ID = 2
 
@@ -99,9 +98,8 @@ export class Namespaces {
 
   /** The active namespace with this name; `undefined` if there is none. */
   async resolve(name: string): Promise<Namespace | undefined> {
-    const item = await getItem(this.#table, keys.namespaceByName(name), {timeoutMs: LOOKUP_TIMEOUT_MS})
-    const record = item && decodeNamespace(item)
-    return record?.status === 'active' ? whole(record) : undefined
+    const record = await activeNamespace(this.#table, name)
+    return record && whole(record)
   }
 
   /** A namespace by name, or else by id, in any state. */

@@ -3,13 +3,15 @@ import {Denied} from '../../dynamo/errors.js'
 import type {Item, Key} from '../../schema/attribute-value.js'
 import {keys} from '../../schema/keys.js'
 import {type MigrationStage, migrationRecordKey, migrationStage} from '../../schema/migration-record.js'
-import {type ChargedLevels, decodeNamespace} from '../../schema/namespace-record.js'
+import {type ChargedLevels, decodeNamespace, type NamespaceRecord} from '../../schema/namespace-record.js'
 import {decodeVersion} from '../../schema/version-record.js'
 import {getItem, type NamespaceTable, type Table} from '../table/table.js'
 import {readVersion} from '../table/version.js'
 import {incompatibility} from '../table/version-compatibility.js'
 import {namespaceMissing} from './errors.js'
-import {LOOKUP_TIMEOUT_MS, Namespaces} from './namespaces.js'
+
+// All requests of a process share one lookup, so one that hangs must end soon.
+const LOOKUP_TIMEOUT_MS = 2_000
 
 export interface OpenedNamespace {
   readonly id: string
@@ -23,7 +25,7 @@ export interface OpenedNamespace {
  * older version is fine once all limits are copied: consumption is then charged to both layouts.
  */
 export async function openNamespace(table: Table, name: string): Promise<OpenedNamespace> {
-  const [found, refusal] = await Promise.all([new Namespaces(table).resolve(name), layoutRefusal(table)])
+  const [found, refusal] = await Promise.all([activeNamespace(table, name), layoutRefusal(table)])
   if (refusal && refusal.code !== 'schema.needs-migration') throw refusal
   // After the name lookup: a migration that registers the name has stored its own record before.
   const stage = await readMigrationStage(table)
@@ -31,6 +33,13 @@ export async function openNamespace(table: Table, name: string): Promise<OpenedN
   if (found && (!refusal || stage))
     return {id: found.id, levels: found.levels ?? 'parent', isMigrating: stage === 'open'}
   throw refusal ?? (await whyMissing(table, name))
+}
+
+/** The active namespace with this name; `undefined` if there is none. */
+export async function activeNamespace(table: Table, name: string): Promise<NamespaceRecord | undefined> {
+  const item = await getItem(table, keys.namespaceByName(name), {timeoutMs: LOOKUP_TIMEOUT_MS})
+  const record = item && decodeNamespace(item)
+  return record?.status === 'active' ? record : undefined
 }
 
 /** `undefined` without a migration, or without permission to read its record. */

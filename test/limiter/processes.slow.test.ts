@@ -4,6 +4,7 @@ import {parseLimit, parseLimits} from '../../src/lib/core/limits/limit-text.js'
 import {RateLimitExceeded} from '../../src/lib/limiter/refusal/errors.js'
 import {splitBucket} from '../../src/lib/repository/buckets/split.js'
 import {Configs} from '../../src/lib/repository/limits/configs.js'
+import {NamespaceRepository} from '../../src/lib/repository/repository.js'
 import {Audit} from '../../src/lib/repository/table/audit.js'
 import type {BucketRecord} from '../../src/lib/schema/bucket-record.js'
 import {Scene} from '../helpers/limiter.js'
@@ -244,6 +245,37 @@ describeOnEngine('several processes', {timeout: SIZE.timeoutMs}, () => {
     expect(consumedSince(before, after)).toEqual(consumed.get('org'))
     expect(consumed.get('org')).toEqual(heldMilli(outcomes))
     expectConservedInContention(before[0] as BucketRecord, after[0] as BucketRecord, 'tpm', 'rpd')
+  })
+
+  it('S10 charge three levels alike while users change teams and keys are deleted', async () => {
+    const [users, teams] = [[0, 1, 2, 3].map(index => `user-${index}`), ['team-0', 'team-1']]
+    const keys = Array.from({length: 16}, (_, index) => `key-${index}`)
+    await scene.entity('org')
+    for (const team of teams) await scene.entity(team, 'org')
+    for (const [index, user] of users.entries()) await scene.entity(user, `team-${index % 2}`)
+    for (const [index, key] of keys.entries()) await scene.entity(key, `user-${index % 4}`)
+    await scene.levels('all')
+    const {entities} = new NamespaceRepository({...scene.tenant, clock: Date.now}, undefined)
+    await prepare({entities: keys})
+    let isWorking = true
+    const working = go().finally(() => {
+      isWorking = false
+    })
+    // Each once at least, even if the workers are quicker.
+    let changes = 0
+    for (; isWorking || changes < 8; changes++) {
+      await entities.update(users[changes % 4] as string, {parent: `team-${(Math.floor(changes / 4) + changes) % 2}`})
+      if (changes < 4) await entities.delete(`key-${4 * changes}`)
+      await sleep(50)
+    }
+    const outcomes = await working
+
+    expectAllDecided(outcomes)
+    const consumed = async (level: readonly string[]) =>
+      consumedSince([], (await Promise.all(level.map(entity => scene.shards(entity, RESOURCE)))).flat())
+    const ofOrg = await consumed(['org'])
+    expect(ofOrg.tpm).toBeGreaterThan(0n)
+    expect([await consumed(users), await consumed(teams)]).toEqual([ofOrg, ofOrg])
   })
 
   it('S2 S9 share one bucket whose limits are changed meanwhile', async () => {

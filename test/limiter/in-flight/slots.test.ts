@@ -53,9 +53,11 @@ describeOnBoth('in-flight limits', {timeout: 60_000}, table => {
 
   it('L2 S12 refuse a new process with their wait alone, whatever else it asks for', async () => {
     await Promise.all([1, 2, 3].map(() => acquire(first)))
-    const refused = await acquire(second, {rpm: 1, tpm: 5})
-    expect(refused).toMatchObject({admitted: false, reason: 'in-flight', retryAfterMs: 1000})
-    expect(Object.keys(refused.limits).sort()).toEqual(['parallel', 'rpm'])
+    // The second time, the process knows the refusal.
+    for (const refused of [await acquire(second, {rpm: 1, tpm: 5}), await acquire(second, {rpm: 1, tpm: 5})]) {
+      expect(refused).toMatchObject({admitted: false, reason: 'in-flight', retryAfterMs: 1000})
+      expect(Object.keys(refused.limits).sort()).toEqual(['parallel', 'rpm'])
+    }
   })
 
   it('L6 are balances of a decision, a lease and a read', async () => {

@@ -516,9 +516,8 @@ export class NamespaceLimiter {
     if (!first || needsLimits(first, amounts, this.table.clock()) || exceedsCapacity(slots, first.slots))
       await this.#checkCapacity(entity, resource, amounts, records, slots)
     if (!first) return undefined
-    const asked = new Map([...amounts].filter(([name]) => first.state.limits.has(name)))
     const nowMs = this.table.clock()
-    const refusal = explainRefusal({records, amounts: asked, slots, nowMs, source: undefined}, level)
+    const refusal = explainRefusal({records, amounts, slots, nowMs, source: undefined}, level)
     return refusal.statuses.some(status => status.exceeded) ? refusal : undefined
   }
 

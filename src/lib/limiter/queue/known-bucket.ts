@@ -224,12 +224,9 @@ export class KnownBucket {
     return shardWouldAdmit(record, amounts, nowMs) ? undefined : this.refused(demand, record, clockMs)
   }
 
-  /**
-   * The wait counts from `nowMs` by the clock: other processes may not know that the bucket is ahead (L2). Without free
-   * slots, it refuses before the configuration says which limits apply, so it names only those of the bucket.
-   */
+  /** The wait counts from `nowMs` by the clock: other processes may not know that the bucket is ahead (L2). */
   refused({amounts, slots}: Demand, record: BucketRecord, nowMs: number): Refused {
-    return {amounts: knownAmounts(amounts, record.state.limits), slots, record, nowMs, source: this.#source}
+    return {amounts, slots, record, nowMs, source: this.#source}
   }
 }
 

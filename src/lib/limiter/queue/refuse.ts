@@ -22,7 +22,7 @@ import type {BucketRecord} from '../../schema/bucket-record.js'
 import {isRunEntity} from '../../schema/run-record.js'
 import {NO_SLOTS, type Slots} from '../holders/slot-account.js'
 import type {AppliedLimits} from '../request/limit-source.js'
-import type {Refused} from '../request/pending-request.js'
+import {knownAmounts, type Refused} from '../request/pending-request.js'
 
 export interface Refusal {
   readonly statuses: readonly LimitState[]
@@ -44,6 +44,7 @@ const SLOT_WAIT_MS = 1000
 /** In ms. Some round trips, so that the faster processes are done. */
 const CONTENDED_WAIT_MS = 20
 
+/** Names only limits of the bucket: missing slots refuse before the configuration says which others apply. */
 export function explainRefusal(
   {records, amounts, nowMs, source, slots = NO_SLOTS}: RefusalGrounds,
   level: LimitState['level'],
@@ -58,7 +59,8 @@ export function explainRefusal(
   const waitMs = (name: string, milli: bigint, rate: Rate | undefined) =>
     // A run is only given tokens once, when it begins.
     isRunEntity(first.entity) ? null : finiteWait(waitFor({shares, refilled, isPlain}, name, milli, rate, nowMs))
-  const tokens = [...amounts].map(([name, milli]): LimitState => {
+  const known = knownAmounts(amounts, first.state.limits)
+  const tokens = [...known].map(([name, milli]): LimitState => {
     const availableMilli = availableTogether(refilled, name)
     const limit = first.state.limits.get(name)
     const rate = limit && wholeRateAt(limit, instantAt(first.state, nowMs)).rate
@@ -87,7 +89,7 @@ export function explainRefusal(
   if (!statuses.some(status => status.exceeded)) return {statuses, retryAfterMs: CONTENDED_WAIT_MS}
   // Rates of plain limits only grow, so the longest wait is exact; most refusals end here.
   if (isPlain || longestMs === null) return {statuses, retryAfterMs: longestMs}
-  const hard = new Map([...amounts].filter(([name]) => first.state.limits.get(name)?.kind?.softUntilMs === undefined))
+  const hard = new Map([...known].filter(([name]) => first.state.limits.get(name)?.kind?.softUntilMs === undefined))
   const togetherMs = hard.size <= 1 ? 0 : timeUntilTogether(shares, hard, nowMs, longestMs)
   return {statuses, retryAfterMs: Number.isFinite(togetherMs) ? Math.max(longestMs, togetherMs) : longestMs}
 }

@@ -9,6 +9,7 @@ import {reportUsage, totalUsage, walkUsage} from '../../../src/lib/insight/usage
 import {topConsumers} from '../../../src/lib/insight/usage/usage-top.js'
 import {NamespaceRepository} from '../../../src/lib/repository/repository.js'
 import {encodeEntity} from '../../../src/lib/schema/entity-record.js'
+import {encodeNamespaceById} from '../../../src/lib/schema/namespace-record.js'
 import type {RefusalCounts} from '../../../src/lib/schema/refusal-counts.js'
 import {encodeUsage} from '../../../src/lib/schema/usage-record.js'
 import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
@@ -145,6 +146,55 @@ describeOnBoth('reports on usage', {}, table => {
     ])
     // The report of one entity includes all its charges.
     expect(await totalUsage(own, {entity: 'team', ...range})).toMatchObject({requests: 4})
+  })
+
+  it('S10 count a request once that charges all its ancestors', async () => {
+    const tenant = newTenant(table)
+    const own = new NamespaceRepository(tenant, undefined)
+    const {namespace} = tenant
+    const record = {
+      id: namespace,
+      name: 'n',
+      status: 'active',
+      createdAt: '',
+      deletedAt: undefined,
+      levels: 'all',
+    } as const
+    await put(tenant, encodeNamespaceById(record))
+    await own.entities.create({id: 'org'})
+    for (const [id, parent] of [
+      ['team', 'org'],
+      ['user', 'team'],
+      ['key', 'user'],
+    ] as const)
+      await own.entities.create({id, parent, cascade: true})
+    // The key makes 20 requests, the team 5. The org refuses 78 of the key, and one that the key's own limit refuses too.
+    await use(tenant, 'key', 'r', 1, {tpm: 2000}, 20, refusals(5, 78))
+    await use(tenant, 'user', 'r', 1, {tpm: 2000}, 20)
+    await use(tenant, 'team', 'r', 1, {tpm: 2500}, 25)
+    await use(tenant, 'org', 'r', 1, {tpm: 2500}, 25, refusals(79))
+    const subject = {resource: 'r', ...range}
+    const total = await totalUsage(own, subject)
+    expect(total).toMatchObject({requests: 25, doubtful: 0, totals: [{tokens: 2500}], refusedTwice: 1})
+    const {consumers} = await topConsumers(own, {...subject, by: 'tpm', most: 4})
+    expect([...consumers].map(({entity, share}) => `${entity} ${share}`).sort()).toEqual([
+      'key 0.8',
+      'org 1',
+      'team 1',
+      'user 0.8',
+    ])
+  })
+
+  it('S10 say that no request counts twice if only the direct parent of each is charged', async () => {
+    const tenant = newTenant(table)
+    const own = new NamespaceRepository(tenant, undefined)
+    await own.entities.create({id: 'org'})
+    await own.entities.create({id: 'team', parent: 'org', cascade: true})
+    await own.entities.create({id: 'key', parent: 'team', cascade: true})
+    await use(tenant, 'key', 'r', 1, {tpm: 1200}, 12)
+    await use(tenant, 'team', 'r', 1, {tpm: 1200}, 12)
+    await use(tenant, 'org', 'r', 1, {}, 0)
+    expect(await totalUsage(own, {resource: 'r', ...range})).toMatchObject({requests: 12, doubtful: 0})
   })
 
   it('G7 follow the cascade policies, and do not subtract amounts that a parent was not charged', async () => {

@@ -25,8 +25,8 @@ interface RefusedSum {
 }
 
 /**
- * Makes usage of several entities addable: a cascading request is charged to the parent too but counts once, by the
- * current records and policies. Records must be grouped by window and resource. Keeps one window, the parents
+ * Makes usage of several entities addable: a cascading request is charged to parents too but counts once, by the current
+ * records, policies and levels. Records must be grouped by window and resource. Keeps one window, the parents
  * seen, and a sum for each refused entity.
  */
 export class AskedUsage {
@@ -38,6 +38,7 @@ export class AskedUsage {
   readonly #parentNames = new Map<string, string>()
   /** By entity, over all windows. */
   readonly #refused = new Map<string, RefusedSum>()
+  #chargesAll: Promise<boolean> | undefined
   #charged = new ChargedWindow()
   #resource = ''
   #start = ''
@@ -72,11 +73,29 @@ export class AskedUsage {
     }
     let twice = 0
     for (const [parent, children] of families) {
-      const {own = 0} = this.#refused.get(parent) ?? {}
+      const own = await this.#refusedFrom(parent, parents)
       twice += Math.max(0, Math.min(children.own, own - (isPart ? 0 : children.byParent)))
     }
     // Of an earlier parent, only this is certain: both counts are among those that are not of the parent alone.
     return this.#doubtful === 0 ? twice : this.#mostTwice(isPart)
+  }
+
+  /** Refusals by an entity and by those above it that its children charge too. */
+  async #refusedFrom(entity: string, parents: ReadonlyMap<string, string | undefined>): Promise<number> {
+    let sum = this.#refused.get(entity)?.own ?? 0
+    if (!(await this.#chargesAllLevels())) return sum
+    const path = new Set([entity])
+    for (let next = parents.get(entity); next !== undefined && !path.has(next); next = parents.get(next)) {
+      sum += this.#refused.get(next)?.own ?? 0
+      path.add(next)
+    }
+    return sum
+  }
+
+  /** By the current setting of the namespace. */
+  #chargesAllLevels(): Promise<boolean> {
+    this.#chargesAll ??= this.#namespace.levels().then(levels => levels === 'all')
+    return this.#chargesAll
   }
 
   #mostTwice(isPart: boolean): number {
@@ -106,9 +125,13 @@ export class AskedUsage {
     const {entities} = charged
     const parents = entities.length < 2 ? new Map<string, undefined>() : await this.#parentsOf(entities, resource)
     const parentOf = (entity: string) => parents.get(entity)
-    const uncharged = charged.uncharged(parentOf)
+    const hasChildren = entities.some(entity => parentOf(entity) !== undefined)
+    const chargesAll = hasChildren && (await this.#chargesAllLevels())
+    const passedOn =
+      hasChildren && !chargesAll ? Array.from(charged.asked(parentOf, false), each => each.totalEvents) : undefined
+    const uncharged = charged.uncharged(parentOf, passedOn)
     let [row, others] = [0, 0]
-    for (const asked of charged.asked(parentOf)) {
+    for (const asked of charged.asked(parentOf, chargesAll)) {
       this.#take(asked, resource)
       const parent = parentOf(entities[row++] as string)
       if (parent === undefined || !uncharged.has(parent)) others += Math.max(0, asked.totalEvents)
@@ -177,12 +200,15 @@ class ChargedWindow {
     this.#tokens.add(row, tokens)
   }
 
-  /** By parent: requests of its children that exceed those charged to it. */
-  uncharged(parentOf: (entity: string) => string | undefined): ReadonlyMap<string, number> {
+  /** By parent: requests of its children that exceed those charged to it. `passedOn`: by row, if a parent is charged fewer. */
+  uncharged(
+    parentOf: (entity: string) => string | undefined,
+    passedOn: readonly number[] = this.#events,
+  ): ReadonlyMap<string, number> {
     const missing = new Map<string, number>()
     for (const [row, entity] of this.entities.entries()) {
       const parent = parentOf(entity)
-      if (parent !== undefined) missing.set(parent, (missing.get(parent) ?? 0) + (this.#events[row] as number))
+      if (parent !== undefined) missing.set(parent, (missing.get(parent) ?? 0) + (passedOn[row] as number))
     }
     for (const [row, entity] of this.entities.entries()) {
       const asked = missing.get(entity)
@@ -191,13 +217,20 @@ class ChargedWindow {
     return new Map([...missing].filter(([, requests]) => requests > 0))
   }
 
-  /** A parent did not request what it was charged for its children. */
-  *asked(parentOf: (entity: string) => string | undefined): Generator<AskedFigures, void> {
+  /**
+   * A parent did not request what it was charged for its children: with `chargesAll` all that they were charged, otherwise
+   * only what they requested themselves.
+   */
+  *asked(parentOf: (entity: string) => string | undefined, chargesAll: boolean): Generator<AskedFigures, void> {
     const childrenOf = groupBy(this.entities.keys(), row => parentOf(this.entities[row] as string))
     const parents = new Map<string, AskedFigures>()
+    const chargedTo = (row: number): AskedFigures => ({
+      totalEvents: this.#events[row] as number,
+      tokens: this.#tokens.of(row),
+    })
     const askedOf = (row: number): AskedFigures => {
       const entity = this.entities[row] as string
-      const charged = {totalEvents: this.#events[row] as number, tokens: this.#tokens.of(row)}
+      const charged = chargedTo(row)
       const children = childrenOf.get(entity)
       if (!children) return charged
       const known = parents.get(entity)
@@ -205,7 +238,7 @@ class ChargedWindow {
       // Other clients can store a cycle of parents: an entity met again counts as charged.
       parents.set(entity, charged)
       let own: AskedFigures = charged
-      for (const child of children) own = less(own, askedOf(child))
+      for (const child of children) own = less(own, chargesAll ? chargedTo(child) : askedOf(child))
       parents.set(entity, own)
       return own
     }

@@ -60,6 +60,25 @@ describeOnBoth('limits other than plain rates', {timeout: 120_000}, table => {
   const shards = (count: number) => readShards(scene.tenant, USER.entity, USER.resource, count)
   const split = (count: number) => splitBucket(scene.tenant, USER.entity, USER.resource, count)
 
+  it('S2 loses no tokens that are refunded while its bucket is split', async () => {
+    const limiter = processes(1, [daily(123)])()
+    const lease = await limiter.acquire({...USER, consume: {q: 25}})
+    let isRefunded = false
+    const send: typeof table.transport.send = async (operation, input, options) => {
+      if (operation === 'TransactWriteItems' && !isRefunded) {
+        isRefunded = true
+        await lease.rollback()
+      }
+      return table.transport.send(operation, input, options)
+    }
+    await splitBucket({...scene.tenant, transport: {send}}, USER.entity, USER.resource, 1)
+    // Each shard is rewritten by its next request.
+    scene.nowMs += 60_000
+    for (let count = 0; count < 4; count++) await (await limiter.acquire({...USER, consume: {q: 1}})).rollback()
+    const held = [...(await shards(2)).values()].map(({state}) => Number(state.limits.get('q')?.tokensMilli))
+    expect([isRefunded, held]).toEqual([true, [61_500, 61_500]])
+  })
+
   it('admits a calendar quota in every window over several processes, and reports the wait for the next', async () => {
     const pick = processes(3, [daily(10)])
     for (let day = 0; day < 3; day++) {

@@ -30,7 +30,7 @@ import {kindAttribute} from '../../schema/kind-attributes.js'
 import type {NamespaceTable} from '../table/table.js'
 import {type TransactItem, transact} from '../table/transact.js'
 import {requireSupported} from '../table/unsupported-feature.js'
-import {isFirstOfSeveral, type SeenBucket} from './plan.js'
+import {ceilingOf, isFirstOfSeveral, type SeenBucket} from './plan.js'
 import {countWrite, requireFamily, requireOpen, requireShardCount} from './writes.js'
 
 const names = attributes.bucket
@@ -284,8 +284,17 @@ function moveTokens(
     // Planted fault: a new shard counts the consumption of its donor again
     const started = {...limit, tokensMilli, consumedMilli: 0n, remainder: 0n}
     limits.set(name, name === WRITE_PRESSURE_LIMIT ? freshWritePressure() : newlyGranted(started, shardCount))
+    if (shardCount === donor.shardCount) continue
     // Planted fault: a split does not lower the ceiling of its donor
-    if (shardCount !== donor.shardCount) storeGrant(give, name, grantedFor(limit, shardCount))
+    storeGrant(give, name, grantedFor(limit, shardCount))
+    // Tokens refunded since must not end above the donor's new ceiling, which would cut them.
+    if (limit.kind?.quota) {
+      const part = {shard: donor.shard, shardCount}
+      const ceiling = ceilingOf(name, grantedFor(limit, shardCount), part, donor.state.refilledAtMs)
+      const most = ceiling + (movedMilli.get(name) ?? 0n)
+      const highest = most > limit.tokensMilli ? most : limit.tokensMilli
+      give.condition(`${give.name(limitAttribute(name, 'tokens'))} <= ${give.value(n(highest))}`)
+    }
   }
   const received = encodeBucket({...donor, shard, shardCount, state: {...donor.state, limits}})
   const take = new ExpressionBuilder()

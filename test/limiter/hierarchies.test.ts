@@ -225,6 +225,16 @@ describeOnBoth('a hierarchy of four levels', {timeout: 60_000}, table => {
       await limiterOf().acquire(of({rpm: 10}))
     })
 
+    it('L2 states the wait of an ancestor, although a cache of one entity does not hold the whole path', async () => {
+      await limit('team', 'rpm=10/min')
+      await limit('org', 'rpm=10/hour')
+      for (const limiter of [limiterOf(), limiterOf({cacheSize: 1})]) await limiter.acquire(of({rpm: 5}, 'team'))
+      const limiter = limiterOf({cacheSize: 1})
+      const {retryAfterMs} = await refusal(limiter.acquire(of({rpm: 1}, 'team')))
+      expect((await refusal(limiter.acquire(of({rpm: 1}, 'team')))).retryAfterMs).toBe(retryAfterMs)
+      expect(retryAfterMs).toBe(360_001)
+    })
+
     it('refuses a request larger than the capacity of an ancestor as too large', async () => {
       await limit('org', 'rpm=10/min')
       const limiter = limiterOf()

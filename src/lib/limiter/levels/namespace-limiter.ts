@@ -485,10 +485,12 @@ export class NamespaceLimiter {
 
   /** The refusals of all levels, nearest first: those answered, and those that the others would give. */
   async #refusalsOf(request: EntityRequest, answered: Map<string, Refusal | undefined>): Promise<Refusal[]> {
+    const levels = new Set([request.entity])
     for (;;) {
-      const levels = [request.entity, ...this.#expectedAncestors(request)]
-      const others = levels.filter(entity => !answered.has(entity))
-      if (others.length === 0) return levels.flatMap(entity => answered.get(entity) ?? [])
+      // What is read for one level may push another out of the cache.
+      for (const ancestor of this.#expectedAncestors(request)) levels.add(ancestor)
+      const others = [...levels].filter(entity => !answered.has(entity))
+      if (others.length === 0) return [...levels].flatMap(entity => answered.get(entity) ?? [])
       const found = await Promise.all(others.map(entity => this.#refusalUnlessUnknown(atLevel(request, entity))))
       // Reading them may have shown further levels.
       for (const [at, entity] of others.entries()) answered.set(entity, found[at])

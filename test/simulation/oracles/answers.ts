@@ -1,4 +1,5 @@
 import {ZaelError} from '../../../src/lib/core/errors.js'
+import type {LimitState} from '../../../src/lib/core/limits/limit-state.js'
 import {
   Aborted,
   ConditionFailed,
@@ -82,7 +83,8 @@ export class Answers {
         `is above the capacity, but was refused with a wait of ${error.retryAfterMs} ms`,
       )
     } else if (error.retryAfterMs === null) {
-      if (tooLarge.length > 0) return
+      const isQuota = ({name, retryAfterMs}: LimitState) => retryAfterMs === null && !this.#timeline.isJudged(name)
+      if (tooLarge.length > 0 || error.statuses.some(isQuota)) return
       this.#verdicts.report('L2-infinite', subject, 'is below the capacity, but was refused without a wait')
     } else if (!(error.retryAfterMs > 0)) {
       this.#verdicts.report('L2-not-positive', subject, `was refused with a wait of ${error.retryAfterMs} ms`)

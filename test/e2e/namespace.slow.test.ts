@@ -151,6 +151,7 @@ describeOnEngine('zael namespace', () => {
     expect(stdout).toBe(
       [
         `Deleted namespace "globex" (${id}); its data is kept`,
+        '  its clients get an error within a minute',
         `  to recover it:        zael namespace recover ${id}`,
         `  to delete the data:   zael namespace purge ${id}`,
         '',

@@ -104,7 +104,7 @@ describe('an explanation', () => {
     const refusing = limit({available: 193, refused: {requests: 312, tokens: 262_080}, ...pressed})
     const result = explanation([refusing], {recent: recent({admitted: 688, requests: 312}), basis: 'typical'})
     expect(whyLines(result)).toEqual([
-      'user-1, gpt-4: 31 % of requests refused (312 of 1,000 since 2026-01-02T02:00:00Z, last 4 s ago). A typical ' +
+      'user-1, gpt-4: 31 % of requests refused (312 of 1,000 since 2026-01-02T02:00:00Z, last 4 s ago, counted up to 10 s late). A typical ' +
         'request (1 rpm) would be admitted now.',
       '',
       'rpm of user-1 has room now, but refused recently',
@@ -123,7 +123,7 @@ describe('an explanation', () => {
       limits: [{refused: {requests: 312, tokens: 262_080}}],
     })
     expect(whyLines(explanation([limit()], {recent: recent({admitted: 19, byParent: 1})}))[1]).toBe(
-      'user-1: 5 % of requests refused (1 of 20 since 2026-01-02T02:00:00Z, 1 only by the parent, last 4 s ago).',
+      'user-1: 5 % of requests refused (1 of 20 since 2026-01-02T02:00:00Z, 1 only by the parent, last 4 s ago, counted up to 10 s late).',
     )
   })
 
@@ -141,7 +141,7 @@ describe('an explanation', () => {
     const lines = whyLines(result)
     expect(lines[0]).toBe(
       'user-1, gpt-4: 81 % of requests refused (42 of 52 since 2026-01-02T02:00:00Z, ' +
-        '40 by provider-x · models (rpm), 2 only by the parent, last 4 s ago). Refusals began at 2026-01-02 02:42 UTC. ' +
+        '40 by provider-x · models (rpm), 2 only by the parent, last 4 s ago, counted up to 10 s late). Refusals began at 2026-01-02 02:42 UTC. ' +
         'A request for 1 rpm is refused now; without other requests, it would be admitted in 2 s.',
     )
     expect(lines).toContain('rpm of the shared scope provider-x · models refuses, clears in 2 s without other requests')
@@ -185,7 +185,7 @@ describe('an explanation', () => {
     const most = recent({admitted: 1200, requests: 8300})
     const [first, , second] = whyLines(explanation([limit({...empty, retryAfterMs: 114})], {recent: most}))
     expect(first).toBe(
-      'user-1, gpt-4: 87 % of requests refused (8,300 of 9,500 since 2026-01-02T02:00:00Z, last 4 s ago). ' +
+      'user-1, gpt-4: 87 % of requests refused (8,300 of 9,500 since 2026-01-02T02:00:00Z, last 4 s ago, counted up to 10 s late). ' +
         'A request for 1 rpm is refused now; without other requests, it would be admitted in 114 ms.',
     )
     expect(second).toBe('rpm of user-1 refuses, clears in 114 ms without other requests')
@@ -201,10 +201,10 @@ describe('an explanation', () => {
     const verdict = (since: string) => whyLines(explanation([limit()], {recent: {...most, since}}))[0]
     expect(verdict('2026-01-02T02:54:00Z')).toBe(
       'user-1, gpt-4: 160 of 800 requests refused (since refusals began at 2026-01-02T02:54:00Z, perhaps with pauses, ' +
-        'last 4 s ago). A request for 1 rpm would be admitted now.',
+        'last 4 s ago, counted up to 10 s late). A request for 1 rpm would be admitted now.',
     )
     expect(verdict('2026-01-02T02:54:02Z')).toContain(
-      '20 % of requests refused (160 of 800 since refusals began at 2026-01-02T02:54:02Z, last 4 s ago)',
+      '20 % of requests refused (160 of 800 since refusals began at 2026-01-02T02:54:02Z, last 4 s ago, counted up to 10 s late)',
     )
   })
 
@@ -252,7 +252,9 @@ describe('an explanation', () => {
       explanation([], {resource, disabled: {entity: 'user-1', scope}, admitted: false, recent: recent({requests})})
     const explanations = [blocked('chat', 96), blocked('gpt-4', 0)]
     const lines = whyAllLines({entity: 'user-1', atMs: AT_MS, explanations})
-    expect(lines).toContain('user-1: 100 % of requests refused (96 of 96 since 2026-01-02T02:00:00Z, last 4 s ago).')
+    expect(lines).toContain(
+      'user-1: 100 % of requests refused (96 of 96 since 2026-01-02T02:00:00Z, last 4 s ago, counted up to 10 s late).',
+    )
     expect(lines).toContain('user-1: no refusals are recorded since 2026-01-02T02:00:00Z.')
     expect(lines.filter(line => line.includes('zael entity enable user-1'))).toHaveLength(1)
   })
@@ -539,7 +541,7 @@ describe('all resources of an entity', () => {
   it('prints one line per resource on request', () => {
     expect(whyShortLines(report)).toEqual([
       '2026-01-02T03:04:05Z  user-1 gpt-4  refused: rpm of the parent team 0 of 100 left, 1 requested, clears in 2 s; ' +
-        '7 % of requests refused (7 of 100 since 2026-01-02T02:00:00Z, 7 only by the parent, last 4 s ago)',
+        '7 % of requests refused (7 of 100 since 2026-01-02T02:00:00Z, 7 only by the parent, last 4 s ago, counted up to 10 s late)',
       '2026-01-02T03:04:05Z  user-1 search  fits: rpm 40 of 100 left, 3 requested',
     ])
     const never = explanation([limit({...empty, requested: 200, retryAfterMs: null})])

@@ -227,6 +227,9 @@ function triedText(explanation: Explanation): string {
   return `${entity}: ${refusedText(explanation) ?? `no refusals are recorded since ${recent.since}`}.`
 }
 
+/** Processes write refusals every 10 seconds: later ones may be missing. */
+const LATE_MS = 15_000
+
 function refusedText({recent, atMs, limits, changedAtMs}: Explanation): string | undefined {
   const {refused, admitted, since, hour} = recent
   const [total, share] = [refusedTotal(refused), refusedShare(recent)]
@@ -235,7 +238,9 @@ function refusedText({recent, atMs, limits, changedAtMs}: Explanation): string |
   const providers = byProvider.map(account => `, ${formatCount(account.requests)} by ${accountText(account, limits)}`)
   const parent = `${providers.join('')}${byParent > 0 ? `, ${formatCount(byParent)} only by the parent` : ''}`
   const blocked = refused.blocked > 0 ? `, ${formatCount(refused.blocked)} by a block` : ''
-  const last = refused.lastAtMs === undefined ? '' : `, last ${formatSpan(Math.max(0, atMs - refused.lastAtMs))} ago`
+  const agoMs = refused.lastAtMs === undefined ? undefined : Math.max(0, atMs - refused.lastAtMs)
+  const late = agoMs !== undefined && agoMs <= LATE_MS ? ', counted up to 10 s late' : ''
+  const last = agoMs === undefined ? '' : `, last ${formatSpan(agoMs)} ago${late}`
   const start = `since ${since === hour ? '' : 'refusals began at '}${since}`
   const details = `${blocked}${parent}${last}`
   // Requests admitted after the change are counted too: a share of both would mislead.

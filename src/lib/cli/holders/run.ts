@@ -36,11 +36,13 @@ export async function listHolders(
       const others = next === undefined ? [...(held?.keys() ?? [])].filter(id => !before.has(id) && !known.has(id)) : []
       const ids = [...before.keys(), ...others]
       const reservations = slots ? groupBy(await holders.reservations(ids), ({holder}) => holder) : undefined
-      const rows = ids.map((id): HolderRow => {
+      const rows = ids.flatMap((id): HolderRow[] => {
         const record = after.get(id)
+        // It has ended meanwhile.
+        if (wait && !record && before.has(id) && !held?.has(id)) return []
         const state: HolderState = wait || record?.isDead ? stateOf(before.get(id), record) : 'unknown'
         const reserved = reservations && reservedOf((reservations.get(id) ?? []).flatMap(({tokens}) => tokens))
-        return {id, record, state, held: held && (held.get(id) ?? []), reserved}
+        return [{id, record, state, held: held && (held.get(id) ?? []), reserved}]
       })
       return {rows, next}
     },

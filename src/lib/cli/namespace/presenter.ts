@@ -72,6 +72,7 @@ export function namespaceSetLines(namespace: Namespace): string[] {
 export function namespaceDeletedLines(namespace: Namespace): string[] {
   return [
     `Deleted ${namespaceTitle(namespace)}; its data is kept`,
+    '  its clients get an error within a minute',
     `  to recover it:        zael namespace recover ${namespace.id}`,
     `  to delete the data:   zael namespace purge ${namespace.id}`,
   ]

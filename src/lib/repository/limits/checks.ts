@@ -113,7 +113,7 @@ function checkSettings(
     throw new InvalidInput('limits.settings', 'Outage policy and audit retention are settings of the system level.')
   if (!isMoreGiven && !hasSettings)
     throw new InvalidInput('limits.empty', `No limits are given for ${nameOf(scope)}.`, {
-      hint: 'Give at least one limit, for example rpm=100/min. To remove limits, delete them.',
+      hint: 'Give at least one limit, for example rpm=100/min. To remove limits, use unset.',
     })
   if (auditRetentionDays !== undefined && !(Number.isSafeInteger(auditRetentionDays) && auditRetentionDays > 0))
     throw new InvalidInput('limits.retention', `Audit events cannot be kept for ${auditRetentionDays} days.`)

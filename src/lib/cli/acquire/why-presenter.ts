@@ -173,7 +173,8 @@ function unknownLines({entity, unknown}: Explanation): string[] {
   if (!unknown) return []
   const nearest = didYouMean(unknown.nearest)
   return [
-    `${entity} is unknown: it has no record, limits, bucket or usage. Its first request gets the limits below.` +
+    `${entity} is unknown: it has no record, limits, bucket or usage. Requests above a capacity are not counted. ` +
+      'Its first request gets the limits below.' +
       `${nearest === undefined ? '' : ` ${nearest}`}`,
   ]
 }

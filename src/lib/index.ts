@@ -49,7 +49,7 @@ export type {
   RefusingLimit,
   SharedScope,
 } from './limiter/request/decision-event.js'
-export type {AcquireRequest, RateLimiterOptions, Settle, SettledEvent} from './limiter/request/options.js'
+export type {AcquireRequest, Priority, RateLimiterOptions, Settle, SettledEvent} from './limiter/request/options.js'
 export type {DelegateDecision, DelegatedDecision, Run, RunAcquireRequest} from './limiter/run.js'
 export type {BucketView, ShardView} from './repository/buckets/view.js'
 export type {ChangedEntity, Entities, EntityChange, MetadataChange, NewEntity} from './repository/entities/entities.js'

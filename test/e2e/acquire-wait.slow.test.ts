@@ -18,7 +18,7 @@ describeOnEngine('requests from the shell', () => {
     const limiter = new RateLimiter({stack: table.name, transport: table.transport, timeoutMs: PATIENT_MS})
     await (await limiter.acquire({entity: 'waiter', resource: 'slow', consume: {rpm: 1}})).commit()
     const {code, stdout, stderr} = await cli.run('acquire waiter slow rpm=1 --wait')
-    expect({code, stderr}).toEqual({code: 0, stderr: expect.stringMatching(/^Refused; retrying in \d/)})
+    expect({code, stderr}).toEqual({code: 0, stderr: expect.stringMatching(/^Waiting for \d/)})
     expect(stdout).toMatch(/^Admitted after \d.*: waiter was charged 1 rpm of slow\n/)
     const bucket = await namespace.buckets.find('waiter', 'slow')
     const [shard] = bucket?.shards ?? []

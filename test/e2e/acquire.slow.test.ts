@@ -168,7 +168,7 @@ describeOnEngine('requests from the shell', () => {
     child.stderr.setEncoding('utf8')
     for await (const chunk of child.stderr) {
       stderr += chunk
-      if (stderr.includes('Refused; retrying')) break
+      if (stderr.includes('Waiting for ')) break
     }
     const ended = once(child, 'exit')
     child.kill('SIGINT')

@@ -60,18 +60,15 @@ describeOnBoth('waiting for admission', {}, table => {
   })
 
   it('waits again if other requests were faster, but not beyond its maximum', async () => {
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'parallel=1/inflight')
     const rival = scene.limiter()
-    const limiter = scene.limiter({
-      sleep: async ms => {
-        scene.nowMs += ms
-        await rival.acquire(request({rpm: 1}))
-      },
-    })
-    await limiter.acquire(request({rpm: 5}))
-    const decision = await limiter.tryAcquire(waiting(1, 40_000))
-    expect(decision.admitted).toBe(false)
-    expect(waits).toHaveLength(3)
-    expect(decision.waitedMs).toBeLessThanOrEqual(40_000)
+    const limiter = scene.limiter({sleep})
+    const held = await rival.acquire(request({}))
+    const decision = await limiter.tryAcquire({...waiting(0, 4500), consume: {}})
+    expect(decision).toMatchObject({admitted: false, reason: 'in-flight'})
+    expect(waits).toEqual([1000, 1000, 1000, 1000])
+    expect(decision.waitedMs).toBeLessThanOrEqual(4500)
+    await held.commit()
   })
 
   it('sleeps an hour at most, then tries again', async () => {
@@ -107,6 +104,7 @@ describeOnBoth('waiting for admission', {}, table => {
     await limiter.acquire(request({rpm: 5}))
     const aborted = await failure(limiter.acquire({...waiting(1, 60_000), signal: stop.signal}))
     expect(aborted).toMatchObject({name: 'Aborted', code: 'dynamo.aborted', cause: {message: 'gone'}})
+    await limiter.settled()
     expect(await scene.totals('user-1', 'gpt-4', 'rpm')).toEqual({tokens: 0, consumed: 5})
   })
 

@@ -76,6 +76,11 @@ export function retryAfterMs(rate: Rate, balance: Balance, neededMilli: bigint):
   return wait <= LONGEST_WAIT_MS ? wait : Number.POSITIVE_INFINITY
 }
 
+/** Millitokens that refill adds at least. */
+export function earnedMilli({refillAmountMilli, refillPeriodMs}: Rate, ms: number): bigint {
+  return refillPeriodMs > 0 ? (refillAmountMilli * BigInt(Math.floor(ms))) / BigInt(refillPeriodMs) : 0n
+}
+
 /** The balance that reaches `amountMilli` exactly, to the millisecond, when `earned` is added; may be a debt. */
 export function balanceClearingWith(earned: Balance, refillPeriodMs: number, amountMilli: bigint): Balance {
   const {tokensMilli, remainder} = earned

@@ -16,6 +16,7 @@ import {Circuit} from './circuit.js'
 import {type AcquireDecision, decisionOf, failureSummary, summaryOf} from './decision.js'
 import type {DelegateRequest} from './delegate-request.js'
 import {Lease, type LeaseActions, SettleWarning, settleActions} from './lease.js'
+import type {BucketQueues} from './levels/bucket-queues.js'
 import type {CacheEntries, CacheStats, NamespaceLimiter} from './levels/namespace-limiter.js'
 import {NamespaceLookup} from './levels/namespace-lookup.js'
 import {
@@ -309,7 +310,12 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
           outcome = grants instanceof RateLimitExceeded ? grants : this.#leaseOfAll(limiter, request, parts, grants)
         } else {
           const {entity, resource, amounts, without} = parts[0]
-          const grants = await limiter.acquire({entity, resource, amounts, requests: 1, isStrict, deadline, without})
+          const rules = {isStrict, deadline, without, booking: wait?.booking}
+          const grants = await limiter.acquire({entity, resource, amounts, requests: 1, ...rules})
+          if (wait && !(grants instanceof RateLimitExceeded)) {
+            deadline.end()
+            if (!(await startOf(wait, grants, limiter.queues))) continue
+          }
           outcome = grants instanceof RateLimitExceeded ? grants : this.#lease(limiter, request, parts[0], grants)
         }
       } catch (error) {
@@ -364,10 +370,10 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
     else refusals.noteDisabled(refused, outcome, whose)
   }
 
-  #startWait({onWait, signal}: AcquireRequest<Name>, waitMs: number): AdmissionWait {
+  #startWait({onWait, signal, priority = 'interactive'}: AcquireRequest<Name>, waitMs: number): AdmissionWait {
     const {clock, backoff} = this.#table
     const signals = [signal, this.#closing.signal]
-    return new AdmissionWait({waitMs, onWait, clock, sleep: backoff.sleep, signals})
+    return new AdmissionWait({waitMs, priority, onWait, clock, sleep: backoff.sleep, signals})
   }
 
   #lease(limiter: NamespaceLimiter, request: RequestRules, part: ResourcePart, grants: readonly Grant[]): Lease {
@@ -456,6 +462,17 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
       .catch(() => undefined)
     return stored ?? 'block'
   }
+}
+
+/** Waits until a booked request starts. False, and refunded, if the caller gave up or the limiter is closed. */
+async function startOf(wait: AdmissionWait, grants: readonly Grant[], queues: BucketQueues): Promise<boolean> {
+  const startsAtMs = Math.max(...grants.map(grant => grant.startsAtMs ?? 0))
+  if (startsAtMs === 0) return true
+  const waiting = wait.untilStart(startsAtMs)
+  // Closing waits for the refund. The caller does not: in an outage it takes long.
+  const giveBack = () => queues.refund(grants.flatMap(({holdings}) => holdings))
+  void queues.background.run(waiting.then(isDue => (isDue ? undefined : giveBack()), giveBack))
+  return waiting
 }
 
 function unmetered([main, ...others]: RequestParts, wouldRefuse?: RefusalError): Lease {

@@ -2,11 +2,14 @@ import {onAbort} from '../dynamo/abort.js'
 import type {Backoff} from '../dynamo/retry.js'
 import type {Lease} from './lease.js'
 import type {RefusalError} from './refusal/errors.js'
+import type {Priority} from './request/options.js'
+import {type Booking, LONGEST_BOOKING_MS} from './request/pending-request.js'
 
 export type AcquireOutcome = Lease | RefusalError
 
 interface AdmissionWaitOptions {
   readonly waitMs: number
+  readonly priority: Priority
   readonly onWait?: ((retryAfterMs: number) => void) | undefined
   readonly clock: () => number
   readonly sleep: Backoff['sleep']
@@ -30,6 +33,23 @@ export class AdmissionWait {
 
   get waitedMs(): number {
     return this.#waits === 0 ? 0 : this.#passedMs
+  }
+
+  /** How far ahead an attempt may be booked; `undefined`: its time is up. */
+  get booking(): Booking | undefined {
+    const {waitMs, clock, priority} = this.#options
+    const nowMs = clock()
+    const startByMs = Math.min(this.#startMs + waitMs, nowMs + LONGEST_BOOKING_MS)
+    return startByMs > nowMs ? {startByMs, isBatch: priority === 'batch'} : undefined
+  }
+
+  /** Waits until a booked request starts. False if a signal ended the wait. */
+  async untilStart(startsAtMs: number): Promise<boolean> {
+    const {clock, signals} = this.#options
+    const leftMs = startsAtMs - clock()
+    // One sleep, so that a clock set back does not extend it.
+    if (leftMs > 0) await this.pause(leftMs)
+    return !signals.some(signal => signal?.aborted)
   }
 
   /** Wait before the next attempt, in ms; `undefined` if the outcome is final. */

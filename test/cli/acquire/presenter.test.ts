@@ -69,7 +69,7 @@ it('groups the digits of a request that is too large', () => {
 })
 
 it('never rounds a wait down', () => {
-  expect(retryText(61_001)).toBe('Refused; retrying in 1 min 2 s')
+  expect(retryText(61_001)).toBe('Waiting for 1 min 2 s')
 })
 
 it('joins amounts with commas and "and"', () => {

@@ -43,7 +43,14 @@ describe('a known bucket', () => {
     bucket.learn(encodeBucket(record(10)), mark, NOW)
     bucket.noteLimitsChecked({source: 'resource', limits: [], inFlight: new Map()}, NOW)
     expect([0, 1000, 1001, -1].map(ms => bucket.isFresh(NOW + ms))).toEqual([true, true, false, false])
-    const demand = (asked: Amounts) => ({...NO_SLOTS, asked, amounts: asked, level: 'entity' as const, isStrict: true})
+    const demand = (asked: Amounts) => ({
+      ...NO_SLOTS,
+      asked,
+      amounts: asked,
+      booking: undefined,
+      level: 'entity' as const,
+      isStrict: true,
+    })
     const ask = (rpm: number) => bucket.refusal(demand(milli({rpm})), NOW)
     expect([ask(10), ask(11)]).toMatchObject([undefined, {source: 'resource'}])
     expect([ask(101), bucket.refusal(demand(milli({tpm: 1})), NOW)]).toEqual([undefined, undefined])

@@ -183,7 +183,7 @@ describe('the step under the limits in force', () => {
       applied: {source: 'resource', limits: parseLimits(['rpm=100/min']), inFlight: new Map()},
       family: {cascade: false, parent: undefined},
     } as const
-    const rules = {isCertain: true, isExact: true}
+    const rules = {isCertain: true, isExact: true, clockMs: NOW}
     return planWithLimits({state, table, address, requests, inForce, settings, nowMs: NOW, ...rules, ...change})
   }
   const missing: KnownState = {exists: false, atMs: NOW, residue: new Map()}

@@ -9,7 +9,7 @@ import {textTable} from '../output/text-table.js'
 import type {AcquireResult} from './results.js'
 
 export function retryText(ms: number): string {
-  return `Refused; retrying in ${formatWait(ms)}`
+  return `Waiting for ${formatWait(ms)}`
 }
 
 /** "1 rpm and $0.05 usd". */

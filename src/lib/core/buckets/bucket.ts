@@ -304,6 +304,14 @@ export function waitInPlainBucket(refilled: BucketState, name: string, milli: bi
   return isExceeded(limit, milli, nowMs) ? standstill(refilled, nowMs) + retryAfterMs(limit, limit, milli) : 0
 }
 
+/** Until refill has repaid the debt, except for the `laterMilli` of charges after it. The bucket must be refilled to `nowMs`. */
+export function waitUntilRepaid(refilled: BucketState, name: string, laterMilli: bigint, nowMs: number): number {
+  const limit = knownLimit(refilled, name)
+  const tokensMilli = limit.tokensMilli + laterMilli
+  if (tokensMilli >= 0n || limit.kind) return 0
+  return standstill(refilled, nowMs) + retryAfterMs(limit, {tokensMilli, remainder: limit.remainder}, 0n)
+}
+
 /** Refill pauses until the clock passes the shared instant, so a wait starts there. */
 function standstill({refilledAtMs}: BucketState, nowMs: number): number {
   return Math.max(0, refilledAtMs - nowMs)

@@ -22,6 +22,7 @@ import type {Grant, Holding} from '../request/grant.js'
 import type {AppliedLimits, LimitSource} from '../request/limit-source.js'
 import type {LimiterSettings} from '../request/options.js'
 import {
+  type Booking,
   type Deadline,
   type Demand,
   PendingRequest,
@@ -40,6 +41,7 @@ export interface BucketRequest {
   readonly deadline: Deadline
   /** In-flight limits of which it takes no slot. */
   readonly without?: ReadonlySet<string> | undefined
+  readonly booking?: Booking | undefined
 }
 
 interface BucketQueuesOptions {
@@ -136,12 +138,12 @@ export class BucketQueues {
     request: BucketRequest,
     known = new KnownRefusals(this, request),
   ): QueueAnswer | Promise<QueueAnswer> {
-    const {entity, resource, amounts, requests, level, isStrict, deadline} = request
+    const {entity, resource, amounts, requests, level, isStrict, deadline, without, booking} = request
     const refused = known.by(shard)
     if (refused) return refused
     deadline.check()
     const takesSlots = shard === 0 && requests === 1
-    const pending = new PendingRequest(amounts, level, requests, isStrict, this.#finish, takesSlots, request.without)
+    const pending = new PendingRequest(amounts, level, requests, isStrict, this.#finish, takesSlots, without, booking)
     this.at({entity, resource, shard}).ask(pending)
     deadline.watch(pending)
     if (shard === 0) return pending.answer
@@ -245,6 +247,7 @@ export class KnownRefusals implements Demand {
   readonly isStrict: boolean
   readonly takesSlots: boolean
   readonly without: ReadonlySet<string> | undefined
+  readonly booking: Booking | undefined
   slots = NO_SLOTS
   /** `null`: not known to refuse. `undefined`: not looked up yet. */
   readonly #byShard: (Refused | null | undefined)[]
@@ -262,6 +265,7 @@ export class KnownRefusals implements Demand {
     this.isStrict = request.isStrict
     this.takesSlots = request.requests === 1
     this.without = request.without
+    this.booking = request.booking
   }
 
   by(shard: number): Refused | undefined {

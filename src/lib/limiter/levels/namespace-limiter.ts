@@ -22,7 +22,7 @@ import {type Grant, isCharged} from '../request/grant.js'
 import type {LevelsSetting} from '../request/levels-setting.js'
 import {LimitSource} from '../request/limit-source.js'
 import type {LimiterSettings} from '../request/options.js'
-import type {Deadline, Refused} from '../request/pending-request.js'
+import type {Booking, Deadline, Refused} from '../request/pending-request.js'
 import {BucketQueues, type BucketRequest, KnownRefusals} from './bucket-queues.js'
 import {ShardGatherer} from './gather.js'
 
@@ -50,6 +50,7 @@ export interface EntityRequest {
   readonly deadline: Deadline
   /** In-flight limits of which it takes no slot. */
   readonly without?: ReadonlySet<string> | undefined
+  readonly booking?: Booking | undefined
 }
 
 export interface CacheEntries {
@@ -588,11 +589,12 @@ function showLatest(grants: readonly Grant[]): void {
 
 /** Field by field is faster than spreading; runs for every request. */
 function atLevel(
-  {entity: own, resource, amounts, requests, isStrict, deadline, without}: EntityRequest,
+  {entity: own, resource, amounts, requests, isStrict, deadline, without, booking}: EntityRequest,
   entity: string,
 ): BucketRequest {
   const level = entity === own ? 'entity' : 'parent'
-  return {entity, resource, amounts, requests, level, isStrict: isStrict && level === 'entity', deadline, without}
+  const isOwnStrict = isStrict && level === 'entity'
+  return {entity, resource, amounts, requests, level, isStrict: isOwnStrict, deadline, without, booking}
 }
 
 function exceeded(refusals: readonly Refusal[]): RateLimitExceeded {

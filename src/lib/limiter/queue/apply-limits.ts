@@ -28,6 +28,7 @@ import {RequestTooLarge, unknownLimit} from '../refusal/errors.js'
 import type {AppliedLimits, LimitsInForce} from '../request/limit-source.js'
 import type {LimiterSettings} from '../request/options.js'
 import {type PendingRequest, requestCount} from '../request/pending-request.js'
+import {bookInOrder, canBook} from './booking.js'
 import {isBucketExpired, type KnownState} from './known-bucket.js'
 import {basisOf, type QueueStep, refuseMisfits, type WriteStep} from './next-step.js'
 
@@ -41,7 +42,9 @@ export interface LimitStepInput {
   readonly shared?: ReadonlySet<string>
   readonly bypassUntilMs?: number | undefined
   readonly settings: LimiterSettings
+  /** The instant of the decision, and the clock: see `StepInput`. */
   readonly nowMs: number
+  readonly clockMs: number
   readonly isCertain: boolean
   /** Lose no refill to concurrent writers; false only after many rounds. */
   readonly isExact: boolean
@@ -181,14 +184,24 @@ function freshSlots(inFlight: Slots): BucketRecord['slots'] {
 function planRewrite(
   seen: SeenBucket,
   requests: readonly PendingRequest[],
-  {table, inForce, settings, nowMs, isCertain, isExact, bypassUntilMs}: LimitStepInput,
+  {table, inForce, settings, nowMs, clockMs, isCertain, isExact, bypassUntilMs}: LimitStepInput,
 ): QueueStep {
   const {record} = seen
   const {applied, family} = inForce
   const isBypassed = bypassUntilMs !== undefined
   const {inFlight} = applied
   const used = planBucket(seen, nowMs, applied.limits, {opensSessions: !isBypassed, inFlight})
-  const {fitting, others} = isBypassed ? {fitting: requests, others: []} : chooseFitting(requests, plannedTokens(used))
+  const planned = plannedTokens(used)
+  const after = new Map([...used.changes].map(([name, limit]) => [name, limit.after]))
+  // Refill begins when the clock has passed the instant of the bucket.
+  const refillsFromMs = Math.max(used.refilledAtMs, clockMs)
+  const isBookable = !isBypassed && canBook(record) && inFlight.size === 0
+  const booked = isBookable ? bookInOrder(requests, planned, after, refillsFromMs) : undefined
+  const {fitting, others} = isBypassed
+    ? {fitting: requests, others: []}
+    : booked
+      ? {fitting: booked.admits, others: booked.others}
+      : chooseFitting(requests, planned)
   // A session opens only with its first use.
   const plan = fitting.length > 0 ? used : planBucket(seen, nowMs, applied.limits, {inFlight})
   const isSwitched = !record.isDisabled && isBypassed === (record.bypassUntilMs !== undefined)
@@ -206,6 +219,7 @@ function planRewrite(
     isCompared: true,
     opens: true,
     bypassUntilMs,
+    slackMilli: booked?.slackMilli,
     ...(isSameFamily(record, family) ? {} : {family}),
   }
   const update: WriteStep['update'] = mark => plannedUpdate(table, plan, write, mark)
@@ -215,6 +229,7 @@ function planRewrite(
     update,
     basis: basisOf(record),
     admits: fitting,
+    isBooked: booked !== undefined,
     isBypassed,
     changesSlots,
     nowMs,

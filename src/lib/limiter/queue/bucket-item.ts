@@ -45,6 +45,7 @@ import {
   type LimitStepInput,
   planWithLimits,
 } from './apply-limits.js'
+import {startsOf} from './booking.js'
 import {asCharged, KnownBucket, type KnownState, shareOfRecord} from './known-bucket.js'
 import {
   basisOf,
@@ -305,7 +306,7 @@ export class BucketItem {
     const names = new Set(inForce.applied.limits.map(limit => limit.name))
     const shared = await this.#sharedLimits(state, requests, inForce, names)
     for (const request of requests) leaveOutMissing(request, names, shared, inForce.applied.inFlight)
-    const input = {state, table, address, requests, inForce, shared, bypassUntilMs, settings, nowMs, ...rules}
+    const input = {state, table, address, requests, inForce, shared, bypassUntilMs, settings, nowMs, clockMs, ...rules}
     const {step, impossible} = planWithLimits(input)
     for (const [request, reason] of impossible) request.fail(reason)
     if (step) await this.#perform(step, requests)
@@ -373,6 +374,7 @@ export class BucketItem {
     const {table, address} = this
     const {refund, background} = this.services
     const {admits, isBypassed = false, nowMs} = step
+    const starts = step.isBooked ? startsOf(admits, record, table.clock()) : undefined
     const {incarnation, state} = record
     // Others may have written between the charge and this state.
     const periods = periodsOf(state, outcome.isFound ? nowMs : undefined)
@@ -393,7 +395,7 @@ export class BucketItem {
         if (slots) void this.slots?.giveBack(slots).catch(() => {})
         request.charge(charged)
         if (slots && !slots.holder.isLost) request.fail(new Unavailable('UpdateItem', false, NOT_BEATING))
-      } else request.settle({holdings: [holding], record})
+      } else request.settle({holdings: [holding], record, startsAtMs: starts?.get(request)})
     }
     if (record.shardCount > 1 && (step.kind === 'rewrite' || step.kind === 'consume-from-full')) {
       const opened = sessionsOpenedAt(record, nowMs)

@@ -11,6 +11,7 @@ import {type Slots, slotsWanted} from '../holders/slot-account.js'
 import type {AppliedLimits} from '../request/limit-source.js'
 import type {LimiterSettings} from '../request/options.js'
 import {type Demand, knownAmounts, leaveOutMissing, type Refused} from '../request/pending-request.js'
+import {wouldBook} from './booking.js'
 
 export type KnownState =
   | {readonly exists: true; readonly atMs: number; readonly seen: SeenBucket}
@@ -221,7 +222,8 @@ export class KnownBucket {
       return undefined
     // Planted fault: a soft limit refuses after its grace period
     if (hasLapsedSoftness(record, amounts, nowMs)) return undefined
-    return shardWouldAdmit(record, amounts, nowMs) ? undefined : this.refused(demand, record, clockMs)
+    const isAdmitted = shardWouldAdmit(record, amounts, nowMs) || wouldBook(record, demand, nowMs)
+    return isAdmitted ? undefined : this.refused(demand, record, clockMs)
   }
 
   /** The wait counts from `nowMs` by the clock: other processes may not know that the bucket is ahead (L2). */

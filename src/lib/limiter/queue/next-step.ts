@@ -43,6 +43,7 @@ import type {BucketRecord} from '../../schema/bucket-record.js'
 import {exceedsCapacity} from '../holders/slot-account.js'
 import type {LimiterSettings} from '../request/options.js'
 import {type PendingRequest, requestCount} from '../request/pending-request.js'
+import {bookInOrder, canBook, wouldBook} from './booking.js'
 import {
   isBucketExpired,
   type KnownBucket,
@@ -65,6 +66,8 @@ export interface WriteStep {
   readonly update: (mark: WriteMark) => BucketUpdate
   readonly basis: WriteBasis
   readonly admits: readonly PendingRequest[]
+  /** Requests among them start when refill has repaid the debt that they leave. */
+  readonly isBooked?: boolean
   readonly isBypassed?: boolean | undefined
   readonly nowMs: number
   /** The last seen state refuses: the write checks whether it still does. */
@@ -148,6 +151,9 @@ export function nextStep(input: StepInput): QueueStep | ApplyLimitsStep | Unsupp
   const room = seenRoom(record, share, amounts, nowMs)
   const hasRoom = room.bounds.length > 0
   if (stored.others.length === 0 && hasRoom) return consume(input, requests, room)
+  const refillsFromMs = Math.max(record.state.refilledAtMs, clockMs)
+  if (canBook(record) && bookInOrder(requests, plannedAt(state.seen, nowMs), record.state.limits, refillsFromMs))
+    return {kind: 'apply-limits', state}
   const shared = isContended ? takeTogether(input, state.seen) : undefined
   if (shared) return shared
   const full = hasRoom ? undefined : consumeFromFull(input, state.seen, share, amounts)
@@ -262,9 +268,11 @@ function takenNames(amounts: Amounts): string[] {
 
 export function refuseMisfits(requests: readonly PendingRequest[], record: BucketRecord, nowMs: number): RefuseStep {
   // A request above the capacity is not refused: it fails.
-  const misfits = requests.filter(
-    ({amounts}) => !needsLimits(record, amounts, nowMs) && !shardWouldAdmit(record, amounts, nowMs),
-  )
+  const misfits = requests.filter(request => {
+    const {amounts} = request
+    if (needsLimits(record, amounts, nowMs)) return false
+    return !shardWouldAdmit(record, amounts, nowMs) && !wouldBook(record, request, nowMs)
+  })
   return {kind: 'refuse', requests: misfits, record, nowMs}
 }
 

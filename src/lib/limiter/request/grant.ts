@@ -28,6 +28,8 @@ export interface Holding extends ChargedItem {
 export interface Grant {
   readonly holdings: Holding[]
   record: BucketRecord
+  /** Epoch ms at which a booked request may start. */
+  readonly startsAtMs?: number | undefined
   /** All shards after the charge, if several were charged together. */
   shards?: readonly BucketRecord[] | undefined
   /** The shards' balances after settlements of this lease; absent if there were none. */

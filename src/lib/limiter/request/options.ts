@@ -68,6 +68,9 @@ export interface SettledEvent {
   readonly error: unknown
 }
 
+/** Batch requests are booked only while the debt of a bucket is below its capacity, and wait unbooked otherwise. */
+export type Priority = 'interactive' | 'batch'
+
 /** One request for admission. */
 export interface AcquireRequest<Name extends string = string> extends BucketName {
   /** Whole tokens per limit, such as `{rpm: 1, tpm: 500}`. */
@@ -101,8 +104,16 @@ export interface AcquireRequest<Name extends string = string> extends BucketName
   readonly reserve?: boolean | Consumption<Name>
   /** Time limit per decision, in ms. @default the limiter's */
   readonly timeoutMs?: number
-  /** How long to wait for admission, in ms. A longer known wait is refused at once. @default 0 */
+  /**
+   * How long to wait for admission, in ms. A longer known wait is refused at once. Requests that wait for a rate start in
+   * the order in which they came, over all processes. @default 0
+   */
   readonly waitMs?: number
+  /**
+   * `batch`: is booked only while a bucket owes less than its capacity, so that interactive requests find a place. Otherwise
+   * it tries again later. @default 'interactive'
+   */
+  readonly priority?: Priority
   /** Called before each wait with its length in ms. */
   readonly onWait?: (retryAfterMs: number) => void
   /** Cancels the request; charged tokens are refunded. */
@@ -169,13 +180,15 @@ export function partsOfRequest<Name extends string>(request: AcquireRequest<Name
   }
   const main = {entity, resource, ...chargeOf(request.consume as Consumption)}
   const parts = request.resources === undefined ? [] : furtherParts(main, request.resources as FurtherResources)
-  const {timeoutMs, waitMs, enforce, settle, reserve} = request
+  const {timeoutMs, waitMs, priority, enforce, settle, reserve} = request
   checkMs('timeoutMs', timeoutMs)
   checkMs('waitMs', waitMs)
   // A text such as 'false' would enforce the limits.
   if (enforce !== undefined && typeof enforce !== 'boolean')
     throw invalidOption('enforce', `must be true or false, not ${JSON.stringify(enforce)}`)
   if (settle !== undefined) checkSettle(settle)
+  if (priority !== undefined && priority !== 'interactive' && priority !== 'batch')
+    throw invalidOption('priority', `must be "interactive" or "batch", not ${JSON.stringify(priority)}`)
   if (typeof reserve === 'object') checkConsumption(reserve as Consumption)
   else if (reserve !== undefined && typeof reserve !== 'boolean')
     throw invalidOption('reserve', `must be true, false or amounts, not ${JSON.stringify(reserve)}`)

@@ -15,9 +15,22 @@ export interface Demand extends SlotDemand {
   readonly level: LimitState['level']
   /** Fails if neither the bucket nor the parent has a limit of `asked`. Never true for the request to a parent. */
   readonly isStrict: boolean
+  /** If it may wait for a rate; `undefined`: it leaves no debt. */
+  readonly booking: Booking | undefined
   /** Its tokens are charged; only slots are missing. Refund them if it does not get these. */
   readonly charged?: Holding | undefined
   slots: Slots
+}
+
+/** In ms. A bucket expires much later, so expiry forgives no debt. */
+export const LONGEST_BOOKING_MS = 3_600_000
+
+/** How deep a debt a waiting request may leave. */
+export interface Booking {
+  /** Refill must have repaid it by then, in epoch ms. */
+  readonly startByMs: number
+  /** Books only while the debt is below the capacity. */
+  readonly isBatch: boolean
 }
 
 /** Names of limits. */
@@ -80,6 +93,7 @@ export class PendingRequest implements Demand {
     onAbandoned?: (request: PendingRequest) => void,
     readonly takesSlots = requests === 1,
     readonly without: ReadonlySet<string> | undefined = undefined,
+    readonly booking: Booking | undefined = undefined,
   ) {
     this.#onAbandoned = onAbandoned
     this.amounts = asked

@@ -128,6 +128,8 @@ export interface PlannedWrite {
   readonly feedback?: ReadonlyMap<string, StoredFeedback>
   /** Require an unchanged balance: a credit that was cut at the capacity is right only for that balance. */
   readonly isExact?: boolean
+  /** May leave a debt: how much others may have taken since the bucket was seen. */
+  readonly slackMilli?: Amounts | undefined
 }
 
 export function plannedUpdate(
@@ -239,7 +241,7 @@ function guardLimit(
   name: string,
   change: PlannedLimit,
   plan: BucketPlan,
-  {amounts, isExact = false, isOperation = false, feedback}: PlannedWrite,
+  {amounts, isExact = false, isOperation = false, feedback, slackMilli}: PlannedWrite,
 ): void {
   if (name === WRITE_PRESSURE_LIMIT || change.kind === 'remove') return
   const {seen, refilledAtMs, nowMs} = plan
@@ -272,8 +274,10 @@ function guardLimit(
     return
   }
   // Others may have consumed since: the net amount must still be there.
-  if (milli > change.creditMilli && !isSoftAt(change.after, nowMs))
-    e.condition(`${e.name(tk)} >= ${e.value(n(milli - change.creditMilli))}`)
+  const slack = slackMilli?.get(name)
+  const lowest = slack === undefined || !stored ? milli - change.creditMilli : stored.tokensMilli - slack
+  if ((slack !== undefined || milli > change.creditMilli) && !isSoftAt(change.after, nowMs))
+    e.condition(`${e.name(tk)} >= ${e.value(n(lowest))}`)
   if (!stored || change.creditMilli <= 0n) return
   // Others may have refunded since: the credit must not exceed the capacity.
   const highest = ceilings.map(each => each - change.creditMilli).reduce((a, b) => (a < b ? a : b))

@@ -267,6 +267,7 @@ describeOnBoth('models of the AI SDK', {}, table => {
       expect({waits, ...(await charged())}).toEqual({waits: 1, rpm: 2, tpm: 2000})
       const aborted = await failure(sdk.generate(call('usage', {abortSignal: leaving.signal})))
       expect(aborted).toMatchObject({name: 'AbortError'})
+      await limiter.settled()
       expect({waits, ...(await charged())}).toEqual({waits: 2, rpm: 2, tpm: 2000})
       expect(server.paths).toHaveLength(2)
     })

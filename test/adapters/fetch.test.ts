@@ -274,6 +274,7 @@ describeOnBoth('fetch', {}, table => {
     expect({waits, ...(await charged())}).toEqual({waits: 1, rpm: 2, tpm: 2000})
     const aborted = call('/v1/responses', 'no-usage', {signal: leaving.signal})
     await expect(aborted).rejects.toMatchObject({name: 'AbortError'})
+    await limiter.settled()
     expect({waits, ...(await charged())}).toEqual({waits: 2, rpm: 2, tpm: 2000})
     expect(server.paths).toHaveLength(2)
   })

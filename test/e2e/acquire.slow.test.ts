@@ -151,7 +151,7 @@ describeOnEngine('requests from the shell', () => {
   it('are explained when they fit', async () => {
     expect(await cli.show('why user-9 slow', 120)).toMatchInlineSnapshot(`
       "user-9, slow: a request for 1 rpm is admitted now.
-      user-9 is unknown: it has no record, limits, bucket or usage. Its first request gets the limits below. Did you mean "user-1"?
+      user-9 is unknown: it has no record, limits, bucket or usage. Requests above a capacity are not counted. Its first request gets the limits below. Did you mean "user-1"?
 
       rpm of user-9 has room
         level    1 of 1 left, 1 requested

@@ -108,7 +108,9 @@ describe.skipIf(inject('engineEndpoint') === '')('the stories of an operator', {
       expect(why).toMatch(
         /[Aa] typical request \(1 rpm and 4,000 tpd\) is refused( now; without other requests, it would be admitted in |\. It will)/,
       )
-      expect(why).toMatch(/^cust-08.*: >?\d+ % of requests refused \(\d+ of [\d,]+ since \S+, last \d+ m?s ago\)\./m)
+      expect(why).toMatch(
+        /^cust-08.*: >?\d+ % of requests refused \(\d+ of [\d,]+ since \S+, last \d+ m?s ago(?:, counted up to 10 s late)?\)\./m,
+      )
       const [command = ''] = /zael bucket reset .*?(?= {2})/.exec(why) ?? []
       expect(why.indexOf('zael limits set')).toBeGreaterThan(why.indexOf(command))
       const {admitted} = await stack.until('cust-08 batch', () => true)

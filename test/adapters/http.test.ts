@@ -205,6 +205,7 @@ describeOnBoth('adapters of HTTP servers', {}, table => {
       expect(await answer).toBe('AbortError')
       await ended
       await server?.close()
+      await limiter.settled()
       expect(handled).toHaveLength(3)
       expect(await spent()).toBe(6)
     })

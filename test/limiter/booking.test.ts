@@ -16,7 +16,7 @@ interface Start {
   readonly tokens: number
 }
 
-describeOnBoth('waiting for a rate', {timeout: 10_000}, table => {
+describeOnBoth('waiting for a rate', {timeout: 60_000}, (table, extent) => {
   let scene: Scene
   let time: VirtualTime
   let faults: FaultTransport
@@ -78,12 +78,16 @@ describeOnBoth('waiting for a rate', {timeout: 10_000}, table => {
     const [first, second] = [await emptied(), limiterOf()]
     await refusal(second.acquire(request({rpm: 1})))
     const waiting: Promise<unknown>[] = []
+    // The next one comes when this one is booked.
     for (const [at, tokens] of [10, 90, 10, 1, 10, 40, 1, 5].entries())
-      time.after(at * 10, async () => {
-        waiting.push(wait(at % 2 === 0 ? first : second, String(at), tokens))
-        // The next one comes when this one is booked.
-        for (let turn = 0; turn < 50; turn++) await new Promise(setImmediate)
-      })
+      time.after(
+        at * 10,
+        () =>
+          new Promise(resolve => {
+            const limiter = at % 2 === 0 ? first : second
+            waiting.push(wait(limiter, String(at), tokens, {onWait: () => resolve()}))
+          }),
+      )
     await time.run()
     await play(Promise.all(waiting))
     expect(order()).toBe('0 1 2 3 4 5 6 7')
@@ -242,7 +246,7 @@ describeOnBoth('waiting for a rate', {timeout: 10_000}, table => {
   it.each([false, true])(
     'S1 S2 starts no more in any interval than capacity and refill, from many processes (aborts: %s)',
     async hasAborts => {
-      for (let seed = 1; seed <= 20; seed++) {
+      for (let seed = 1; seed <= (extent === 'all' ? 20 : 2); seed++) {
         starts = []
         const random = seededRandom(seed)
         const entity = `user-${seed}`

@@ -70,6 +70,14 @@ describeOnBoth('waiting for a rate', {timeout: 60_000}, (table, extent) => {
       () => void starts.push({name, atMs: time.clock() - beganMs, tokens}),
       (error: unknown) => error,
     )
+  /** Returns once the request waits: on an engine, other events would come before it is decided. */
+  const begin = async (limiter: RateLimiter, name: string, tokens: number, more: Partial<AcquireRequest> = {}) => {
+    let done: Promise<unknown> = Promise.resolve()
+    await new Promise<void>(resolve => {
+      done = wait(limiter, name, tokens, {...more, onWait: () => resolve()})
+    })
+    return {done}
+  }
   const order = () => starts.map(({name}) => name).join(' ')
   const seconds = () => starts.map(({atMs}) => Math.floor(atMs / 1000))
   const totals = (entity = 'user-1') => scene.totals(entity, 'gpt-4', 'rpm')
@@ -119,7 +127,7 @@ describeOnBoth('waiting for a rate', {timeout: 60_000}, (table, extent) => {
 
   it('refuses requests that do not wait while others are booked', async () => {
     const [limiter, other] = [await emptied(), limiterOf()]
-    const waiting = wait(limiter, 'a', 30)
+    const {done: waiting} = await begin(limiter, 'a', 30)
     time.after(20_000, async () => {
       expect((await refusal(other.acquire(request({rpm: 1})))).retryAfterMs).toBe(11_001)
       expect((await refusal(limiter.acquire(request({rpm: 1})))).retryAfterMs).toBe(11_001)
@@ -131,8 +139,8 @@ describeOnBoth('waiting for a rate', {timeout: 60_000}, (table, extent) => {
   it('S4 returns the tokens of a request that is aborted, also when the limiter is closed', async () => {
     const limiter = await emptied()
     const [stop, closing] = [new AbortController(), limiterOf()]
-    const aborted = wait(limiter, 'a', 30, {signal: stop.signal})
-    const closed = wait(closing, 'b', 20)
+    const {done: aborted} = await begin(limiter, 'a', 30, {signal: stop.signal})
+    const {done: closed} = await begin(closing, 'b', 20)
     time.after(10_000, () => stop.abort(new Error('gone')))
     time.after(11_000, () => closing.close())
     await play(Promise.all([aborted, closed]))
@@ -154,10 +162,11 @@ describeOnBoth('waiting for a rate', {timeout: 60_000}, (table, extent) => {
 
   it('books batch requests while the bucket owes less than its capacity, so that others find a place', async () => {
     const limiter = await emptied()
-    const batch = Array.from({length: 5}, (_, at) => wait(limiter, `batch ${at}`, 60, {priority: 'batch'}))
-    time.after(1000, () => void batch.push(wait(limiter, 'interactive', 10, {waitMs: 131_000})))
-    await play(Promise.all(batch))
-    await play(Promise.all(batch))
+    const begun = await Promise.all(
+      Array.from({length: 5}, (_, at) => begin(limiter, `batch ${at}`, 60, {priority: 'batch'})),
+    )
+    const others = await begin(limiter, 'interactive', 10, {waitMs: 131_000})
+    await play(Promise.all([...begun, others].map(({done}) => done)))
     expect(order()).toMatch(/^batch 0 batch 1 interactive /)
     expect(starts).toHaveLength(6)
     expect(seconds().slice(0, 3)).toEqual([60, 120, 130])

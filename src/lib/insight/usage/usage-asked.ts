@@ -83,7 +83,7 @@ export class AskedUsage {
   /** Refusals by an entity and by those above it that its children charge too. */
   async #refusedFrom(entity: string, parents: ReadonlyMap<string, string | undefined>): Promise<number> {
     let sum = this.#refused.get(entity)?.own ?? 0
-    if (!(await this.#chargesAllLevels())) return sum
+    if (parents.get(entity) === undefined || !(await this.#chargesAllLevels())) return sum
     const path = new Set([entity])
     for (let next = parents.get(entity); next !== undefined && !path.has(next); next = parents.get(next)) {
       sum += this.#refused.get(next)?.own ?? 0
@@ -125,10 +125,14 @@ export class AskedUsage {
     const {entities} = charged
     const parents = entities.length < 2 ? new Map<string, undefined>() : await this.#parentsOf(entities, resource)
     const parentOf = (entity: string) => parents.get(entity)
-    const hasChildren = entities.some(entity => parentOf(entity) !== undefined)
-    const chargesAll = hasChildren && (await this.#chargesAllLevels())
+    // In a tree of two levels, the setting makes no difference.
+    const isDeep = entities.some(entity => {
+      const parent = parentOf(entity)
+      return parent !== undefined && parentOf(parent) !== undefined
+    })
+    const chargesAll = isDeep && (await this.#chargesAllLevels())
     const passedOn =
-      hasChildren && !chargesAll ? Array.from(charged.asked(parentOf, false), each => each.totalEvents) : undefined
+      isDeep && !chargesAll ? Array.from(charged.asked(parentOf, false), each => each.totalEvents) : undefined
     const uncharged = charged.uncharged(parentOf, passedOn)
     let [row, others] = [0, 0]
     for (const asked of charged.asked(parentOf, chargesAll)) {

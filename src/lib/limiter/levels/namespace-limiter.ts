@@ -488,7 +488,7 @@ export class NamespaceLimiter {
   async #refusalsOf(request: EntityRequest, answered: Map<string, Refusal | undefined>): Promise<Refusal[]> {
     const levels = new Set([request.entity])
     for (;;) {
-      // What is read for one level may push another out of the cache.
+      // Reading one level may evict another from the cache.
       for (const ancestor of this.#expectedAncestors(request)) levels.add(ancestor)
       const others = [...levels].filter(entity => !answered.has(entity))
       if (others.length === 0) return [...levels].flatMap(entity => answered.get(entity) ?? [])

@@ -192,11 +192,12 @@ function planRewrite(
   const {inFlight} = applied
   const used = planBucket(seen, nowMs, applied.limits, {opensSessions: !isBypassed, inFlight})
   const planned = plannedTokens(used)
-  const after = new Map([...used.changes].map(([name, limit]) => [name, limit.after]))
   // Refill begins when the clock has passed the instant of the bucket.
   const refillsFromMs = Math.max(used.refilledAtMs, clockMs)
-  const isBookable = !isBypassed && canBook(record) && inFlight.size === 0
-  const booked = isBookable ? bookInOrder(requests, planned, after, refillsFromMs) : undefined
+  const isBookable = !isBypassed && inFlight.size === 0 && canBook(record, requests)
+  const booked = isBookable
+    ? bookInOrder(requests, planned, new Map([...used.changes].map(([name, {after}]) => [name, after])), refillsFromMs)
+    : undefined
   const {fitting, others} = isBypassed
     ? {fitting: requests, others: []}
     : booked

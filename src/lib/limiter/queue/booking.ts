@@ -25,7 +25,6 @@ export function bookInOrder<T extends Booker>(
   limits: ReadonlyMap<string, BucketLimit>,
   refillsFromMs: number,
 ): Turn<T> | undefined {
-  if (!requests.some(({booking}) => booking)) return undefined
   const left = new Map(tokensMilli)
   const slackMilli = new Map<string, bigint>()
   const admits: T[] = []
@@ -69,13 +68,18 @@ function debtMilli(
 }
 
 /**
- * Shards repay their debts separately, and slots are not held while waiting: there, a request waits and tries again.
+ * Whether requests of this bucket can be booked, before any balance is computed. Shards repay their debts separately, and
+ * slots are not held while waiting: there, a request waits and tries again.
  */
-export const canBook = ({shardCount, slots}: Pick<BucketRecord, 'shardCount' | 'slots'>): boolean =>
-  shardCount === 1 && slots === undefined
+export function canBook(
+  {shardCount, slots}: Pick<BucketRecord, 'shardCount' | 'slots'>,
+  requests: readonly Booker[],
+): boolean {
+  return shardCount === 1 && slots === undefined && requests.some(({booking}) => booking !== undefined)
+}
 
 export function wouldBook(record: BucketRecord, booker: Booker, nowMs: number): boolean {
-  if (!booker.booking || !canBook(record)) return false
+  if (!canBook(record, [booker])) return false
   const {refilledAtMs, limits} = refillBucket(record.state, nowMs)
   const tokens = new Map([...limits].map(([name, limit]) => [name, givableMilli(limit, refilledAtMs)]))
   return bookInOrder([booker], tokens, record.state.limits, Math.max(refilledAtMs, nowMs)) !== undefined

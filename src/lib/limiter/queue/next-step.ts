@@ -151,9 +151,11 @@ export function nextStep(input: StepInput): QueueStep | ApplyLimitsStep | Unsupp
   const room = seenRoom(record, share, amounts, nowMs)
   const hasRoom = room.bounds.length > 0
   if (stored.others.length === 0 && hasRoom) return consume(input, requests, room)
-  const refillsFromMs = Math.max(record.state.refilledAtMs, clockMs)
-  if (canBook(record) && bookInOrder(requests, plannedAt(state.seen, nowMs), record.state.limits, refillsFromMs))
-    return {kind: 'apply-limits', state}
+  if (canBook(record, requests)) {
+    const refillsFromMs = Math.max(record.state.refilledAtMs, clockMs)
+    if (bookInOrder(requests, plannedAt(state.seen, nowMs), record.state.limits, refillsFromMs))
+      return {kind: 'apply-limits', state}
+  }
   const shared = isContended ? takeTogether(input, state.seen) : undefined
   if (shared) return shared
   const full = hasRoom ? undefined : consumeFromFull(input, state.seen, share, amounts)
